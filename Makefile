@@ -1,0 +1,37 @@
+# On a fresh machine `make demo` and `make test` need nothing else: each makes .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: setup demo test test-all lint format clean
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "regard needs Python 3.11 or newer: make setup PYTHON=python3.11"; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	@touch $@
+
+demo: setup
+	rm -rf runs/mini-gpt
+	$(BIN)/regard train recipes/mini-gpt.toml
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not long"
+
+test-all: lint
+	$(BIN)/pytest -q -n 2 --dist worksteal
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

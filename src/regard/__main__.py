@@ -1,0 +1,5 @@
+"""`python -m regard` is the `regard` command."""
+
+from regard.cli.app import main
+
+main()

@@ -1,0 +1,133 @@
+"""The public verbs in Python; the commands say the same words and do no more.
+
+run = regard.train("recipes/mini-gpt.toml")
+model = regard.load(run.folder)
+model.generate(["The list"])        model.loss(["One sentence."])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.attention.kinds import ATTENTION
+from regard.attention.positions import POSITIONS
+from regard.catalog import Catalog
+from regard.decode.generate import Sample, Strategy
+from regard.errors import UserError
+from regard.experiment.figures import measure
+from regard.experiment.prepare import prepare
+from regard.experiment.run import Run, check_whole, read_config
+from regard.experiment.samples import write_texts
+from regard.experiment.train import run_experiment
+from regard.experiment.watch import SILENT, Watch
+from regard.model.families import FAMILIES, Family
+from regard.model.language_model import LanguageModel
+from regard.objectives import OBJECTIVES
+from regard.recipe import Recipe
+from regard.settings import read_settings, settings_class
+from regard.text.builtin import BUILTIN
+from regard.text.tokenizer import Tokenizer, check_same
+from regard.text.tokenizers import TOKENIZERS
+from regard.training.checkpoint import load_weights
+from regard.training.evaluation import document_losses
+
+
+def train(
+    recipe: Recipe | str | Path,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    watch: Watch = SILENT,
+) -> Run:
+    """Train a recipe, measure the result, and give its run folder (`runs/<name>` or `out`)."""
+    if not isinstance(recipe, Recipe):
+        recipe = Recipe.load(recipe)
+    folder = Path(out) if out is not None else Path("runs") / recipe.name
+    return run_experiment(recipe, folder, resume=resume, watch=watch)
+
+
+def load(folder: str | Path, *, tokenizer: str | Path | None = None) -> Loaded:
+    """A model with its tokenizer, from a run folder, a checkpoint or a `final` folder.
+
+    `tokenizer` names another file to use; it has to be the one the model was trained with.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise UserError(f"{place} does not exist", topic="run", mend="`regard train` makes runs.")
+    home = Run(place).model_folder() if (place / "recipe.toml").is_file() else check_whole(place)
+    config = read_config(home)
+    text = Tokenizer.load(tokenizer or home)
+    check_same(config["tokenizer"], text, owner=f"model {place}")
+    family = dict(config["model"])
+    settings = read_settings(settings_class(FAMILIES, family.pop("family")), family, key="model")
+    assert isinstance(settings, Family)
+    model = settings.build(vocabulary=config["vocabulary"], seed=0)
+    load_weights(model, home / "model.safetensors")
+    return Loaded(model.eval(), text, home)
+
+
+def evaluate(run: str | Path, *, watch: Watch = SILENT) -> dict[str, Any]:
+    """Measure a finished run again, from its own recipe: figures with baselines, and remarks."""
+    home = Run(Path(run))
+    loaded = load(run)
+    recipe = home.recipe()
+    prepared = prepare(recipe, tokenizer=loaded.tokenizer, watch=watch)
+    figures, remarks = measure(
+        loaded.model,
+        prepared.cache,
+        loaded.tokenizer,
+        recipe.evaluate,
+        seed=recipe.train.seed,
+        device="cpu",
+        watch=watch,
+    )
+    return {"run": str(run), "figures": figures, "remarks": remarks}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A trained model and the tokenizer it belongs to."""
+
+    model: LanguageModel
+    tokenizer: Tokenizer
+    folder: Path
+
+    def generate(
+        self,
+        texts: Sequence[str],
+        *,
+        strategy: Strategy | None = None,
+        max_new: int = 60,
+        seed: int = 0,
+    ) -> list[str]:
+        """What the model writes after each text. The default draws with temperature 0.8."""
+        return write_texts(
+            self.model,
+            self.tokenizer,
+            texts,
+            strategy=strategy or Sample(temperature=0.8, top_p=0.95),
+            max_new=max_new,
+            seed=seed,
+        )
+
+    def loss(self, texts: Sequence[str]) -> list[float]:
+        """Mean loss per token of each text, in nats, its end included."""
+        losses, tokens = document_losses(
+            self.model,
+            [np.asarray(ids, dtype=np.int64) for ids in self.tokenizer.encode_many(list(texts))],
+            start=self.tokenizer.require("start"),
+            stop=self.tokenizer.require("stop"),
+            pad=self.tokenizer.require("pad"),
+            batch_tokens=8192,
+        )
+        return [float(value) for value in losses / tokens]
+
+
+def catalogs() -> list[Catalog]:
+    """Every catalogue of named parts."""
+    return [ATTENTION, POSITIONS, FAMILIES, OBJECTIVES, TOKENIZERS, BUILTIN]

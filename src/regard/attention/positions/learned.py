@@ -1,0 +1,18 @@
+"""Learned positions: a trainable vector for each place, as in GPT and BERT.
+
+p_t = row t of a (context × width) table                        Gehring et al., 2017
+"""
+
+from __future__ import annotations
+
+from torch import nn
+
+from regard.attention.positions import POSITIONS, AbsolutePositions
+
+
+@POSITIONS.add("learned", reach="the context it was trained with")
+class Learned(AbsolutePositions):
+    """A trainable vector for each place up to the context."""
+
+    def build(self, *, width: int, context: int) -> nn.Module:
+        return nn.Embedding(context, width)

@@ -1,0 +1,45 @@
+"""Sinusoidal positions: fixed waves, from wavelength 2π up to 10000 · 2π.
+
+    p_t[2c] = sin(t / 10000^(2c/width))        p_t[2c+1] = cos(t / 10000^(2c/width))
+
+Vaswani et al., 2017. Nothing is trained, and any place has a vector.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.positions import POSITIONS, AbsolutePositions
+from regard.errors import UserError
+
+
+@POSITIONS.add("sinusoidal", reach="any place")
+class Sinusoidal(AbsolutePositions):
+    """Fixed sines and cosines of geometrically growing wavelength."""
+
+    def build(self, *, width: int, context: int) -> nn.Module:
+        if width % 2:
+            raise UserError(
+                f"sinusoidal positions come in pairs of a sine and a cosine, and {width} is odd",
+                topic="model.positions",
+                mend="Choose an even model.width (or positions.own_width).",
+            )
+        return Waves(width, context=context)
+
+
+class Waves(nn.Module):
+    def __init__(self, width: int, *, context: int) -> None:
+        super().__init__()
+        place = torch.arange(context, dtype=torch.float64)[:, None]
+        rate = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000) / width))
+        angle = place * rate
+        table = torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)
+        # Made anew from the formula when a model is loaded, so it is not saved.
+        self.register_buffer("table", table.float(), persistent=False)
+        self.table: Tensor
+
+    def forward(self, places: Tensor) -> Tensor:
+        return self.table[places]

@@ -1,0 +1,33 @@
+"""`regard evaluate`: measure a finished run again, beside its baselines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.console import AsJson, print_json
+from regard.cli.figures_table import print_figures
+from regard.cli.training_display import watched
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Also write the figures to this JSON file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a run's model on its own corpus: perplexity with intervals, beside baselines."""
+    from regard import api
+    from regard.files import write_json
+
+    with watched() as watch:
+        figures = api.evaluate(run, watch=watch)
+    if out is not None:
+        write_json(out, figures)
+    if as_json:
+        print_json(figures)
+    else:
+        print_figures(figures, title=str(run))

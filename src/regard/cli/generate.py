@@ -1,0 +1,67 @@
+"""`regard generate`: let a trained model write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.console import AsJson, console, print_json
+
+
+def generate(
+    run: Annotated[Path, typer.Argument(help="A run folder, a checkpoint or a final folder.")],
+    prompts: Annotated[
+        list[str] | None, typer.Argument(help="Texts to go on from; none begins a document.")
+    ] = None,
+    prompt_file: Annotated[
+        Path | None, typer.Option(help="A file with one prompt a line, besides those given.")
+    ] = None,
+    max_new: Annotated[int, typer.Option(min=1, help="Tokens written at most.")] = 60,
+    temperature: Annotated[
+        float, typer.Option(min=0.0, help="0 takes the likeliest token each time.")
+    ] = 0.8,
+    top_k: Annotated[int, typer.Option(min=0, help="Draw from this many; 0 from all.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Draw from the likeliest with this mass.")] = 0.95,
+    beam: Annotated[int, typer.Option(min=0, help="Beam search of this width; 0 samples.")] = 0,
+    seed: Annotated[int, typer.Option(help="The same seed writes the same text.")] = 0,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="Check the model against this tokenizer.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write on from prompts, many at once; seeded, cached, stopping where the model does."""
+    from regard import api
+    from regard.decode.generate import Beam, Greedy, Sample, Strategy
+    from regard.settings import read_settings
+
+    strategy: Strategy
+    texts = [*(prompts or []), *_prompts_in(prompt_file)] or [""]
+    if beam:
+        strategy = read_settings(Beam, {"width": beam})
+    elif temperature == 0:
+        strategy = Greedy()
+    else:
+        strategy = read_settings(
+            Sample, {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        )
+    loaded = api.load(run, tokenizer=tokenizer)
+    written = loaded.generate(texts, strategy=strategy, max_new=max_new, seed=seed)
+    if as_json:
+        print_json([{"prompt": p, "text": t} for p, t in zip(texts, written, strict=True)])
+        return
+    from rich.text import Text
+
+    for number, (prompt, text) in enumerate(zip(texts, written, strict=True)):
+        if number:
+            console().print("─" * 24, style="dim")
+        console().print(Text(prompt, style="bold") + Text(text))
+
+
+def _prompts_in(file: Path | None) -> list[str]:
+    if file is None:
+        return []
+    from regard.text.readers import Dropped, Reading, read_texts
+
+    return list(read_texts(file, Reading(), Dropped()))

@@ -1,0 +1,206 @@
+"""Generation: continue many prompts at once with any model that can take a step.
+
+    generate(model, prompts, strategy=Sample(top_p=0.9), max_new=100, stop=2, pad=0, seed=7)
+
+Prompts go through the model together, yet each continuation is what it would be alone: a row's
+random numbers come from (seed, number of the prompt), padding is invisible, and the window slides
+for each row by its own length (see `window`). Rows that have stopped leave the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.decode.beam import Beam, Hypotheses
+from regard.decode.choose import Greedy, Sample
+from regard.decode.window import AnyCache, Cache, Decodable, Window
+from regard.errors import UserError
+
+__all__ = ["Beam", "Cache", "Decodable", "Generated", "Greedy", "Sample", "Strategy", "generate"]
+
+Strategy: TypeAlias = Greedy | Sample | Beam
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What was written behind one prompt."""
+
+    ids: tuple[int, ...]
+    "The continuation, without the prompt and without the stop."
+    logprob: float
+    "Its log-probability in nats, the stop's included, by the model without its forbidden ids; "
+    "temperature and cuts decide what is drawn, not how likely the model holds it."
+    stopped: bool
+    "Whether the model ended it; otherwise max_new did."
+
+
+@dataclass(frozen=True)
+class Ending:
+    """When a continuation ends, and what may never stand in it."""
+
+    max_new: int
+    stop: int | None
+    forbidden: tuple[int, ...]
+
+    def logprobs(self, logits: Tensor) -> Tensor:
+        """Double-precision log-probabilities with the forbidden ids taken out.
+
+        On the CPU, because not every device has double precision and choosing is a small job."""
+        allowed = logits.to("cpu", torch.float64, copy=True)
+        allowed[:, list(self.forbidden)] = -torch.inf
+        logprobs = torch.log_softmax(allowed, dim=-1)
+        if logprobs.isnan().any():
+            raise UserError(
+                "the model's scores for the next token are not numbers, or all are forbidden",
+                topic="generate",
+                mend="Look for a diverged model, or forbid fewer ids.",
+            )
+        return logprobs
+
+
+def generate(
+    model: Decodable[AnyCache],
+    prompts: Sequence[Sequence[int]],
+    *,
+    strategy: Strategy,
+    max_new: int,
+    stop: int | None,
+    pad: int,
+    seed: int = 0,
+    first_number: int = 0,
+    forbidden: tuple[int, ...] = (),
+) -> list[Generated]:
+    """Continue each prompt by at most `max_new` tokens, in the order given.
+
+    `forbidden` ids (padding, start, …) are never written. Where prompts come in several batches,
+    `first_number` is the number of this batch's first, so that no two share random numbers."""
+    _check(prompts, max_new=max_new, stop=stop, seed=seed, forbidden=forbidden)
+    if not prompts:
+        return []
+    ending = Ending(max_new, stop, forbidden)
+    window = Window(model, pad=pad)
+    with torch.inference_mode(), _without_dropout(model):
+        if isinstance(strategy, Beam):
+            return _search(window, prompts, beam=strategy, ending=ending)
+        # NumPy's seed sequence mixes both numbers well; torch's CPU generator takes but 32 bits.
+        generators = [np.random.default_rng([seed, first_number + n]) for n in range(len(prompts))]
+        uniforms = np.stack([generator.random(max_new) for generator in generators])
+        return _write(window, prompts, strategy=strategy, ending=ending, uniforms=uniforms)
+
+
+def _write(
+    window: Window[AnyCache],
+    prompts: Sequence[Sequence[int]],
+    *,
+    strategy: Greedy | Sample,
+    ending: Ending,
+    uniforms: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+) -> list[Generated]:
+    """One token after another, each chosen for good."""
+    numbers = torch.from_numpy(uniforms)
+    written: list[list[int]] = [[] for _ in prompts]
+    logprob = torch.zeros(len(prompts), dtype=torch.float64)
+    stopped = torch.zeros(len(prompts), dtype=torch.bool)
+    going = torch.arange(len(prompts))  # prompts whose row still grows
+    logits = window.open(prompts)
+    for step in range(ending.max_new):
+        logprobs = ending.logprobs(logits)
+        chosen = strategy.choose(logprobs, numbers[going, step])
+        logprob[going] += logprobs.gather(1, chosen[:, None]).squeeze(1)
+        if ending.stop is not None and (chosen == ending.stop).any():
+            stays = (chosen != ending.stop).nonzero().squeeze(1)
+            stopped[going[chosen == ending.stop]] = True
+            going, chosen = going[stays], chosen[stays]
+            if len(going):
+                window.select(stays)
+        for prompt, token in zip(going.tolist(), chosen.tolist(), strict=True):
+            written[prompt].append(token)
+        if not len(going) or step + 1 == ending.max_new:
+            break
+        logits = window.advance(chosen)
+    return [
+        Generated(tuple(ids), total, ended)
+        for ids, total, ended in zip(written, logprob.tolist(), stopped.tolist(), strict=True)
+    ]
+
+
+def _search(
+    window: Window[AnyCache], prompts: Sequence[Sequence[int]], *, beam: Beam, ending: Ending
+) -> list[Generated]:
+    """Beams of all prompts in one batch; a prompt's rows stand together, in its beam's order."""
+    searches = [Hypotheses(beam, ending.max_new) for _ in prompts]
+    open_searches = searches
+    logits = window.open(prompts)
+    for step in range(ending.max_new):
+        logprobs = ending.logprobs(logits)
+        rows: list[int] = []
+        tokens: list[int] = []
+        still_open: list[Hypotheses] = []
+        first_row = 0
+        for search in open_searches:
+            last_row = first_row + len(search.growing)
+            parents, grown = search.grow(logprobs[first_row:last_row], stop=ending.stop)
+            if not search.is_decided():
+                rows += [first_row + parent for parent in parents]
+                tokens += grown
+                still_open.append(search)
+            first_row = last_row
+        open_searches = still_open
+        if not open_searches or step + 1 == ending.max_new:
+            break
+        window.select(torch.tensor(rows))
+        logits = window.advance(torch.tensor(tokens))
+    best = [search.best() for search in searches]
+    return [Generated(found.ids, found.logprob, found.stopped) for found in best]
+
+
+def _check(
+    prompts: Sequence[Sequence[int]],
+    *,
+    max_new: int,
+    stop: int | None,
+    seed: int,
+    forbidden: tuple[int, ...],
+) -> None:
+    for number, prompt in enumerate(prompts, start=1):
+        if not len(prompt):
+            raise UserError(
+                f"prompt {number:,} has no tokens",
+                topic="generate",
+                mend="Give at least the start token.",
+            )
+    if max_new < 1:
+        raise UserError(
+            f"max_new = {max_new} asks for nothing", topic="generate", mend="Give at least 1."
+        )
+    if seed < 0:
+        raise UserError(
+            f"seed = {seed} is negative", topic="generate", mend="Give 0 or a larger number."
+        )
+    if stop in forbidden:
+        raise UserError(
+            f"the stop id {stop} is forbidden, so nothing could ever stop",
+            topic="generate",
+            mend="Pass stop=None to write to max_new, or allow it.",
+        )
+
+
+@contextmanager
+def _without_dropout(model: object) -> Iterator[None]:
+    """Evaluation mode while generating; then each module as it was, for a training in progress."""
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    training = [module for module in modules if module.training]
+    for module in training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

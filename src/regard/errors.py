@@ -1,0 +1,38 @@
+"""What a person is told when something they gave cannot be used.
+
+A `UserError` is one sentence: which part of regard speaks, where the trouble is (file, line, row
+or key), what is wrong, and how to mend it. The command line prints it and exits with code 2; in
+Python it is an ordinary exception. Anything else that escapes is a bug in regard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class UserError(Exception):
+    """`topic: where: what. mend`, each part but `what` optional."""
+
+    def __init__(self, what: str, *, topic: str = "", where: str = "", mend: str = "") -> None:
+        self.what = what
+        self.topic = topic
+        self.where = where
+        self.mend = mend
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        sentence = ": ".join(part for part in (self.topic, self.where, self.what) if part)
+        if not self.mend:
+            return sentence
+        stop = "" if sentence.endswith((".", "?", "!")) else "."
+        return f"{sentence}{stop} {self.mend}"
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """` — did you mean X?`, or the known names where none is close."""
+    names = sorted(known)
+    close = get_close_matches(given, names, n=1, cutoff=0.6)
+    if close:
+        return f" — did you mean {close[0]}?"
+    return f"; known: {', '.join(names)}" if names else ""

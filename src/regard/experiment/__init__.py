@@ -1,0 +1,1 @@
+"""One recipe becomes one run folder: prepare the text, train, measure, write down."""

@@ -1,0 +1,87 @@
+"""All that lies ready when a training begins: text, model, batches, machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from regard import __version__
+from regard.experiment.prepare import Prepared, prepare
+from regard.experiment.samples import strategy_of, write_texts
+from regard.experiment.start import Start, inherit
+from regard.experiment.watch import Watch
+from regard.model.language_model import LanguageModel
+from regard.recipe import Recipe
+from regard.text.rows import Blocks, Pieces
+from regard.training.checkpoint import load_weights
+from regard.training.device import Machine, choose_machine
+from regard.training.forecast import Forecast, forecast
+from regard.training.stream import Stream
+
+
+@dataclass
+class Bench:
+    """A recipe, resolved, and what was made from it."""
+
+    recipe: Recipe
+    prepared: Prepared
+    model: LanguageModel
+    stream: Stream
+    machine: Machine
+    start: Start | None
+
+    def config(self) -> dict[str, Any]:
+        return {
+            "regard": __version__,
+            "model": self.recipe.to_table()["model"],
+            "vocabulary": self.prepared.tokenizer.size,
+            "tokenizer": self.prepared.tokenizer.fingerprint,
+        }
+
+    def samples(self) -> list[str]:
+        """What the model writes now, after the recipe's prompts."""
+        samples = self.recipe.samples
+        return write_texts(
+            self.model,
+            self.prepared.tokenizer,
+            samples.prompts,
+            strategy=strategy_of(samples),
+            max_new=samples.max_new,
+            seed=self.recipe.train.seed,
+        )
+
+
+def set_up(recipe: Recipe, *, start: Start | None, watch: Watch) -> Bench:
+    """Everything up to the first step."""
+    recipe = inherit(recipe, start)
+    prepared = prepare(recipe, tokenizer=start.tokenizer if start else None, watch=watch)
+    machine = choose_machine(recipe.train.device, threads=recipe.train.threads)
+    model = recipe.model.build(vocabulary=prepared.tokenizer.size, seed=recipe.train.seed)
+    if start is not None:
+        load_weights(model, start.folder / "model.safetensors")
+    stream = _stream(recipe, prepared)
+    return Bench(recipe, prepared, model.to(machine.device), stream, machine, start)
+
+
+def predict(bench: Bench) -> Forecast:
+    """Steps, time and memory, from a few real updates of a copy."""
+    first = bench.stream.plan(0)[:2]
+    return forecast(
+        bench.model,
+        [bench.stream.batch(rows, epoch=0) for rows in first],
+        bench.recipe.train,
+        steps=bench.stream.steps,
+        machine=bench.machine,
+    )
+
+
+def _stream(recipe: Recipe, prepared: Prepared) -> Stream:
+    tokenizer = prepared.tokenizer
+    kind = Blocks if recipe.train.batches == "packed" else Pieces
+    rows = kind(
+        prepared.cache.part("train"),
+        context=recipe.model.context,
+        start=tokenizer.require("start"),
+        stop=tokenizer.require("stop"),
+    )
+    return Stream(rows, recipe.objective, recipe.train, pad=tokenizer.require("pad"))

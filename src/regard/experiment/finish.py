@@ -1,0 +1,85 @@
+"""The end of a run: final weights, figures beside baselines, samples, cost."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from regard.experiment.bench import Bench
+from regard.experiment.figures import measure
+from regard.experiment.run import FIGURES_SCHEMA, Run
+from regard.experiment.start import identity_of
+from regard.experiment.watch import Watch
+from regard.files import new_folder, sha256, write_json, write_text
+from regard.training.checkpoint import State, load_weights, save_model
+from regard.training.forecast import peak_memory_bytes
+from regard.training.loop import Ended
+
+
+def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
+    """The final weights, the figures and the samples; figures.json last, it means finished."""
+    recipe, state = bench.recipe, ended.state
+    remarks = []
+    if recipe.train.patience and 0 < state.best_step < state.step:
+        best = run.checkpoints / f"step-{state.best_step:06d}"
+        load_weights(bench.model, best / "model.safetensors")
+        remarks.append(
+            f"dev was best at step {state.best_step:,}; its weights were kept"
+            + (f" and training stopped early at {state.step:,}" if ended.reason == "early" else "")
+            + ". Dev chose them, so judge by test."
+        )
+    with new_folder(run.final) as inside:
+        save_model(inside, bench.model, bench.prepared.tokenizer, bench.config())
+    figures, verdicts = measure(
+        bench.model,
+        bench.prepared.cache,
+        bench.prepared.tokenizer,
+        recipe.evaluate,
+        seed=recipe.train.seed,
+        device=bench.machine.device,
+        watch=watch,
+    )
+    texts = bench.samples()
+    written = [
+        {"prompt": prompt, "text": text}
+        for prompt, text in zip(recipe.samples.prompts, texts, strict=True)
+    ]
+    write_text(run.samples_file, "\n\n".join(f"» {s['prompt']}⟩{s['text']}" for s in written))
+    watch.on_event({"event": "finish", "step": state.step, "seconds": state.seconds})
+    tokenizer = bench.prepared.tokenizer
+    write_json(
+        run.figures_file,
+        {
+            "schema": FIGURES_SCHEMA,
+            "run": recipe.name,
+            "finished": now(),
+            "identity": identity_of(recipe, source=bench.prepared.source, start=bench.start),
+            "weights": sha256(run.final / "model.safetensors"),
+            "figures": figures,
+            "remarks": verdicts + remarks,
+            "corpus": bench.prepared.statistics,
+            "tokenizer": {
+                "name": tokenizer.name,
+                "size": tokenizer.size,
+                "fingerprint": tokenizer.fingerprint,
+            },
+            "cost": _cost(bench, state),
+            "samples": written,
+            "environment": bench.machine.as_dict(),
+        },
+    )
+
+
+def _cost(bench: Bench, state: State) -> dict[str, float]:
+    return {
+        "seconds": state.seconds,
+        "steps": state.step,
+        "tokens": state.tokens,
+        "tokens_per_second": state.tokens / max(state.seconds, 1e-9),
+        "peak_memory_bytes": peak_memory_bytes(),
+        "parameters": sum(p.numel() for p in bench.model.parameters()),
+        "padding_waste": bench.stream.padding_waste(),
+    }
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

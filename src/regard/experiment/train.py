@@ -1,0 +1,172 @@
+"""A whole experiment: prepare, train, measure, and write the run folder.
+
+Every stage leaves the folder in a state from which `resume` goes on: before the first checkpoint
+it begins again, after the last it only measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch.optim import Optimizer
+
+from regard.errors import UserError
+from regard.experiment.bench import Bench, predict, set_up
+from regard.experiment.figures import choose_documents
+from regard.experiment.finish import finish, now
+from regard.experiment.run import Run, create_run, refuse_existing, reopen_run
+from regard.experiment.start import find_start, inherit
+from regard.experiment.watch import SILENT, Watch
+from regard.recipe import Recipe
+from regard.training.checkpoint import (
+    State,
+    load_checkpoint,
+    newest_whole,
+    prune,
+    save_checkpoint,
+)
+from regard.training.device import choose_machine
+from regard.training.evaluation import document_losses
+from regard.training.events import EventLog, OnEvent
+from regard.training.interrupt import InterruptedTraining, stop_on_ctrl_c
+from regard.training.loop import Hooks, fit
+from regard.training.optimiser import build_optimiser
+
+
+def run_experiment(
+    recipe: Recipe, folder: Path, *, resume: bool = False, watch: Watch = SILENT
+) -> Run:
+    """Run a recipe into `folder`; with `resume`, go on with what is there."""
+    if not resume:
+        refuse_existing(folder)  # before the work, not after it
+
+    def run_first(first: Recipe, first_folder: Path) -> Run:
+        return run_experiment(first, first_folder, resume=True, watch=watch)
+
+    start = find_start(recipe, runs=folder.parent, run_recipe=run_first)
+    run = (reopen_run if resume else create_run)(folder, inherit(recipe, start))
+    if run.is_finished:
+        return run
+    bench = set_up(recipe, start=start, watch=watch)
+    state, optimiser = _restore(bench, run, watch.on_event)
+    with _event_log(run, bench, state, watch) as on_event:
+        if state.step == 0:
+            on_event({"event": "forecast", **predict(bench).as_dict()})
+        on_event(_opening(bench, state))
+        with stop_on_ctrl_c() as stop_asked:
+            hooks = _hooks(bench, run, optimiser, on_event, stop_asked)
+            ended = fit(
+                bench.model,
+                optimiser,
+                bench.stream,
+                bench.recipe.train,
+                state=state,
+                machine=bench.machine,
+                hooks=hooks,
+            )
+        if ended.reason == "asked":
+            raise InterruptedTraining(f"saved at step {ended.state.step:,}")
+        finish(bench, run, ended, replace(watch, on_event=on_event))
+    return run
+
+
+def _restore(bench: Bench, run: Run, on_event: OnEvent) -> tuple[State, Optimizer]:
+    """The state of the newest whole checkpoint, or of the very beginning."""
+    optimiser = build_optimiser(bench.model, bench.recipe.train)
+    newest, damaged = newest_whole(run.checkpoints)
+    for complaint in damaged:
+        on_event({"event": "remark", "text": f"run: {complaint}; passed over"})
+    if newest is None:
+        if damaged:
+            raise UserError(
+                f"no checkpoint of {run.folder} is whole ({damaged[0]})",
+                topic="run",
+                mend="Begin anew with --out ANOTHER_FOLDER; this one was left as it is.",
+            )
+        return State(machine=bench.machine.as_dict()), optimiser
+    state = load_checkpoint(newest, bench.model, optimiser)
+    # Threads decide how sums are split and so the last bits: a resumed run keeps those it had.
+    bench.machine = choose_machine(bench.machine.device, threads=int(state.machine["threads"]))
+    for key, then in state.machine.items():
+        now = bench.machine.as_dict()[key]
+        if now != then:
+            text = f"{key} was {then} when this run began and is {now} now: bits may differ"
+            on_event({"event": "remark", "text": text})
+    return state, optimiser
+
+
+@contextmanager
+def _event_log(run: Run, bench: Bench, state: State, watch: Watch) -> Iterator[OnEvent]:
+    """Tells the folder, TensorBoard where asked for, and whoever watches."""
+    with ExitStack() as stack:
+        log = EventLog(run.events_file, after_step=state.step)
+        stack.callback(log.close)
+        listeners: list[OnEvent] = [log, watch.on_event]
+        if bench.recipe.train.tensorboard:
+            from regard.training.tensorboard import TensorBoardLog
+
+            board = TensorBoardLog(run.folder / "tensorboard", after_step=state.step)
+            stack.callback(board.close)
+            listeners.append(board)
+
+        def on_event(event: dict[str, Any]) -> None:
+            for listener in listeners:
+                listener(event)
+
+        yield on_event
+
+
+def _opening(bench: Bench, state: State) -> dict[str, Any]:
+    if state.step:
+        return {"event": "resume", "step": state.step, "time": now()}
+    return {
+        "event": "start",
+        "time": now(),
+        "steps": bench.stream.steps,
+        "parameters": sum(p.numel() for p in bench.model.parameters()),
+    }
+
+
+def _hooks(
+    bench: Bench, run: Run, optimiser: Optimizer, on_event: OnEvent, stop_asked: Callable[[], bool]
+) -> Hooks:
+    settings, tokenizer = bench.recipe.train, bench.prepared.tokenizer
+    dev = choose_documents(
+        bench.prepared.cache, "dev", most=settings.evaluate_documents, seed=settings.seed
+    )
+
+    def dev_loss() -> tuple[float, int]:
+        losses, tokens = document_losses(
+            bench.model,
+            dev.documents,
+            start=tokenizer.require("start"),
+            stop=tokenizer.require("stop"),
+            pad=tokenizer.require("pad"),
+            batch_tokens=settings.batch_tokens,
+            device=bench.machine.device,
+        )
+        return float(losses.sum() / tokens.sum()), len(losses)
+
+    def save(state: State) -> None:
+        save_checkpoint(
+            run.checkpoints,
+            bench.model,
+            optimiser,
+            state,
+            tokenizer=tokenizer,
+            config=bench.config(),
+        )
+        best = state.best_step if settings.patience else 0
+        prune(run.checkpoints, keep=settings.keep_checkpoints, spare=best)
+
+    return Hooks(
+        on_event=on_event,
+        dev_loss=dev_loss,
+        samples=bench.samples,
+        save=save,
+        stop_asked=stop_asked,
+    )

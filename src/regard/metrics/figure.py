@@ -1,0 +1,96 @@
+"""A figure: a measured value that never travels without its interval, its n and its signature.
+
+    118.4 [113.9, 123.2], n = 2,104 documents
+
+The signature says what was measured and how, in one line, so that two figures can be compared by
+eye or by machine before their values are (the idea is sacreBLEU's; Post, 2018):
+
+    perplexity|per:token|tokenizer:3f9c21aa|part:dev:77abf00d|interval:bootstrap-…|regard:0.1.0
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One measured value; an interval is left out only with a reason."""
+
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    items: str
+    "What n counts, in the plural: documents, questions, seeds."
+    signature: str
+    no_interval: str = ""
+    "Why there is no interval; empty where there is one."
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError(f"{self.name}: a figure needs at least one item, got n = {self.n}")
+        if (self.low is None) != (self.high is None):
+            raise ValueError(f"{self.name}: an interval has two ends or none")
+        if (self.low is None) != bool(self.no_interval):
+            raise ValueError(f"{self.name}: give an interval, or the reason why there is none")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; `no_interval` appears only where it says something."""
+        plain: dict[str, Any] = {
+            "name": self.name,
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "n": self.n,
+            "items": self.items,
+            "signature": self.signature,
+        }
+        return plain | {"no_interval": self.no_interval} if self.no_interval else plain
+
+    def with_interval(self, *, decimals: int | None = None) -> str:
+        """`118.4 [113.9, 123.2]`, by default to four significant digits of the value."""
+        return self._shown(",", decimals_shown(self.value) if decimals is None else decimals)
+
+    def as_difference(self, *, decimals: int | None = None) -> str:
+        """The same for a value that is a difference: `−1.9 [−6.0, +2.2]`."""
+        places = decimals_shown(self.value) if decimals is None else decimals
+        return self._shown("+,", places).replace("-", "−")
+
+    def _shown(self, form: str, decimals: int) -> str:
+        value = f"{self.value:{form}.{decimals}f}"
+        if self.low is None or self.high is None:
+            return value
+        return f"{value} [{self.low:{form}.{decimals}f}, {self.high:{form}.{decimals}f}]"
+
+    def __str__(self) -> str:
+        counted = self.items.removesuffix("s") if self.n == 1 else self.items
+        reason = f" (no interval: {self.no_interval})" if self.no_interval else ""
+        return f"{self.with_interval()}, n = {self.n:,} {counted}{reason}"
+
+
+def decimals_shown(value: float) -> int:
+    """Decimals that show four significant digits: 118.4, 4.732, 0.8214, 12,346."""
+    if value == 0 or not math.isfinite(value):
+        return 1
+    return min(6, max(0, 3 - math.floor(math.log10(abs(value)))))
+
+
+def signature(name: str, /, **facts: object) -> str:
+    """`name|fact:value|…|regard:version`, facts in the order given."""
+    parts = [name, *(f"{fact}:{value}" for fact, value in facts.items()), f"regard:{_version()}"]
+    # The bar separates facts, so a part that a user named "a|b" may not bring its own.
+    return "|".join(part.replace("|", "/") for part in parts)
+
+
+@cache
+def _version() -> str:
+    try:
+        return version("regard")
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        return "source"

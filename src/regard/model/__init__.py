@@ -1,0 +1,1 @@
+"""Models: one block, the families built from it, and the heads that answer."""

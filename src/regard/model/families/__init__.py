@@ -1,0 +1,23 @@
+"""Every family of models, one file each. A family's settings build its model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from pydantic import Field
+
+from regard.catalog import Catalog
+from regard.model.language_model import LanguageModel
+from regard.settings import Settings
+
+FAMILIES = Catalog("family", home="regard.model.families")
+
+
+class Family(Settings, ABC):
+    """Settings from which a model is built; its starting values follow from the seed."""
+
+    context: int = Field(default=100, ge=2)
+    "Places the model sees at once, in tokens."
+
+    @abstractmethod
+    def build(self, *, vocabulary: int, seed: int) -> LanguageModel: ...

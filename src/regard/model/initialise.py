@@ -1,0 +1,35 @@
+"""Starting values that depend on the seed and on a parameter's name, and on nothing else.
+
+Two models that share a parameter start it from the same values, whatever else they are made of:
+a comparison then compares the parts, not the draws. Weights ~ N(0, 0.02²), those that write into
+the residual stream divided by √(2 · layers) (Radford et al., 2019); biases 0; norms 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import nn
+
+RESIDUAL_WRITERS = ("attention.out.weight", "feed_forward.narrow.weight")
+
+
+@torch.no_grad()
+def initialise(model: nn.Module, *, seed: int, layers: int) -> None:
+    for name, parameter in model.named_parameters():
+        if parameter.ndim < 2:
+            parameter.fill_(0.0 if name.endswith("bias") else 1.0)
+            continue
+        deviation = 0.02
+        if name.endswith(RESIDUAL_WRITERS):
+            deviation /= (2 * layers) ** 0.5
+        # Drawn on the CPU so that every device starts from the same bits.
+        draw = torch.randn(parameter.shape, generator=named_generator(seed, name))
+        parameter.copy_(draw * deviation)
+
+
+def named_generator(seed: int, name: str) -> torch.Generator:
+    """A generator of its own for everything that has a name."""
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)

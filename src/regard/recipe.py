@@ -1,0 +1,196 @@
+"""A recipe: one experiment as a TOML file, typed, checked, and saved resolved with its run.
+
+    name = "mini-gpt"      start = "pretrain.toml"
+    [data] …   [tokenizer] …   [model] …   [objective] …   [train] …   [evaluate] …   [samples] …
+
+Each table is read by the settings class beside the part it configures; this file only joins them.
+What cannot be used is said with file, line, key, what was given and what is allowed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import tomli_w
+from pydantic import Field, SerializeAsAny
+
+from regard.errors import UserError
+from regard.model.families import FAMILIES, Family
+from regard.model.families.decoder import Decoder
+from regard.objectives import OBJECTIVES, Objective
+from regard.objectives.causal import Causal
+from regard.settings import Locate, Named, Settings, read_settings, table_of
+from regard.text.corpus import Data
+from regard.text.tokenizers import TOKENIZERS, TokenizerKind
+from regard.text.tokenizers.bpe import Bpe
+from regard.training.settings import Train
+
+FORMAT = 1
+"Raised whenever the same recipe would give another run."
+
+
+class Evaluate(Settings):
+    """How the final figures are taken."""
+
+    documents: int = Field(default=5000, ge=2)
+    "Documents of each part, at most, drawn by seed; n is printed beside every figure."
+    ngram: int = Field(default=3, ge=2, le=5)
+    "Order of the Kneser-Ney baseline."
+
+
+class Samples(Settings):
+    """Texts the model writes while it trains and at the end."""
+
+    prompts: tuple[str, ...] = ("", "")
+    "What each sample begins with; an empty one begins a new document."
+    max_new: int = Field(default=60, ge=1)
+    "Tokens written at most."
+    temperature: float = Field(default=0.8, ge=0.0)
+    "0 takes the likeliest token each time."
+    top_p: float = Field(default=0.95, gt=0.0, le=1.0)
+    "Draw from the likeliest tokens that together have this probability."
+
+
+class Recipe(Settings):
+    """One experiment."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    "What the run folder is called."
+    start: str | None = None
+    "A run folder to start from, or a recipe that is run first unless its result is there."
+    data: Data
+    "What is read."
+    tokenizer: Annotated[SerializeAsAny[TokenizerKind], Named(TOKENIZERS)] = Bpe()
+    "How text becomes tokens."
+    model: Annotated[SerializeAsAny[Family], Named(FAMILIES, selector="family")] = Decoder()
+    "What is trained."
+    objective: Annotated[SerializeAsAny[Objective], Named(OBJECTIVES)] = Causal()
+    "What it is trained to tell."
+    train: Train = Train()
+    "How it is trained."
+    evaluate: Evaluate = Evaluate()
+    "How the final figures are taken."
+    samples: Samples = Samples()
+    "What it writes for people to read."
+
+    @classmethod
+    def load(cls, path: str | Path, *, overrides: Iterable[str] = ()) -> Self:
+        """Read a recipe file; `overrides` are `train.lr=1e-3` and the like."""
+        file = Path(path)
+        text = _read(file)
+        try:
+            table = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as problem:
+            raise UserError(f"{file}: {problem}", topic="recipe") from None
+        table.setdefault("name", file.stem)
+        _find_beside(file, table)
+        overridden = [_override(table, text) for text in overrides]
+        return cls.from_table(table, locate=_locator(file, text, overridden))
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], *, locate: Locate = lambda key: "") -> Self:
+        return read_settings(cls, table, locate=locate)
+
+    def to_table(self) -> dict[str, Any]:
+        """Every setting written out."""
+        return table_of(self)
+
+    def to_toml(self) -> str:
+        return tomli_w.dumps(self.to_table())
+
+    @property
+    def fingerprint(self) -> str:
+        """Of everything but the name: two recipes with the same one ask for the same run."""
+        table = {key: value for key, value in self.to_table().items() if key != "name"}
+        canonical = json.dumps({"format": FORMAT, **table}, sort_keys=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def differences(self, other: Recipe) -> list[str]:
+        """`train.lr: 0.001 here, 0.0005 there` for each setting that differs."""
+        mine, theirs = _flat(self.to_table()), _flat(other.to_table())
+        return [
+            f"{key}: {mine.get(key)!r} here, {theirs.get(key)!r} there"
+            for key in sorted(mine.keys() | theirs.keys())
+            if mine.get(key) != theirs.get(key)
+        ]
+
+
+def _read(file: Path) -> str:
+    if file.is_dir() and (file / "recipe.toml").is_file():
+        file = file / "recipe.toml"
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(
+            f"{file} does not exist",
+            topic="recipe",
+            mend="`regard new YOUR_FILE` writes one; recipes/ has some that run.",
+        ) from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UserError(f"{file} cannot be read: {problem}", topic="recipe") from None
+
+
+def _find_beside(file: Path, table: dict[str, Any]) -> None:
+    """`start = "pretrain.toml"` may mean the file beside this one."""
+    start = table.get("start")
+    if isinstance(start, str) and not Path(start).exists() and (file.parent / start).exists():
+        table["start"] = str(file.parent / start)
+
+
+def _override(table: dict[str, Any], text: str) -> str:
+    """Write `a.b.c=value` into the table; the key, for error messages."""
+    key, equals, given = text.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise UserError(f"--set {text}: write it as key=value, e.g. --set train.lr=1e-3")
+    try:
+        value = tomllib.loads(f"value = {given}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = given  # a bare word is a string: --set model.attention.kind=dot
+    *tables, last = key.split(".")
+    for name in tables:
+        inner = table.setdefault(name, {})
+        if isinstance(inner, str):  # model.attention = "dot" and an override inside it
+            inner = table[name] = {"kind": inner}
+        if not isinstance(inner, dict):
+            raise UserError(f"--set {text}: {name} is not a table")
+        table = inner
+    table[last] = value
+    return key
+
+
+def _locator(file: Path, text: str, overridden: list[str]) -> Locate:
+    """Where a dotted key stands: `mini-gpt.toml, line 18`, or the --set that gave it."""
+    lines: dict[str, int] = {}
+    header = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if table := re.match(r"\s*\[+\s*([^\]#]+?)\s*\]+", line):
+            header = table[1]
+            lines.setdefault(header, number)
+        elif key := re.match(r"\s*([A-Za-z0-9_.\"'-]+)\s*=", line):
+            name = key[1].strip("\"'")
+            lines.setdefault(f"{header}.{name}" if header else name, number)
+
+    def locate(key: str) -> str:
+        for given in overridden:
+            if key == given or given.startswith(f"{key}.") or key.startswith(f"{given}."):
+                return f"--set {given}"
+        while key and key not in lines:
+            key = key.rpartition(".")[0]  # a key in an inline table stands on its parent's line
+        return f"{file}, line {lines[key]}" if key else str(file)
+
+    return locate
+
+
+def _flat(table: Mapping[str, Any], key: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in table.items():
+        dotted = f"{key}.{name}" if key else name
+        flat |= _flat(value, dotted) if isinstance(value, Mapping) else {dotted: value}
+    return flat

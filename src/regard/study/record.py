@@ -1,0 +1,171 @@
+"""What a run left behind, as typed values: its events, and the figures measured at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+
+class Recorded(BaseModel):
+    """A value from a run folder; keys this version does not know are passed over."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Start(Recorded):
+    time: str | None = None
+    steps: int | None = None
+    parameters: int | None = None
+
+
+class Step(Recorded):
+    step: int
+    loss: float
+    "Mean over the steps since the previous such event, in nats per token."
+    tokens: int | None = None
+    seconds: float | None = None
+    lr: float | None = None
+    gradient_norm: float | None = None
+
+
+class Evaluation(Recorded):
+    step: int
+    loss: float
+    perplexity: float
+    n: int
+
+
+class SamplesAt(Recorded):
+    step: int
+    texts: tuple[str, ...]
+
+
+class Figure(Recorded):
+    """One measured value with its interval, and on how many items it stands."""
+
+    part: str
+    metric: str
+    of: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    n: int
+    items: str = "documents"
+    signature: str = ""
+
+
+class Histogram(Recorded):
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    @model_validator(mode="after")
+    def one_count_between_two_edges(self) -> Self:
+        if len(self.edges) != len(self.counts) + 1:
+            raise ValueError(f"{len(self.edges)} edges cannot bound {len(self.counts)} counts")
+        return self
+
+
+class Part(Recorded):
+    documents: int
+    tokens: int
+    bytes: int
+    unique_tokens: int | None = None
+    unknown_rate: float | None = None
+    fingerprint: str = ""
+    mean_length: float | None = None
+    median_length: float | None = None
+    longest: int | None = None
+    lost_to_cut: int = 0
+    "Tokens beyond the longest document allowed, which were left out."
+    histogram: Histogram | None = None
+
+
+class Overlap(Recorded):
+    """Shares of a part that also stand in the training set."""
+
+    documents: float
+    ngrams: float
+    n: int
+    "Words in an n-gram."
+    documents_counted: int | None = None
+    ngrams_counted: int | None = None
+
+
+class Corpus(Recorded):
+    name: str
+    generated: bool
+    parts: dict[str, Part]
+    overlap: dict[str, Overlap] = {}
+    dropped: dict[str, Any] = {}
+    "Counts by reason; a table (such as the counts of each file) may stand beside them."
+
+    @property
+    def dropped_counts(self) -> dict[str, int]:
+        """Why something was left out, and how often, where it was."""
+        return {why: n for why, n in self.dropped.items() if isinstance(n, int) and n}
+
+
+class Tokenizer(Recorded):
+    name: str
+    size: int
+    fingerprint: str
+
+
+class Cost(Recorded):
+    seconds: float | None = None
+    steps: int | None = None
+    tokens: int | None = None
+    tokens_per_second: float | None = None
+    peak_memory_bytes: int | None = None
+    parameters: int | None = None
+    padding_waste: float | None = None
+
+
+class Sample(Recorded):
+    prompt: str
+    text: str
+
+
+class Figures(Recorded):
+    """All of figures.json."""
+
+    run: str
+    finished: str
+    figures: tuple[Figure, ...]
+    remarks: tuple[str, ...] = ()
+    corpus: Corpus | None = None
+    tokenizer: Tokenizer | None = None
+    cost: Cost = Cost()
+    samples: tuple[Sample, ...] = ()
+    environment: dict[str, str | int | float | None] = {}
+
+
+@dataclass
+class Events:
+    """What events.jsonl says, without what a resume undid."""
+
+    start: Start = field(default_factory=Start)
+    steps: list[Step] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
+    samples: list[SamplesAt] = field(default_factory=list)
+    resumed_from: list[int] = field(default_factory=list)
+    finished_at: int | None = None
+    unreadable_lines: int = 0
+
+    @property
+    def last_step(self) -> int:
+        seen = (self.steps, self.evaluations, self.samples)
+        return max((events[-1].step for events in seen if events), default=0)
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    folder: Path
+    name: str
+    recipe: str
+    events: Events
+    figures: Figures | None
+    "None while the run is not finished."

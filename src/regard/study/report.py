@@ -1,0 +1,187 @@
+"""The report of a run: one HTML file that opens offline and says first what was found.
+
+Everything comes from the run folder. Text of the dataset, of the model and of the recipe is
+escaped by the template; besides, the page's own policy forbids every script and every request.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from regard.errors import UserError
+from regard.study import charts, wording
+from regard.study.record import Figure, RunRecord
+from regard.study.runs import read_run
+from regard.study.standing import MODEL, headlines
+from regard.study.theme import DARK, LIGHT, Chart
+
+WIDE, NARROW = 860, 360
+"Widths of the charts, in pixels: for a screen or paper, and for a phone."
+
+MOST_SAMPLES = 12
+MOST_CHARACTERS = 2000
+"Of one sample; the whole text stands in samples.txt."
+
+
+def write_report(folder: Path, *, out: Path | None = None) -> Path:
+    """Write the report of the run in `folder` to `out`, or else into the folder itself."""
+    folder = Path(folder)
+    page = report_html(read_run(folder))
+    target = folder / "report.html" if out is None else Path(out)
+    _write_whole(target, page)
+    return target
+
+
+def report_html(record: RunRecord) -> str:
+    """The page as text."""
+    figures = record.figures
+    return (
+        _templates()
+        .get_template("report.html.j2")
+        .render(
+            run=record,
+            events=record.events,
+            figures=figures,
+            headlines=headlines(figures.figures) if figures else [],
+            tables=figure_tables(figures.figures) if figures else [],
+            intervals=drawings(charts.interval_chart, record),
+            losses=drawings(charts.loss_chart, record),
+            learning_rate=drawings(charts.learning_rate_chart, record),
+            lengths=drawings(charts.length_chart, record),
+            samples_during=charts.thinned(record.events.samples, 6),
+        )
+    )
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """The figures on one part: a row for the model and each baseline, a column for each metric."""
+
+    part: str
+    metrics: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Figure | None, ...]], ...]
+
+    @property
+    def shared_n(self) -> str | None:
+        """`2,104 documents` where every figure of the table stands on the same number."""
+        sizes = {(f.n, f.items) for _, cells in self.rows for f in cells if f}
+        if len(sizes) != 1:
+            return None
+        n, items = sizes.pop()
+        return f"{wording.count(n)} {items}"
+
+
+def figure_tables(figures: Sequence[Figure]) -> list[FigureTable]:
+    """Every figure once, parts in the order of `wording.PARTS`, the model before its baselines."""
+    parts = sorted({f.part for f in figures}, key=_place(list(wording.PARTS)))
+    tables = []
+    for part in parts:
+        here = {(f.of, f.metric): f for f in figures if f.part == part}
+        metrics = sorted({metric for _, metric in here}, key=_place(list(wording.METRICS)))
+        who = sorted(dict.fromkeys(of for of, _ in here), key=lambda of: of != MODEL)
+        rows = tuple((of, tuple(here.get((of, metric)) for metric in metrics)) for of in who)
+        tables.append(FigureTable(part, tuple(metrics), rows))
+    return tables
+
+
+@dataclass(frozen=True)
+class Drawing:
+    theme: str
+    width: str
+    svg: Markup
+
+
+def drawings(draw: Callable[..., Chart | None], record: RunRecord) -> list[Drawing]:
+    """One chart in light and dark, wide and narrow; none where there is nothing to draw."""
+    drawn = []
+    for theme in (LIGHT, DARK):
+        for name, width in (("wide", WIDE), ("narrow", NARROW)):
+            chart = draw(record, theme=theme, width=width)
+            if chart is None:
+                return []
+            own = f"{draw.__name__}-{theme.name}-{name}"
+            drawn.append(Drawing(theme.name, name, _inlined(charts.svg(chart), own=own)))
+    return drawn
+
+
+def _inlined(svg: str, *, own: str) -> Markup:
+    """SVG fit to stand in HTML with others: its ids are its own, its size follows the page."""
+    svg = re.sub(r'\bid="(\w+)"', rf'id="{own}-\1"', svg)
+    svg = re.sub(r"url\(#(\w+)\)", rf"url(#{own}-\1)", svg)
+    svg = re.sub(r' xmlns(:xlink)?="[^"]*"| version="1.1"', "", svg)
+    # Safe: Vega escaped every text, and wrote the elements itself.
+    return Markup(svg)
+
+
+@cache
+def _templates() -> Environment:
+    # autoescape=True, not by file ending: `.html.j2` would not count as HTML.
+    templates = Environment(
+        loader=PackageLoader("regard.study"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for write in (
+        wording.number,
+        wording.interval,
+        wording.count,
+        wording.share,
+        wording.duration,
+        wording.memory,
+        wording.moment,
+        wording.part,
+        wording.metric,
+        wording.dropped,
+    ):
+        templates.filters[write.__name__] = write
+    templates.filters["shortened"] = shortened
+    templates.globals["MOST_SAMPLES"] = MOST_SAMPLES
+    return templates
+
+
+def shortened(text: str) -> str:
+    """`text`, or its beginning with a note of what is missing."""
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    return f"{text[:MOST_CHARACTERS]} … [{len(text) - MOST_CHARACTERS:,} more characters]"
+
+
+def _place(order: Sequence[str]) -> Callable[[str], tuple[int, str]]:
+    return lambda name: (order.index(name) if name in order else len(order), name)
+
+
+def _write_whole(target: Path, text: str) -> None:
+    """Write all of the file or nothing: a reader never sees half a report."""
+    if target.is_dir():
+        raise UserError("is a folder", topic="report", where=str(target), mend="Name a file.")
+    temporary = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
+            temporary = Path(file.name)
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)  # a temporary file is private; a report is to be shown
+        temporary.replace(target)
+    except (PermissionError, FileExistsError, NotADirectoryError) as problem:
+        raise UserError(
+            f"cannot be written ({problem.strerror})",
+            topic="report",
+            where=str(target),
+            mend="Choose another place with --out FILE.",
+        ) from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)

@@ -1,0 +1,191 @@
+"""Batches: which rows go through the model together, and the tensors they become.
+
+A plan is a list of arrays of row numbers, a pure function of lengths, seed and epoch, so a run that
+was stopped finds its place again. Shapes: b rows, t places. `valid`: True = a real token.
+
+    [4,7,9,15,23,18] [2,8,10] [3,13,2,8]  →  4  7  9 15 23 18
+                                             2  8 10  0  0  0
+                                             3 13  2  8  0  0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from regard.errors import UserError
+
+Ints = NDArray[np.int64]
+Plan = list[Ints]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One row after its objective; all arrays have one length."""
+
+    inputs: Ints
+    targets: Ints
+    weights: NDArray[np.float32]
+    "What each target counts in the loss; 0 where there is nothing to predict."
+    segments: Ints | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows padded to the longest."""
+
+    ids: torch.Tensor
+    "(b,t) int64"
+    targets: torch.Tensor
+    "(b,t) int64"
+    weights: torch.Tensor
+    "(b,t) float32, 0 on padding"
+    valid: torch.Tensor
+    "(b,t) bool, True = a real token"
+    segments: torch.Tensor | None
+    "(b,t) int64, 0 on padding"
+    rows: tuple[int, ...]
+    "The row numbers, so that an error can name them."
+
+    @property
+    def tokens(self) -> int:
+        """Targets that count."""
+        return int((self.weights > 0).sum())
+
+    @property
+    def padding_waste(self) -> float:
+        """The share of places that hold no token."""
+        return 1 - float(self.valid.float().mean())
+
+    def to(self, device: torch.device | str) -> Batch:
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def split(self, parts: int) -> list[Batch]:
+        """At most `parts` micro-batches of consecutive rows, none of them empty."""
+        edges = np.linspace(0, len(self.rows), parts + 1).round().astype(int)
+        return [self._slice(slice(*edge)) for edge in pairwise(edges) if edge[0] < edge[1]]
+
+    def _slice(self, rows: slice) -> Batch:
+        return replace(self._each(lambda tensor: tensor[rows]), rows=self.rows[rows])
+
+    def _each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
+        return replace(
+            self,
+            ids=change(self.ids),
+            targets=change(self.targets),
+            weights=change(self.weights),
+            valid=change(self.valid),
+            segments=None if self.segments is None else change(self.segments),
+        )
+
+
+def pad(rows: Sequence[ArrayLike], pad_id: float) -> NDArray[Any]:
+    """Rows of unequal length as one array, as wide as the longest; the rest is `pad_id`."""
+    arrays = [np.asarray(row) for row in rows]
+    lengths = np.array([len(array) for array in arrays])
+    padded = np.full((len(arrays), lengths.max()), pad_id, dtype=np.result_type(*arrays))
+    padded[np.arange(lengths.max()) < lengths[:, None]] = np.concatenate(arrays)
+    return padded
+
+
+def collate(examples: Sequence[Example], *, pad_id: int, rows: Sequence[int]) -> Batch:
+    """Examples as one batch; `rows` are their numbers."""
+    segments = [example.segments for example in examples if example.segments is not None]
+    if segments and len(segments) < len(examples):
+        raise ValueError("some rows of this batch have segments and some have none")
+    ones = [np.ones(len(example.inputs), dtype=np.bool_) for example in examples]
+    return Batch(
+        ids=torch.from_numpy(pad([example.inputs for example in examples], pad_id)),
+        targets=torch.from_numpy(pad([example.targets for example in examples], pad_id)),
+        weights=torch.from_numpy(pad([example.weights for example in examples], 0)),
+        valid=torch.from_numpy(pad(ones, 0)),
+        segments=torch.from_numpy(pad(segments, 0)) if segments else None,
+        rows=tuple(int(row) for row in rows),
+    )
+
+
+def bucketed(lengths: ArrayLike, *, budget: int, pool: int = 50, seed: int, epoch: int) -> Plan:
+    """Rows of like length together: padded batches of at most `budget` places.
+
+    Shuffled rows fall into pools of about `pool` budgets; each pool is sorted, longest first, and
+    cut into batches; then the batches are shuffled. Small pools keep an epoch's order random, large
+    ones waste less.
+    """
+    sizes = np.asarray(lengths, dtype=np.int64)
+    _check_budget(sizes, budget)
+    if len(sizes) * sizes.max() < budget:
+        raise UserError(
+            f"{len(sizes):,} rows of at most {sizes.max():,} tokens do not fill one batch of "
+            f"train.batch_tokens = {budget:,}",
+            topic="corpus",
+            mend=f"Set train.batch_tokens = {len(sizes) * sizes.max()} or less, or give more text.",
+        )
+    generator = _generator(seed, epoch)
+    order = generator.permutation(len(sizes))
+    pool_of = (np.cumsum(sizes[order]) - 1) // (pool * budget)
+    edges = np.flatnonzero(np.diff(pool_of, prepend=-1, append=pool_of[-1] + 1))
+    plan = [
+        batch
+        for begin, end in pairwise(edges)
+        for batch in _cut_sorted(order[begin:end], sizes, budget)
+    ]
+    return [plan[i] for i in generator.permutation(len(plan))]
+
+
+def in_order(lengths: ArrayLike, *, budget: int) -> Plan:
+    """For measuring: every row once, longest first, whatever their number; nothing is random."""
+    sizes = np.asarray(lengths, dtype=np.int64)
+    _check_budget(sizes, budget)
+    return list(_cut_sorted(np.arange(len(sizes)), sizes, budget))
+
+
+def fixed(count: int, *, rows: int, seed: int, epoch: int) -> Plan:
+    """Shuffled rows, `rows` to a batch; the last batch takes what is left."""
+    if count < rows:
+        raise UserError(
+            f"{count:,} rows where one batch of train.batch_tokens holds {rows:,}",
+            topic="corpus",
+            mend="Lower train.batch_tokens or give more text.",
+        )
+    order = _generator(seed, epoch).permutation(count)
+    return [order[begin : begin + rows] for begin in range(0, count, rows)]
+
+
+def waste(lengths: ArrayLike, plan: Plan) -> float:
+    """The share of places in a plan's padded batches that hold no token."""
+    sizes = np.asarray(lengths, dtype=np.int64)
+    places = sum(len(batch) * int(sizes[batch].max()) for batch in plan)
+    return 1 - sum(int(sizes[batch].sum()) for batch in plan) / places
+
+
+def _cut_sorted(rows: Ints, sizes: Ints, budget: int) -> Iterator[Ints]:
+    """Longest first, so the first row of a batch says how many fit: one step a batch, not a row."""
+    rows = rows[np.argsort(-sizes[rows], kind="stable")]
+    begin = 0
+    while begin < len(rows):
+        end = begin + budget // max(int(sizes[rows[begin]]), 1)
+        yield rows[begin:end]
+        begin = end
+
+
+def _check_budget(sizes: Ints, budget: int) -> None:
+    if not len(sizes):
+        raise UserError("there is no row to read", topic="corpus", mend="Give more text.")
+    longest = int(sizes.argmax())
+    if sizes[longest] > budget:
+        raise UserError(
+            f"row {longest:,} holds {sizes[longest]:,} tokens where a batch of "
+            f"train.batch_tokens = {budget:,} must hold it whole",
+            topic="corpus",
+            mend=f"Set train.batch_tokens = {sizes[longest]} or more, or lower model.context.",
+        )
+
+
+def _generator(seed: int, epoch: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64([seed, epoch]))

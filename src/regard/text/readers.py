@@ -1,0 +1,57 @@
+"""Documents out of files, streamed: text, CSV, TSV, JSON lines and Parquet, compressed or not.
+
+A reader is a function (path, reading, dropped) → texts. Memory does not grow with the file: lines
+are decoded block by block, Parquet comes in record batches. What cannot be read names file and
+line or row; what is left out (empty lines, bad rows where the user allows it) is tallied by file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from regard.text.compression import compression_of
+from regard.text.lines import read_plain
+from regard.text.reading import Dropped, Reading, Text, Unit
+from regard.text.records import read_json_lines, read_parquet
+from regard.text.tables import read_csv, read_tsv
+
+__all__ = ["Dropped", "Reading", "Text", "Unit", "format_of", "is_known_format", "read_texts"]
+
+Reader = Callable[[Path, Reading, Dropped], Iterator[str]]
+READERS: dict[str, Reader] = {
+    "txt": read_plain,
+    "csv": read_csv,
+    "tsv": read_tsv,
+    "jsonl": read_json_lines,
+    "parquet": read_parquet,
+}
+FORMATS = {
+    ".txt": "txt",
+    ".text": "txt",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+}
+
+
+def read_texts(path: Path, reading: Reading, dropped: Dropped) -> Iterator[str]:
+    """Every document of one file, in order, by the format its name declares."""
+    dropped.start(str(path))
+    return READERS[format_of(path)](path, reading, dropped)
+
+
+def format_of(path: Path) -> str:
+    """`csv` for reviews.csv and reviews.csv.gz; any name that says nothing is plain text."""
+    plain = path.with_suffix("") if compression_of(path) else path
+    return FORMATS.get(plain.suffix.lower(), "txt")
+
+
+def is_known_format(path: Path) -> bool:
+    """Whether the name itself says what the file holds."""
+    plain = path.with_suffix("") if compression_of(path) else path
+    return plain.suffix.lower() in FORMATS

@@ -1,0 +1,170 @@
+"""Checkpoints: all that a killed run needs to go on bit for bit, in safetensors and JSON.
+
+    checkpoints/step-000500/ {config.json model.safetensors optimiser.safetensors tokenizer.json
+                              state.json manifest.json}
+
+Random states need no saving: dropout, order and samples are functions of seed and step. No pickle
+is ever read or written. Shared tensors (a tied output layer) are saved once.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from regard.errors import UserError
+from regard.files import damage, new_folder, read_json, write_json
+from regard.text.tokenizer import Tokenizer
+from regard.training.stream import Cursor
+
+STATE_SCHEMA = 1
+CONFIG_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a training has come; everything that is not a tensor."""
+
+    step: int = 0
+    cursor: Cursor = field(default_factory=Cursor)
+    tokens: int = 0
+    seconds: float = 0.0
+    best_loss: float | None = None
+    best_step: int = 0
+    looks_since_best: int = 0
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    "What decides the bits: device, precision, threads, versions."
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> State:
+        rest = {key: value for key, value in table.items() if key != "schema"}
+        return replace(cls(**rest), cursor=Cursor(**rest["cursor"]))
+
+
+def save_model(
+    folder: Path, model: nn.Module, tokenizer: Tokenizer, config: Mapping[str, Any]
+) -> None:
+    """Weights, tokenizer and config: what it takes to use a model."""
+    save_file(_unshared(model), folder / "model.safetensors", metadata={"format": "pt"})
+    tokenizer.save(folder)
+    write_json(folder / "config.json", {"schema": CONFIG_SCHEMA, **config})
+
+
+def load_weights(model: nn.Module, file: Path) -> None:
+    """Fill a model from a file; a name too many or too few is an error."""
+    own = _unshared(model)
+    found = _read_tensors(file)
+    if own.keys() != found.keys():
+        surplus, absent = sorted(found.keys() - own.keys()), sorted(own.keys() - found.keys())
+        raise UserError(
+            f"{file} does not fit the model: not in the model {surplus[:3]}, "
+            f"not in the file {absent[:3]}",
+            topic="model",
+        )
+    for name, tensor in own.items():
+        if tensor.shape != found[name].shape:
+            raise UserError(
+                f"{file}: {name} has shape {tuple(found[name].shape)}, "
+                f"the model's is {tuple(tensor.shape)}",
+                topic="model",
+            )
+        tensor.copy_(found[name])
+
+
+def save_checkpoint(
+    folder: Path,
+    model: nn.Module,
+    optimiser: Optimizer,
+    state: State,
+    *,
+    tokenizer: Tokenizer,
+    config: Mapping[str, Any],
+) -> Path:
+    path = folder / f"step-{state.step:06d}"
+    with new_folder(path) as inside:
+        save_model(inside, model, tokenizer, config)
+        save_file(_optimiser_tensors(model, optimiser), inside / "optimiser.safetensors")
+        write_json(inside / "state.json", {"schema": STATE_SCHEMA, **asdict(state)})
+    return path
+
+
+def load_checkpoint(path: Path, model: nn.Module, optimiser: Optimizer) -> State:
+    load_weights(model, path / "model.safetensors")
+    saved = _read_tensors(path / "optimiser.safetensors")
+    for name, parameter in model.named_parameters():
+        moments = {
+            key.rpartition("|")[2]: tensor
+            for key, tensor in saved.items()
+            if key.rpartition("|")[0] == name
+        }
+        if moments:
+            optimiser.state[parameter] = {
+                key: tensor if key == "step" else tensor.to(parameter.device)
+                for key, tensor in moments.items()
+            }
+    return State.from_dict(read_json(path / "state.json", schema=STATE_SCHEMA))
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of a run, oldest first, damaged ones included."""
+    if not folder.is_dir():
+        return []
+    found = [path for path in folder.iterdir() if re.fullmatch(r"step-\d+", path.name)]
+    return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
+
+
+def newest_whole(folder: Path) -> tuple[Path | None, list[str]]:
+    """The newest checkpoint that is whole, and what is wrong with those after it."""
+    complaints: list[str] = []
+    for path in reversed(checkpoints(folder)):
+        complaint = damage(path)
+        if complaint is None:
+            return path, complaints
+        complaints.append(complaint)
+    return None, complaints
+
+
+def prune(folder: Path, *, keep: int, spare: int) -> None:
+    """Drop all but the newest `keep` whole checkpoints; the one at step `spare` stays."""
+    for path in checkpoints(folder)[:-keep]:
+        if path.name != f"step-{spare:06d}":
+            shutil.rmtree(path)
+
+
+@torch.no_grad()
+def _unshared(model: nn.Module) -> dict[str, Tensor]:
+    """Tensors by name; one that several names share goes by the first of them."""
+    seen: set[int] = set()
+    tensors = {}
+    for name, tensor in model.state_dict().items():
+        if tensor.data_ptr() not in seen or tensor.numel() == 0:
+            seen.add(tensor.data_ptr())
+            tensors[name] = tensor
+    return tensors
+
+
+def _optimiser_tensors(model: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
+    return {
+        f"{name}|{key}": tensor.contiguous()
+        for name, parameter in model.named_parameters()
+        for key, tensor in optimiser.state[parameter].items()
+    }
+
+
+def _read_tensors(file: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(file)
+    except FileNotFoundError:
+        raise UserError(f"{file} is missing", topic="model") from None
+    except SafetensorError as problem:
+        raise UserError(f"{file} is damaged: {problem}", topic="model") from None

@@ -1,0 +1,64 @@
+"""What decides the bits of a run: device, precision and threads, chosen once and written down."""
+
+from __future__ import annotations
+
+import os
+import platform
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+
+import torch
+
+from regard import __version__
+from regard.errors import UserError
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where a run computes, and with what."""
+
+    device: str
+    precision: str
+    threads: int
+    torch: str
+    python: str
+    platform: str
+    regard: str
+
+    def as_dict(self) -> dict[str, str | int]:
+        return asdict(self)
+
+    def autocast(self) -> AbstractContextManager[object]:
+        if self.precision == "bfloat16":
+            return torch.autocast(torch.device(self.device).type, dtype=torch.bfloat16)
+        return nullcontext()
+
+
+def choose_machine(device: str, *, threads: int) -> Machine:
+    """Settle the device and the thread count, and set the latter for this process."""
+    chosen = _best_device() if device == "auto" else device
+    try:
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError) as problem:  # torch raises either, by backend
+        reason = str(problem).partition("\n")[0]
+        raise UserError(
+            f"train.device = {device!r} cannot be used here ({reason})",
+            topic="recipe",
+            mend='Set train.device = "auto".',
+        ) from None
+    torch.set_num_threads(threads or len(os.sched_getaffinity(0)))
+    return Machine(
+        device=chosen,
+        precision="float32" if chosen == "cpu" else "bfloat16",
+        threads=torch.get_num_threads(),
+        torch=torch.__version__,
+        python=platform.python_version(),
+        platform=platform.platform(terse=True),
+        regard=__version__,
+    )
+
+
+def _best_device() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"

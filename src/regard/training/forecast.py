@@ -1,0 +1,70 @@
+"""What a training will cost, from a few real steps on its largest batch.
+
+A formula would guess; two updates of a throw-away copy measure. Time is the steps times the mean
+step, evaluation and samples not counted; memory is the process's peak after those steps.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+
+from torch import nn
+
+from regard.text.batches import Batch
+from regard.training.device import Machine
+from regard.training.loop import update
+from regard.training.optimiser import build_optimiser
+from regard.training.settings import Train
+
+TRIAL_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Forecast:
+    steps: int
+    tokens: int
+    seconds: float
+    memory_bytes: int
+    parameters: int
+
+    def as_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def forecast(
+    model: nn.Module,
+    batches: list[Batch],
+    settings: Train,
+    *,
+    steps: int,
+    machine: Machine,
+) -> Forecast:
+    """Try a few updates on a copy; the first, which also warms caches, is not timed."""
+    copy = deepcopy(model).train()
+    optimiser = build_optimiser(copy, settings)
+    seconds = 0.0
+    for step in range(1, TRIAL_STEPS + 1):
+        began = time.perf_counter()
+        batch = batches[step % len(batches)]
+        # A learning rate of 0 times the step is as dear as any other, and cannot diverge.
+        update(copy, optimiser, batch, step=step, lr=0.0, settings=settings, machine=machine)
+        if step > 1:
+            seconds += time.perf_counter() - began
+    tokens = sum(batch.tokens for batch in batches) / len(batches)
+    return Forecast(
+        steps=steps,
+        tokens=round(steps * tokens),
+        seconds=steps * seconds / (TRIAL_STEPS - 1),
+        memory_bytes=peak_memory_bytes(),
+        parameters=sum(p.numel() for p in model.parameters()),
+    )
+
+
+def peak_memory_bytes() -> int:
+    """The most memory this process has held so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,192 @@
+"""The training loop: batches in, updates out, events told along the way.
+
+One update: each micro-batch's loss terms are divided by the weight of the whole batch before the
+backward pass, so accumulation equals the full batch. All randomness of step s is drawn from
+(seed, s), so a run that resumes at s draws the same. A loss that is not finite stops the training
+before it can touch the weights.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from regard.errors import UserError
+from regard.model.initialise import named_generator
+from regard.text.batches import Batch
+from regard.training.checkpoint import State
+from regard.training.device import Machine
+from regard.training.events import OnEvent
+from regard.training.optimiser import learning_rate
+from regard.training.settings import Train
+from regard.training.stream import Stream
+
+LOG_SECONDS = 1.0
+"A step event tells of all steps since the last one, at most about one event a second."
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What the loop asks of the world around it."""
+
+    on_event: OnEvent
+    dev_loss: Callable[[], tuple[float, int]]
+    "Mean loss per token over some dev documents, and how many."
+    samples: Callable[[], list[str]]
+    save: Callable[[State], None]
+    stop_asked: Callable[[], bool]
+    "Whether the person has pressed Ctrl-C."
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Where a training ended, and why."""
+
+    state: State
+    reason: str  # "finished", "early" or "asked"
+
+
+@dataclass
+class Window:
+    """Loss over the steps since the last event: a mean, never one batch's loss."""
+
+    loss: float = 0.0
+    tokens: float = 0.0
+
+
+def fit(
+    model: nn.Module,
+    optimiser: Optimizer,
+    stream: Stream,
+    settings: Train,
+    *,
+    state: State,
+    machine: Machine,
+    hooks: Hooks,
+) -> Ended:
+    """Train from `state` to the end of the plan, or until told to stop."""
+    steps = stream.steps
+    began = time.perf_counter() - state.seconds
+    window, last_told = Window(), time.perf_counter()
+    batches = stream.after(state.cursor)
+    model.train()
+    while state.step < steps:
+        batch, cursor = next(batches)
+        step = state.step + 1
+        rate = learning_rate(step, steps=steps, settings=settings)
+        loss, norm = update(
+            model, optimiser, batch, step=step, lr=rate, settings=settings, machine=machine
+        )
+        window.loss += loss * batch.tokens
+        window.tokens += batch.tokens
+        state = replace(
+            state,
+            step=step,
+            cursor=cursor,
+            tokens=state.tokens + batch.tokens,
+            seconds=time.perf_counter() - began,
+        )
+        look = bool(settings.evaluate_every) and step % settings.evaluate_every == 0
+        if look or step == steps or time.perf_counter() - last_told > LOG_SECONDS:
+            hooks.on_event(
+                {
+                    "event": "step",
+                    **_progress(state),
+                    "loss": window.loss / max(1.0, window.tokens),
+                    "lr": rate,
+                    "gradient_norm": norm,
+                }
+            )
+            window, last_told = Window(), time.perf_counter()
+        if look:
+            state = _look_at_dev(model, state, hooks)
+        if _due(step, settings.sample_every) or (look and not settings.sample_every):
+            model.eval()
+            hooks.on_event({"event": "sample", "step": step, "texts": hooks.samples()})
+            model.train()
+        early = bool(settings.patience) and state.looks_since_best >= settings.patience
+        asked = hooks.stop_asked()
+        is_best = bool(settings.patience) and state.best_step == step
+        if early or asked or is_best or step == steps or _due(step, settings.checkpoint_every):
+            hooks.save(state)
+            hooks.on_event({"event": "checkpoint", "step": step})
+        if early or (asked and step < steps):
+            return Ended(state, "early" if early else "asked")
+    return Ended(state, "finished")
+
+
+def update(
+    model: nn.Module,
+    optimiser: Optimizer,
+    batch: Batch,
+    *,
+    step: int,
+    lr: float,
+    settings: Train,
+    machine: Machine,
+) -> tuple[float, float]:
+    """One step of the optimiser; the batch's loss and the gradient's length before clipping."""
+    seed = named_generator(settings.seed, f"step {step}").initial_seed()
+    torch.manual_seed(seed)
+    batch = batch.to(machine.device)
+    weight = batch.weights.sum()
+    total = torch.zeros((), device=machine.device)
+    optimiser.zero_grad(set_to_none=True)
+    for part in batch.split(settings.accumulate):
+        with machine.autocast():
+            terms = model(part)
+        loss = sum((term.sum / weight for term in terms.values()), torch.zeros_like(total))
+        loss.backward()
+        total += loss.detach()
+    _refuse_unless_finite(float(total), batch, step=step, lr=lr)
+    norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
+    _refuse_unless_finite(float(norm), batch, step=step, lr=lr)
+    if settings.clip:
+        torch.nn.utils.clip_grads_with_norm_(model.parameters(), settings.clip, norm)
+    for group in optimiser.param_groups:
+        group["lr"] = lr
+    optimiser.step()
+    return float(total), float(norm)
+
+
+def _look_at_dev(model: nn.Module, state: State, hooks: Hooks) -> State:
+    model.eval()
+    loss, documents = hooks.dev_loss()
+    model.train()
+    hooks.on_event(
+        {
+            "event": "evaluation",
+            **_progress(state),
+            "loss": loss,
+            "perplexity": math.exp(min(loss, 700.0)),
+            "n": documents,
+        }
+    )
+    if state.best_loss is None or loss < state.best_loss:
+        return replace(state, best_loss=loss, best_step=state.step, looks_since_best=0)
+    return replace(state, looks_since_best=state.looks_since_best + 1)
+
+
+def _refuse_unless_finite(value: float, batch: Batch, *, step: int, lr: float) -> None:
+    if not math.isfinite(value):
+        rows = ", ".join(str(row) for row in batch.rows[:4])
+        raise UserError(
+            f"the loss is not finite at step {step} (batch of {len(batch.rows)} rows: {rows} …, "
+            f"lr {lr:.2g}); the weights were not touched",
+            topic="train",
+            mend="Lower train.lr, raise train.warmup or set train.clip; earlier checkpoints stand.",
+        )
+
+
+def _progress(state: State) -> dict[str, float]:
+    return {"step": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 3)}
+
+
+def _due(step: int, every: int) -> bool:
+    return bool(every) and step % every == 0

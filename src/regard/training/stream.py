@@ -1,0 +1,94 @@
+"""The batches of a training, in an order that is a function of seed and epoch alone.
+
+Nothing about the order has to be remembered but how many batches were consumed: a resumed run
+plans the epoch again and goes on behind that cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
+
+import numpy as np
+
+from regard.objectives import Objective
+from regard.text.batches import Batch, Ints, Plan, bucketed, collate, fixed, waste
+from regard.text.rows import Blocks, Pieces
+from regard.training.settings import Train
+
+POOL_BATCHES = 50
+"Batches whose rows are sorted by length together; more waste less and shuffle less."
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """How far a training has read: whole epochs, and batches of the current one."""
+
+    epoch: int = 0
+    batch: int = 0
+
+
+class Stream:
+    def __init__(
+        self, rows: Pieces | Blocks, objective: Objective, settings: Train, *, pad: int
+    ) -> None:
+        self.rows = rows
+        self.objective = objective
+        self.settings = settings
+        self.pad = pad
+
+    def plan(self, epoch: int) -> Plan:
+        return _plan(self, epoch)
+
+    @property
+    def steps(self) -> int:
+        """Updates in the whole training."""
+        epochs, most = self.settings.epochs, self.settings.max_steps
+        if epochs is None and most is not None:
+            return most
+        total = sum(len(self.plan(epoch)) for epoch in range(epochs or 1))
+        return total if most is None else min(total, most)
+
+    def after(self, cursor: Cursor) -> Iterator[tuple[Batch, Cursor]]:
+        """Batches behind the cursor, each with the cursor that stands behind it; no end."""
+        for epoch in count(cursor.epoch):
+            plan = self.plan(epoch)
+            first = cursor.batch if epoch == cursor.epoch else 0
+            for number in range(first, len(plan)):
+                yield self.batch(plan[number], epoch), Cursor(epoch, number + 1)
+
+    def batch(self, rows: Ints, epoch: int) -> Batch:
+        """One batch; each row's objective draws from (seed, epoch, row), whoever asks."""
+        examples = [
+            self.objective.example(
+                self.rows[int(row)], np.random.default_rng([self.settings.seed, epoch, int(row)])
+            )
+            for row in rows
+        ]
+        return collate(examples, pad_id=self.pad, rows=tuple(int(row) for row in rows))
+
+    def padding_waste(self) -> float:
+        """Share of the first epoch's places that hold no token."""
+        return waste(self.rows.lengths, self.plan(0))
+
+
+@lru_cache(maxsize=2)
+def _plan(stream: Stream, epoch: int) -> Plan:
+    settings, rows = stream.settings, stream.rows
+    if settings.batches == "bucketed":
+        return bucketed(
+            rows.lengths - 1,
+            budget=settings.batch_tokens,
+            pool=POOL_BATCHES,
+            seed=settings.seed,
+            epoch=epoch,
+        )
+    longest = int(rows.lengths.max()) - 1
+    return fixed(
+        len(rows),
+        rows=max(1, settings.batch_tokens // longest),
+        seed=settings.seed,
+        epoch=epoch,
+    )

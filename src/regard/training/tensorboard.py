@@ -1,0 +1,33 @@
+"""The same events for TensorBoard, which comes as an extra."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from regard.errors import UserError
+from regard.training.events import Event
+
+CURVES = {"step": ("loss", "lr", "gradient_norm"), "evaluation": ("loss", "perplexity")}
+PLACES = {"step": "train", "evaluation": "dev"}
+
+
+class TensorBoardLog:
+    def __init__(self, folder: Path, *, after_step: int) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise UserError(
+                "train.tensorboard = true needs TensorBoard, which is not installed",
+                topic="recipe",
+                mend="pip install 'regard[tensorboard]', or set it to false.",
+            ) from None
+        # purge_step hides what a resumed run undid.
+        self._writer = SummaryWriter(str(folder), purge_step=after_step + 1 if after_step else None)
+
+    def __call__(self, event: Event) -> None:
+        kind = event["event"]
+        for name in CURVES.get(kind, ()):
+            self._writer.add_scalar(f"{PLACES[kind]}/{name}", event[name], event["step"])
+
+    def close(self) -> None:
+        self._writer.close()

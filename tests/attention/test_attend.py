@@ -1,0 +1,107 @@
+"""Every path of `attend` equals the readable one, values and gradients, fp32 and fp64."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from regard.attention import mask as masks
+from regard.attention.attend import attend
+from regard.attention.kinds.dot import DotProduct
+from regard.attention.mixer import MultiHeadAttention
+from regard.attention.rule import HeadShape
+
+
+def draw(seed: int, *shape: int, dtype: torch.dtype) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=dtype).requires_grad_()
+
+
+def some_masks(batch: int, queries: int, keys: int, seed: int) -> dict[str, masks.Mask]:
+    generator = torch.Generator().manual_seed(seed)
+    valid = torch.rand(batch, keys, generator=generator) > 0.4  # some rows may end up empty
+    groups = torch.randint(0, 2, (batch, max(queries, keys)), generator=generator)
+    return {
+        "causal": masks.causal(),
+        "bidirectional": masks.bidirectional(),
+        "padding": masks.padding(valid),
+        "causal & padding": masks.causal() & masks.padding(valid),
+        "lookback & groups": masks.lookback(2) & masks.same_group(groups),
+        "nothing": ~masks.bidirectional(),
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    batch=st.integers(1, 3),
+    heads=st.integers(1, 3),
+    length=st.integers(1, 9),
+    width=st.integers(1, 8),
+    name=st.sampled_from(list(some_masks(1, 1, 1, 0))),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+)
+def test_fast_equals_explicit(seed, batch, heads, length, width, name, dtype):
+    mask = some_masks(batch, length, length, seed)[name]
+    answers = {}
+    for want_weights in (False, True):
+        q, k, v = (draw(seed + n, batch, heads, length, width, dtype=dtype) for n in range(3))
+        attended = attend(q, k, v, mask, want_weights=want_weights)
+        (attended.out * torch.arange(1, width + 1, dtype=dtype)).sum().backward()
+        answers[want_weights] = (attended.out.detach(), q.grad, k.grad, v.grad)
+        assert (attended.path == "explicit") == want_weights
+    bound = 1e-5 if dtype == torch.float32 else 1e-12
+    for fast, readable in zip(answers[False], answers[True], strict=True):
+        scale = max(1.0, float(readable.abs().max()))
+        assert float((fast - readable).abs().max()) / scale <= bound
+
+
+@pytest.mark.parametrize("want_weights", [False, True])
+def test_a_fully_masked_row_is_zeros_and_has_no_gradient(want_weights):
+    q, k, v = (draw(n, 1, 1, 3, 4, dtype=torch.float32) for n in range(3))
+    nothing_for_the_first = masks.Mask(lambda b, h, i, j: (i > 0) & (j <= i), "not the first")
+    out = attend(q, k, v, nothing_for_the_first, want_weights=want_weights).out
+    assert torch.equal(out[0, 0, 0], torch.zeros(4))
+    out.sum().backward()
+    assert torch.equal(q.grad[0, 0, 0], torch.zeros(4))
+    for tensor in (q, k, v):
+        assert torch.isfinite(tensor.grad).all()
+
+
+def test_the_path_taken_is_told():
+    q = k = v = torch.randn(1, 1, 4, 2)
+    valid = torch.tensor([[True, True, True, False]])
+    assert attend(q, k, v, masks.causal()).path == "fused-causal"
+    assert attend(q, k, v).path == "fused-everything"
+    assert attend(q, k, v, masks.padding(valid)).path == "fused-dense"
+    assert attend(q, k, v, masks.causal(), want_weights=True).path == "explicit"
+    # With cached keys torch's is_causal would align the wrong corner.
+    assert attend(q[:, :, :1], k, v, masks.causal(), first_query=3).path == "fused-dense"
+
+
+def test_weights_are_a_distribution_over_the_allowed():
+    q, k, v = (torch.randn(2, 2, 5, 4) for _ in range(3))
+    weights = attend(q, k, v, masks.causal(), want_weights=True).weights
+    assert torch.allclose(weights.sum(-1), torch.ones(2, 2, 5))
+    assert torch.equal(weights.triu(1), torch.zeros_like(weights))
+
+
+def test_multi_head_equals_torch():
+    torch.manual_seed(0)
+    ours = MultiHeadAttention(DotProduct(), HeadShape(width=4, heads=3), dropout=0.0)
+    theirs = nn.MultiheadAttention(12, 3, batch_first=True)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(
+            torch.cat([ours.query.weight, ours.key.weight, ours.value.weight])
+        )
+        theirs.in_proj_bias.copy_(torch.cat([ours.query.bias, ours.key.bias, ours.value.bias]))
+        theirs.out_proj.weight.copy_(ours.out.weight)
+        theirs.out_proj.bias.copy_(ours.out.bias)
+    x = torch.randn(2, 7, 12)
+    forbidden = torch.ones(7, 7).triu(1).bool()  # torch's polarity: True = may not
+    expected, _ = theirs(x, x, x, attn_mask=forbidden, need_weights=False)
+    assert torch.allclose(ours(x, mask=masks.causal()), expected, atol=1e-6)
+    memory = torch.randn(2, 4, 12)
+    expected, _ = theirs(x, memory, memory, need_weights=False)
+    assert torch.allclose(ours(x, mask=masks.bidirectional(), memory=memory), expected, atol=1e-6)

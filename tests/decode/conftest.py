@@ -1,0 +1,107 @@
+"""Small models that generation can be checked against by brute force."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+
+class TableCache:
+    """Remembers every token it was given, padding included, as a real cache remembers keys."""
+
+    def __init__(self, rows: int) -> None:
+        self.ids = torch.empty(rows, 0, dtype=torch.long)
+
+    @property
+    def length(self) -> int:
+        return self.ids.shape[1]
+
+    def reorder(self, rows: Tensor) -> None:
+        self.ids = self.ids[rows]
+
+
+class Table(nn.Module):
+    """Next-token scores looked up by the last two real tokens and their position (mod 5).
+
+    The whole truth is in `logits_after`, which sees a plain list of tokens and no cache."""
+
+    def __init__(self, vocabulary: int, *, context: int = 64, seed: int = 0) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        shape = (5, vocabulary + 1, vocabulary, vocabulary)
+        self.scores = torch.randn(shape, generator=generator, dtype=torch.float64) * 2
+        self.context = context
+        self.lengths_read: list[int] = []
+
+    def logits_after(self, ids: list[int]) -> Tensor:
+        before = ids[-2] if len(ids) > 1 else -1
+        return self.scores[(len(ids) - 1) % 5, before, ids[-1]]
+
+    def new_cache(self, rows: int) -> TableCache:
+        return TableCache(rows)
+
+    def step(self, ids: Tensor, *, valid: Tensor, positions: Tensor, cache: TableCache) -> Tensor:
+        self.lengths_read.append(ids.shape[1])
+        cache.ids = torch.cat([cache.ids, ids], dim=1)
+        assert cache.ids.shape == valid.shape
+        assert cache.length <= self.context
+        scores = []
+        for row, real, place in zip(cache.ids, valid, positions[:, -1].tolist(), strict=True):
+            tokens = row[real].tolist()
+            assert place == len(tokens) - 1
+            scores.append(self.logits_after(tokens))
+        return torch.stack(scores)
+
+
+class Attention(nn.Module):
+    """One layer of causal attention with learned positions, dropout, and a key-value cache."""
+
+    def __init__(self, vocabulary: int, *, context: int = 16, seed: int = 0) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.context = context
+        self.tokens = nn.Embedding(vocabulary, 8)
+        self.places = nn.Embedding(context, 8)
+        self.qkv = nn.Linear(8, 24)
+        self.dropout = nn.Dropout(0.5)
+        self.out = nn.Linear(8, vocabulary)
+        self.double()
+
+    def new_cache(self, rows: int) -> "KeyValues":
+        return KeyValues(rows)
+
+    def step(self, ids: Tensor, *, valid: Tensor, positions: Tensor, cache: "KeyValues") -> Tensor:
+        x = self.dropout(self.tokens(ids) + self.places(positions))
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        cache.keys = torch.cat([cache.keys, k], dim=1)
+        cache.values = torch.cat([cache.values, v], dim=1)
+        scores = (q[:, -1:] @ cache.keys.mT).masked_fill(~valid[:, None], -torch.inf)
+        return self.out((scores.softmax(dim=-1) @ cache.values).squeeze(1))
+
+    def uncached(self, ids: list[int]) -> Tensor:
+        new = torch.tensor([ids])
+        everything = torch.ones_like(new, dtype=torch.bool)
+        places = torch.arange(len(ids))[None]
+        return self.step(new, valid=everything, positions=places, cache=self.new_cache(1))[0]
+
+
+class KeyValues:
+    def __init__(self, rows: int) -> None:
+        self.keys = torch.empty(rows, 0, 8, dtype=torch.float64)
+        self.values = torch.empty(rows, 0, 8, dtype=torch.float64)
+
+    @property
+    def length(self) -> int:
+        return self.keys.shape[1]
+
+    def reorder(self, rows: Tensor) -> None:
+        self.keys, self.values = self.keys[rows], self.values[rows]
+
+
+@pytest.fixture
+def table():
+    return Table
+
+
+@pytest.fixture
+def attention():
+    return Attention

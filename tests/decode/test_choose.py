@@ -1,0 +1,111 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from regard.decode.choose import Greedy, Sample, draw, keep_top
+
+weights = st.lists(st.integers(0, 50), min_size=1, max_size=12).filter(any)
+
+
+def normalised(numbers):
+    p = torch.tensor([numbers], dtype=torch.float64)
+    return p / p.sum()
+
+
+def test_greedy_takes_the_most_likely():
+    logprobs = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.2, 0.3]]).log()
+    assert Greedy().choose(logprobs, torch.zeros(2)).tolist() == [1, 0]
+
+
+def test_top_k_keeps_k_and_breaks_ties_by_id():
+    kept = keep_top(normalised([1, 3, 1, 1, 2]), k=3, mass=1.0)[0]
+    assert (kept > 0).tolist() == [True, True, False, False, True]
+    torch.testing.assert_close(kept, normalised([1, 3, 0, 0, 2])[0])
+
+
+def test_top_p_at_the_very_edge():
+    p = normalised([5, 3, 2])  # 0.5 + 0.3 is just enough for 0.8
+    assert (keep_top(p, k=3, mass=0.8)[0] > 0).tolist() == [True, True, False]
+    assert (keep_top(p, k=3, mass=0.81)[0] > 0).tolist() == [True, True, True]
+
+
+@settings(deadline=None)
+@given(weights, st.floats(0.001, 1))
+def test_top_p_keeps_the_smallest_set_with_enough_mass(numbers, mass):
+    p = normalised(numbers)
+    kept = keep_top(p, k=len(numbers), mass=mass)[0] > 0
+    inside = p[0][kept].sort(descending=True).values
+    assert len(inside) >= 1
+    assert inside.sum() >= mass - 1e-9
+    assert inside[:-1].sum() < mass + 1e-9  # without its least likely one it is not enough
+    assert p[0][~kept].max(dim=0).values <= inside[-1] if (~kept).any() else True
+
+
+@settings(deadline=None)
+@given(weights, st.integers(1, 12))
+def test_top_k_keeps_the_k_most_likely_in_proportion(numbers, k):
+    p = normalised(numbers)[0]
+    kept = keep_top(p[None], k=k, mass=1.0)[0]
+    possible = min(k, int((p > 0).sum()))
+    assert int((kept > 0).sum()) == possible
+    assert p[kept > 0].sum() == pytest.approx(p.sort(descending=True).values[:k].sum().item())
+    assert kept.sum() == pytest.approx(1)
+
+
+def test_top_p_counts_mass_among_the_top_k():
+    # Of the two most likely, 6 and 5, the first alone has 55 %; of all three it has 40 %.
+    logprobs = normalised([6, 4, 5]).log()
+    for mass, kept in ((0.6, [True, False, True]), (0.5, [True, False, False])):
+        assert (Sample(top_k=2, top_p=mass).distribution(logprobs)[0] > 0).tolist() == kept
+
+
+@settings(deadline=None)
+@given(weights, st.floats(0, 1, exclude_max=True))
+def test_drawing_inverts_the_distribution_function(numbers, uniform):
+    p = normalised(numbers)
+    token = draw(p, torch.tensor([uniform], dtype=torch.float64)).item()
+    cumulative = p[0].cumsum(0)
+    assert p[0, token] > 0
+    assert cumulative[token] >= uniform - 1e-12
+    assert token == 0 or cumulative[token - 1] <= uniform + 1e-12
+
+
+def test_the_largest_uniform_number_never_draws_what_has_no_probability():
+    p = torch.tensor([[0.1] * 10 + [0.0] * 5], dtype=torch.float64)
+    largest = torch.tensor([1.0], dtype=torch.float64).nextafter(torch.tensor([0.0]).double())
+    assert draw(p, largest).item() == 9
+
+
+def test_evenly_spread_numbers_draw_each_token_in_its_share():
+    p = normalised([1, 0, 2, 5])
+    uniforms = (torch.arange(8, dtype=torch.float64) + 0.5) / 8
+    drawn = draw(p.expand(8, -1), uniforms)
+    assert drawn.bincount(minlength=4).tolist() == [1, 0, 2, 5]
+
+
+def test_temperature_raises_probabilities_to_its_inverse_power():
+    p = normalised([1, 2, 4])
+    squared = Sample(temperature=0.5).distribution(p.log())
+    torch.testing.assert_close(squared, normalised([1, 4, 16]))
+
+
+def test_a_temperature_near_zero_is_greedy_and_stays_a_distribution():
+    p = Sample(temperature=1e-320).distribution(normalised([1, 2, 4]).log())
+    assert p.tolist() == [[0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"temperature": 0},
+        {"temperature": float("nan")},
+        {"top_k": -1},
+        {"top_p": 0},
+        {"top_p": 1.1},
+    ],
+)
+def test_settings_out_of_range_are_refused(bad):
+    with pytest.raises(ValidationError):
+        Sample(**bad)
