@@ -25,6 +25,7 @@ from regard.experiment.run import Run, check_whole, read_config
 from regard.experiment.samples import write_texts
 from regard.experiment.train import run_experiment
 from regard.experiment.watch import SILENT, Watch
+from regard.files import sha256
 from regard.model.families import FAMILIES, Family
 from regard.model.language_model import LanguageModel
 from regard.objectives import OBJECTIVES
@@ -77,7 +78,7 @@ def evaluate(run: str | Path, *, watch: Watch = SILENT) -> dict[str, Any]:
     loaded = load(run)
     recipe = home.recipe()
     prepared = prepare(recipe, tokenizer=loaded.tokenizer, watch=watch)
-    figures, remarks = measure(
+    measured = measure(
         loaded.model,
         prepared.cache,
         loaded.tokenizer,
@@ -86,7 +87,12 @@ def evaluate(run: str | Path, *, watch: Watch = SILENT) -> dict[str, Any]:
         device="cpu",
         watch=watch,
     )
-    return {"run": str(run), "figures": figures, "remarks": remarks}
+    return {
+        "run": str(run),
+        "figures": measured.figures,
+        "comparisons": measured.comparisons,
+        "weights": sha256(loaded.folder / "model.safetensors"),
+    }
 
 
 @dataclass(frozen=True)

@@ -39,13 +39,20 @@ def write_json(path: Path, value: Any) -> None:
 
 
 @contextmanager
+def sealed_folder(path: Path) -> Iterator[Path]:
+    """A new folder whose manifest, written last, holds the SHA-256 of every file in it."""
+    with new_folder(path) as inside:
+        yield inside
+        _seal(inside)
+
+
+@contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Fill a folder under a temporary name; on leaving, sealed by a manifest, it takes its own."""
+    """Fill a folder under a temporary name; on leaving, it takes its own."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         yield temporary
-        _seal(temporary)
         temporary.chmod(0o755)
         if path.exists():
             shutil.rmtree(path)
@@ -94,6 +101,7 @@ def read_json(path: Path, *, schema: int) -> dict[str, Any]:
 def _seal(folder: Path) -> None:
     digests = {}
     for file in sorted(folder.iterdir()):
+        file.chmod(0o644)
         with file.open("rb") as opened:
             os.fsync(opened.fileno())
         digests[file.name] = sha256(file)

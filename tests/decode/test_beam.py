@@ -1,8 +1,10 @@
 from itertools import product
 
 import pytest
+import torch
 from pydantic import ValidationError
 
+from regard.decode.beam import Hypotheses
 from regard.decode.generate import Beam, Greedy, generate
 
 STOP, PAD = 1, 0
@@ -74,6 +76,23 @@ def test_a_wider_beam_finds_what_greedy_misses(table):
     assert greedy.ids[0] == 2
     assert (wide.ids, wide.stopped) == ((3,), True)
     assert wide.logprob > greedy.logprob
+
+
+def test_what_stopped_keeps_its_place_in_the_beam():
+    search = Hypotheses(Beam(width=3), max_new=9)
+    search.grow(torch.tensor([[0.3, 0.5, 0.2]]).log(), stop=STOP)
+    assert [one.ids for one in search.growing] == [(0,), (2,)]
+    parents, tokens = search.grow(torch.tensor([[0.9, 0.0, 0.1], [0.5, 0.0, 0.5]]).log(), stop=STOP)
+    assert (len(parents), len(tokens)) == (2, 2)
+
+
+@pytest.mark.parametrize(("alpha", "decided"), [(0.0, True), (1.0, False)])
+def test_a_search_goes_on_while_length_may_still_make_up_for_likelihood(alpha, decided):
+    search = Hypotheses(Beam(width=2, length_penalty=alpha), max_new=13)
+    search.grow(torch.tensor([[0.4, 0.6, 0.0]]).log(), stop=STOP)
+    # ln 0.6 = −0.51 against ln 0.4 = −0.92, which 13 tokens would divide by 3.
+    assert search.is_decided() is decided
+    assert search.best().stopped
 
 
 def test_forbidden_ids_are_in_no_beam(table):

@@ -28,11 +28,6 @@ def test_a_figure_without_interval_prints_the_reason():
     assert alone.as_dict()["no_interval"] == "one item"
 
 
-def test_a_difference_shows_its_sign():
-    difference = figure(value=-1.94, low=-6.0, high=2.2)
-    assert difference.as_difference(decimals=1) == "−1.9 [−6.0, +2.2]"
-
-
 @pytest.mark.parametrize(
     "changes",
     [

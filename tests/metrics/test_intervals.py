@@ -62,8 +62,8 @@ def test_a_paired_ratio_agrees_with_scipy(columns):
         rng=np.random.default_rng(8),
     ).confidence_interval
     width = theirs.high - theirs.low
-    assert low == pytest.approx(theirs.low, abs=0.1 * width)
-    assert high == pytest.approx(theirs.high, abs=0.1 * width)
+    assert low == pytest.approx(theirs.low, abs=0.05 * width)
+    assert high == pytest.approx(theirs.high, abs=0.05 * width)
 
 
 def test_columns_are_drawn_together():

@@ -110,7 +110,7 @@ def test_groups_are_not_torn_apart(tmp_path: Path) -> None:
             return (Text(f"text {i}", f"group {i // 10}") for i in range(1000))
 
     source = Grouped(SimpleNamespace(name="grouped", properties={"generated": True}))  # type: ignore[arg-type]
-    corpus = Corpus(Data(corpus="grouped", dev=0.3, test=0.3), {"corpus": [source]})
+    corpus = Corpus(Data(corpus="grouped", dev=0.3, test=0.3), {"train": [source]})
     groups = {
         part: {int(text.split()[1]) // 10 for text in texts}
         for part, texts in parts_of(corpus).items()

@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as JSON instead.")]
+PIPE_WIDTH = 120
 OnProgress = Callable[[int, int | None], None]
 
 
 @cache
 def console() -> Console:
-    """Standard output, for what was asked for."""
+    """Standard output, for what was asked for; in a pipe, as wide as tables need."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 @cache
@@ -34,7 +35,8 @@ def side_console() -> Console:
     """Standard error, for progress and remarks, so that output can be piped."""
     from rich.console import Console
 
-    return Console(highlight=False, stderr=True)
+    width = None if sys.stderr.isatty() else PIPE_WIDTH
+    return Console(highlight=False, stderr=True, width=width)
 
 
 def print_json(figures: Any) -> None:

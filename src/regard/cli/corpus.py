@@ -38,7 +38,7 @@ def stats(
     sources: Annotated[
         list[str],
         typer.Argument(
-            metavar="SOURCE...",
+            metavar="SOURCE",
             help="Files, folders, patterns, hub:NAME, or a built-in corpus such as python-docs.",
         ),
     ],

@@ -1,4 +1,4 @@
-"""A run's figures in the terminal: the model, then what it has to beat."""
+"""A run's figures in the terminal: the model, what it has to beat, and whether it does."""
 
 from __future__ import annotations
 
@@ -6,39 +6,57 @@ from typing import Any
 
 from regard.cli.console import console
 
+VERDICT_STYLES = {"better than": "green", "behind": "red"}
+
 
 def print_figures(figures: dict[str, Any], *, title: str) -> None:
-    """Perplexity by part, with interval and n; baselines below, remarks last."""
+    """Perplexity by part with interval and n; a verdict for each baseline; remarks last."""
     from rich.table import Table
+    from rich.text import Text
 
-    rows = [row for row in figures["figures"] if row["metric"] == "perplexity"]
-    per_byte = {
-        (row["part"], row["of"]): row
-        for row in figures["figures"]
-        if row["metric"] == "perplexity_per_byte"
-    }
-    table = Table(box=None, padding=(0, 2, 0, 0), title=title, title_justify="left")
-    for heading in ("part", "", "perplexity", "95 % interval", "per byte", "n"):
-        table.add_column(heading, justify="left" if heading in ("part", "") else "right")
-    for row in rows:
-        is_model = row["of"] == "model"
+    by_key = {(row["part"], row["of"], row["metric"]): row for row in figures["figures"]}
+    verdicts = {(row["part"], row["against"]): row for row in figures["comparisons"]}
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading, justify in (
+        ("part", "left"),
+        ("", "left"),
+        ("perplexity", "right"),
+        ("95 % interval", "left"),
+        ("per byte", "right"),
+        ("n", "right"),
+        ("the model is", "left"),
+    ):
+        table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for (part, of, metric), row in by_key.items():
+        if metric != "perplexity":
+            continue
+        verdict = verdicts.get((part, of), {}).get("verdict", "")
         table.add_row(
-            row["part"] if is_model else "",
-            "model" if is_model else f"─ {row['of']}",
+            part if of == "model" else "",
+            of if of == "model" else f"─ {of}",
             f"{row['value']:,.1f}",
-            _interval(row),
-            f"{per_byte[row['part'], row['of']]['value']:.3f}",
-            f"{row['n']:,} {row['items']}",
-            style=None if is_model else "dim",
+            Text(_interval(row)),
+            f"{by_key[part, of, 'perplexity_per_byte']['value']:.3f}",
+            f"{row['n']:,}",
+            Text(
+                verdict.removesuffix(" than").removesuffix(" from"), VERDICT_STYLES.get(verdict, "")
+            ),
+            style="bold" if of == "model" else "",
         )
-    console().print()
-    console().print(table)
-    console().print()
+    console().print(f"\n  {title}", markup=False)
+    console().print(table, soft_wrap=True)
+    items = next((row["items"] for row in figures["figures"]), "items")
+    console().print(
+        f"  n counts {items}; verdicts rest on paired differences over the same {items}, for this "
+        "trained model",
+        style="dim",
+        soft_wrap=True,
+    )
     for remark in figures.get("remarks", ()):
-        console().print(f"  {remark}", markup=False)
+        console().print(f"  {remark}", markup=False, soft_wrap=True)
 
 
 def _interval(row: dict[str, Any]) -> str:
     if row["low"] is None:
-        return "none"
-    return f"[{row['low']:,.1f}, {row['high']:,.1f}]".replace("[", r"\[", 1)
+        return f"none: {row['no_interval']}"
+    return f"[{row['low']:,.1f}, {row['high']:,.1f}]"

@@ -6,7 +6,7 @@ stands for it. Everything is counted per document, so that intervals draw whole 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from regard.experiment.watch import Watch
 from regard.metrics.figure import Figure
-from regard.metrics.perplexity import Losses, Perplexity, stands_against
+from regard.metrics.perplexity import Losses, Perplexity, verdict_of
 from regard.model.language_model import LanguageModel
 from regard.recipe import Evaluate
 from regard.text.cache import TokenCache
@@ -37,6 +37,14 @@ class Chosen:
     label: str
 
 
+@dataclass(frozen=True)
+class Measured:
+    """Rows for figures.json."""
+
+    figures: list[dict[str, Any]]
+    comparisons: list[dict[str, Any]]
+
+
 def choose_documents(cache: TokenCache, part: Part, *, most: int, seed: int) -> Chosen:
     """All documents of a part, or `most` of them drawn by seed; the label says which."""
     cached = cache.part(part)
@@ -57,8 +65,8 @@ def measure(
     seed: int,
     device: str,
     watch: Watch,
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Rows of figures for model and baselines on every part, and what they amount to in words."""
+) -> Measured:
+    """Figures of model and baselines on every part, and the differences between them."""
     start, stop = tokenizer.require("start"), tokenizer.require("stop")
     chosen = {
         part: choose_documents(cache, part, most=settings.documents, seed=seed) for part in PARTS
@@ -98,28 +106,25 @@ def measure(
                 baseline.nll[part], tokens=tables[part, MODEL].tokens, bytes=chosen[part].bytes
             )
     scores = {key: metrics[key[0]].score(table) for key, table in tables.items()}
-    rows = [_row(part, of, figure) for (part, of), by in scores.items() for figure in by.values()]
-    return rows, _remarks(metrics, tables, scores)
+    in_order = sorted(tables, key=lambda key: PARTS.index(key[0]))  # the model stays first in each
+    return Measured(
+        figures=[_row(key, figure) for key in in_order for figure in scores[key].values()],
+        comparisons=[
+            _comparison(key, metrics[key[0]].difference(tables[key[0], MODEL], tables[key]))
+            for key in in_order
+            if key[1] != MODEL
+        ],
+    )
 
 
-def _remarks(
-    metrics: Mapping[Part, Perplexity],
-    tables: Mapping[tuple[Part, str], Losses],
-    scores: Mapping[tuple[Part, str], Mapping[str, Figure]],
-) -> list[str]:
-    return [
-        f"{part} "
-        + stands_against(
-            scores[part, MODEL]["perplexity"],
-            scores[part, of]["perplexity"],
-            difference=metrics[part].difference(tables[part, MODEL], tables[part, of]),
-            label=of,
-        )
-        for part, of in tables
-        if of != MODEL
-    ]
-
-
-def _row(part: str, of: str, figure: Figure) -> dict[str, Any]:
+def _row(key: tuple[Part, str], figure: Figure) -> dict[str, Any]:
+    part, of = key
     row = figure.as_dict()
     return {"part": part, "metric": row.pop("name"), "of": of, **row}
+
+
+def _comparison(key: tuple[Part, str], difference: Figure) -> dict[str, Any]:
+    """Model minus baseline on the same documents, and the verdict that follows."""
+    part, of = key
+    row = difference.as_dict() | {"metric": "perplexity", "verdict": verdict_of(difference)}
+    return {"part": part, "against": of, **{k: v for k, v in row.items() if k != "name"}}

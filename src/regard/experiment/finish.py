@@ -9,7 +9,7 @@ from regard.experiment.figures import measure
 from regard.experiment.run import FIGURES_SCHEMA, Run
 from regard.experiment.start import identity_of
 from regard.experiment.watch import Watch
-from regard.files import new_folder, sha256, write_json, write_text
+from regard.files import sealed_folder, sha256, write_json, write_text
 from regard.training.checkpoint import State, load_weights, save_model
 from regard.training.forecast import peak_memory_bytes
 from regard.training.loop import Ended
@@ -27,9 +27,9 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
             + (f" and training stopped early at {state.step:,}" if ended.reason == "early" else "")
             + ". Dev chose them, so judge by test."
         )
-    with new_folder(run.final) as inside:
+    with sealed_folder(run.final) as inside:
         save_model(inside, bench.model, bench.prepared.tokenizer, bench.config())
-    figures, verdicts = measure(
+    measured = measure(
         bench.model,
         bench.prepared.cache,
         bench.prepared.tokenizer,
@@ -54,8 +54,9 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
             "finished": now(),
             "identity": identity_of(recipe, source=bench.prepared.source, start=bench.start),
             "weights": sha256(run.final / "model.safetensors"),
-            "figures": figures,
-            "remarks": verdicts + remarks,
+            "figures": measured.figures,
+            "comparisons": measured.comparisons,
+            "remarks": remarks,
             "corpus": bench.prepared.statistics,
             "tokenizer": {
                 "name": tokenizer.name,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError
-from regard.files import damage, new_folder, read_json
+from regard.files import damage, new_folder, read_json, write_text
 from regard.recipe import Recipe
 from regard.training.checkpoint import CONFIG_SCHEMA, newest_whole
 
@@ -84,7 +84,7 @@ def create_run(folder: Path, recipe: Recipe) -> Run:
     """A new run folder with its recipe in it; one that exists is never touched."""
     refuse_existing(folder)
     with new_folder(folder) as inside:
-        (inside / "recipe.toml").write_text(recipe.to_toml(), encoding="utf-8")
+        write_text(inside / "recipe.toml", recipe.to_toml())
     return Run(folder)
 
 

@@ -53,20 +53,13 @@ class Figure:
         }
         return plain | {"no_interval": self.no_interval} if self.no_interval else plain
 
-    def with_interval(self, *, decimals: int | None = None) -> str:
-        """`118.4 [113.9, 123.2]`, by default to four significant digits of the value."""
-        return self._shown(",", decimals_shown(self.value) if decimals is None else decimals)
-
-    def as_difference(self, *, decimals: int | None = None) -> str:
-        """The same for a value that is a difference: `−1.9 [−6.0, +2.2]`."""
-        places = decimals_shown(self.value) if decimals is None else decimals
-        return self._shown("+,", places).replace("-", "−")
-
-    def _shown(self, form: str, decimals: int) -> str:
-        value = f"{self.value:{form}.{decimals}f}"
+    def with_interval(self) -> str:
+        """`118.4 [113.9, 123.2]`, to four significant digits of the value."""
+        decimals = decimals_shown(self.value)
+        value = f"{self.value:,.{decimals}f}"
         if self.low is None or self.high is None:
             return value
-        return f"{value} [{self.low:{form}.{decimals}f}, {self.high:{form}.{decimals}f}]"
+        return f"{value} [{self.low:,.{decimals}f}, {self.high:,.{decimals}f}]"
 
     def __str__(self) -> str:
         counted = self.items.removesuffix("s") if self.n == 1 else self.items

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.errors import UserError
-from regard.metrics.figure import Figure, decimals_shown, signature
+from regard.metrics.figure import Figure, signature
 from regard.metrics.intervals import Bootstrap, Columns
 
 FIGURES = {
@@ -140,22 +140,6 @@ class Perplexity:
 
     def _error(self, what: str, *, mend: str = "") -> UserError:
         return UserError(what, topic="evaluation", where=self.part, mend=mend)
-
-
-def stands_against(model: Figure, baseline: Figure, *, difference: Figure, label: str) -> str:
-    """One sentence: better than, behind, or not distinguishable from the baseline.
-
-    It speaks of this trained model on items like these; other seeds are another question."""
-    shown = difference.as_difference(decimals=decimals_shown(model.value))
-    on = (
-        f"on the same {difference.n:,} {difference.items}"
-        if not difference.no_interval
-        else f"on one item ({difference.no_interval})"
-    )
-    return (
-        f"{model.name.replace('_', ' ')} {model.with_interval()} is {verdict_of(difference)} "
-        f"the {label} baseline's {baseline.with_interval()}: {shown} {on}"
-    )
 
 
 def verdict_of(difference: Figure) -> str:

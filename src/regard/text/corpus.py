@@ -11,7 +11,7 @@ So exact duplicates never straddle parts, and the split depends on neither order
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -87,9 +87,14 @@ class Data(Settings):
 def open_corpus(data: Data, *, base: Path = Path()) -> Corpus:
     """Find what `data` names, below `base` where relative; nothing is read yet."""
     reading = Reading(column=data.text, unit=data.unit, skip_bad_rows=data.skip_bad_rows)
+    given: dict[Part, float | str | tuple[str, ...]] = {
+        "train": data.corpus,
+        "dev": data.dev,
+        "test": data.test,
+    }
     sources = {
-        role: find_sources(_names(value), reading=reading, base=base)
-        for role, value in (("corpus", data.corpus), ("dev", data.dev), ("test", data.test))
+        part: find_sources(_names(value), reading=reading, base=base)
+        for part, value in given.items()
         if not isinstance(value, float)
     }
     _refuse_the_same_twice(sources)
@@ -101,15 +106,15 @@ class Corpus:
     """Texts in three parts, streamed from their sources as often as asked."""
 
     data: Data
-    sources: Mapping[str, Sequence[Source]]
-    "By role: `corpus`, and `dev` or `test` where these have files of their own."
+    sources: Mapping[Part, Sequence[Source]]
+    "For `train`, which shares are cut out of, and for `dev` or `test` with files of their own."
     dropped: Dropped = field(default_factory=Dropped)
     "What the last reading left out, by file."
 
     @property
     def name(self) -> str:
         """Short, for titles: `python-docs`, `reviews.csv`, `a.txt and 3 more`."""
-        first, *others = self.sources["corpus"]
+        first, *others = self.sources["train"]
         return f"{Path(first.name).name} and {len(others)} more" if others else first.name
 
     @property
@@ -125,7 +130,7 @@ class Corpus:
 
     def texts(self, part: Part) -> Iterator[str]:
         """The texts of one part, in the order of their sources."""
-        role = part if part in self.sources else "corpus"
+        role: Part = part if part in self.sources else "train"
         return (text for found, text in self._read(role) if found == part)
 
     def parted(self) -> Iterator[tuple[Part, str]]:
@@ -140,7 +145,7 @@ class Corpus:
 
     def describe(self) -> str:
         """One line for a person: what is read, what is left out, how it is split."""
-        words = ", ".join(source.name for source in self.sources["corpus"])
+        words = ", ".join(source.name for source in self.sources["train"])
         if self.generated:
             words += " (generated)"
         left_out = sum(len(source.left_out) for source in self._every_source())
@@ -154,20 +159,22 @@ class Corpus:
         dropped = str(self.dropped)
         return f"{words} · {dropped}" if dropped else words
 
-    def _read(self, role: str) -> Iterator[tuple[Part, str]]:
+    def _read(self, role: Part) -> Iterator[tuple[Part, str]]:
         texts = chain.from_iterable(source.texts(self.dropped) for source in self.sources[role])
+        part_of = self._split() if role == "train" else lambda _: role
         for text in islice(texts, self.data.limit):
-            yield self._part_of(text, role), text.text
+            yield part_of(text), text.text
 
-    def _part_of(self, text: Text, role: str) -> Part:
-        if role == "dev":
-            return "dev"
-        if role == "test":
-            return "test"
-        place = place_in_split(text.group or text.text, seed=self.data.split_seed)
-        if place < self.shares.get("dev", 0):
-            return "dev"
-        return "test" if place >= 1 - self.shares.get("test", 0) else "train"
+    def _split(self) -> Callable[[Text], Part]:
+        dev_below = self.shares.get("dev", 0.0)
+        test_from = 1 - self.shares.get("test", 0.0)
+        seed = self.data.split_seed
+
+        def part_of(text: Text) -> Part:
+            place = place_in_split(text.group or text.text, seed=seed)
+            return "dev" if place < dev_below else "test" if place >= test_from else "train"
+
+        return part_of
 
     def _every_source(self) -> Iterator[Source]:
         return chain.from_iterable(self.sources.values())
@@ -183,23 +190,23 @@ def _names(value: str | tuple[str, ...]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else value
 
 
-def _refuse_the_same_twice(sources: Mapping[str, Sequence[Source]]) -> None:
-    role_of: dict[str, str] = {}
-    for role, these in sources.items():
-        for source in these:
-            for key in source.keys:
-                if key not in role_of:
-                    role_of[key] = role
-                    continue
-                if role_of[key] == role:
-                    what, mend = f"given twice in data.{role}", "Name it once."
-                else:
-                    what = f"given both as data.{role_of[key]} and as data.{role}"
-                    mend = (
-                        "What is trained or tuned on cannot also judge: take it out of one of "
-                        f"them, or give data.{role} a share such as 0.05."
-                    )
-                raise UserError(what, topic="data", where=_shown(key, source), mend=mend)
+def _refuse_the_same_twice(sources: Mapping[Part, Sequence[Source]]) -> None:
+    setting = {"train": "data.corpus", "dev": "data.dev", "test": "data.test"}
+    owner: dict[str, Part] = {}
+    every = [(part, source) for part, these in sources.items() for source in these]
+    for part, source in every:
+        for key in source.keys:
+            if key not in owner:
+                owner[key] = part
+                continue
+            what, mend = f"given twice in {setting[part]}", "Name it once."
+            if owner[key] != part:
+                what = f"given both as {setting[owner[key]]} and as {setting[part]}"
+                mend = (
+                    "What is trained or tuned on cannot also judge: take it out of one of them, "
+                    f"or give {setting[part]} a share such as 0.05."
+                )
+            raise UserError(what, topic="data", where=_shown(key, source), mend=mend)
 
 
 def _shown(key: str, source: Source) -> str:

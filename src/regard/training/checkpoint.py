@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from regard.errors import UserError
-from regard.files import damage, new_folder, read_json, write_json
+from regard.files import damage, read_json, sealed_folder, write_json
 from regard.text.tokenizer import Tokenizer
 from regard.training.stream import Cursor
 
@@ -91,7 +91,7 @@ def save_checkpoint(
     config: Mapping[str, Any],
 ) -> Path:
     path = folder / f"step-{state.step:06d}"
-    with new_folder(path) as inside:
+    with sealed_folder(path) as inside:
         save_model(inside, model, tokenizer, config)
         save_file(_optimiser_tensors(model, optimiser), inside / "optimiser.safetensors")
         write_json(inside / "state.json", {"schema": STATE_SCHEMA, **asdict(state)})

@@ -1,0 +1,33 @@
+"""A tiny stream to train on: sixty documents of up to nine random tokens (generated)."""
+
+import numpy as np
+
+from regard.objectives.causal import Causal
+from regard.text.rows import Blocks, Pieces
+from regard.training.settings import Train
+from regard.training.stream import Stream
+
+
+class Part:
+    """Documents of 1 to 9 tokens."""
+
+    def __init__(self, documents: int = 60) -> None:
+        generator = np.random.default_rng(0)
+        self.documents = [
+            generator.integers(7, 90, size=generator.integers(1, 10)) for _ in range(documents)
+        ]
+        self.lengths = np.array([len(document) for document in self.documents])
+        self.offsets = np.concatenate(([0], np.cumsum(self.lengths)))
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.documents[index]
+
+
+def stream(**settings) -> Stream:
+    train = Train(batch_tokens=40, **settings)
+    kind = Blocks if train.batches == "packed" else Pieces
+    rows = kind(Part(), context=8, start=2, stop=3)
+    return Stream(rows, Causal(), train, pad=0)
