@@ -25,7 +25,7 @@ from regard.experiment.run import Run, check_whole, read_config
 from regard.experiment.samples import write_texts
 from regard.experiment.train import run_experiment
 from regard.experiment.watch import SILENT, Watch
-from regard.files import sha256
+from regard.files import MANIFEST, sha256
 from regard.model.families import FAMILIES, Family
 from regard.model.language_model import LanguageModel
 from regard.objectives import OBJECTIVES
@@ -60,7 +60,7 @@ def load(folder: str | Path, *, tokenizer: str | Path | None = None) -> Loaded:
     place = Path(folder)
     if not place.is_dir():
         raise UserError(f"{place} does not exist", topic="run", mend="`regard train` makes runs.")
-    home = Run(place).model_folder() if (place / "recipe.toml").is_file() else check_whole(place)
+    home = _model_folder(place)
     config = read_config(home)
     text = Tokenizer.load(tokenizer or home)
     check_same(config["tokenizer"], text, owner=f"model {place}")
@@ -76,6 +76,12 @@ def evaluate(run: str | Path, *, watch: Watch = SILENT) -> dict[str, Any]:
     """Measure a finished run again, from its own recipe: figures with baselines, and remarks."""
     home = Run(Path(run))
     loaded = load(run)
+    if not home.recipe_file.is_file():
+        raise UserError(
+            f"{run} is a model without its recipe, so its corpus is not known",
+            topic="run",
+            mend="Give the run folder it belongs to, such as runs/mini-gpt.",
+        )
     recipe = home.recipe()
     prepared = prepare(recipe, tokenizer=loaded.tokenizer, watch=watch)
     measured = measure(
@@ -93,6 +99,18 @@ def evaluate(run: str | Path, *, watch: Watch = SILENT) -> dict[str, Any]:
         "comparisons": measured.comparisons,
         "weights": sha256(loaded.folder / "model.safetensors"),
     }
+
+
+def _model_folder(place: Path) -> Path:
+    if (place / "recipe.toml").is_file():
+        return Run(place).model_folder()
+    if not (place / "config.json").is_file() and not (place / MANIFEST).is_file():
+        raise UserError(
+            f"{place} is neither a run nor a model: it has no recipe.toml and no config.json",
+            topic="run",
+            mend="Give the folder that `regard train` wrote, such as runs/mini-gpt.",
+        )
+    return check_whole(place)
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class Recipe(Settings):
         try:
             table = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
-            raise UserError(f"{file}: {problem}", topic="recipe") from None
+            raise _not_toml(file, problem) from None
         table.setdefault("name", file.stem)
         _find_beside(file, table)
         overridden = [_override(table, text) for text in overrides]
@@ -121,19 +121,39 @@ class Recipe(Settings):
         ]
 
 
+def _not_toml(file: Path, problem: tomllib.TOMLDecodeError) -> UserError:
+    what = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(problem), re.DOTALL)
+    return UserError(
+        f"not valid TOML: {what[1] if what else problem}",
+        topic="recipe",
+        where=f"{file}, line {what[2]}, column {what[3]}" if what else str(file),
+        mend='Tables are written [model], settings key = value, words in "quotes".',
+    )
+
+
 def _read(file: Path) -> str:
     if file.is_dir() and (file / "recipe.toml").is_file():
         file = file / "recipe.toml"
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
     except FileNotFoundError:
         raise UserError(
             f"{file} does not exist",
             topic="recipe",
             mend="`regard new YOUR_FILE` writes one; recipes/ has some that run.",
         ) from None
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UserError(f"{file} cannot be read: {problem}", topic="recipe") from None
+    except IsADirectoryError:
+        raise UserError(
+            f"{file} is a folder, and no run: it has no recipe.toml",
+            topic="recipe",
+            mend="Give a recipe (TOML), or a run folder such as runs/mini-gpt.",
+        ) from None
+    except UnicodeDecodeError:
+        raise UserError(
+            f"{file} is not text in UTF-8", topic="recipe", mend="Give a recipe (TOML)."
+        ) from None
+    except OSError as problem:
+        raise UserError(f"{file} cannot be read ({problem.strerror})", topic="recipe") from None
 
 
 def _find_beside(file: Path, table: dict[str, Any]) -> None:
@@ -147,7 +167,7 @@ def _override(table: dict[str, Any], text: str) -> str:
     """Write `a.b.c=value` into the table; the key, for error messages."""
     key, equals, given = text.partition("=")
     key = key.strip()
-    if not equals or not key:
+    if not equals or not all(key.split(".")):
         raise UserError(f"--set {text}: write it as key=value, e.g. --set train.lr=1e-3")
     try:
         value = tomllib.loads(f"value = {given}")["value"]

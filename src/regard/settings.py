@@ -174,14 +174,27 @@ def _explain(
             f"unknown setting {dotted}{did_you_mean(dotted, near)}", topic="recipe", where=where
         )
     if error["type"] == "missing":
-        return UserError(f"{dotted} is missing", topic="recipe", where=where)
-    message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        described = dict(dotted_keys(cls, key)).get(dotted)
+        meaning = described.description if described is not None else None
+        mend = f"Give it: {' '.join(meaning.split())}" if meaning else "Give it."
+        return UserError(f"{dotted} is missing", topic="recipe", where=where, mend=mend)
+    message = _allowed(error["type"], error["msg"])
     if error["type"] == "value_error":
         given = f"{dotted}: {message}" if path else f"{key}: {message}" if key else message
         return UserError(given, topic="recipe", where=where)
     return UserError(
         f"{dotted} = {error['input']!r} is not allowed: give {message}", topic="recipe", where=where
     )
+
+
+def _allowed(sort: str, message: str) -> str:
+    """pydantic's complaint as something to give: `a number greater than 0`."""
+    words = message.removeprefix("Value error, ").removeprefix("Input should be ")
+    if sort.endswith("_parsing"):
+        return words.partition(", unable")[0].replace("a valid", "a").replace("a int", "an int")
+    if sort.startswith(("greater_than", "less_than")):
+        return f"a number {words}"
+    return words.replace("String should match pattern", "a text of the form")
 
 
 def _join(key: str, name: str) -> str:

@@ -104,6 +104,31 @@ def all_figures(model: float, *, kneser_ney: float, unigram: float) -> list[dict
     ]
 
 
+def comparison(part: str, against: str, difference: float, *, spread: float) -> dict[str, Any]:
+    low, high = difference - spread, difference + spread
+    verdict = "better than" if high < 0 else "behind" if low > 0 else "not distinguishable from"
+    return {
+        "part": part,
+        "metric": "perplexity",
+        "against": against,
+        "verdict": verdict,
+        "value": difference,
+        "low": low,
+        "high": high,
+        "n": {"dev": 2104, "test": 2087}[part],
+        "items": "documents",
+        "signature": f"perplexity_difference|against:{against}|part:{part}|bootstrap:2000",
+    }
+
+
+def all_comparisons(model: float, *, kneser_ney: float, unigram: float) -> list[dict[str, Any]]:
+    return [
+        comparison(part, against, scale * (model - rival), spread=3.0)
+        for part, scale in (("dev", 1.0), ("test", 1.02))
+        for against, rival in (("Kneser-Ney 3-gram", kneser_ney), ("unigram", unigram))
+    ]
+
+
 def corpus_part(documents: int, *, seed: int) -> dict[str, Any]:
     lengths = random.Random(seed)
     edges = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
@@ -133,6 +158,7 @@ def figures_table(
         "run": "mini-gpt",
         "finished": "2026-11-15T20:04:00Z",
         "figures": all_figures(model, kneser_ney=kneser_ney, unigram=unigram),
+        "comparisons": all_comparisons(model, kneser_ney=kneser_ney, unigram=unigram),
         "remarks": ["Made by a program for a test: no model was trained.", f"Hostile: {HOSTILE}"],
         "corpus": {
             "name": "python-docs",

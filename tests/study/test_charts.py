@@ -89,9 +89,20 @@ def test_figures_that_differ_by_factors_stand_on_a_logarithmic_axis(make_run):
     assert scale(model=100, kneser_ney=90, unigram=120) == "linear"
 
 
+def test_any_part_but_the_training_set_is_drawn_in_reading_order(make_run):
+    run = make_run()
+    text = (run / "figures.json").read_text()
+    (run / "figures.json").write_text(text.replace('"part": "dev"', '"part": "far away"'))
+    chart = charts.interval_chart(read_run(run), theme=LIGHT, width=360)
+    assert {row["part"] for row in rows_of(chart)} == {"test set", "far away set"}
+    offset = chart.to_dict()["layer"][0]["encoding"]["yOffset"]
+    assert offset["sort"] == ["test set", "far away set"]
+    assert charts.dev_baselines(read_run(run)) == []
+
+
 def test_names_from_the_data_stay_text(make_run):
     name = "</svg><script>alert(1)</script> \"&' {{x}} مرحبا 😀"
-    run = make_run()
+    run = make_run(comparisons=[])
     table = json.loads((run / "figures.json").read_text())
     for figure in table["figures"]:
         figure["of"] = figure["of"].replace("Kneser-Ney 3-gram", name)

@@ -14,7 +14,7 @@ from regard.cli.report import report as report_command
 from regard.errors import UserError
 from regard.study import report
 from regard.study.record import Figure
-from regard.study.report import figure_tables, write_report
+from regard.study.report import figure_tables, unbroken, write_report
 from regard.study.runs import read_run
 
 HTML_TAGS = {
@@ -94,7 +94,8 @@ def test_the_whole_page(make_run):
 
     # Everything that was measured is there.
     for words in (
-        "Ahead of the unigram; behind the Kneser-Ney 3-gram.",
+        "Better than the unigram; behind the Kneser-Ney 3-gram.",
+        "the paired differences above do",
         "training set, evaluated after training",
         "Written by the model",
         "regard train recipe.toml",
@@ -106,6 +107,7 @@ def test_the_whole_page(make_run):
         "3f9c77ab" * 8,
         "18,000 more characters",
         "perplexity|of:unigram|part:test|bootstrap:2000|level:0.95|seed:0",
+        "perplexity_difference|against:unigram|part:test|bootstrap:2000",
     ):
         assert words.lower() in page.words.lower()
     assert "not finished" not in page.words
@@ -123,16 +125,76 @@ def test_a_long_run_makes_no_large_page(make_run):
 @pytest.mark.parametrize(
     ("kneser_ney", "verdict"),
     [
-        (150.0, "Ahead of the Kneser-Ney 3-gram and the unigram."),
-        (90.0, "Ahead of the unigram; behind the Kneser-Ney 3-gram."),
-        (102.0, "Ahead of the unigram; not told apart from the Kneser-Ney 3-gram."),
+        (150.0, "Better than the Kneser-Ney 3-gram and the unigram."),
+        (90.0, "Better than the unigram; behind the Kneser-Ney 3-gram."),
+        (102.0, "Better than the unigram; not distinguishable from the Kneser-Ney 3-gram."),
     ],
 )
 def test_the_headline_is_the_test_figure_with_its_interval_and_n(make_run, kneser_ney, verdict):
     page = page_of(make_run(model=100.0, kneser_ney=kneser_ney))
-    start = "Perplexity per token, test set 102.0 [97.92, 106.1] n = 2,087 documents "
+    start = "Perplexity per token, test set 102.0 [97.9, 106.1] n = 2,087 documents "
     assert start + verdict in page.words
-    assert f"On the dev set: 100.0 [96.00, 104.0], n = 2,104 documents. {verdict}" in page.words
+    assert f"On the dev set: 100.0 [96.0, 104.0], n = 2,104 documents. {verdict}" in page.words
+    assert page.words.count("another seed would train another model.") == 1
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_each_baseline_is_told_with_its_paired_difference(make_run):
+    words = page_of(make_run(model=100.0, kneser_ney=98.0, unigram=400.0)).words
+    for sentence in (
+        "Kneser-Ney 3-gram: 98.00 [94.08, 101.92]; the model's is 2.0 % higher (+2.0 [−1.0, +5.0], "
+        "paired on the same 2,104 documents), not distinguishable from it.",
+        "unigram: 408.0 [391.7, 424.3]; the model's is 75 % lower (−306.0 [−309.0, −303.0], "
+        "paired on the same 2,087 documents).",
+    ):
+        assert sentence in words
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_part_of_any_name_can_head_the_page(make_run):
+    folder = make_run()
+    text = (folder / "figures.json").read_text()
+    for part in ("dev", "test"):
+        text = text.replace(f'"part": "{part}"', f'"part": "{part}-<b>X</b>"')
+    (folder / "figures.json").write_text(text)
+    words = page_of(folder).words
+    assert "Perplexity per token, dev-<b>X</b> set 118.4" in words
+    assert "On the test-<b>X</b> set: 120.8" in words
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_one_document_has_no_interval_and_says_why(make_run):
+    alone = {
+        "n": 1,
+        "low": None,
+        "high": None,
+        "no_interval": "one item cannot show how items vary",
+    }
+    folder = make_run()
+    table = json.loads((folder / "figures.json").read_text())
+    for row in (*table["figures"], *table["comparisons"]):
+        row |= alone
+        row |= {"verdict": "not distinguishable from"} if "verdict" in row else {}
+    (folder / "figures.json").write_text(json.dumps(table))
+    words = page_of(folder).words
+    assert "120.8 no interval n = 1 document Not distinguishable from" in words
+    assert "No interval: one item cannot show how items vary." in words
+    assert "another seed" not in words
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_remarks_have_a_section_only_where_there_are_any(make_run):
+    assert "Remarks" in page_of(make_run()).words
+    assert "Remarks" not in page_of(make_run(remarks=[])).words
+
+
+def test_names_and_intervals_are_not_broken_and_stay_text():
+    html = unbroken("Behind the Kneser-Ney 3-gram (+8.0 [+7.0, +9.0], 7 %) <b-b>")
+    assert html == (
+        'Behind the <span class="whole">Kneser-Ney</span> <span class="whole">3-gram</span> '
+        '<span class="whole">(+8.0 [+7.0, +9.0],</span> 7\u00a0%) '
+        '<span class="whole">&lt;b-b&gt;</span>'
+    )
 
 
 @pytest.mark.usefixtures("without_charts")
@@ -171,7 +233,7 @@ def test_generated_data_is_labelled_where_nobody_misses_it(make_run):
 @pytest.mark.usefixtures("without_charts")
 def test_optional_parts_may_be_absent(make_run):
     bare = {"corpus": None, "tokenizer": None, "cost": {}, "samples": [], "environment": {}}
-    words = page_of(make_run(figures=[], remarks=[], **bare)).words
+    words = page_of(make_run(figures=[], comparisons=[], remarks=[], **bare)).words
     assert "No perplexity was measured for the model." in words
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import UserError
-from regard.study.record import Histogram
+from regard.study.record import Histogram, Verdict
 from regard.study.runs import printable, read_run
 
 
@@ -37,6 +37,42 @@ def test_everything_written_is_read(make_run):
     assert len(run.figures.figures) == 36
     assert run.figures.corpus is not None
     assert run.figures.corpus.parts["dev"].documents == 2104
+
+
+def test_comparisons_are_read_as_they_were_recorded(make_run):
+    compared = read_run(make_run(model=100.0, kneser_ney=90.0)).figures.comparisons
+    assert [(c.part, c.against, c.verdict) for c in compared] == [
+        ("dev", "Kneser-Ney 3-gram", Verdict.BEHIND),
+        ("dev", "unigram", Verdict.BETTER),
+        ("test", "Kneser-Ney 3-gram", Verdict.BEHIND),
+        ("test", "unigram", Verdict.BETTER),
+    ]
+    assert (compared[0].value, compared[0].low, compared[0].high) == (10.0, 7.0, 13.0)
+
+
+def test_a_run_that_recorded_no_comparisons_has_none(make_run):
+    folder = make_run()
+    table = json.loads((folder / "figures.json").read_text())
+    del table["comparisons"]
+    (folder / "figures.json").write_text(json.dumps(table))
+    assert read_run(folder).figures.comparisons == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"verdict": "ahead of"}, r"damaged at comparisons\.0\.verdict: .*'better than', 'behind'"),
+        ({"against": "4-gram"}, r"damaged: .*compared with 4-gram, .*no such figure of 4-gram"),
+        ({"part": "far"}, r"damaged: .*far perplexity .*no such figure of model"),
+    ],
+)
+def test_a_comparison_that_cannot_be_shown_is_named(make_run, change, says):
+    folder = make_run()
+    table = json.loads((folder / "figures.json").read_text())
+    table["comparisons"][0] |= change
+    (folder / "figures.json").write_text(json.dumps(table))
+    with pytest.raises(UserError, match=says):
+        read_run(folder)
 
 
 def test_a_run_without_figures_is_unfinished_not_an_error(make_run):

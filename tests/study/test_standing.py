@@ -1,4 +1,4 @@
-"""The verdict in words: ahead, behind, or not told apart, and never more than the figures say."""
+"""The verdict in words: what the run recorded, and never more than that."""
 
 from __future__ import annotations
 
@@ -8,63 +8,118 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.study.record import Figure
-from regard.study.standing import Comparison, Headline, Standing, headlines, relative
+from regard.study.record import Comparison, Figure, Figures, Verdict
+from regard.study.standing import Headline, Standing, headlines, relative
+
+KNESER_NEY = "Kneser-Ney 3-gram"
+FIELDS = {"metric": "perplexity", "n": 904}
 
 
-def figure(of: str, value: float, spread: float | None = 4.0, *, part="test", n=100) -> Figure:
-    ends = {} if spread is None else {"low": value - spread, "high": value + spread}
-    return Figure(part=part, metric="perplexity", of=of, value=value, n=n, **ends)
+def figure(of: str, value: float, *, part: str = "test", spread: float = 4.0) -> Figure:
+    low, high = value - spread, value + spread
+    return Figure(part=part, of=of, value=value, low=low, high=high, **FIELDS)
 
 
-def headline(*figures: Figure) -> Headline:
-    return headlines(figures)[0]
+def compared(
+    against: str, verdict: Verdict, value: float, *, part: str = "test", spread: float = 2.0
+) -> Comparison:
+    ends = {"low": value - spread, "high": value + spread}
+    return Comparison(part=part, against=against, verdict=verdict, value=value, **ends, **FIELDS)
 
 
-def test_ahead_of_both():
-    won = headline(figure("model", 90), figure("Kneser-Ney 3-gram", 104), figure("unigram", 412))
-    assert won.verdict == "Ahead of the Kneser-Ney 3-gram and the unigram."
-    assert won.comparisons[0].sentence == (
-        "Kneser-Ney 3-gram: 104.0 [100.0, 108.0]; the model's is 13 % lower."
+def headline(*measured: Figure | Comparison) -> Headline:
+    figures = [row for row in measured if isinstance(row, Figure)]
+    comparisons = [row for row in measured if isinstance(row, Comparison)]
+    return headlines(Figures(run="r", finished="", figures=figures, comparisons=comparisons))[0]
+
+
+def test_better_than_both():
+    won = headline(
+        figure("model", 90),
+        figure(KNESER_NEY, 104),
+        figure("unigram", 412),
+        compared(KNESER_NEY, Verdict.BETTER, -14),
+        compared("unigram", Verdict.BETTER, -322),
+    )
+    assert won.verdict == "Better than the Kneser-Ney 3-gram and the unigram."
+    assert won.standings[0].sentence == (
+        "Kneser-Ney 3-gram: 104.0 [100.0, 108.0]; the model's is 13 % lower "
+        "(−14.0 [−16.0, −12.0], paired on the same 904 documents)."
     )
 
 
-def test_behind_one():
-    lost = headline(figure("model", 118), figure("Kneser-Ney 3-gram", 104), figure("unigram", 412))
-    assert lost.verdict == "Ahead of the unigram; behind the Kneser-Ney 3-gram."
-    assert lost.comparisons[0].sentence.endswith("the model's is 13 % higher.")
+def test_behind_one_and_not_distinguishable_from_the_other():
+    lost = headline(
+        figure("model", 955.7),
+        figure(KNESER_NEY, 138.3),
+        figure("unigram", 955.0),
+        compared(KNESER_NEY, Verdict.BEHIND, 817.4),
+        compared("unigram", Verdict.NOT_DISTINGUISHABLE, 0.7),
+    )
+    assert lost.verdict == "Behind the Kneser-Ney 3-gram; not distinguishable from the unigram."
+    assert lost.standings[0].sentence == (
+        "Kneser-Ney 3-gram: 138.3 [134.3, 142.3]; the model's is 6.9 times as high "
+        "(+817.4 [+815.4, +819.4], paired on the same 904 documents)."
+    )
+    assert lost.standings[1].sentence.endswith(
+        "(+0.7 [−1.3, +2.7], paired on the same 904 documents), not distinguishable from it."
+    )
 
 
-def test_overlapping_intervals_claim_nothing():
-    close = headline(figure("model", 100), figure("Kneser-Ney 3-gram", 104))
-    assert close.verdict == "Not told apart from the Kneser-Ney 3-gram."
-    assert "but the intervals overlap: not told apart" in close.comparisons[0].sentence
+spreads = st.floats(0.1, 500)
 
 
-def test_a_baseline_without_interval_within_the_models():
-    close = headline(figure("model", 100), figure("unigram", 102, None))
-    assert close.comparisons[0].standing is Standing.NOT_TOLD_APART
-    assert "it lies within the model's interval" in close.comparisons[0].sentence
+@given(st.sampled_from(Verdict), spreads, spreads)
+def test_the_recorded_verdict_stands_whatever_the_intervals_do(verdict, ours, theirs):
+    found = headline(
+        figure("model", 90, spread=ours),
+        figure("unigram", 104, spread=theirs),
+        compared("unigram", verdict, -14),
+    )
+    assert found.standings[0].verdict == verdict
+    assert found.verdict == f"{verdict[0].upper()}{verdict[1:]} the unigram."
 
 
-def test_figures_on_other_items_are_not_compared():
-    other = headline(figure("model", 90), figure("unigram", 412, n=99))
-    assert other.verdict == "Not comparable with the unigram."
-    assert "measured on 99 documents where the model has 100 documents" in (
-        other.comparisons[0].sentence
+def test_without_a_recorded_comparison_nothing_is_claimed():
+    silent = headline(
+        figure("model", 90),
+        figure("unigram", 412),
+        figure("model", 91, part="dev"),
+        figure("unigram", 413, part="dev"),
+        compared("unigram", Verdict.BETTER, -322, part="dev"),
+    )
+    assert silent.verdict == "Not compared with the unigram."
+    assert silent.standings[0].sentence == (
+        "unigram: 412.0 [408.0, 416.0]; the model was not compared with it."
+    )
+
+
+def test_a_difference_is_as_exact_as_the_larger_figure():
+    ours, theirs = figure("model", 1039.2), figure(KNESER_NEY, 142.52)
+    standing = Standing(ours, theirs, compared(KNESER_NEY, Verdict.BEHIND, 896.7, spread=35.2))
+    assert "142.5 [138.5, 146.5]" in standing.sentence
+    assert "(+897 [+862, +932], paired" in standing.sentence
+
+
+def test_a_difference_without_interval_says_why():
+    alone = Comparison(
+        part="test",
+        metric="perplexity",
+        against="unigram",
+        verdict=Verdict.NOT_DISTINGUISHABLE,
+        value=-14.0,
+        n=1,
+        no_interval="one item cannot show how items vary",
+    )
+    assert Standing(figure("model", 90), figure("unigram", 104), alone).sentence.endswith(
+        "(−14.0, paired on the same 1 document; no interval: one item cannot show how items vary), "
+        "not distinguishable from it."
     )
 
 
 def test_a_broken_model_is_called_broken():
     broken = headline(figure("model", math.nan), figure("unigram", 412))
     assert broken.verdict.startswith("Not a number")
-    assert broken.comparisons[0].standing is Standing.NOT_COMPARABLE
-
-
-def test_an_infinite_perplexity_is_behind():
-    lost = headline(figure("model", math.inf), figure("unigram", 412))
-    assert lost.comparisons[0].standing is Standing.BEHIND
-    assert "∞" in lost.comparisons[0].sentence
 
 
 def test_no_baseline_is_said():
@@ -72,23 +127,15 @@ def test_no_baseline_is_said():
 
 
 def test_test_comes_before_dev_and_train_only_stands_alone():
-    figures = [figure("model", 90, part=part) for part in ("train", "dev", "test")]
-    assert [found.figure.part for found in headlines(figures)] == ["test", "dev"]
-    assert [found.figure.part for found in headlines(figures[:1])] == ["train"]
-    assert headlines([figure("unigram", 412)]) == []
+    def parts(*names: str) -> list[str]:
+        figures = [figure("model", 90, part=name) for name in names]
+        found = headlines(Figures(run="r", finished="", figures=figures))
+        return [headline.figure.part for headline in found]
 
-
-positive = st.floats(0.1, 1e4)
-
-
-@given(positive, positive, positive, positive)
-def test_ahead_seen_from_the_other_side_is_behind(ours, our_spread, theirs, their_spread):
-    a, b = figure("model", ours, our_spread), figure("unigram", theirs, their_spread)
-    turned = {Standing.AHEAD: Standing.BEHIND, Standing.BEHIND: Standing.AHEAD}
-    standing = Comparison(a, b).standing
-    assert Comparison(b, a).standing is turned.get(standing, standing)
-    if standing is Standing.AHEAD:
-        assert ours < theirs
+    assert parts("train", "dev", "test") == ["test", "dev"]
+    assert parts("train", "far", "dev") == ["dev", "far"]
+    assert parts("train") == ["train"]
+    assert headlines(Figures(run="r", finished="", figures=[figure("unigram", 412)])) == []
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ def evaluate(
     with watched() as watch:
         figures = api.evaluate(run, watch=watch)
     if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
         write_json(out, figures)
     if as_json:
         print_json(figures)

@@ -11,6 +11,7 @@ VERDICT_STYLES = {"better than": "green", "behind": "red"}
 
 def print_figures(figures: dict[str, Any], *, title: str) -> None:
     """Perplexity by part with interval and n; a verdict for each baseline; remarks last."""
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -44,7 +45,7 @@ def print_figures(figures: dict[str, Any], *, title: str) -> None:
             style="bold" if of == "model" else "",
         )
     console().print(f"\n  {title}", markup=False)
-    console().print(table, soft_wrap=True)
+    console().print(Padding(table, (0, 0, 0, 2)))
     items = next((row["items"] for row in figures["figures"]), "items")
     console().print(
         f"  n counts {items}; verdicts rest on paired differences over the same {items}, for this "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -39,11 +40,12 @@ def train(
             run = api.train(loaded, out=folder, resume=resume, watch=watch)
     except (InterruptedTraining, KeyboardInterrupt) as stopped:
         words = str(stopped) or "stopped"
-        print(f"\n{words}. Go on with: regard train {folder} --resume")
+        again = f"regard train {folder} --resume" if folder.is_dir() else "the same command"
+        print(f"\n{words}. Go on with: {again}", file=sys.stderr)
         raise typer.Exit(130) from None
     report = write_report(run.folder)
     if as_json:
-        print_json({"run": str(run.folder), "report": str(report), **run.figures()})
+        print_json(run.figures() | {"run": str(run.folder), "report": str(report)})
         return
     print_figures(run.figures(), title=str(run.folder))
     console().print(f"  report  {report}", markup=False)

@@ -52,11 +52,12 @@ class Display:
                 self._step(event)
             case "evaluation":
                 self._evaluation(event)
-            case "sample":
+            case "sample" if event["texts"]:
                 text = " ".join(event["texts"][-1].split())
                 self.console.print(f"       “{text[:100]}…”", style="dim", markup=False)
             case "remark":
-                self.console.print(f"  {event['text']}", style="yellow", markup=False)
+                text = f"  {event['text']}"
+                self.console.print(text, style="yellow", markup=False, soft_wrap=True)
             case "finish" if self.training is not None:
                 self.bars.update(self.training, visible=False)
 

@@ -17,6 +17,7 @@ from regard.training.checkpoint import load_weights
 from regard.training.device import Machine, choose_machine
 from regard.training.forecast import Forecast, forecast
 from regard.training.stream import Stream
+from regard.trust.ngrams import check_keys_fit
 
 
 @dataclass
@@ -55,11 +56,13 @@ def set_up(recipe: Recipe, *, start: Start | None, watch: Watch) -> Bench:
     """Everything up to the first step."""
     recipe = inherit(recipe, start)
     prepared = prepare(recipe, tokenizer=start.tokenizer if start else None, watch=watch)
+    check_keys_fit(recipe.evaluate.ngram, prepared.tokenizer.size)  # now, not after the training
     machine = choose_machine(recipe.train.device, threads=recipe.train.threads)
     model = recipe.model.build(vocabulary=prepared.tokenizer.size, seed=recipe.train.seed)
     if start is not None:
         load_weights(model, start.folder / "model.safetensors")
     stream = _stream(recipe, prepared)
+    stream.plan(0)  # says now, not after the forecast, where the text does not fill a batch
     return Bench(recipe, prepared, model.to(machine.device), stream, machine, start)
 
 

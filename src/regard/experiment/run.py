@@ -91,10 +91,12 @@ def create_run(folder: Path, recipe: Recipe) -> Run:
 def reopen_run(folder: Path, recipe: Recipe) -> Run:
     """A run to go on with; its recipe has to ask for the same."""
     run = Run(folder)
-    if not folder.exists():
-        return create_run(folder, recipe)
     if not run.recipe_file.is_file():
-        raise UserError(f"{folder} is not a run folder: it has no recipe.toml", topic="run")
+        raise UserError(
+            f"{folder} is not a run folder: it has no recipe.toml",
+            topic="run",
+            mend="Choose another --out.",
+        )
     differences = recipe.differences(run.recipe())
     if differences:
         raise UserError(
@@ -115,7 +117,8 @@ def check_whole(folder: Path, *, fallback: Path | None = None) -> Path:
         complaint,
         topic="run",
         mend=(
-            f"Step {int(whole.name.removeprefix('step-'))} is whole: use {whole}"
+            f"Step {int(whole.name.removeprefix('step-'))} is whole: use {whole}, "
+            f"or delete {folder} and run: regard train {folder.parent} --resume"
             if whole
             else "Train it again."
         ),

@@ -33,14 +33,26 @@ class Start:
     identity: str
 
 
-def find_start(recipe: Recipe, *, runs: Path, run_recipe: RunRecipe) -> Start | None:
-    """The starting point, made first where it has to be."""
+def find_start(
+    recipe: Recipe, *, runs: Path, run_recipe: RunRecipe, after: tuple[Path, ...] = ()
+) -> Start | None:
+    """The starting point, made first where it has to be; `after` are the recipes that led here."""
     if recipe.start is None:
         return None
     place = Path(recipe.start)
     if place.suffix == ".toml":
-        return _opened(_result_of(Recipe.load(place), runs=runs, run_recipe=run_recipe))
-    if not place.is_dir():
+        if place.resolve() in after:
+            raise UserError(
+                f"start = {recipe.start!r} leads back to itself",
+                topic="recipe",
+                where=str(place),
+                mend="The first recipe of a chain has no start.",
+            )
+        chain = (*after, place.resolve())
+        return _opened(
+            _result_of(Recipe.load(place), runs=runs, run_recipe=run_recipe, after=chain)
+        )
+    if not Run(place).recipe_file.is_file():
         raise UserError(
             f"start = {recipe.start!r}: there is no such run folder or recipe",
             topic="recipe",
@@ -102,8 +114,10 @@ def _opened(run: Run) -> Start:
     return Start(run, folder, tokenizer, str(run.figures()["identity"]))
 
 
-def _result_of(recipe: Recipe, *, runs: Path, run_recipe: RunRecipe) -> Run:
-    before = find_start(recipe, runs=runs, run_recipe=run_recipe)
+def _result_of(
+    recipe: Recipe, *, runs: Path, run_recipe: RunRecipe, after: tuple[Path, ...]
+) -> Run:
+    before = find_start(recipe, runs=runs, run_recipe=run_recipe, after=after)
     resolved = inherit(recipe, before)
     source = source_key(open_corpus(recipe.data))
     identity = identity_of(resolved, source=source, start=before)

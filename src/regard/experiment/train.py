@@ -48,10 +48,13 @@ def run_experiment(
         return run_experiment(first, first_folder, resume=True, watch=watch)
 
     start = find_start(recipe, runs=folder.parent, run_recipe=run_first)
-    run = (reopen_run if resume else create_run)(folder, inherit(recipe, start))
-    if run.is_finished:
+    resolved = inherit(recipe, start)
+    run = reopen_run(folder, resolved) if resume and folder.exists() else None
+    if run is not None and run.is_finished:
+        watch.on_event({"event": "remark", "text": f"{folder} is finished: nothing to do"})
         return run
     bench = set_up(recipe, start=start, watch=watch)
+    run = run or create_run(folder, resolved)  # not before: text that cannot be used leaves none
     state, optimiser = _restore(bench, run, watch.on_event)
     with _event_log(run, bench, state, watch) as on_event:
         if state.step == 0:

@@ -17,10 +17,9 @@ import altair as alt
 import vl_convert
 
 from regard.study import theme as dress
-from regard.study.record import Figure, Histogram, RunRecord, Step
-from regard.study.standing import MODEL
+from regard.study.record import MODEL, Figure, Histogram, RunRecord, Step
 from regard.study.theme import Chart, Theme
-from regard.study.wording import PARTS, number, part
+from regard.study.wording import in_reading_order, number, part
 
 MOST_POINTS = 500
 "A curve has no more points than this: the eye sees no others, and the page stays small."
@@ -35,22 +34,25 @@ def interval_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | No
     if not rows:
         return None
     who = list(dict.fromkeys(row["of"] for row in rows))
-    parts = [name for name in PARTS.values() if any(row["part"] == name for row in rows)]
+    parts = [part(name) for name in in_reading_order(row["named"] for row in rows)]
     names = dress.name_room(who, width=width)
-    scale, ticks = _figure_scale(rows, label_room=95 / (width - names))
+    labels = dress.label_room((row["label"] for row in rows), width=width - names)
+    scale, ticks = _figure_scale(rows, label_room=labels / (width - names))
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         y=alt.Y("of:N", sort=who, title=None, axis=dress.name_axis(names)),
         yOffset=alt.YOffset("part:N", sort=parts),
         color=alt.Color("of:N", legend=None, scale=theme.palette(who)),
     )
-    axis = alt.Axis(values=ticks, format=",d", labelOverlap="greedy") if ticks else alt.Axis()
+    axis = dress.magnitude_axis(ticks) if ticks else alt.Axis(labelOverlap="greedy")
     title = "perplexity per token, left is better"
     chart = alt.layer(
         base.mark_circle(size=30, opacity=1).encode(
             x=alt.X("value:Q", scale=scale, title=title, axis=axis)
         ),
         base.mark_rule(strokeWidth=7, opacity=0.35).encode(x="low:Q", x2="high:Q"),
-        base.mark_text(align="left", dx=9, fontSize=12).encode(x="high:Q", text="label:N"),
+        base.mark_text(align="left", dx=9, fontSize=12, limit=labels - 9).encode(
+            x="high:Q", text="label:N"
+        ),
     )
     return dress.dressed(chart, theme=theme, size=(width, 60 + 28 * len(rows)))
 
@@ -114,7 +116,7 @@ def length_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None
     scale, ticks = _length_scale(found.values())
     axis = dress.step_axis(width)
     if ticks:
-        axis = alt.Axis(values=ticks, format=",d", labelOverlap="greedy", grid=False)
+        axis = dress.magnitude_axis(ticks, grid=False)
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("length:Q", title="tokens in a document", scale=scale, axis=axis),
         y=alt.Y("share:Q", title=None, stack=None, axis=dress.level_axis(ticks=4, format="~%")),
@@ -148,15 +150,21 @@ CURVES = ("training loss", "dev loss")
 
 
 def held_out_perplexities(record: RunRecord) -> list[Figure]:
-    """What can be drawn on a logarithmic axis, model first: finite, on dev and test."""
+    """What can be drawn on a logarithmic axis, model first: finite, not on the training set."""
     figures = record.figures.figures if record.figures else ()
     drawable = [
         figure
         for figure in figures
-        if figure.metric == "perplexity" and figure.part in ("dev", "test")
+        if figure.metric == "perplexity" and figure.part != "train"
         if all(math.isfinite(end) and end > 0 for end in _ends(figure))
     ]
     return sorted(drawable, key=lambda figure: figure.of != MODEL)
+
+
+def dev_baselines(record: RunRecord) -> list[Figure]:
+    """The baselines that the dev loss can be held against while the model trains."""
+    held_out = held_out_perplexities(record)
+    return [figure for figure in held_out if figure.part == "dev" and figure.of != MODEL]
 
 
 def window_means(steps: Sequence[Step], most: int = MOST_POINTS) -> list[Step]:
@@ -199,7 +207,8 @@ def _interval_row(figure: Figure) -> Row:
     low, value, high = _ends(figure)
     label = f"{number(value)}  {figure.part}"
     ends = {"low": low, "value": value, "high": high}
-    return {"of": figure.of, "part": part(figure.part), "label": label, **ends}
+    names = {"of": figure.of, "part": part(figure.part), "named": figure.part}
+    return {**names, "label": label, **ends}
 
 
 def _loss_curves(record: RunRecord) -> dict[str, list[Row]]:
@@ -209,10 +218,9 @@ def _loss_curves(record: RunRecord) -> dict[str, list[Row]]:
         dev: [(event.step, event.loss) for event in thinned(record.events.evaluations)],
     }
     last = max((step for points in curves.values() for step, _ in points), default=0)
-    for figure in held_out_perplexities(record) if last else ():
-        if figure.part == "dev" and figure.of != MODEL:
-            level = math.log(figure.value)  # perplexity = exp(loss)
-            curves[figure.of] = [(0, level), (last, level)]
+    for figure in dev_baselines(record) if last else ():
+        level = math.log(figure.value)  # perplexity = exp(loss)
+        curves[figure.of] = [(0, level), (last, level)]
     drawn = {
         name: [
             {"step": step, "loss": loss, "series": name}

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
+
+MODEL = "model"
+"What a figure of the run's own model is said to be of; any other name is a baseline's."
 
 
 class Recorded(BaseModel):
@@ -55,6 +59,30 @@ class Figure(Recorded):
     n: int
     items: str = "documents"
     signature: str = ""
+    no_interval: str = ""
+    "Why there is no interval, where there is none."
+
+
+class Verdict(StrEnum):
+    BETTER = "better than"
+    BEHIND = "behind"
+    NOT_DISTINGUISHABLE = "not distinguishable from"
+
+
+class Comparison(Recorded):
+    """The model minus a baseline, drawn anew on the same items, and what the run made of it."""
+
+    part: str
+    metric: str
+    against: str
+    verdict: Verdict
+    value: float
+    low: float | None = None
+    high: float | None = None
+    n: int
+    items: str = "documents"
+    signature: str = ""
+    no_interval: str = ""
 
 
 class Histogram(Recorded):
@@ -135,12 +163,26 @@ class Figures(Recorded):
     run: str
     finished: str
     figures: tuple[Figure, ...]
+    comparisons: tuple[Comparison, ...] = ()
     remarks: tuple[str, ...] = ()
     corpus: Corpus | None = None
     tokenizer: Tokenizer | None = None
     cost: Cost = Cost()
     samples: tuple[Sample, ...] = ()
     environment: dict[str, str | int | float | None] = {}
+
+    @model_validator(mode="after")
+    def both_sides_of_a_comparison_were_measured(self) -> Self:
+        # A page sets the two figures side by side; without one, a verdict would silently vanish.
+        measured = {(figure.part, figure.metric, figure.of) for figure in self.figures}
+        for compared in self.comparisons:
+            for side in (MODEL, compared.against):
+                if (compared.part, compared.metric, side) not in measured:
+                    raise ValueError(
+                        f"{compared.part} {compared.metric} is compared with {compared.against}, "
+                        f"but there is no such figure of {side}"
+                    )
+        return self
 
 
 @dataclass

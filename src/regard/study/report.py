@@ -6,22 +6,21 @@ escaped by the template; besides, the page's own policy forbids every script and
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from regard.errors import UserError
+from regard.files import write_text
 from regard.study import charts, wording
-from regard.study.record import Figure, RunRecord
+from regard.study.record import MODEL, Figure, RunRecord
 from regard.study.runs import read_run
-from regard.study.standing import MODEL, headlines
+from regard.study.standing import headlines, with_interval
 from regard.study.theme import DARK, LIGHT, Chart
 
 WIDE, NARROW = 860, 360
@@ -37,7 +36,7 @@ def write_report(folder: Path, *, out: Path | None = None) -> Path:
     folder = Path(folder)
     page = report_html(read_run(folder))
     target = folder / "report.html" if out is None else Path(out)
-    _write_whole(target, page)
+    _write(target, page)
     return target
 
 
@@ -51,10 +50,11 @@ def report_html(record: RunRecord) -> str:
             run=record,
             events=record.events,
             figures=figures,
-            headlines=headlines(figures.figures) if figures else [],
+            headlines=headlines(figures) if figures else [],
             tables=figure_tables(figures.figures) if figures else [],
             intervals=drawings(charts.interval_chart, record),
             losses=drawings(charts.loss_chart, record),
+            dev_baselines=charts.dev_baselines(record),
             learning_rate=drawings(charts.learning_rate_chart, record),
             lengths=drawings(charts.length_chart, record),
             samples_during=charts.thinned(record.events.samples, 6),
@@ -77,14 +77,13 @@ class FigureTable:
         if len(sizes) != 1:
             return None
         n, items = sizes.pop()
-        return f"{wording.count(n)} {items}"
+        return wording.counted(n, items)
 
 
 def figure_tables(figures: Sequence[Figure]) -> list[FigureTable]:
-    """Every figure once, parts in the order of `wording.PARTS`, the model before its baselines."""
-    parts = sorted({f.part for f in figures}, key=_place(list(wording.PARTS)))
+    """Every figure once, test before dev before train, the model before its baselines."""
     tables = []
-    for part in parts:
+    for part in wording.in_reading_order(f.part for f in figures):
         here = {(f.of, f.metric): f for f in figures if f.part == part}
         metrics = sorted({metric for _, metric in here}, key=_place(list(wording.METRICS)))
         who = sorted(dict.fromkeys(of for of, _ in here), key=lambda of: of != MODEL)
@@ -136,6 +135,7 @@ def _templates() -> Environment:
         wording.number,
         wording.interval,
         wording.count,
+        wording.counted,
         wording.share,
         wording.duration,
         wording.memory,
@@ -143,9 +143,12 @@ def _templates() -> Environment:
         wording.part,
         wording.metric,
         wording.dropped,
+        wording.capitalised,
+        with_interval,
+        shortened,
+        unbroken,
     ):
         templates.filters[write.__name__] = write
-    templates.filters["shortened"] = shortened
     templates.globals["MOST_SAMPLES"] = MOST_SAMPLES
     return templates
 
@@ -157,24 +160,27 @@ def shortened(text: str) -> str:
     return f"{text[:MOST_CHARACTERS]} … [{len(text) - MOST_CHARACTERS:,} more characters]"
 
 
+def unbroken(text: str) -> Markup:
+    """`text` as HTML in which no line ends within `Kneser-Ney`, `7 %` or `138.3 [126.8, 150.7]`."""
+    pieces = re.split(r"((?<!\S)\S+ \[[^\[\]]*\]\S*|\s+)", text.replace(" %", "\u00a0%"))
+    return Markup("").join(
+        Markup('<span class="whole">{}</span>').format(piece)
+        if "-" in piece or "[" in piece
+        else escape(piece)
+        for piece in pieces
+    )
+
+
 def _place(order: Sequence[str]) -> Callable[[str], tuple[int, str]]:
     return lambda name: (order.index(name) if name in order else len(order), name)
 
 
-def _write_whole(target: Path, text: str) -> None:
-    """Write all of the file or nothing: a reader never sees half a report."""
+def _write(target: Path, page: str) -> None:
     if target.is_dir():
         raise UserError("is a folder", topic="report", where=str(target), mend="Name a file.")
-    temporary = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
-            temporary = Path(file.name)
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)  # a temporary file is private; a report is to be shown
-        temporary.replace(target)
+        write_text(target, page)
     except (PermissionError, FileExistsError, NotADirectoryError) as problem:
         raise UserError(
             f"cannot be written ({problem.strerror})",
@@ -182,6 +188,3 @@ def _write_whole(target: Path, text: str) -> None:
             where=str(target),
             mend="Choose another place with --out FILE.",
         ) from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)

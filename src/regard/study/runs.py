@@ -37,7 +37,7 @@ def read_run(folder: Path) -> RunRecord:
     figures = _read_figures(folder / "figures.json")
     return RunRecord(
         folder=folder,
-        name=figures.run if figures else printable(folder.resolve().name),
+        name=(figures.run if figures else "") or printable(folder.resolve().name),
         recipe=printable(recipe.read_bytes().decode(errors="replace")) if recipe.is_file() else "",
         events=_read_events(events),
         figures=figures,
@@ -93,7 +93,7 @@ def _read_figures(file: Path) -> Figures | None:
     except ValidationError as problem:
         first = problem.errors()[0]
         key = ".".join(str(step) for step in first["loc"])
-        what = f"damaged at {key}: {first['msg']}"
+        what = f"damaged at {key}: {first['msg']}" if key else f"damaged: {first['msg']}"
         raise UserError(what, topic="run", where=str(file), mend=mend) from None
 
 

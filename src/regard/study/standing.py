@@ -1,66 +1,64 @@
 """How a model stands against its baselines, in words that are also true when it is behind.
 
-Lower is better for every figure here. Intervals that do not touch tell two figures apart; where
-they overlap, nothing is claimed: that calls for a paired comparison on the same items.
+The run itself compared them, paired on the same items, and recorded its verdict; it is read here,
+never guessed from whether two intervals overlap. Lower is better for every figure here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
-from regard.study.record import Figure
-from regard.study.wording import PARTS, count, interval, listed, number
+from regard.metrics.figure import decimals_shown
+from regard.study.record import MODEL, Comparison, Figure, Figures, Verdict
+from regard.study.wording import (
+    capitalised,
+    counted,
+    difference,
+    in_reading_order,
+    interval,
+    listed,
+    number,
+)
 
-MODEL = "model"
-
-
-class Standing(StrEnum):
-    AHEAD = "ahead of"
-    BEHIND = "behind"
-    NOT_TOLD_APART = "not told apart from"
-    NOT_COMPARABLE = "not comparable with"
+NOT_COMPARED = "not compared with"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Standing:
+    """The model beside one baseline."""
+
     model: Figure
     baseline: Figure
+    comparison: Comparison | None
+    "None where the run recorded none."
 
     @property
-    def standing(self) -> Standing:
-        model, baseline = self.model, self.baseline
-        if (model.n, model.items) != (baseline.n, baseline.items):
-            return Standing.NOT_COMPARABLE
-        if math.isnan(model.value) or math.isnan(baseline.value):
-            return Standing.NOT_COMPARABLE
-        if _high(model) < _low(baseline):
-            return Standing.AHEAD
-        if _low(model) > _high(baseline):
-            return Standing.BEHIND
-        return Standing.NOT_TOLD_APART
+    def verdict(self) -> str:
+        return self.comparison.verdict if self.comparison else NOT_COMPARED
 
     @property
     def sentence(self) -> str:
-        """`Kneser-Ney 3-gram: 104.1 [100.2, 108.3]; the model's is 14 % higher.`"""
-        model, baseline = self.model, self.baseline
-        start = f"{baseline.of}: {_with_interval(baseline)}"
-        match self.standing:
-            case Standing.NOT_COMPARABLE if math.isnan(model.value) or math.isnan(baseline.value):
-                return f"{start}; a figure that is not a number compares with nothing."
-            case Standing.NOT_COMPARABLE:
-                theirs, ours = _items(baseline), _items(model)
-                return f"{start}, measured on {theirs} where the model has {ours}."
-            case Standing.NOT_TOLD_APART:
-                overlap = "the intervals overlap"
-                if baseline.low is None:
-                    overlap = "it lies within the model's interval"
-                difference = f"the model's is {relative(model.value, baseline.value)}"
-                return f"{start}; {difference}, but {overlap}: not told apart."
-            case _:
-                return f"{start}; the model's is {relative(model.value, baseline.value)}."
+        """The baseline's figure, and how far the model is from it on the same items:
+
+        `unigram: 412.0 [399.1, 425.5]; the model's is 71 % lower (−293.6 [−306.1, −281.3], paired
+        on the same 904 documents).`
+        """
+        theirs = f"{self.baseline.of}: {with_interval(self.baseline)}"
+        if self.comparison is None:
+            return f"{theirs}; the model was not compared with it."
+        ours = f"the model's is {relative(self.model.value, self.baseline.value)}"
+        told = f"{theirs}; {ours} ({self._paired(self.comparison)})"
+        if self.comparison.verdict is Verdict.NOT_DISTINGUISHABLE:
+            return f"{told}, {self.verdict} it."
+        return f"{told}."
+
+    def _paired(self, compared: Comparison) -> str:
+        # As exact as the larger of the two figures is shown, so that the sum can be checked by eye.
+        decimals = decimals_shown(max(self.model.value, self.baseline.value))
+        shown = difference(compared.value, compared.low, compared.high, decimals=decimals)
+        paired = f"{shown}, paired on the same {counted(compared.n, compared.items)}"
+        return f"{paired}; no interval: {compared.no_interval}" if compared.no_interval else paired
 
 
 @dataclass(frozen=True)
@@ -68,38 +66,31 @@ class Headline:
     """The model's figure on one part, and how it stands against each baseline there."""
 
     figure: Figure
-    comparisons: tuple[Comparison, ...]
+    standings: tuple[Standing, ...]
 
     @property
     def verdict(self) -> str:
-        """`Ahead of the unigram; behind the Kneser-Ney 3-gram.`"""
+        """`Better than the unigram; behind the Kneser-Ney 3-gram.`"""
         if math.isnan(self.figure.value):
             return "Not a number: this run broke, and its other figures mean nothing."
-        if not self.comparisons:
+        if not self.standings:
             return "No baseline was measured, so nothing says whether this is good."
         grouped = {
-            standing: [c.baseline.of for c in self.comparisons if c.standing is standing]
-            for standing in Standing
+            verdict: [f"the {s.baseline.of}" for s in self.standings if s.verdict == verdict]
+            for verdict in (*Verdict, NOT_COMPARED)
         }
-        clauses = [
-            f"{standing} {listed(f'the {name}' for name in names)}"
-            for standing, names in grouped.items()
-            if names
-        ]
-        text = "; ".join(clauses)
-        return f"{text[0].upper()}{text[1:]}."
+        clauses = [f"{verdict} {listed(names)}" for verdict, names in grouped.items() if names]
+        return f"{capitalised('; '.join(clauses))}."
 
 
-def headlines(figures: Sequence[Figure], *, metric: str = "perplexity") -> list[Headline]:
+def headlines(measured: Figures, *, metric: str = "perplexity") -> list[Headline]:
     """One for each part the model was measured on, the part that is furthest from training first.
 
     Training-set figures head a report only where there is nothing else.
     """
+    ours = {f.part: f for f in measured.figures if (f.metric, f.of) == (metric, MODEL)}
     found = [
-        Headline(figure, _against(figure, figures))
-        for part in PARTS
-        for figure in figures
-        if (figure.part, figure.metric, figure.of) == (part, metric, MODEL)
+        Headline(ours[part], _standings(ours[part], measured)) for part in in_reading_order(ours)
     ]
     held_out = [headline for headline in found if headline.figure.part != "train"]
     return held_out or found
@@ -119,22 +110,17 @@ def relative(ours: float, theirs: float) -> str:
     return f"{shown} % {'higher' if ratio > 1 else 'lower'}"
 
 
-def _against(model: Figure, figures: Sequence[Figure]) -> tuple[Comparison, ...]:
-    rivals = [f for f in figures if (f.part, f.metric) == (model.part, model.metric)]
-    return tuple(Comparison(model, rival) for rival in rivals if rival.of != MODEL)
+def with_interval(figure: Figure) -> str:
+    """`138.3 [126.8, 150.7]`"""
+    ends = interval(figure.low, figure.high, beside=figure.value)
+    return f"{number(figure.value)} {ends}".strip()
 
 
-def _low(figure: Figure) -> float:
-    return figure.value if figure.low is None else figure.low
-
-
-def _high(figure: Figure) -> float:
-    return figure.value if figure.high is None else figure.high
-
-
-def _with_interval(figure: Figure) -> str:
-    return f"{number(figure.value)} {interval(figure.low, figure.high)}".strip()
-
-
-def _items(figure: Figure) -> str:
-    return f"{count(figure.n)} {figure.items}"
+def _standings(model: Figure, measured: Figures) -> tuple[Standing, ...]:
+    here = (model.part, model.metric)
+    recorded = {c.against: c for c in measured.comparisons if (c.part, c.metric) == here}
+    return tuple(
+        Standing(model, figure, recorded.get(figure.of))
+        for figure in measured.figures
+        if (figure.part, figure.metric) == here and figure.of != MODEL
+    )

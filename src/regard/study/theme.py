@@ -79,6 +79,11 @@ def name_room(names: Iterable[str], *, width: int) -> int:
     return min(8 * max(map(len, names)) + 12, 2 * width // 5)
 
 
+def label_room(labels: Iterable[str], *, width: int) -> int:
+    """Pixels for the longest label at the end of a bar; at most half of the axis."""
+    return min(8 * max(map(len, labels)) + 15, width // 2)
+
+
 def name_axis(extent: int) -> alt.Axis:
     """Names that start at the left edge and take `extent` pixels."""
     return alt.Axis(
@@ -106,6 +111,11 @@ def legend(width: int) -> alt.Legend:
         labelLimit=width - 80,
         offset=12,
     )
+
+
+def magnitude_axis(ticks: list[float], *, grid: bool = True) -> alt.Axis:
+    """A logarithmic axis; where labels would touch, some are left out."""
+    return alt.Axis(values=ticks, format=",d", grid=grid, labelOverlap="greedy", labelSeparation=8)
 
 
 def magnitudes(low: float, high: float) -> list[float]:

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterable
 from datetime import datetime
 
+from regard.metrics.figure import decimals_shown
+
 PARTS = {
     "test": "test set",
     "dev": "dev set",
     "train": "training set, evaluated after training",
 }
-"In the order in which a reader wants them: what was never trained or tuned on comes first."
 
 METRICS = {
     "perplexity": "perplexity per token",
@@ -29,25 +30,41 @@ DROPPED = {
 ABSENT = "–"
 
 
-def number(value: float | None) -> str:
-    """Four significant digits or the whole part: 2.345, 118.4, 1,235."""
+def number(value: float | None, *, decimals: int | None = None, sign: str = "-") -> str:
+    """By default four significant digits or the whole part: 2.345, 118.4, 1,235."""
     if value is None:
         return ABSENT
     if math.isnan(value):
         return "not a number"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    size = abs(value)
-    decimals = next((d for limit, d in ((10, 3), (100, 2), (1000, 1)) if size < limit), 0)
-    return f"{value:,.{decimals}f}".replace("-", "−")
+    places = decimals_shown(value) if decimals is None else decimals
+    return f"{value:{sign},.{places}f}".replace("-", "−").replace("inf", "∞")
 
 
-def interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"[{number(low)}, {number(high)}]"
+def interval(low: float | None, high: float | None, *, beside: float) -> str:
+    """`[913.1, 1,001.2]`, with the decimals of the value it stands beside."""
+    if low is None or high is None:
+        return ""
+    decimals = decimals_shown(beside)
+    return f"[{number(low, decimals=decimals)}, {number(high, decimals=decimals)}]"
+
+
+def difference(value: float, low: float | None, high: float | None, *, decimals: int) -> str:
+    """`−1.9 [−6.0, +2.2]`; with more decimals where one would read as nought and is not."""
+    shown = [end for end in (value, low, high) if end is not None]
+    # One digit of the smallest is enough to see on which side of nought it lies.
+    small = [abs(end) for end in shown if 0 < abs(end) < 0.5 * 10.0**-decimals]
+    places = max([decimals, *(min(math.ceil(-math.log10(end)), 6) for end in small)])
+    first, *ends = [number(end, decimals=places, sign="+") for end in shown]
+    return f"{first} [{', '.join(ends)}]" if ends else first
 
 
 def count(value: float | None) -> str:
     return ABSENT if value is None else f"{value:,.0f}"
+
+
+def counted(n: int, items: str) -> str:
+    """`904 documents`, `1 document`."""
+    return f"{n:,} {items.removesuffix('s') if n == 1 else items}"
 
 
 def share(value: float | None) -> str:
@@ -94,7 +111,15 @@ def memory(size: float | None) -> str:
 
 
 def part(name: str) -> str:
-    return PARTS.get(name, name)
+    """`test set`; a part that regard does not know keeps its name: `held-out set`."""
+    return PARTS.get(name) or (name if name.endswith("set") else f"{name} set")
+
+
+def in_reading_order(parts: Iterable[str]) -> list[str]:
+    """Each part once: test, dev, parts that regard does not know, and last the training set."""
+    # What was never trained or tuned on comes first; an unknown part was hardly trained on.
+    place = {"test": 0, "dev": 1, "train": 3}
+    return sorted(dict.fromkeys(parts), key=lambda name: place.get(name, 2))
 
 
 def metric(name: str) -> str:
@@ -103,6 +128,11 @@ def metric(name: str) -> str:
 
 def dropped(why: str) -> str:
     return DROPPED.get(why, why)
+
+
+def capitalised(text: str) -> str:
+    """The first letter large, the others as they are."""
+    return text[:1].upper() + text[1:]
 
 
 def listed(words: Iterable[str]) -> str:

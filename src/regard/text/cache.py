@@ -29,8 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import UserError
+from regard.files import sync_folder, write_json
 from regard.settings import table_of
-from regard.text.cache_writer import PartWriter, sync_folder, write_json
+from regard.text.cache_writer import PartWriter
 from regard.text.corpus import PARTS, Corpus, Part
 
 SCHEMA = 1

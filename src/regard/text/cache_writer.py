@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -86,21 +85,3 @@ class PartWriter:
         self._files["offsets"].write(np.array(self._ends, dtype=np.int64).tobytes())
         self._files["bytes"].write(np.array(self._sizes, dtype=np.uint32).tobytes())
         self._ids, self._ends, self._sizes = [], [], []
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Written and on the disk when this returns."""
-    with path.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=2, ensure_ascii=False)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename inside `folder` survive a power cut, where the system can."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

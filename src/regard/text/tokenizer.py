@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +23,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from regard.errors import UserError
+from regard.files import write_json, write_text
 
 SPELLINGS = {
     "pad": ("<pad>", "[PAD]", "<|pad|>"),
@@ -152,8 +152,8 @@ class Tokenizer:
                 config[HUGGING_FACE_ROLES.get(role, f"{role}_token")] = self.tokens([found])[0]
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _write(folder / "tokenizer.json", self._engine.to_str(pretty=True))
-            _write(folder / "tokenizer_config.json", json.dumps(config, indent=2))
+            write_text(folder / "tokenizer.json", self._engine.to_str(pretty=True))
+            write_json(folder / "tokenizer_config.json", config)
         except OSError as problem:
             if problem.errno == errno.ENOSPC:
                 raise  # the command line has its own words for a full disk
@@ -298,16 +298,3 @@ def _name_beside(file: Path) -> str:
     if file.name in ("tokenizer.json", "vocab.txt"):
         return file.resolve().parent.name
     return file.stem
-
-
-def _write(file: Path, text: str) -> None:
-    """All of it or nothing: a temporary name, fsync, rename."""
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)

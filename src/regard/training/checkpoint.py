@@ -9,6 +9,7 @@ is ever read or written. Shared tensors (a tied output layer) are saved once.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -55,7 +56,7 @@ def save_model(
     folder: Path, model: nn.Module, tokenizer: Tokenizer, config: Mapping[str, Any]
 ) -> None:
     """Weights, tokenizer and config: what it takes to use a model."""
-    save_file(_unshared(model), folder / "model.safetensors", metadata={"format": "pt"})
+    _write_tensors(_unshared(model), folder / "model.safetensors")
     tokenizer.save(folder)
     write_json(folder / "config.json", {"schema": CONFIG_SCHEMA, **config})
 
@@ -93,7 +94,7 @@ def save_checkpoint(
     path = folder / f"step-{state.step:06d}"
     with sealed_folder(path) as inside:
         save_model(inside, model, tokenizer, config)
-        save_file(_optimiser_tensors(model, optimiser), inside / "optimiser.safetensors")
+        _write_tensors(_optimiser_tensors(model, optimiser), inside / "optimiser.safetensors")
         write_json(inside / "state.json", {"schema": STATE_SCHEMA, **asdict(state)})
     return path
 
@@ -135,7 +136,9 @@ def newest_whole(folder: Path) -> tuple[Path | None, list[str]]:
 
 
 def prune(folder: Path, *, keep: int, spare: int) -> None:
-    """Drop all but the newest `keep` whole checkpoints; the one at step `spare` stays."""
+    """Drop all but the newest `keep` checkpoints, but for step `spare`, and what a kill left."""
+    for left in folder.glob(".step-*"):
+        shutil.rmtree(left)
     for path in checkpoints(folder)[:-keep]:
         if path.name != f"step-{spare:06d}":
             shutil.rmtree(path)
@@ -159,6 +162,17 @@ def _optimiser_tensors(model: nn.Module, optimiser: Optimizer) -> dict[str, Tens
         for name, parameter in model.named_parameters()
         for key, tensor in optimiser.state[parameter].items()
     }
+
+
+def _write_tensors(tensors: dict[str, Tensor], file: Path) -> None:
+    try:
+        save_file(tensors, file, metadata={"format": "pt"})
+    except SafetensorError as problem:
+        # The library hides the system's error number in its words; a full disk has to be told.
+        number = re.search(r"\(os error (\d+)\)", str(problem))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(file)) from problem
 
 
 def _read_tensors(file: Path) -> dict[str, Tensor]:

@@ -37,7 +37,7 @@ class Train(Settings):
     evaluate_every: int = Field(default=100, ge=0)
     "Steps between looks at dev; 0 looks only at the end."
     evaluate_documents: int = Field(default=200, ge=1)
-    "Dev documents in such a look; the final figures take all."
+    "Dev documents in such a look; the final figures take evaluate.documents."
     patience: int = Field(default=0, ge=0)
     "Looks without a better dev loss before training stops early; 0 never stops."
     sample_every: int = Field(default=0, ge=0)

@@ -100,7 +100,7 @@ class KneserNey:
 
         Memory is bounded by the limit, not by the corpus: at its peak about 20 bytes a token of
         ordinary text, 60 if no n-gram ever came twice."""
-        _check_keys_fit(order, vocabulary)
+        check_keys_fit(order, vocabulary)
         for name, special in (("start", start), ("stop", stop)):
             if not 0 <= special < vocabulary:
                 raise _error(f"{name} = {special} is outside the vocabulary of {vocabulary:,}")
@@ -274,7 +274,8 @@ def _checked(document: Ids, *, number: int, vocabulary: int) -> Ids:
     return ids
 
 
-def _check_keys_fit(order: int, vocabulary: int) -> None:
+def check_keys_fit(order: int, vocabulary: int) -> None:
+    """Refuse, before any counting, an order whose n-grams are too many to be numbered."""
     if order < 1 or vocabulary < 1:
         raise _error(
             f"an n-gram model of order {order} over {vocabulary} tokens cannot be",

@@ -1,0 +1,77 @@
+"""A disk that fills up while training: the person is told, and what was saved stays whole."""
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from tests.journeys.desk import Desk, weights
+
+from regard.files import damage
+
+FULL = "disk: no room left"
+
+
+def test_no_room_for_a_checkpoint(
+    desk: Desk, shared_desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints = desk.folder / "runs/tiny/checkpoints"
+    fsync = os.fsync
+
+    def full_at_step_10(descriptor: int) -> None:
+        if list(checkpoints.glob(".step-000010.*")):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    desk.recipe()
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "fsync", full_at_step_10)
+        outcome = desk.regard("train", "tiny.toml")
+    assert outcome.code == 2
+    assert FULL in outcome.complaint
+    assert "--resume" in outcome.complaint
+    assert [path.name for path in checkpoints.iterdir()] == ["step-000005"]
+    assert damage(checkpoints / "step-000005") is None
+
+    desk.done("train", "tiny.toml", "--resume")
+    assert weights(desk.folder / "runs/tiny") == weights(shared_desk.folder / "runs/tiny")
+
+
+IN_A_SMALL_ROOM = """
+mkdir runs && mount -t tmpfs -o size=100k tmpfs runs || exit 99
+"$0" -m regard train tiny.toml
+code=$?
+cp -r runs saved
+exit $code
+"""
+
+
+def can_mount() -> bool:
+    trial = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return (
+        bool(shutil.which("unshare")) and not subprocess.run(trial, capture_output=True).returncode
+    )
+
+
+def test_a_disk_that_is_really_full(desk: Desk, shared_desk: Desk) -> None:
+    """Writers that hide the system's error, as safetensors does, are only met by a real one."""
+    if not can_mount():
+        pytest.skip("this system lets nobody mount a small disk")
+    desk.recipe()
+    done = subprocess.run(
+        ["unshare", "-rm", "bash", "-c", IN_A_SMALL_ROOM, sys.executable],
+        cwd=desk.folder,
+        env=desk.environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2, done.stderr
+    assert FULL in done.stderr.splitlines()[-1]
+    saved = desk.folder / "saved/tiny"
+    assert [path.name for path in (saved / "checkpoints").iterdir()] == ["step-000005"]
+    assert damage(saved / "checkpoints/step-000005") is None
+
+    desk.done("train", "saved/tiny", "--resume")
+    assert weights(saved) == weights(shared_desk.folder / "runs/tiny")

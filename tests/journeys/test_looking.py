@@ -1,0 +1,106 @@
+"""Verbs that look at what is there: generate, ls, corpus, tokenizer."""
+
+import json
+
+import pytest
+from tests.journeys.desk import Desk
+
+from regard.api import catalogs
+
+PROMPTS = ("the cat", "every farmer sees", "")
+
+
+def written(desk: Desk, *flags: str) -> list[str]:
+    told = desk.done("generate", "runs/tiny", *PROMPTS, "--max-new", "6", "--json", *flags)
+    rows = json.loads(told)
+    assert [row["prompt"] for row in rows] == list(PROMPTS)
+    return [row["text"] for row in rows]
+
+
+@pytest.mark.parametrize("flags", [(), ("--beam", "2"), ("--temperature", "0"), ("--top-k", "3")])
+def test_the_same_seed_writes_the_same_text(shared_desk: Desk, flags: tuple[str, ...]) -> None:
+    assert written(shared_desk, *flags) == written(shared_desk, *flags)
+
+
+def test_another_seed_writes_another_text_unless_nothing_is_drawn(shared_desk: Desk) -> None:
+    hot = ("--temperature", "2")
+    assert written(shared_desk, *hot, "--seed", "1") != written(shared_desk, *hot, "--seed", "2")
+    cold = ("--temperature", "0")
+    assert written(shared_desk, *cold, "--seed", "1") == written(shared_desk, *cold, "--seed", "2")
+
+
+def test_prompts_come_from_a_file_too(trained: Desk) -> None:
+    trained.write("prompts.txt", "\n".join(PROMPTS[:2]))
+    told = trained.done(
+        "generate", "runs/tiny", "--prompt-file", "prompts.txt", "--max-new", "6", "--json"
+    )
+    assert [row["prompt"] for row in json.loads(told)] == list(PROMPTS[:2])
+
+
+def test_a_prompt_longer_than_the_context_is_written_on(shared_desk: Desk) -> None:
+    told = shared_desk.done("generate", "runs/tiny", "the cat " * 40, "--max-new", "3")
+    assert told.startswith("the cat the cat")
+
+
+def test_a_checkpoint_writes_what_the_final_model_writes(shared_desk: Desk) -> None:
+    flags = ("the cat", "--max-new", "6", "--json")
+    final = shared_desk.done("generate", "runs/tiny", *flags)
+    last = shared_desk.done("generate", "runs/tiny/checkpoints/step-000020", *flags)
+    assert final == last
+
+
+def test_a_tokenizer_from_elsewhere_is_refused_naming_both(trained: Desk) -> None:
+    told = trained.done(
+        "tokenizer", "train", "generated.txt", "--kind", "character", "--out", "other"
+    )
+    theirs = json.loads(trained.done("tokenizer", "show", "other", "--json"))["fingerprint"]
+    ours = json.loads(trained.done("tokenizer", "show", "runs/tiny/final", "--json"))["fingerprint"]
+    assert theirs[:8] in told
+
+    outcome = trained.regard("generate", "runs/tiny", "--tokenizer", "other")
+    assert outcome.code == 2
+    assert "model runs/tiny expects tokenizer" in outcome.complaint
+    assert ours[:8] in outcome.complaint
+    assert theirs[:8] in outcome.complaint
+    assert "character" in outcome.complaint
+    trained.done("generate", "runs/tiny", "--tokenizer", "runs/tiny/final", "--max-new", "2")
+
+
+@pytest.mark.parametrize("sort", [catalog.sort for catalog in catalogs()])
+def test_ls_lists_every_part_with_its_source(shared_desk: Desk, sort: str) -> None:
+    listed = json.loads(shared_desk.done("ls", sort, "--json"))
+    catalog = next(catalog for catalog in catalogs() if catalog.sort == sort)
+    assert [row["name"] for row in listed] == catalog.names()
+    assert all(row["summary"] and ".py:" in row["source"] for row in listed)
+    shown = shared_desk.done("ls", sort)
+    assert all(row["name"] in shown for row in listed)
+
+
+def test_ls_of_an_unknown_sort_guesses(shared_desk: Desk) -> None:
+    outcome = shared_desk.regard("ls", "tokenizr")
+    assert outcome.code == 2
+    assert "did you mean tokenizer?" in outcome.complaint
+
+
+def test_corpus_stats_count_what_is_there(desk: Desk) -> None:
+    figures = json.loads(desk.done("corpus", "stats", "generated.txt", "--json"))
+    parts = figures["parts"]
+    assert sum(part["documents"] for part in parts.values()) == 400
+    assert sum(part["tokens"] for part in parts.values()) == 400 * 6
+    assert "documents" in desk.done("corpus", "stats", "generated.txt")
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "word", "character"])
+def test_a_tokenizer_is_trained_shown_and_judged(desk: Desk, kind: str) -> None:
+    desk.done("tokenizer", "train", "generated.txt", "--kind", kind, "--out", kind)
+    shown = json.loads(
+        desk.done("tokenizer", "show", kind, "--text-to-split", "the cat sees", "--json")
+    )
+    assert shown["split"]["unknown"] == 0
+    assert shown["split"]["back"].split() == ["the", "cat", "sees"]
+    advice = desk.done("tokenizer", "advise", "generated.txt", "--tokenizer", kind)
+    assert "held-out documents" in advice
+
+    outcome = desk.regard("tokenizer", "train", "generated.txt", "--out", kind)
+    assert outcome.code == 2
+    assert f"{kind}: exists already" in outcome.complaint
