@@ -147,7 +147,6 @@ class Loaded:
             start=self.tokenizer.require("start"),
             stop=self.tokenizer.require("stop"),
             pad=self.tokenizer.require("pad"),
-            batch_tokens=8192,
         )
         return [float(value) for value in losses / tokens]
 

@@ -27,7 +27,7 @@ def test_windows_score_each_target_once_with_half_a_context_behind(length, conte
 def test_document_losses_equal_a_plain_sum():
     model = Decoder(layers=1, heads=2, width=8, context=16).build(vocabulary=50, seed=0).eval()
     documents = [np.array([5, 6, 7]), np.array([9]), np.arange(10, 25)]
-    losses, tokens = document_losses(model, documents, start=2, stop=3, pad=0, batch_tokens=20)
+    losses, tokens = document_losses(model, documents, start=2, stop=3, pad=0)
     assert tokens.tolist() == [4, 2, 16]
     for document, loss in zip(documents, losses, strict=True):
         ids = np.concatenate(([2], document, [3]))
@@ -39,5 +39,5 @@ def test_document_losses_equal_a_plain_sum():
 
 def test_a_long_document_is_read_in_windows():
     model = Decoder(layers=1, heads=2, width=8, context=4).build(vocabulary=50, seed=0).eval()
-    _, tokens = document_losses(model, [np.arange(5, 45)], start=2, stop=3, pad=0, batch_tokens=4)
+    _, tokens = document_losses(model, [np.arange(5, 45)], start=2, stop=3, pad=0)
     assert tokens.tolist() == [41]

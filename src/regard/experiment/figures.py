@@ -84,7 +84,6 @@ def measure(
             start=start,
             stop=stop,
             pad=tokenizer.require("pad"),
-            batch_tokens=8192,
             device=device,
             on_progress=watch.progress(f"measuring {part}"),
         )

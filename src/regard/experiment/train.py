@@ -149,7 +149,6 @@ def _hooks(
             start=tokenizer.require("start"),
             stop=tokenizer.require("stop"),
             pad=tokenizer.require("pad"),
-            batch_tokens=settings.batch_tokens,
             device=bench.machine.device,
         )
         return float(losses.sum() / tokens.sum()), len(losses)

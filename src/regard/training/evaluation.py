@@ -15,6 +15,9 @@ from torch import Tensor
 
 from regard.text.batches import Batch, Example, collate, in_order
 
+PLACES_AT_ONCE = 2048
+"Places that go through the model together: their scores over the vocabulary stay below 100 MB."
+
 OnProgress = Callable[[int, int | None], None]
 
 
@@ -49,7 +52,6 @@ def document_losses(
     start: int,
     stop: int,
     pad: int,
-    batch_tokens: int,
     device: str = "cpu",
     on_progress: OnProgress = lambda done, total: None,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -65,7 +67,7 @@ def document_losses(
     tokens = np.zeros(len(documents), dtype=np.int64)
     done = 0
     lengths = [len(row.inputs) for row in rows]
-    for chosen in in_order(lengths, budget=max(batch_tokens, model.context)):
+    for chosen in in_order(lengths, budget=max(PLACES_AT_ONCE, model.context)):
         batch = collate([rows[index] for index in chosen], pad_id=pad, rows=chosen.tolist()).to(
             device
         )

@@ -32,7 +32,7 @@ def language_model_baselines(
     start: int,
     stop: int,
     order: int = 3,
-    token_limit: int = 20_000_000,
+    token_limit: int = 10_000_000,
     on_progress: OnProgress | None = None,
 ) -> list[Baseline]:
     """Kneser-Ney of `order`, then unigram, counted on the training documents, scored on `parts`.

@@ -93,7 +93,7 @@ class KneserNey:
         vocabulary: int,
         start: int,
         stop: int,
-        token_limit: int = 20_000_000,
+        token_limit: int = 10_000_000,
         on_progress: OnProgress | None = None,
     ) -> KneserNey:
         """Count documents of token ids (without specials) up to `token_limit` predicted tokens.
@@ -167,8 +167,7 @@ class KneserNey:
 def _levels(chunks: list[Keys], order: int, *, vocabulary: int) -> tuple[Level, ...]:
     """Levels 1 … order from the keys of all occurrences. Empties `chunks` and sorts in place,
     which is what keeps the peak of memory low."""
-    keys = np.concatenate(chunks)
-    chunks.clear()
+    keys = _joined(chunks)
     levels = []
     for length in range(order, 0, -1):
         keys.sort()
@@ -177,6 +176,17 @@ def _levels(chunks: list[Keys], order: int, *, vocabulary: int) -> tuple[Level, 
         # Each n-gram type is one context more for the n-gram that lacks its first token.
         keys = keys % vocabulary ** (length - 1)
     return tuple(reversed(levels))
+
+
+def _joined(chunks: list[Keys]) -> Keys:
+    """All chunks end to end, each given up as soon as it is copied: memory for one copy, not two."""
+    joined = np.empty(sum(len(chunk) for chunk in chunks), dtype=np.int64)
+    end = len(joined)
+    while chunks:
+        chunk = chunks.pop()
+        joined[end - len(chunk) : end] = chunk
+        end -= len(chunk)
+    return joined
 
 
 def _chunks(
