@@ -1,6 +1,8 @@
 # On a fresh machine `make demo` and `make test` need nothing else: each makes .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
+# Two test processes with two torch threads each: waiting threads sleep instead of spinning.
+export OMP_WAIT_POLICY := PASSIVE
 
 .PHONY: setup demo test test-all lint format docs clean
 

@@ -89,14 +89,14 @@ class World:
     def steps(self):
         return [event["step"] for event in self.events if event["event"] == "evaluation"]
 
-    def train(self, settings: Train):
+    def train(self, settings: Train, state: State | None = None):
         made = model()
         return fit(
             made,
             build_optimiser(made, settings),
             stream(batches="packed", **settings.model_dump(exclude_unset=True)),
             settings,
-            state=State(),
+            state=state or State(),
             machine=MACHINE,
             hooks=self.hooks(),
         )
@@ -124,6 +124,9 @@ def test_early_stopping_keeps_the_best():
     ended = world.train(Train(max_steps=50, evaluate_every=2, checkpoint_every=0, patience=2))
     assert (ended.reason, ended.state.step, ended.state.best_step) == ("early", 8, 4)
     assert 4 in [state.step for state in world.saved]
+    # Killed before it was measured: resuming must not train one step further.
+    again = World().train(Train(max_steps=50, patience=2), state=ended.state)
+    assert (again.reason, again.state) == ("early", ended.state)
 
 
 def test_a_wish_to_stop_saves_first():

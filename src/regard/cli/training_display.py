@@ -84,7 +84,7 @@ class Display:
         self._update(event["step"])
         self.console.print(
             f"  step {event['step']:>6,}  {self.shown['loss']}  {self.shown['dev']} "
-            f"({event['n']:,} documents)  {self.shown['speed']}",
+            f"({event['n']:,} document{'s' * (event['n'] != 1)})  {self.shown['speed']}",
             markup=False,
         )
 

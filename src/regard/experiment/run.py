@@ -76,7 +76,7 @@ def refuse_existing(folder: Path) -> None:
         raise UserError(
             f"{folder} exists already",
             topic="run",
-            mend="Add --resume to go on with it, or --out ANOTHER_FOLDER to begin anew.",
+            mend="Add --resume to go on with it, --out ANOTHER_FOLDER to begin anew, or delete it.",
         )
 
 
