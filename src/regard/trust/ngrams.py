@@ -179,7 +179,7 @@ def _levels(chunks: list[Keys], order: int, *, vocabulary: int) -> tuple[Level, 
 
 
 def _joined(chunks: list[Keys]) -> Keys:
-    """All chunks end to end, each given up as soon as it is copied: memory for one copy, not two."""
+    """All chunks end to end, each given up once copied: memory for one copy, not two."""
     joined = np.empty(sum(len(chunk) for chunk in chunks), dtype=np.int64)
     end = len(joined)
     while chunks:
