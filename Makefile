@@ -16,8 +16,7 @@ setup: .venv/ready
 	@touch $@
 
 demo: setup
-	rm -rf runs/mini-gpt
-	$(BIN)/regard train recipes/mini-gpt.toml
+	$(BIN)/regard train recipes/mini-gpt.toml --resume
 
 lint: setup
 	$(BIN)/ruff check .

@@ -72,6 +72,8 @@ def test_a_part_is_named_by_a_word_or_by_a_table() -> None:
     by_word = read_settings(Drawing, {"title": "o", "shape": "circle"})
     by_table = read_settings(Drawing, {"title": "o", "shape": {"kind": "circle", "radius": 1.0}})
     assert by_word.shape == by_table.shape == Circle()
+    unnamed = read_settings(Drawing, {"title": "o", "shape": {"side": 2.0}})
+    assert unnamed.shape == Square(side=2.0)  # without a name, the default part is meant
 
 
 def test_what_is_not_given_is_the_default_and_not_written() -> None:
@@ -116,7 +118,6 @@ def test_the_string_below_a_field_documents_it() -> None:
             {"title": "a", "shape": "sqare"},
             "shape.kind: unknown shape 'sqare' — did you mean square?",
         ),
-        ({"title": "a", "shape": {"side": 2}}, "shape needs kind = …; known: circle, square"),
         ({"title": "a", "shape": {"kind": 3}}, "shape.kind: unknown shape 3"),
         ({"title": "a", "shape": 3}, "shape takes a name or a table with kind = …, not 3"),
         ({"title": "a", "shape": {"kind": "circle", "side": 2}}, "unknown setting shape.side"),

@@ -20,7 +20,7 @@ from regard.catalog import Catalog
 from regard.decode.generate import Sample, Strategy
 from regard.errors import UserError
 from regard.experiment.figures import measure
-from regard.experiment.prepare import prepare
+from regard.experiment.prepare import Prepared, prepare
 from regard.experiment.run import Run, check_whole, read_config
 from regard.experiment.samples import write_texts
 from regard.experiment.train import run_experiment
@@ -59,7 +59,8 @@ def load(folder: str | Path, *, tokenizer: str | Path | None = None) -> Loaded:
     """
     place = Path(folder)
     if not place.is_dir():
-        raise UserError(f"{place} does not exist", topic="run", mend="`regard train` makes runs.")
+        what = "is not a folder" if place.exists() else "does not exist"
+        raise UserError(f"{place} {what}", topic="run", mend="`regard train` makes run folders.")
     home = _model_folder(place)
     config = read_config(home)
     text = Tokenizer.load(tokenizer or home)
@@ -84,6 +85,7 @@ def evaluate(run: str | Path, *, watch: Watch = SILENT) -> dict[str, Any]:
         )
     recipe = home.recipe()
     prepared = prepare(recipe, tokenizer=loaded.tokenizer, watch=watch)
+    _refuse_other_text(home, prepared)
     measured = measure(
         loaded.model,
         prepared.cache,
@@ -97,8 +99,22 @@ def evaluate(run: str | Path, *, watch: Watch = SILENT) -> dict[str, Any]:
         "run": str(run),
         "figures": measured.figures,
         "comparisons": measured.comparisons,
+        "remarks": home.figures()["remarks"],
         "weights": sha256(loaded.folder / "model.safetensors"),
     }
+
+
+def _refuse_other_text(run: Run, prepared: Prepared) -> None:
+    then = run.figures()["corpus"]["parts"]
+    for name, part in prepared.statistics["parts"].items():
+        before, now = then[name]["fingerprint"], part["fingerprint"]
+        if before != now:
+            raise UserError(
+                f"the text of {run.folder} has changed: its {name} part was {before[:8]}… and "
+                f"is {now[:8]}… now, so figures would speak of other documents",
+                topic="run",
+                mend="Put the old text back, or train on the new.",
+            )
 
 
 def _model_folder(place: Path) -> Path:
@@ -141,6 +157,8 @@ class Loaded:
 
     def loss(self, texts: Sequence[str]) -> list[float]:
         """Mean loss per token of each text, in nats, its end included."""
+        if not texts:
+            return []
         losses, tokens = document_losses(
             self.model,
             [np.asarray(ids, dtype=np.int64) for ids in self.tokenizer.encode_many(list(texts))],

@@ -54,9 +54,11 @@ def new_folder(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o755)
+        old = temporary.with_name(f"{temporary.name}.old")
         if path.exists():
-            shutil.rmtree(path)
+            path.rename(old)  # aside first: a kill in between loses nothing
         temporary.rename(path)
+        shutil.rmtree(old, ignore_errors=True)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise

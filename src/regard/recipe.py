@@ -38,7 +38,7 @@ FORMAT = 1
 class Evaluate(Settings):
     """How the final figures are taken."""
 
-    documents: int = Field(default=5000, ge=2)
+    documents: int = Field(default=2000, ge=2)
     "Documents of each part, at most, drawn by seed; n is printed beside every figure."
     ngram: int = Field(default=3, ge=2, le=5)
     "Order of the Kneser-Ney baseline."

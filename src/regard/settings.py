@@ -59,7 +59,10 @@ def read_settings(
             continue
         inner, named = _join(key, name), named_part(field)
         if named is not None:
-            values[name] = _read_part(named, values[name], key=inner, locate=locate)
+            default = field.default if isinstance(field.default, Settings) else None
+            values[name] = _read_part(
+                named, values[name], default=default, key=inner, locate=locate
+            )
         elif (section := _section(field)) is not None:
             values[name] = _read_section(section, values[name], key=inner, locate=locate)
     try:
@@ -132,7 +135,10 @@ def _read_section(section: type[Settings], value: Any, *, key: str, locate: Loca
     return read_settings(section, value, key=key, locate=locate)
 
 
-def _read_part(named: Named, value: Any, *, key: str, locate: Locate) -> Settings:
+def _read_part(
+    named: Named, value: Any, *, default: Settings | None, key: str, locate: Locate
+) -> Settings:
+    """A part from its name or table; a table without a name means the default part."""
     table = {named.selector: value} if isinstance(value, str) else value
     if not isinstance(table, Mapping):
         raise UserError(
@@ -142,6 +148,8 @@ def _read_part(named: Named, value: Any, *, key: str, locate: Locate) -> Setting
         )
     rest = dict(table)
     name = rest.pop(named.selector, None)
+    if name is None and default is not None:
+        name = name_of(default, named.catalog)
     if name is None:
         raise UserError(
             f"{key} needs {named.selector} = …; known: {', '.join(named.catalog.names())}",

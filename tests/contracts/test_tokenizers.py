@@ -113,7 +113,7 @@ def test_nothing_to_learn_from(entry: Entry, settings: TokenizerKind) -> None:
     if entry.name == "file":
         assert settings.train(iter([])).size > 0
     else:
-        with pytest.raises(UserError, match=r"the training text is empty.*data\.corpus"):
+        with pytest.raises(UserError, match=r"the training part holds no text.*data\.corpus"):
             settings.train(iter(["", "  \n"]))
 
 

@@ -112,9 +112,6 @@ RECIPES = [
     Wrong.toml(
         "unknown table", HEAD + "[trian]\nlr = 1\n", "line 4", "trian — did you mean train?"
     ),
-    Wrong.toml(
-        "no family", HEAD + "[model]\nlayers = 2\n", "line 4", "model needs family", "decoder"
-    ),
     Wrong.toml("no corpus", "name = 'a'\n[data]\n", "line 2", "data.corpus is missing", "Give it"),
     Wrong.toml("not a table", HEAD.replace("[data]", "data = 1\n[x]"), "line 2", "[data]"),
     Wrong.toml("syntax", 'name = "tiny"\n[data\n', "tiny.toml, line 2", "not valid TOML", "["),

@@ -98,7 +98,8 @@ def test_a_folder_without_manifest_is_not_whole(tmp_path):
 def test_old_ones_are_dropped_but_the_best_is_spared(tmp_path):
     for step in (1, 2, 3, 4):
         save(tmp_path, step)
-    prune(tmp_path, keep=2, spare=1)
+    save(tmp_path, 9)  # left by a damaged future that a resumed run passed over
+    prune(tmp_path, newest=4, keep=2, spare=1)
     assert [path.name for path in checkpoints(tmp_path)] == [
         "step-000001",
         "step-000003",

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from regard.model.families.decoder import Decoder
 from regard.text.batches import Example, collate
-from regard.training.evaluation import document_losses, windows
+from regard.training.evaluation import document_losses, places_in_windows, windows
 
 
 @given(length=st.integers(1, 60), context=st.integers(1, 20))
@@ -22,6 +22,8 @@ def test_windows_score_each_target_once_with_half_a_context_behind(length, conte
         if row.inputs[0] > 0:
             assert places[0] >= context - max(1, context // 2)
     assert scored == list(range(1, length + 1))
+    places = sum(len(row.inputs) for row in windows(ids, context=context))
+    assert places == places_in_windows(np.array([length - 1]), context=context)
 
 
 def test_document_losses_equal_a_plain_sum():

@@ -37,7 +37,7 @@ def print_figures(figures: dict[str, Any], *, title: str) -> None:
             of if of == "model" else f"─ {of}",
             f"{row['value']:,.1f}",
             Text(_interval(row)),
-            f"{by_key[part, of, 'perplexity_per_byte']['value']:.3f}",
+            _per_byte(by_key.get((part, of, "perplexity_per_byte"))),
             f"{row['n']:,}",
             Text(
                 verdict.removesuffix(" than").removesuffix(" from"), VERDICT_STYLES.get(verdict, "")
@@ -55,6 +55,10 @@ def print_figures(figures: dict[str, Any], *, title: str) -> None:
     )
     for remark in figures.get("remarks", ()):
         console().print(f"  {remark}", markup=False, soft_wrap=True)
+
+
+def _per_byte(row: dict[str, Any] | None) -> str:
+    return "–" if row is None else f"{row['value']:.3f}"
 
 
 def _interval(row: dict[str, Any]) -> str:

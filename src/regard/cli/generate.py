@@ -34,6 +34,7 @@ def generate(
     """Write on from prompts, many at once; seeded, cached, stopping where the model does."""
     from regard import api
     from regard.decode.generate import Beam, Greedy, Sample, Strategy
+    from regard.errors import UserError
     from regard.settings import read_settings
 
     strategy: Strategy
@@ -46,6 +47,11 @@ def generate(
         strategy = read_settings(
             Sample, {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         )
+    for number, text in enumerate(texts, 1):
+        if not text.isascii() and text != text.encode(errors="replace").decode():
+            raise UserError(
+                f"prompt {number} is not valid UTF-8", topic="generate", mend="Type it anew."
+            )
     loaded = api.load(run, tokenizer=tokenizer)
     written = loaded.generate(texts, strategy=strategy, max_new=max_new, seed=seed)
     if as_json:

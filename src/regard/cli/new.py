@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,6 +37,12 @@ def new(
         known = ("line", "paragraph", "file")
         raise UserError(f"--unit {unit}: unknown{did_you_mean(str(unit), known)}")
     first = Path(sources[0])
+    if text and _is_plain(first):
+        raise UserError(
+            f"--text {text} names a column, but {first} is plain text",
+            topic="new",
+            mend="Leave it out; --unit says what a document is.",
+        )
     column = text or (_ask_column(first) if first.is_file() else None)
     chosen: Unit = unit or (propose_unit(first) if _is_plain(first) else "line")  # type: ignore[assignment]
     called = name or _name_from(sources[0])
@@ -46,9 +53,9 @@ def new(
         )
     seen = look(sources, column=column or "text", unit=chosen)
     written = propose(called, sources, column=column, unit=chosen, seen=seen)
+    Recipe.from_table(tomllib.loads(written))  # what is written is known to be valid
     target.parent.mkdir(parents=True, exist_ok=True)
     write_text(target, written)
-    Recipe.load(target)
     console().print(written, markup=False)
     console().print(f"  written to {target}. Next: regard train {target}", markup=False)
 

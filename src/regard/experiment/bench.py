@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from regard import __version__
+from regard.experiment.figures import choose_documents
 from regard.experiment.prepare import Prepared, prepare
 from regard.experiment.samples import strategy_of, write_texts
 from regard.experiment.start import Start, inherit
 from regard.experiment.watch import Watch
 from regard.model.language_model import LanguageModel
 from regard.recipe import Recipe
+from regard.text.corpus import PARTS, Part
 from regard.text.rows import Blocks, Pieces
 from regard.training.checkpoint import load_weights
 from regard.training.device import Machine, choose_machine
+from regard.training.evaluation import places_in_windows
 from regard.training.forecast import Forecast, forecast
 from regard.training.stream import Stream
 from regard.trust.ngrams import check_keys_fit
@@ -74,8 +79,23 @@ def predict(bench: Bench) -> Forecast:
         [bench.stream.batch(rows, epoch=0) for rows in first],
         bench.recipe.train,
         steps=bench.stream.steps,
+        places_measured=_places_measured(bench),
         machine=bench.machine,
     )
+
+
+def _places_measured(bench: Bench) -> int:
+    """In all looks at dev and in the final figures."""
+    settings, cache = bench.recipe.train, bench.prepared.cache
+
+    def places(part: Part, most: int) -> int:
+        chosen = choose_documents(cache, part, most=most, seed=settings.seed)
+        lengths = np.array([len(ids) for ids in chosen.documents])
+        return places_in_windows(lengths, context=bench.recipe.model.context)
+
+    looks = bench.stream.steps // settings.evaluate_every if settings.evaluate_every else 0
+    final = sum(places(part, bench.recipe.evaluate.documents) for part in PARTS)
+    return looks * places("dev", settings.evaluate_documents) + final
 
 
 def _stream(recipe: Recipe, prepared: Prepared) -> Stream:

@@ -28,6 +28,11 @@ PARTS_JUDGED: tuple[Part, ...] = ("dev", "test")
 "Where baselines stand beside the model; on the text they counted they would only remember."
 
 
+PER_BYTE = ("perplexity_per_byte", "bits_per_byte")
+BEARABLE_UNKNOWN = 0.001
+"Share of <unk> up to which a figure per byte is still told."
+
+
 @dataclass(frozen=True)
 class Chosen:
     """The documents of a part that are measured."""
@@ -43,6 +48,7 @@ class Measured:
 
     figures: list[dict[str, Any]]
     comparisons: list[dict[str, Any]]
+    remarks: list[str]
 
 
 def choose_documents(cache: TokenCache, part: Part, *, most: int, seed: int) -> Chosen:
@@ -105,15 +111,32 @@ def measure(
                 baseline.nll[part], tokens=tables[part, MODEL].tokens, bytes=chosen[part].bytes
             )
     scores = {key: metrics[key[0]].score(table) for key, table in tables.items()}
+    hidden = _too_much_unknown(cache)
     in_order = sorted(tables, key=lambda key: PARTS.index(key[0]))  # the model stays first in each
     return Measured(
-        figures=[_row(key, figure) for key in in_order for figure in scores[key].values()],
+        figures=[
+            _row(key, figure)
+            for key in in_order
+            for figure in scores[key].values()
+            if key[0] not in hidden or figure.name not in PER_BYTE
+        ],
         comparisons=[
             _comparison(key, metrics[key[0]].difference(tables[key[0], MODEL], tables[key]))
             for key in in_order
             if key[1] != MODEL
         ],
+        remarks=[
+            f"{part}: no figure per byte, because {rate:.1%} of its tokens are <unk>: what stood "
+            "there was never predicted, and the figure would flatter"
+            for part, rate in hidden.items()
+        ],
     )
+
+
+def _too_much_unknown(cache: TokenCache) -> dict[Part, float]:
+    """Parts whose text is not all in their tokens, with the share that is not."""
+    rates = {part: cache.part(part).unknown / len(cache.part(part).tokens) for part in PARTS}
+    return {part: rate for part, rate in rates.items() if rate > BEARABLE_UNKNOWN}
 
 
 def _row(key: tuple[Part, str], figure: Figure) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from regard.experiment.bench import Bench
 from regard.experiment.figures import measure
-from regard.experiment.run import FIGURES_SCHEMA, Run
+from regard.experiment.run import FIGURES_SCHEMA, Run, check_whole
 from regard.experiment.start import identity_of
 from regard.experiment.watch import Watch
 from regard.files import sealed_folder, sha256, write_json, write_text
@@ -21,7 +21,7 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
     remarks = []
     if recipe.train.patience and 0 < state.best_step < state.step:
         best = run.checkpoints / f"step-{state.best_step:06d}"
-        load_weights(bench.model, best / "model.safetensors")
+        load_weights(bench.model, check_whole(best) / "model.safetensors")
         remarks.append(
             f"dev was best at step {state.best_step:,}; its weights were kept"
             + (f" and training stopped early at {state.step:,}" if ended.reason == "early" else "")
@@ -56,7 +56,7 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
             "weights": sha256(run.final / "model.safetensors"),
             "figures": measured.figures,
             "comparisons": measured.comparisons,
-            "remarks": remarks,
+            "remarks": measured.remarks + remarks,
             "corpus": bench.prepared.statistics,
             "tokenizer": {
                 "name": tokenizer.name,

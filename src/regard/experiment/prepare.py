@@ -14,7 +14,7 @@ from typing import Any
 
 from regard.errors import UserError
 from regard.experiment.watch import Watch
-from regard.files import read_json, write_json
+from regard.files import damage, read_json, sealed_folder, write_json
 from regard.recipe import FORMAT, Recipe
 from regard.text.cache import TokenCache, cache_home, cached
 from regard.text.corpus import Corpus, open_corpus
@@ -56,14 +56,13 @@ def _tokenizer(recipe: Recipe, corpus: Corpus, source: str, watch: Watch) -> Tok
     facts = [FORMAT, source, table["data"], table["tokenizer"]]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     folder = cache_home() / "tokenizers" / key[:32]
-    try:
+    if damage(folder) is None:
         return Tokenizer.load(folder)
-    except UserError:
-        pass  # not there, or damaged: trained anew, which gives the same
     trained = recipe.tokenizer.train(
         corpus.texts("train"), on_progress=watch.progress("training the tokenizer")
     )
-    trained.save(folder)
+    with sealed_folder(folder) as inside:
+        trained.save(inside)
     return trained
 
 

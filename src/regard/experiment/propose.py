@@ -14,7 +14,8 @@ from regard.errors import UserError
 from regard.text.corpus import Data, open_corpus
 from regard.text.reading import Unit
 
-DOCUMENTS_SEEN = 2000
+CHARACTERS_SEEN = 30_000_000
+"A glance stops here; sizes then are lower bounds, and nothing proposed depends on more."
 TOKENS_PER_WORD = 1.4
 "A byte-pair tokenizer's usual fertility; only used to propose sizes."
 AIM_TOKENS = 2_000_000
@@ -25,26 +26,25 @@ AIM_TOKENS = 2_000_000
 class Look:
     """What a glance at the text shows."""
 
-    documents: int
     words_each: list[int]
     complete: bool
     "Whether the glance saw all of it."
-    size_bytes: int
 
     @property
     def tokens(self) -> int:
-        """About how many tokens there are in all."""
-        seen = sum(self.words_each) * TOKENS_PER_WORD
-        if self.complete:
-            return round(seen)
-        return max(round(seen), round(self.size_bytes / 6 * TOKENS_PER_WORD))
+        """About how many tokens were seen."""
+        return round(sum(self.words_each) * TOKENS_PER_WORD)
 
 
 def look(corpus: Sequence[str], *, column: str, unit: Unit) -> Look:
     opened = open_corpus(Data(corpus=tuple(corpus), text=column, unit=unit))
-    texts = [text for _, text in islice(opened.parted(), DOCUMENTS_SEEN)]
-    size = sum(identity.size for _, identity in opened.identities())
-    return Look(len(texts), [len(t.split()) for t in texts], len(texts) < DOCUMENTS_SEEN, size)
+    words_each, seen = [], 0
+    for _, text in opened.parted():
+        words_each.append(len(text.split()))
+        seen += len(text)
+        if seen > CHARACTERS_SEEN:
+            return Look(words_each, complete=False)
+    return Look(words_each, complete=True)
 
 
 def propose_unit(path: Path) -> Unit:
@@ -64,16 +64,16 @@ def propose(name: str, corpus: Sequence[str], *, column: str | None, unit: Unit,
         raise UserError(
             f"about {seen.tokens} tokens are too few to train and test on",
             topic="data",
-            where=", ".join(corpus),
+            where=", ".join(corpus) + (f", column {column!r}" if column else ""),
             mend="Give more text; some thousands of words at least.",
         )
     context = _context(seen)
     batch = _batch_tokens(seen, context)
     epochs = max(1, min(20, round(AIM_TOKENS / seen.tokens)))
     named = json.dumps(corpus[0]) if len(corpus) == 1 else json.dumps(list(corpus))
-    about = "" if seen.complete else "about "
+    about = "about" if seen.complete else "at least"
     lines = [
-        f"# {name}: {about}{seen.tokens:,} tokens; check it with `regard validate`, "
+        f"# {name}: {about} {seen.tokens:,} tokens; check it with `regard validate`, "
         "run it with `regard train`.",
         f"name = {json.dumps(name)}",
         "",

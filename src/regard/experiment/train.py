@@ -22,6 +22,7 @@ from regard.experiment.run import Run, create_run, refuse_existing, reopen_run
 from regard.experiment.start import find_start, inherit
 from regard.experiment.watch import SILENT, Watch
 from regard.recipe import Recipe
+from regard.text.tokenizer import check_same
 from regard.training.checkpoint import (
     State,
     load_checkpoint,
@@ -71,7 +72,8 @@ def run_experiment(
                 machine=bench.machine,
                 hooks=hooks,
             )
-        if ended.reason == "asked":
+            asked = ended.reason == "asked" or stop_asked()
+        if asked:
             raise InterruptedTraining(f"saved at step {ended.state.step:,}")
         finish(bench, run, ended, replace(watch, on_event=on_event))
     return run
@@ -90,8 +92,15 @@ def _restore(bench: Bench, run: Run, on_event: OnEvent) -> tuple[State, Optimize
                 topic="run",
                 mend="Begin anew with --out ANOTHER_FOLDER; this one was left as it is.",
             )
-        return State(machine=bench.machine.as_dict()), optimiser
+        return _first_state(bench), optimiser
     state = load_checkpoint(newest, bench.model, optimiser)
+    check_same(state.tokenizer, bench.prepared.tokenizer, owner=f"run {run.folder}")
+    if state.source != bench.prepared.source:
+        raise UserError(
+            f"the text of {run.folder} has changed since it began, so it cannot go on with it",
+            topic="run",
+            mend="Put the old text back, or begin anew with --out ANOTHER_FOLDER.",
+        )
     # Threads decide how sums are split and so the last bits: a resumed run keeps those it had.
     bench.machine = choose_machine(bench.machine.device, threads=int(state.machine["threads"]))
     for key, then in state.machine.items():
@@ -100,6 +109,14 @@ def _restore(bench: Bench, run: Run, on_event: OnEvent) -> tuple[State, Optimize
             text = f"{key} was {then} when this run began and is {now} now: bits may differ"
             on_event({"event": "remark", "text": text})
     return state, optimiser
+
+
+def _first_state(bench: Bench) -> State:
+    return State(
+        source=bench.prepared.source,
+        tokenizer=bench.prepared.tokenizer.fingerprint,
+        machine=bench.machine.as_dict(),
+    )
 
 
 @contextmanager
@@ -163,7 +180,7 @@ def _hooks(
             config=bench.config(),
         )
         best = state.best_step if settings.patience else 0
-        prune(run.checkpoints, keep=settings.keep_checkpoints, spare=best)
+        prune(run.checkpoints, newest=state.step, keep=settings.keep_checkpoints, spare=best)
 
     return Hooks(
         on_event=on_event,

@@ -6,7 +6,8 @@
     loss_per_document    mean of L / T
 
 Sums over all documents come first, so long documents weigh more than short ones, except in the
-last. Per token, only models with one tokenizer can be compared; per byte, any. The stop that ends
+last. Per token, only models with one tokenizer can be compared; per byte, any whose
+tokens hold all of the text (an <unk> hides bytes that were never predicted). The stop that ends
 a document is predicted, so its nats count in L and it counts in T; it has no bytes. Intervals draw
 whole documents anew: tokens of one document are not independent.
 """

@@ -29,12 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import UserError
-from regard.files import sync_folder, write_json
+from regard.files import sha256, sync_folder, write_json
 from regard.settings import table_of
 from regard.text.cache_writer import PartWriter
 from regard.text.corpus import PARTS, Corpus, Part
 
-SCHEMA = 1
+SCHEMA = 2
 CHUNK = 1 << 21
 "Characters of text that are encoded at once."
 ABANDONED = 24 * 3600
@@ -157,7 +157,7 @@ def open_cache(folder: Path, tokenizer: TokenizerLike) -> TokenCache:
         made_with = meta["tokenizer"]
         cache = TokenCache(folder, meta)
         for part in PARTS:
-            _check_sizes(cache.part(part))
+            _check_files(cache.part(part))
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise _damaged(folder, f"damaged or not there ({problem})") from problem
     if made_with != tokenizer.fingerprint:
@@ -249,12 +249,14 @@ def _chunks(texts: Iterator[tuple[Part, str]]) -> Iterator[list[tuple[Part, str]
         yield chunk
 
 
-def _check_sizes(part: CachedPart) -> None:
+def _check_files(part: CachedPart) -> None:
     counts = {"tokens": part.tokens, "offsets": part.offsets, "bytes": part.bytes}
     due = {"tokens": part.meta["tokens"], "offsets": len(part) + 1, "bytes": len(part)}
     for name, array in counts.items():
         if len(array) != due[name]:
             raise ValueError(f"{name}.bin holds {len(array):,} of {due[name]:,}")
+        if sha256(part.folder / f"{name}.bin") != part.meta["files"][name]:
+            raise ValueError(f"{name}.bin is not as it was written")
     if part.offsets[-1] != len(part.tokens):
         raise ValueError("offsets.bin and tokens.bin disagree")
 

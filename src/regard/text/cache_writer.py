@@ -12,6 +12,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from regard.files import sha256
+
 BUFFERED = 1 << 18
 "Tokens that wait before they are written."
 
@@ -21,6 +23,7 @@ class PartWriter:
 
     def __init__(self, folder: Path, *, vocabulary: int, unk: int | None) -> None:
         folder.mkdir()
+        self.folder = folder
         self.dtype = np.uint16 if vocabulary <= 1 << 16 else np.uint32
         self.unk = unk
         self.documents = self.tokens = self.bytes = 0
@@ -62,6 +65,7 @@ class PartWriter:
             "without_tokens": self.without_tokens,
             "fingerprint": self._digest.hexdigest(),
             "dtype": np.dtype(self.dtype).name,
+            "files": {name: sha256(self.folder / f"{name}.bin") for name in self._files},
         }
 
     def __enter__(self) -> PartWriter:

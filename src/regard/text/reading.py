@@ -63,6 +63,10 @@ def complain(path: Path, what: str, *, at: str = "", mend: str = "") -> UserErro
 
 
 def find_column(path: Path, names: list[str], column: str) -> int:
+    if names.count(column) > 1:
+        raise complain(
+            path, f"{names.count(column)} columns are called {column!r}", mend="Rename all but one."
+        )
     if column in names:
         return names.index(column)
     raise no_such(path, "column", names, column, at="")

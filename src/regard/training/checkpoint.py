@@ -43,6 +43,10 @@ class State:
     best_loss: float | None = None
     best_step: int = 0
     looks_since_best: int = 0
+    source: str = ""
+    "Hash of the text it is trained on."
+    tokenizer: str = ""
+    "Fingerprint of the tokenizer it is trained with."
     machine: Mapping[str, Any] = field(default_factory=dict)
     "What decides the bits: device, precision, threads, versions."
 
@@ -121,7 +125,7 @@ def checkpoints(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     found = [path for path in folder.iterdir() if re.fullmatch(r"step-\d+", path.name)]
-    return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
+    return sorted(found, key=_step)
 
 
 def newest_whole(folder: Path) -> tuple[Path | None, list[str]]:
@@ -135,13 +139,22 @@ def newest_whole(folder: Path) -> tuple[Path | None, list[str]]:
     return None, complaints
 
 
-def prune(folder: Path, *, keep: int, spare: int) -> None:
-    """Drop all but the newest `keep` checkpoints, but for step `spare`, and what a kill left."""
+def prune(folder: Path, *, newest: int, keep: int, spare: int) -> None:
+    """Drop all but `keep` checkpoints up to step `newest`, but for step `spare`.
+
+    Those after `newest` go too (a resumed run passed over them as damaged), and what a kill left.
+    """
     for left in folder.glob(".step-*"):
         shutil.rmtree(left)
-    for path in checkpoints(folder)[:-keep]:
-        if path.name != f"step-{spare:06d}":
+    up_to_now = [path for path in checkpoints(folder) if _step(path) <= newest]
+    kept = {*up_to_now[-keep:], folder / f"step-{spare:06d}"}
+    for path in checkpoints(folder):
+        if path not in kept:
             shutil.rmtree(path)
+
+
+def _step(path: Path) -> int:
+    return int(path.name.removeprefix("step-"))
 
 
 @torch.no_grad()

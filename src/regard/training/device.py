@@ -12,6 +12,8 @@ import torch
 from regard import __version__
 from regard.errors import UserError
 
+DEVICES = ("cpu", "cuda", "mps")
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -38,6 +40,8 @@ def choose_machine(device: str, *, threads: int) -> Machine:
     """Settle the device and the thread count, and set the latter for this process."""
     chosen = _best_device() if device == "auto" else device
     try:
+        if torch.device(chosen).type not in DEVICES:
+            raise RuntimeError(f"only {', '.join(DEVICES)} can train")
         torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError) as problem:  # torch raises either, by backend
         reason = str(problem).partition("\n")[0]

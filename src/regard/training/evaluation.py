@@ -44,6 +44,14 @@ def windows(ids: np.ndarray, *, context: int) -> list[Example]:
     return rows
 
 
+def places_in_windows(tokens: np.ndarray, *, context: int) -> int:
+    """Places that go through the model for documents of so many tokens, `windows` included."""
+    targets = tokens.astype(np.int64) + 1
+    stride = max(1, context // 2)
+    further = np.maximum(0, -(-(targets - context) // stride))
+    return int(np.where(targets <= context, targets, context * (1 + further)).sum())
+
+
 @torch.inference_mode()
 def document_losses(
     model: Scorer,

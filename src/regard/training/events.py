@@ -27,16 +27,22 @@ def read_events(file: Path) -> Iterator[Event]:
     with file.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             try:
-                yield json.loads(line)
+                event = json.loads(line)
             except ValueError:
                 continue  # the half line of a killed run
+            if isinstance(event, dict):
+                yield event
 
 
 class EventLog:
     """Appends events to a file, each flushed at once so that others can watch."""
 
     def __init__(self, file: Path, *, after_step: int) -> None:
-        kept = [event for event in read_events(file) if event.get("step", 0) <= after_step]
+        kept = [
+            event
+            for event in read_events(file)
+            if after_step and event.get("step", 0) <= after_step and event["event"] != "finish"
+        ]
         if file.is_file():
             write_text(file, "".join(json.dumps(event) + "\n" for event in kept))
         self._file = file.open("a", encoding="utf-8")

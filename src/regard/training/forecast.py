@@ -1,7 +1,8 @@
-"""What a training will cost, from a few real steps on its largest batch.
+"""What a training will cost, from a few real steps on its first batches.
 
-A formula would guess; two updates of a throw-away copy measure. Time is the steps times the mean
-step, evaluation and samples not counted; memory is the process's peak after those steps.
+A formula would guess; a throw-away copy measures: two updates for the training, one pass without
+gradients for all the looking at dev and the final figures. Baselines and samples are not counted.
+Memory is the process's peak after those steps.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 
+import torch
 from torch import nn
 
 from regard.text.batches import Batch
@@ -28,6 +30,9 @@ class Forecast:
     steps: int
     tokens: int
     seconds: float
+    "Of training."
+    measuring_seconds: float
+    "Of looks at dev and of the final figures."
     memory_bytes: int
     parameters: int
 
@@ -41,6 +46,7 @@ def forecast(
     settings: Train,
     *,
     steps: int,
+    places_measured: int,
     machine: Machine,
 ) -> Forecast:
     """Try a few updates on a copy; the first, which also warms caches, is not timed."""
@@ -54,11 +60,16 @@ def forecast(
         update(copy, optimiser, batch, step=step, lr=0.0, settings=settings, machine=machine)
         if step > 1:
             seconds += time.perf_counter() - began
+    began = time.perf_counter()
+    with torch.inference_mode():
+        copy.eval()(batches[0].to(machine.device))
+    seconds_a_place = (time.perf_counter() - began) / batches[0].ids.numel()
     tokens = sum(batch.tokens for batch in batches) / len(batches)
     return Forecast(
         steps=steps,
         tokens=round(steps * tokens),
         seconds=steps * seconds / (TRIAL_STEPS - 1),
+        measuring_seconds=places_measured * seconds_a_place,
         memory_bytes=peak_memory_bytes(),
         parameters=sum(p.numel() for p in model.parameters()),
     )

@@ -48,7 +48,7 @@ class Train(Settings):
     "How many checkpoints stay on the disk."
     device: str = "auto"
     "auto, cpu, cuda or mps. bf16 on cuda and mps, fp32 on the CPU."
-    threads: int = Field(default=0, ge=0)
+    threads: int = Field(default=0, ge=0, le=256)
     "CPU threads; 0 takes all cores. Kept on resume, because it decides the bits."
     tensorboard: bool = False
     "Also write TensorBoard events into the run folder (extra: tensorboard)."

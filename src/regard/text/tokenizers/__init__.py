@@ -60,9 +60,9 @@ def watched(texts: Iterator[str], on_progress: OnProgress) -> Iterator[str]:
                 on_progress(read, None)
     if not read:
         raise UserError(
-            "the training text is empty, so there is nothing to learn pieces from",
+            "the training part holds no text, so there is nothing to learn pieces from",
             topic="tokenizer",
-            mend="Check data.corpus (and data.text, the column that is read).",
+            mend="Give more documents (a split needs several), or check data.corpus and data.text.",
         )
     on_progress(read, None)
 
