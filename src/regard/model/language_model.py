@@ -13,7 +13,7 @@ from regard.attention.mask import Mask, causal, padding, same_document
 from regard.model.embedding import Embedding
 from regard.model.heads import LanguageModelHead
 from regard.model.layers import Block
-from regard.model.loss import LossTerm, token_losses, weighted
+from regard.model.loss import LossTerm, token_losses, token_term
 from regard.text.batches import Batch
 
 
@@ -38,16 +38,16 @@ class LanguageModel(nn.Module):
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         """The named loss terms of a batch."""
-        return {"token": weighted(self.losses(batch), batch.weights)}
+        x, table = self._read(batch), self.head.tokens.weight
+        return {"token": token_term(x, table, targets=batch.targets, weights=batch.weights)}
 
     def losses(self, batch: Batch) -> Tensor:
         """−log p(target) at each place, in nats, (b,t)."""
-        return token_losses(self.logits(batch.ids, mask=self.mask_for(batch)), batch.targets)
+        return token_losses(self._read(batch), self.head.tokens.weight, targets=batch.targets)
 
     def logits(self, ids: Tensor, *, mask: Mask | None = None) -> Tensor:
         """(b,t) -> (b,t,v)"""
-        places = torch.arange(ids.shape[1], device=ids.device)
-        y: Tensor = self.head(self._hidden(ids, places, mask=mask or causal()))
+        y: Tensor = self.head(self._hidden(ids, _places(ids), mask=mask or causal()))
         return y
 
     def mask_for(self, batch: Batch) -> Mask:
@@ -68,6 +68,9 @@ class LanguageModel(nn.Module):
         y: Tensor = self.head(self._hidden(ids, positions, mask=mask, cache=cache)[:, -1])
         return y
 
+    def _read(self, batch: Batch) -> Tensor:
+        return self._hidden(batch.ids, _places(batch.ids), mask=self.mask_for(batch))
+
     def _hidden(
         self, ids: Tensor, places: Tensor, *, mask: Mask, cache: Cache | None = None
     ) -> Tensor:
@@ -76,3 +79,7 @@ class LanguageModel(nn.Module):
             x = block(x, mask=mask, cache=None if cache is None else cache.layers[number])
         y: Tensor = self.norm(x)
         return y
+
+
+def _places(ids: Tensor) -> Tensor:
+    return torch.arange(ids.shape[1], device=ids.device)

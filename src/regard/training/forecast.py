@@ -1,6 +1,6 @@
 """What a training will cost, from a few real steps on its first batches.
 
-A formula would guess; a throw-away copy measures: two updates for the training, one pass without
+A formula would guess; a throw-away copy measures: a few updates for the training, one pass without
 gradients for all the looking at dev and the final figures. Baselines and samples are not counted.
 Memory is the process's peak after those steps.
 """
@@ -12,6 +12,7 @@ import sys
 import time
 from copy import deepcopy
 from dataclasses import asdict, dataclass
+from statistics import median
 
 import torch
 from torch import nn
@@ -22,7 +23,7 @@ from regard.training.loop import update
 from regard.training.optimiser import build_optimiser
 from regard.training.settings import Train
 
-TRIAL_STEPS = 3
+TRIAL_STEPS = 5
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,14 @@ def forecast(
     """Try a few updates on a copy; the first, which also warms caches, is not timed."""
     copy = deepcopy(model).train()
     optimiser = build_optimiser(copy, settings)
-    seconds = 0.0
+    timed = []
     for step in range(1, TRIAL_STEPS + 1):
         began = time.perf_counter()
         batch = batches[step % len(batches)]
         # A learning rate of 0 times the step is as dear as any other, and cannot diverge.
         update(copy, optimiser, batch, step=step, lr=0.0, settings=settings, machine=machine)
         if step > 1:
-            seconds += time.perf_counter() - began
+            timed.append(time.perf_counter() - began)
     began = time.perf_counter()
     with torch.inference_mode():
         copy.eval()(batches[0].to(machine.device))
@@ -68,7 +69,7 @@ def forecast(
     return Forecast(
         steps=steps,
         tokens=round(steps * tokens),
-        seconds=steps * seconds / (TRIAL_STEPS - 1),
+        seconds=steps * median(timed),
         measuring_seconds=places_measured * seconds_a_place,
         memory_bytes=peak_memory_bytes(),
         parameters=sum(p.numel() for p in model.parameters()),

@@ -1,0 +1,65 @@
+"""The chunked loss equals its definition, values and gradients, and adds up over parts."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.model import loss as losses
+from regard.model.loss import plain_losses, token_losses, token_term
+
+
+def drawn(seed: int, places: int, *, width: int = 5, vocabulary: int = 11):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(places, width, generator=generator, dtype=torch.float64)
+    table = torch.randn(vocabulary, width, generator=generator, dtype=torch.float64)
+    targets = torch.randint(0, vocabulary, (places,), generator=generator)
+    weights = torch.rand(places, generator=generator, dtype=torch.float64)
+    weights[weights < 0.3] = 0.0
+    return x.requires_grad_(), table.requires_grad_(), targets, weights
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    monkeypatch.setattr(losses, "ROWS_AT_ONCE", 4)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 1000), places=st.integers(1, 13))
+def test_chunks_equal_the_definition(seed, places):
+    x, table, targets, weights = drawn(seed, places)
+    plain = (plain_losses(x, table, targets) * weights).sum()
+    expected = torch.autograd.grad(3 * plain, (x, table))
+    term = token_term(x, table, targets=targets, weights=weights)
+    assert torch.allclose(term.sum, plain, atol=1e-12)
+    assert torch.equal(term.weight, weights.sum())
+    for found, wanted in zip(torch.autograd.grad(3 * term.sum, (x, table)), expected, strict=True):
+        assert torch.allclose(found, wanted, atol=1e-12)
+    each = token_losses(x, table, targets=targets)
+    assert torch.allclose(each, plain_losses(x, table, targets), atol=1e-12)
+
+
+def test_the_backward_pass_is_right():
+    x, table, targets, weights = drawn(1, 9)
+    assert torch.autograd.gradcheck(
+        lambda x, table: token_term(x, table, targets=targets, weights=weights).sum, (x, table)
+    )
+
+
+def test_a_tied_table_gets_both_its_gradients():
+    _, table, targets, weights = drawn(2, 6)
+    ids = torch.tensor([1, 2, 3, 4, 5, 1])
+    plain = (plain_losses(table[ids], table, targets) * weights).sum()
+    [expected] = torch.autograd.grad(plain, table)
+    term = token_term(table[ids], table, targets=targets, weights=weights)
+    [found] = torch.autograd.grad(term.sum, table)
+    assert torch.allclose(found, expected, atol=1e-12)
+
+
+def test_extreme_scores_stay_finite():
+    x = torch.tensor([[1e4, -1e4]], requires_grad=True)
+    table = torch.tensor([[1.0, 0.0], [0.0, 1.0]], requires_grad=True)
+    term = token_term(x, table, targets=torch.tensor([1]), weights=torch.ones(1))
+    assert term.sum.item() == 2e4
+    term.sum.backward()
+    assert torch.isfinite(x.grad).all()
