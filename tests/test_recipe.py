@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import UserError
+from regard.model.families.decoder import Decoder
 from regard.recipe import Recipe, Samples
+from regard.settings import OTHER_NAMES
+from regard.text.tokenizers.bpe import Bpe
 from regard.text.tokenizers.word import Word
 from regard.training.settings import Train
 
@@ -171,3 +174,13 @@ def test_differences_name_each_setting(file: Path) -> None:
 @pytest.mark.parametrize("shipped", sorted(SHIPPED.glob("*.toml")), ids=lambda p: p.stem)
 def test_recipes_that_ship_are_valid(shipped: Path) -> None:
     assert Recipe.load(shipped).name == shipped.stem
+
+
+@pytest.mark.parametrize(("theirs", "ours"), sorted(OTHER_NAMES.items()))
+def test_names_of_other_tools_lead_to_ours(theirs: str, ours: str) -> None:
+    homes = {"train": Train, "model": Decoder, "tokenizer": Bpe}
+    [home] = [name for name, settings in homes.items() if ours in settings.model_fields]
+    with pytest.raises(
+        UserError, match=rf"unknown setting {home}\.{theirs} — did you mean {home}\.{ours}"
+    ):
+        Recipe.from_table({"name": "a", "data": {"corpus": "a.txt"}, home: {theirs: 1}})

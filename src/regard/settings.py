@@ -40,6 +40,25 @@ class Named:
     "The key that names the part in a recipe's table: `kind`, or `family` for a model."
 
 
+OTHER_NAMES = {
+    "learning_rate": "lr",
+    "steps": "max_steps",
+    "batch_size": "batch_tokens",
+    "dim": "width",
+    "hidden_size": "width",
+    "n_embd": "width",
+    "n_layer": "layers",
+    "num_layers": "layers",
+    "n_head": "heads",
+    "num_heads": "heads",
+    "block_size": "context",
+    "max_length": "context",
+    "vocab_size": "vocabulary",
+    "save_every": "checkpoint_every",
+    "eval_every": "evaluate_every",
+}
+"What other tools call our settings, for a better guess than spelling gives."
+
 AnySettings = TypeVar("AnySettings", bound=Settings)
 Locate = Callable[[str], str]
 
@@ -178,9 +197,9 @@ def _explain(
         siblings = (known for known, _ in dotted_keys(cls, key))
         parent = dotted.rpartition(".")[0]
         near = [known for known in siblings if known.rpartition(".")[0] == parent]
-        return UserError(
-            f"unknown setting {dotted}{did_you_mean(dotted, near)}", topic="recipe", where=where
-        )
+        ours = _join(parent, OTHER_NAMES.get(path[-1], path[-1]))
+        guess = did_you_mean(ours, near)
+        return UserError(f"unknown setting {dotted}{guess}", topic="recipe", where=where)
     if error["type"] == "missing":
         described = dict(dotted_keys(cls, key)).get(dotted)
         meaning = described.description if described is not None else None

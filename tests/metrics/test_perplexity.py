@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from regard.errors import UserError
 from regard.metrics.intervals import Bootstrap
-from regard.metrics.perplexity import FIGURES, Perplexity, verdict_of
+from regard.metrics.perplexity import FEWEST_ITEMS, FIGURES, Perplexity, verdict_of
 
 METRIC = Perplexity(part="dev:77abf00d", tokenizer="3f9c21aa", bootstrap=Bootstrap(resamples=400))
 
@@ -143,3 +143,16 @@ def test_one_document_decides_nothing():
 def test_other_documents_cannot_be_compared():
     with pytest.raises(UserError, match="not measured on the same documents"):
         METRIC.difference(table([1.0, 2.0], [3, 4]), table([1.0, 2.0], [4, 3]))
+
+
+def test_few_items_carry_no_verdict() -> None:
+    metric = Perplexity(part="dev", tokenizer="t")
+
+    def verdict(items: int) -> str:
+        tokens = np.full(items, 10)
+        model = metric.statistics(np.full(items, 20.0), tokens=tokens, bytes=tokens)
+        baseline = metric.statistics(np.full(items, 30.0), tokens=tokens, bytes=tokens)
+        return verdict_of(metric.difference(model, baseline))
+
+    assert verdict(FEWEST_ITEMS) == "better than"
+    assert verdict(FEWEST_ITEMS - 1) == "not distinguishable from"

@@ -14,7 +14,7 @@ import numpy as np
 
 from regard.experiment.watch import Watch
 from regard.metrics.figure import Figure
-from regard.metrics.perplexity import Losses, Perplexity, verdict_of
+from regard.metrics.perplexity import FEWEST_ITEMS, Losses, Perplexity, verdict_of
 from regard.model.language_model import LanguageModel
 from regard.recipe import Evaluate
 from regard.text.cache import TokenCache
@@ -126,6 +126,12 @@ def measure(
             if key[1] != MODEL
         ],
         remarks=[
+            f"{part}: {len(tables[part, MODEL])} documents are too few for a verdict; it takes "
+            f"{FEWEST_ITEMS}"
+            for part in PARTS_JUDGED
+            if len(tables[part, MODEL]) < FEWEST_ITEMS
+        ]
+        + [
             f"{part}: no figure per byte, because {rate:.1%} of its tokens are <unk>: what stood "
             "there was never predicted, and the figure would flatter"
             for part, rate in hidden.items()

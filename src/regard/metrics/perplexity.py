@@ -143,8 +143,14 @@ class Perplexity:
         return UserError(what, topic="evaluation", where=self.part, mend=mend)
 
 
+FEWEST_ITEMS = 20
+"A bootstrap of fewer items draws its interval too narrow; no verdict rests on it."
+
+
 def verdict_of(difference: Figure) -> str:
-    """What a difference says where lower is better; no interval, no verdict."""
+    """What a difference says where lower is better; no interval or few items, no verdict."""
+    if difference.n < FEWEST_ITEMS:
+        return "not distinguishable from"
     if difference.low is None or difference.high is None or difference.low <= 0 <= difference.high:
         return "not distinguishable from"
     return "better than" if difference.high < 0 else "behind"
