@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.journeys.desk import Desk
+from tests.journeys.desk import Desk, generated_text
 
 from regard.api import catalogs
 
@@ -104,3 +104,24 @@ def test_a_tokenizer_is_trained_shown_and_judged(desk: Desk, kind: str) -> None:
     outcome = desk.regard("tokenizer", "train", "generated.txt", "--out", kind)
     assert outcome.code == 2
     assert f"{kind}: exists already" in outcome.complaint
+
+
+def test_what_was_left_out_is_said(desk: Desk) -> None:
+    desk.write("generated.txt", generated_text().replace("\n", "\n\n", 12))
+    desk.recipe()
+    assert "data: left out 12 empty rows" in desk.regard("validate", "tiny.toml").err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--top-p", "0"), "generate: top_p = 0.0 is not allowed: give a number greater than 0"),
+        (("caf\udce9",), "generate: prompt 1 is not valid UTF-8"),
+    ],
+)
+def test_prompts_and_strategies_that_cannot_be(
+    shared_desk: Desk, words: tuple[str, ...], says: str
+) -> None:
+    outcome = shared_desk.regard("generate", "runs/tiny", *words)
+    assert outcome.code == 2
+    assert says in outcome.complaint

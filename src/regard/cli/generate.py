@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.console import AsJson, console, print_json
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.decode.generate import Strategy
 
 
 def generate(
@@ -33,20 +37,9 @@ def generate(
 ) -> None:
     """Write on from prompts, many at once; seeded, cached, stopping where the model does."""
     from regard import api
-    from regard.decode.generate import Beam, Greedy, Sample, Strategy
-    from regard.errors import UserError
-    from regard.settings import read_settings
 
-    strategy: Strategy
     texts = [*(prompts or []), *_prompts_in(prompt_file)] or [""]
-    if beam:
-        strategy = read_settings(Beam, {"width": beam})
-    elif temperature == 0:
-        strategy = Greedy()
-    else:
-        strategy = read_settings(
-            Sample, {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-        )
+    strategy = _strategy(beam=beam, temperature=temperature, top_k=top_k, top_p=top_p)
     for number, text in enumerate(texts, 1):
         if not text.isascii() and text != text.encode(errors="replace").decode():
             raise UserError(
@@ -63,6 +56,21 @@ def generate(
         if number:
             console().print("─" * 24, style="dim")
         console().print(Text(prompt, style="bold") + Text(text))
+
+
+def _strategy(*, beam: int, temperature: float, top_k: int, top_p: float) -> Strategy:
+    from regard.decode.generate import Beam, Greedy, Sample
+    from regard.settings import read_settings
+
+    if beam:
+        return Beam(width=beam)
+    if temperature == 0:
+        return Greedy()
+    asked = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    try:
+        return read_settings(Sample, asked)
+    except UserError as problem:
+        raise UserError(problem.what, topic="generate") from None
 
 
 def _prompts_in(file: Path | None) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from regard import __version__
 from regard.experiment.figures import choose_documents
-from regard.experiment.prepare import Prepared, prepare
+from regard.experiment.prepare import Prepared, prepare, said_dropped
 from regard.experiment.samples import strategy_of, write_texts
 from regard.experiment.start import Start, inherit
 from regard.experiment.watch import Watch
@@ -61,6 +61,8 @@ def set_up(recipe: Recipe, *, start: Start | None, watch: Watch) -> Bench:
     """Everything up to the first step."""
     recipe = inherit(recipe, start)
     prepared = prepare(recipe, tokenizer=start.tokenizer if start else None, watch=watch)
+    if left_out := said_dropped(prepared.statistics):
+        watch.on_event({"event": "remark", "text": left_out})
     check_keys_fit(recipe.evaluate.ngram, prepared.tokenizer.size)  # now, not after the training
     machine = choose_machine(recipe.train.device, threads=recipe.train.threads)
     model = recipe.model.build(vocabulary=prepared.tokenizer.size, seed=recipe.train.seed)
