@@ -28,7 +28,7 @@ def write_text(path: Path, text: str) -> None:
             os.fsync(file.fileno())
         temporary.chmod(0o644)
         temporary.replace(path)
-    except BaseException:
+    except BaseException:  # Ctrl-C too: nothing half-written stays
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
@@ -51,15 +51,17 @@ def new_folder(path: Path) -> Iterator[Path]:
     """Fill a folder under a temporary name; on leaving, it takes its own."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    old = temporary.with_name(f"{temporary.name}.old")
     try:
         yield temporary
         temporary.chmod(0o755)
-        old = temporary.with_name(f"{temporary.name}.old")
         if path.exists():
             path.rename(old)  # aside first: a kill in between loses nothing
         temporary.rename(path)
         shutil.rmtree(old, ignore_errors=True)
-    except BaseException:
+    except BaseException:  # Ctrl-C too: nothing half-written stays, what stood there does
+        if old.exists() and not path.exists():
+            old.rename(path)
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     sync_folder(path.parent)

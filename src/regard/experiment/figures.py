@@ -6,9 +6,9 @@ stands for it. Everything is counted per document, so that intervals draw whole 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,11 +26,13 @@ from regard.trust.baselines import language_model_baselines
 MODEL = "model"
 PARTS_JUDGED: tuple[Part, ...] = ("dev", "test")
 "Where baselines stand beside the model; on the text they counted they would only remember."
-
-
 PER_BYTE = ("perplexity_per_byte", "bits_per_byte")
 BEARABLE_UNKNOWN = 0.001
 "Share of <unk> up to which a figure per byte is still told."
+
+
+Tables: TypeAlias = dict[tuple[Part, str], Losses]
+"Losses of each document, by part and by whose they are."
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,6 @@ def measure(
     watch: Watch,
 ) -> Measured:
     """Figures of model and baselines on every part, and the differences between them."""
-    start, stop = tokenizer.require("start"), tokenizer.require("stop")
     chosen = {
         part: choose_documents(cache, part, most=settings.documents, seed=seed) for part in PARTS
     }
@@ -81,14 +82,14 @@ def measure(
         part: Perplexity(part=chosen[part].label, tokenizer=tokenizer.fingerprint[:8])
         for part in PARTS
     }
-    tables: dict[tuple[Part, str], Losses] = {}
+    tables: Tables = {}
     model.eval()
     for part in PARTS:
         losses, tokens = document_losses(
             model,
             chosen[part].documents,
-            start=start,
-            stop=stop,
+            start=tokenizer.require("start"),
+            stop=tokenizer.require("stop"),
             pad=tokenizer.require("pad"),
             device=device,
             on_progress=watch.progress(f"measuring {part}"),
@@ -96,13 +97,12 @@ def measure(
         tables[part, MODEL] = metrics[part].statistics(
             losses, tokens=tokens, bytes=chosen[part].bytes
         )
-    training = cache.part("train")
     for baseline in language_model_baselines(
-        (training[n] for n in range(len(training))),
+        iter(cache.part("train")),
         {part: chosen[part].documents for part in PARTS_JUDGED},
         vocabulary=tokenizer.size,
-        start=start,
-        stop=stop,
+        start=tokenizer.require("start"),
+        stop=tokenizer.require("stop"),
         order=settings.ngram,
         on_progress=watch.progress("baselines"),
     ):
@@ -110,15 +110,21 @@ def measure(
             tables[part, baseline.label] = metrics[part].statistics(
                 baseline.nll[part], tokens=tables[part, MODEL].tokens, bytes=chosen[part].bytes
             )
-    scores = {key: metrics[key[0]].score(table) for key, table in tables.items()}
-    hidden = _too_much_unknown(cache)
+    return _told(tables, metrics, unknown=_too_much_unknown(cache))
+
+
+def _told(
+    tables: Tables, metrics: Mapping[Part, Perplexity], *, unknown: Mapping[Part, float]
+) -> Measured:
+    """What the tables amount to; parts with too much `unknown` have no figure per byte."""
     in_order = sorted(tables, key=lambda key: PARTS.index(key[0]))  # the model stays first in each
+    judged = {part: len(tables[part, MODEL]) for part in PARTS_JUDGED}
     return Measured(
         figures=[
             _row(key, figure)
             for key in in_order
-            for figure in scores[key].values()
-            if key[0] not in hidden or figure.name not in PER_BYTE
+            for figure in metrics[key[0]].score(tables[key]).values()
+            if key[0] not in unknown or figure.name not in PER_BYTE
         ],
         comparisons=[
             _comparison(key, metrics[key[0]].difference(tables[key[0], MODEL], tables[key]))
@@ -126,15 +132,14 @@ def measure(
             if key[1] != MODEL
         ],
         remarks=[
-            f"{part}: {len(tables[part, MODEL])} documents are too few for a verdict; it takes "
-            f"{FEWEST_ITEMS}"
-            for part in PARTS_JUDGED
-            if len(tables[part, MODEL]) < FEWEST_ITEMS
+            f"{part}: {n} documents are too few for a verdict; it takes {FEWEST_ITEMS}"
+            for part, n in judged.items()
+            if n < FEWEST_ITEMS
         ]
         + [
             f"{part}: no figure per byte, because {rate:.1%} of its tokens are <unk>: what stood "
             "there was never predicted, and the figure would flatter"
-            for part, rate in hidden.items()
+            for part, rate in unknown.items()
         ],
     )
 

@@ -142,7 +142,8 @@ def _event_log(run: Run, bench: Bench, state: State, watch: Watch) -> Iterator[O
 
 def _opening(bench: Bench, state: State) -> dict[str, Any]:
     if state.step:
-        return {"event": "resume", "step": state.step, "time": now()}
+        steps = bench.stream.steps
+        return {"event": "resume", "time": now(), "step": state.step, "steps": steps}
     return {
         "event": "start",
         "time": now(),

@@ -47,12 +47,11 @@ class SamplesAt(Recorded):
     texts: tuple[str, ...]
 
 
-class Figure(Recorded):
-    """One measured value with its interval, and on how many items it stands."""
+class Estimate(Recorded):
+    """A value with its interval, and on how many items of a part it stands."""
 
     part: str
     metric: str
-    of: str
     value: float
     low: float | None = None
     high: float | None = None
@@ -63,26 +62,24 @@ class Figure(Recorded):
     "Why there is no interval, where there is none."
 
 
+class Figure(Estimate):
+    """One measured value."""
+
+    of: str
+    "Whose it is: the model's or a baseline's."
+
+
 class Verdict(StrEnum):
     BETTER = "better than"
     BEHIND = "behind"
     NOT_DISTINGUISHABLE = "not distinguishable from"
 
 
-class Comparison(Recorded):
+class Comparison(Estimate):
     """The model minus a baseline, drawn anew on the same items, and what the run made of it."""
 
-    part: str
-    metric: str
     against: str
     verdict: Verdict
-    value: float
-    low: float | None = None
-    high: float | None = None
-    n: int
-    items: str = "documents"
-    signature: str = ""
-    no_interval: str = ""
 
 
 class Histogram(Recorded):

@@ -96,7 +96,7 @@ def fit(
             tokens=state.tokens + batch.tokens,
             seconds=time.perf_counter() - began,
         )
-        look = bool(settings.evaluate_every) and step % settings.evaluate_every == 0
+        look = _due(step, settings.evaluate_every)
         if look or step == steps or step % told_every == 0:
             hooks.on_event(
                 {
