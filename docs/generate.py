@@ -1,25 +1,87 @@
-"""Write docs/settings.md from the settings themselves: `make docs`; a test keeps it current."""
+"""Write docs/settings.md and docs/catalogue.md from the code: `make docs`; a test keeps them so.
+
+Settings come from the settings classes, the catalogue from what each part declares and from the
+text at the top of its file.
+"""
 
 from __future__ import annotations
 
+import ast
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
-from regard.catalog import Catalog
+from regard.api import catalogs
+from regard.catalog import Catalog, Entry
+from regard.cli.parts import broken, further, main_heading, main_property
 from regard.recipe import Recipe
 from regard.settings import Settings, dotted_keys, named_part, settings_class
 
-PAGE = Path(__file__).parent / "settings.md"
+DOCS = Path(__file__).parent
+SOURCE = DOCS.parent / "src"
 OPENING = """# Every setting of a recipe
 
 Made from the code by `make docs`. A key with parts takes a name (`"dot"`) or a table
 (`{ kind = "dot" }`); the tables below list what each part adds.
 """
 
+CATALOGUE_OPENING = """# Every named part
 
-def page() -> str:
+Made from the code by `make docs`; `regard ls` shows the same, with parts of your own too
+(`--with my_kind.py`).
+"""
+
+
+def pages() -> dict[Path, str]:
+    """What each generated page holds."""
+    return {DOCS / "settings.md": settings_page(), DOCS / "catalogue.md": catalogue_page()}
+
+
+def catalogue_page() -> str:
+    return CATALOGUE_OPENING + "".join(_sort(catalog) for catalog in catalogs())
+
+
+def _sort(catalog: Catalog) -> str:
+    heading = main_heading(catalog.sort)
+    rows = [f"\n## {catalog.sort}\n", f"| name | what it is | {heading} |", "|---|---|---|"]
+    rows += [
+        f"| [{entry.name}](#{catalog.sort}-{entry.name}) | {_shown(entry.summary)} "
+        f"| {_shown(main_property(entry))} |"
+        for entry in catalog
+    ]
+    return "\n".join(rows) + "\n" + "".join(_part(entry) for entry in catalog)
+
+
+def _part(entry: Entry) -> str:
+    """Heading, one line, properties, the equation, and where to read it."""
+    # Without the line: it would move with every edit above it, and the page with it.
+    file = entry.source.rpartition(":")[0]
+    lines = [f"\n### {entry.catalog}: {entry.name}\n", f"{_shown(entry.summary)}\n"]
+    if why := broken(entry):
+        lines.append(f"**{why[0].upper()}{why[1:]}.**\n")
+    if more := further(entry):
+        lines.append(f"{more}\n")
+    if equation := _equation(SOURCE / file):
+        lines.append(f"```\n{equation}\n```\n")
+    lines.append(f"[{file}](../src/{file})\n")
+    return "\n".join(lines)
+
+
+def _equation(file: Path) -> str:
+    """The indented block of the text at the top of a file."""
+    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    blocks = [block for block in text.split("\n\n") if block.startswith("    ")]
+    return textwrap.dedent(blocks[0]).rstrip() if blocks else ""
+
+
+def _shown(words: str) -> str:
+    """Words in Markdown: `<unk>` is no tag, `|` ends no cell."""
+    return words.replace("<", "&lt;").replace("|", "\\|")
+
+
+def settings_page() -> str:
     lines = [OPENING, "| key | default | what it is |", "|---|---|---|"]
     catalogs: dict[str, Catalog] = {}
     for key, field in dotted_keys(Recipe):
@@ -75,4 +137,5 @@ def _described(field: FieldInfo) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for file, text in pages().items():
+        file.write_text(text, encoding="utf-8")

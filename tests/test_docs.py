@@ -14,15 +14,29 @@ def load(path: Path):
     return module
 
 
-def test_the_settings_page_is_current():
-    generator = load(ROOT / "docs" / "generate.py")
-    assert generator.PAGE.read_text(encoding="utf-8") == generator.page(), "run `make docs`"
+def test_generated_pages_are_current():
+    for page, text in load(ROOT / "docs" / "generate.py").pages().items():
+        assert page.read_text(encoding="utf-8") == text, f"{page.name}: run `make docs`"
+
+
+def test_the_catalogue_links_to_what_it_names():
+    text = load(ROOT / "docs" / "generate.py").catalogue_page()
+    headings = {
+        heading.lower().replace(": ", "-").replace(" ", "-")
+        for heading in re.findall(r"^### (.+)$", text, flags=re.MULTILINE)
+    }
+    anchors = re.findall(r"\]\(#([^)]+)\)", text)
+    assert set(anchors) == headings
+    assert len(anchors) == len(set(anchors)) > 30
+    sources = re.findall(r"\]\(\.\./(src/[^)]+)\)", text)
+    assert len(sources) == len(anchors)
+    assert all((ROOT / source).is_file() for source in sources)
 
 
 def test_every_setting_is_documented():
     undocumented = re.findall(
         r"^\| `([^`]+)` \|[^|]*\|\s*\|$",
-        load(ROOT / "docs" / "generate.py").page(),
+        load(ROOT / "docs" / "generate.py").settings_page(),
         flags=re.MULTILINE,
     )
     assert undocumented == []

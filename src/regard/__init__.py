@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from regard.api import Loaded, evaluate, load, train
+    from regard.api import Loaded, audit, evaluate, load, train
     from regard.attention import mask
     from regard.attention.attend import attend
     from regard.errors import UserError
@@ -23,6 +23,7 @@ _HOMES = {
     "Recipe": "regard.recipe:Recipe",
     "UserError": "regard.errors:UserError",
     "attend": "regard.attention.attend:attend",
+    "audit": "regard.api:audit",
     "evaluate": "regard.api:evaluate",
     "load": "regard.api:load",
     "mask": "regard.attention.mask",
@@ -36,6 +37,7 @@ __all__ = [
     "UserError",
     "__version__",
     "attend",
+    "audit",
     "evaluate",
     "load",
     "mask",

@@ -7,14 +7,17 @@ model.generate(["The list"])        model.loss(["One sentence."])
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from regard.attention.kinds import ATTENTION
+from regard.attention.mask import MASKS, Mask
+from regard.attention.mask_expression import read_mask
 from regard.attention.positions import POSITIONS
 from regard.catalog import Catalog
 from regard.decode.generate import Sample, Strategy
@@ -27,8 +30,9 @@ from regard.experiment.train import run_experiment
 from regard.experiment.watch import SILENT, Watch
 from regard.files import MANIFEST, sha256
 from regard.model.families import FAMILIES, Family
-from regard.model.language_model import LanguageModel
-from regard.objectives import OBJECTIVES
+from regard.model.model import Model
+from regard.objectives import OBJECTIVES, Objective, Vocabulary
+from regard.own_files import OwnFile, check_kept, load_own_files, naming_kept, used_in
 from regard.recipe import Recipe
 from regard.settings import read_settings, settings_class
 from regard.text.builtin import BUILTIN
@@ -36,6 +40,9 @@ from regard.text.tokenizer import Tokenizer, check_same
 from regard.text.tokenizers import TOKENIZERS
 from regard.training.checkpoint import load_weights
 from regard.training.evaluation import document_losses
+from regard.trust import audit as trust_audit
+from regard.trust.audit import Audit
+from regard.trust.permission import Permission, permission_of
 
 
 def train(
@@ -43,20 +50,31 @@ def train(
     *,
     out: str | Path | None = None,
     resume: bool = False,
+    own_files: Sequence[str | Path] = (),
     watch: Watch = SILENT,
 ) -> Run:
-    """Train a recipe, measure the result, and give its run folder (`runs/<name>` or `out`)."""
+    """Train a recipe, measure the result, and give its run folder (`runs/<name>` or `out`).
+
+    `own_files` are Python files with parts that the recipe names; the run keeps a copy of them.
+    """
+    load_parts(own_files)
     if not isinstance(recipe, Recipe):
         recipe = Recipe.load(recipe)
     folder = Path(out) if out is not None else Path("runs") / recipe.name
     return run_experiment(recipe, folder, resume=resume, watch=watch)
 
 
-def load(folder: str | Path, *, tokenizer: str | Path | None = None) -> Loaded:
+def load(
+    folder: str | Path,
+    *,
+    tokenizer: str | Path | None = None,
+    own_files: Sequence[str | Path] = (),
+) -> Loaded:
     """A model with its tokenizer, from a run folder, a checkpoint or a `final` folder.
 
     `tokenizer` names another file to use; it has to be the one the model was trained with.
     """
+    load_parts(own_files)
     place = Path(folder)
     if not place.is_dir():
         what = "is not a folder" if place.exists() else "does not exist"
@@ -66,17 +84,28 @@ def load(folder: str | Path, *, tokenizer: str | Path | None = None) -> Loaded:
     text = Tokenizer.load(tokenizer or home)
     check_same(config["tokenizer"], text, owner=f"model {place}")
     family = dict(config["model"])
-    settings = read_settings(settings_class(FAMILIES, family.pop("family")), family, key="model")
+    told = dict(config["objective"])
+    with naming_kept(place):
+        settings = read_settings(
+            settings_class(FAMILIES, family.pop("family")), family, key="model"
+        )
+        objective = read_settings(
+            settings_class(OBJECTIVES, told.pop("kind")), told, key="objective"
+        )
+    check_kept(used_in(config), place)
     assert isinstance(settings, Family)
+    assert isinstance(objective, Objective)
     model = settings.build(vocabulary=config["vocabulary"], seed=0)
     load_weights(model, home / "model.safetensors")
-    return Loaded(model.eval(), text, home)
+    return Loaded(model.eval(), text, objective, home)
 
 
-def evaluate(run: str | Path, *, watch: Watch = SILENT) -> dict[str, Any]:
+def evaluate(
+    run: str | Path, *, own_files: Sequence[str | Path] = (), watch: Watch = SILENT
+) -> dict[str, Any]:
     """Measure a finished run again, from its own recipe: figures with baselines, and remarks."""
     home = Run(Path(run))
-    loaded = load(run)
+    loaded = load(run, own_files=own_files)
     if not home.recipe_file.is_file():
         raise UserError(
             f"{run} is a model without its recipe, so its corpus is not known",
@@ -88,10 +117,9 @@ def evaluate(run: str | Path, *, watch: Watch = SILENT) -> dict[str, Any]:
     _refuse_other_text(home, prepared)
     measured = measure(
         loaded.model,
+        recipe,
         prepared.cache,
         loaded.tokenizer,
-        recipe.evaluate,
-        seed=recipe.train.seed,
         device="cpu",
         watch=watch,
     )
@@ -102,6 +130,41 @@ def evaluate(run: str | Path, *, watch: Watch = SILENT) -> dict[str, Any]:
         "remarks": home.figures()["remarks"],
         "weights": sha256(loaded.folder / "model.safetensors"),
     }
+
+
+def audit(
+    model: Any,
+    mask: str | Tensor | Mask = "causal",
+    sample: Tensor | None = None,
+    *,
+    lengths: Sequence[int] | None = None,
+    seed: int = 0,
+    own_files: Sequence[str | Path] = (),
+) -> Audit:
+    """Whether a model sees what `mask` forbids, what else changes its outputs, what cannot learn.
+
+    `model` is a run folder, a model of regard's, any module or Hugging Face model, or a callable
+    from token ids (b,t) or vectors (b,t,w) to outputs (b,t,…); it is left as it was. `mask` is a
+    name ("causal", "bidirectional", "prefix:3", …), a (t,t) table or a Mask, True = may attend. A
+    `sample` of inputs is needed where the vocabulary cannot be found.
+    """
+    if isinstance(model, str | Path):
+        model = load(model, own_files=own_files)
+    if isinstance(model, Loaded):
+        model = model.model
+    return trust_audit.audit(
+        model, mask=_permission(mask), sample=sample, seed=seed, lengths=lengths
+    )
+
+
+def _permission(mask: str | Tensor | Mask) -> Permission:
+    """What a mask lets through, at every length it can be written out for."""
+    if isinstance(mask, Tensor):
+        return permission_of(mask)
+    if isinstance(mask, Mask):
+        # What one row or one head may see counts as allowed: the audit asks what no path may.
+        return Permission(mask.name, lambda t: mask.dense(t, t).flatten(0, 1).any(dim=0))
+    return Permission(mask, lambda t: read_mask(mask, t).dense(t, t)[0, 0])
 
 
 def _refuse_other_text(run: Run, prepared: Prepared) -> None:
@@ -133,8 +196,10 @@ def _model_folder(place: Path) -> Path:
 class Loaded:
     """A trained model and the tokenizer it belongs to."""
 
-    model: LanguageModel
+    model: Model
     tokenizer: Tokenizer
+    objective: Objective
+    "What it was trained to tell."
     folder: Path
 
     def generate(
@@ -156,19 +221,24 @@ class Loaded:
         )
 
     def loss(self, texts: Sequence[str]) -> list[float]:
-        """Mean loss per token of each text, in nats, its end included."""
+        """Mean loss of each text in nats, over the tokens that the objective tells of it."""
         if not texts:
             return []
-        losses, tokens = document_losses(
+        told = document_losses(
             self.model,
             [np.asarray(ids, dtype=np.int64) for ids in self.tokenizer.encode_many(list(texts))],
-            start=self.tokenizer.require("start"),
-            stop=self.tokenizer.require("stop"),
+            self.objective,
+            vocabulary=Vocabulary.of(self.tokenizer),
             pad=self.tokenizer.require("pad"),
         )
-        return [float(value) for value in losses / tokens]
+        return [float(value) for value in told.losses / told.tokens]
+
+
+def load_parts(own_files: Iterable[str | Path]) -> list[OwnFile]:
+    """Run Python files of one's own, whose parts recipes can then name."""
+    return load_own_files(own_files, catalogs())
 
 
 def catalogs() -> list[Catalog]:
     """Every catalogue of named parts."""
-    return [ATTENTION, POSITIONS, FAMILIES, OBJECTIVES, TOKENIZERS, BUILTIN]
+    return [ATTENTION, MASKS, POSITIONS, FAMILIES, OBJECTIVES, TOKENIZERS, BUILTIN]

@@ -25,6 +25,10 @@ from regard.errors import UserError, did_you_mean
 Part = TypeVar("Part", bound=Callable[..., Any])
 
 
+class UnknownPartError(UserError):
+    """A name that no catalogue holds."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One named part, with what it declares about itself."""
@@ -75,10 +79,15 @@ class Catalog:
 
         return register
 
+    def remove(self, name: str) -> None:
+        """Take a part out again, so that its name is free."""
+        del self._entries[name]
+
     def get(self, name: str) -> Entry:
         self._load_home()
         if name not in self._entries:
-            raise UserError(f"unknown {self.sort} {name!r}{did_you_mean(name, self._entries)}")
+            guess = did_you_mean(name, self._entries)
+            raise UnknownPartError(f"unknown {self.sort} {name!r}{guess}")
         return self._entries[name]
 
     def names(self) -> list[str]:

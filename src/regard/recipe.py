@@ -18,20 +18,21 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import tomli_w
-from pydantic import Field, SerializeAsAny
+from pydantic import Field, SerializeAsAny, model_validator
 
 from regard.errors import UserError
 from regard.model.families import FAMILIES, Family
 from regard.model.families.decoder import Decoder
 from regard.objectives import OBJECTIVES, Objective
 from regard.objectives.causal import Causal
-from regard.settings import Locate, Named, Settings, read_settings, table_of
+from regard.own_files import naming_kept
+from regard.settings import Locate, Named, Settings, name_of, read_settings, table_of
 from regard.text.corpus import Data
 from regard.text.tokenizers import TOKENIZERS, TokenizerKind
 from regard.text.tokenizers.bpe import Bpe
 from regard.training.settings import Train
 
-FORMAT = 1
+FORMAT = 2
 "Raised whenever the same recipe would give another run."
 
 
@@ -79,6 +80,23 @@ class Recipe(Settings):
     samples: Samples = Samples()
     "What it writes for people to read."
 
+    @model_validator(mode="before")
+    @classmethod
+    def _objective_of_the_family(cls, values: Any) -> Any:
+        """What is not said follows from the family: an encoder tells hidden tokens."""
+        if isinstance(values, dict) and values.get("objective") is None:
+            family = values.get("model")
+            if isinstance(family, Family):
+                first = FAMILIES.get(name_of(family, FAMILIES)).properties["objectives"][0]
+                return {**values, "objective": OBJECTIVES.get(first).part()}
+        return values
+
+    @model_validator(mode="after")
+    def _family_learns_objective(self) -> Self:
+        if self.start is None:
+            check_learns(self.model, self.objective)
+        return self
+
     @classmethod
     def load(cls, path: str | Path, *, overrides: Iterable[str] = ()) -> Self:
         """Read a recipe file; `overrides` are `train.lr=1e-3` and the like."""
@@ -91,7 +109,8 @@ class Recipe(Settings):
         table.setdefault("name", file.stem)
         _find_beside(file, table)
         overridden = [_override(table, text) for text in overrides]
-        return cls.from_table(table, locate=_locator(file, text, overridden))
+        with naming_kept(file if file.is_dir() else file.parent):
+            return cls.from_table(table, locate=_locator(file, text, overridden))
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], *, locate: Locate = lambda key: "") -> Self:
@@ -119,6 +138,18 @@ class Recipe(Settings):
             for key in sorted(mine.keys() | theirs.keys())
             if mine.get(key) != theirs.get(key)
         ]
+
+
+def check_learns(family: Family, objective: Objective) -> None:
+    """Refuse an objective that a family cannot learn."""
+    name, told = name_of(family, FAMILIES), name_of(objective, OBJECTIVES)
+    possible = FAMILIES.get(name).properties["objectives"]
+    if told not in possible:
+        raise UserError(
+            f"model.family = {name!r} does not learn objective = {told!r}",
+            topic="recipe",
+            mend=f"It takes {' or '.join(possible)}; left out, the objective follows the family.",
+        )
 
 
 def _not_toml(file: Path, problem: tomllib.TOMLDecodeError) -> UserError:

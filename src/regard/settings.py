@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
-from regard.catalog import Catalog
+from regard.catalog import Catalog, UnknownPartError
 from regard.errors import UserError, did_you_mean
 
 
@@ -176,7 +176,7 @@ def _read_part(
             where=locate(key),
         )
     if name not in named.catalog.names():
-        raise UserError(
+        raise UnknownPartError(
             f"{key}.{named.selector}: unknown {named.catalog.sort} {name!r}"
             f"{did_you_mean(str(name), named.catalog.names())}",
             topic="recipe",

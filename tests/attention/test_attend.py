@@ -8,8 +8,9 @@ from torch import nn
 
 from regard.attention import mask as masks
 from regard.attention.attend import attend
-from regard.attention.kinds.dot import DotProduct
-from regard.attention.mixer import MultiHeadAttention
+from regard.attention.kinds.dot import Dot
+from regard.attention.multi_head import build_mixer
+from regard.attention.places import Places
 from regard.attention.rule import HeadShape
 
 
@@ -77,7 +78,10 @@ def test_the_path_taken_is_told():
     assert attend(q, k, v, masks.padding(valid)).path == "fused-dense"
     assert attend(q, k, v, masks.causal(), want_weights=True).path == "explicit"
     # With cached keys torch's is_causal would align the wrong corner.
-    assert attend(q[:, :, :1], k, v, masks.causal(), first_query=3).path == "fused-dense"
+    assert attend(q[:, :, :2], k, v, masks.causal(), first_query=2).path == "fused-dense"
+    # The last place alone sees everything there is.
+    assert attend(q[:, :, :1], k, v, masks.causal(), first_query=3).path == "fused-everything"
+    assert attend(q[:, :, :1], k, v, masks.causal(), first_query=1).path == "fused-dense"
 
 
 def test_weights_are_a_distribution_over_the_allowed():
@@ -89,7 +93,7 @@ def test_weights_are_a_distribution_over_the_allowed():
 
 def test_multi_head_equals_torch():
     torch.manual_seed(0)
-    ours = MultiHeadAttention(DotProduct(), HeadShape(width=4, heads=3), dropout=0.0)
+    ours = build_mixer(Dot(), HeadShape(width=4, heads=3))
     theirs = nn.MultiheadAttention(12, 3, batch_first=True)
     with torch.no_grad():
         theirs.in_proj_weight.copy_(
@@ -101,7 +105,10 @@ def test_multi_head_equals_torch():
     x = torch.randn(2, 7, 12)
     forbidden = torch.ones(7, 7).triu(1).bool()  # torch's polarity: True = may not
     expected, _ = theirs(x, x, x, attn_mask=forbidden, need_weights=False)
-    assert torch.allclose(ours(x, mask=masks.causal()), expected, atol=1e-6)
+    places = Places.of_row(7)
+    out = ours(x, mask=masks.causal(), places=places).out
+    assert torch.allclose(out, expected, atol=1e-6)
     memory = torch.randn(2, 4, 12)
     expected, _ = theirs(x, memory, memory, need_weights=False)
-    assert torch.allclose(ours(x, mask=masks.bidirectional(), memory=memory), expected, atol=1e-6)
+    out = ours(x, mask=masks.bidirectional(), places=places, memory=memory).out
+    assert torch.allclose(out, expected, atol=1e-6)

@@ -1,68 +1,128 @@
-"""What every kind of attention owes, whoever wrote it: the catalogue is walked, not listed."""
+"""Every kind of attention keeps what it owes: the catalogue is walked, not listed.
+
+The contracts themselves are a library, `regard.contracts`, which `regard check` runs as well.
+"""
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
 
-from regard.attention.attend import attend
 from regard.attention.kinds import ATTENTION
-from regard.attention.mask import Mask, causal
+from regard.attention.kinds.dot import Dot
+from regard.attention.mask import Mask, bidirectional, causal, padding
+from regard.attention.multi_head import MultiHeadAttention, build_mixer
+from regard.attention.places import Places
 from regard.attention.rule import HeadShape
-from regard.settings import read_settings, table_of
+from regard.contracts.attention import ATTENTION_CONTRACTS
+from regard.contracts.check import check_part
+from regard.contracts.contract import Result
 
-SHAPE = HeadShape(width=6, heads=2)
-
-
-def rule_of(name: str) -> torch.nn.Module:
-    torch.manual_seed(0)
-    return ATTENTION.get(name).part().build(SHAPE).double()
+QUICK = 16
+"Random configurations for each kind and contract; `make test-all` and `regard check` try more."
 
 
-def heads(seed: int, places: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(2, 2, places, 6, generator=generator, dtype=torch.float64)
+def judged(name: str, contract: str, *, configurations: int, seed: int = 0) -> Result:
+    (result,) = check_part(
+        ATTENTION.get(name), only=[contract], configurations=configurations, seed=seed
+    )
+    return result
+
+
+@pytest.mark.parametrize("contract", ATTENTION_CONTRACTS.names())
+@pytest.mark.parametrize("name", ATTENTION.names())
+def test_every_kind_keeps_every_contract(name: str, contract: str) -> None:
+    result = judged(name, contract, configurations=QUICK)
+    assert result.is_as_declared, result.sentence
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("contract", ATTENTION_CONTRACTS.names())
+@pytest.mark.parametrize("name", ATTENTION.names())
+def test_every_kind_keeps_every_contract_500_times(name: str, contract: str) -> None:
+    result = judged(name, contract, configurations=500, seed=1)
+    assert result.is_as_declared, result.sentence
+    assert result.expected_to_fail or result.configurations == 500 or result.is_not_asked
+
+
+@pytest.mark.long
+def test_the_configurations_visit_every_path_of_dot() -> None:
+    assert judged("dot", "fast-path", configurations=500).seen == (
+        "blocks, fused-dense",
+        "fused-causal",
+        "fused-dense",
+        "fused-everything",
+        "stripes, fused-dense",
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(name=st.sampled_from(ATTENTION.names()), seed=st.integers(0, 2**32))
+def test_quick_equals_readable_whatever_the_seed(name: str, seed: int) -> None:
+    result = judged(name, "fast-path", configurations=1, seed=seed)
+    assert result.is_as_declared, result.sentence
 
 
 @pytest.mark.parametrize("name", ATTENTION.names())
-class TestEveryKind:
-    def test_is_documented_and_found(self, name):
-        entry = ATTENTION.get(name)
-        assert entry.summary
-        assert "cost" in entry.properties
-        assert entry.source.startswith("regard/attention/kinds/")
+def test_a_kind_is_found_with_its_cost_and_its_source(name: str) -> None:
+    entry = ATTENTION.get(name)
+    assert entry.properties["cost"]
+    assert entry.source.startswith("regard/attention/kinds/")
+    assert bool(entry.properties["broken"]) == bool(entry.properties["fails"])
 
-    def test_settings_survive_a_recipe(self, name):
-        part = ATTENTION.get(name).part
-        assert read_settings(part, table_of(part())) == part()
 
-    def test_fast_equals_explicit(self, name):
-        rule = rule_of(name)
-        q, k, v = heads(0, 7), heads(1, 7), heads(2, 7)
-        fast = attend(q, k, v, causal(), rule).out
-        readable = attend(q, k, v, causal(), rule, want_weights=True).out
-        assert torch.allclose(fast, readable, atol=1e-12)
+def test_every_contract_is_said_in_one_line() -> None:
+    for contract in ATTENTION_CONTRACTS:
+        assert contract.says.endswith(".")
+        assert len(contract.says) < 100
 
-    def test_forbidden_keys_have_no_influence(self, name):
-        rule = rule_of(name)
-        q, k, v = heads(0, 7), heads(1, 7), heads(2, 7)
-        before = attend(q, k, v, causal(), rule).out[:, :, :4]
-        k[:, :, 4:] += 10.0
-        v[:, :, 4:] -= 10.0
-        assert torch.equal(attend(q, k, v, causal(), rule).out[:, :, :4], before)
 
-    def test_empty_rows_are_zeros(self, name):
-        rule = rule_of(name)
-        nothing = Mask(lambda b, h, i, j: (i + j) < 0, "nothing")
-        out = attend(heads(0, 3), heads(1, 3), heads(2, 3), nothing, rule).out
-        assert torch.equal(out, torch.zeros_like(out))
+def test_checking_a_part_walks_all_contracts_in_order() -> None:
+    told: list[Result] = []
+    results = check_part(ATTENTION.get("dot"), configurations=1, on_result=told.append)
+    assert results == told
+    assert [result.contract for result in results] == ATTENTION_CONTRACTS.names()
 
-    def test_cached_equals_whole(self, name):
-        rule = rule_of(name)
-        q, k, v = heads(0, 6), heads(1, 6), heads(2, 6)
-        whole = attend(q, k, v, causal(), rule).out
-        last = attend(q[:, :, 5:], k, v, causal(), rule, first_query=5).out
-        assert torch.allclose(whole[:, :, 5:], last, atol=1e-12)
 
-    def test_gradients_are_right(self, name):
-        rule = rule_of(name)
-        q, k, v = (heads(n, 3).requires_grad_() for n in range(3))
-        assert torch.autograd.gradcheck(lambda *x: attend(*x, causal(), rule).out, (q, k, v))
+def copied(theirs: nn.MultiheadAttention, *, width: int, heads: int) -> MultiHeadAttention:
+    """Our multi-head attention with the weights of torch's."""
+    ours = build_mixer(Dot(), HeadShape(width // heads, heads)).double()
+    assert isinstance(ours, MultiHeadAttention)
+    named = zip(("query", "key", "value"), theirs.in_proj_weight.chunk(3), strict=True)
+    state = {f"{name}.weight": weight for name, weight in named}
+    named = zip(("query", "key", "value"), theirs.in_proj_bias.chunk(3), strict=True)
+    state |= {f"{name}.bias": bias for name, bias in named}
+    state |= {"out.weight": theirs.out_proj.weight, "out.bias": theirs.out_proj.bias}
+    ours.load_state_dict({name: value.detach().clone() for name, value in state.items()})
+    return ours
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("direction", [causal(), bidirectional()], ids=lambda mask: mask.name)
+def test_multi_head_dot_equals_torchs_own(direction: Mask, padded: bool) -> None:
+    torch.manual_seed(0)
+    b, n, width, heads = 3, 7, 12, 4
+    theirs = nn.MultiheadAttention(width, heads, batch_first=True, dtype=torch.float64)
+    nn.init.normal_(theirs.in_proj_bias)
+    nn.init.normal_(theirs.out_proj.bias)
+    ours = copied(theirs, width=width, heads=heads)
+    x, y = (torch.randn(b, n, width, dtype=torch.float64) for _ in range(2))
+    valid = torch.arange(n) < torch.tensor([7, 4, 1])[:, None]
+    # Torch's masks say the opposite of ours: True = may not attend.
+    forbidden = ~direction.dense(n, n)[0, 0]
+    ignored = ~valid if padded else None
+    mask = direction & padding(valid) if padded else direction
+
+    mine, its = x.clone().requires_grad_(), x.clone().requires_grad_()
+    out = ours(mine, mask=mask, places=Places.of_row(n)).out
+    expected, _ = theirs(its, its, its, attn_mask=forbidden, key_padding_mask=ignored)
+    assert torch.allclose(out, expected, rtol=0, atol=1e-12)
+
+    (out * y).sum().backward()
+    (expected * y).sum().backward()
+    assert mine.grad is not None
+    assert torch.allclose(mine.grad, its.grad, rtol=0, atol=1e-12)
+    stacked = [layer.weight.grad for layer in (ours.query, ours.key, ours.value)]
+    assert torch.allclose(torch.cat(stacked), theirs.in_proj_weight.grad, rtol=0, atol=1e-12)
+    assert torch.allclose(ours.out.weight.grad, theirs.out_proj.weight.grad, rtol=0, atol=1e-12)

@@ -18,6 +18,9 @@ class TableCache:
     def reorder(self, rows: Tensor) -> None:
         self.ids = self.ids[rows]
 
+    def clear(self) -> None:
+        self.ids = self.ids[:, :0]
+
 
 class Table(nn.Module):
     """Next-token scores looked up by the last two real tokens and their position (mod 5).
@@ -95,6 +98,9 @@ class KeyValues:
 
     def reorder(self, rows: Tensor) -> None:
         self.keys, self.values = self.keys[rows], self.values[rows]
+
+    def clear(self) -> None:
+        self.keys, self.values = self.keys[:, :0], self.values[:, :0]
 
 
 @pytest.fixture

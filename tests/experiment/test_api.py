@@ -94,6 +94,7 @@ def test_a_run_folder_holds_what_it_should(run):
     assert names == {
         "recipe.toml",
         "events.jsonl",
+        "audit.json",
         "figures.json",
         "samples.txt",
         "checkpoints",

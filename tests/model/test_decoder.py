@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from regard.attention.positions import POSITIONS
 from regard.errors import UserError
 from regard.model.families.decoder import Decoder
 from regard.settings import read_settings
@@ -20,9 +19,14 @@ def build(**settings: object):
 VARIANTS = [
     {},
     {"tied": False},
-    {"norm": "post"},
+    {"norm_place": "post"},
     {"positions": "sinusoidal"},
     {"positions": {"kind": "learned", "combine": "concatenate"}, "tied": False},
+    {"positions": "rotary", "norm": "rms", "activation": "swiglu", "biases": False},
+    {"positions": "alibi", "key_value_heads": 1, "activation": "relu"},
+    {"positions": "relative", "projections": "shared-qk"},
+    {"attention": "linear"},
+    {"attention": {"kind": "group", "groups": 3, "fusion_every": 2}},
 ]
 
 
@@ -56,8 +60,9 @@ def test_cached_steps_equal_the_whole(settings):
         assert torch.allclose(logits, whole[:, last - 1], atol=1e-12)
 
 
-def test_left_padding_changes_nothing():
-    model = build()
+@pytest.mark.parametrize("settings", VARIANTS, ids=str)
+def test_left_padding_changes_nothing(settings):
+    model = build(**settings)
     tokens = ids(1, 5)
     padded = torch.cat([torch.zeros(1, 3, dtype=torch.long), tokens], dim=1)
     valid = torch.tensor([[False] * 3 + [True] * 5])
@@ -112,7 +117,8 @@ def test_the_count_of_parameters_follows_from_the_shape():
 def test_shared_parameters_start_from_the_same_values():
     small, large = build(), build(layers=4, positions="sinusoidal", feed_forward=5)
     assert torch.equal(
-        small.blocks[1].attention.query.weight, large.blocks[1].attention.query.weight
+        small.stack.blocks[1].attention.query.weight,
+        large.stack.blocks[1].attention.query.weight,
     )
     other_seed = Decoder(layers=2, heads=2, width=8).build(vocabulary=VOCABULARY, seed=4)
     assert not torch.equal(
@@ -129,19 +135,17 @@ def test_shared_parameters_start_from_the_same_values():
         ({"attention": {"kind": "dott"}}, "did you mean dot"),
         ({"atention": "dot"}, "did you mean attention"),
         ({"positions": 3}, "takes a name or a table"),
+        ({"key_value_heads": 3, "heads": 4}, "key_value_heads = 3 does not divide heads = 4"),
+        ({"key_value_heads": 1, "projections": "shared-qk"}, 'needs projections = "separate"'),
+        ({"attention": "linear", "positions": "rotary"}, "attention linear cannot take"),
+        ({"attention": "linear", "across_documents": False}, "cannot keep documents apart"),
+        ({"attention": "synthesizer-dense", "projections": "shared-qk"}, "only separate"),
+        ({"attention": "synthesizer-random", "key_value_heads": 1}, "leave key_value_heads out"),
+        ({"positions": "sinusoidal", "width": 9, "heads": 3}, "9 is odd"),
+        ({"positions": "rotary", "width": 6}, "odd|even"),
+        ({"positions": {"kind": "relative", "clip": 12}}, "clip"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings, words):
     with pytest.raises(UserError, match=words):
         build(**settings)
-
-
-def test_every_position_kind_trains_in_a_decoder():
-    for name in POSITIONS.names():
-        model = build(positions=name).train()
-        example = Example(
-            *(ids(1, 6, seed=s)[0].numpy() for s in (0, 1)), torch.ones(6).numpy(), None
-        )
-        model(collate([example], pad_id=0, rows=(0,)))["token"].sum.backward()
-        for parameter in model.parameters():
-            assert parameter.grad is not None

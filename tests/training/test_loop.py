@@ -61,7 +61,7 @@ def test_dropout_follows_seed_and_step_not_history():
 def test_a_loss_that_is_not_finite_stops_before_the_update():
     made = model().train()
     with torch.no_grad():
-        made.norm.bias[0] = math.inf
+        made.stack.norm.bias[0] = math.inf
     before = [parameter.clone() for parameter in made.parameters()]
     settings = Train()
     optimiser = build_optimiser(made, settings)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from regard.objectives import Vocabulary
 from regard.objectives.causal import Causal
 from regard.text.rows import Blocks, Pieces
 from regard.training.settings import Train
@@ -30,4 +31,5 @@ def stream(**settings) -> Stream:
     train = Train(batch_tokens=40, **settings)
     kind = Blocks if train.batches == "packed" else Pieces
     rows = kind(Part(), context=8, start=2, stop=3)
-    return Stream(rows, Causal(), train, pad=0)
+    ids = Vocabulary(size=90, start=2, stop=3, mask=6, specials=frozenset(range(7)) - {1})
+    return Stream(rows, Causal(), train, vocabulary=ids, pad=0)

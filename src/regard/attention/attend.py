@@ -1,26 +1,30 @@
-"""The one place where queries meet keys, and where the fast path is chosen.
+"""The one place where queries meet keys, and where the path is chosen.
 
-    out = mix(normalise(scores(q, k), mask), v)
+    out = mix(normalise(scores(q, k) + bias, mask), v)
 
-The explicit path is the oracle: it follows the rule word by word. Scaled dot-product has two
-faster paths through torch's fused kernel, equal to the oracle in values and gradients. Which path
-was taken is part of the answer.
+The explicit path is the oracle: it follows the rule word by word. A rule may know a faster path,
+and a mask that is known to stay in blocks or in a band is never written out whole; all equal the
+oracle in values and gradients. Which path was taken is part of the answer.
 
 Shapes: b batch, h heads, i query, j key, d head width. Masks: True = may attend.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.kinds.dot import DotProduct
-from regard.attention.mask import Mask, bidirectional
+from regard.attention.known import Band
+from regard.attention.mask import Grid, Mask, bidirectional
 from regard.attention.rule import Rule
 
-Path = Literal["fused-causal", "fused-everything", "fused-dense", "explicit"]
+STRIPE = 64
+"Queries that go together where a mask stays in a band; fewer would not fill a kernel."
 
 
 class Attended(NamedTuple):
@@ -28,7 +32,20 @@ class Attended(NamedTuple):
 
     out: Tensor
     weights: Tensor | None
-    path: Path
+    path: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question to a rule: these queries, over these keys, where they stand."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    mask: Mask
+    grid: Grid
+    bias: Tensor | None
+    dropout: float
 
 
 def attend(
@@ -38,58 +55,132 @@ def attend(
     mask: Mask | None = None,
     rule: Rule | None = None,
     *,
+    bias: Tensor | None = None,
     first_query: int = 0,
     dropout: float = 0.0,
     want_weights: bool = False,
 ) -> Attended:
-    """Attend with `q` (b,h,i,d) over `k`, `v` (b,h,j,d).
+    """Attend with `q` (b,h,i,d) over `k`, `v` (b,h,j,d); `bias` (b,h,i,j) is added to the scores.
 
     `first_query` is the place of the first query among the keys: the number of cached keys before
     it. `want_weights` takes the explicit path, which is the one that has them.
     """
-    mask = mask or bidirectional()
     rule = rule or DotProduct()
-    if want_weights or not rule.is_scaled_dot_product:
-        return _explicit(q, k, v, mask, rule, first_query=first_query, dropout=dropout)
-    if mask.hint == "everything":
-        return Attended(_fused(q, k, v, dropout=dropout), None, "fused-everything")
-    # is_causal aligns the first query with the first key: wrong as soon as keys were cached.
-    if mask.hint == "causal" and first_query == 0 and q.shape[-2] == k.shape[-2]:
-        return Attended(_fused(q, k, v, dropout=dropout, causal=True), None, "fused-causal")
-    allowed = _dense(q, k, mask, first_query=first_query)
-    empty = ~allowed.any(dim=-1, keepdim=True)
-    out = _fused(q, k, v, dropout=dropout, allowed=allowed | empty)
-    return Attended(out.masked_fill(empty, 0.0), None, "fused-dense")
-
-
-def _explicit(
-    q: Tensor, k: Tensor, v: Tensor, mask: Mask, rule: Rule, *, first_query: int, dropout: float
-) -> Attended:
-    weights = rule.normalise(rule.scores(q, k), _dense(q, k, mask, first_query=first_query))
-    out = rule.mix(F.dropout(weights, p=dropout, training=dropout > 0), v)
-    return Attended(out, weights, "explicit")
-
-
-def _fused(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    dropout: float,
-    allowed: Tensor | None = None,
-    causal: bool = False,
-) -> Tensor:
-    return F.scaled_dot_product_attention(
-        q, k, v, attn_mask=allowed, dropout_p=dropout, is_causal=causal
-    )
-
-
-def _dense(q: Tensor, k: Tensor, mask: Mask, *, first_query: int) -> Tensor:
-    return mask.dense(
-        q.shape[-2],
-        k.shape[-2],
+    grid = Grid.over(
+        queries=q.shape[-2],
+        keys=k.shape[-2],
         batch=q.shape[0],
         heads=q.shape[1],
         first_query=first_query,
         device=q.device,
     )
+    asked = Asked(
+        q,
+        k,
+        v,
+        bidirectional() if mask is None else mask,
+        grid,
+        bias,
+        dropout if rule.drops_weights else 0.0,
+    )
+    return _explicit(asked, rule) if want_weights else _quickest(asked, rule)
+
+
+def _quickest(asked: Asked, rule: Rule) -> Attended:
+    known, keys = asked.mask.known, asked.k.shape[-2]
+    if rule.ignores_forbidden:
+        if known.block and known.block < keys and asked.grid.from_start and asked.bias is None:
+            return _in_blocks(asked, rule, known.block)
+        if _is_narrow(known.band, keys):
+            return _in_stripes(asked, rule, known.band)
+    return _whole(asked, rule)
+
+
+def _whole(asked: Asked, rule: Rule) -> Attended:
+    fast = rule.fast(
+        asked.q,
+        asked.k,
+        asked.v,
+        mask=asked.mask,
+        grid=asked.grid,
+        bias=asked.bias,
+        dropout=asked.dropout,
+    )
+    return _explicit(asked, rule) if fast is None else Attended(fast.out, None, fast.path)
+
+
+def _explicit(asked: Asked, rule: Rule) -> Attended:
+    scores = rule.scores(asked.q, asked.k)
+    if asked.bias is not None:
+        scores = scores + asked.bias
+    weights = rule.normalise(scores, asked.mask.on(asked.grid))
+    kept = F.dropout(weights, p=asked.dropout, training=asked.dropout > 0)
+    return Attended(rule.mix(kept, asked.v), weights, "explicit")
+
+
+def _is_narrow(band: Band, keys: int) -> bool:
+    """Whether stripes see less than half of the keys: otherwise one piece is as quick."""
+    if band.back is None or band.ahead is None:
+        return False
+    return 2 * (STRIPE + band.back + band.ahead) < keys
+
+
+def _in_stripes(asked: Asked, rule: Rule, band: Band) -> Attended:
+    """A few queries at a time, over the keys their band can reach."""
+    assert band.back is not None
+    assert band.ahead is not None
+    first_query, queries = int(asked.grid.i.flatten()[0]), asked.q.shape[-2]
+    outs, path = [], ""
+    for begin in range(0, queries, STRIPE):
+        end = min(queries, begin + STRIPE)
+        rows = slice(begin, end)
+        columns = slice(max(0, first_query + begin - band.back), first_query + end + band.ahead)
+        piece = replace(
+            asked,
+            q=asked.q[..., rows, :],
+            k=asked.k[..., columns, :],
+            v=asked.v[..., columns, :],
+            grid=asked.grid.part(rows, columns),
+            bias=None if asked.bias is None else asked.bias[..., rows, columns],
+        )
+        attended = _whole(piece, rule)
+        outs.append(attended.out)
+        path = attended.path
+    return Attended(torch.cat(outs, dim=-2), None, f"stripes, {path}")
+
+
+def _in_blocks(asked: Asked, rule: Rule, block: int) -> Attended:
+    """Each block as a row of the batch of its own: n²/G instead of n² for G blocks."""
+    b, _, n, _ = asked.q.shape
+    blocks = -(-n // block)
+    first = torch.arange(blocks, device=asked.q.device).repeat(b).view(-1, 1, 1, 1) * block
+    inside = torch.arange(block, device=asked.q.device)
+    grid = Grid(
+        asked.grid.b.repeat_interleave(blocks, dim=0),
+        asked.grid.h,
+        # Places that only fill up the last block are asked about as the row's last place, which
+        # every mask knows; they are forbidden below.
+        (first + inside.view(1, 1, -1, 1)).clamp(max=n - 1),
+        (first + inside.view(1, 1, 1, -1)).clamp(max=n - 1),
+    )
+    real = first + inside.view(1, 1, 1, -1) < n
+    filled = Mask(lambda b, h, i, j: asked.mask.allowed(b, h, i, j) & real, asked.mask.name)
+    piece = replace(
+        asked,
+        q=_folded(asked.q, blocks, block),
+        k=_folded(asked.k, blocks, block),
+        v=_folded(asked.v, blocks, block),
+        mask=filled,
+        grid=grid,
+    )
+    attended = _whole(piece, rule)
+    parted = attended.out.view(b, blocks, *attended.out.shape[1:])
+    out = parted.transpose(1, 2).flatten(2, 3)[:, :, :n]
+    return Attended(out, None, f"blocks, {attended.path}")
+
+
+def _folded(x: Tensor, blocks: int, block: int) -> Tensor:
+    """(b,h,n,d) -> (b·blocks,h,block,d), the last block filled up with zeros."""
+    b, h, n, d = x.shape
+    whole = F.pad(x, (0, 0, 0, blocks * block - n)).view(b, h, blocks, block, d)
+    return whole.transpose(1, 2).flatten(0, 1)

@@ -1,18 +1,34 @@
-"""Keys and values of the places already read, so that decoding reads each token once.
+"""What attention remembers of the places already read, so that decoding reads each token once.
 
-Shapes: b rows, h heads, j key, d head width.
+Most kinds keep keys and values of every place; some keep a state of fixed size. Shapes: b rows,
+h heads, j key, d head width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 
-class LayerCache:
-    """One attention layer's keys and values, in room set aside for `capacity` places."""
+class LayerCache(Protocol):
+    """One attention's memory of the past."""
+
+    length: int
+    "Places it has taken in."
+
+    def reorder(self, rows: Tensor) -> None:
+        """Row r becomes what row rows[r] was: beams that live on take their past along."""
+
+    def clear(self) -> None:
+        """Forget everything."""
+
+
+class KeyValueCache:
+    """Keys and values, in room set aside for `capacity` places."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -28,28 +44,78 @@ class LayerCache:
         self._keys[:, :, self.length : end] = k
         self._values[:, :, self.length : end] = v
         self.length = end
-        return self._keys[:, :, :end], self._values[:, :, :end]
+        return self.held()
+
+    def held(self) -> tuple[Tensor, Tensor]:
+        """Keys and values so far, (b,h,j,d)."""
+        assert self._keys is not None
+        assert self._values is not None
+        return self._keys[:, :, : self.length], self._values[:, :, : self.length]
 
     def reorder(self, rows: Tensor) -> None:
-        """Row r becomes what row rows[r] was: beams that live on take their past along."""
         if self._keys is not None and self._values is not None:
             self._keys, self._values = self._keys[rows], self._values[rows]
+
+    def clear(self) -> None:
+        self.length = 0
+        self._keys = self._values = None
 
     def _room_for(self, first: Tensor) -> Tensor:
         b, h, _, d = first.shape
         return torch.empty(b, h, self.capacity, d, dtype=first.dtype, device=first.device)
 
 
-class Cache:
-    """The caches of all layers, filled in step."""
+class StateCache:
+    """Tensors of fixed size that sum up the past, each with the rows first."""
 
-    def __init__(self, new_layer: Callable[[], LayerCache], *, layers: int) -> None:
-        self.layers = [new_layer() for _ in range(layers)]
+    def __init__(self) -> None:
+        self.length = 0
+        self.state: tuple[Tensor, ...] = ()
+
+    def take(self, state: Sequence[Tensor], *, places: int) -> None:
+        """The state after `places` more places."""
+        self.state = tuple(state)
+        self.length += places
+
+    def reorder(self, rows: Tensor) -> None:
+        self.state = tuple(tensor[rows] for tensor in self.state)
+
+    def clear(self) -> None:
+        self.length = 0
+        self.state = ()
+
+
+@dataclass
+class BlockCache:
+    """What one block remembers: its own past, and the source it reads, where there is one."""
+
+    own: LayerCache
+    source: LayerCache | None = None
+
+
+class Cache:
+    """The caches of all blocks, filled in step; rows may carry the source they are written from."""
+
+    def __init__(self, blocks: Sequence[BlockCache]) -> None:
+        self.blocks = list(blocks)
+        self.source: Tensor | None = None
+        "(b, j, w): what the source was read as."
+        self.source_valid: Tensor | None = None
+        "(b, j): which source places hold a token."
 
     @property
     def length(self) -> int:
-        return self.layers[0].length
+        return self.blocks[0].own.length
 
     def reorder(self, rows: Tensor) -> None:
-        for layer in self.layers:
-            layer.reorder(rows)
+        for block in self.blocks:
+            block.own.reorder(rows)
+            if block.source is not None:
+                block.source.reorder(rows)
+        if self.source is not None and self.source_valid is not None:
+            self.source, self.source_valid = self.source[rows], self.source_valid[rows]
+
+    def clear(self) -> None:
+        """Forget what was written, not what it is written from."""
+        for block in self.blocks:
+            block.own.clear()

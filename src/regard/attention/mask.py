@@ -1,27 +1,73 @@
 """Masks say which query may attend to which key: predicates that compose with & | ~.
 
 True = may attend. A predicate sees index tensors b (batch), h (head), i (query), j (key) that
-broadcast against each other, i and j being absolute places in the sequence, and answers with a
-boolean tensor. Masks stay predicates until `dense` writes one out, so a rule that does not depend
-on the batch costs no batch.
+broadcast against each other, i and j being absolute places in the row, and answers with a boolean
+tensor. Masks stay predicates until they are written out, so a rule that does not depend on the
+batch costs no batch.
 
-A mask may carry a hint about its whole shape. A hint only speeds things up: `attend` gives the
-same answer without it.
+What is known about a mask's whole shape travels with it and only speeds things up: `attend` gives
+the same answer without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from regard.attention.drawing import draw_svg, draw_text
+from regard.attention.known import NOTHING_KNOWN, Band, Known
+from regard.catalog import Catalog
 from regard.errors import UserError
 
 Predicate = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-Hint = Literal["everything", "causal"] | None
+MASKS = Catalog("mask", home="regard.attention.mask")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Places of queries and keys as index tensors that broadcast to (b,h,i,j)."""
+
+    b: Tensor
+    h: Tensor
+    i: Tensor
+    j: Tensor
+    from_start: bool = False
+    "Queries and keys are the same places, from 0 on."
+    last_alone: bool = False
+    "There is one query, and it stands at the last key."
+
+    @classmethod
+    def over(
+        cls,
+        *,
+        queries: int,
+        keys: int,
+        batch: int = 1,
+        heads: int = 1,
+        first_query: int = 0,
+        device: torch.device | None = None,
+    ) -> Grid:
+        def index(first: int, count: int, dimension: int) -> Tensor:
+            shape = [1, 1, 1, 1]
+            shape[dimension] = count
+            return torch.arange(first, first + count, device=device).view(shape)
+
+        return cls(
+            index(0, batch, 0),
+            index(0, heads, 1),
+            index(first_query, queries, 2),
+            index(0, keys, 3),
+            from_start=first_query == 0 and queries == keys,
+            last_alone=queries == 1 and first_query + 1 == keys,
+        )
+
+    def part(self, queries: slice, keys: slice) -> Grid:
+        return replace(
+            self, i=self.i[:, :, queries], j=self.j[..., keys], from_start=False, last_alone=False
+        )
 
 
 @dataclass(frozen=True)
@@ -30,27 +76,45 @@ class Mask:
 
     allowed: Predicate
     name: str
-    hint: Hint = None
+    known: Known = NOTHING_KNOWN
+    parts: frozenset[str] = frozenset({"composed"})
+    "The named masks it is the meeting of: a kind of attention declares which it can follow."
 
     def __and__(self, other: Mask) -> Mask:
-        if self.hint == "everything":
+        if self.is_everything:
             return other
-        if other.hint == "everything" or (self.hint == other.hint == "causal"):
+        if other.is_everything or self is other:
             return self
         return Mask(
             lambda b, h, i, j: self.allowed(b, h, i, j) & other.allowed(b, h, i, j),
             f"({self.name} & {other.name})",
+            self.known.both(other.known),
+            self.parts | other.parts,
         )
 
     def __or__(self, other: Mask) -> Mask:
         return Mask(
             lambda b, h, i, j: self.allowed(b, h, i, j) | other.allowed(b, h, i, j),
             f"({self.name} | {other.name})",
-            hint="everything" if "everything" in (self.hint, other.hint) else None,
+            self.known.either(other.known),
         )
 
     def __invert__(self) -> Mask:
         return Mask(lambda b, h, i, j: ~self.allowed(b, h, i, j), f"~{self.name}")
+
+    @property
+    def is_everything(self) -> bool:
+        return self.known.pattern == "everything" and self.known.valid is None
+
+    @property
+    def is_causal(self) -> bool:
+        return self.known.pattern == "causal" and self.known.valid is None
+
+    def on(self, grid: Grid) -> Tensor:
+        """The mask written out, (b,h,i,j); dimensions it does not depend on have size 1."""
+        allowed = self.allowed(grid.b, grid.h, grid.i, grid.j)
+        # A predicate that ignores i or j still has to fill the last two dimensions.
+        return allowed.expand(*allowed.shape[:2], grid.i.shape[2], grid.j.shape[3])
 
     def dense(
         self,
@@ -62,66 +126,163 @@ class Mask:
         first_query: int = 0,
         device: torch.device | None = None,
     ) -> Tensor:
-        """The mask written out, (b,h,i,j); dimensions it does not depend on have size 1."""
-        b = torch.arange(batch, device=device).view(-1, 1, 1, 1)
-        h = torch.arange(heads, device=device).view(1, -1, 1, 1)
-        i = torch.arange(first_query, first_query + queries, device=device).view(1, 1, -1, 1)
-        j = torch.arange(keys, device=device).view(1, 1, 1, -1)
-        allowed = self.allowed(b, h, i, j)
-        # A predicate that ignores i or j still has to fill the last two dimensions.
-        return allowed.expand(*allowed.shape[:2], queries, keys)
+        """The mask over whole rows, (b,h,i,j)."""
+        grid = Grid.over(
+            queries=queries,
+            keys=keys,
+            batch=batch,
+            heads=heads,
+            first_query=first_query,
+            device=device,
+        )
+        return self.on(grid)
 
-    def draw(self, queries: int, keys: int | None = None) -> str:
-        """A small picture, one row a query: ■ may attend, · may not."""
-        table = self.dense(queries, keys or queries)[0, 0]
-        return "\n".join(" ".join("■" if cell else "·" for cell in row) for row in table.tolist())
+    def draw(
+        self, queries: int, keys: int | None = None, labels: Sequence[str] | None = None
+    ) -> str:
+        """A small table for the terminal, one row a query: ■ may attend, · may not."""
+        return draw_text(self, queries, keys, labels)
+
+    def picture(
+        self, queries: int, keys: int | None = None, labels: Sequence[str] | None = None
+    ) -> str:
+        """The same as an SVG that stands on its own."""
+        return draw_svg(self, queries, keys, labels)
 
 
+@MASKS.add("causal", needs="nothing")
 def causal() -> Mask:
     """Each query sees its own place and those before it."""
-    return Mask(lambda b, h, i, j: j <= i, "causal", hint="causal")
+    known = Known("causal", band=Band(ahead=0))
+    return Mask(lambda b, h, i, j: j <= i, "causal", known, frozenset({"causal"}))
 
 
+@MASKS.add("bidirectional", needs="nothing")
 def bidirectional() -> Mask:
     """Every query sees every key."""
     return Mask(
         lambda b, h, i, j: torch.ones_like(i + j, dtype=torch.bool),
         "bidirectional",
-        hint="everything",
+        Known("everything"),
+        frozenset({"bidirectional"}),
     )
 
 
+@MASKS.add("padding", needs="which places hold a token")
 def padding(valid: Tensor) -> Mask:
     """Keys that hold a token may be seen; `valid` is (b, j), True = a token, False = padding."""
-    return Mask(lambda b, h, i, j: valid[b, j], "padding")
+    _check_table(valid, "padding")
+    return Mask(
+        lambda b, h, i, j: _look_up(valid, b, j, "padding"),
+        "padding",
+        Known("everything", valid),
+        frozenset({"padding"}),
+    )
 
 
+@MASKS.add("prefix", needs="how long the first part is")
 def prefix(lengths: Tensor) -> Mask:
     """Sequence-to-sequence: the first `lengths[b]` places see each other, the rest their past."""
+    if lengths.ndim != 1:
+        raise UserError(
+            f"prefix: lengths of shape {tuple(lengths.shape)}",
+            topic="mask",
+            mend="Give one number for each row of the batch.",
+        )
 
     def allowed(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return (j < lengths[b]) | ((j <= i) & (i >= lengths[b]))
+        length = _rows(lengths, b, "prefix")
+        return (j < length) | ((j <= i) & (i >= length))
 
-    return Mask(allowed, "prefix")
+    return Mask(allowed, "prefix", parts=frozenset({"prefix"}))
 
 
+@MASKS.add("lookback", needs="how many places")
 def lookback(places: int) -> Mask:
     """Keys at most `places` before the query, and none after: lookback(0) sees itself alone."""
     if places < 0:
-        raise UserError(f"lookback({places}): a query can look back 0 places or more")
-    return Mask(lambda b, h, i, j: (j <= i) & (i - j <= places), f"lookback({places})")
+        raise UserError(f"lookback({places}): a query can look back 0 places or more", topic="mask")
+    return Mask(
+        lambda b, h, i, j: (j <= i) & (i - j <= places),
+        f"lookback({places})",
+        Known(band=Band(back=places, ahead=0)),
+        frozenset({"lookback"}),
+    )
 
 
+@MASKS.add("same-block", needs="how many places a block has")
+def same_block(places: int) -> Mask:
+    """Rows are cut into blocks of `places`; each block sees itself alone."""
+    if places < 1:
+        raise UserError(f"same_block({places}): a block has 1 place or more", topic="mask")
+    return Mask(
+        lambda b, h, i, j: i // places == j // places,
+        f"same-block({places})",
+        Known(band=Band(places - 1, places - 1), block=places),
+        frozenset({"same-block"}),
+    )
+
+
+@MASKS.add("same-group", needs="a group number for each place")
 def same_group(groups: Tensor) -> Mask:
     """Places with the same group number see each other; `groups` is (b, i)."""
-    return Mask(lambda b, h, i, j: groups[b, i] == groups[b, j], "same-group")
+    return _same(groups, "same-group")
 
 
+@MASKS.add("same-document", needs="a document number for each place")
 def same_document(documents: Tensor) -> Mask:
     """Places of one document in a packed row see each other; `documents` is (b, i)."""
-    return Mask(same_group(documents).allowed, "same-document")
+    return _same(documents, "same-document")
 
 
+@MASKS.add("cross", needs="which places of the source hold a token")
 def cross(memory_valid: Tensor) -> Mask:
     """From a target to its source: every query sees every real source place; (b, j)."""
-    return Mask(padding(memory_valid).allowed, "cross")
+    _check_table(memory_valid, "cross")
+    return Mask(
+        lambda b, h, i, j: _look_up(memory_valid, b, j, "cross"),
+        "cross",
+        Known("everything", memory_valid),
+        frozenset({"cross"}),
+    )
+
+
+def _same(numbers: Tensor, name: str) -> Mask:
+    _check_table(numbers, name)
+
+    def allowed(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return _look_up(numbers, b, i, name) == _look_up(numbers, b, j, name)
+
+    return Mask(allowed, name, parts=frozenset({name}))
+
+
+def _check_table(table: Tensor, name: str) -> None:
+    if table.ndim != 2:
+        raise UserError(
+            f"{name}: a table of shape {tuple(table.shape)}",
+            topic="mask",
+            mend="Give one number for each place of each row: (rows, places).",
+        )
+
+
+def _look_up(table: Tensor, b: Tensor, place: Tensor, name: str) -> Tensor:
+    if place.numel() and int(place.max()) >= table.shape[1]:
+        raise UserError(
+            f"{name} knows {table.shape[1]} places and is asked about {int(place.max()) + 1}",
+            topic="mask",
+            mend="Give it as many places as the row has.",
+        )
+    return _rows(table, b, name, place)
+
+
+def _rows(table: Tensor, b: Tensor, name: str, place: Tensor | None = None) -> Tensor:
+    """The table's rows for b; a table of one row holds for every row of the batch."""
+    if table.shape[0] == 1:
+        b = torch.zeros_like(b[:1])
+    elif b.numel() and int(b.max()) >= table.shape[0]:
+        raise UserError(
+            f"{name} knows {table.shape[0]} rows and is asked about {int(b.max()) + 1}",
+            topic="mask",
+            mend="Give it as many rows as the batch has.",
+        )
+    return table[b] if place is None else table[b, place]

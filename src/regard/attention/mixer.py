@@ -1,9 +1,8 @@
-"""A mixer moves information between places; multi-head attention is one built around a rule.
+"""A mixer moves information between places: what a kind of attention is inside a model.
 
-    head_h = attend(x W_q, m W_k, m W_v)_h        out = [head_1 … head_H] W_o        m = memory or x
-
-Kinds that four factors (score, bias, normalise, mix) describe give a rule and are wrapped in
-`MultiHeadAttention`. Shapes: b batch, i query, j key, w model width.
+Kinds that scores, normaliser and mix describe give a rule and are wrapped in
+`MultiHeadAttention`; others, such as the synthesizer, are mixers of their own.
+Shapes: b batch, i query, j key, w model width.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
-from regard.attention.attend import attend
-from regard.attention.cache import LayerCache
+from regard.attention.attend import Attended
+from regard.attention.cache import KeyValueCache, LayerCache
 from regard.attention.mask import Mask
-from regard.attention.rule import HeadShape, Rule
+from regard.attention.places import Places
 
 
 class Mixer(nn.Module, ABC):
@@ -27,52 +26,18 @@ class Mixer(nn.Module, ABC):
         x: Tensor,
         *,
         mask: Mask,
+        places: Places,
         memory: Tensor | None = None,
         cache: LayerCache | None = None,
-    ) -> Tensor: ...
+        want_weights: bool = False,
+    ) -> Attended:
+        """`memory` (b,j,w) is another sequence to look at instead of one's own. A cache beside it
+        keeps what was made of the memory, so that it is read once; a cache alone takes x in."""
 
+    def new_cache(self, capacity: int) -> LayerCache:
+        """Room for the past of one's own row."""
+        return KeyValueCache(capacity)
 
-class MultiHeadAttention(Mixer):
-    """Separate projections for queries, keys and values, one rule for all heads."""
-
-    def __init__(self, rule: Rule, shape: HeadShape, *, dropout: float) -> None:
-        super().__init__()
-        width = shape.heads * shape.width
-        self.shape = shape
-        self.rule = rule
-        self.dropout = dropout
-        self.query = nn.Linear(width, width)
-        self.key = nn.Linear(width, width)
-        self.value = nn.Linear(width, width)
-        self.out = nn.Linear(width, width)
-
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        mask: Mask,
-        memory: Tensor | None = None,
-        cache: LayerCache | None = None,
-    ) -> Tensor:
-        source = x if memory is None else memory
-        q = self._heads(self.query(x))
-        k, v = self._heads(self.key(source)), self._heads(self.value(source))
-        first_query = 0
-        if cache is not None:
-            first_query = cache.length
-            k, v = cache.extend(k, v)
-        attended = attend(
-            q,
-            k,
-            v,
-            mask,
-            self.rule,
-            first_query=first_query,
-            dropout=self.dropout if self.training else 0.0,
-        )
-        out: Tensor = self.out(attended.out.transpose(1, 2).flatten(2))
-        return out
-
-    def _heads(self, x: Tensor) -> Tensor:
-        """(b,i,h·d) -> (b,h,i,d)"""
-        return x.view(*x.shape[:2], self.shape.heads, self.shape.width).transpose(1, 2)
+    def new_source_cache(self, capacity: int) -> LayerCache:
+        """Room for what is made of a memory: it does not grow, so no kind needs a state for it."""
+        return KeyValueCache(capacity)

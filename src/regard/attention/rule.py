@@ -1,6 +1,6 @@
 """A rule makes a kind of attention itself: how scores arise, become weights, and mix values.
 
-    weights = normalise(scores(q, k), allowed)        out = mix(weights, v)
+    weights = normalise(scores(q, k) + bias, allowed)        out = mix(weights, v)
 
 Shapes: b batch, h heads, i query, j key, d head width. Masks: True = may attend. The normaliser
 receives the mask, so each rule says itself what "forbidden" means; a query that may attend to
@@ -15,20 +15,49 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regard.attention.cache import StateCache
+from regard.attention.mask import Grid, Mask
+from regard.attention.places import Places
+
 
 class HeadShape(NamedTuple):
-    """The size a rule is built for."""
+    """The size a rule is built for, and where in the model it stands."""
 
     width: int
     "Width of one head."
     heads: int
+    context: int = 100
+    "The most places a row can have."
+    layer: int = 0
+    "Number of the layer, from 0."
+    dropout: float = 0.0
+    "Share of the attention weights dropped in training."
+    biases: bool = True
+    "Whether linear layers add a bias."
+
+    @property
+    def model_width(self) -> int:
+        return self.width * self.heads
+
+
+class Fast(NamedTuple):
+    """What a fast path gives, and its name."""
+
+    out: Tensor
+    path: str
 
 
 class Rule(nn.Module, ABC):
-    """Scores, then a masked softmax, then a weighted sum; a kind overrides what differs."""
+    """Scores, then a masked softmax, then a weighted sum; a kind overrides what differs.
 
-    is_scaled_dot_product = False
-    "True lets `attend` use torch's fused kernels, which compute exactly that rule."
+    `scores` sees queries and keys alone, never their places: so a rule can be computed on a part
+    of the row at a time, and whatever depends on places comes in as mask, bias or rotation.
+    """
+
+    drops_weights = True
+    "Whether dropout on attention weights makes sense; not where no weights are ever made."
+    ignores_forbidden = True
+    "Whether keys outside the mask could as well not be there; a broken rule says no."
 
     @abstractmethod
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
@@ -40,6 +69,34 @@ class Rule(nn.Module, ABC):
     def mix(self, weights: Tensor, v: Tensor) -> Tensor:
         """(b,h,i,j), (b,h,j,d) -> (b,h,i,d)"""
         return weights @ v
+
+    def narrow(self, mask: Mask, places: Places) -> Mask:
+        """The mask this rule really follows: a rule may forbid more than it is told to."""
+        return mask
+
+    def fast(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask,
+        grid: Grid,
+        bias: Tensor | None,
+        dropout: float,
+    ) -> Fast | None:
+        """A quicker way to the same answer, or None where there is none for this case."""
+        return None
+
+
+class RecurrentRule(Rule):
+    """A rule whose past fits into a state of fixed size, so decoding needs no keys and values."""
+
+    @abstractmethod
+    def advance(self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, state: StateCache) -> Tensor:
+        """Attend with new places (b,h,i,d) over the past and themselves; the state takes them in.
+
+        The mask is causal on its `known.valid` keys, which speaks of the whole row."""
 
 
 def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:

@@ -15,12 +15,16 @@ from typing import NoReturn
 import typer
 
 from regard.cli import corpus, tokenizer
+from regard.cli.audit import audit
+from regard.cli.check import check
 from regard.cli.evaluate import evaluate
 from regard.cli.generate import generate
 from regard.cli.ls import ls
+from regard.cli.mask import mask
 from regard.cli.new import new
 from regard.cli.report import report
-from regard.cli.train import train, validate
+from regard.cli.train import train
+from regard.cli.validate import validate
 from regard.errors import UserError
 
 app = typer.Typer(
@@ -32,7 +36,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for verb in (new, validate, train, evaluate, generate, report, ls):
+for verb in (new, validate, train, evaluate, audit, generate, report, ls, mask, check):
     app.command()(verb)
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(tokenizer.app, name="tokenizer")

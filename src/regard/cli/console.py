@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as JSON instead.")]
+OwnFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--with", help="A Python file of your own whose parts the recipe names."),
+]
 PIPE_WIDTH = 120
 OnProgress = Callable[[int, int | None], None]
 

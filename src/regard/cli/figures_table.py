@@ -6,6 +6,7 @@ from typing import Any
 
 from regard.cli.console import console
 
+UNREACHED_SHOWN = 3
 VERDICT_STYLES = {"better than": "green", "behind": "red"}
 
 
@@ -45,6 +46,7 @@ def print_figures(figures: dict[str, Any], *, title: str) -> None:
             style="bold" if of == "model" else "",
         )
     console().print(f"\n  {title}", markup=False)
+    _print_audit(figures.get("audit"))
     console().print(Padding(table, (0, 0, 0, 2)))
     items = next((row["items"] for row in figures["figures"]), "items")
     console().print(
@@ -55,6 +57,25 @@ def print_figures(figures: dict[str, Any], *, title: str) -> None:
     )
     for remark in figures.get("remarks", ()):
         console().print(f"  {remark}", markup=False, soft_wrap=True)
+
+
+def _print_audit(audit: dict[str, Any] | None) -> None:
+    """One line; a red one where the figures below mean nothing."""
+    if audit is None:
+        console().print("  audit  none: this run was made before there was one", style="dim")
+        return
+    if audit["verdict"] == "leak" or audit["broken"]:
+        reasons = [audit["sentence"], *audit["broken"]]
+        text = f"  INVALID  {'; '.join(reasons)}; what follows means nothing"
+        console().print(text, style="bold red", markup=False, soft_wrap=True)
+        return
+    console().print(f"  audit  {audit['sentence']}", markup=False, soft_wrap=True)
+    if audit["unreached"]:
+        names = ", ".join(one["name"] for one in audit["unreached"][:UNREACHED_SHOWN])
+        more = len(audit["unreached"]) - UNREACHED_SHOWN
+        rest = f" and {more} more" if more > 0 else ""
+        text = f"  reach  can learn nothing: {names}{rest}"
+        console().print(text, style="dim", markup=False, soft_wrap=True)
 
 
 def _per_byte(row: dict[str, Any] | None) -> str:

@@ -46,6 +46,11 @@ class Display:
             case "forecast":
                 self.steps = event["steps"]
                 self.console.print(f"  {forecast_sentence(event)}", markup=False)
+            case "audit":
+                sound = event["verdict"] == "clean" and not event["broken"]
+                text = f"  audit  {event['sentence']}"
+                style = "dim" if sound else "bold red"
+                self.console.print(text, style=style, markup=False, soft_wrap=True)
             case "start" | "resume":
                 self._begin(event)
             case "step":

@@ -25,6 +25,9 @@ class Cache(Protocol):
     def reorder(self, rows: Tensor) -> None:
         """Row r becomes what row `rows[r]` was; there may be fewer rows afterwards, or more."""
 
+    def clear(self) -> None:
+        """Forget the tokens seen, but not what they are written from, where there is such."""
+
 
 AnyCache = TypeVar("AnyCache", bound=Cache)
 
@@ -52,6 +55,7 @@ class Window(Generic[AnyCache]):
         self.model = model
         self.pad = pad
         self.device = device_of(model)
+        self.cache: AnyCache | None = None
 
     def open(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Read whole rows in one pass; logits (b, vocabulary) behind each."""
@@ -66,7 +70,10 @@ class Window(Generic[AnyCache]):
         )
         column = torch.arange(longest, device=self.device)
         self.valid = column >= torch.tensor(padding, device=self.device)[:, None]
-        self.cache = self.model.new_cache(len(kept))
+        if self.cache is None:
+            self.cache = self.model.new_cache(len(kept))
+        else:
+            self.cache.clear()
         positions = (self.valid.cumsum(dim=1) - 1).clamp(min=0)
         return self.model.step(self.ids, valid=self.valid, positions=positions, cache=self.cache)
 
@@ -80,6 +87,7 @@ class Window(Generic[AnyCache]):
                     for row, real, token in zip(self.ids, self.valid, ids.tolist(), strict=True)
                 ]
             )
+        assert self.cache is not None
         positions = self.valid.sum(dim=1, keepdim=True)
         self.ids = torch.cat([self.ids, ids[:, None]], dim=1)
         self.valid = torch.cat([self.valid, torch.ones_like(self.valid[:, :1])], dim=1)
@@ -92,6 +100,7 @@ class Window(Generic[AnyCache]):
         rows = rows.to(self.device)
         self.ids = self.ids[rows]
         self.valid = self.valid[rows]
+        assert self.cache is not None
         self.cache.reorder(rows)
 
 

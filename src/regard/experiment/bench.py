@@ -10,16 +10,16 @@ import numpy as np
 from regard import __version__
 from regard.experiment.figures import choose_documents
 from regard.experiment.prepare import Prepared, prepare, said_dropped
-from regard.experiment.samples import strategy_of, write_texts
+from regard.experiment.samples import can_write, strategy_of, write_texts
 from regard.experiment.start import Start, inherit
 from regard.experiment.watch import Watch
-from regard.model.language_model import LanguageModel
+from regard.model.model import Model
+from regard.objectives import Vocabulary
 from regard.recipe import Recipe
 from regard.text.corpus import PARTS, Part
 from regard.text.rows import Blocks, Pieces
 from regard.training.checkpoint import load_weights
 from regard.training.device import Machine, choose_machine
-from regard.training.evaluation import places_in_windows
 from regard.training.forecast import Forecast, forecast
 from regard.training.stream import Stream
 from regard.trust.ngrams import check_keys_fit
@@ -31,7 +31,7 @@ class Bench:
 
     recipe: Recipe
     prepared: Prepared
-    model: LanguageModel
+    model: Model
     stream: Stream
     machine: Machine
     start: Start | None
@@ -40,12 +40,15 @@ class Bench:
         return {
             "regard": __version__,
             "model": self.recipe.to_table()["model"],
+            "objective": self.recipe.to_table()["objective"],
             "vocabulary": self.prepared.tokenizer.size,
             "tokenizer": self.prepared.tokenizer.fingerprint,
         }
 
     def samples(self) -> list[str]:
-        """What the model writes now, after the recipe's prompts."""
+        """What the model writes now, after the recipe's prompts; nothing where it cannot write."""
+        if not can_write(self.model):
+            return []
         samples = self.recipe.samples
         return write_texts(
             self.model,
@@ -93,7 +96,8 @@ def _places_measured(bench: Bench) -> int:
     def places(part: Part, most: int) -> int:
         chosen = choose_documents(cache, part, most=most, seed=settings.seed)
         lengths = np.array([len(ids) for ids in chosen.documents])
-        return places_in_windows(lengths, context=bench.recipe.model.context)
+        context = bench.recipe.model.context
+        return bench.recipe.objective.places_scored(lengths, context=context)
 
     looks = bench.stream.steps // settings.evaluate_every if settings.evaluate_every else 0
     final = sum(places(part, bench.recipe.evaluate.documents) for part in PARTS)
@@ -109,4 +113,10 @@ def _stream(recipe: Recipe, prepared: Prepared) -> Stream:
         start=tokenizer.require("start"),
         stop=tokenizer.require("stop"),
     )
-    return Stream(rows, recipe.objective, recipe.train, pad=tokenizer.require("pad"))
+    return Stream(
+        rows,
+        recipe.objective,
+        recipe.train,
+        vocabulary=Vocabulary.of(tokenizer),
+        pad=tokenizer.require("pad"),
+    )

@@ -15,8 +15,11 @@ import numpy as np
 from regard.experiment.watch import Watch
 from regard.metrics.figure import Figure
 from regard.metrics.perplexity import FEWEST_ITEMS, Losses, Perplexity, verdict_of
-from regard.model.language_model import LanguageModel
-from regard.recipe import Evaluate
+from regard.model.model import Model
+from regard.objectives import OBJECTIVES, Vocabulary
+from regard.objectives.causal import Causal
+from regard.recipe import Recipe
+from regard.settings import name_of
 from regard.text.cache import TokenCache
 from regard.text.corpus import PARTS, Part
 from regard.text.tokenizer import Tokenizer
@@ -65,44 +68,51 @@ def choose_documents(cache: TokenCache, part: Part, *, most: int, seed: int) -> 
 
 
 def measure(
-    model: LanguageModel,
+    model: Model,
+    recipe: Recipe,
     cache: TokenCache,
     tokenizer: Tokenizer,
-    settings: Evaluate,
     *,
-    seed: int,
     device: str,
     watch: Watch,
 ) -> Measured:
     """Figures of model and baselines on every part, and the differences between them."""
+    settings, seed = recipe.evaluate, recipe.train.seed
+    objective = name_of(recipe.objective, OBJECTIVES)
     chosen = {
         part: choose_documents(cache, part, most=settings.documents, seed=seed) for part in PARTS
     }
     metrics = {
-        part: Perplexity(part=chosen[part].label, tokenizer=tokenizer.fingerprint[:8])
+        part: Perplexity(
+            part=chosen[part].label, tokenizer=tokenizer.fingerprint[:8], tells=objective
+        )
         for part in PARTS
     }
     tables: Tables = {}
+    counted = {}
     model.eval()
     for part in PARTS:
-        losses, tokens = document_losses(
+        told = document_losses(
             model,
             chosen[part].documents,
-            start=tokenizer.require("start"),
-            stop=tokenizer.require("stop"),
+            recipe.objective,
+            vocabulary=Vocabulary.of(tokenizer),
             pad=tokenizer.require("pad"),
+            seed=seed,
             device=device,
             on_progress=watch.progress(f"measuring {part}"),
         )
         tables[part, MODEL] = metrics[part].statistics(
-            losses, tokens=tokens, bytes=chosen[part].bytes
+            told.losses, tokens=told.tokens, bytes=chosen[part].bytes
         )
+        counted[part] = told.counted
     for baseline in language_model_baselines(
         iter(cache.part("train")),
         {part: chosen[part].documents for part in PARTS_JUDGED},
         vocabulary=tokenizer.size,
         start=tokenizer.require("start"),
         stop=tokenizer.require("stop"),
+        counted={part: counted[part] for part in PARTS_JUDGED},
         order=settings.ngram,
         on_progress=watch.progress("baselines"),
     ):
@@ -110,7 +120,9 @@ def measure(
             tables[part, baseline.label] = metrics[part].statistics(
                 baseline.nll[part], tokens=tables[part, MODEL].tokens, bytes=chosen[part].bytes
             )
-    return _told(tables, metrics, unknown=_too_much_unknown(cache))
+    if isinstance(recipe.objective, Causal):
+        return _told(tables, metrics, unknown=_too_much_unknown(cache))
+    return _of_some(_told(tables, metrics, unknown={}), objective)
 
 
 def _told(
@@ -141,6 +153,19 @@ def _told(
             "there was never predicted, and the figure would flatter"
             for part, rate in unknown.items()
         ],
+    )
+
+
+def _of_some(measured: Measured, objective: str) -> Measured:
+    """Where only some tokens are told, no figure speaks of all bytes, and a remark says so."""
+    remark = (
+        f"the objective {objective} tells some tokens of each document: figures are over those "
+        "alone, for model and baselines; the n-gram sees every token before them, and none after"
+    )
+    return Measured(
+        [row for row in measured.figures if row["metric"] not in PER_BYTE],
+        measured.comparisons,
+        [remark, *measured.remarks],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from regard.experiment.audited import recorded_audit, summary_of
 from regard.experiment.bench import Bench
 from regard.experiment.figures import measure
 from regard.experiment.run import FIGURES_SCHEMA, Run, check_whole
@@ -31,17 +32,16 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
         save_model(inside, bench.model, bench.prepared.tokenizer, bench.config())
     measured = measure(
         bench.model,
+        recipe,
         bench.prepared.cache,
         bench.prepared.tokenizer,
-        recipe.evaluate,
-        seed=recipe.train.seed,
         device=bench.machine.device,
         watch=watch,
     )
     texts = bench.samples()
     written = [
         {"prompt": prompt, "text": text}
-        for prompt, text in zip(recipe.samples.prompts, texts, strict=True)
+        for prompt, text in zip(recipe.samples.prompts, texts, strict=bool(texts))
     ]
     write_text(run.samples_file, "\n\n".join(f"» {s['prompt']}⟩{s['text']}" for s in written))
     watch.on_event({"event": "finish", "step": state.step, "seconds": state.seconds})
@@ -56,6 +56,7 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
             "weights": sha256(run.final / "model.safetensors"),
             "figures": measured.figures,
             "comparisons": measured.comparisons,
+            "audit": summary_of(recorded_audit(run) or {}),
             "remarks": measured.remarks + remarks,
             "corpus": bench.prepared.statistics,
             "tokenizer": {

@@ -1,7 +1,7 @@
 """A run folder, the only lasting truth of an experiment.
 
-    runs/<name>/recipe.toml (resolved)   events.jsonl   figures.json   report.html   samples.txt
-                checkpoints/step-000500/   final/
+    runs/<name>/recipe.toml (resolved)   audit.json   events.jsonl   figures.json   report.html
+                samples.txt   checkpoints/step-000500/   final/   with/ (the person's own files)
 
 It comes into being in one step, holding its recipe, and is finished when figures.json is there.
 """
@@ -14,10 +14,12 @@ from typing import Any
 
 from regard.errors import UserError
 from regard.files import damage, new_folder, read_json, write_text
+from regard.own_files import check_kept, keep, used_in
 from regard.recipe import Recipe
 from regard.training.checkpoint import CONFIG_SCHEMA, newest_whole
 
 FIGURES_SCHEMA = 1
+AUDIT_SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,10 @@ class Run:
     @property
     def events_file(self) -> Path:
         return self.folder / "events.jsonl"
+
+    @property
+    def audit_file(self) -> Path:
+        return self.folder / "audit.json"
 
     @property
     def figures_file(self) -> Path:
@@ -85,6 +91,7 @@ def create_run(folder: Path, recipe: Recipe) -> Run:
     refuse_existing(folder)
     with new_folder(folder) as inside:
         write_text(inside / "recipe.toml", recipe.to_toml())
+        keep(used_in(recipe.to_table()), inside)
     return Run(folder)
 
 
@@ -104,6 +111,7 @@ def reopen_run(folder: Path, recipe: Recipe) -> Run:
             topic="run",
             mend=f"Resume with its own: regard train {folder} --resume; or choose another --out.",
         )
+    check_kept(used_in(recipe.to_table()), folder)
     return run
 
 

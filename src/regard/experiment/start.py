@@ -15,7 +15,9 @@ from pathlib import Path
 from regard.errors import UserError
 from regard.experiment.prepare import source_key
 from regard.experiment.run import Run, read_config
-from regard.recipe import Recipe
+from regard.own_files import check_kept, used_in
+from regard.recipe import Recipe, check_learns
+from regard.settings import Settings
 from regard.text.corpus import open_corpus
 from regard.text.tokenizer import Tokenizer, check_same
 
@@ -71,9 +73,7 @@ def preview_start(recipe: Recipe, *, runs: Path) -> tuple[Recipe, Start | None]:
         return recipe, find_start(recipe, runs=runs, run_recipe=not_yet)
     except _NotYetError as missing:
         first = missing.recipe
-        return recipe.model_copy(
-            update={"start": None, "model": first.model, "tokenizer": first.tokenizer}
-        ), None
+        return recipe.model_copy(update={"start": None, **_lent(recipe, first)}), None
 
 
 class _NotYetError(Exception):
@@ -97,17 +97,28 @@ def inherit(recipe: Recipe, start: Start | None) -> Recipe:
                 topic="recipe",
                 mend=f"Leave [{key}] out to take over the one it has.",
             )
-    return recipe.model_copy(update={"model": theirs.model, "tokenizer": theirs.tokenizer})
+    return recipe.model_copy(update=_lent(recipe, theirs))
+
+
+def _lent(recipe: Recipe, theirs: Recipe) -> dict[str, Settings]:
+    """What a starting point lends; its objective too, unless the recipe has one of its own."""
+    lent: dict[str, Settings] = {"model": theirs.model, "tokenizer": theirs.tokenizer}
+    if "objective" not in recipe.model_fields_set:
+        return {**lent, "objective": theirs.objective}
+    check_learns(theirs.model, recipe.objective)
+    return lent
 
 
 def identity_of(recipe: Recipe, *, source: str, start: Start | None) -> str:
     """The same for two runs exactly if they are the same experiment."""
-    facts = (recipe.fingerprint, source, start.identity if start else "nothing")
+    own = sorted(file.sha256 for file in used_in(recipe.to_table()))
+    facts = (recipe.fingerprint, source, start.identity if start else "nothing", *own)
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
 
 def _opened(run: Run) -> Start:
     folder = run.model_folder()
+    check_kept(used_in(run.recipe().to_table()), run.folder)
     tokenizer = Tokenizer.load(folder)
     config = read_config(folder)
     check_same(config["tokenizer"], tokenizer, owner=f"model {run.folder}")

@@ -15,12 +15,19 @@ from typing import Any
 from torch.optim import Optimizer
 
 from regard.errors import UserError
+from regard.experiment.audited import (
+    audit_before_training,
+    record_audit,
+    recorded_audit,
+    summary_of,
+)
 from regard.experiment.bench import Bench, predict, set_up
 from regard.experiment.figures import choose_documents
 from regard.experiment.finish import finish, now
 from regard.experiment.run import Run, create_run, refuse_existing, reopen_run
 from regard.experiment.start import find_start, inherit
 from regard.experiment.watch import SILENT, Watch
+from regard.objectives import Vocabulary
 from regard.recipe import Recipe
 from regard.text.tokenizer import check_same
 from regard.training.checkpoint import (
@@ -55,10 +62,16 @@ def run_experiment(
         watch.on_event({"event": "remark", "text": f"{folder} is finished: nothing to do"})
         return run
     bench = set_up(recipe, start=start, watch=watch)
-    run = run or create_run(folder, resolved)  # not before: text that cannot be used leaves none
+    seen = recorded_audit(run) if run is not None else None
+    if seen is None:
+        watch.on_progress("auditing", 0, None)
+        seen = audit_before_training(bench.model, bench.recipe.model)
+    run = run or create_run(folder, resolved)  # not before: what cannot be used leaves none
+    record_audit(run, seen)
     state, optimiser = _restore(bench, run, watch.on_event)
     with _event_log(run, bench, state, watch) as on_event:
         if state.step == 0:
+            on_event({"event": "audit", **summary_of(seen)})
             on_event({"event": "forecast", **predict(bench).as_dict()})
         on_event(_opening(bench, state))
         with stop_on_ctrl_c() as stop_asked:
@@ -161,15 +174,16 @@ def _hooks(
     )
 
     def dev_loss() -> tuple[float, int]:
-        losses, tokens = document_losses(
+        told = document_losses(
             bench.model,
             dev.documents,
-            start=tokenizer.require("start"),
-            stop=tokenizer.require("stop"),
+            bench.recipe.objective,
+            vocabulary=Vocabulary.of(tokenizer),
             pad=tokenizer.require("pad"),
+            seed=settings.seed,
             device=bench.machine.device,
         )
-        return float(losses.sum() / tokens.sum()), len(losses)
+        return float(told.losses.sum() / told.tokens.sum()), len(told.losses)
 
     def save(state: State) -> None:
         save_checkpoint(

@@ -59,6 +59,8 @@ class Perplexity:
     "Name and fingerprint of what is measured, as in dev:77abf00d."
     tokenizer: str
     "The tokenizer's fingerprint."
+    tells: str = "causal"
+    "The objective: which tokens are told, and from what."
     items: str = "documents"
     bootstrap: Bootstrap = field(default_factory=Bootstrap)
 
@@ -131,6 +133,7 @@ class Perplexity:
                 per=per,
                 tokenizer=self.tokenizer,
                 part=self.part,
+                tells=self.tells,
                 interval=self.bootstrap if interval else "none",
             ),
             no_interval="" if interval else "one item cannot show how items vary",

@@ -10,33 +10,43 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.attention.positions import AbsolutePositions
+from regard.attention.positions import AbsolutePositions, Positions
 
 
 class Embedding(nn.Module):
     def __init__(
-        self,
-        vocabulary: int,
-        *,
-        width: int,
-        context: int,
-        positions: AbsolutePositions,
-        dropout: float,
+        self, vocabulary: int, *, width: int, context: int, positions: Positions, dropout: float
     ) -> None:
         super().__init__()
-        position_width = positions.width_within(width)
-        self.combine = positions.combine
-        self.token_width = width if self.combine == "add" else width - position_width
-        self.tokens = nn.Embedding(vocabulary, self.token_width)
-        self.positions = positions.build(width=position_width, context=context)
+        self.tokens = nn.Embedding(vocabulary, token_width(width, positions))
+        own = position_width(width, positions)
+        self.positions = positions.build_vectors(width=own, context=context)
+        self.combine = positions.combine if isinstance(positions, AbsolutePositions) else "add"
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, ids: Tensor, places: Tensor) -> Tensor:
-        """(b,t), (b,t) or (t,) -> (b,t,w)"""
-        tokens, positions = self.tokens(ids), self.positions(places)
-        if self.combine == "add":
-            x = tokens + positions
-        else:
-            x = torch.cat((tokens, positions.expand(*tokens.shape[:-1], -1)), dim=-1)
+    def share_tokens(self, other: Embedding) -> None:
+        """Embed tokens by the other's very table; positions stay its own."""
+        self.tokens.weight = other.tokens.weight
+
+    def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """(b,t), (b or 1,t) -> (b,t,w)"""
+        x = self.tokens(ids)
+        if self.positions is not None:
+            vectors = self.positions(positions)
+            if self.combine == "add":
+                x = x + vectors
+            else:
+                x = torch.cat((x, vectors.expand(*x.shape[:-1], -1)), dim=-1)
         dropped: Tensor = self.dropout(x)
         return dropped
+
+
+def position_width(width: int, positions: Positions) -> int:
+    """How wide position vectors are, in a model of this width."""
+    return positions.width_within(width) if isinstance(positions, AbsolutePositions) else width
+
+
+def token_width(width: int, positions: Positions) -> int:
+    """What concatenated positions leave of the width for the tokens."""
+    beside = isinstance(positions, AbsolutePositions) and positions.combine == "concatenate"
+    return width - position_width(width, positions) if beside else width

@@ -1,11 +1,18 @@
 """Heads turn the vectors of a Transformer into answers.
 
-Shapes: b batch, t place, w model width, v vocabulary.
+Shapes: b batch, t place, w model width, v vocabulary, c labels. `valid`: True = a token.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+Pooling = Literal["first", "mean"]
 
 
 class LanguageModelHead(nn.Module):
@@ -22,3 +29,98 @@ class LanguageModelHead(nn.Module):
     def tie(self, embedding: nn.Embedding) -> None:
         """Score with the very table that embeds the tokens (Press and Wolf, 2017)."""
         self.tokens.weight = embedding.weight
+
+
+class TokenHead(nn.Module):
+    """A label for each place, (b,t,w) -> (b,t,c): w·c + c parameters."""
+
+    def __init__(self, width: int, *, labels: int) -> None:
+        super().__init__()
+        self.labels = nn.Linear(width, labels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.labels(x)
+        return y
+
+
+class Boundaries(NamedTuple):
+    """Scores of each place as the beginning and as the end of an answer, (b,t) each."""
+
+    start: Tensor
+    end: Tensor
+
+
+class SpanHead(nn.Module):
+    """Where an answer begins and ends: S·T_i and E·T_j, −∞ on padding; 2w parameters.
+
+    Without biases, which would add the same to every span (Devlin et al., 2019).
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.boundaries = nn.Linear(width, 2, bias=False)
+
+    def forward(self, x: Tensor, valid: Tensor) -> Boundaries:
+        scores = self.boundaries(x).masked_fill(~valid[..., None], -torch.inf)
+        return Boundaries(scores[..., 0], scores[..., 1])
+
+
+class RowHead(nn.Module, ABC):
+    """A head that answers once for each row, from its places pooled to one vector."""
+
+    def __init__(self, *, pooling: Pooling) -> None:
+        super().__init__()
+        self.pooling = pooling
+
+    @abstractmethod
+    def forward(self, x: Tensor, valid: Tensor) -> Tensor: ...
+
+    def pooled(self, x: Tensor, valid: Tensor) -> Tensor:
+        """(b,t,w) -> (b,w)"""
+        return pool(x, valid, self.pooling)
+
+
+class ClassificationHead(RowHead):
+    """A label for each row, (b,t,w) -> (b,c): w·c + c parameters, 2w + 2 for two labels."""
+
+    def __init__(self, width: int, *, labels: int, pooling: Pooling = "first") -> None:
+        super().__init__(pooling=pooling)
+        self.labels = nn.Linear(width, labels)
+
+    def forward(self, x: Tensor, valid: Tensor) -> Tensor:
+        y: Tensor = self.labels(self.pooled(x, valid))
+        return y
+
+
+class YesNoHead(RowHead):
+    """Whether the second text of a pair follows from the first, (b,t,w) -> (b,): w + 1 parameters.
+
+    One score, positive for yes: two would only add a number that cancels in the softmax.
+    """
+
+    def __init__(self, width: int, *, pooling: Pooling = "first") -> None:
+        super().__init__(pooling=pooling)
+        self.yes = nn.Linear(width, 1)
+
+    def forward(self, x: Tensor, valid: Tensor) -> Tensor:
+        y: Tensor = self.yes(self.pooled(x, valid)).squeeze(-1)
+        return y
+
+
+class SentenceHead(RowHead):
+    """One vector of length 1 for each row, (b,t,w) -> (b,w), so that products are cosines."""
+
+    def __init__(self, *, pooling: Pooling = "mean") -> None:
+        super().__init__(pooling=pooling)
+
+    def forward(self, x: Tensor, valid: Tensor) -> Tensor:
+        return F.normalize(self.pooled(x, valid), dim=-1)
+
+
+def pool(x: Tensor, valid: Tensor, pooling: Pooling) -> Tensor:
+    """(b,t,w) -> (b,w): the first real place of each row, or the mean of all real ones."""
+    if pooling == "first":
+        first = valid.int().argmax(dim=1)
+        return x[torch.arange(len(x), device=x.device), first]
+    kept = valid.to(x.dtype)[..., None]
+    return (x * kept).sum(dim=1) / kept.sum(dim=1).clamp(min=1)

@@ -2,7 +2,9 @@
 
 Two models that share a parameter start it from the same values, whatever else they are made of:
 a comparison then compares the parts, not the draws. Weights ~ N(0, 0.02²), those that write into
-the residual stream divided by √(2 · layers) (Radford et al., 2019); biases 0; norms 1.
+the residual stream divided by √(2 · layers) (Radford et al., 2019); biases 0; norms 1. A module may
+ask for another width of the draw by `starting_deviation`. Recurrent layers, which have no norm to
+lean on, start uniformly within ±1/√width.
 """
 
 from __future__ import annotations
@@ -13,20 +15,32 @@ import torch
 from torch import nn
 
 RESIDUAL_WRITERS = ("attention.out.weight", "feed_forward.narrow.weight")
+DEVIATION = 0.02
 
 
 @torch.no_grad()
 def initialise(model: nn.Module, *, seed: int, layers: int) -> None:
     for name, parameter in model.named_parameters():
-        if parameter.ndim < 2:
-            parameter.fill_(0.0 if name.endswith("bias") else 1.0)
-            continue
-        deviation = 0.02
-        if name.endswith(RESIDUAL_WRITERS):
-            deviation /= (2 * layers) ** 0.5
+        owner = model.get_submodule(name.rpartition(".")[0])
         # Drawn on the CPU so that every device starts from the same bits.
-        draw = torch.randn(parameter.shape, generator=named_generator(seed, name))
-        parameter.copy_(draw * deviation)
+        generator = named_generator(seed, name)
+        if isinstance(owner, nn.RNNBase):
+            bound = owner.hidden_size**-0.5
+            parameter.copy_(
+                torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator)
+            )
+        elif parameter.ndim < 2:
+            parameter.fill_(0.0 if name.endswith("bias") else 1.0)
+        else:
+            draw = torch.randn(parameter.shape, generator=generator)
+            parameter.copy_(draw * _deviation(name, owner, layers=layers))
+
+
+def _deviation(name: str, owner: nn.Module, *, layers: int) -> float:
+    asked = getattr(owner, "starting_deviation", None)
+    if isinstance(asked, float):
+        return asked
+    return DEVIATION / (2 * layers) ** 0.5 if name.endswith(RESIDUAL_WRITERS) else DEVIATION
 
 
 def named_generator(seed: int, name: str) -> torch.Generator:

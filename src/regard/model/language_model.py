@@ -5,49 +5,56 @@ Shapes: b batch, t or i place, j key, w model width, v vocabulary. Masks: True =
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+from collections.abc import Sequence
+from itertools import pairwise
 
-from regard.attention.cache import Cache, LayerCache
+import torch
+from torch import Tensor
+
+from regard.attention.cache import Cache
 from regard.attention.mask import Mask, causal, padding, same_document
+from regard.attention.places import Places
 from regard.model.embedding import Embedding
 from regard.model.heads import LanguageModelHead
-from regard.model.layers import Block
+from regard.model.layers import Recorder
 from regard.model.loss import LossTerm, token_losses, token_term
+from regard.model.model import Model
+from regard.model.stack import Stack
 from regard.text.batches import Batch
+from regard.trust.subject import Subject
 
 
-class LanguageModel(nn.Module):
+class LanguageModel(Model):
     def __init__(
         self,
         embedding: Embedding,
-        blocks: list[Block],
+        stack: Stack,
         head: LanguageModelHead,
         *,
-        norm: nn.Module,
         context: int,
         across_documents: bool,
     ) -> None:
         super().__init__()
         self.embedding = embedding
-        self.blocks = nn.ModuleList(blocks)
-        self.norm = norm
+        self.stack = stack
         self.head = head
         self.context = context
         self.across_documents = across_documents
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        """The named loss terms of a batch."""
         x, table = self._read(batch), self.head.tokens.weight
         return {"token": token_term(x, table, targets=batch.targets, weights=batch.weights)}
 
     def losses(self, batch: Batch) -> Tensor:
-        """−log p(target) at each place, in nats, (b,t)."""
         return token_losses(self._read(batch), self.head.tokens.weight, targets=batch.targets)
 
-    def logits(self, ids: Tensor, *, mask: Mask | None = None) -> Tensor:
-        """(b,t) -> (b,t,v)"""
-        y: Tensor = self.head(self._hidden(ids, _places(ids), mask=mask or causal()))
+    def logits(
+        self, ids: Tensor, *, valid: Tensor | None = None, recorder: Recorder | None = None
+    ) -> Tensor:
+        """(b,t) -> (b,t,v); `valid` (b,t) is True where a place holds a token; a recorder takes
+        the attention weights."""
+        places, mask = _standing(ids, valid)
+        y: Tensor = self.head(self._hidden(ids, places, mask=mask, recorder=recorder))
         return y
 
     def mask_for(self, batch: Batch) -> Mask:
@@ -57,29 +64,70 @@ class LanguageModel(nn.Module):
         return causal() & same_document(batch.segments)
 
     def new_cache(self, rows: int) -> Cache:
-        return Cache(lambda: LayerCache(self.context), layers=len(self.blocks))
+        return self.stack.new_cache(self.context)
 
     def step(self, ids: Tensor, *, valid: Tensor, positions: Tensor, cache: Cache) -> Tensor:
         """Read new tokens (b,i) after those in the cache; the scores after the last one, (b,v).
 
         `valid` (b,j) is True where a key holds a token (prompts are padded on the left).
         """
-        mask = causal() if bool(valid.all()) else causal() & padding(valid)
-        y: Tensor = self.head(self._hidden(ids, positions, mask=mask, cache=cache)[:, -1])
+        y: Tensor = self.head(self._after(ids, valid=valid, cache=cache)[:, -1])
         return y
+
+    def _after(self, ids: Tensor, *, valid: Tensor, cache: Cache) -> Tensor:
+        """What stands at new places (b,i) after those in the cache, (b,i,w)."""
+        places, mask = _standing(ids, valid)
+        return self._hidden(ids, places, mask=mask, cache=cache)
+
+    def audit_subject(self) -> Subject:
+        return Subject(
+            "decoder",
+            lambda model, ids, valid: model.logits(ids, valid=valid),
+            module=self,
+            vocabulary=self.embedding.tokens.num_embeddings,
+            longest=self.context,
+            embedding="embedding.tokens",
+            takes_valid=True,
+            run_cached=_in_pieces,
+            run_with_weights=lambda model, ids: model.logits(ids, recorder=Recorder()),
+        )
 
     def _read(self, batch: Batch) -> Tensor:
-        return self._hidden(batch.ids, _places(batch.ids), mask=self.mask_for(batch))
+        places = Places.of_row(
+            batch.ids.shape[1],
+            device=batch.ids.device,
+            segments=batch.segments,
+            modalities=batch.modalities,
+        )
+        return self._hidden(batch.ids, places, mask=self.mask_for(batch))
 
     def _hidden(
-        self, ids: Tensor, places: Tensor, *, mask: Mask, cache: Cache | None = None
+        self,
+        ids: Tensor,
+        places: Places,
+        *,
+        mask: Mask,
+        cache: Cache | None = None,
+        recorder: Recorder | None = None,
     ) -> Tensor:
-        x = self.embedding(ids, places)
-        for number, block in enumerate(self.blocks):
-            x = block(x, mask=mask, cache=None if cache is None else cache.layers[number])
-        y: Tensor = self.norm(x)
+        x = self.embedding(ids, places.last(ids.shape[1]))
+        y: Tensor = self.stack(x, mask=mask, places=places, cache=cache, recorder=recorder)
         return y
 
 
-def _places(ids: Tensor) -> Tensor:
-    return torch.arange(ids.shape[1], device=ids.device)
+def _standing(ids: Tensor, valid: Tensor | None) -> tuple[Places, Mask]:
+    """Where tokens stand and what each may see."""
+    if valid is None:
+        return Places.of_row(ids.shape[1], device=ids.device), causal()
+    places = Places.of_padded(valid)
+    return places, causal() if places.in_order else causal() & padding(valid)
+
+
+def _in_pieces(model: LanguageModel, ids: Tensor, cuts: Sequence[int]) -> Tensor:
+    """The scores at every place, read through the cache in the pieces between `cuts`."""
+    cache, valid = model.new_cache(len(ids)), torch.ones_like(ids, dtype=torch.bool)
+    pieces = [
+        model.head(model._after(ids[:, begin:end], valid=valid[:, :end], cache=cache))
+        for begin, end in pairwise([0, *cuts, ids.shape[1]])
+    ]
+    return torch.cat(pieces, dim=1)

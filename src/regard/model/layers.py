@@ -3,33 +3,99 @@
     pre-norm:   x = x + attention(norm(x));  x = x + feed_forward(norm(x))
     post-norm:  x = norm(x + attention(x));  x = norm(x + feed_forward(x))
 
+A block that writes from a source looks at it in between, in the same manner.
 Shapes: b batch, t place, w model width.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.cache import LayerCache
+from regard.attention.cache import BlockCache
 from regard.attention.mask import Mask
 from regard.attention.mixer import Mixer
+from regard.attention.places import Places
 
+NormKind = Literal["layer", "rms"]
 NormPlace = Literal["pre", "post"]
+Activation = Literal["gelu", "relu", "swiglu"]
+
+
+class Source(NamedTuple):
+    """Another sequence to look at."""
+
+    vectors: Tensor
+    "(b,j,w)"
+    mask: Mask
+
+
+class Recorder(list[Tensor]):
+    """Takes the attention weights of each block that is run with it, in order."""
+
+
+def build_norm(kind: NormKind, width: int, *, biases: bool) -> nn.Module:
+    """LayerNorm takes away the mean and scales (Ba et al., 2016); RMSNorm only scales."""
+    if kind == "rms":
+        return nn.RMSNorm(width, eps=1e-5)
+    return nn.LayerNorm(width, bias=biases)
 
 
 class FeedForward(nn.Module):
-    """Each place on its own: widen, GELU, narrow."""
+    """Each place on its own: widen, bend, narrow."""
 
-    def __init__(self, width: int, *, hidden: int) -> None:
+    def __init__(
+        self, width: int, *, hidden: int, bend: Callable[[Tensor], Tensor], biases: bool
+    ) -> None:
         super().__init__()
-        self.widen = nn.Linear(width, hidden)
-        self.narrow = nn.Linear(hidden, width)
+        self.bend = bend
+        self.widen = nn.Linear(width, hidden, bias=biases)
+        self.narrow = nn.Linear(hidden, width, bias=biases)
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.narrow(F.gelu(self.widen(x)))
+        y: Tensor = self.narrow(self.bend(self.widen(x)))
+        return y
+
+
+class GatedFeedForward(nn.Module):
+    """SwiGLU: a second projection decides how much of each hidden value passes (Shazeer, 2020)."""
+
+    def __init__(self, width: int, *, hidden: int, biases: bool) -> None:
+        super().__init__()
+        self.gate = nn.Linear(width, hidden, bias=biases)
+        self.widen = nn.Linear(width, hidden, bias=biases)
+        self.narrow = nn.Linear(hidden, width, bias=biases)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.narrow(F.silu(self.gate(x)) * self.widen(x))
+        return y
+
+
+def build_feed_forward(
+    activation: Activation, width: int, *, hidden: int, biases: bool
+) -> nn.Module:
+    if activation == "swiglu":
+        return GatedFeedForward(width, hidden=hidden, biases=biases)
+    bend = F.relu if activation == "relu" else F.gelu
+    return FeedForward(width, hidden=hidden, bend=bend, biases=biases)
+
+
+class Residual(nn.Module):
+    """One part of a block, with its norm and its way past."""
+
+    def __init__(self, norm: nn.Module, *, place: NormPlace, dropout: float) -> None:
+        super().__init__()
+        self.norm = norm
+        self.place = place
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.place == "pre":
+            return x + self.dropout(part(self.norm(x)))  # type: ignore[no-any-return]
+        y: Tensor = self.norm(x + self.dropout(part(x)))
         return y
 
 
@@ -39,30 +105,65 @@ class Block(nn.Module):
         attention: Mixer,
         feed_forward: nn.Module,
         *,
-        width: int,
-        norm_place: NormPlace,
-        dropout: float,
+        source_attention: Mixer | None = None,
+        residual: Callable[[], Residual],
     ) -> None:
         super().__init__()
         self.attention = attention
-        self.attention_norm = nn.LayerNorm(width)
+        self.attention_residual = residual()
+        self.source_attention = source_attention
+        self.source_residual = None if source_attention is None else residual()
         self.feed_forward = feed_forward
-        self.feed_forward_norm = nn.LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
-        self.norm_place = norm_place
+        self.feed_forward_residual = residual()
 
-    def forward(self, x: Tensor, *, mask: Mask, cache: LayerCache | None = None) -> Tensor:
-        if self.norm_place == "pre":
-            x = x + self._mixed(self.attention_norm(x), mask=mask, cache=cache)
-            return x + self._fed(self.feed_forward_norm(x))
-        x = self.attention_norm(x + self._mixed(x, mask=mask, cache=cache))
-        y: Tensor = self.feed_forward_norm(x + self._fed(x))
-        return y
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Mask,
+        places: Places,
+        source: Source | None = None,
+        cache: BlockCache | None = None,
+        recorder: Recorder | None = None,
+    ) -> Tensor:
+        def look(y: Tensor) -> Tensor:
+            attended = self.attention(
+                y,
+                mask=mask,
+                places=places,
+                cache=None if cache is None else cache.own,
+                want_weights=recorder is not None,
+            )
+            if recorder is not None and attended.weights is not None:
+                recorder.append(attended.weights)
+            out: Tensor = attended.out
+            return out
 
-    def _mixed(self, x: Tensor, *, mask: Mask, cache: LayerCache | None) -> Tensor:
-        y: Tensor = self.dropout(self.attention(x, mask=mask, cache=cache))
-        return y
+        x = self.attention_residual(x, look)
+        if self.source_residual is not None and source is not None:
+            x = self.source_residual(
+                x, lambda y: self._look_at(source, y, places=places, cache=cache)
+            )
+        fed: Tensor = self.feed_forward_residual(x, self.feed_forward)
+        return fed
 
-    def _fed(self, x: Tensor) -> Tensor:
-        y: Tensor = self.dropout(self.feed_forward(x))
-        return y
+    def new_cache(self, capacity: int, *, source_places: int = 0) -> BlockCache:
+        source = self.source_attention
+        return BlockCache(
+            self.attention.new_cache(capacity),
+            None if source is None else source.new_source_cache(source_places),
+        )
+
+    def _look_at(
+        self, source: Source, x: Tensor, *, places: Places, cache: BlockCache | None
+    ) -> Tensor:
+        assert self.source_attention is not None
+        attended = self.source_attention(
+            x,
+            mask=source.mask,
+            places=places,
+            memory=source.vectors,
+            cache=None if cache is None else cache.source,
+        )
+        out: Tensor = attended.out
+        return out

@@ -1,24 +1,69 @@
 """Every training objective, one file each: what of a document is given, and what is to be told.
 
-An objective is a pure function of (document, generator): the same two give the same example.
+An objective is a pure function of (document, generator): the same two give the same example. It
+also says how documents are measured: which of their tokens are told, and from what.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 
 from regard.catalog import Catalog
 from regard.settings import Settings
-from regard.text.batches import Example
+from regard.text.batches import Example, Ints
 from regard.text.rows import Document
+from regard.text.tokenizer import Tokenizer
 
 OBJECTIVES = Catalog("objective", home="regard.objectives")
+
+
+class Vocabulary(NamedTuple):
+    """The ids an objective works with."""
+
+    size: int
+    start: int
+    stop: int
+    mask: int | None
+    specials: frozenset[int]
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Vocabulary:
+        roles = ("pad", "unk", "start", "stop", "cls", "sep", "mask")
+        held = {getattr(tokenizer, role) for role in roles} - {None}
+        return cls(
+            tokenizer.size,
+            tokenizer.require("start"),
+            tokenizer.require("stop"),
+            tokenizer.mask,
+            frozenset(held - {tokenizer.unk}),  # <unk> stands for text, as any other token does
+        )
+
+
+class Scored(NamedTuple):
+    """A row to measure."""
+
+    example: Example
+    tells: Ints
+    "Which of the document's tokens (its stop the last) each target that counts is, in order."
 
 
 class Objective(Settings, ABC):
     """Settings that turn a document into an example to learn from."""
 
     @abstractmethod
-    def example(self, document: Document, generator: np.random.Generator) -> Example: ...
+    def example(
+        self, document: Document, generator: np.random.Generator, *, vocabulary: Vocabulary
+    ) -> Example: ...
+
+    @abstractmethod
+    def scored(
+        self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
+    ) -> list[Scored]:
+        """The rows by which a document (ids without <start> and <stop>) is measured."""
+
+    def places_scored(self, tokens: Ints, *, context: int) -> int:
+        """About how many places go through the model to measure documents of so many tokens."""
+        return int((tokens + 2).sum())

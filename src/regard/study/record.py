@@ -154,6 +154,37 @@ class Sample(Recorded):
     text: str
 
 
+class Finding(Recorded):
+    check: str
+    text: str
+    size: float
+
+
+class Unreached(Recorded):
+    name: str
+    shape: tuple[int, ...]
+    why: str
+
+
+class Audit(Recorded):
+    """What the audit before the training saw."""
+
+    verdict: str
+    sentence: str
+    broken: tuple[str, ...] = ()
+    "Kinds of attention that declare themselves broken, and why."
+    mask: str = ""
+    findings: tuple[Finding, ...] = ()
+    unreached: tuple[Unreached, ...] = ()
+    checked: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the run's figures mean what they say."""
+        return self.verdict != "leak" and not self.broken
+
+
 class Figures(Recorded):
     """All of figures.json."""
 
@@ -162,6 +193,8 @@ class Figures(Recorded):
     figures: tuple[Figure, ...]
     comparisons: tuple[Comparison, ...] = ()
     remarks: tuple[str, ...] = ()
+    audit: Audit | None = None
+    "None in a run of a version that had no audit."
     corpus: Corpus | None = None
     tokenizer: Tokenizer | None = None
     cost: Cost = Cost()

@@ -11,7 +11,7 @@ was stopped finds its place again. Shapes: b rows, t places. `valid`: True = a r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -34,6 +34,8 @@ class Example:
     weights: NDArray[np.float32]
     "What each target counts in the loss; 0 where there is nothing to predict."
     segments: Ints | None = None
+    source: Ints | None = None
+    "What is read before anything is written, of a length of its own."
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,12 @@ class Batch:
     "(b,t) int64, 0 on padding"
     rows: tuple[int, ...]
     "The row numbers, so that an error can name them."
+    source: torch.Tensor | None = None
+    "(b,s) int64: what is read before anything is written"
+    source_valid: torch.Tensor | None = None
+    "(b,s) bool, True = a real token"
+    modalities: torch.Tensor | None = None
+    "(b,t) int64: words, patches, … by number"
 
     @property
     def tokens(self) -> int:
@@ -75,14 +83,12 @@ class Batch:
         return replace(self._each(lambda tensor: tensor[rows]), rows=self.rows[rows])
 
     def _each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
-        return replace(
-            self,
-            ids=change(self.ids),
-            targets=change(self.targets),
-            weights=change(self.weights),
-            valid=change(self.valid),
-            segments=None if self.segments is None else change(self.segments),
-        )
+        tensors: dict[str, Any] = {
+            field.name: change(value)
+            for field in fields(self)
+            if isinstance(value := getattr(self, field.name), torch.Tensor)
+        }
+        return replace(self, **tensors)
 
 
 def pad(rows: Sequence[ArrayLike], pad_id: float) -> NDArray[Any]:
@@ -97,15 +103,20 @@ def pad(rows: Sequence[ArrayLike], pad_id: float) -> NDArray[Any]:
 def collate(examples: Sequence[Example], *, pad_id: int, rows: Sequence[int]) -> Batch:
     """Examples as one batch; `rows` are their numbers."""
     segments = [example.segments for example in examples if example.segments is not None]
-    if segments and len(segments) < len(examples):
-        raise ValueError("some rows of this batch have segments and some have none")
+    sources = [example.source for example in examples if example.source is not None]
+    for what, some in (("segments", segments), ("a source", sources)):
+        if some and len(some) < len(examples):
+            raise ValueError(f"some rows of this batch have {what} and some have none")
     ones = [np.ones(len(example.inputs), dtype=np.bool_) for example in examples]
+    source_ones = [np.ones(len(source), dtype=np.bool_) for source in sources]
     return Batch(
         ids=torch.from_numpy(pad([example.inputs for example in examples], pad_id)),
         targets=torch.from_numpy(pad([example.targets for example in examples], pad_id)),
         weights=torch.from_numpy(pad([example.weights for example in examples], 0)),
         valid=torch.from_numpy(pad(ones, 0)),
         segments=torch.from_numpy(pad(segments, 0)) if segments else None,
+        source=torch.from_numpy(pad(sources, pad_id)) if sources else None,
+        source_valid=torch.from_numpy(pad(source_ones, 0)) if sources else None,
         rows=tuple(int(row) for row in rows),
     )
 

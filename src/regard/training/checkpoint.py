@@ -29,7 +29,7 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.stream import Cursor
 
 STATE_SCHEMA = 1
-CONFIG_SCHEMA = 1
+CONFIG_SCHEMA = 2
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,17 @@
-"""How well a language model predicts each document of a part.
-
-A document longer than the context is read in windows that overlap by half: each token is scored
-once, with at least half a context before it. Nothing is skipped: every token and the <stop> count.
-"""
+"""How well a model tells the tokens of each document of a part, as its objective asks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.text.batches import Batch, Example, collate, in_order
+from regard.objectives import Objective, Scored, Vocabulary
+from regard.text.batches import Batch, Ints, collate, in_order
 
 PLACES_AT_ONCE = 2048
 "Places that go through the model together: their scores over the vocabulary stay below 100 MB."
@@ -29,60 +27,54 @@ class Scorer(Protocol):
     def losses(self, batch: Batch) -> Tensor: ...
 
 
-def windows(ids: np.ndarray, *, context: int) -> list[Example]:
-    """A wrapped document as rows of at most `context` places; weights mark what is scored."""
-    inputs, targets = ids[:-1], ids[1:]
-    stride = max(1, context // 2)
-    rows, scored = [], 0
-    while scored < len(targets):
-        end = min(len(targets), context if scored == 0 else scored + stride)
-        begin = max(0, end - context)
-        weights = np.zeros(end - begin, dtype=np.float32)
-        weights[scored - begin :] = 1.0
-        rows.append(Example(inputs[begin:end], targets[begin:end], weights, None))
-        scored = end
-    return rows
+@dataclass(frozen=True)
+class Told:
+    """What was told of each document, and how badly."""
 
-
-def places_in_windows(tokens: np.ndarray, *, context: int) -> int:
-    """Places that go through the model for documents of so many tokens, `windows` included."""
-    targets = tokens.astype(np.int64) + 1
-    stride = max(1, context // 2)
-    further = np.maximum(0, -(-(targets - context) // stride))
-    return int(np.where(targets <= context, targets, context * (1 + further)).sum())
+    losses: np.ndarray
+    "Summed loss in nats."
+    tokens: np.ndarray
+    "Tokens told."
+    counted: list[np.ndarray]
+    "Which of a document's tokens (its stop the last) were told: True = told."
 
 
 @torch.inference_mode()
 def document_losses(
     model: Scorer,
-    documents: Sequence[np.ndarray],
+    documents: Sequence[Ints],
+    objective: Objective,
     *,
-    start: int,
-    stop: int,
+    vocabulary: Vocabulary,
     pad: int,
+    seed: int = 0,
     device: str = "cpu",
     on_progress: OnProgress = lambda done, total: None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Summed loss in nats, and tokens scored, of each document (ids without <start>, <stop>)."""
-    rows: list[Example] = []
+) -> Told:
+    """Measure documents (ids without <start>, <stop>); what an objective draws follows from seed
+    and number of the document, so two models of one objective tell the same tokens."""
+    rows: list[Scored] = []
     owner: list[int] = []
+    counted = []
     for number, ids in enumerate(documents):
-        wrapped = np.concatenate(([start], ids, [stop])).astype(np.int64)
-        pieces = windows(wrapped, context=model.context)
+        generator = np.random.default_rng([seed, number])
+        pieces = objective.scored(ids, generator, context=model.context, vocabulary=vocabulary)
+        told = np.zeros(len(ids) + 1, dtype=np.bool_)
+        for piece in pieces:
+            told[piece.tells] = True
+        counted.append(told)
         rows.extend(pieces)
         owner.extend([number] * len(pieces))
     losses = np.zeros(len(documents))
-    tokens = np.zeros(len(documents), dtype=np.int64)
+    lengths = [len(row.example.inputs) for row in rows]
     done = 0
-    lengths = [len(row.inputs) for row in rows]
     for chosen in in_order(lengths, budget=max(PLACES_AT_ONCE, model.context)):
-        batch = collate([rows[index] for index in chosen], pad_id=pad, rows=chosen.tolist()).to(
-            device
-        )
+        examples = [rows[index].example for index in chosen]
+        batch = collate(examples, pad_id=pad, rows=chosen.tolist()).to(device)
         scored = model.losses(batch).double() * batch.weights
         owners = [owner[index] for index in chosen]
         np.add.at(losses, owners, scored.sum(dim=1).cpu().numpy())
-        np.add.at(tokens, owners, batch.weights.sum(dim=1).long().cpu().numpy())
         done += len(chosen)
         on_progress(done, len(rows))
-    return losses, tokens
+    tokens = np.array([told.sum() for told in counted], dtype=np.int64)
+    return Told(losses, tokens, counted)

@@ -112,7 +112,8 @@ def fit(
             state = _look_at_dev(model, state, hooks)
         if _due(step, settings.sample_every) or (look and not settings.sample_every):
             model.eval()
-            hooks.on_event({"event": "sample", "step": step, "texts": hooks.samples()})
+            if texts := hooks.samples():
+                hooks.on_event({"event": "sample", "step": step, "texts": texts})
             model.train()
         early = _out_of_patience(state, settings)
         asked = hooks.stop_asked()

@@ -13,7 +13,7 @@ from itertools import count
 
 import numpy as np
 
-from regard.objectives import Objective
+from regard.objectives import Objective, Vocabulary
 from regard.text.batches import Batch, Ints, Plan, bucketed, collate, fixed, waste
 from regard.text.rows import Blocks, Pieces
 from regard.training.settings import Train
@@ -32,11 +32,18 @@ class Cursor:
 
 class Stream:
     def __init__(
-        self, rows: Pieces | Blocks, objective: Objective, settings: Train, *, pad: int
+        self,
+        rows: Pieces | Blocks,
+        objective: Objective,
+        settings: Train,
+        *,
+        vocabulary: Vocabulary,
+        pad: int,
     ) -> None:
         self.rows = rows
         self.objective = objective
         self.settings = settings
+        self.vocabulary = vocabulary
         self.pad = pad
 
     def plan(self, epoch: int) -> Plan:
@@ -63,7 +70,9 @@ class Stream:
         """One batch; each row's objective draws from (seed, epoch, row), whoever asks."""
         examples = [
             self.objective.example(
-                self.rows[int(row)], np.random.default_rng([self.settings.seed, epoch, int(row)])
+                self.rows[int(row)],
+                np.random.default_rng([self.settings.seed, epoch, int(row)]),
+                vocabulary=self.vocabulary,
             )
             for row in rows
         ]

@@ -7,7 +7,7 @@ yet earned its cost; both are printed beside it, always.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,7 @@ def language_model_baselines(
     vocabulary: int,
     start: int,
     stop: int,
+    counted: Mapping[str, Sequence[NDArray[np.bool_]]] | None = None,
     order: int = 3,
     token_limit: int = 10_000_000,
     on_progress: OnProgress | None = None,
@@ -39,7 +40,7 @@ def language_model_baselines(
 
     Documents are token ids without specials; training documents may come from a generator, those
     of a part are gone through once for each baseline. The predicted tokens of a document are its
-    own and one stop: score the model on the same."""
+    own and one stop, or those of them that are `counted`: score the model on the same."""
     model = KneserNey.fit(
         train_documents,
         order=order,
@@ -51,7 +52,13 @@ def language_model_baselines(
     )
     models = [model, model.unigram()] if order > 1 else [model]
     return [
-        Baseline(label_of(one), {part: one.nll(documents) for part, documents in parts.items()})
+        Baseline(
+            label_of(one),
+            {
+                part: one.nll(documents, None if counted is None else counted[part])
+                for part, documents in parts.items()
+            },
+        )
         for one in models
     ]
 

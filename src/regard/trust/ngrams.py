@@ -135,15 +135,25 @@ class KneserNey:
         level = Level.of(tokens, counts[tokens].astype(np.int32), vocabulary=self.vocabulary)
         return replace(self, levels=(level,))
 
-    def nll(self, documents: Iterable[Ids]) -> NDArray[np.float64]:
-        """Negative log-likelihood in nats of each document, its stop included."""
+    def nll(
+        self, documents: Iterable[Ids], counted: Sequence[NDArray[np.bool_]] | None = None
+    ) -> NDArray[np.float64]:
+        """Negative log-likelihood in nats of each document, its stop included.
+
+        `counted` says for each document which of its tokens (the stop the last) count."""
         nats, owners = [np.empty(0)], [np.empty(0, dtype=np.int64)]
+        flat = None if counted is None else np.concatenate(counted)
+        done = 0
         chunks = _chunks(
             documents, self.order, vocabulary=self.vocabulary, start=self.start, stop=self.stop
         )
         for keys, owner in chunks:
             first = _beginnings(owner)
-            nats.append(np.add.reduceat(-np.log(self._p(keys)), first))
+            each = -np.log(self._p(keys))
+            if flat is not None:
+                each *= flat[done : done + len(keys)]
+            done += len(keys)
+            nats.append(np.add.reduceat(each, first))
             owners.append(owner[first])
         # A document longer than a chunk comes in several sums.
         sums = np.bincount(np.concatenate(owners), weights=np.concatenate(nats))

@@ -3,20 +3,24 @@
     score(q, k) = q · k / √d                                        Vaswani et al., 2017
 
 Without the root the variance of the scores grows with d, the softmax saturates and its gradient
-vanishes. Shapes: b batch, h heads, i query, j key, d head width.
+vanishes. The fast path is torch's fused kernel. Shapes: b batch, h heads, i query, j key, d head
+width.
 """
 
 from __future__ import annotations
 
 import math
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.kinds import ATTENTION, AttentionKind
-from regard.attention.rule import HeadShape, Rule
+from regard.attention.kinds import AttentionKind, kind
+from regard.attention.mask import Grid, Mask
+from regard.attention.rule import Fast, HeadShape, Rule
 
 
-@ATTENTION.add("dot", cost="n² · d", cacheable=True)
+@kind("dot", cost="n² · d")
 class Dot(AttentionKind):
     """Scaled dot-product: the standard of every Transformer."""
 
@@ -25,8 +29,32 @@ class Dot(AttentionKind):
 
 
 class DotProduct(Rule):
-    is_scaled_dot_product = True
-
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         """(b,h,i,d), (b,h,j,d) -> (b,h,i,j)"""
         return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+
+    def fast(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask,
+        grid: Grid,
+        bias: Tensor | None,
+        dropout: float,
+    ) -> Fast:
+        fused = F.scaled_dot_product_attention
+        # The last place alone sees its whole past: the usual case in decoding.
+        if bias is None and (mask.is_everything or (mask.is_causal and grid.last_alone)):
+            return Fast(fused(q, k, v, dropout_p=dropout), "fused-everything")
+        # is_causal aligns the first query with the first key: wrong as soon as keys were cached.
+        if bias is None and mask.is_causal and grid.from_start:
+            return Fast(fused(q, k, v, dropout_p=dropout, is_causal=True), "fused-causal")
+        allowed = mask.on(grid)
+        # The kernel's answer for a row with no key is NaN: such rows see everything, then nothing.
+        empty = ~allowed.any(dim=-1, keepdim=True)
+        passing = allowed | empty
+        added = passing if bias is None else bias.masked_fill(~passing, -torch.inf)
+        out = fused(q, k, v, attn_mask=added, dropout_p=dropout)
+        return Fast(out.masked_fill(empty, 0.0), "fused-dense")

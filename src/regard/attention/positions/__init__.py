@@ -1,24 +1,70 @@
 """Every way to tell a model where a token stands, one file each.
 
-A position's settings build a module that turns places (b,t) into vectors (b,t,width); `combine`
-says how they join the token vectors: added, or concatenated in places of the width kept for them.
+Absolute positions are vectors that join the token vectors: added, or put beside them in places of
+the width kept for them. Relative ones act inside each attention, on pairs of places: they turn
+queries and keys, or add a bias to the scores. Shapes: b batch, h heads, i query, j key, d head
+width.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Literal
 
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
+from regard.attention.kinds import RelationSort
+from regard.attention.rule import HeadShape
 from regard.catalog import Catalog
 from regard.settings import Settings
 
 POSITIONS = Catalog("position", home="regard.attention.positions")
 
 
-class AbsolutePositions(Settings, ABC):
+class Relation(nn.Module):
+    """What a relative position does inside one attention; each kind overrides one of the two."""
+
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Queries or keys (b,h,i,d), turned by where they stand, (b or 1,i)."""
+        return x
+
+    def bias(self, queries: Tensor, keys: Tensor) -> Tensor | None:
+        """Positions (b or 1,i), (b or 1,j) -> (b or 1,h,i,j), added to the scores."""
+        return None
+
+
+class Positions(Settings):
+    """Settings of a position kind; none of the hooks means that order goes unseen."""
+
+    def build_vectors(self, *, width: int, context: int) -> nn.Module | None:
+        """A module from positions (b,t) to vectors (b,t,width)."""
+        return None
+
+    def build_relation(self, shape: HeadShape) -> Relation | None:
+        """A new one for each attention."""
+        return None
+
+    @property
+    def relation_sort(self) -> RelationSort | None:
+        """What `build_relation` gives, for kinds of attention that can take only one sort."""
+        return None
+
+    def vector_parameters(self, *, width: int, context: int) -> int:
+        """How many parameters `build_vectors` makes."""
+        return 0
+
+    @property
+    def relation_formula(self) -> str:
+        """`relation_parameters` in letters: h heads, T context."""
+        return "its own"
+
+    def relation_parameters(self, shape: HeadShape) -> int:
+        """How many parameters each `build_relation` makes."""
+        return 0
+
+
+class AbsolutePositions(Positions):
     """What all absolute positions share: the way they join the tokens."""
 
     combine: Literal["add", "concatenate"] = "add"
@@ -31,4 +77,4 @@ class AbsolutePositions(Settings, ABC):
         return model_width if self.combine == "add" else self.own_width or model_width // 4
 
     @abstractmethod
-    def build(self, *, width: int, context: int) -> nn.Module: ...
+    def build_vectors(self, *, width: int, context: int) -> nn.Module: ...

@@ -10,9 +10,12 @@ from torch import nn
 from regard.attention.positions import POSITIONS, AbsolutePositions
 
 
-@POSITIONS.add("learned", reach="the context it was trained with")
+@POSITIONS.add("learned", reach="the context it was trained with", acts="on the embedding")
 class Learned(AbsolutePositions):
     """A trainable vector for each place up to the context."""
 
-    def build(self, *, width: int, context: int) -> nn.Module:
+    def build_vectors(self, *, width: int, context: int) -> nn.Module:
         return nn.Embedding(context, width)
+
+    def vector_parameters(self, *, width: int, context: int) -> int:
+        return context * width

@@ -16,11 +16,11 @@ from regard.attention.positions import POSITIONS, AbsolutePositions
 from regard.errors import UserError
 
 
-@POSITIONS.add("sinusoidal", reach="any place")
+@POSITIONS.add("sinusoidal", reach="any place", acts="on the embedding")
 class Sinusoidal(AbsolutePositions):
     """Fixed sines and cosines of geometrically growing wavelength."""
 
-    def build(self, *, width: int, context: int) -> nn.Module:
+    def build_vectors(self, *, width: int, context: int) -> nn.Module:
         if width % 2:
             raise UserError(
                 f"sinusoidal positions come in pairs of a sine and a cosine, and {width} is odd",
@@ -34,7 +34,8 @@ class Waves(nn.Module):
     def __init__(self, width: int, *, context: int) -> None:
         super().__init__()
         place = torch.arange(context, dtype=torch.float64)[:, None]
-        rate = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000) / width))
+        wave = torch.arange(0, width, 2, dtype=torch.float64)
+        rate = torch.exp(wave * (-math.log(10_000) / width))
         angle = place * rate
         table = torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)
         # Made anew from the formula when a model is loaded, so it is not saved.

@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from pydantic import Field
 
 from regard.catalog import Catalog
-from regard.model.language_model import LanguageModel
+from regard.count import Term
+from regard.model.model import Model
 from regard.settings import Settings
 
 FAMILIES = Catalog("family", home="regard.model.families")
@@ -20,4 +21,8 @@ class Family(Settings, ABC):
     "Places the model sees at once, in tokens."
 
     @abstractmethod
-    def build(self, *, vocabulary: int, seed: int) -> LanguageModel: ...
+    def build(self, *, vocabulary: int, seed: int) -> Model: ...
+
+    @abstractmethod
+    def count(self, vocabulary: int) -> list[Term]:
+        """The parameters of each part by formula; their sum is what `build` makes."""

@@ -1,0 +1,51 @@
+"""Soft-masked attention, broken on purpose: a forbidden key costs a penalty, not everything.
+
+    weights = softmax(s − penalty · forbidden)                                   s = q · k / √d
+
+Instead of −∞ a finite number is taken off: a forbidden key keeps e^−penalty of its weight, and more
+where its score is high. With a very large penalty that weight rounds to 0, and only a query that
+may see nothing betrays the mistake: all its keys pay alike, so it gets their average, not zeros.
+Shapes: b batch, h heads, i query, j key, d head width. Masks: True = may attend.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from regard.attention.kinds import BrokenKind, kind
+from regard.attention.rule import HeadShape, Rule
+
+
+@kind(
+    "soft-masked",
+    cost="n² · d",
+    broken="a forbidden key pays a finite penalty and keeps a little weight",
+    fails=("empty-rows", "forbidden-keys", "padding", "cache"),
+)
+class SoftMasked(BrokenKind):
+    """Broken on purpose: forbidden scores are lowered by a finite penalty instead of −∞."""
+
+    penalty: float = Field(default=9.0, gt=0.0, allow_inf_nan=False)
+    "What a forbidden score is lowered by."
+
+    def build(self, shape: HeadShape) -> Rule:
+        return FinitePenalty(self.penalty)
+
+
+class FinitePenalty(Rule):
+    ignores_forbidden = False
+
+    def __init__(self, penalty: float) -> None:
+        super().__init__()
+        self.penalty = penalty
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        """(b,h,i,d), (b,h,j,d) -> (b,h,i,j)"""
+        return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+
+    def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        return torch.softmax(scores - self.penalty * (~allowed).to(scores.dtype), dim=-1)

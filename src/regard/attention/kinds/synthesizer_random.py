@@ -1,0 +1,88 @@
+"""Random synthesizer: the weights depend on where a place stands and on nothing that is written.
+
+    weight_ij = softmax_j R[position_i, position_j]     R = A Bᵀ if factorised      Tay et al., 2020
+
+R is drawn at random, one for each head, and then trained like any parameter, or left as drawn:
+every row of text is mixed by the same pattern. Shapes: b batch, h heads, i query, j key, c context,
+r rank. Masks: True = may attend.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.attention.kinds import AttentionKind, kind
+from regard.attention.mixer import Mixer
+from regard.attention.places import Places
+from regard.attention.rule import HeadShape
+from regard.attention.synthesizer import Synthesizer, outer_parameters
+
+
+@kind(
+    "synthesizer-random",
+    cost="n² · d",
+    cross=False,
+    relations=(),
+    projections=("separate",),
+    grouped_heads=False,
+)
+class SynthesizerRandom(AttentionKind):
+    """A random matrix over positions holds the weights, the same for every text."""
+
+    trained: bool = True
+    "Whether the matrix learns; if not, it stays as it was drawn."
+    rank: int = Field(default=0, ge=0)
+    "Rank of the factorised matrix A Bᵀ; 0 takes a full one."
+    draw: int = Field(default=0, ge=0)
+    "Number of the draw of a matrix that is not trained; a trained one starts from the run's seed."
+
+    def build(self, shape: HeadShape) -> Mixer:
+        factors = _drawn_factors(shape, rank=self.rank, draw=self.draw)
+        return RandomSynthesizer(shape, factors, trained=self.trained)
+
+    def own_parameters(self, shape: HeadShape) -> int:
+        """Value and out; where trained, R or its two factors for each head."""
+        columns = 2 * self.rank or shape.context
+        return outer_parameters(shape) + self.trained * shape.heads * shape.context * columns
+
+
+class RandomSynthesizer(Synthesizer):
+    pattern: Tensor
+    query_factor: Tensor
+    key_factor: Tensor
+
+    def __init__(self, shape: HeadShape, factors: dict[str, Tensor], *, trained: bool) -> None:
+        super().__init__(shape)
+        for name, values in factors.items():
+            if trained:
+                self.register_parameter(name, nn.Parameter(values))
+            else:
+                self.register_buffer(name, values)
+        self.factorised = len(factors) > 1
+
+    def scores(self, x: Tensor, places: Places) -> Tensor:
+        """(b,i,w), the row's j places -> (b or 1,h,i,j); of x only the number of places counts"""
+        queries, keys = places.last(x.shape[1]), places.positions
+        if self.factorised:
+            from_query = self.query_factor[:, queries].transpose(0, 1)
+            return from_query @ self.key_factor[:, keys].transpose(0, 1).transpose(-2, -1)
+        if places.in_order:
+            end = keys.shape[1]
+            return self.pattern[None, :, end - x.shape[1] : end, :end]
+        return self.pattern[:, queries[:, :, None], keys[:, None]].transpose(0, 1)
+
+
+def _drawn_factors(shape: HeadShape, *, rank: int, draw: int) -> dict[str, Tensor]:
+    """R (h,c,c), or A and B (h,c,r), such that each score has variance 1."""
+    # A matrix that is not trained has to be the same in every process, and not that of its
+    # neighbours: drawn by number and layer. Other starting values are the model's to choose.
+    generator = torch.Generator().manual_seed(draw * 10_007 + shape.layer)
+    h, c = shape.heads, shape.context
+    if not rank:
+        return {"pattern": torch.randn(h, c, c, generator=generator)}
+    return {
+        name: torch.randn(h, c, rank, generator=generator) / rank**0.25
+        for name in ("query_factor", "key_factor")
+    }

@@ -1,0 +1,93 @@
+"""A synthesizer makes its weights without comparing places: no query ever meets a key.
+
+    out = [softmax(scores_h) V_h …] W_o              Tay et al., 2020 (Synthesizer)
+
+What the two kinds share is here; where the scores come from is theirs. A score belongs to a pair of
+positions, so it is looked up by where tokens stand in their own row, not by columns of the batch.
+Shapes: b batch, h heads, i query, j key, d head width, w model width. Masks: True = may attend.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.attend import Attended
+from regard.attention.cache import KeyValueCache, LayerCache
+from regard.attention.mask import Grid, Mask
+from regard.attention.mixer import Mixer
+from regard.attention.places import Places
+from regard.attention.rule import HeadShape, masked_softmax
+from regard.errors import UserError
+
+
+class Synthesizer(Mixer):
+    """Values, mixed by scores that a kind makes up."""
+
+    def __init__(self, shape: HeadShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.value = nn.Linear(shape.model_width, shape.model_width, bias=shape.biases)
+        self.out = nn.Linear(shape.model_width, shape.model_width, bias=shape.biases)
+
+    @abstractmethod
+    def scores(self, x: Tensor, places: Places) -> Tensor:
+        """(b,i,w), the row's j places -> (b or 1,h,i,j); x are the last i places"""
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Mask,
+        places: Places,
+        memory: Tensor | None = None,
+        cache: LayerCache | None = None,
+        want_weights: bool = False,
+    ) -> Attended:
+        if memory is not None:
+            raise UserError(
+                "a synthesizer cannot look at another sequence: its weights come from its own row",
+                topic="attention",
+                mend="Choose another attention kind, such as dot, for an encoder-decoder.",
+            )
+        self._check_fits(places)
+        first_query = 0
+        v = self._heads(self.value(x))
+        if isinstance(cache, KeyValueCache):
+            first_query = cache.length
+            _, v = cache.extend(v[..., :0], v)  # there are no keys to keep
+        grid = Grid.over(
+            queries=x.shape[1],
+            keys=v.shape[2],
+            batch=x.shape[0],
+            heads=self.shape.heads,
+            first_query=first_query,
+            device=x.device,
+        )
+        weights = masked_softmax(self.scores(x, places), mask.on(grid))
+        weights = weights.expand(x.shape[0], *weights.shape[1:])
+        kept = F.dropout(weights, p=self.shape.dropout, training=self.training)
+        mixed = self.out((kept @ v).transpose(1, 2).flatten(2))
+        return Attended(mixed, weights if want_weights else None, "explicit")
+
+    def _heads(self, x: Tensor) -> Tensor:
+        """(b,i,h·d) -> (b,h,i,d)"""
+        return x.view(*x.shape[:2], -1, self.shape.width).transpose(1, 2)
+
+    def _check_fits(self, places: Places) -> None:
+        """Scores exist for the context's positions and no others."""
+        length = places.positions.shape[1] if places.in_order else int(places.positions.max()) + 1
+        if length > self.shape.context:
+            raise UserError(
+                f"a row of {length} places, where model.context = {self.shape.context}",
+                topic="attention",
+                mend="A synthesizer has scores for its context alone: "
+                "raise model.context and train anew, or shorten the row.",
+            )
+
+
+def outer_parameters(shape: HeadShape) -> int:
+    """How many parameters the value and out layers have."""
+    return 2 * shape.model_width * (shape.model_width + shape.biases)

@@ -1,0 +1,260 @@
+"""A random case for a kind of attention: its settings, its size, what stands around it, its rows.
+
+Everything follows from a seed, so a case that broke a contract can be had again. Parameters are
+drawn with variance 1 / (values read), so that weights are far from uniform and nothing hides.
+Shapes: b batch, h heads, i query, j key, d head width, w model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, Literal, get_args, get_origin
+
+import torch
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from torch import Tensor
+
+from regard.attention.kinds import AttentionKind, Projections, Traits
+from regard.attention.mixer import Mixer
+from regard.attention.multi_head import build_mixer
+from regard.attention.places import Places
+from regard.attention.positions import POSITIONS, Positions
+from regard.attention.rule import HeadShape
+from regard.contracts.contract import ContractBroken, Sizes
+from regard.contracts.masks import DrawnMask, draw_mask
+from regard.errors import UserError
+
+ATTEMPTS = 20
+"Sizes and settings tried before a kind that refuses them all is said to refuse everything."
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What a mixer is built from, and the size of the rows it reads."""
+
+    kind: AttentionKind
+    shape: HeadShape
+    batch: int
+    length: int
+    projections: Projections = "separate"
+    key_value_heads: int = 0
+    position: Positions | None = None
+    seed: str = ""
+
+    def __str__(self) -> str:
+        """`batch 2, length 7, 4 heads of 2, shared-qk, Rotary, scale = 5.0`"""
+        parts = [
+            f"batch {self.batch}, length {self.length}, "
+            f"{self.shape.heads} heads of {self.shape.width}"
+        ]
+        if self.projections != "separate":
+            parts.append(self.projections)
+        if self.key_value_heads:
+            parts.append(f"{self.key_value_heads} key/value heads")
+        if self.position is not None:
+            parts.append(type(self.position).__name__)
+        defaults = type(self.kind).model_fields
+        for name, value in self.kind.model_dump().items():
+            if value != defaults[name].default:
+                parts.append(f"{name} = {value}")
+        return ", ".join(parts)
+
+
+class AttentionCase:
+    """A configuration with a source of chance: mixers, vectors and masks that fit it."""
+
+    def __init__(self, configuration: Configuration, random: Random) -> None:
+        self.configuration = configuration
+        self.random = random
+        self.generator = torch.Generator().manual_seed(random.getrandbits(60))
+
+    def __str__(self) -> str:
+        return str(self.configuration)
+
+    @property
+    def traits(self) -> Traits:
+        return self.configuration.kind.traits
+
+    def mixer(self, dtype: torch.dtype = torch.float64, **shape: Any) -> Mixer:
+        """Built and filled anew, the same each time; `shape` changes the head's shape."""
+        asked = self.configuration
+        mixer = build_from(replace(asked, shape=asked.shape._replace(**shape))).to(dtype)
+        fill(mixer, torch.Generator().manual_seed(0))
+        return mixer.eval()
+
+    def vectors(self, *, length: int | None = None, dtype: torch.dtype = torch.float64) -> Tensor:
+        """Rows of random vectors, (b,i,w)."""
+        b, w = self.configuration.batch, self.configuration.shape.model_width
+        n = self.configuration.length if length is None else length
+        return torch.randn(b, n, w, generator=self.generator, dtype=torch.float64).to(dtype)
+
+    def like(self, x: Tensor) -> Tensor:
+        """Random numbers of the same shape."""
+        return torch.randn(x.shape, generator=self.generator, dtype=torch.float64).to(x.dtype)
+
+    def mask(self) -> DrawnMask:
+        asked = self.configuration
+        return draw_mask(self.random, self.traits.masks, batch=asked.batch, length=asked.length)
+
+    def places(self, valid: Tensor | None = None) -> Places:
+        """Where the rows' tokens stand, with random segments and modalities."""
+        b, n = self.configuration.batch, self.configuration.length
+        plain = Places.of_row(n) if valid is None else Places.of_padded(valid)
+        numbers = torch.randint(0, 3, (2, b, n), generator=self.generator)
+        return replace(plain, segments=numbers[0].sort(dim=1).values, modalities=numbers[1])
+
+
+def build_from(asked: Configuration) -> Mixer:
+    relation = None if asked.position is None else asked.position.build_relation(asked.shape)
+    return build_mixer(
+        asked.kind,
+        asked.shape,
+        projections=asked.projections,
+        key_value_heads=asked.key_value_heads,
+        relation=relation,
+    )
+
+
+def fill(module: torch.nn.Module, generator: torch.Generator) -> None:
+    """Random values for every parameter, whatever its type."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            drawn = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            if parameter.ndim > 1:
+                # A matrix of torch's Linear is (out, in); stacks of matrices are (…, in, out).
+                drawn /= parameter.shape[-1 if parameter.ndim == 2 else -2] ** 0.5
+            parameter.copy_(drawn)
+
+
+def cut(places: Places, rows: slice | Tensor, columns: slice) -> Places:
+    """Some rows and columns of the places; one row that holds for all stays one."""
+
+    def cut_table(table: Tensor | None) -> Tensor | None:
+        if table is None:
+            return None
+        return (table if table.shape[0] == 1 else table[rows])[:, columns]
+
+    positions = cut_table(places.positions)
+    assert positions is not None
+    return Places(
+        positions,
+        cut_table(places.segments),
+        cut_table(places.modalities),
+        in_order=places.in_order,
+    )
+
+
+def attention_cases(
+    part: type[AttentionKind],
+    *,
+    seed: str,
+    count: int,
+    sizes: Sizes,
+    position: type[Positions] | None = None,
+) -> Iterator[AttentionCase]:
+    """`count` random cases; with a `position` given, all of them carry it."""
+    for number in range(count):
+        random = Random(f"{seed}/{number}")
+        yield AttentionCase(draw_configuration(part, random, sizes, position=position), random)
+
+
+def draw_configuration(
+    part: type[AttentionKind],
+    random: Random,
+    sizes: Sizes,
+    *,
+    position: type[Positions] | None = None,
+) -> Configuration:
+    """A configuration the kind takes; sizes it refuses with a sentence are drawn again."""
+    refusal = ""
+    for _ in range(ATTEMPTS):
+        shape, length = draw_shape(random, sizes)
+        wiring = _draw_wiring(random, part.traits, shape)
+        chosen = varied(position, random) if position else draw_position(random, part.traits)
+        asked = Configuration(
+            varied(part, random),
+            shape,
+            random.randint(1, sizes.batch),
+            length,
+            *wiring,
+            position=chosen,
+        )
+        try:
+            build_from(asked)
+        except UserError as problem:
+            refusal = str(problem)
+        else:
+            return asked
+    raise ContractBroken(f"refuses every one of {ATTEMPTS} sizes, the last with: {refusal}")
+
+
+def draw_shape(random: Random, sizes: Sizes) -> tuple[HeadShape, int]:
+    length = random.choice(sizes.lengths)
+    shape = HeadShape(
+        width=random.choice(sizes.head_widths),
+        heads=random.randint(1, sizes.heads),
+        context=length + random.randint(0, 5),
+        layer=random.randint(0, 3),
+        biases=random.random() < 0.7,
+    )
+    return shape, length
+
+
+def _draw_wiring(random: Random, traits: Traits, shape: HeadShape) -> tuple[Projections, int]:
+    """How queries, keys and values are projected, and how many key/value heads there are."""
+    shares = [n for n in range(1, shape.heads) if shape.heads % n == 0]
+    if traits.grouped_heads and shares and random.random() < 0.3:
+        return "separate", random.choice(shares)
+    return random.choice(traits.projections), 0
+
+
+def draw_position(random: Random, traits: Traits) -> Positions | None:
+    """A relative position the kind can take, or none."""
+    fitting = [
+        entry.part
+        for entry in POSITIONS
+        if (settings := _by_default(entry.part)) and settings.relation_sort in traits.relations
+    ]
+    if not fitting or random.random() < 0.4:
+        return None
+    chosen: Positions = varied(random.choice(fitting), random)
+    return chosen
+
+
+def _by_default(part: Any) -> Positions | None:
+    try:
+        settings: Positions = part()
+    except ValidationError:  # a setting without a default: nothing to try it with
+        return None
+    return settings
+
+
+def varied(part: Any, random: Random) -> Any:
+    """Settings with their defaults, or with some of the simple ones changed."""
+    plain = part()
+    if random.random() < 0.5:
+        return plain
+    changes = {
+        name: random.choice(_other_values(field)) for name, field in part.model_fields.items()
+    }
+    try:
+        return part(**changes)
+    except (ValidationError, UserError):  # outside of what the settings allow
+        return plain
+
+
+def _other_values(field: FieldInfo) -> tuple[Any, ...]:
+    """Values near a field's default; the default alone where its type is not a simple one."""
+    sort, default = field.annotation, field.get_default(call_default_factory=True)
+    if get_origin(sort) is Literal:
+        return get_args(sort)
+    if sort is bool:
+        return (True, False)
+    if sort is int:
+        return (default, default, 1, 2, 3)
+    if sort is float and isinstance(default, float):
+        return (default, default / 2, default * 2)
+    return (default,)

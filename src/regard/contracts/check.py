@@ -1,0 +1,119 @@
+"""Run every contract over a part, and say how it stands to each.
+
+for result in check_part(ATTENTION.get("dot")): print(result.contract, result.passed)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+import torch
+from pydantic import ValidationError
+
+from regard.attention.kinds import AttentionKind
+from regard.attention.positions import Positions
+from regard.catalog import Entry
+from regard.contracts import declarations, decoding  # noqa: F401 (each adds its contracts)
+from regard.contracts.attention import ATTENTION_CONTRACTS
+from regard.contracts.case import AttentionCase, attention_cases
+from regard.contracts.contract import Contract, OnResult, Result, judge, unheard
+from regard.contracts.positions import (
+    INSIDE_ATTENTION,
+    POSITION_CONTRACTS,
+    PositionCase,
+    position_cases,
+    relation_cases,
+)
+from regard.errors import UserError
+
+Check = Callable[[str, int], Result]
+"From a seed and a number of cases."
+
+
+def check_part(
+    entry: Entry,
+    *,
+    configurations: int = 50,
+    seed: int = 0,
+    only: Collection[str] | None = None,
+    on_result: OnResult = unheard,
+) -> list[Result]:
+    """How it stands to each contract, or to these `only`; none where its sort has no contracts."""
+    makers = {"attention": _of_kind, "position": _of_position}
+    if entry.catalog not in makers:
+        return []
+    _refuse_unfit(entry)
+    results = []
+    with _one_thread():
+        for name, check in makers[entry.catalog](entry).items():
+            if only is None or name in only:
+                results.append(check(f"{seed}/{name}", configurations))
+                on_result(results[-1])
+    return results
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Tensors this small take longer with two threads, on a busy machine far longer."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _of_kind(entry: Entry) -> Mapping[str, Check]:
+    """A kind of attention; a broken one has to fail what it says it fails."""
+    part: type[AttentionKind] = entry.part  # type: ignore[assignment]
+
+    def check(contract: Contract[AttentionCase], seed: str, count: int) -> Result:
+        cases = attention_cases(part, seed=seed, count=count, sizes=contract.sizes)
+        return judge(contract, cases, expected_to_fail=contract.name in part.traits.fails)
+
+    return {contract.name: partial(check, contract) for contract in ATTENTION_CONTRACTS}
+
+
+def _of_position(entry: Entry) -> Mapping[str, Check]:
+    """A position by itself, then inside an attention."""
+    part: type[Positions] = entry.part  # type: ignore[assignment]
+
+    def check(contract: Contract[PositionCase], seed: str, count: int) -> Result:
+        return judge(contract, position_cases(part, seed=seed, count=count, sizes=contract.sizes))
+
+    def check_inside(contract: Contract[AttentionCase], seed: str, count: int) -> Result:
+        return judge(contract, relation_cases(part, contract, seed=seed, count=count))
+
+    alone = {contract.name: partial(check, contract) for contract in POSITION_CONTRACTS}
+    return alone | {
+        name: partial(check_inside, ATTENTION_CONTRACTS[name]) for name in INSIDE_ATTENTION
+    }
+
+
+def _refuse_unfit(entry: Entry) -> None:
+    """What cannot even be made is said at once, not by every contract."""
+    base = {"attention": AttentionKind, "position": Positions}[entry.catalog]
+    what = f"{entry.catalog} {entry.name!r}"
+    if not (isinstance(entry.part, type) and issubclass(entry.part, base)):
+        raise _unfit(
+            entry, f"{what} is not a class of {base.__name__}", f"Derive it: ({base.__name__})"
+        )
+    if base is AttentionKind and not hasattr(entry.part, "traits"):
+        raise _unfit(entry, f"{what} declares nothing about itself", "Register it with @kind(…)")
+    try:
+        entry.part()
+    except TypeError as problem:  # an abstract method that was not written
+        raise _unfit(entry, f"{what} cannot be made: {problem}", "Write what is missing") from None
+    except ValidationError as problem:
+        key = ".".join(str(step) for step in problem.errors()[0]["loc"]) or "a setting"
+        raise _unfit(
+            entry,
+            f"{what} cannot be made from its defaults: {key} has none that is allowed",
+            "Give every setting a default, so that the name alone is enough in a recipe",
+        ) from None
+
+
+def _unfit(entry: Entry, what: str, mend: str) -> UserError:
+    return UserError(what, topic="check", where=entry.source, mend=f"{mend}.")

@@ -1,0 +1,82 @@
+"""What a kind of attention owes when a row is read piece by piece, as decoding does.
+
+Shapes: b batch, i query, j key. Masks: True = may attend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import torch
+from torch import Tensor
+
+from regard.attention.mask import Mask, causal, cross, lookback, padding
+from regard.attention.mixer import Mixer
+from regard.attention.places import Places
+from regard.contracts.attention import ATTENTION_CONTRACTS
+from regard.contracts.case import AttentionCase, cut
+from regard.contracts.contract import NotAsked, check_equal
+from regard.contracts.masks import can_follow, valid_rows
+
+
+@ATTENTION_CONTRACTS.add("cache")
+def cached(case: AttentionCase) -> None:
+    """Read piece by piece through its cache, a row gives what one pass gives, also reordered."""
+    if not case.traits.cacheable:
+        raise NotAsked("it declares cacheable = False")
+    if not can_follow(case.traits.masks, "causal"):
+        raise NotAsked("it does not declare the mask causal")
+    b, n = case.configuration.batch, case.configuration.length
+    valid = torch.ones(b, n, dtype=torch.bool)
+    if can_follow(case.traits.masks, "padding") and case.random.random() < 0.5:
+        valid = valid_rows(case.random, batch=b, length=n, side="left")
+    back = case.random.randint(0, 5)
+    near = case.random.random() < 0.3 and can_follow(case.traits.masks, "lookback")
+
+    def mask_of(valid: Tensor) -> Mask:
+        mask = causal() & lookback(back) if near else causal()
+        return mask if valid.all() else mask & padding(valid)
+
+    mixer, x, places = case.mixer(), case.vectors(), case.places(valid)
+    expected = mixer(x, mask=mask_of(valid), places=places).out
+    rows, cache = torch.arange(b), mixer.new_cache(n)
+    for piece in _pieces(case.random, n):
+        seen = slice(0, piece.stop)
+        out = mixer(
+            x[rows, piece],
+            mask=mask_of(valid[rows, seen]),
+            places=cut(places, rows, seen),
+            cache=cache,
+        ).out
+        what = f"outputs of places {piece.start} to {piece.stop - 1} through the cache"
+        check_equal(out, expected[rows, piece], what=what, case=f"{mask_of(valid).name}, {case}")
+        if case.random.random() < 0.3:  # a beam that ends is replaced by a copy of another
+            order = torch.randint(0, b, (b,), generator=case.generator)
+            cache.reorder(order)
+            rows = rows[order]
+    if case.traits.cross:
+        _check_source_cache(case, mixer, x, places)
+
+
+def _check_source_cache(case: AttentionCase, mixer: Mixer, x: Tensor, places: Places) -> None:
+    """A source is read once: later pieces find it in the cache."""
+    keys = case.random.randint(1, 9)
+    memory = case.vectors(length=keys)
+    mask = cross(valid_rows(case.random, batch=x.shape[0], length=keys))
+    expected = mixer(x, mask=mask, places=places, memory=memory).out
+    cache = mixer.new_source_cache(keys)
+    for piece in _pieces(case.random, x.shape[1]):
+        seen = cut(places, slice(None), slice(0, piece.stop))
+        out = mixer(x[:, piece], mask=mask, places=seen, memory=memory, cache=cache).out
+        what = f"outputs of places {piece.start} to {piece.stop - 1} from a cached source"
+        check_equal(out, expected[:, piece], what=what, case=case)
+
+
+def _pieces(random: Random, length: int) -> Iterator[slice]:
+    """A row in pieces, mostly of one place."""
+    begin = 0
+    while begin < length:
+        end = min(length, begin + random.choice((1, 1, 2, 5)))
+        yield slice(begin, end)
+        begin = end

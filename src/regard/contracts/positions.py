@@ -1,0 +1,145 @@
+"""What every position kind owes: its vectors by themselves, its relation inside an attention.
+
+Relations are put into scaled dot-product attention, and owe what attention owes. Shapes: b batch,
+t place, w width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+import torch
+
+from regard.attention.kinds.dot import Dot
+from regard.attention.positions import AbsolutePositions, Positions
+from regard.attention.rule import HeadShape
+from regard.contracts.case import AttentionCase, attention_cases, draw_shape, fill, varied
+from regard.contracts.contract import (
+    Contract,
+    ContractBroken,
+    Contracts,
+    NotAsked,
+    Sizes,
+    check_equal,
+)
+from regard.contracts.declarations import check_settings
+from regard.errors import UserError
+
+INSIDE_ATTENTION = (
+    "shape",
+    "fast-path",
+    "gradcheck",
+    "forbidden-keys",
+    "padding",
+    "cache",
+    "batch",
+    "saved",
+    "deterministic",
+)
+"Contracts of attention which a relative position owes inside of it."
+
+
+@dataclass(frozen=True)
+class PositionCase:
+    settings: Positions
+    shape: HeadShape
+    length: int
+    random: Random
+
+    def __str__(self) -> str:
+        head = f"{self.shape.heads} heads of {self.shape.width}"
+        return f"length {self.length}, context {self.shape.context}, {head}"
+
+
+POSITION_CONTRACTS: Contracts[PositionCase] = Contracts()
+
+
+@POSITION_CONTRACTS.add("recipe")
+def recipe(case: PositionCase) -> None:
+    """Its settings survive a recipe, each is documented, and so is the position."""
+    check_settings(case.settings)
+
+
+@POSITION_CONTRACTS.add("parameters")
+def parameters(case: PositionCase) -> None:
+    """`vector_parameters` and `relation_parameters` say how many parameters are made."""
+    width, context = case.shape.model_width, case.shape.context
+    vectors = case.settings.build_vectors(width=width, context=context)
+    relation = case.settings.build_relation(case.shape)
+    for what, module, told in (
+        ("vector", vectors, case.settings.vector_parameters(width=width, context=context)),
+        ("relation", relation, case.settings.relation_parameters(case.shape)),
+    ):
+        made = 0 if module is None else sum(p.numel() for p in module.parameters())
+        if told != made:
+            raise ContractBroken(f"{what}_parameters says {told:,}, {made:,} are made ({case})")
+
+
+@POSITION_CONTRACTS.add("vectors")
+def vectors(case: PositionCase) -> None:
+    """A place has one finite vector of the right width, the same wherever it is asked for."""
+    width = case.shape.model_width
+    module = case.settings.build_vectors(width=width, context=case.shape.context)
+    if module is None:
+        raise NotAsked("it adds no vectors to the tokens")
+    fill(module, torch.Generator().manual_seed(0))
+    places = torch.arange(case.length)
+    shuffled = places[torch.tensor(case.random.sample(range(case.length), case.length))]
+    found = module(torch.stack((places, shuffled)))
+    if found.shape != (2, case.length, width) or not found.isfinite().all():
+        raise ContractBroken(
+            f"gives {tuple(found.shape)}, not (2, {case.length}, {width}) finite numbers ({case})"
+        )
+    check_equal(found[1], found[0, shuffled], what="vectors of the same place", case=case)
+    if case.length > 1 and torch.equal(found[0, 0], found[0, 1]):
+        raise ContractBroken(f"places 0 and 1 have the same vector ({case})")
+
+
+@POSITION_CONTRACTS.add("sort")
+def sort(case: PositionCase) -> None:
+    """`relation_sort` says what `build_relation` gives: a rotation, a bias, or nothing."""
+    relation = case.settings.build_relation(case.shape)
+    told = case.settings.relation_sort
+    if relation is None:
+        given = None
+    else:
+        places = torch.arange(case.length)[None]
+        given = "rotation" if relation.bias(places, places) is None else "bias"
+    if told != given:
+        raise ContractBroken(f"relation_sort is {told!r}, build_relation gives {given!r} ({case})")
+    if isinstance(case.settings, AbsolutePositions) and relation is not None:
+        raise ContractBroken("an absolute position has vectors, not a relation")
+
+
+def position_cases(
+    part: type[Positions], *, seed: str, count: int, sizes: Sizes
+) -> Iterator[PositionCase]:
+    for number in range(count):
+        random = Random(f"{seed}/{number}")
+        yield _draw(part, random, sizes)
+
+
+def _draw(part: type[Positions], random: Random, sizes: Sizes) -> PositionCase:
+    refusal = ""
+    for _ in range(20):
+        shape, length = draw_shape(random, sizes)
+        settings = varied(part, random)
+        try:
+            settings.build_vectors(width=shape.model_width, context=shape.context)
+            settings.build_relation(shape)
+        except UserError as problem:
+            refusal = str(problem)
+        else:
+            return PositionCase(settings, shape, length, random)
+    raise ContractBroken(f"refuses every one of 20 sizes, the last with: {refusal}")
+
+
+def relation_cases(
+    part: type[Positions], contract: Contract[AttentionCase], *, seed: str, count: int
+) -> Iterator[AttentionCase]:
+    """Scaled dot-product attention with this position inside."""
+    if part().relation_sort is None:
+        raise NotAsked("it does not act inside attention")
+    yield from attention_cases(Dot, seed=seed, count=count, sizes=contract.sizes, position=part)

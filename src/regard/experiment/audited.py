@@ -1,0 +1,64 @@
+"""The audit before a training: a model that sees what it must not see is not trained.
+
+Kinds that are broken on purpose are refused too, unless the recipe says `on_purpose = true`; then
+the training goes on, and everything that tells of it begins with what is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.attention.kinds import ATTENTION, AttentionKind, BrokenKind
+from regard.errors import UserError
+from regard.experiment.run import AUDIT_SCHEMA, Run
+from regard.files import read_json, write_json
+from regard.model.families import Family
+from regard.model.model import Model
+from regard.settings import name_of
+from regard.trust.audit import audit
+
+
+def audit_before_training(model: Model, family: Family) -> dict[str, Any]:
+    """The audit as it is recorded with the run; an error where the training must not begin."""
+    seen = audit(model, mask=model.sees)
+    broken = broken_kinds(family)
+    for kind in broken:
+        if not kind.on_purpose:
+            raise UserError(
+                f"attention {name_of(kind, ATTENTION)} is broken: {kind.traits.broken}. "
+                f"The audit: {seen.sentence()}",
+                topic="audit",
+                mend="Choose another kind; to study what it does, add on_purpose = true to its "
+                "table, and the report will say so.",
+            )
+    if seen.verdict == "leak" and not broken:
+        raise UserError(
+            f"the model {seen.sentence()}; what it would learn means nothing",
+            topic="audit",
+            mend="Mend the attention kind or mask: `regard check FILE` says what is wrong with a "
+            "kind of your own.",
+        )
+    reasons = [f"{name_of(kind, ATTENTION)}: {kind.traits.broken}" for kind in broken]
+    return {**seen.as_dict(), "broken": reasons}
+
+
+def recorded_audit(run: Run) -> dict[str, Any] | None:
+    """What the audit said when the run began."""
+    return read_json(run.audit_file, schema=AUDIT_SCHEMA) if run.audit_file.is_file() else None
+
+
+def record_audit(run: Run, seen: dict[str, Any]) -> None:
+    write_json(run.audit_file, {"schema": AUDIT_SCHEMA, **seen})
+
+
+def summary_of(seen: dict[str, Any]) -> dict[str, Any]:
+    """What a reader has to know of an audit."""
+    keys = ("verdict", "sentence", "broken", "mask", "leak_count", "findings", "unreached")
+    return {key: seen[key] for key in (*keys, "checked", "unchecked", "seconds")}
+
+
+def broken_kinds(family: Family) -> list[BrokenKind]:
+    """The kinds of attention in a family that declare themselves broken."""
+    values = (getattr(family, name) for name in type(family).model_fields)
+    kinds = [value for value in values if isinstance(value, AttentionKind)]
+    return [kind for kind in kinds if isinstance(kind, BrokenKind)]

@@ -1,0 +1,33 @@
+"""What every model here owes to training, measuring and auditing, whatever it is made of.
+
+Shapes: b batch, t place.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+from regard.model.loss import LossTerm
+from regard.text.batches import Batch
+from regard.trust.subject import Subject
+
+
+class Model(nn.Module, ABC):
+    context: int
+    "Places it sees at once."
+    sees: str = "causal"
+    "The mask that a place's influence has to keep to, by name."
+
+    @abstractmethod
+    def forward(self, batch: Batch) -> dict[str, LossTerm]:
+        """The named loss terms of a batch."""
+
+    @abstractmethod
+    def losses(self, batch: Batch) -> Tensor:
+        """−log p(target) at each place, in nats, (b,t)."""
+
+    @abstractmethod
+    def audit_subject(self) -> Subject:
+        """How the trust audits look at it."""

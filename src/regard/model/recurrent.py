@@ -1,0 +1,158 @@
+"""The recurrent baseline: a GRU reads the source, another writes the target (Cho et al., 2014).
+
+    memory, last = GRU(source)        h_t = GRU(y_<t, starting from last)
+    without attention: scores from h_t;  with it: from tanh(W [h_t; attend(h_t, memory)])
+
+Without attention all of the source has to pass through one vector: the bottleneck that attention
+was invented for (Bahdanau et al., 2015; the form used here, which looks after the step and not
+before it, is that of Luong et al., 2015). Shapes: b batch, s source place, t target place, w model
+width, v vocabulary. `valid`: True = a token.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.cache import BlockCache, Cache, StateCache
+from regard.attention.mask import cross
+from regard.attention.mixer import Mixer
+from regard.attention.places import Places
+from regard.errors import UserError
+from regard.model.heads import LanguageModelHead
+from regard.model.loss import LossTerm, token_losses, token_term
+from regard.model.model import Model
+from regard.model.writing import Written, audited_writer
+from regard.text.batches import Batch
+from regard.trust.subject import Subject
+
+
+class RecurrentModel(Model):
+    def __init__(
+        self,
+        vocabulary: int,
+        *,
+        width: int,
+        layers: int,
+        attention: Mixer | None,
+        dropout: float,
+        context: int,
+    ) -> None:
+        super().__init__()
+        self.context = context
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.source_tokens = nn.Embedding(vocabulary, width)
+        self.source_tokens.weight = self.tokens.weight
+        between = dropout if layers > 1 else 0.0
+        self.encoder = nn.GRU(width, width, layers, batch_first=True, dropout=between)
+        self.decoder = nn.GRU(width, width, layers, batch_first=True, dropout=between)
+        self.attention = attention
+        self.join = None if attention is None else nn.Linear(2 * width, width)
+        self.dropout = nn.Dropout(dropout)
+        self.head = LanguageModelHead(vocabulary, width=width)
+
+    def forward(self, batch: Batch) -> dict[str, LossTerm]:
+        x, table = self._read(batch), self.head.tokens.weight
+        return {"token": token_term(x, table, targets=batch.targets, weights=batch.weights)}
+
+    def losses(self, batch: Batch) -> Tensor:
+        return token_losses(self._read(batch), self.head.tokens.weight, targets=batch.targets)
+
+    def logits(self, ids: Tensor, *, source: Tensor, source_valid: Tensor) -> Tensor:
+        """(b,t) -> (b,t,v)"""
+        memory, last = self.encode(source, source_valid)
+        states, _ = self.decoder(self.dropout(self.tokens(ids)), last)
+        y: Tensor = self.head(self._looked(states, memory, source_valid))
+        return y
+
+    def encode(self, source: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        """(b,s) -> (b,s,w) and the state after each row's last token, (layers,b,w)."""
+        lengths = valid.sum(dim=1).cpu()
+        packed = nn.utils.rnn.pack_padded_sequence(
+            self.dropout(self.source_tokens(source)),
+            lengths,
+            batch_first=True,
+            enforce_sorted=False,
+        )
+        states, last = self.encoder(packed)
+        memory, _ = nn.utils.rnn.pad_packed_sequence(
+            states, batch_first=True, total_length=source.shape[1]
+        )
+        return memory, last
+
+    def given(self, source: Tensor, valid: Tensor) -> Written:
+        """This model as a writer from these sources, (b,s), padded on the right."""
+        return Written(self, source, valid)
+
+    def new_cache_for(self, source: Tensor, valid: Tensor) -> Cache:
+        cache = Cache([BlockCache(_Origin())])
+        cache.source, last = self.encode(source, valid)
+        cache.source_valid = valid
+        own = cache.blocks[0].own
+        assert isinstance(own, _Origin)
+        own.begin_from(last.transpose(0, 1))
+        return cache
+
+    def step(self, ids: Tensor, *, valid: Tensor, cache: Cache) -> Tensor:
+        """Read new target tokens (b,i) after those in the cache; scores at each, (b,i,v)."""
+        own = cache.blocks[0].own
+        assert isinstance(own, _Origin)
+        assert cache.source is not None
+        assert cache.source_valid is not None
+        x = self.tokens(ids)
+        new = valid[:, valid.shape[1] - ids.shape[1] :]
+        state = own.state[0].transpose(0, 1).contiguous()
+        if bool(new.all()):
+            states, state = self.decoder(x, state)
+        else:  # padding on the left of a row must leave its state alone
+            each = []
+            for place in range(ids.shape[1]):
+                out, moved = self.decoder(x[:, place : place + 1], state)
+                state = torch.where(new[None, :, place, None], moved, state)
+                each.append(out)
+            states = torch.cat(each, dim=1)
+        own.take([state.transpose(0, 1)], places=ids.shape[1])
+        y: Tensor = self.head(self._looked(states, cache.source, cache.source_valid))
+        return y
+
+    def audit_subject(self) -> Subject:
+        return audited_writer(
+            self, name="recurrent", vocabulary=self.tokens.num_embeddings, embedding="tokens"
+        )
+
+    def _read(self, batch: Batch) -> Tensor:
+        if batch.source is None or batch.source_valid is None:
+            raise UserError(
+                "this model writes from a source, and the objective gives it none",
+                topic="objective",
+                mend='Set objective = "prefix".',
+            )
+        memory, last = self.encode(batch.source, batch.source_valid)
+        states, _ = self.decoder(self.dropout(self.tokens(batch.ids)), last)
+        return self._looked(states, memory, batch.source_valid)
+
+    def _looked(self, states: Tensor, memory: Tensor, valid: Tensor) -> Tensor:
+        """What the head scores: the states, or the states joined with what they look at."""
+        if self.attention is None or self.join is None:
+            y: Tensor = self.dropout(states)
+            return y
+        places = Places.of_row(states.shape[1], device=states.device)
+        looked = self.attention(states, mask=cross(valid), places=places, memory=memory).out
+        joined: Tensor = self.dropout(torch.tanh(self.join(torch.cat((states, looked), dim=-1))))
+        return joined
+
+
+class _Origin(StateCache):
+    """A state that goes back to where the source left it, when what was written is forgotten."""
+
+    def begin_from(self, state: Tensor) -> None:
+        self._first = state
+        self.clear()
+
+    def reorder(self, rows: Tensor) -> None:
+        super().reorder(rows)
+        self._first = self._first[rows]
+
+    def clear(self) -> None:
+        self.length = 0
+        self.state = (self._first,)

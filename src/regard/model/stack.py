@@ -1,0 +1,50 @@
+"""A stack of blocks with its closing norm: the trunk of every Transformer here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from regard.attention.cache import Cache
+from regard.attention.mask import Mask
+from regard.attention.places import Places
+from regard.model.layers import Block, Recorder, Source
+
+
+class Stack(nn.Module):
+    def __init__(self, blocks: Sequence[Block], *, norm: nn.Module) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = norm
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Mask,
+        places: Places,
+        source: Source | None = None,
+        cache: Cache | None = None,
+        recorder: Recorder | None = None,
+    ) -> Tensor:
+        """(b,t,w) -> (b,t,w)"""
+        for number, block in enumerate(self.blocks):
+            x = block(
+                x,
+                mask=mask,
+                places=places,
+                source=source,
+                cache=None if cache is None else cache.blocks[number],
+                recorder=recorder,
+            )
+        y: Tensor = self.norm(x)
+        return y
+
+    def new_cache(self, capacity: int, *, source_places: int = 0) -> Cache:
+        caches = [
+            block.new_cache(capacity, source_places=source_places)
+            for block in self.blocks
+            if isinstance(block, Block)
+        ]
+        return Cache(caches)

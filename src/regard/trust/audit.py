@@ -1,0 +1,138 @@
+"""The audit of a model: what it may see, what changes its outputs, what can learn, in one verdict.
+
+audit(model).sentence()   "sees the future: position 7 reacts to tokens 8, 9, 11 (…)"
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from torch import Tensor
+
+from regard.trust.adopt import subject_of
+from regard.trust.causality import Leak, find_leaks
+from regard.trust.invariance import Finding, find_findings
+from regard.trust.notes import Notes
+from regard.trust.permission import MaskAt, Permission, permission_of
+from regard.trust.reach import Unreached, find_unreached, loss_of_subject
+from regard.trust.subject import Subject
+from regard.trust.view import first_line
+from regard.trust.ways import ways_of
+
+Verdict = Literal["clean", "leak", "cannot tell"]
+LEAKS_WRITTEN = 100
+KEYS_TOLD = 4
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit saw; `leaks` holds forbidden (query, key) influence only."""
+
+    target: str
+    mask: str
+    leaks: tuple[Leak, ...]
+    findings: tuple[Finding, ...]
+    unreached: tuple[Unreached, ...]
+    checked: tuple[str, ...]
+    unchecked: tuple[str, ...]
+    "Each check that could not run, with its reason."
+    verdict: Verdict
+    reason: str
+    seconds: float
+
+    @property
+    def is_clean(self) -> bool:
+        return self.verdict == "clean"
+
+    def sentence(self) -> str:
+        """The verdict in one line."""
+        if self.verdict == "cannot tell":
+            return f"cannot tell: {self.reason}"
+        return self.reason if self.leaks else f"clean: {self.reason}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; the largest leaks are listed, all are counted."""
+        largest = sorted(self.leaks, key=lambda leak: -leak.influence)[:LEAKS_WRITTEN]
+        return {
+            **asdict(self),
+            "sentence": self.sentence(),
+            "leak_count": len(self.leaks),
+            "leaks": [asdict(leak) for leak in largest],
+        }
+
+
+def audit(
+    target: Any,
+    *,
+    mask: str | Tensor | MaskAt | Permission = "causal",
+    sample: Tensor | None = None,
+    seed: int = 0,
+    lengths: Sequence[int] | None = None,
+) -> Audit:
+    """Audit a model, a module or a callable from token ids (b,t) or vectors (b,t,w) to outputs.
+
+    `mask` says what may be seen: "causal", "bidirectional", "prefix:3", a (t,t) table or a function
+    of t that gives one, True = may attend. `lengths` replaces the lengths that are tried.
+    The target is left as it was.
+    """
+    started = time.perf_counter()
+    permission = permission_of(mask)
+    subject = subject_of(target, sample)
+    notes = Notes()
+    ways = ways_of(subject, notes, seed=seed)
+    leaks = find_leaks(ways, permission, notes, seed=seed, lengths=lengths)
+    findings = find_findings(ways, notes, seed=seed)
+    unreached = _reach(subject, notes)
+    verdict, reason = _verdict(leaks, permission, notes)
+    return Audit(
+        target=subject.name,
+        mask=permission.name,
+        leaks=tuple(leaks),
+        findings=tuple(findings),
+        unreached=tuple(unreached),
+        checked=tuple(notes.checked),
+        unchecked=tuple(notes.unchecked),
+        verdict=verdict,
+        reason=reason,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _reach(subject: Subject, notes: Notes) -> list[Unreached]:
+    if subject.module is None:
+        notes.could_not("gradient reach: a callable without its module has no parameters to ask")
+        return []
+    try:
+        found = find_unreached(subject.module, loss_of_subject(subject))
+    except (
+        Exception
+    ) as problem:  # the model's own code, copied and run in float64, may raise anything
+        notes.could_not(f"gradient reach: {first_line(problem)}")
+        return []
+    notes.did("gradient reach of every trained parameter")
+    return found
+
+
+def _verdict(leaks: list[Leak], permission: Permission, notes: Notes) -> tuple[Verdict, str]:
+    if leaks:
+        return "leak", _leak_sentence(leaks, permission)
+    if notes.doubts:
+        return "cannot tell", "; ".join(notes.doubts)
+    return "clean", f"no output depends on an input that the mask {permission.name} forbids"
+
+
+def _leak_sentence(leaks: list[Leak], permission: Permission) -> str:
+    """`sees the future: position 7 reacts to tokens 8, 9, 11 (largest influence 0.31)`"""
+    first = [leak for leak in leaks if leak.where == leaks[0].where]
+    largest = max(first, key=lambda leak: leak.influence)
+    keys = sorted(leak.key for leak in first if leak.query == largest.query)
+    told = ", ".join(map(str, keys[:KEYS_TOLD])) + (", …" if len(keys) > KEYS_TOLD else "")
+    sees = "the future" if all(leak.key > leak.query for leak in leaks) else "what the mask forbids"
+    tokens = f"token{'s' if len(keys) > 1 else ''} {told}"
+    return (
+        f"sees {sees}: position {largest.query} reacts to {tokens} "
+        f"(largest influence {largest.influence:.2g}, {largest.where}, by {largest.how})"
+    )

@@ -1,0 +1,89 @@
+"""`regard mask`: a mask drawn for the terminal and as a file, or one sentence and exit code 2."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard.cli import app, console
+
+TOKENS = "Jill Birt [MASK] outdoor activities He was [MASK] hiking"
+
+
+@pytest.fixture(autouse=True)
+def new_console():
+    """Each command is a process of its own for a person; the console is made once a process."""
+    console.console.cache_clear()
+    yield
+    console.console.cache_clear()
+
+
+def regard(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["regard", "mask", *words])
+    with pytest.raises(SystemExit) as left:
+        app.main()
+    return int(left.value.code or 0)  # type: ignore[arg-type]
+
+
+def test_it_draws_the_sequence_to_sequence_mask(monkeypatch, capsys):
+    assert regard(monkeypatch, "prefix", "--prefix", "5", "--labels", TOKENS) == 0
+    assert capsys.readouterr().out == (
+        "prefix · row = query, column = key, filled = may attend\n"
+        "              0 1 2 3 4 5 6 7 8\n"
+        "0 Jill        ■ ■ ■ ■ ■ · · · ·\n"
+        "1 Birt        ■ ■ ■ ■ ■ · · · ·\n"
+        "2 [MASK]      ■ ■ ■ ■ ■ · · · ·\n"
+        "3 outdoor     ■ ■ ■ ■ ■ · · · ·\n"
+        "4 activities  ■ ■ ■ ■ ■ · · · ·\n"
+        "5 He          ■ ■ ■ ■ ■ ■ · · ·\n"
+        "6 was         ■ ■ ■ ■ ■ ■ ■ · ·\n"
+        "7 [MASK]      ■ ■ ■ ■ ■ ■ ■ ■ ·\n"
+        "8 hiking      ■ ■ ■ ■ ■ ■ ■ ■ ■\n"
+    )
+
+
+def test_it_composes(monkeypatch, capsys):
+    assert regard(monkeypatch, "causal & ~lookback:1 | same-block:2", "--length", "4") == 0
+    assert capsys.readouterr().out.split("\n", 1)[1] == "■ ■ · ·\n■ ■ · ·\n■ · ■ ■\n■ ■ ■ ■\n"
+
+
+def test_options_give_numbers(monkeypatch, capsys):
+    words = ("lookback | same-block", "--lookback", "0", "--block", "2", "--length", "3")
+    assert regard(monkeypatch, *words) == 0
+    assert capsys.readouterr().out.split("\n", 1)[1] == "■ ■ ·\n■ ■ ·\n· · ■\n"
+
+
+def test_it_writes_a_picture(monkeypatch, capsys, tmp_path: Path):
+    file = tmp_path / "new" / "mask.svg"
+    assert regard(monkeypatch, "causal", "--length", "3", "--svg", str(file)) == 0
+    assert capsys.readouterr().out.endswith(f"{file}\n")
+    assert file.read_text(encoding="utf-8").startswith("<svg ")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["causl"], "did you mean causal?"),
+        (["causal & (lookback:3"], "not closed"),
+        (["lookback", "--lookback", "-1"], "0 places or more"),
+        (["prefix", "--prefix", "-1"], "prefix of -1 places in a row of 9. Give it 0 to 9."),
+        (["prefix", "--length", "4"], "prefix of 5 places in a row of 4"),
+        (["causal", "--length", "0"], "Choose a length from 1 to 500."),
+        (["causal", "--length", "501"], "Choose a length from 1 to 500."),
+        (["causal", "--labels", ""], "a row of 0 places"),
+        (["causal", "--labels", "a b", "--length", "3"], "2 tokens and --length says 3"),
+        (["lookback:2", "--lookback", "3"], "Write lookback, or leave --lookback out."),
+        (["causal", "--block", "3"], "Write same-block, or leave --block out."),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_sentence(monkeypatch, capsys, words, says):
+    assert regard(monkeypatch, *words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert says in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_a_folder_is_no_picture(monkeypatch, capsys, tmp_path: Path):
+    assert regard(monkeypatch, "causal", "--svg", str(tmp_path)) == 2
+    assert capsys.readouterr().err == f"mask: {tmp_path}: is a folder. Name a file.\n"

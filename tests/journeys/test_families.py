@@ -1,0 +1,48 @@
+"""Every family from a recipe to a report; what a family cannot do is said."""
+
+import json
+
+import pytest
+from tests.journeys.desk import Desk
+
+from regard.model.families import FAMILIES
+
+OBJECTIVES = {"decoder": "causal", "encoder": "masked", "encoder-decoder": "prefix"}
+
+
+@pytest.mark.parametrize("family", FAMILIES.names())
+def test_every_family_trains_and_is_measured_beside_baselines(desk: Desk, family: str) -> None:
+    size = {} if family == "recurrent" else {"heads": 2}
+    model = {"family": family, "layers": 1, "width": 16, "context": 16, **size}
+    desk.recipe(model=model, train__batches="bucketed")
+    desk.done("train", "tiny.toml")
+    run = desk.folder / "runs" / "tiny"
+    figures = json.loads((run / "figures.json").read_text())
+    assert figures["audit"]["verdict"] == "clean"
+    measured = {
+        row["of"]: row
+        for row in figures["figures"]
+        if (row["part"], row["metric"]) == ("dev", "perplexity")
+    }
+    assert set(measured) == {"model", "unigram", "Kneser-Ney 3-gram"}
+    assert len({row["n"] for row in measured.values()}) == 1
+    objective = OBJECTIVES.get(family, "prefix")
+    assert f"tells:{objective}" in measured["model"]["signature"]
+    per_byte = [row for row in figures["figures"] if row["metric"] == "bits_per_byte"]
+    assert bool(per_byte) == (objective == "causal")
+    written = desk.regard("generate", "runs/tiny", "the cat", "--max-new", "5")
+    if family == "encoder":
+        assert written.code == 2
+        assert "cannot write on" in written.complaint
+        assert figures["samples"] == []
+    else:
+        assert written.code == 0
+    again = json.loads(desk.done("evaluate", "runs/tiny", "--json"))
+    assert again["figures"] == figures["figures"]
+
+
+def test_an_objective_that_a_family_cannot_learn(desk: Desk) -> None:
+    desk.recipe()
+    refused = desk.regard("train", "tiny.toml", "--set", "objective=masked")
+    assert refused.code == 2
+    assert "'decoder' does not learn objective = 'masked'" in refused.complaint

@@ -1,0 +1,128 @@
+"""A newcomer's way: the kind of CONTRIBUTING.md as it stands there, checked and trained."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.journeys.desk import Desk, Outcome, everything_in
+
+from regard import own_files
+
+GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
+COSINE = {"kind": "cosine", "scale": 5.0}
+
+
+def code_of_the_guide() -> str:
+    (code,) = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text("utf-8"), re.S | re.M)
+    return code
+
+
+def forget_all() -> None:
+    """As in a new process, where nothing was named with --with yet."""
+    for file in list(own_files._loaded.values()):
+        own_files.forget(file)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_loaded() -> Iterator[None]:
+    forget_all()
+    yield
+    forget_all()
+
+
+@pytest.fixture
+def own(desk: Desk) -> Desk:
+    """A desk with the guide's kind and a recipe that names it."""
+    desk.write("my_kind.py", code_of_the_guide())
+    desk.recipe(model__attention=COSINE, train__max_steps=10)
+    return desk
+
+
+def anew(desk: Desk, *words: str) -> Outcome:
+    forget_all()
+    return desk.regard(*words)
+
+
+def test_the_guides_kind_is_short_and_sound(own: Desk) -> None:
+    assert len(code_of_the_guide().splitlines()) < 40
+    outcome = own.regard("check", "my_kind.py", "--configurations", "10")
+    assert outcome.code == 0, outcome.out
+    assert "attention cosine" in outcome.out
+
+
+def test_it_is_listed_with_its_file(own: Desk) -> None:
+    listed = json.loads(own.done("ls", "attention", "--with", "my_kind.py", "--json"))
+    (cosine,) = [row for row in listed if row["name"] == "cosine"]
+    assert cosine["source"].endswith("my_kind.py:16")
+    assert "my_kind.py:16" in own.done("ls", "attention", "--with", "my_kind.py")
+
+
+def test_it_trains_and_the_run_keeps_it(own: Desk) -> None:
+    own.done("train", "tiny.toml", "--with", "my_kind.py")
+    kept = own.folder / "runs" / "tiny" / "with" / "my_kind.py"
+    assert kept.read_text() == code_of_the_guide()
+    copy = ("--with", "runs/tiny/with/my_kind.py")
+    own.done("evaluate", "runs/tiny", *copy)
+    first = own.done("generate", "runs/tiny", "the cat", *copy, "--json")
+    assert first == anew(own, "generate", "runs/tiny", "the cat", *copy, "--json").out
+    assert anew(own, "report", "runs/tiny").code == 0, "a report runs no code of the run"
+
+
+def test_a_recipe_or_a_run_alone_never_runs_code(own: Desk) -> None:
+    own.write("my_kind.py", code_of_the_guide() + "\nopen('ran', 'a').write('x')\n")
+    own.done("train", "tiny.toml", "--with", "my_kind.py")
+    (own.folder / "ran").unlink()
+    before = everything_in(own.folder / "runs")
+    for words in (
+        ("train", "tiny.toml", "--out", "runs/other"),
+        ("validate", "tiny.toml"),
+        ("train", "runs/tiny", "--resume"),
+        ("generate", "runs/tiny"),
+        ("generate", "runs/tiny/final"),
+        ("generate", "runs/tiny/checkpoints/step-000010"),
+        ("evaluate", "runs/tiny"),
+    ):
+        outcome = anew(own, *words)
+        assert outcome.code == 2, words
+        assert "unknown attention 'cosine'" in outcome.complaint
+        if "runs/tiny" in words[1]:
+            assert outcome.complaint.endswith("add --with runs/tiny/with/my_kind.py")
+    assert not (own.folder / "ran").exists()
+    assert everything_in(own.folder / "runs") == before
+
+
+def test_another_version_of_the_kind_is_refused_by_its_run(own: Desk) -> None:
+    own.done("train", "tiny.toml", "--with", "my_kind.py")
+    own.write("my_kind.py", code_of_the_guide().replace("self.scale *", "0.5 * self.scale *"))
+    for words in (
+        ("train", "runs/tiny", "--resume"),
+        ("generate", "runs/tiny"),
+        ("evaluate", "runs/tiny"),
+    ):
+        outcome = anew(own, *words, "--with", "my_kind.py")
+        assert outcome.code == 2
+        assert "my_kind.py differs from the file that runs/tiny was begun with" in outcome.complaint
+        assert "--with runs/tiny/with/my_kind.py" in outcome.complaint
+
+
+def test_an_edited_kind_pretrains_anew(own: Desk) -> None:
+    """A start is taken as it is only where the same code made it."""
+    own.recipe("first.toml", name="first", model__attention=COSINE, train__max_steps=5)
+    own.recipe("second.toml", name="second", start="first.toml", model=None, tokenizer=None)
+    own.done("train", "second.toml", "--with", "my_kind.py")
+    own.write("my_kind.py", code_of_the_guide().replace("self.scale *", "0.5 * self.scale *"))
+    forget_all()
+    own.done("train", "second.toml", "--with", "my_kind.py", "--out", "runs/third")
+    firsts = [path.name for path in (own.folder / "runs").iterdir() if path.name[:5] == "first"]
+    assert len(firsts) == 2
+
+
+@pytest.mark.parametrize("verb", ["train", "validate"])
+def test_a_file_that_cannot_be_loaded_stops_before_the_recipe(own: Desk, verb: str) -> None:
+    own.write("bad.py", "import nothing_like_it\n")
+    outcome = own.regard(verb, "tiny.toml", "--with", "bad.py")
+    assert outcome.code == 2
+    assert "part: bad.py, line 1: ModuleNotFoundError" in outcome.complaint
+    assert not (own.folder / "runs").exists()
