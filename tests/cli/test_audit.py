@@ -162,3 +162,19 @@ def test_a_mask_object_and_its_name_say_the_same() -> None:
         assert seen.verdict == "leak"
         assert all(leak.key > leak.query for leak in seen.leaks)
     assert api.audit(ahead, lookback(2) | ~lookback(20), sample).is_clean
+
+
+def test_a_run_folder_is_loaded(
+    tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regard.cli.audit import _made_by
+
+    asked: list[object] = []
+
+    def load(folder: object, *, own_files: object) -> api.Loaded:
+        asked.append((folder, own_files))
+        return api.Loaded(_made_by(f"{models}:leaking"), None, None, tmp_path)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(api, "load", load)
+    assert run("runs/some", "--with", "kind.py")[0] == 1
+    assert asked == [("runs/some", [Path("kind.py")])]

@@ -128,7 +128,6 @@ def test_outputs_of_many_forms(wrap: Callable[[Tensor], Any]) -> None:
         def forward(self, ids: Tensor, **how: Any) -> Any:
             return wrap(super().forward(ids, **how))
 
-    assert audit(Wrapped(Parts(longest=12)), lengths=[8]).is_clean
     assert audit(Wrapped(Parts(mask=ahead(3), longest=12)), lengths=[8]).verdict == "leak"
 
 
@@ -283,7 +282,7 @@ def test_a_cache_that_forgets_is_a_finding() -> None:
 
 def test_the_same_seed_says_the_same() -> None:
     def told(seed: int) -> tuple[Any, ...]:
-        seen = audit(LEAKS["mask off by one"](), seed=seed)
+        seen = audit(LEAKS["mask off by one"](), seed=seed, lengths=[6])
         return seen.leaks, seen.checked, seen.findings
 
     assert told(3) == told(3)

@@ -1,6 +1,7 @@
 """Every planted leak is found, and clean models raise no alarm."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import pytest
 from tests.trust.clean import clean
@@ -24,13 +25,18 @@ def search(
     return found, notes
 
 
+@cache
+def leaks_in(name: str) -> list[Leak]:
+    return search(LEAKS[name]())[0]
+
+
 def test_there_are_enough_leaks() -> None:
     assert len(LEAKS) >= 30
 
 
 @pytest.mark.parametrize("name", LEAKS)
 def test_a_planted_leak_is_found(name: str) -> None:
-    leaks, _ = search(LEAKS[name]())
+    leaks = leaks_in(name)
     assert leaks
     assert all(leak.key > leak.query for leak in leaks)
     assert all(leak.influence > 0 for leak in leaks)
@@ -50,37 +56,37 @@ def test_a_planted_leak_is_found(name: str) -> None:
     ],
 )
 def test_a_leak_is_placed_where_it_is(name: str, where: str) -> None:
-    leaks, _ = search(LEAKS[name]())
+    leaks = leaks_in(name)
     assert leaks[0].where.startswith(where)
 
 
 def test_exactly_the_leaking_pairs_are_named() -> None:
-    leaks, _ = search(LEAKS["one pair"]())
+    leaks = leaks_in("one pair")
     assert [(leak.query, leak.key, leak.how) for leak in leaks] == [(3, 9, "perturbation")]
 
 
 def test_pairs_through_two_layers_follow_the_path() -> None:
     """3 sees 9, and 9 has seen all before it: 3 depends on 4 … 9, and so does what sees 3."""
-    leaks, _ = search(LEAKS["one pair, two layers"]())
+    leaks = leaks_in("one pair, two layers")
     assert {leak.key for leak in leaks if leak.query == 3} == {4, 5, 6, 7, 8, 9}
     assert {leak.query for leak in leaks} == {3, 4, 5, 6, 7, 8}
 
 
 def test_what_only_gradients_can_see() -> None:
-    leaks, _ = search(LEAKS["penalty 60"]())
+    leaks = leaks_in("penalty 60")
     assert {leak.how for leak in leaks} == {"gradient"}
     assert max(leak.influence for leak in leaks) < 1e-20
 
 
 def test_what_only_cutting_can_see() -> None:
-    leaks, _ = search(LEAKS["positions counted from the end"]())
+    leaks = leaks_in("positions counted from the end")
     assert {leak.how for leak in leaks} == {"truncation"}
 
 
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_a_clean_model_raises_no_alarm(seed: int) -> None:
     one = clean(seed)
-    leaks, notes = search(one.subject, one.mask, lengths=[8])
+    leaks, notes = search(one.subject, one.mask, lengths=[6])
     assert not leaks, one.described
     assert not notes.doubts, one.described
 
