@@ -1,5 +1,6 @@
 """A recipe: TOML in, typed settings, the same TOML out; overrides and line numbers."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from regard.errors import UserError
 from regard.model.families.decoder import Decoder
 from regard.recipe import Recipe, Samples
 from regard.settings import OTHER_NAMES
+from regard.study.study import LoadedStudy
 from regard.text.tokenizers.bpe import Bpe
 from regard.text.tokenizers.word import Word
 from regard.training.settings import Train
@@ -171,9 +173,19 @@ def test_differences_name_each_setting(file: Path) -> None:
     assert recipe.differences(recipe) == []
 
 
-@pytest.mark.parametrize("shipped", sorted(SHIPPED.glob("*.toml")), ids=lambda p: p.stem)
-def test_recipes_that_ship_are_valid(shipped: Path) -> None:
-    assert Recipe.load(shipped).name == shipped.stem
+def is_study(file: Path) -> bool:
+    return "base" in tomllib.loads(file.read_text())
+
+
+@pytest.mark.parametrize("shipped", sorted(SHIPPED.rglob("*.toml")), ids=lambda p: p.stem)
+def test_recipes_and_studies_that_ship_are_valid(shipped: Path) -> None:
+    if is_study(shipped):
+        loaded = LoadedStudy.load(shipped)
+        assert loaded.study.name == shipped.stem
+        assert loaded.study.question.endswith("?")
+        assert len(loaded.variants) > 1
+    else:
+        assert Recipe.load(shipped).name == shipped.stem
 
 
 @pytest.mark.parametrize(("theirs", "ours"), sorted(OTHER_NAMES.items()))

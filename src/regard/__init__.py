@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from regard.api import Loaded, audit, evaluate, load, train
+    from regard.api import Loaded, audit, evaluate, inspect, load, train
     from regard.attention import mask
     from regard.attention.attend import attend
     from regard.errors import UserError
@@ -25,6 +25,7 @@ _HOMES = {
     "attend": "regard.attention.attend:attend",
     "audit": "regard.api:audit",
     "evaluate": "regard.api:evaluate",
+    "inspect": "regard.api:inspect",
     "load": "regard.api:load",
     "mask": "regard.attention.mask",
     "report": "regard.study.report:write_report",
@@ -39,6 +40,7 @@ __all__ = [
     "attend",
     "audit",
     "evaluate",
+    "inspect",
     "load",
     "mask",
     "report",

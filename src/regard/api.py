@@ -8,7 +8,7 @@ model.generate(["The list"])        model.loss(["One sentence."])
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,10 @@ from regard.attention.positions import POSITIONS
 from regard.catalog import Catalog
 from regard.decode.generate import Sample, Strategy
 from regard.errors import UserError
+from regard.experiment.audited import reasons_against
 from regard.experiment.figures import measure
+from regard.experiment.inspect import inspect_text
+from regard.experiment.inspected import Inspected
 from regard.experiment.prepare import Prepared, prepare
 from regard.experiment.run import Run, check_whole, read_config
 from regard.experiment.samples import write_texts
@@ -130,6 +133,22 @@ def evaluate(
         "remarks": home.figures()["remarks"],
         "weights": sha256(loaded.folder / "model.safetensors"),
     }
+
+
+def inspect(
+    run: str | Path | Loaded,
+    text: str,
+    *,
+    target: str | None = None,
+    own_files: Sequence[str | Path] = (),
+) -> Inspected:
+    """What a model attends to in a text, in every layer and head, and the loss of each token.
+
+    A model with a source reads the text as its source, and tells `target` or what it would write.
+    """
+    loaded = run if isinstance(run, Loaded) else load(run, own_files=own_files)
+    seen = inspect_text(loaded.model, loaded.tokenizer, text, target=target)
+    return replace(seen, invalid=reasons_against(loaded.folder))
 
 
 def audit(

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -30,6 +28,7 @@ from regard.settings import Locate, Named, Settings, name_of, read_settings, tab
 from regard.text.corpus import Data
 from regard.text.tokenizers import TOKENIZERS, TokenizerKind
 from regard.text.tokenizers.bpe import Bpe
+from regard.toml_tables import flat, read_toml
 from regard.training.settings import Train
 
 FORMAT = 2
@@ -98,19 +97,27 @@ class Recipe(Settings):
         return self
 
     @classmethod
-    def load(cls, path: str | Path, *, overrides: Iterable[str] = ()) -> Self:
-        """Read a recipe file; `overrides` are `train.lr=1e-3` and the like."""
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        overrides: Iterable[str] = (),
+        changes: Mapping[str, Any] | None = None,
+        changed_by: str = "",
+    ) -> Self:
+        """Read a recipe file; `overrides` are `train.lr=1e-3` and the like, `changes` are dotted
+        keys with values, which errors say to come from `changed_by`."""
         file = Path(path)
-        text = _read(file)
-        try:
-            table = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as problem:
-            raise _not_toml(file, problem) from None
-        table.setdefault("name", file.stem)
-        _find_beside(file, table)
-        overridden = [_override(table, text) for text in overrides]
+        inside = file / "recipe.toml"
+        read = read_toml(inside if inside.is_file() else file, topic="recipe")
+        read.table.setdefault("name", file.stem)
+        _find_beside(file, read.table)
+        for text in overrides:
+            read.override(text)
+        for key, value in (changes or {}).items():
+            read.change(key, value, by=changed_by)
         with naming_kept(file if file.is_dir() else file.parent):
-            return cls.from_table(table, locate=_locator(file, text, overridden))
+            return cls.from_table(read.table, locate=read.locate)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], *, locate: Locate = lambda key: "") -> Self:
@@ -132,7 +139,7 @@ class Recipe(Settings):
 
     def differences(self, other: Recipe) -> list[str]:
         """`train.lr: 0.001 here, 0.0005 there` for each setting that differs."""
-        mine, theirs = _flat(self.to_table()), _flat(other.to_table())
+        mine, theirs = flat(self.to_table()), flat(other.to_table())
         return [
             f"{key}: {mine.get(key)!r} here, {theirs.get(key)!r} there"
             for key in sorted(mine.keys() | theirs.keys())
@@ -152,96 +159,8 @@ def check_learns(family: Family, objective: Objective) -> None:
         )
 
 
-def _not_toml(file: Path, problem: tomllib.TOMLDecodeError) -> UserError:
-    what = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(problem), re.DOTALL)
-    return UserError(
-        f"not valid TOML: {what[1] if what else problem}",
-        topic="recipe",
-        where=f"{file}, line {what[2]}, column {what[3]}" if what else str(file),
-        mend='Tables are written [model], settings key = value, words in "quotes".',
-    )
-
-
-def _read(file: Path) -> str:
-    if file.is_dir() and (file / "recipe.toml").is_file():
-        file = file / "recipe.toml"
-    try:
-        return file.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
-    except FileNotFoundError:
-        raise UserError(
-            f"{file} does not exist",
-            topic="recipe",
-            mend="`regard new YOUR_FILE` writes one; recipes/ has some that run.",
-        ) from None
-    except IsADirectoryError:
-        raise UserError(
-            f"{file} is a folder, and no run: it has no recipe.toml",
-            topic="recipe",
-            mend="Give a recipe (TOML), or a run folder such as runs/mini-gpt.",
-        ) from None
-    except UnicodeDecodeError:
-        raise UserError(
-            f"{file} is not text in UTF-8", topic="recipe", mend="Give a recipe (TOML)."
-        ) from None
-    except OSError as problem:
-        raise UserError(f"{file} cannot be read ({problem.strerror})", topic="recipe") from None
-
-
 def _find_beside(file: Path, table: dict[str, Any]) -> None:
     """`start = "pretrain.toml"` may mean the file beside this one."""
     start = table.get("start")
     if isinstance(start, str) and not Path(start).exists() and (file.parent / start).exists():
         table["start"] = str(file.parent / start)
-
-
-def _override(table: dict[str, Any], text: str) -> str:
-    """Write `a.b.c=value` into the table; the key, for error messages."""
-    key, equals, given = text.partition("=")
-    key = key.strip()
-    if not equals or not all(key.split(".")):
-        raise UserError(f"--set {text}: write it as key=value, e.g. --set train.lr=1e-3")
-    try:
-        value = tomllib.loads(f"value = {given}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = given  # a bare word is a string: --set model.attention.kind=dot
-    *tables, last = key.split(".")
-    for name in tables:
-        inner = table.setdefault(name, {})
-        if isinstance(inner, str):  # model.attention = "dot" and an override inside it
-            inner = table[name] = {"kind": inner}
-        if not isinstance(inner, dict):
-            raise UserError(f"--set {text}: {name} is not a table")
-        table = inner
-    table[last] = value
-    return key
-
-
-def _locator(file: Path, text: str, overridden: list[str]) -> Locate:
-    """Where a dotted key stands: `mini-gpt.toml, line 18`, or the --set that gave it."""
-    lines: dict[str, int] = {}
-    header = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if table := re.match(r"\s*\[+\s*([^\]#]+?)\s*\]+", line):
-            header = table[1]
-            lines.setdefault(header, number)
-        elif key := re.match(r"\s*([A-Za-z0-9_.\"'-]+)\s*=", line):
-            name = key[1].strip("\"'")
-            lines.setdefault(f"{header}.{name}" if header else name, number)
-
-    def locate(key: str) -> str:
-        for given in overridden:
-            if key == given or given.startswith(f"{key}.") or key.startswith(f"{given}."):
-                return f"--set {given}"
-        while key and key not in lines:
-            key = key.rpartition(".")[0]  # a key in an inline table stands on its parent's line
-        return f"{file}, line {lines[key]}" if key else str(file)
-
-    return locate
-
-
-def _flat(table: Mapping[str, Any], key: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in table.items():
-        dotted = f"{key}.{name}" if key else name
-        flat |= _flat(value, dotted) if isinstance(value, Mapping) else {dotted: value}
-    return flat

@@ -95,6 +95,7 @@ def test_a_run_folder_holds_what_it_should(run):
         "recipe.toml",
         "events.jsonl",
         "audit.json",
+        "items",
         "figures.json",
         "samples.txt",
         "checkpoints",

@@ -140,7 +140,7 @@ OVERRIDES = [
     Wrong.override("train.lrr=1", "--set train.lrr", "did you mean train.lr?"),
     Wrong.override("train=1", "--set train", "[train]"),
     Wrong.override("model.width.x=1", "width is not a table"),
-    Wrong.override("model.attention.kind=sharp", "model.attention.kind", "'sharp'", "dot"),
+    Wrong.override("model.attention.kind=quux", "model.attention.kind", "'quux'", "dot"),
 ]
 
 

@@ -17,12 +17,15 @@ import typer
 from regard.cli import corpus, tokenizer
 from regard.cli.audit import audit
 from regard.cli.check import check
+from regard.cli.compare import compare, sweep
 from regard.cli.evaluate import evaluate
 from regard.cli.generate import generate
+from regard.cli.inspect import inspect
 from regard.cli.ls import ls
 from regard.cli.mask import mask
 from regard.cli.new import new
 from regard.cli.report import report
+from regard.cli.runs import runs
 from regard.cli.train import train
 from regard.cli.validate import validate
 from regard.errors import UserError
@@ -36,7 +39,22 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for verb in (new, validate, train, evaluate, audit, generate, report, ls, mask, check):
+for verb in (
+    new,
+    validate,
+    train,
+    compare,
+    sweep,
+    evaluate,
+    audit,
+    generate,
+    inspect,
+    report,
+    runs,
+    ls,
+    mask,
+    check,
+):
     app.command()(verb)
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(tokenizer.app, name="tokenizer")

@@ -55,6 +55,7 @@ def print_figures(figures: dict[str, Any], *, title: str) -> None:
         style="dim",
         soft_wrap=True,
     )
+    _print_health(figures.get("health"))
     for remark in figures.get("remarks", ()):
         console().print(f"  {remark}", markup=False, soft_wrap=True)
 
@@ -76,6 +77,13 @@ def _print_audit(audit: dict[str, Any] | None) -> None:
         rest = f" and {more} more" if more > 0 else ""
         text = f"  reach  can learn nothing: {names}{rest}"
         console().print(text, style="dim", markup=False, soft_wrap=True)
+
+
+def _print_health(health: dict[str, Any] | None) -> None:
+    """A yellow line where what the model writes is unlike real text."""
+    if health is not None and health["samples"]["flags"]:
+        text = f"  {'; '.join(health['samples']['flags'])}"
+        console().print(text, style="yellow", markup=False, soft_wrap=True)
 
 
 def _per_byte(row: dict[str, Any] | None) -> str:

@@ -1,4 +1,4 @@
-"""`regard report RUN`: write the page that shows a run."""
+"""`regard report FOLDER`: write the page that shows a run or a study."""
 
 from __future__ import annotations
 
@@ -7,16 +7,30 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.console import console
+from regard.cli.console import OwnFiles, console
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="The run's folder, such as runs/mini-gpt.")],
+    folder: Annotated[
+        Path, typer.Argument(help="A run's folder or a study's, such as runs/mini-gpt.")
+    ],
     out: Annotated[
-        Path | None, typer.Option(help="Where to write it; by default RUN/report.html.")
+        Path | None, typer.Option(help="Where to write it; by default FOLDER/report.html.")
     ] = None,
+    own_files: OwnFiles = None,
 ) -> None:
-    """Write a run's report: one HTML file that opens offline."""
-    from regard.study.report import write_report
+    """Write the report of a run or a study: one HTML file that opens offline.
 
-    console().print(str(write_report(run, out=out)), markup=False, soft_wrap=True)
+    Into a study's own folder its tables (Markdown, LaTeX) and charts (SVG, PNG) are written too."""
+    if (folder / "study.toml").is_file():
+        from regard import api
+        from regard.study.comparison_report import write_comparison_report
+        from regard.study.outcome import read_outcome
+
+        api.load_parts(own_files or ())
+        page = write_comparison_report(folder, read_outcome(folder), out=out)
+    else:
+        from regard.study.report import write_report
+
+        page = write_report(folder, out=out)
+    console().print(str(page), markup=False, soft_wrap=True)

@@ -6,6 +6,7 @@ the training goes on, and everything that tells of it begins with what is wrong.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from regard.attention.kinds import ATTENTION, AttentionKind, BrokenKind
@@ -45,6 +46,16 @@ def audit_before_training(model: Model, family: Family) -> dict[str, Any]:
 def recorded_audit(run: Run) -> dict[str, Any] | None:
     """What the audit said when the run began."""
     return read_json(run.audit_file, schema=AUDIT_SCHEMA) if run.audit_file.is_file() else None
+
+
+def reasons_against(model_folder: Path) -> tuple[str, ...]:
+    """Why what a model tells means nothing, by the audit of the run that it belongs to."""
+    for place in (model_folder, *model_folder.resolve().parents[:2]):
+        seen = recorded_audit(Run(place))
+        if seen is not None:
+            leak = (f"the model {seen['sentence']}",) if seen["verdict"] == "leak" else ()
+            return (*leak, *seen["broken"])
+    return ()
 
 
 def record_audit(run: Run, seen: dict[str, Any]) -> None:

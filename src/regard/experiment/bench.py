@@ -94,7 +94,8 @@ def _places_measured(bench: Bench) -> int:
     settings, cache = bench.recipe.train, bench.prepared.cache
 
     def places(part: Part, most: int) -> int:
-        chosen = choose_documents(cache, part, most=most, seed=settings.seed)
+        drawn_by = bench.recipe.data.split_seed
+        chosen = choose_documents(cache, part, most=most, seed=drawn_by)
         lengths = np.array([len(ids) for ids in chosen.documents])
         context = bench.recipe.model.context
         return bench.recipe.objective.places_scored(lengths, context=context)

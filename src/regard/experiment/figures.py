@@ -7,11 +7,12 @@ stands for it. Everything is counted per document, so that intervals draw whole 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from regard.experiment.items import fingerprints_of
 from regard.experiment.watch import Watch
 from regard.metrics.figure import Figure
 from regard.metrics.perplexity import FEWEST_ITEMS, Losses, Perplexity, verdict_of
@@ -54,6 +55,10 @@ class Measured:
     figures: list[dict[str, Any]]
     comparisons: list[dict[str, Any]]
     remarks: list[str]
+    items: Mapping[Part, Losses]
+    "What was measured of each document."
+    fingerprints: Mapping[Part, Mapping[str, str]]
+    "Which items those are: figures on others are not put beside them."
 
 
 def choose_documents(cache: TokenCache, part: Part, *, most: int, seed: int) -> Chosen:
@@ -77,7 +82,8 @@ def measure(
     watch: Watch,
 ) -> Measured:
     """Figures of model and baselines on every part, and the differences between them."""
-    settings, seed = recipe.evaluate, recipe.train.seed
+    # The items belong to the data: every seed of a training is measured on the same.
+    settings, seed = recipe.evaluate, recipe.data.split_seed
     objective = name_of(recipe.objective, OBJECTIVES)
     chosen = {
         part: choose_documents(cache, part, most=settings.documents, seed=seed) for part in PARTS
@@ -121,8 +127,14 @@ def measure(
                 baseline.nll[part], tokens=tables[part, MODEL].tokens, bytes=chosen[part].bytes
             )
     if isinstance(recipe.objective, Causal):
-        return _told(tables, metrics, unknown=_too_much_unknown(cache))
-    return _of_some(_told(tables, metrics, unknown={}), objective)
+        measured = _told(tables, metrics, unknown=_too_much_unknown(cache))
+    else:
+        measured = _of_some(_told(tables, metrics, unknown={}), objective)
+    fingerprints = {
+        part: fingerprints_of(part, objective, tokenizer.fingerprint, tables[part, MODEL])
+        for part in PARTS
+    }
+    return replace(measured, fingerprints=fingerprints)
 
 
 def _told(
@@ -153,6 +165,8 @@ def _told(
             "there was never predicted, and the figure would flatter"
             for part, rate in unknown.items()
         ],
+        items={part: tables[part, MODEL] for part in PARTS},
+        fingerprints={},
     )
 
 
@@ -162,10 +176,10 @@ def _of_some(measured: Measured, objective: str) -> Measured:
         f"the objective {objective} tells some tokens of each document: figures are over those "
         "alone, for model and baselines; the n-gram sees every token before them, and none after"
     )
-    return Measured(
-        [row for row in measured.figures if row["metric"] not in PER_BYTE],
-        measured.comparisons,
-        [remark, *measured.remarks],
+    return replace(
+        measured,
+        figures=[row for row in measured.figures if row["metric"] not in PER_BYTE],
+        remarks=[remark, *measured.remarks],
     )
 
 

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from regard.experiment.audited import recorded_audit, summary_of
 from regard.experiment.bench import Bench
 from regard.experiment.figures import measure
+from regard.experiment.health import health_of
+from regard.experiment.items import write_items
 from regard.experiment.run import FIGURES_SCHEMA, Run, check_whole
 from regard.experiment.start import identity_of
 from regard.experiment.watch import Watch
@@ -38,7 +40,10 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
         device=bench.machine.device,
         watch=watch,
     )
+    write_items(run.folder, measured.items)
     texts = bench.samples()
+    watch.on_progress("judging samples", 0, None)
+    health = health_of(bench, measured)
     written = [
         {"prompt": prompt, "text": text}
         for prompt, text in zip(recipe.samples.prompts, texts, strict=bool(texts))
@@ -56,6 +61,8 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
             "weights": sha256(run.final / "model.safetensors"),
             "figures": measured.figures,
             "comparisons": measured.comparisons,
+            "items": measured.fingerprints,
+            "order": bench.stream.order(),
             "audit": summary_of(recorded_audit(run) or {}),
             "remarks": measured.remarks + remarks,
             "corpus": bench.prepared.statistics,
@@ -66,6 +73,7 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
             },
             "cost": _cost(bench, state),
             "samples": written,
+            "health": health,
             "environment": bench.machine.as_dict(),
         },
     )

@@ -169,8 +169,9 @@ def _hooks(
     bench: Bench, run: Run, optimiser: Optimizer, on_event: OnEvent, stop_asked: Callable[[], bool]
 ) -> Hooks:
     settings, tokenizer = bench.recipe.train, bench.prepared.tokenizer
+    drawn_by = bench.recipe.data.split_seed
     dev = choose_documents(
-        bench.prepared.cache, "dev", most=settings.evaluate_documents, seed=settings.seed
+        bench.prepared.cache, "dev", most=settings.evaluate_documents, seed=drawn_by
     )
 
     def dev_loss() -> tuple[float, int]:
@@ -180,7 +181,7 @@ def _hooks(
             bench.recipe.objective,
             vocabulary=Vocabulary.of(tokenizer),
             pad=tokenizer.require("pad"),
-            seed=settings.seed,
+            seed=drawn_by,
             device=bench.machine.device,
         )
         return float(told.losses.sum() / told.tokens.sum()), len(told.losses)

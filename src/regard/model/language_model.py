@@ -16,9 +16,9 @@ from regard.attention.mask import Mask, causal, padding, same_document
 from regard.attention.places import Places
 from regard.model.embedding import Embedding
 from regard.model.heads import LanguageModelHead
-from regard.model.layers import Recorder
 from regard.model.loss import LossTerm, token_losses, token_term
 from regard.model.model import Model
+from regard.model.recorder import Recorder
 from regard.model.stack import Stack
 from regard.text.batches import Batch
 from regard.trust.subject import Subject
@@ -45,8 +45,9 @@ class LanguageModel(Model):
         x, table = self._read(batch), self.head.tokens.weight
         return {"token": token_term(x, table, targets=batch.targets, weights=batch.weights)}
 
-    def losses(self, batch: Batch) -> Tensor:
-        return token_losses(self._read(batch), self.head.tokens.weight, targets=batch.targets)
+    def losses(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
+        x = self._read(batch, recorder=recorder)
+        return token_losses(x, self.head.tokens.weight, targets=batch.targets)
 
     def logits(
         self, ids: Tensor, *, valid: Tensor | None = None, recorder: Recorder | None = None
@@ -92,14 +93,14 @@ class LanguageModel(Model):
             run_with_weights=lambda model, ids: model.logits(ids, recorder=Recorder()),
         )
 
-    def _read(self, batch: Batch) -> Tensor:
+    def _read(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
         places = Places.of_row(
             batch.ids.shape[1],
             device=batch.ids.device,
             segments=batch.segments,
             modalities=batch.modalities,
         )
-        return self._hidden(batch.ids, places, mask=self.mask_for(batch))
+        return self._hidden(batch.ids, places, mask=self.mask_for(batch), recorder=recorder)
 
     def _hidden(
         self,

@@ -19,6 +19,7 @@ from regard.attention.cache import BlockCache
 from regard.attention.mask import Mask
 from regard.attention.mixer import Mixer
 from regard.attention.places import Places
+from regard.model.recorder import Recorder
 
 NormKind = Literal["layer", "rms"]
 NormPlace = Literal["pre", "post"]
@@ -31,10 +32,6 @@ class Source(NamedTuple):
     vectors: Tensor
     "(b,j,w)"
     mask: Mask
-
-
-class Recorder(list[Tensor]):
-    """Takes the attention weights of each block that is run with it, in order."""
 
 
 def build_norm(kind: NormKind, width: int, *, biases: bool) -> nn.Module:
@@ -134,15 +131,16 @@ class Block(nn.Module):
                 cache=None if cache is None else cache.own,
                 want_weights=recorder is not None,
             )
-            if recorder is not None and attended.weights is not None:
-                recorder.append(attended.weights)
+            if recorder is not None:
+                recorder.take("attention", attended.weights)
             out: Tensor = attended.out
             return out
 
         x = self.attention_residual(x, look)
         if self.source_residual is not None and source is not None:
             x = self.source_residual(
-                x, lambda y: self._look_at(source, y, places=places, cache=cache)
+                x,
+                lambda y: self._look_at(source, y, places=places, cache=cache, recorder=recorder),
             )
         fed: Tensor = self.feed_forward_residual(x, self.feed_forward)
         return fed
@@ -155,7 +153,13 @@ class Block(nn.Module):
         )
 
     def _look_at(
-        self, source: Source, x: Tensor, *, places: Places, cache: BlockCache | None
+        self,
+        source: Source,
+        x: Tensor,
+        *,
+        places: Places,
+        cache: BlockCache | None,
+        recorder: Recorder | None,
     ) -> Tensor:
         assert self.source_attention is not None
         attended = self.source_attention(
@@ -164,6 +168,9 @@ class Block(nn.Module):
             places=places,
             memory=source.vectors,
             cache=None if cache is None else cache.source,
+            want_weights=recorder is not None,
         )
+        if recorder is not None:
+            recorder.take("source_attention", attended.weights)
         out: Tensor = attended.out
         return out

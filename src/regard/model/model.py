@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from torch import Tensor, nn
 
 from regard.model.loss import LossTerm
+from regard.model.recorder import Recorder
 from regard.text.batches import Batch
 from regard.trust.subject import Subject
 
@@ -25,8 +26,8 @@ class Model(nn.Module, ABC):
         """The named loss terms of a batch."""
 
     @abstractmethod
-    def losses(self, batch: Batch) -> Tensor:
-        """−log p(target) at each place, in nats, (b,t)."""
+    def losses(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
+        """−log p(target) at each place, in nats, (b,t); a recorder takes the attention weights."""
 
     @abstractmethod
     def audit_subject(self) -> Subject:

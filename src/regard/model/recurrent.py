@@ -22,6 +22,7 @@ from regard.errors import UserError
 from regard.model.heads import LanguageModelHead
 from regard.model.loss import LossTerm, token_losses, token_term
 from regard.model.model import Model
+from regard.model.recorder import Recorder
 from regard.model.writing import Written, audited_writer
 from regard.text.batches import Batch
 from regard.trust.subject import Subject
@@ -55,14 +56,22 @@ class RecurrentModel(Model):
         x, table = self._read(batch), self.head.tokens.weight
         return {"token": token_term(x, table, targets=batch.targets, weights=batch.weights)}
 
-    def losses(self, batch: Batch) -> Tensor:
-        return token_losses(self._read(batch), self.head.tokens.weight, targets=batch.targets)
+    def losses(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
+        x = self._read(batch, recorder=recorder)
+        return token_losses(x, self.head.tokens.weight, targets=batch.targets)
 
-    def logits(self, ids: Tensor, *, source: Tensor, source_valid: Tensor) -> Tensor:
+    def logits(
+        self,
+        ids: Tensor,
+        *,
+        source: Tensor,
+        source_valid: Tensor,
+        recorder: Recorder | None = None,
+    ) -> Tensor:
         """(b,t) -> (b,t,v)"""
         memory, last = self.encode(source, source_valid)
         states, _ = self.decoder(self.dropout(self.tokens(ids)), last)
-        y: Tensor = self.head(self._looked(states, memory, source_valid))
+        y: Tensor = self.head(self._looked(states, memory, source_valid, recorder=recorder))
         return y
 
     def encode(self, source: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
@@ -117,10 +126,14 @@ class RecurrentModel(Model):
 
     def audit_subject(self) -> Subject:
         return audited_writer(
-            self, name="recurrent", vocabulary=self.tokens.num_embeddings, embedding="tokens"
+            self,
+            name="recurrent",
+            vocabulary=self.tokens.num_embeddings,
+            embedding="tokens",
+            weights=None if self.attention is None else {"recorder": Recorder},
         )
 
-    def _read(self, batch: Batch) -> Tensor:
+    def _read(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
         if batch.source is None or batch.source_valid is None:
             raise UserError(
                 "this model writes from a source, and the objective gives it none",
@@ -129,16 +142,27 @@ class RecurrentModel(Model):
             )
         memory, last = self.encode(batch.source, batch.source_valid)
         states, _ = self.decoder(self.dropout(self.tokens(batch.ids)), last)
-        return self._looked(states, memory, batch.source_valid)
+        return self._looked(states, memory, batch.source_valid, recorder=recorder)
 
-    def _looked(self, states: Tensor, memory: Tensor, valid: Tensor) -> Tensor:
+    def _looked(
+        self, states: Tensor, memory: Tensor, valid: Tensor, *, recorder: Recorder | None = None
+    ) -> Tensor:
         """What the head scores: the states, or the states joined with what they look at."""
         if self.attention is None or self.join is None:
             y: Tensor = self.dropout(states)
             return y
         places = Places.of_row(states.shape[1], device=states.device)
-        looked = self.attention(states, mask=cross(valid), places=places, memory=memory).out
-        joined: Tensor = self.dropout(torch.tanh(self.join(torch.cat((states, looked), dim=-1))))
+        looked = self.attention(
+            states,
+            mask=cross(valid),
+            places=places,
+            memory=memory,
+            want_weights=recorder is not None,
+        )
+        if recorder is not None:
+            recorder.take("attention", looked.weights)
+        both = torch.cat((states, looked.out), dim=-1)
+        joined: Tensor = self.dropout(torch.tanh(self.join(both)))
         return joined
 
 

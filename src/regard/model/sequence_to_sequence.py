@@ -17,9 +17,10 @@ from regard.attention.places import Places
 from regard.errors import UserError
 from regard.model.embedding import Embedding
 from regard.model.heads import LanguageModelHead
-from regard.model.layers import Recorder, Source
+from regard.model.layers import Source
 from regard.model.loss import LossTerm, token_losses, token_term
 from regard.model.model import Model
+from regard.model.recorder import Recorder, inside
 from regard.model.stack import Stack
 from regard.model.writing import Written, audited_writer
 from regard.text.batches import Batch
@@ -50,8 +51,9 @@ class SequenceToSequence(Model):
         x, table = self._read(batch), self.head.tokens.weight
         return {"token": token_term(x, table, targets=batch.targets, weights=batch.weights)}
 
-    def losses(self, batch: Batch) -> Tensor:
-        return token_losses(self._read(batch), self.head.tokens.weight, targets=batch.targets)
+    def losses(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
+        x = self._read(batch, recorder=recorder)
+        return token_losses(x, self.head.tokens.weight, targets=batch.targets)
 
     def logits(
         self,
@@ -62,16 +64,16 @@ class SequenceToSequence(Model):
         recorder: Recorder | None = None,
     ) -> Tensor:
         """(b,t) -> (b,t,v)"""
-        memory = Source(self.encode(source, source_valid), cross(source_valid))
+        memory = self._memory(source, source_valid, recorder)
         y: Tensor = self.head(self._target(ids, memory, recorder=recorder))
         return y
 
-    def encode(self, source: Tensor, valid: Tensor) -> Tensor:
+    def encode(self, source: Tensor, valid: Tensor, *, recorder: Recorder | None = None) -> Tensor:
         """(b,s) -> (b,s,w); `valid` (b,s) is True where a place holds a token."""
         mask = bidirectional() if bool(valid.all()) else padding(valid)
         places = Places.of_row(source.shape[1], device=source.device)
         x: Tensor = self.source_embedding(source, places.positions)
-        y: Tensor = self.encoder(x, mask=mask, places=places)
+        y: Tensor = self.encoder(x, mask=mask, places=places, recorder=inside(recorder, "encoder"))
         return y
 
     def given(self, source: Tensor, valid: Tensor) -> Written:
@@ -102,15 +104,18 @@ class SequenceToSequence(Model):
             weights={"recorder": Recorder},
         )
 
-    def _read(self, batch: Batch) -> Tensor:
+    def _read(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
         if batch.source is None or batch.source_valid is None:
             raise UserError(
                 "this model writes from a source, and the objective gives it none",
                 topic="objective",
                 mend='Set objective = "prefix".',
             )
-        memory = Source(self.encode(batch.source, batch.source_valid), cross(batch.source_valid))
-        return self._target(batch.ids, memory)
+        memory = self._memory(batch.source, batch.source_valid, recorder)
+        return self._target(batch.ids, memory, recorder=recorder)
+
+    def _memory(self, source: Tensor, valid: Tensor, recorder: Recorder | None) -> Source:
+        return Source(self.encode(source, valid, recorder=recorder), cross(valid))
 
     def _target(self, ids: Tensor, source: Source, *, recorder: Recorder | None = None) -> Tensor:
         places = Places.of_row(ids.shape[1], device=ids.device)
@@ -128,6 +133,11 @@ class SequenceToSequence(Model):
     ) -> Tensor:
         x: Tensor = self.embedding(ids, places.last(ids.shape[1]))
         y: Tensor = self.decoder(
-            x, mask=mask, places=places, source=source, cache=cache, recorder=recorder
+            x,
+            mask=mask,
+            places=places,
+            source=source,
+            cache=cache,
+            recorder=inside(recorder, "decoder"),
         )
         return y

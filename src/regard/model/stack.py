@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from regard.attention.cache import Cache
 from regard.attention.mask import Mask
 from regard.attention.places import Places
-from regard.model.layers import Block, Recorder, Source
+from regard.model.layers import Block, Source
+from regard.model.recorder import Recorder, inside
 
 
 class Stack(nn.Module):
@@ -36,7 +37,7 @@ class Stack(nn.Module):
                 places=places,
                 source=source,
                 cache=None if cache is None else cache.blocks[number],
-                recorder=recorder,
+                recorder=inside(recorder, f"block.{number}"),
             )
         y: Tensor = self.norm(x)
         return y

@@ -154,6 +154,46 @@ class Sample(Recorded):
     text: str
 
 
+class Texture(Recorded):
+    """Shares of a set of texts, and the longest run of one token in it."""
+
+    distinct_1: float
+    distinct_2: float
+    distinct_3: float
+    repetition: float
+    longest_run: float
+    alike: float
+    unknown_share: float
+
+
+class SampleHealth(Recorded):
+    """What the model writes, beside real text of the same length."""
+
+    sentence: str
+    flags: tuple[str, ...] = ()
+    drawn: str = ""
+    "How the texts that were judged came about."
+    unjudged: str = ""
+    "Why nothing is said of them."
+    samples: Texture | None = None
+    reference: Texture | None = None
+
+
+class TrainAndDev(Recorded):
+    """How much worse dev is than train, in nats per token."""
+
+    fit: str
+    sentence: str
+    gap: float
+    low: float
+    high: float
+
+
+class Health(Recorded):
+    samples: SampleHealth
+    train_and_dev: TrainAndDev
+
+
 class Finding(Recorded):
     check: str
     text: str
@@ -195,11 +235,26 @@ class Figures(Recorded):
     remarks: tuple[str, ...] = ()
     audit: Audit | None = None
     "None in a run of a version that had no audit."
+    items: dict[str, dict[str, str]] = {}
+    "By part: which documents were measured, and which of their tokens were told."
+    order: str = ""
+    "The same for two runs that read the same rows in the same order."
     corpus: Corpus | None = None
     tokenizer: Tokenizer | None = None
     cost: Cost = Cost()
     samples: tuple[Sample, ...] = ()
+    health: Health | None = None
+    "None in a run of a version that did not look."
     environment: dict[str, str | int | float | None] = {}
+
+    @property
+    def samples_belie_perplexity(self) -> bool:
+        """Whether the model beats the unigram baseline, and yet what it writes is flagged."""
+        beats = any(
+            compared.against.startswith("unigram") and compared.verdict is Verdict.BETTER
+            for compared in self.comparisons
+        )
+        return beats and self.health is not None and bool(self.health.samples.flags)
 
     @model_validator(mode="after")
     def both_sides_of_a_comparison_were_measured(self) -> Self:

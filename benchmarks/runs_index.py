@@ -1,0 +1,126 @@
+"""Listing many runs: all read anew, with an index just made, and with an index that is there.
+
+    .venv/bin/python benchmarks/runs_index.py --runs 5000
+
+The runs are generated: real in shape (resolved recipe, 125 steps of events, 24 figures), without
+weights. Prints the seconds of each way of listing and their ratios, and of the command itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from regard.recipe import Recipe
+from regard.study.index import INDEX, find_runs, list_runs, read_facts
+
+STEPS = 500
+PARTS = ("train", "dev", "test")
+METRICS = ("perplexity", "perplexity_per_byte", "bits_per_byte", "loss_per_document")
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    asked.add_argument("--runs", type=int, default=5000)
+    count = asked.parse_args().runs
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        write_runs(root, count=count)
+        every = seconds_of(lambda: read_all(root))
+        first = seconds_of(lambda: list_runs(root))
+        second = min(seconds_of(lambda: list_runs(root)) for _ in range(3))
+        size = (root / INDEX).stat().st_size
+        command = seconds_of(lambda: by_command(root))
+    print(f"runs                      {count:,} (generated), index {size / 1e6:.1f} MB")
+    print(f"every folder read         {every:.2f} s")
+    print(f"first listing, no index   {first:.2f} s")
+    print(f"second listing            {second:.2f} s")
+    print(f"first / second            {first / second:.1f}")
+    print(f"every folder / second     {every / second:.1f}")
+    print(f"regard runs, all printed  {command:.2f} s (a process of its own, index there)")
+
+
+def read_all(root: Path) -> None:
+    """What a listing without an index has to do, each time."""
+    for place, _ in find_runs(root):
+        read_facts(root / place, place=place)
+
+
+def by_command(root: Path) -> None:
+    command = [sys.executable, "-m", "regard", "runs", "--in", str(root)]
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def write_runs(root: Path, *, count: int) -> None:
+    """Ten seeds a variant, one run in twenty unfinished."""
+    generator = random.Random(0)
+    table = {"name": "generated", "data": {"corpus": "python-docs"}}
+    for number in range(count):
+        recipe = Recipe.from_table({**table, "train": {"seed": number % 10, "max_steps": STEPS}})
+        folder = root / f"variant-{number // 10}" / f"seed-{number % 10}"
+        folder.mkdir(parents=True)
+        (folder / "recipe.toml").write_text(recipe.to_toml())
+        (folder / "events.jsonl").write_text(events(generator))
+        if number % 20:
+            (folder / "figures.json").write_text(json.dumps(figures(generator)))
+
+
+def events(generator: random.Random) -> str:
+    lines = [{"event": "start", "steps": STEPS, "parameters": 473_712}]
+    for step in range(4, STEPS + 1, 4):
+        loss = 9 / (1 + step / 400) + generator.random() / 10
+        cost = {"tokens": 3200 * step, "seconds": step / 4, "gradient_norm": generator.random()}
+        lines.append({"event": "step", "step": step, "loss": loss, "lr": 3e-3, **cost})
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def figures(generator: random.Random) -> dict[str, object]:
+    value = generator.uniform(100, 300)
+    rows = [
+        {
+            "part": part,
+            "metric": metric,
+            "of": of,
+            "value": value,
+            "low": 0.95 * value,
+            "high": 1.05 * value,
+            "n": 904,
+            "items": "documents",
+            "signature": f"{metric}|per:token|tokenizer:c547f5da|part:{part}:3850d718",
+        }
+        for part in PARTS
+        for of in ("model", "unigram")
+        for metric in METRICS
+    ]
+    sizes = {"documents": 904, "tokens": 40_000, "bytes": 150_000, "fingerprint": "3850d718"}
+    return {
+        "schema": 1,
+        "run": "generated",
+        "finished": f"2026-11-{generator.randint(1, 28):02d}T21:56:41+00:00",
+        "figures": rows,
+        "audit": {"verdict": "clean", "sentence": "clean: generated"},
+        "corpus": {
+            "name": "python-docs",
+            "generated": False,
+            "parts": dict.fromkeys(PARTS, sizes),
+        },
+        "tokenizer": {"name": "bpe", "size": 8000, "fingerprint": "c547f5da"},
+        "cost": {"seconds": 125.0, "steps": STEPS, "parameters": 473_712},
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""The health of a trained model: what it writes beside real text, and train beside dev.
+
+Texts are drawn for this alone, at temperature 1 and without cuts: that is the distribution which
+perplexity speaks of, and sharper drawing alone would make any model repeat itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.decode.generate import Decodable, Sample, generate
+from regard.experiment.bench import Bench
+from regard.experiment.figures import Measured, choose_documents
+from regard.model.language_model import LanguageModel
+from regard.model.recurrent import RecurrentModel
+from regard.model.sequence_to_sequence import SequenceToSequence
+from regard.text.batches import pad
+from regard.text.tokenizer import Tokenizer
+from regard.trust.collapse import sample_health
+from regard.trust.overfitting import overfitting
+
+TEXTS = 40
+"Drawn to be judged: enough that short sentences make a few hundred tokens."
+MOST_NEW = 60
+"Tokens of each, at most."
+MOST_PIECES = 2000
+"Of real text, where documents are few and long."
+CANNOT_WRITE = "the model tells hidden tokens and cannot write, so there are no samples to judge"
+TOO_SHORT = "no dev text has two tokens, one to read and one to write, so no samples were judged"
+
+Ids = list[int]
+
+
+def health_of(bench: Bench, measured: Measured) -> dict[str, Any]:
+    """For figures.json: the samples' health, and train against dev."""
+    gap = overfitting(measured.items["train"], measured.items["dev"])
+    return {"samples": _samples(bench), "train_and_dev": gap.as_dict()}
+
+
+def _samples(bench: Bench) -> dict[str, Any]:
+    recipe, tokenizer = bench.recipe, bench.prepared.tokenizer
+    dev = choose_documents(
+        bench.prepared.cache, "dev", most=recipe.evaluate.documents, seed=recipe.data.split_seed
+    )
+    model, start = bench.model, tokenizer.require("start")
+    writer: Decodable[Any]
+    if isinstance(model, LanguageModel):
+        writer, rows, after = model, TEXTS, "no prompt"
+        reference = _beginnings(dev.documents)
+    elif isinstance(model, SequenceToSequence | RecurrentModel):
+        halves = _halves(dev.documents, context=model.context)
+        if not halves:
+            return _unjudged(TOO_SHORT)
+        sources = [[start, *source] for source, _ in halves[:TEXTS]]
+        writer, rows, after = _given(model, sources, tokenizer), len(sources), "halves of dev texts"
+        reference = [rest for _, rest in halves]
+    else:
+        return _unjudged(CANNOT_WRITE)
+    stop = tokenizer.require("stop")
+    roles = {tokenizer.start, tokenizer.pad, tokenizer.cls, tokenizer.sep, tokenizer.mask}
+    written = generate(
+        writer,
+        [[start]] * rows,
+        strategy=Sample(),
+        max_new=MOST_NEW,
+        stop=stop,
+        pad=tokenizer.require("pad"),
+        seed=recipe.train.seed,
+        first_number=len(recipe.samples.prompts),  # not the numbers that people's samples had
+        forbidden=tuple(role for role in roles - {stop} if role is not None),
+    )
+    texts = [list(one.ids) for one in written]
+    judged = sample_health(texts, reference, unknown=tokenizer.unk, seed=recipe.train.seed)
+    drawn = f"{rows} texts of at most {MOST_NEW} tokens, temperature 1, after {after}"
+    return {**judged.as_dict(), "drawn": drawn}
+
+
+def _unjudged(why: str) -> dict[str, Any]:
+    return {"unjudged": why, "sentence": why, "flags": []}
+
+
+def _beginnings(documents: Sequence[np.ndarray]) -> list[Ids]:
+    """Of each document; where they are few, all pieces of them."""
+    if len(documents) >= 2 * TEXTS:
+        return [ids[:MOST_NEW].tolist() for ids in documents]
+    pieces = (
+        ids[begin : begin + MOST_NEW] for ids in documents for begin in range(0, len(ids), MOST_NEW)
+    )
+    return [ids.tolist() for ids in islice(pieces, MOST_PIECES)]
+
+
+def _halves(documents: Sequence[np.ndarray], *, context: int) -> list[tuple[Ids, Ids]]:
+    """What such a model reads of a document, and what stands behind it."""
+    cuts = [min(len(ids) // 2, context // 2) for ids in documents]
+    return [
+        (ids[:cut].tolist(), ids[cut : cut + MOST_NEW].tolist())
+        for ids, cut in zip(documents, cuts, strict=True)
+        if cut
+    ]
+
+
+def _given(
+    model: SequenceToSequence | RecurrentModel, sources: Sequence[Ids], tokenizer: Tokenizer
+) -> Decodable[Any]:
+    device = next(model.parameters()).device
+    padded = torch.from_numpy(pad(sources, tokenizer.require("pad")))
+    lengths = torch.tensor([len(ids) for ids in sources])
+    valid = torch.arange(padded.shape[1]) < lengths[:, None]
+    return model.given(padded.to(device), valid.to(device))
