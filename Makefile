@@ -16,7 +16,7 @@ setup: .venv/ready
 	@touch $@
 
 demo: setup
-	$(BIN)/regard train recipes/mini-gpt.toml --resume
+	$(BIN)/regard compare recipes/dot-vs-additive.toml
 
 lint: setup
 	$(BIN)/ruff check .

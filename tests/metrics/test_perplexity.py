@@ -66,7 +66,7 @@ def test_figures_are_named_counted_and_signed():
     assert all(name == figure.name and figure.n == 2 for name, figure in figures.items())
     assert figures["perplexity"].signature.startswith(
         "perplexity|per:token|tokenizer:3f9c21aa|part:dev:77abf00d"
-        "|interval:bootstrap-percentile-95%-400-seed0|regard:"
+        "|tells:causal|interval:bootstrap-percentile-95%-400-seed0|regard:"
     )
 
 

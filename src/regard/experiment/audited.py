@@ -6,22 +6,28 @@ the training goes on, and everything that tells of it begins with what is wrong.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from regard.attention.kinds import ATTENTION, AttentionKind, BrokenKind
+from torch import Tensor
+
+from regard.attention.kinds import ATTENTION, BrokenKind
+from regard.attention.mask import bidirectional, causal, same_document
 from regard.errors import UserError
 from regard.experiment.run import AUDIT_SCHEMA, Run
 from regard.files import read_json, write_json
 from regard.model.families import Family
 from regard.model.model import Model
+from regard.model.row_model import RowModel, document_of
 from regard.settings import name_of
-from regard.trust.audit import audit
+from regard.trust.audit import Audit, audit
 
 
 def audit_before_training(model: Model, family: Family) -> dict[str, Any]:
     """The audit as it is recorded with the run; an error where the training must not begin."""
-    seen = audit(model, mask=model.sees)
+    seen = _audit_as_trained(model)
     broken = broken_kinds(family)
     for kind in broken:
         if not kind.on_purpose:
@@ -41,6 +47,29 @@ def audit_before_training(model: Model, family: Family) -> dict[str, Any]:
         )
     reasons = [f"{name_of(kind, ATTENTION)}: {kind.traits.broken}" for kind in broken]
     return {**seen.as_dict(), "broken": reasons}
+
+
+def _audit_as_trained(model: Model) -> Audit:
+    """Rows of one text; where documents of a row are kept apart, also rows of several."""
+    whole = audit(model, mask=model.sees)
+    if not isinstance(model, RowModel) or model.across_documents or whole.verdict != "clean":
+        return whole
+    apart = audit(model.audit_subject_apart(), mask=_kept_apart(model.sees))
+    if apart.verdict != "clean":
+        return apart
+    named = tuple(f"documents kept apart: {check}" for check in apart.checked)
+    return replace(whole, checked=whole.checked + named, seconds=whole.seconds + apart.seconds)
+
+
+def _kept_apart(sees: str) -> Callable[[int], Tensor]:
+    """What a place may see of a row of several documents, for rows of t places: (t,t)."""
+
+    def allowed(places: int) -> Tensor:
+        mask = causal() if sees == "causal" else bidirectional()
+        table = (mask & same_document(document_of(places)[None])).dense(places, places)
+        return table[0, 0]
+
+    return allowed
 
 
 def recorded_audit(run: Run) -> dict[str, Any] | None:
@@ -71,5 +100,4 @@ def summary_of(seen: dict[str, Any]) -> dict[str, Any]:
 def broken_kinds(family: Family) -> list[BrokenKind]:
     """The kinds of attention in a family that declare themselves broken."""
     values = (getattr(family, name) for name in type(family).model_fields)
-    kinds = [value for value in values if isinstance(value, AttentionKind)]
-    return [kind for kind in kinds if isinstance(kind, BrokenKind)]
+    return [value for value in values if isinstance(value, BrokenKind)]

@@ -6,13 +6,14 @@ choices here, not another model.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Self
 
 from pydantic import Field, SerializeAsAny, model_validator
 from torch import nn
 
-from regard.attention.kinds import ATTENTION, AttentionKind, Projections
+from regard.attention.kinds import ATTENTION, AttentionKind, Projections, RelationSort
 from regard.attention.kinds.dot import Dot
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import build_mixer, count_mixer
@@ -33,7 +34,7 @@ from regard.model.layers import (
     build_norm,
 )
 from regard.model.stack import Stack
-from regard.settings import Named, name_of
+from regard.settings import Named, name_of, settings_class
 
 
 class Transformer(Family):
@@ -112,7 +113,7 @@ class Transformer(Family):
             position = name_of(self.positions, POSITIONS)
             raise ValueError(
                 f"positions {position} act by a {relation}, which attention {name} cannot take: "
-                "choose learned, sinusoidal or none"
+                f"choose {', '.join(_positions_for(traits.relations))}"
             )
 
     def _check_positions(self) -> None:
@@ -215,25 +216,30 @@ class Transformer(Family):
         return [Term("output layer", "v·w", vocabulary * self.width)]
 
     def stack_terms(self, *, source_attention: AttentionKind | None = None) -> list[Term]:
-        terms: list[Term] = []
-        per_block = partial(Term.times, number=self.layers, what="layers")
-        terms += [per_block(term) for term in self._attention_terms(self.attention, "attention")]
-        relative = self.positions.relation_parameters(self.head_shape(0))
-        if relative:
-            terms.append(
-                per_block(Term("relative positions", self.positions.relation_formula, relative))
-            )
-        norms = 2
+        looks = 1 if source_attention is None else 2
+        terms = self._over_layers(partial(self._attention_terms, self.attention, "attention"))
+        terms += self._over_layers(self._relation_terms)
         if source_attention is not None:
-            named = self._attention_terms(source_attention, "source attention")
-            terms += [per_block(term) for term in named]
-            norms += 1
-        terms.append(per_block(self._feed_forward_term()))
+            named = partial(self._attention_terms, source_attention, "source attention")
+            terms += self._over_layers(named)
+        terms.append(self._feed_forward_term().times(self.layers, "layers"))
         closing = 1 if self.norm_place == "pre" else 0
         letters, size = ("2w", 2) if self.norm == "layer" and self.biases else ("w", 1)
-        count = norms * self.layers + closing
+        count = (looks + 1) * self.layers + closing
         terms.append(Term("norms", f"{count} × {letters}", count * size * self.width))
         return terms
+
+    def _over_layers(self, terms_of: Callable[[HeadShape], list[Term]]) -> list[Term]:
+        """Of all layers; told once where they are alike, as they are in nearly every kind."""
+        each = [terms_of(self.head_shape(layer)) for layer in range(self.layers)]
+        if all(terms == each[0] for terms in each):
+            return [term.times(self.layers, "layers") for term in each[0]]
+        return [term.on(f"layer {layer}") for layer, terms in enumerate(each) for term in terms]
+
+    def _relation_terms(self, shape: HeadShape) -> list[Term]:
+        count = self.positions.relation_parameters(shape)
+        formula = self.positions.relation_formula
+        return [Term("relative positions", formula, count)] if count else []
 
     def _feed_forward_term(self) -> Term:
         w, f = self.width, self.hidden_width
@@ -242,11 +248,22 @@ class Transformer(Family):
         added = (matrices - 1) * f + w if self.biases else 0
         return Term("feed-forward", f"{matrices}·w·f{bias}", matrices * w * f + added)
 
-    def _attention_terms(self, kind: AttentionKind, name: str) -> list[Term]:
+    def _attention_terms(self, kind: AttentionKind, name: str, shape: HeadShape) -> list[Term]:
         return count_mixer(
             kind,
-            self.head_shape(0),
+            shape,
             projections=self.projections,
             key_value_heads=self.key_value_heads,
             name=name,
         )
+
+
+def _positions_for(relations: tuple[RelationSort, ...]) -> list[str]:
+    """The position kinds that an attention can take."""
+    sorts = {entry.name: settings_class(POSITIONS, entry.name)() for entry in POSITIONS}
+    return [
+        name
+        for name, positions in sorts.items()
+        if isinstance(positions, Positions)
+        and (positions.relation_sort is None or positions.relation_sort in relations)
+    ]

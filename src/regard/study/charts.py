@@ -37,7 +37,7 @@ def interval_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | No
     parts = [part(name) for name in in_reading_order(row["named"] for row in rows)]
     names = dress.name_room(who, width=width)
     labels = dress.label_room((row["label"] for row in rows), width=width - names)
-    scale, ticks = _figure_scale(rows, label_room=labels / (width - names))
+    scale, ticks = figure_scale(rows, label_room=labels / (width - names))
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         y=alt.Y("of:N", sort=who, title=None, axis=dress.name_axis(names)),
         yOffset=alt.YOffset("part:N", sort=parts),
@@ -232,7 +232,7 @@ def _loss_curves(record: RunRecord) -> dict[str, list[Row]]:
     return {name: rows for name, rows in drawn.items() if rows}
 
 
-def _figure_scale(rows: Sequence[Row], *, label_room: float) -> tuple[alt.Scale, list[float]]:
+def figure_scale(rows: Sequence[Row], *, label_room: float) -> tuple[alt.Scale, list[float]]:
     """Logarithmic where figures differ by factors; the last label has its share of the axis."""
     low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
     before, after = 0.06, label_room / (1 - label_room)

@@ -17,8 +17,7 @@ from markupsafe import Markup
 
 from regard.metrics.figure import decimals_shown
 from regard.study import theme as dress
-from regard.study.charts import Row
-from regard.study.charts import _figure_scale as figure_scale
+from regard.study.charts import Row, figure_scale
 from regard.study.evidence import Evidence
 from regard.study.findings import seeds_of, short_name
 from regard.study.outcome import VerdictOutcome

@@ -36,9 +36,7 @@ from regard.study.inspection import Part, parts_of
 from regard.study.loss_bands import loss_by_seconds, loss_by_step, loss_by_tokens
 from regard.study.outcome import Outcome, VariantOutcome, outcome_of
 from regard.study.picture import PAGE, Picture
-from regard.study.report import Drawing, drawings
-from regard.study.report import _templates as page_templates
-from regard.study.report import _write as write_page
+from regard.study.report import Drawing, drawings, page_templates, write_page
 from regard.study.theme import LIGHT, Chart, Theme
 
 CHARTS: dict[str, Callable[..., Chart | None]] = {
@@ -131,7 +129,7 @@ def _cost(outcome: Outcome) -> dict[str, str]:
 
 
 def _drawn(draw: Callable[..., Chart | None], evidence: Evidence) -> list[Drawing]:
-    drawn = drawings(draw, evidence)  # type: ignore[arg-type]  # it only hands it on to `draw`
+    drawn = drawings(draw, evidence)
     return [replace(one, svg=with_titles(one.svg)) for one in drawn]
 
 

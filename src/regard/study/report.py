@@ -36,7 +36,7 @@ def write_report(folder: Path, *, out: Path | None = None) -> Path:
     folder = Path(folder)
     page = report_html(read_run(folder))
     target = folder / "report.html" if out is None else Path(out)
-    _write(target, page)
+    write_page(target, page)
     return target
 
 
@@ -44,7 +44,7 @@ def report_html(record: RunRecord) -> str:
     """The page as text."""
     figures = record.figures
     return (
-        _templates()
+        page_templates()
         .get_template("report.html.j2")
         .render(
             run=record,
@@ -99,7 +99,7 @@ class Drawing:
     svg: Markup
 
 
-def drawings(draw: Callable[..., Chart | None], record: RunRecord) -> list[Drawing]:
+def drawings(draw: Callable[..., Chart | None], record: object) -> list[Drawing]:
     """One chart in light and dark, wide and narrow; none where there is nothing to draw."""
     drawn = []
     for theme in (LIGHT, DARK):
@@ -122,7 +122,7 @@ def _inlined(svg: str, *, own: str) -> Markup:
 
 
 @cache
-def _templates() -> Environment:
+def page_templates() -> Environment:
     # autoescape=True, not by file ending: `.html.j2` would not count as HTML.
     templates = Environment(
         loader=PackageLoader("regard.study"),
@@ -175,7 +175,7 @@ def _place(order: Sequence[str]) -> Callable[[str], tuple[int, str]]:
     return lambda name: (order.index(name) if name in order else len(order), name)
 
 
-def _write(target: Path, page: str) -> None:
+def write_page(target: Path, page: str) -> None:
     if target.is_dir():
         raise UserError("is a folder", topic="report", where=str(target), mend="Name a file.")
     try:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.kinds.dot import DotProduct
-from regard.attention.mask import Mask, same_block, same_group
+from regard.attention.mask import Mask, bidirectional, same_block, same_group
 from regard.attention.places import Places
 from regard.attention.rule import HeadShape, Rule
 from regard.errors import UserError
@@ -77,7 +77,8 @@ def _same_share(places: Places, *, size: int) -> Mask:
 
 
 def _same_segment(places: Places) -> Mask:
-    return same_group(_given(places.segments, setting="segments", lacking="segment ids"))
+    # A row without segment ids holds one text, as in decoding and measuring.
+    return bidirectional() if places.segments is None else same_group(places.segments)
 
 
 def _same_modality(places: Places) -> Mask:

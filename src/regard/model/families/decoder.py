@@ -42,6 +42,7 @@ class Decoder(Transformer):
             context=self.context,
             across_documents=self.across_documents,
         )
+        model.cacheable = self.attention.traits.cacheable
         initialise(model, seed=seed, layers=self.layers)
         return model
 

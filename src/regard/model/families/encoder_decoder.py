@@ -28,6 +28,11 @@ class EncoderDecoder(Transformer):
         own, name = self.attention.traits, name_of(self.attention, ATTENTION)
         if not own.causal:
             raise ValueError(f"attention {name} cannot be kept from seeing the future")
+        if not own.cacheable:
+            raise ValueError(
+                f"attention {name} cannot be read token by token, as a target is written: "
+                "choose a cacheable kind (regard ls attention)"
+            )
         across, name = self.source_attention.traits, name_of(self.source_attention, ATTENTION)
         if not across.cross:
             raise ValueError(
