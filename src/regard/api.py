@@ -153,7 +153,7 @@ def inspect(
 
 def audit(
     model: Any,
-    mask: str | Tensor | Mask = "causal",
+    mask: str | Tensor | Mask | None = None,
     sample: Tensor | None = None,
     *,
     lengths: Sequence[int] | None = None,
@@ -164,16 +164,17 @@ def audit(
 
     `model` is a run folder, a model of regard's, any module or Hugging Face model, or a callable
     from token ids (b,t) or vectors (b,t,w) to outputs (b,t,…); it is left as it was. `mask` is a
-    name ("causal", "bidirectional", "prefix:3", …), a (t,t) table or a Mask, True = may attend. A
-    `sample` of inputs is needed where the vocabulary cannot be found.
+    name ("causal", "bidirectional", "prefix:3", …), a (t,t) table or a Mask, True = may attend;
+    without one it is what the model says it `sees`, else causal. A `sample` of inputs is needed
+    where the vocabulary cannot be found. Of a callable that hides its module only the outputs can
+    be compared: not its training mode, cache, padding or parameters.
     """
     if isinstance(model, str | Path):
         model = load(model, own_files=own_files)
     if isinstance(model, Loaded):
         model = model.model
-    return trust_audit.audit(
-        model, mask=_permission(mask), sample=sample, seed=seed, lengths=lengths
-    )
+    permission = None if mask is None else _permission(mask)
+    return trust_audit.audit(model, mask=permission, sample=sample, seed=seed, lengths=lengths)
 
 
 def _permission(mask: str | Tensor | Mask) -> Permission:
@@ -250,6 +251,13 @@ class Loaded:
             vocabulary=Vocabulary.of(self.tokenizer),
             pad=self.tokenizer.require("pad"),
         )
+        for number, tokens in enumerate(told.tokens, start=1):
+            if not tokens:
+                raise UserError(
+                    f"text {number} has no token to tell, so it has no loss",
+                    topic="loss",
+                    mend="Give a text with at least one word.",
+                )
         return [float(value) for value in told.losses / told.tokens]
 
 

@@ -186,7 +186,11 @@ def _read(path: Path) -> bytes:
         content = path.read_bytes()
         content.decode()
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist", topic="part") from None
+        raise UserError(
+            f"{path} does not exist",
+            topic="part",
+            mend="Give the path of a Python file that adds a part, such as my_kind.py.",
+        ) from None
     except OSError as problem:
         raise UserError(f"{path} cannot be read ({problem.strerror})", topic="part") from None
     except UnicodeDecodeError:

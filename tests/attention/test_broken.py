@@ -7,7 +7,7 @@ import torch
 
 from regard.attention import mask as masks
 from regard.attention.attend import attend
-from regard.attention.kinds import ATTENTION
+from regard.attention.kinds import ATTENTION, AttentionKind, BrokenKind, kind
 from regard.attention.kinds.dot import Dot, DotProduct
 from regard.attention.kinds.soft_masked import SoftMasked
 from regard.attention.kinds.zero_masked import ZeroMasked
@@ -117,3 +117,19 @@ def test_they_are_marked_as_broken():
 def test_a_penalty_is_a_positive_number(penalty):
     with pytest.raises(UserError, match="penalty"):
         read_settings(SoftMasked, {"penalty": penalty})
+
+
+def test_what_is_broken_is_declared_twice_or_not_at_all():
+    with pytest.raises(TypeError, match="says what is broken, and Half is no BrokenKind: derive"):
+
+        @kind("half-broken", cost="n²", broken="it leaks", fails=("forbidden-keys",))
+        class Half(AttentionKind):
+            """Says that it is broken, and could be trained all the same."""
+
+    with pytest.raises(TypeError, match="Silent is a BrokenKind, and kind 'silent' does not say"):
+
+        @kind("silent", cost="n²")
+        class Silent(BrokenKind):
+            """Wrong on purpose, and nobody says in what."""
+
+    assert not {"half-broken", "silent"} & set(ATTENTION.names())

@@ -75,11 +75,17 @@ def test_by_ids_equals_dot_under_the_same_groups(by):
     assert not torch.allclose(found, everything)
 
 
-@pytest.mark.parametrize(("by", "lacking"), [("segments", "segment ids"), ("modality", "modality")])
-def test_missing_ids_are_named(by, lacking):
-    mixer = mixer_of(Group(by=by), context=6)
-    with pytest.raises(UserError, match=rf'model\.attention\.by = "{by}" needs {lacking}'):
+def test_missing_modalities_are_named():
+    mixer = mixer_of(Group(by="modality"), context=6)
+    with pytest.raises(UserError, match=r'model\.attention\.by = "modality" needs modality'):
         mixer(draw(0, 1, 6, 8), mask=masks.causal(), places=Places.of_row(6))
+
+
+def test_a_row_without_segments_is_one_text():
+    x, places = draw(0, 1, 6, 8), Places.of_row(6)
+    found = mixer_of(Group(by="segments"), context=6)(x, mask=masks.causal(), places=places).out
+    wanted = mixer_of(Dot(), context=6)(x, mask=masks.causal(), places=places).out
+    assert torch.allclose(found, wanted, atol=1e-12)
 
 
 def test_more_groups_than_places_are_refused():

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 from regard.attention import mask
 from regard.attention.attend import STRIPE, attend
+from regard.attention.kinds import ATTENTION
 from regard.attention.mask import MASKS, Mask
+from regard.attention.multi_head import build_mixer
+from regard.attention.places import Places
+from regard.attention.rule import HeadShape
 from regard.errors import UserError
 
 LENGTH = 9  # "Jill Birt [MASK] outdoor activities" + "He was [MASK] hiking": 5 and 4 tokens
@@ -80,7 +84,15 @@ class TestWrongSizes:
     @pytest.mark.parametrize(
         ("make", "says"),
         [
-            (lambda: mask.lookback(-1), "lookback\\(-1\\): .* 0 places or more"),
+            (lambda: mask.lookback(-1), "lookback\\(-1\\): .* 0 places or more. Give a whole"),
+            (lambda: mask.lookback(1.5), "lookback\\(1.5\\): .* Give a whole number, 0 or more"),
+            (lambda: mask.same_block(2.0), "same_block\\(2.0\\): .* Give a whole number, 1 or"),
+            (lambda: mask.prefix(3), "prefix: a int and not a tensor. Give one number for each"),
+            (lambda: mask.prefix(torch.ones(2)), "prefix: numbers of type float32.*integers"),
+            (lambda: mask.padding([[True]]), "padding: a list and not a tensor"),
+            (lambda: mask.padding(torch.ones(1, 3)), "padding: a table of float32, not of True"),
+            (lambda: mask.cross(torch.ones(1, 3).long()), "cross: a table of int64, not of True"),
+            (lambda: mask.same_group(torch.ones(1, 3)), "same-group: numbers of type float32"),
             (lambda: mask.same_block(0), "same_block\\(0\\): .* 1 place or more"),
             (lambda: mask.padding(torch.ones(3)), r"padding: a table of shape \(3,\).*\(rows, pl"),
             (
@@ -106,10 +118,48 @@ class TestWrongSizes:
         with pytest.raises(UserError, match="knows 2 rows and is asked about 3"):
             attend(x, x, x, of(torch.ones(2, 5).bool()), want_weights=want_weights)
 
-    def test_too_few_prefix_lengths_are_named(self):
+    @pytest.mark.parametrize("of", [mask.padding, mask.cross, mask.same_group, mask.same_document])
+    @pytest.mark.parametrize("want_weights", [False, True])
+    @pytest.mark.parametrize(
+        "composed", [lambda m: m, lambda m: ~m, lambda m: m | mask.causal(), lambda m: ~m & m]
+    )
+    def test_too_many_places_or_rows_are_named(self, of, want_weights: bool, composed):
         x = torch.randn(3, 1, 5, 2)
-        with pytest.raises(UserError, match="prefix knows 2 rows and is asked about 3"):
-            attend(x, x, x, mask.prefix(torch.tensor([1, 2])))
+        with pytest.raises(UserError, match="knows 6 places and is asked about 5"):
+            attend(x, x, x, composed(of(torch.ones(3, 6).bool())), want_weights=want_weights)
+        with pytest.raises(UserError, match="knows 4 rows and is asked about 3"):
+            attend(x, x, x, composed(of(torch.ones(4, 5).bool())), want_weights=want_weights)
+
+    def test_a_table_speaks_of_whole_rows_also_where_queries_are_the_last_places(self):
+        x = torch.randn(3, 1, 5, 2)
+        for of in (mask.padding, mask.same_group):
+            late = attend(x[:, :, 3:], x, x, of(torch.ones(3, 5).bool()), first_query=3).out
+            assert torch.allclose(late, attend(x, x, x).out[:, :, 3:], atol=1e-6)
+
+    @pytest.mark.parametrize("rows", [2, 4])
+    def test_another_number_of_prefix_lengths_is_named(self, rows: int):
+        x = torch.randn(3, 1, 5, 2)
+        with pytest.raises(UserError, match=f"prefix knows {rows} rows and is asked about 3"):
+            attend(x, x, x, mask.prefix(torch.ones(rows).long()))
+
+    @pytest.mark.parametrize("kind", ["linear", "synthesizer-random"])
+    def test_mixers_with_a_way_of_their_own_refuse_other_sizes_too(self, kind: str):
+        mixer = build_mixer(ATTENTION.get(kind).part(), HeadShape(2, 2))
+        made = mask.causal() & mask.padding(torch.ones(1, 7).bool())
+        with pytest.raises(UserError, match="padding knows 7 places and is asked about 4"):
+            mixer(
+                torch.randn(1, 4, 4), mask=made, places=Places.of_row(4), cache=mixer.new_cache(9)
+            )
+
+    def test_a_tensor_is_no_mask(self):
+        x = torch.randn(1, 1, 5, 2)
+        with pytest.raises(UserError, match=r"the mask is a Tensor, not a Mask.*Mask\(lambda"):
+            attend(x, x, x, torch.ones(5, 5).bool())
+
+    def test_each_key_has_a_value(self):
+        x = torch.randn(1, 1, 5, 2)
+        with pytest.raises(UserError, match=r"5 keys and 4 values\. Give each key one value"):
+            attend(x, x, x[:, :, :4])
 
 
 # A leaf is a mask beside a plain-Python statement of what it allows at (b, i, j).

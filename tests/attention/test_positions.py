@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from regard.attention.attend import attend
 from regard.attention.mask import bidirectional, causal
+from regard.attention.places import Places
 from regard.attention.positions import Relation
 from regard.attention.positions.alibi import Alibi, slopes_of
+from regard.attention.positions.learned import Learned
 from regard.attention.positions.relative import Relative
 from regard.attention.positions.rotary import Rotary
 from regard.attention.positions.sinusoidal import Sinusoidal
@@ -42,6 +44,23 @@ class TestSinusoidal:
     def test_an_odd_width_is_refused(self):
         with pytest.raises(UserError, match=r"47 is odd.*even model\.width"):
             Sinusoidal().build_vectors(width=47, context=10)
+        beside = Sinusoidal(combine="concatenate", own_width=5)
+        with pytest.raises(UserError, match=r"5 is odd.*even model\.positions\.own_width"):
+            beside.build_vectors(width=beside.width_within(48), context=10)
+
+
+class TestWidthBesideTokens:
+    @pytest.mark.parametrize("part", [Sinusoidal, Learned])
+    @pytest.mark.parametrize("width", range(1, 70))
+    def test_every_width_leaves_positions_a_width_that_can_be_built(self, part, width: int):
+        settings = part(combine="concatenate")
+        own = settings.width_within(width)
+        settings.build_vectors(width=own, context=3)
+        assert own == width // 4 or own in (1, 2) or (part is Sinusoidal and own == width // 4 - 1)
+
+    def test_what_a_person_says_counts(self):
+        assert Sinusoidal(combine="concatenate", own_width=6).width_within(64) == 6
+        assert Sinusoidal(own_width=6).width_within(64) == 64
 
 
 class TestRotary:
@@ -211,3 +230,16 @@ class Biased(torch.nn.Module):
 
     def forward(self, row: torch.Tensor) -> torch.Tensor:
         return self.relation.bias(row, row)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_alone_does_not_make_a_row_too_long_for_a_relative_bias(side: str):
+    bias = Relative().build_relation(HeadShape(width=4, heads=2, context=5))
+    valid = torch.tensor([[True] * 5 + [False] * 3, [True] * 2 + [False] * 6])
+    positions = Places.of_padded(valid if side == "right" else valid.flip(1)).positions
+    assert bias.bias(positions, positions).shape == (2, 2, 8, 8)
+    longer = torch.arange(6)[None]
+    with pytest.raises(UserError, match="a row of 6 places, and distances are known within 5"):
+        bias.bias(longer, longer)
+    with pytest.raises(UserError, match="a row of 6 places"):
+        bias.bias(longer[:, 5:], longer)

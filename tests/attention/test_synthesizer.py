@@ -12,6 +12,7 @@ from regard.attention.multi_head import build_mixer
 from regard.attention.places import Places
 from regard.attention.rule import HeadShape
 from regard.errors import UserError
+from regard.settings import read_settings
 
 SHAPE = HeadShape(width=3, heads=2, context=10)
 KINDS = [
@@ -184,3 +185,10 @@ def test_another_sequence_is_refused():
         mixer(
             rows(0, 1, 3), mask=masks.bidirectional(), places=Places.of_row(3), memory=rows(1, 1, 3)
         )
+
+
+def test_a_draw_that_no_generator_takes_is_refused_as_a_setting():
+    with pytest.raises(UserError, match="draw"):
+        read_settings(SynthesizerRandom, {"draw": 2**31})
+    most = SynthesizerRandom(draw=2**31 - 1, trained=False)
+    most.build(HeadShape(width=2, heads=1, context=3, layer=99))

@@ -50,6 +50,19 @@ def broken():
     return 1 / 0
 
 
+def leaving():
+    raise SystemExit(0)
+
+
+def biased():
+    import torch
+    from regard.model.families import FAMILIES
+    from regard.settings import read_settings, settings_class
+
+    table = {"layers": 3, "heads": 2, "width": 8, "context": 12}
+    return read_settings(settings_class(FAMILIES, "encoder"), table).build(vocabulary=9, seed=0)
+
+
 def greedy(width):
     return Sums(0)
 '''
@@ -120,6 +133,8 @@ def test_a_vocabulary_where_none_is_found(models: Path) -> None:
         ("gone.py:clean", r"gone.py: there is no such file"),
         ("models.py:claen", r"has no function claen — did you mean clean\?"),
         ("models.py:broken", r"broken\(\) raised ZeroDivisionError: division by zero"),
+        ("models.py:leaving", r"leaving\(\) raised SystemExit: 0"),
+        ("left.py:clean", r"left.py: running it raised SystemExit: 4"),
         ("models.py:greedy", r"greedy\(\) raised TypeError.*without arguments"),
         ("wrong.py:clean", r"wrong.py: running it raised SyntaxError"),
         ("nowhere", r"nowhere does not exist"),
@@ -130,8 +145,38 @@ def test_a_target_that_is_none(
 ) -> None:
     monkeypatch.chdir(models.parent)
     (models.parent / "wrong.py").write_text("def clean(:\n")
+    (models.parent / "left.py").write_text("import sys\nsys.exit(4)\n")
     with pytest.raises(UserError, match=says):
         run(target)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--length", "1"), "length 1 cannot be audited"),
+        (("--vocabulary", "5"), "--vocabulary 5: the model has 9 ids"),
+        (("--vocabulary", "1"), "--vocabulary 1: nothing can be exchanged"),
+    ],
+)
+def test_options_that_do_not_fit_the_model(models: Path, words: tuple[str, ...], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        run(f"{models}:clean", *words)
+
+
+def test_a_vocabulary_that_is_known_may_be_said(models: Path) -> None:
+    assert run(f"{models}:clean", "--vocabulary", "9")[0] == 0
+
+
+def test_an_encoder_of_regards_is_held_to_its_own_mask_and_key_biases_are_told_once(
+    models: Path,
+) -> None:
+    code, said = run(f"{models}:biased")
+    assert code == 0
+    assert "mask bidirectional (the model's own)" in said
+    assert said.count("a softmax does not see what moves all scores of a query alike") == 1
+    assert "3 key biases (" in said
+    told = json.loads(run(f"{models}:biased", "--json")[1])
+    assert sum(one["name"].endswith("key.bias") for one in told["unreached"]) == 3
 
 
 def test_a_mask_that_is_none(models: Path) -> None:
@@ -161,7 +206,8 @@ def test_a_mask_object_and_its_name_say_the_same() -> None:
         seen = api.audit(ahead, mask, sample)
         assert seen.verdict == "leak"
         assert all(leak.key > leak.query for leak in seen.leaks)
-    assert api.audit(ahead, lookback(2) | ~lookback(20), sample).is_clean
+    assert api.audit(ahead, lookback(20) | ~lookback(20), sample).is_clean
+    assert api.audit(ahead, lookback(2) | ~lookback(20), sample).verdict == "cannot tell"
 
 
 def test_a_run_folder_is_loaded(

@@ -11,7 +11,7 @@ from regard import own_files
 
 SOUND = '''"""Sound."""
 
-from regard.attention.kinds import AttentionKind, kind
+from regard.attention.kinds import AttentionKind, BrokenKind, kind
 from regard.attention.kinds.dot import DotProduct
 
 
@@ -33,6 +33,9 @@ LEAKY = SOUND.replace(
     "        return None\n\n"
     "    def normalise(self, scores, allowed):\n"
     "        return scores.softmax(-1) * allowed\n",
+)
+SOUND_ON_PURPOSE, LEAKY_ON_PURPOSE = (
+    text.replace("Mine(AttentionKind)", "Mine(BrokenKind)") for text in (SOUND, LEAKY)
 )
 ON_PURPOSE = ', broken="on purpose", fails=("forbidden-keys", "padding", "cache")'
 FAMILY = '''
@@ -57,31 +60,46 @@ def test_a_sound_kind_passes(desk: Desk) -> None:
     outcome = desk.regard("check", "mine.py", "--configurations", "3")
     assert outcome.code == 0
     assert "attention mine  mine.py:7" in outcome.out
-    assert outcome.out.count("✓") == 13
+    assert outcome.out.count("✓") == 14
     assert "✗" not in outcome.out
-    assert "as declared: 13 contracts" in outcome.out
+    assert "as declared: 14 contracts" in outcome.out
 
 
 def test_a_leaky_kind_fails_with_numbers(desk: Desk) -> None:
     desk.write("leaky.py", LEAKY.format(name="leaky", declared=""))
     outcome = desk.regard("check", "leaky.py", "--configurations", "8")
     assert outcome.code == 1
-    assert "3 of 13 contracts are broken: forbidden-keys, padding, cache" in outcome.out
+    assert "3 of 14 contracts are broken: forbidden-keys, padding, cache" in outcome.out
     assert "allowed 1e-12" in outcome.out
 
 
 def test_what_is_broken_on_purpose_is_as_declared(desk: Desk) -> None:
-    desk.write("leaky.py", LEAKY.format(name="leaky", declared=ON_PURPOSE))
+    desk.write("leaky.py", LEAKY_ON_PURPOSE.format(name="leaky", declared=ON_PURPOSE))
     outcome = desk.regard("check", "leaky.py", "--configurations", "8")
     assert outcome.code == 0
     assert outcome.out.count("as declared: ") == 4
 
 
 def test_a_declared_failure_that_does_not_happen_is_one(desk: Desk) -> None:
-    desk.write("mine.py", SOUND.format(name="mine", declared=ON_PURPOSE))
+    desk.write("mine.py", SOUND_ON_PURPOSE.format(name="mine", declared=ON_PURPOSE))
     outcome = desk.regard("check", "mine.py", "--configurations", "3")
     assert outcome.code == 1
     assert "declared to fail, and holds everywhere" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("text", "declared", "says"),
+    [
+        (SOUND, ON_PURPOSE, "says what is broken, and Mine is no BrokenKind: derive it"),
+        (SOUND_ON_PURPOSE, "", "Mine is a BrokenKind, and kind 'mine' does not say what is wrong"),
+    ],
+)
+def test_half_a_declaration_is_refused(desk: Desk, text: str, declared: str, says: str) -> None:
+    desk.write("mine.py", text.format(name="mine", declared=declared))
+    outcome = desk.regard("check", "mine.py")
+    assert outcome.code == 2
+    assert says in outcome.complaint
+    assert outcome.complaint.startswith("part: mine.py, line 7: ")
 
 
 def test_json_holds_every_result(desk: Desk) -> None:
@@ -124,4 +142,5 @@ def test_what_cannot_be_checked_is_said_in_a_sentence(desk: Desk, text: str, say
 
 def test_a_missing_file_is_said(desk: Desk) -> None:
     outcome = desk.regard("check", "gone.py")
-    assert (outcome.code, outcome.complaint) == (2, "part: gone.py does not exist")
+    assert outcome.code == 2
+    assert outcome.complaint.startswith("part: gone.py does not exist. Give the path of a Python")

@@ -87,3 +87,12 @@ def test_what_cannot_be_drawn_is_one_sentence(monkeypatch, capsys, words, says):
 def test_a_folder_is_no_picture(monkeypatch, capsys, tmp_path: Path):
     assert regard(monkeypatch, "causal", "--svg", str(tmp_path)) == 2
     assert capsys.readouterr().err == f"mask: {tmp_path}: is a folder. Name a file.\n"
+
+
+def test_a_place_where_no_file_can_be_is_one_sentence(monkeypatch, capsys, tmp_path: Path):
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    target = tmp_path / "file" / "mask.svg"
+    assert regard(monkeypatch, "causal", "--svg", str(target)) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"mask: {target}: cannot be written (")
+    assert said.count("\n") == 1

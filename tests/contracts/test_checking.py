@@ -121,6 +121,68 @@ class Endless(Readable):
         return super().mix(weights, v) / 0.0
 
 
+class LeaksInTraining(Readable):
+    def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        seen = torch.ones_like(allowed) if self.training else allowed
+        return masked_softmax(scores, seen)
+
+
+class LeaksInFloat32(Readable):
+    ignores_forbidden = False
+
+    def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        seen = torch.ones_like(allowed) if scores.dtype == torch.float32 else allowed
+        return masked_softmax(scores, seen)
+
+
+class LeaksWhenWide(Readable):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        self.width = q.shape[-1]
+        return super().scores(q, k)
+
+    def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        return masked_softmax(scores, torch.ones_like(allowed) if self.width > 8 else allowed)
+
+
+class LeaksWithManyHeads(Readable):
+    def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        seen = torch.ones_like(allowed) if scores.shape[1] > 4 else allowed
+        return masked_softmax(scores, seen)
+
+
+class FastUnderDropout(DotProduct):
+    """Changes what the quick path does where weights are dropped."""
+
+    def fast(self, q: Tensor, k: Tensor, v: Tensor, *, dropout: float, **asked: object) -> Fast:
+        return self.dropped(super().fast(q, k, v, dropout=self.share(dropout), **asked), dropout)
+
+    def share(self, dropout: float) -> float:
+        return dropout
+
+    def dropped(self, fast: Fast, dropout: float) -> Fast:
+        return fast
+
+
+class DropsEverything(FastUnderDropout):
+    def dropped(self, fast: Fast, dropout: float) -> Fast:
+        return fast._replace(out=fast.out * (not dropout))
+
+
+class DropsNothing(FastUnderDropout):
+    def share(self, dropout: float) -> float:
+        return 0.0
+
+
+class DropsWithoutScaling(FastUnderDropout):
+    def dropped(self, fast: Fast, dropout: float) -> Fast:
+        return fast._replace(out=fast.out * (1 - dropout))
+
+
+class DropsTooLittle(FastUnderDropout):
+    def share(self, dropout: float) -> float:
+        return dropout / 2
+
+
 class Raising(Readable):
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         raise ValueError("no scores today")
@@ -139,6 +201,18 @@ class Raising(Readable):
         (Forgetful, "saved", "after saving and loading"),
         (Restless, "deterministic", "draws random numbers outside of training"),
         (Endless, "shape", "not all finite"),
+        (LeaksInTraining, "forbidden-keys", "in training"),
+        (LeaksInTraining, "padding", "in training"),
+        (LeaksInFloat32, "forbidden-keys", "float32"),
+        (LeaksInFloat32, "padding", "float32"),
+        (LeaksInFloat32, "cache", "float32"),
+        (LeaksInFloat32, "fast-path", "allowed 0.001"),
+        (LeaksWhenWide, "forbidden-keys", "differ by"),
+        (LeaksWithManyHeads, "forbidden-keys", "8 heads"),
+        (DropsEverything, "dropout", "outputs under dropout differ"),
+        (DropsWithoutScaling, "dropout", "outputs under dropout differ"),
+        (DropsNothing, "dropout", "scatter of outputs under dropout differ"),
+        (DropsTooLittle, "dropout", "scatter of outputs under dropout differ"),
         (Raising, "shape", "test_checking.py, line"),
     ],
 )
@@ -250,7 +324,6 @@ def test_a_broken_kind_has_to_fail_what_it_declares() -> None:
         ({"fails": ("cash",), "broken": "so"}, "fails names unknown contracts: cash"),
         ({"fails": ("cache",)}, "not what is broken"),
         ({"masks": ("casual",)}, "names unknown masks"),
-        ({"masks": ("bidirectional",)}, "declares causal = True, but not the mask causal"),
         ({"masks": ("causal",)}, "declares cross = True, but not the mask cross"),
     ],
 )

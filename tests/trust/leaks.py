@@ -120,6 +120,16 @@ for penalty in (1.0, 9.0, 15.0, 30.0, 60.0, 90.0):
     leak(f"penalty {penalty:g}")(lambda by=penalty: Parts(normalise=penalised(by)))
 
 
+@leak("mask forgotten in float32")
+def mask_forgotten_in_float32() -> Parts:
+    def normalise(scores: Tensor, allowed: Tensor) -> Tensor:
+        if scores.dtype == torch.float32:
+            return scores.softmax(dim=-1)
+        return masked_softmax(scores, allowed)
+
+    return Parts(normalise=normalise)
+
+
 @leak("mask after softmax")
 def mask_after_softmax() -> Parts:
     return Parts(normalise=lambda scores, allowed: scores.softmax(dim=-1) * allowed)

@@ -10,7 +10,14 @@ import torch
 from tests.trust.leaks import LEAKS, ahead
 from tests.trust.toys import LONGEST, VOCABULARY, Parts, Toy, subject_around
 from torch import Tensor, nn
-from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
+from transformers import (
+    BertConfig,
+    BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 from transformers import logging as transformers_logging
 
 from regard.errors import UserError
@@ -83,6 +90,29 @@ def test_bert_sees_the_future_and_may() -> None:
         "encoder.layer.0.attention.self.key.bias",
         "pooler.dense.weight",
     }
+
+
+def t5() -> T5ForConditionalGeneration:
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 31, "d_model": 8, "d_kv": 4, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    return T5ForConditionalGeneration(T5Config(**sizes, decoder_start_token_id=0))
+
+
+def test_the_decoder_of_an_encoder_decoder_is_looked_at() -> None:
+    seen = audit(t5(), lengths=[7, 9])
+    assert seen.verdict == "clean"
+    assert any(told.startswith("through the cache, length 9") for told in seen.checked)
+    assert "evaluation mode, length 7: gradients of 6 places" in seen.checked
+    leaking = t5()
+    decoder = leaking.decoder
+    plain = decoder.forward
+    decoder.forward = lambda *given, **named: _centred(plain(*given, **named))
+    assert audit(leaking, lengths=[9]).sentence().startswith("sees the future: position ")
+
+
+def _centred(output: Any) -> Any:
+    output.last_hidden_state = output[0] - output[0].mean(dim=1, keepdim=True)
+    return output
 
 
 class Layers(nn.Module):
@@ -191,7 +221,7 @@ def test_vectors_instead_of_ids() -> None:
         (nn.Linear(3, 3), torch.randn(2, 5, 4), "did not run on the sample"),
         (nn.Linear(3, 3), torch.randn(5, 3), r"shape \(5, 3\)"),
         (Toy(), torch.tensor([[1, -1]]), "least id -1"),
-        (Toy(), torch.tensor([[1, 400]]), "did not run on the sample: IndexError"),
+        (Toy(), torch.tensor([[1, 400]]), "id 400 is out of range: its vocabulary has 19 ids"),
     ],
 )
 def test_what_cannot_be_audited_is_said_in_a_sentence(
@@ -212,6 +242,43 @@ def test_a_clean_audit_in_words_and_json() -> None:
     assert (told["leaks"], told["leak_count"]) == ([], 0)
     assert told["checked"]
     assert told["findings"][0]["check"] == "with padding on the left"
+
+
+def test_a_mask_that_layers_widen_is_not_said_to_be_kept() -> None:
+    def last_three(t: int) -> Tensor:
+        return torch.ones(t, t).tril().triu(-2).bool()
+
+    seen = audit(Toy(Parts(longest=12)), mask=last_three)
+    assert seen.is_clean
+    assert "through any number of layers; what one layer sees alone was not" in seen.sentence()
+
+    def near(t: int) -> Tensor:
+        return torch.ones(t, t).tril(2).triu(-2).bool()
+
+    seen = audit(Toy(Parts(longest=12)), mask=near)
+    assert seen.sentence().startswith("cannot tell: through several layers the mask near lets")
+
+
+def test_the_mask_is_the_models_own_unless_asked() -> None:
+    class Seeing(Toy):
+        sees = "bidirectional"
+
+    def told(model: Toy, **asked: Any) -> tuple[str, str, str]:
+        seen = audit(model, lengths=[5], **asked)
+        return seen.mask, seen.mask_from, seen.verdict
+
+    whole = Parts(mask=ahead(99), longest=12)
+    assert told(Seeing(whole)) == ("bidirectional", "the model's own", "clean")
+    assert told(Seeing(whole), mask="causal") == ("causal", "as asked", "leak")
+    assert told(Toy(whole)) == ("causal", "by default", "leak")
+
+
+def test_a_model_that_ends_the_program_is_told() -> None:
+    def leave(ids: Tensor) -> Tensor:
+        raise SystemExit(3)
+
+    with pytest.raises(UserError, match="did not run on the sample: SystemExit: 3"):
+        audit(leave, sample=torch.ones(1, 5).long())
 
 
 def test_a_leak_in_words_and_json() -> None:

@@ -1,6 +1,8 @@
 """The causality audit's parts: what is forbidden, how a model is run, what counts as influence."""
 
 import random
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -18,9 +20,7 @@ from regard.trust.double import in_double
 from regard.trust.notes import Notes
 from regard.trust.permission import Permission, permission_of
 from regard.trust.perturbation import trials_for
-from regard.trust.second_look import change, second_look
 from regard.trust.subject import Subject
-from regard.trust.view import RefusedError, View
 from regard.trust.ways import EVALUATION, TRAINING, several, ways_of
 
 tables = st.integers(2, 9).flatmap(
@@ -207,46 +207,6 @@ def test_double_is_left_behind_even_on_errors() -> None:
     assert torch.zeros(1).dtype == torch.float32
 
 
-# What counts as influence.
-
-
-def view_of(module: nn.Module) -> View:
-    return ways_of(subject_of(module, torch.randint(9, (1, 6))), Notes())[EVALUATION]
-
-
-VIEW = view_of(Casting())
-
-
-@given(st.floats(1e-8, 10.0), st.floats(1e-8, 1e-6))
-@settings(max_examples=50, deadline=None)
-def test_noise_is_told_from_influence(size: float, noise: float) -> None:
-    """In float64 noise falls to 1e-16 or so; influence stays."""
-    first = torch.tensor([[size + noise, noise]], dtype=torch.float64)
-    second = torch.tensor([[size, noise * 2e-9]], dtype=torch.float64)
-    stands = second_look(first, lambda _: second, view=VIEW, notes=Notes())
-    assert stands.tolist() == [[size, 0.0]]
-
-
-def test_without_a_second_look_small_differences_are_noise_and_that_is_said() -> None:
-    def refuse(view: View) -> Tensor:
-        raise RefusedError("no float64 here")
-
-    notes = Notes()
-    first = torch.tensor([1e-6, 0.5]).double()
-    assert second_look(first, refuse, view=VIEW, notes=notes).tolist() == [0.0, 0.5]
-    assert "no float64 here" in notes.unchecked[0]
-
-
-def test_change_is_relative_and_knows_infinities() -> None:
-    before = torch.tensor([[[3.0, -torch.inf], [4.0, 1.0]]])
-    after = before.clone()
-    assert change(before, after).tolist() == [[0.0, 0.0]]
-    after[0, 1, 1] = 2.0
-    assert change(before, after)[0, 1] == pytest.approx(1 / (26 / 4) ** 0.5)
-    after[0, 0, 0] = torch.nan
-    assert change(before, after)[0, 0] == torch.inf
-
-
 # What cannot be judged.
 
 
@@ -287,6 +247,92 @@ def test_a_callable_without_a_module_gets_its_second_look() -> None:
     assert not notes.doubts
     assert any("training mode" in told for told in notes.unchecked)
     assert not any("float64" in told for told in notes.unchecked)
+
+
+def raising(problem: Exception, *, when: Callable[[Toy, Tensor], bool]) -> Toy:
+    class Raising(Toy):
+        def forward(self, ids: Tensor, **how: object) -> Tensor:
+            if when(self, ids):
+                raise problem
+            return super().forward(ids, **how)  # type: ignore[arg-type]
+
+    return Raising(Parts(longest=12))
+
+
+@pytest.mark.parametrize("problem", [ValueError("no labels"), UserError("no labels", topic="x")])
+def test_training_mode_that_raises_leaves_a_doubt(problem: Exception) -> None:
+    notes = verdict_on(bare(raising(problem, when=lambda toy, ids: toy.training)))
+    assert len(notes.doubts) == 1
+    assert notes.doubts[0].startswith("training mode, length 12: ")
+    assert notes.doubts[0].endswith("no labels")
+
+
+def test_rows_that_run_only_alone_leave_a_doubt() -> None:
+    notes = verdict_on(bare(raising(ValueError("one row"), when=lambda toy, ids: len(ids) > 1)))
+    assert "evaluation mode, length 12: ValueError: one row" in notes.doubts
+
+
+def test_an_extra_that_a_model_refuses_is_told_and_no_doubt() -> None:
+    def refuse(*given: object) -> Tensor:
+        raise UserError("this kind keeps no cache", topic="attention")
+
+    whole = subject_around(Toy(Parts(longest=12)))
+    notes = verdict_on(replace(whole, run_cached=refuse, run_with_weights=refuse))
+    assert not notes.doubts
+    told = "through the cache, length 12: attention: this kind keeps no cache"
+    assert told in notes.unchecked
+
+
+def test_a_model_that_says_it_takes_more_than_it_does() -> None:
+    """RoBERTa's table of positions is two larger than the rows it takes."""
+    notes = verdict_on(replace(bare(Toy()), longest=50))
+    assert not notes.doubts
+    assert any(told.startswith("evaluation mode, length 40") for told in notes.checked)
+    assert any("more than 40 places" in told for told in notes.unchecked)
+
+
+def test_padding_keeps_within_the_longest_row() -> None:
+    notes = verdict_on(subject_around(Toy(Parts(longest=12))))
+    assert any(told.startswith("with padding on the left, length 9") for told in notes.checked)
+    notes = verdict_on(subject_around(Toy(Parts(longest=3))))
+    assert any("leave no room" in told for told in notes.unchecked)
+    assert not notes.doubts
+
+
+@pytest.mark.parametrize("longest", [2, 3])
+def test_a_model_of_two_or_three_places_is_searched(longest: int) -> None:
+    notes = Notes()
+    ways = ways_of(bare(Toy(Parts(mask=ahead(1), longest=longest))), notes)
+    leaks = find_leaks(ways, permission_of("causal"), notes)
+    assert (0, 1) in {(leak.query, leak.key) for leak in leaks}
+    assert not verdict_on(bare(Toy(Parts(longest=longest)))).doubts
+
+
+def test_a_model_of_one_place_leaves_a_doubt() -> None:
+    notes = verdict_on(bare(Toy(Parts(longest=1))))
+    assert "takes one place" in notes.doubts[0]
+
+
+def test_where_the_longest_row_is_not_known_that_is_said() -> None:
+    notes = verdict_on(subject_of(Toy(Parts(longest=200))))
+    assert any("more than 131 places" in told and "not known" in told for told in notes.unchecked)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "mask", "says"),
+    [
+        ([1], "causal", "length 1 cannot be audited: the mask causal forbids nothing"),
+        ([6, 41], "causal", "length 41 .* 1 to 40 places"),
+        ([0], "causal", "length 0 "),
+        ([5], torch.ones(7, 7).tril().bool(), "a table for rows of 7 places"),
+    ],
+)
+def test_lengths_that_tell_nothing_are_refused(
+    lengths: list[int], mask: str | Tensor, says: str
+) -> None:
+    notes = Notes()
+    with pytest.raises(UserError, match=says):
+        find_leaks(ways_of(bare(Toy()), notes), permission_of(mask), notes, lengths=lengths)
 
 
 def test_a_table_of_one_size() -> None:

@@ -78,6 +78,12 @@ def test_what_only_gradients_can_see() -> None:
     assert max(leak.influence for leak in leaks) < 1e-20
 
 
+def test_what_only_float32_shows() -> None:
+    leaks = leaks_in("mask forgotten in float32")
+    assert {leak.how for leak in leaks} == {"perturbation, in float32 only"}
+    assert len(leaks) == 66
+
+
 def test_what_only_cutting_can_see() -> None:
     leaks = leaks_in("positions counted from the end")
     assert {leak.how for leak in leaks} == {"truncation"}

@@ -22,6 +22,7 @@ from regard.attention.kinds.dot import DotProduct
 from regard.attention.known import Band
 from regard.attention.mask import Grid, Mask, bidirectional
 from regard.attention.rule import Rule
+from regard.errors import UserError
 
 STRIPE = 64
 "Queries that go together where a mask stays in a band; fewer would not fill a kernel."
@@ -65,7 +66,11 @@ def attend(
     `first_query` is the place of the first query among the keys: the number of cached keys before
     it. `want_weights` takes the explicit path, which is the one that has them.
     """
-    rule = rule or DotProduct()
+    rule, mask = rule or DotProduct(), bidirectional() if mask is None else mask
+    _check_given(k, v, mask)
+    mask.check_fits(
+        rows=q.shape[0], keys=k.shape[-2], places=max(first_query + q.shape[-2], k.shape[-2])
+    )
     grid = Grid.over(
         queries=q.shape[-2],
         keys=k.shape[-2],
@@ -78,12 +83,28 @@ def attend(
         q,
         k,
         v,
-        bidirectional() if mask is None else mask,
+        mask,
         grid,
         bias,
         dropout if rule.drops_weights else 0.0,
     )
     return _explicit(asked, rule) if want_weights else _quickest(asked, rule)
+
+
+def _check_given(k: Tensor, v: Tensor, mask: object) -> None:
+    if not isinstance(mask, Mask):
+        raise UserError(
+            f"the mask is a {type(mask).__name__}, not a Mask",
+            topic="attention",
+            mend="Take one of regard.mask, or wrap a table of your own, (i, j), True = may "
+            'attend: Mask(lambda b, h, i, j: table[i, j], "mine").',
+        )
+    if k.shape[-2] != v.shape[-2]:
+        raise UserError(
+            f"{k.shape[-2]} keys and {v.shape[-2]} values",
+            topic="attention",
+            mend="Give each key one value.",
+        )
 
 
 def _quickest(asked: Asked, rule: Rule) -> Attended:

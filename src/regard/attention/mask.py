@@ -19,8 +19,16 @@ from torch import Tensor
 
 from regard.attention.drawing import draw_svg, draw_text
 from regard.attention.known import NOTHING_KNOWN, Band, Known
+from regard.attention.tables import (
+    TableSize,
+    check_flags,
+    check_lengths,
+    check_number,
+    check_numbers,
+    look_up,
+    rows_of,
+)
 from regard.catalog import Catalog
-from regard.errors import UserError
 
 Predicate = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 MASKS = Catalog("mask", home="regard.attention.mask")
@@ -79,6 +87,8 @@ class Mask:
     known: Known = NOTHING_KNOWN
     parts: frozenset[str] = frozenset({"composed"})
     "The named masks it is the meeting of: a kind of attention declares which it can follow."
+    sizes: tuple[TableSize, ...] = ()
+    "Of the tables that it or its parts look things up in."
 
     def __and__(self, other: Mask) -> Mask:
         if self.is_everything:
@@ -90,6 +100,7 @@ class Mask:
             f"({self.name} & {other.name})",
             self.known.both(other.known),
             self.parts | other.parts,
+            self.sizes + other.sizes,
         )
 
     def __or__(self, other: Mask) -> Mask:
@@ -97,10 +108,11 @@ class Mask:
             lambda b, h, i, j: self.allowed(b, h, i, j) | other.allowed(b, h, i, j),
             f"({self.name} | {other.name})",
             self.known.either(other.known),
+            sizes=self.sizes + other.sizes,
         )
 
     def __invert__(self) -> Mask:
-        return Mask(lambda b, h, i, j: ~self.allowed(b, h, i, j), f"~{self.name}")
+        return Mask(lambda b, h, i, j: ~self.allowed(b, h, i, j), f"~{self.name}", sizes=self.sizes)
 
     @property
     def is_everything(self) -> bool:
@@ -109,6 +121,11 @@ class Mask:
     @property
     def is_causal(self) -> bool:
         return self.known.pattern == "causal" and self.known.valid is None
+
+    def check_fits(self, *, rows: int, keys: int, places: int) -> None:
+        """Refuse tables that speak of other rows than these; `places` are queries and keys."""
+        for size in self.sizes:
+            size.check(rows=rows, places=keys if size.of_keys else places)
 
     def on(self, grid: Grid) -> Tensor:
         """The mask written out, (b,h,i,j); dimensions it does not depend on have size 1."""
@@ -171,37 +188,26 @@ def bidirectional() -> Mask:
 @MASKS.add("padding", needs="which places hold a token")
 def padding(valid: Tensor) -> Mask:
     """Keys that hold a token may be seen; `valid` is (b, j), True = a token, False = padding."""
-    _check_table(valid, "padding")
-    return Mask(
-        lambda b, h, i, j: _look_up(valid, b, j, "padding"),
-        "padding",
-        Known("everything", valid),
-        frozenset({"padding"}),
-    )
+    return _of_keys(valid, "padding")
 
 
 @MASKS.add("prefix", needs="how long the first part is")
 def prefix(lengths: Tensor) -> Mask:
     """Sequence-to-sequence: the first `lengths[b]` places see each other, the rest their past."""
-    if lengths.ndim != 1:
-        raise UserError(
-            f"prefix: lengths of shape {tuple(lengths.shape)}",
-            topic="mask",
-            mend="Give one number for each row of the batch.",
-        )
+    check_lengths(lengths, "prefix")
 
     def allowed(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        length = _rows(lengths, b, "prefix")
+        length = rows_of(lengths, b, "prefix")
         return (j < length) | ((j <= i) & (i >= length))
 
-    return Mask(allowed, "prefix", parts=frozenset({"prefix"}))
+    size = TableSize("prefix", lengths.shape[0])
+    return Mask(allowed, "prefix", parts=frozenset({"prefix"}), sizes=(size,))
 
 
 @MASKS.add("lookback", needs="how many places")
 def lookback(places: int) -> Mask:
     """Keys at most `places` before the query, and none after: lookback(0) sees itself alone."""
-    if places < 0:
-        raise UserError(f"lookback({places}): a query can look back 0 places or more", topic="mask")
+    check_number(places, "lookback", least=0, owed="a query can look back 0 places or more")
     return Mask(
         lambda b, h, i, j: (j <= i) & (i - j <= places),
         f"lookback({places})",
@@ -213,8 +219,7 @@ def lookback(places: int) -> Mask:
 @MASKS.add("same-block", needs="how many places a block has")
 def same_block(places: int) -> Mask:
     """Rows are cut into blocks of `places`; each block sees itself alone."""
-    if places < 1:
-        raise UserError(f"same_block({places}): a block has 1 place or more", topic="mask")
+    check_number(places, "same_block", least=1, owed="a block has 1 place or more")
     return Mask(
         lambda b, h, i, j: i // places == j // places,
         f"same-block({places})",
@@ -238,51 +243,24 @@ def same_document(documents: Tensor) -> Mask:
 @MASKS.add("cross", needs="which places of the source hold a token")
 def cross(memory_valid: Tensor) -> Mask:
     """From a target to its source: every query sees every real source place; (b, j)."""
-    _check_table(memory_valid, "cross")
+    return _of_keys(memory_valid, "cross")
+
+
+def _of_keys(valid: Tensor, name: str) -> Mask:
+    check_flags(valid, name)
     return Mask(
-        lambda b, h, i, j: _look_up(memory_valid, b, j, "cross"),
-        "cross",
-        Known("everything", memory_valid),
-        frozenset({"cross"}),
+        lambda b, h, i, j: look_up(valid, b, j, name),
+        name,
+        Known("everything", valid),
+        frozenset({name}),
+        (TableSize(name, valid.shape[0], valid.shape[1], of_keys=True),),
     )
 
 
 def _same(numbers: Tensor, name: str) -> Mask:
-    _check_table(numbers, name)
+    check_numbers(numbers, name)
 
     def allowed(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return _look_up(numbers, b, i, name) == _look_up(numbers, b, j, name)
+        return look_up(numbers, b, i, name) == look_up(numbers, b, j, name)
 
-    return Mask(allowed, name, parts=frozenset({name}))
-
-
-def _check_table(table: Tensor, name: str) -> None:
-    if table.ndim != 2:
-        raise UserError(
-            f"{name}: a table of shape {tuple(table.shape)}",
-            topic="mask",
-            mend="Give one number for each place of each row: (rows, places).",
-        )
-
-
-def _look_up(table: Tensor, b: Tensor, place: Tensor, name: str) -> Tensor:
-    if place.numel() and int(place.max()) >= table.shape[1]:
-        raise UserError(
-            f"{name} knows {table.shape[1]} places and is asked about {int(place.max()) + 1}",
-            topic="mask",
-            mend="Give it as many places as the row has.",
-        )
-    return _rows(table, b, name, place)
-
-
-def _rows(table: Tensor, b: Tensor, name: str, place: Tensor | None = None) -> Tensor:
-    """The table's rows for b; a table of one row holds for every row of the batch."""
-    if table.shape[0] == 1:
-        b = torch.zeros_like(b[:1])
-    elif b.numel() and int(b.max()) >= table.shape[0]:
-        raise UserError(
-            f"{name} knows {table.shape[0]} rows and is asked about {int(b.max()) + 1}",
-            topic="mask",
-            mend="Give it as many rows as the batch has.",
-        )
-    return table[b] if place is None else table[b, place]
+    return Mask(allowed, name, parts=frozenset({name}), sizes=(TableSize(name, *numbers.shape),))

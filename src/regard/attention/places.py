@@ -17,7 +17,8 @@ class Places:
     """The places of whole rows, cached ones included."""
 
     positions: Tensor
-    "(b or 1, j): each row's own count from 0; padding has position 0."
+    """(b or 1, j): each row's own count of tokens from 0; padding has position 0 on the left, on
+    the right that of the row's last token."""
     segments: Tensor | None = None
     "(b, j): which text of the row a place belongs to."
     modalities: Tensor | None = None

@@ -66,6 +66,7 @@ class Synthesizer(Mixer):
             first_query=first_query,
             device=x.device,
         )
+        mask.check_fits(rows=x.shape[0], keys=v.shape[2], places=v.shape[2])
         weights = masked_softmax(self.scores(x, places), mask.on(grid))
         weights = weights.expand(x.shape[0], *weights.shape[1:])
         kept = F.dropout(weights, p=self.shape.dropout, training=self.training)

@@ -16,12 +16,15 @@ from regard.errors import UserError, did_you_mean
 if TYPE_CHECKING:
     from regard.trust.audit import Audit
     from regard.trust.causality import Leak
+    from regard.trust.reach import Unreached
 
 EXIT_CODES = {"clean": 0, "leak": 1, "cannot tell": 2}
 STYLES = {"clean": "bold green", "leak": "bold red", "cannot tell": "bold yellow"}
 PAIRS_SHOWN = 10
 LARGEST_PICTURE = 24
 SAMPLE_PLACES = 12
+NAMES_TOLD = 3
+KEY_BIASES = ("key.bias", "keys.bias", "k_proj.bias", "k.bias")
 
 
 def audit(
@@ -33,8 +36,12 @@ def audit(
         ),
     ],
     mask: Annotated[
-        str, typer.Option(help="What may be seen: causal, bidirectional, prefix:5, …")
-    ] = "causal",
+        str | None,
+        typer.Option(
+            help="What may be seen: causal, bidirectional, prefix:5, …; without it what a model "
+            "of regard's is built to see, causal for others."
+        ),
+    ] = None,
     vocabulary: Annotated[
         int, typer.Option(min=0, help="Number of token ids, where it cannot be found.")
     ] = 0,
@@ -46,15 +53,12 @@ def audit(
     """Look for influence that a mask forbids. Exit code 0: clean, 1: a leak, 2: cannot tell."""
     from regard import api
 
-    model = _made_by(target) if _names_a_function(target) else target
-    seen = api.audit(
-        model,
-        mask,
-        _sample(vocabulary, length),
-        lengths=[length] if length else None,
-        seed=seed,
-        own_files=own_files or (),
-    )
+    if _names_a_function(target):
+        model = _made_by(target)
+    else:
+        model = api.load(target, own_files=own_files or ()).model
+    sample = _sample(model, vocabulary, length) if vocabulary else None
+    seen = api.audit(model, mask, sample, lengths=[length] if length else None, seed=seed)
     if as_json:
         print_json(seen.as_dict())
     else:
@@ -62,11 +66,22 @@ def audit(
     raise typer.Exit(EXIT_CODES[seen.verdict])
 
 
-def _sample(vocabulary: int, length: int) -> Any:
-    if not vocabulary:
-        return None
+def _sample(model: Any, vocabulary: int, length: int) -> Any:
+    """Random ids for a model whose vocabulary only the person knows."""
     import torch
 
+    from regard.trust.adopt import known_vocabulary
+
+    known = known_vocabulary(model)
+    if vocabulary == 1 or known not in (0, vocabulary):
+        what = "nothing can be exchanged" if vocabulary == 1 else f"the model has {known} ids"
+        raise UserError(
+            f"--vocabulary {vocabulary}: {what}",
+            topic="audit",
+            mend="Leave --vocabulary out." if known else "Give the number of its token ids.",
+        )
+    if known:
+        return None
     drawn = torch.randint(
         vocabulary, (2, length or SAMPLE_PLACES), generator=torch.Generator().manual_seed(0)
     )
@@ -105,7 +120,7 @@ def _made_by(target: str) -> Any:
             raise UserError(what, topic="audit", where=file)
         try:
             return factory()
-        except Exception as problem:  # the person's own code may raise anything
+        except (Exception, SystemExit) as problem:  # the person's own code may raise anything
             raise UserError(
                 f"{name}() raised {_told(problem)}",
                 topic="audit",
@@ -137,7 +152,7 @@ def _imported(path: Path) -> Any:
     sys.modules[path.stem] = module  # dataclasses look their module up while it is being run
     try:
         spec.loader.exec_module(module)
-    except Exception as problem:  # the person's own code may raise anything
+    except (Exception, SystemExit) as problem:  # the person's own code may raise anything
         raise UserError(
             f"running it raised {_told(problem)}",
             topic="audit",
@@ -150,7 +165,7 @@ def _imported(path: Path) -> Any:
     return module
 
 
-def _told(problem: Exception) -> str:
+def _told(problem: BaseException) -> str:
     lines = str(problem).strip().splitlines()
     return f"{type(problem).__name__}: {lines[0]}" if lines else type(problem).__name__
 
@@ -159,22 +174,34 @@ def _print(seen: Audit, target: str) -> None:
     from rich.text import Text
 
     say = console().print
-    say(f"\n  {target} · mask {seen.mask} · {seen.seconds:.1f} s", markup=False, soft_wrap=True)
+    mask = f"mask {seen.mask} ({seen.mask_from})"
+    say(f"\n  {target} · {mask} · {seen.seconds:.1f} s", markup=False, soft_wrap=True)
     sentence = seen.sentence().removeprefix(f"{seen.verdict}: ")
     verdict = Text(f"  {seen.verdict.upper()}  ", STYLES[seen.verdict])
     say(verdict + Text(sentence, ""), soft_wrap=True)
     if seen.leaks:
         _print_leaks(seen.leaks)
     _print_list("found besides", [f"{one.text} (by {one.size:.2g})" for one in seen.findings])
-    _print_list(
-        "cannot learn",
-        [
-            f"{one.name} {'×'.join(map(str, one.shape)) or 'one number'}: {one.why}"
-            for one in seen.unreached
-        ],
-    )
+    _print_list("cannot learn", _unreached_lines(seen.unreached))
     _print_list("not checked", list(seen.unchecked))
     say(f"  {len(seen.checked)} checks done; --json lists them", style="dim", soft_wrap=True)
+
+
+def _unreached_lines(unreached: tuple[Unreached, ...]) -> list[str]:
+    """One line a parameter; the biases of keys, which every softmax ignores, in one together."""
+    biases = [one for one in unreached if one.name.endswith(KEY_BIASES) and "noise" in one.why]
+    lines = [
+        f"{one.name} {'×'.join(map(str, one.shape)) or 'one number'}: {one.why}"
+        for one in unreached
+        if one not in biases
+    ]
+    if biases:
+        names = ", ".join(one.name for one in biases[:NAMES_TOLD])
+        more = ", …" if len(biases) > NAMES_TOLD else ""
+        count = f"{len(biases)} key bias{'es' if len(biases) > 1 else ''}"
+        why = "a softmax does not see what moves all scores of a query alike"
+        lines.append(f"{count} ({names}{more}): {why}")
+    return lines
 
 
 def _print_list(title: str, lines: list[str]) -> None:

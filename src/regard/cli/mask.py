@@ -93,5 +93,13 @@ def _write(target: Path, picture: str) -> None:
 
     if target.is_dir():
         raise UserError("is a folder", topic="mask", where=str(target), mend="Name a file.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_text(target, picture)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_text(target, picture)
+    except OSError as problem:
+        raise UserError(
+            f"cannot be written ({problem.strerror or problem})",
+            topic="mask",
+            where=str(target),
+            mend="Name a file in a folder that you may write to.",
+        ) from None

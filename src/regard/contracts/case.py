@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import torch
 from pydantic import ValidationError
@@ -23,7 +23,7 @@ from regard.attention.multi_head import build_mixer
 from regard.attention.places import Places
 from regard.attention.positions import POSITIONS, Positions
 from regard.attention.rule import HeadShape
-from regard.contracts.contract import ContractBroken, Sizes
+from regard.contracts.contract import LOOSEST, PRECISE, WIDE_UNTIL, ContractBroken, Sizes
 from regard.contracts.masks import DrawnMask, draw_mask
 from regard.errors import UserError
 
@@ -63,6 +63,22 @@ class Configuration:
         return ", ".join(parts)
 
 
+class Mode(NamedTuple):
+    """How a mixer runs: what holds in one precision, or outside of training, may not in another."""
+
+    dtype: torch.dtype
+    training: bool
+
+    def __str__(self) -> str:
+        precision = str(self.dtype).removeprefix("torch.")
+        return f"{precision}, in training" if self.training else precision
+
+    @property
+    def within(self) -> float:
+        """How far two ways to the same answer may differ; sums of other orders round otherwise."""
+        return PRECISE[self.dtype] if self.dtype == torch.float64 else LOOSEST / 10
+
+
 class AttentionCase:
     """A configuration with a source of chance: mixers, vectors and masks that fit it."""
 
@@ -84,6 +100,18 @@ class AttentionCase:
         mixer = build_from(replace(asked, shape=asked.shape._replace(**shape))).to(dtype)
         fill(mixer, torch.Generator().manual_seed(0))
         return mixer.eval()
+
+    def mode(self) -> Mode:
+        dtype = self.random.choice((torch.float64, torch.float32))
+        return Mode(dtype, training=self.random.random() < 0.5)
+
+    def mixer_in(self, mode: Mode) -> Mixer:
+        """In this precision, in training or not; nothing is dropped."""
+        mixer = self.mixer(mode.dtype).train(mode.training)
+        for module in mixer.modules():
+            if isinstance(module, torch.nn.Dropout):  # a kind may bring its own
+                module.p = 0.0
+        return mixer
 
     def vectors(self, *, length: int | None = None, dtype: torch.dtype = torch.float64) -> Tensor:
         """Rows of random vectors, (b,i,w)."""
@@ -193,9 +221,10 @@ def draw_configuration(
 
 def draw_shape(random: Random, sizes: Sizes) -> tuple[HeadShape, int]:
     length = random.choice(sizes.lengths)
+    width, heads = random.choice(sizes.head_widths), random.choice(sizes.heads)
     shape = HeadShape(
-        width=random.choice(sizes.head_widths),
-        heads=random.randint(1, sizes.heads),
+        width=width if length <= WIDE_UNTIL else min(width, 8),
+        heads=heads if length <= WIDE_UNTIL else min(heads, 4),
         context=length + random.randint(0, 5),
         layer=random.randint(0, 3),
         biases=random.random() < 0.7,

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from regard.attention.kinds import AttentionKind
 from regard.attention.positions import Positions
 from regard.catalog import Entry
-from regard.contracts import declarations, decoding  # noqa: F401 (each adds its contracts)
+from regard.contracts import declarations, decoding, dropout  # noqa: F401 (each adds its contracts)
 from regard.contracts.attention import ATTENTION_CONTRACTS
 from regard.contracts.case import AttentionCase, attention_cases
 from regard.contracts.contract import Contract, OnResult, Result, judge, unheard

@@ -21,6 +21,8 @@ from regard.errors import UserError
 AnyCase = TypeVar("AnyCase")
 PRECISE = {torch.float64: 1e-12, torch.float32: 1e-5}
 "How far two ways to the same answer may differ, as a share of the largest value (or of 1)."
+LOOSEST = 1e-3
+"What rounding may excuse at most, where it is blown up: beyond this it is another answer."
 
 
 class ContractBroken(Exception):  # noqa: N818 (what it says: not an error of ours)
@@ -36,17 +38,18 @@ class Sizes:
     """How large the cases of a contract are: enough to show a fault, small enough to be quick."""
 
     lengths: tuple[int, ...]
-    heads: int = 4
-    "At most so many."
-    head_widths: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
+    heads: tuple[int, ...] = (1, 2, 3, 4, 1, 2, 3, 4, 8)
+    head_widths: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 16, 32)
     batch: int = 3
     "At most so many rows."
 
 
-TINY = Sizes((1, 2, 3, 4), heads=2, head_widths=(1, 2), batch=2)
+TINY = Sizes((1, 2, 3, 4), heads=(1, 2), head_widths=(1, 2), batch=2)
 USUAL = Sizes((*range(1, 10), *range(1, 10), 12, 17, 24, 31))
 LONG = Sizes((*USUAL.lengths, *USUAL.lengths, 40, 63, 64, 65, 128, 129, 150), batch=2)
 "Some reach over the borders of blocks, stripes and chunks."
+WIDE_UNTIL = max(USUAL.lengths)
+"Longer rows have few, narrow heads: a case stays quick."
 
 
 @dataclass(frozen=True)

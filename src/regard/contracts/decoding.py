@@ -38,7 +38,8 @@ def cached(case: AttentionCase) -> None:
         mask = causal() & lookback(back) if near else causal()
         return mask if valid.all() else mask & padding(valid)
 
-    mixer, x, places = case.mixer(), case.vectors(), case.places(valid)
+    mode = case.mode()._replace(training=False)  # nobody decodes while training
+    mixer, x, places = case.mixer_in(mode), case.vectors(dtype=mode.dtype), case.places(valid)
     expected = mixer(x, mask=mask_of(valid), places=places).out
     rows, cache = torch.arange(b), mixer.new_cache(n)
     for piece in _pieces(case.random, n):
@@ -50,19 +51,22 @@ def cached(case: AttentionCase) -> None:
             cache=cache,
         ).out
         what = f"outputs of places {piece.start} to {piece.stop - 1} through the cache"
-        check_equal(out, expected[rows, piece], what=what, case=f"{mask_of(valid).name}, {case}")
+        where = f"{mask_of(valid).name}, {mode}, {case}"
+        check_equal(out, expected[rows, piece], what=what, case=where, within=mode.within)
         if case.random.random() < 0.3:  # a beam that ends is replaced by a copy of another
             order = torch.randint(0, b, (b,), generator=case.generator)
             cache.reorder(order)
             rows = rows[order]
     if case.traits.cross:
-        _check_source_cache(case, mixer, x, places)
+        _check_source_cache(case, mixer, x, places, within=mode.within)
 
 
-def _check_source_cache(case: AttentionCase, mixer: Mixer, x: Tensor, places: Places) -> None:
+def _check_source_cache(
+    case: AttentionCase, mixer: Mixer, x: Tensor, places: Places, *, within: float
+) -> None:
     """A source is read once: later pieces find it in the cache."""
     keys = case.random.randint(1, 9)
-    memory = case.vectors(length=keys)
+    memory = case.vectors(length=keys, dtype=x.dtype)
     mask = cross(valid_rows(case.random, batch=x.shape[0], length=keys))
     expected = mixer(x, mask=mask, places=places, memory=memory).out
     cache = mixer.new_source_cache(keys)
@@ -70,7 +74,7 @@ def _check_source_cache(case: AttentionCase, mixer: Mixer, x: Tensor, places: Pl
         seen = cut(places, slice(None), slice(0, piece.stop))
         out = mixer(x[:, piece], mask=mask, places=seen, memory=memory, cache=cache).out
         what = f"outputs of places {piece.start} to {piece.stop - 1} from a cached source"
-        check_equal(out, expected[:, piece], what=what, case=case)
+        check_equal(out, expected[:, piece], what=what, case=case, within=within)
 
 
 def _pieces(random: Random, length: int) -> Iterator[slice]:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from regard.trust.adopt import subject_of
-from regard.trust.causality import Leak, find_leaks
+from regard.trust.causality import WITHIN_A_LAYER, Leak, find_leaks
 from regard.trust.invariance import Finding, find_findings
 from regard.trust.notes import Notes
 from regard.trust.permission import MaskAt, Permission, permission_of
@@ -23,6 +23,7 @@ from regard.trust.view import first_line
 from regard.trust.ways import ways_of
 
 Verdict = Literal["clean", "leak", "cannot tell"]
+MaskFrom = Literal["as asked", "the model's own", "by default"]
 LEAKS_WRITTEN = 100
 KEYS_TOLD = 4
 
@@ -33,6 +34,7 @@ class Audit:
 
     target: str
     mask: str
+    mask_from: MaskFrom
     leaks: tuple[Leak, ...]
     findings: tuple[Finding, ...]
     unreached: tuple[Unreached, ...]
@@ -67,7 +69,7 @@ class Audit:
 def audit(
     target: Any,
     *,
-    mask: str | Tensor | MaskAt | Permission = "causal",
+    mask: str | Tensor | MaskAt | Permission | None = None,
     sample: Tensor | None = None,
     seed: int = 0,
     lengths: Sequence[int] | None = None,
@@ -75,10 +77,21 @@ def audit(
     """Audit a model, a module or a callable from token ids (b,t) or vectors (b,t,w) to outputs.
 
     `mask` says what may be seen: "causal", "bidirectional", "prefix:3", a (t,t) table or a function
-    of t that gives one, True = may attend. `lengths` replaces the lengths that are tried.
-    The target is left as it was.
+    of t that gives one, True = may attend; without one it is what the model says it `sees`, else
+    causal. `lengths` replaces the lengths that are tried.
+
+    A module is copied, and left as it was. Of a callable without its module only the outputs can
+    be compared, and through `sample`'s vectors gradients taken: its training mode, cache, padding,
+    gradients to token vectors and parameters stay unchecked, and what it remembers from one call
+    to the next is not put back. A clean verdict speaks of what `checked` lists, at those lengths.
     """
     started = time.perf_counter()
+    mask_from: MaskFrom = "as asked"
+    if mask is None:
+        own = getattr(target, "sees", None)
+        mask, mask_from = (
+            (own, "the model's own") if isinstance(own, str) else ("causal", "by default")
+        )
     permission = permission_of(mask)
     subject = subject_of(target, sample)
     notes = Notes()
@@ -90,6 +103,7 @@ def audit(
     return Audit(
         target=subject.name,
         mask=permission.name,
+        mask_from=mask_from,
         leaks=tuple(leaks),
         findings=tuple(findings),
         unreached=tuple(unreached),
@@ -121,7 +135,10 @@ def _verdict(leaks: list[Leak], permission: Permission, notes: Notes) -> tuple[V
         return "leak", _leak_sentence(leaks, permission)
     if notes.doubts:
         return "cannot tell", "; ".join(notes.doubts)
-    return "clean", f"no output depends on an input that the mask {permission.name} forbids"
+    clean = f"no output depends on an input that the mask {permission.name} forbids"
+    if WITHIN_A_LAYER in notes.unchecked:
+        clean += " through any number of layers; what one layer sees alone was not tested"
+    return "clean", clean
 
 
 def _leak_sentence(leaks: list[Leak], permission: Permission) -> str:

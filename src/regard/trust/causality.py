@@ -24,20 +24,27 @@ from regard.trust.gradient import leaks_by_gradient
 from regard.trust.notes import Notes
 from regard.trust.permission import Permission
 from regard.trust.perturbation import (
+    ByInstrument,
     Pairs,
     every_id,
     leaks_by_perturbation,
     leaks_of_ids,
     trials_for,
 )
-from regard.trust.search import Search, longest_taken, shortest_telling
+from regard.trust.search import Search, longest_taken, shortest_telling, why_untold
 from regard.trust.second_look import unsteady
 from regard.trust.truncation import leaks_by_truncation
 from regard.trust.view import RefusedError, View
-from regard.trust.ways import CACHE, EVALUATION, SHAKEN, TRAINING, WEIGHTS
+from regard.trust.ways import CACHE, EVALUATION, PADDED, SHAKEN, TRAINING, WEIGHTS
 
 DECISIVE = (EVALUATION, TRAINING, WEIGHTS, CACHE)
 "No model is called clean whose outputs cannot be compared in one of these."
+NEEDED = (EVALUATION, TRAINING)
+"Nor one that does not run in one of these; the others are extras that a model may refuse."
+WITHIN_A_LAYER = (
+    "each layer alone: influence travels through layers, so only pairs that no number of them may "
+    "join were tested"
+)
 PLACES_FOR_IDS = 4
 ID_EFFORT = 4e10
 COUPLED_TRIALS = 40
@@ -53,7 +60,8 @@ class Leak:
     influence: float
     "Relative to the size of the outputs or, for a gradient, to the query's allowed influence."
     how: str
-    "perturbation, truncation (the key is the first place cut off) or gradient"
+    """perturbation, truncation (the key is the first place cut off) or gradient; `, in float32
+    only` where float64 does not show it"""
     where: str
     "The way it was run and the length of the row."
 
@@ -73,7 +81,10 @@ def find_leaks(
     subject = ways[EVALUATION].subject
     shortest = shortest_telling(subject, permission, lengths)
     if shortest is None:
-        notes.did(f"mask {permission.name}: forbids nothing, so nothing can leak")
+        if why := why_untold(subject, permission):
+            notes.doubt(why)
+        else:
+            notes.did(f"mask {permission.name}: forbids nothing, so nothing can leak")
         return []
     try:
         outputs = ways[EVALUATION].outputs(subject.draw(1, shortest, torch.Generator()))
@@ -81,14 +92,15 @@ def find_leaks(
         notes.doubt(f"{EVALUATION}, length {shortest}: {problem}")
         return []
     cost = subject.cost_of_place(outputs.shape[-1])
-    if subject.longest is None and not lengths:
-        longest = longest_taken(ways[EVALUATION], shortest, notes)
-        subject = replace(subject, longest=longest)
+    if permission.widens(shortest):
+        notes.could_not(WITHIN_A_LAYER)
     search = Search(subject, permission, notes, seed, cost)
+    if not lengths and permission.only_length is None:
+        search = search.within(longest_taken(search, ways[EVALUATION], shortest))
     longer = search.longer_than(shortest, lengths)
     found: dict[tuple[int, int, int], Leak] = {}
     for name, view in ways.items():
-        for length in (shortest, *_further(name, longer)):
+        for length in (*_first(name, shortest, search), *_further(name, longer)):
             leaks = examine(search, view, length)
             for leak in leaks:
                 found.setdefault((length, leak.query, leak.key), leak)
@@ -98,10 +110,22 @@ def find_leaks(
                 break
     if not found and not notes.doubts:
         for leak in _examine_ids(search, ways[EVALUATION]):
-            found[PLACES_FOR_IDS, leak.query, leak.key] = leak
+            found[0, leak.query, leak.key] = leak
     if not found and not any(_reacts(search, ways[name], shortest) for name in ways):
         notes.doubt("the outputs do not react to the inputs at all, so nothing can be seen")
     return list(found.values())
+
+
+def _first(name: str, shortest: int, search: Search) -> list[int]:
+    """The first length to try; with padding a shorter one where the model has no more room."""
+    longest = search.subject.longest
+    if name not in PADDED or longest is None:
+        return [shortest]
+    length = min(shortest, longest - sum(PADDED[name]))
+    if length > 0 and search.permission.forbids(length):
+        return [length]
+    search.notes.could_not(f"{name}: rows of {longest} places leave no room for it")
+    return []
 
 
 def _further(name: str, longer: list[int]) -> list[int]:
@@ -125,15 +149,16 @@ def examine(search: Search, view: View, length: int) -> list[Leak]:
         if view.companion is not None:
             rows = min(rows, COUPLED_TRIALS)
         trials = trials_for(search.subject, base, reachable, rows=rows, generator=generator)
-        found = {"perturbation": leaks_by_perturbation(view, trials, reachable, notes)}
+        found = leaks_by_perturbation(view, trials, reachable, notes)
     except RefusedError as problem:
-        notes.could_not(f"{where}: {problem}")
+        told = notes.doubt if view.name in NEEDED else notes.could_not
+        told(f"{where}: {problem}")
         return []
     notes.did(f"{where}: {trials.told(reachable)}")
-    if len(found["perturbation"]) == int((~reachable).sum()):
+    if sum(map(len, found.values())) == int((~reachable).sum()):
         return _leaks(found, where)  # every forbidden pair leaks: nothing is left to find
     if view.name in (EVALUATION, TRAINING, WEIGHTS, SHAKEN):
-        found["gradient"] = leaks_by_gradient(search, view, base, reachable)
+        found |= leaks_by_gradient(search, view, base, reachable)
     if view.name in (EVALUATION, TRAINING):
         cut = leaks_by_truncation(search, view, base)
         found["truncation"] = _unexplained(
@@ -150,7 +175,7 @@ def _unexplained(cut: Pairs, named: Sequence[tuple[int, int]]) -> Pairs:
     return {pair: size for pair, size in cut.items() if pair[1] > farthest.get(pair[0], -1)}
 
 
-def _leaks(found: dict[str, Pairs], where: str) -> list[Leak]:
+def _leaks(found: ByInstrument, where: str) -> list[Leak]:
     """One leak a pair: the first instrument that saw it gives its size."""
     leaks: dict[tuple[int, int], Leak] = {}
     for how, pairs in found.items():
@@ -178,12 +203,11 @@ def _reacts(search: Search, view: View, length: int) -> bool:
 
 def _examine_ids(search: Search, view: View) -> list[Leak]:
     """A leak that only some token opens: every id at every place of a short row."""
-    subject, notes, places = search.subject, search.notes, PLACES_FOR_IDS
-    if not subject.vocabulary or not search.permission.covers(places):
+    subject, notes = search.subject, search.notes
+    places = min(PLACES_FOR_IDS, subject.longest or PLACES_FOR_IDS)
+    if not subject.vocabulary or not search.permission.forbids(places):
         return []
     reachable = search.permission.reachable(places)
-    if bool(reachable.all()):
-        return []
     rows = min(subject.vocabulary, search.rows(places, effort=ID_EFFORT))
     generator = search.generator(places)
     try:
@@ -198,4 +222,4 @@ def _examine_ids(search: Search, view: View) -> list[Leak]:
         return []
     told = notes.did if rows == subject.vocabulary else notes.could_not
     told(f"single tokens: {rows:,} of {subject.vocabulary:,} ids tried at a forbidden place")
-    return _leaks({"perturbation": found}, f"{view.name}, length {places}, some tokens")
+    return _leaks(found, f"{view.name}, length {places}, some tokens")

@@ -11,7 +11,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regard.trust.perturbation import Pairs
+from regard.trust.perturbation import ByInstrument, Pairs
 from regard.trust.search import Search
 from regard.trust.second_look import second_look
 from regard.trust.view import RefusedError, View
@@ -23,7 +23,7 @@ ROWS = 2
 WIDE_FLOOR = 1e-11
 
 
-def leaks_by_gradient(search: Search, view: View, base: Tensor, reachable: Tensor) -> Pairs:
+def leaks_by_gradient(search: Search, view: View, base: Tensor, reachable: Tensor) -> ByInstrument:
     """(query, key) -> gradient, relative to the largest that the query may have."""
     subject, length = search.subject, base.shape[1]
     if subject.vocabulary and not subject.embedding:
@@ -37,6 +37,7 @@ def leaks_by_gradient(search: Search, view: View, base: Tensor, reachable: Tenso
     # A model in float64 already has no wider look: what float64 rounds has to be left out.
     floor = WIDE_FLOOR if outputs.dtype == torch.float64 else 0.0
     found: Pairs = {}
+    how = "gradient"
     for number in range(ROWS):
         row = base if number == 0 else subject.draw_other(base, generator)
         directions = torch.randn(len(blind), outputs.shape[-1], generator=generator)
@@ -49,13 +50,15 @@ def leaks_by_gradient(search: Search, view: View, base: Tensor, reachable: Tenso
         except RefusedError as problem:
             search.notes.could_not(f"{view.name}, length {length}: gradients: {problem}")
             return {}
-        for n, j in stands.nonzero().tolist():
-            pair = (int(blind[n]), j)
-            found[pair] = max(found.get(pair, 0.0), float(stands[n, j]))
+        if stands.doubt:
+            search.notes.doubt(f"{view.name}, length {length}: gradients: {stands.doubt}")
+        how = stands.told("gradient")
+        for n, j in stands.sizes.nonzero().tolist():
+            found[int(blind[n]), j] = float(stands.sizes[n, j])
         if found:
             break  # another row would only say it again
     search.notes.did(f"{view.name}, length {length}: gradients of {len(blind)} places")
-    return found
+    return {how: found}
 
 
 def _relative_gradients(

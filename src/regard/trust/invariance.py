@@ -71,9 +71,13 @@ def find_findings(ways: dict[str, View], notes: Notes, *, seed: int = 0) -> list
         except RefusedError as problem:
             notes.could_not(f"{check.name}: {problem}")
             continue
+        if stands.doubt:
+            notes.could_not(f"{check.name}: {stands.doubt}")
+            continue
         notes.did(check.name)
-        if bool(stands.any()):
-            found.append(Finding(check.name, check.text, float(stands.max())))
+        if bool(stands.sizes.any()):
+            text = stands.told(check.text)
+            found.append(Finding(check.name, text, float(stands.sizes.max())))
     return found
 
 

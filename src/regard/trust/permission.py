@@ -49,6 +49,15 @@ class Permission:
                 return reached
             reached = further
 
+    def forbids(self, places: int) -> bool:
+        """Whether some output may not depend on some input, over any depth."""
+        return self.covers(places) and not bool(self.reachable(places).all())
+
+    def widens(self, places: int) -> bool:
+        """Whether several layers let through more than the mask itself."""
+        itself = self.at(places).bool().cpu() | torch.eye(places, dtype=torch.bool)
+        return not torch.equal(itself, self.reachable(places))
+
     def untouched_by_cut(self, places: int, *, kept: int) -> Tensor:
         """(i,): places whose output may not change when the row is cut to its first `kept`."""
         none = torch.zeros(kept, dtype=torch.bool)

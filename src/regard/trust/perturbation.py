@@ -22,6 +22,8 @@ from regard.trust.view import NUMBERS_AT_ONCE, View
 
 Pairs = dict[tuple[int, int], float]
 "(query, key) -> influence"
+ByInstrument = dict[str, Pairs]
+"How it was seen -> what was seen; empty where nothing stands."
 
 REPLACEMENTS = 3
 "Different tokens tried at each place, so that two that embed alike cannot hide a leak."
@@ -124,7 +126,9 @@ def _unchanged(view: View, base: Tensor, rows: int) -> Tensor:
     return view.outputs(base.expand(rows, *base.shape[1:]).contiguous())
 
 
-def leaks_by_perturbation(view: View, trials: Trials, reachable: Tensor, notes: Notes) -> Pairs:
+def leaks_by_perturbation(
+    view: View, trials: Trials, reachable: Tensor, notes: Notes
+) -> ByInstrument:
     """The forbidden pairs whose influence stands the second look."""
     untouched = trials.untouched(reachable)
     rows = (compare_rows(view, trials, differs) & untouched).any(dim=1)
@@ -136,7 +140,9 @@ def leaks_by_perturbation(view: View, trials: Trials, reachable: Tensor, notes: 
         return torch.where(forbidden, compare_rows(other, suspects, change), 0.0)
 
     stands = second_look(measure(view), measure, view=view, notes=notes)
-    return _pairs(stands, suspects, view)
+    if stands.doubt:
+        notes.doubt(f"{view.name}, length {trials.changed.shape[1]}: {stands.doubt}")
+    return {stands.told("perturbation"): _pairs(stands.sizes, suspects, view)}
 
 
 def _pairs(moved: Tensor, trials: Trials, view: View) -> Pairs:
@@ -204,7 +210,7 @@ def leaks_of_ids(
     rows: tuple[Tensor, Tensor, Tensor],
     reachable: Tensor,
     notes: Notes,
-) -> Pairs:
+) -> ByInstrument:
     """Forbidden influence that only some token has."""
     before, after, changed = rows
     free = ~(reachable & changed[None]).any(dim=1)
@@ -216,9 +222,12 @@ def leaks_of_ids(
         moved = _compare_both(other, before[suspects], after[suspects], change)
         return torch.where(free, moved, 0.0)
 
-    moved = second_look(measure(view), measure, view=view, notes=notes).amax(dim=0)
-    key = int(changed.nonzero()[0])
-    return {(i, key): float(moved[i]) for i in moved.nonzero().flatten().tolist()}
+    stands = second_look(measure(view), measure, view=view, notes=notes)
+    if stands.doubt:
+        notes.doubt(f"{view.name}, single tokens: {stands.doubt}")
+    moved, key = stands.sizes.amax(dim=0), int(changed.nonzero()[0])
+    pairs = {(i, key): float(moved[i]) for i in moved.nonzero().flatten().tolist()}
+    return {stands.told("perturbation"): pairs}
 
 
 def _compare_both(view: View, before: Tensor, after: Tensor, compare: Compare) -> Tensor:

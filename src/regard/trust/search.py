@@ -6,7 +6,7 @@ The effort is counted in operations, not in seconds, so that an audit does the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from regard.trust.permission import Permission
 from regard.trust.subject import Subject
 from regard.trust.view import RefusedError, View
 
-SHORT = (12, 24, 48, 96, 4)
+SHORT = (12, 24, 48, 96, 4, 3, 2)
 "The first of these at which the mask forbids something is tried in every way."
 LONGER = (37, 131)
 LONGEST = 1024
@@ -58,6 +58,10 @@ class Search:
         cost = self.cost_of_place + COST_OF_PAIR * length
         return max(FEWEST_TRIALS, int(effort / (2 * length * cost)))
 
+    def within(self, longest: int) -> Search:
+        """The same search in rows of at most so many places."""
+        return replace(self, subject=replace(self.subject, longest=longest))
+
     def longer_than(self, shortest: int, wanted: Sequence[int] | None) -> list[int]:
         """Further lengths to try, in order; those left out are noted."""
         if self.permission.only_length is not None:
@@ -80,8 +84,8 @@ class Search:
         return [n for n in wanted if shortest < n <= affordable and self.permission.covers(n)]
 
 
-def longest_taken(view: View, shortest: int, notes: Notes) -> int:
-    """The longest row that a model of unknown limits takes, as far as it is worth trying."""
+def longest_taken(search: Search, view: View, shortest: int) -> int:
+    """The longest row that a model takes: what it says itself, if that is so, or what runs."""
 
     def refusal(length: int) -> str:
         try:
@@ -90,20 +94,29 @@ def longest_taken(view: View, shortest: int, notes: Notes) -> int:
             return str(problem)
         return ""
 
-    low, high = shortest, SAFE_ON_CUDA if view.subject.device.type == "cuda" else LONGER[-1]
-    if high <= low or not (why := refusal(high)):
-        return max(low, high)
+    low, said = shortest, search.subject.longest
+    if said is None:
+        high = max(low, SAFE_ON_CUDA if view.subject.device.type == "cuda" else LONGER[-1])
+    else:
+        high = max(search.longer_than(shortest, None), default=low)
+    if high == low or not (why := refusal(high)):
+        if said is None:
+            told = f"rows of more than {high} places: how many it takes is not known"
+            search.notes.could_not(told)
+        return said or high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if refusal(middle) else (middle, high)
-    notes.could_not(f"rows of more than {low} places: {why}")
+    search.notes.could_not(f"rows of more than {low} places: {why}")
     return low
 
 
 def shortest_telling(
     subject: Subject, permission: Permission, wanted: Sequence[int] | None
 ) -> int | None:
-    """The first length at which something is forbidden; None where nothing ever is."""
+    """The first length at which something is forbidden; None where no length fits or tells."""
+    if wanted:
+        _refuse_unfit(subject, permission, wanted)
     if permission.only_length is not None:
         candidates: Sequence[int] = (permission.only_length,)
     elif wanted:
@@ -112,8 +125,7 @@ def shortest_telling(
         own = () if subject.sample is None else (subject.sample.shape[1],)
         candidates = (*own, *SHORT)
     for length in candidates:
-        fits = subject.longest is None or length <= subject.longest
-        if fits and permission.covers(length) and not bool(permission.reachable(length).all()):
+        if subject.takes(length) and permission.forbids(length):
             return length
     if not any(permission.covers(length) for length in candidates):
         permission.at(candidates[0])  # says itself what is wrong with it
@@ -123,3 +135,36 @@ def shortest_telling(
             mend="Give a function from t to a (t,t) table of booleans, True = may attend.",
         )
     return None
+
+
+def why_untold(subject: Subject, permission: Permission) -> str:
+    """Why no length tells anything; empty where the mask forbids nothing indeed."""
+    lengths = [n for n in (permission.only_length, *SHORT) if n and permission.covers(n)]
+    if any(permission.forbids(n) for n in lengths):
+        fits = "one place" if subject.longest == 1 else f"{subject.longest} places"
+        return f"the model takes {fits}, and there the mask {permission.name} forbids nothing"
+    if any(permission.widens(n) for n in lengths):
+        return (
+            f"through several layers the mask {permission.name} lets every place feel every "
+            "other, so whether each layer keeps to it does not show in the outputs"
+        )
+    return ""
+
+
+def _refuse_unfit(subject: Subject, permission: Permission, wanted: Sequence[int]) -> None:
+    """Lengths that a person asked for and that could tell nothing."""
+    tells = any(permission.forbids(length) for length in SHORT)
+    for length in wanted:
+        if not subject.takes(length):
+            what = f"the model takes rows of 1 to {subject.longest or 'any number of'} places"
+        elif permission.only_length not in (None, length):
+            what = f"the mask is a table for rows of {permission.only_length} places"
+        elif tells and permission.covers(length) and not permission.forbids(length):
+            what = f"the mask {permission.name} forbids nothing there"
+        else:
+            continue
+        raise UserError(
+            f"rows of length {length} cannot be audited: {what}",
+            topic="audit",
+            mend="Give another length, or none.",
+        )

@@ -63,6 +63,10 @@ class Subject:
                 return parameter.device
         return torch.device("cpu") if self.sample is None else self.sample.device
 
+    def takes(self, places: int) -> bool:
+        """Whether a row may be so long, as far as is known."""
+        return 0 < places <= (self.longest or places)
+
     def cost_of_place(self, outputs: int) -> float:
         """Roughly the operations one place takes forward; `outputs` numbers come out."""
         count = 100_000

@@ -73,6 +73,13 @@ class View:
     def subject(self) -> Subject:
         return self.specimen.subject
 
+    @property
+    def precision(self) -> torch.dtype:
+        """Of the model's numbers; what torch makes by default where there is no module."""
+        parts = () if self.specimen.module is None else self.specimen.module.parameters()
+        floats = (part.dtype for part in parts if part.is_floating_point())
+        return torch.float64 if self.wide else next(floats, torch.get_default_dtype())
+
     def doubled(self) -> View:
         return replace(self, wide=True)
 
@@ -116,11 +123,12 @@ class View:
     def _rows(self, module: nn.Module | None, inputs: Tensor) -> Tensor:
         try:
             output = self.call(module, inputs)
-        except (UserError, RefusedError, KeyboardInterrupt):
+            name = self.subject.name
+            return rows_of(output, batch=len(inputs), places=inputs.shape[1], name=name)
+        except RefusedError:
             raise
-        except Exception as problem:  # the model's own code: whatever it raises is its answer
+        except (Exception, SystemExit) as problem:  # the model's own code: its answer, whatever
             raise RefusedError(first_line(problem)) from problem
-        return rows_of(output, batch=len(inputs), places=inputs.shape[1], name=self.subject.name)
 
     @contextmanager
     def _state(self, *, graph: bool) -> Iterator[nn.Module | None]:
@@ -214,8 +222,9 @@ def _sizes(output: Tensor, direction: Tensor, leaves: list[Tensor], *, places: i
         else gradient[0].abs().flatten(1).amax(dim=-1)
         for leaf, gradient in zip(leaves, found, strict=True)
     ]
-    if all(len(size) == places for size in sizes):
-        return torch.stack([size.double().cpu() for size in sizes]).amax(dim=0)
+    # A source beside the row is read by the same table; it has another length.
+    if whole := [size.double().cpu() for size in sizes if len(size) == places]:
+        return torch.stack(whole).amax(dim=0)
     if sum(len(size) for size in sizes) == places:  # pieces, as read through a cache
         return torch.cat([size.double().cpu() for size in sizes])
     raise RefusedError("its embedding is called in a way that gradients cannot be laid to places")
@@ -223,4 +232,6 @@ def _sizes(output: Tensor, direction: Tensor, leaves: list[Tensor], *, places: i
 
 def first_line(problem: BaseException) -> str:
     text = str(problem).strip().splitlines()
+    if isinstance(problem, UserError) and text:
+        return text[0]  # a sentence for a person already
     return f"{type(problem).__name__}: {text[0][:160]}" if text else type(problem).__name__

@@ -35,8 +35,6 @@ class Traits:
     "Masks it can follow, by name."
     cacheable: bool = True
     "Whether decoding one token at a time gives what a whole pass gives."
-    causal: bool = True
-    "Whether it can be kept from seeing the future."
     cross: bool = True
     "Whether it can attend from one sequence to another."
     relations: tuple[RelationSort, ...] = ("rotation", "bias")
@@ -80,7 +78,6 @@ def kind(
     cost: str,
     masks: tuple[str, ...] | Literal["any"] = "any",
     cacheable: bool = True,
-    causal: bool = True,
     cross: bool = True,
     relations: tuple[RelationSort, ...] = ("rotation", "bias"),
     projections: tuple[Projections, ...] = ("separate", "shared-qk", "shared-qkv"),
@@ -93,7 +90,6 @@ def kind(
         cost,
         masks,
         cacheable,
-        causal,
         cross,
         relations,
         projections,
@@ -103,7 +99,22 @@ def kind(
     )
 
     def register(cls: AnyKind) -> AnyKind:
+        if bool(broken) != issubclass(cls, BrokenKind):
+            raise TypeError(_half_declared(name, cls.__name__, broken=broken))
         cls.traits = traits
-        return ATTENTION.add(name, **asdict(traits))(cls)
+        sees = {"causal": traits.follows("causal")}
+        return ATTENTION.add(name, **asdict(traits), **sees)(cls)
 
     return register
+
+
+def _half_declared(name: str, cls: str, *, broken: str) -> str:
+    if broken:
+        return (
+            f"kind {name!r} says what is broken, and {cls} is no BrokenKind: derive it "
+            "from regard.attention.kinds.BrokenKind, so that only on_purpose = true trains it"
+        )
+    return (
+        f"{cls} is a BrokenKind, and kind {name!r} does not say what is wrong: "
+        'add broken="what goes wrong" and the contracts it fails'
+    )

@@ -110,6 +110,7 @@ class FeatureAttention(RecurrentRule):
                 mend="Decode with a causal mask, or read the whole row at once without a cache.",
             )
         end = state.length + new
+        mask.check_fits(rows=q.shape[0], keys=end, places=end)
         row = Grid.over(queries=1, keys=end, batch=q.shape[0], first_query=end - 1, device=q.device)
         valid = mask.on(row.part(slice(None), slice(state.length, end)))
         mixed, past = _running(

@@ -35,7 +35,7 @@ class SynthesizerRandom(AttentionKind):
     "Whether the matrix learns; if not, it stays as it was drawn."
     rank: int = Field(default=0, ge=0)
     "Rank of the factorised matrix A Bᵀ; 0 takes a full one."
-    draw: int = Field(default=0, ge=0)
+    draw: int = Field(default=0, ge=0, le=2**31 - 1)
     "Number of the draw of a matrix that is not trained; a trained one starts from the run's seed."
 
     def build(self, shape: HeadShape) -> Mixer:
@@ -75,9 +75,10 @@ class RandomSynthesizer(Synthesizer):
 
 
 def _drawn_factors(shape: HeadShape, *, rank: int, draw: int) -> dict[str, Tensor]:
-    """R (h,c,c), or A and B (h,c,r), such that each score has variance 1."""
+    """R (h,c,c), or A and B (h,c,r); left as drawn, each score has variance 1."""
     # A matrix that is not trained has to be the same in every process, and not that of its
-    # neighbours: drawn by number and layer. Other starting values are the model's to choose.
+    # neighbours: drawn by number and layer. A trained one is drawn anew, and far smaller, when a
+    # model is built: starting values of parameters are the model's to choose.
     generator = torch.Generator().manual_seed(draw * 10_007 + shape.layer)
     h, c = shape.heads, shape.context
     if not rank:

@@ -70,11 +70,17 @@ class AbsolutePositions(Positions):
     combine: Literal["add", "concatenate"] = "add"
     "Join positions and tokens by adding the vectors or by putting them side by side."
     own_width: int = Field(default=0, ge=0)
-    "Places of the model's width that concatenated positions take; 0 takes a quarter."
+    "Places of the model's width that concatenated positions take; 0 takes about a quarter."
 
     def width_within(self, model_width: int) -> int:
         """How wide the position vectors are."""
-        return model_width if self.combine == "add" else self.own_width or model_width // 4
+        if self.combine == "add":
+            return model_width
+        return self.own_width or self.usual_width(model_width)
+
+    def usual_width(self, model_width: int) -> int:
+        """How wide concatenated positions are where nobody says."""
+        return max(1, model_width // 4)
 
     @abstractmethod
     def build_vectors(self, *, width: int, context: int) -> nn.Module: ...

@@ -66,15 +66,22 @@ class DistanceBias(Relation):
         self.table = nn.Parameter(torch.zeros(heads, 2 * farthest + 1))
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
-        if self.longest is not None and keys.shape[1] > self.longest:
-            raise UserError(
-                f"a row of {keys.shape[1]} places, and distances are known within "
-                f"{self.longest} alone",
-                topic="model.positions",
-                mend="Raise model.context, or set model.positions.clip, which reaches any place.",
-            )
+        if self.longest is not None:
+            _check_reach(queries, keys, longest=self.longest)
         distance = keys[:, None, :] - queries[:, :, None]
         column = distance.clamp(-self.farthest, self.farthest) + self.farthest
         # index_select, because the backward pass of table[:, column] takes three times as long.
         picked = self.table.index_select(1, column.flatten())
         return picked.view(-1, *column.shape).transpose(0, 1)
+
+
+def _check_reach(queries: Tensor, keys: Tensor, *, longest: int) -> None:
+    """By positions, not columns: padding makes a row longer and no distance larger."""
+    back, ahead = queries.amax(1) - keys.amin(1), keys.amax(1) - queries.amin(1)
+    places = int(torch.maximum(back, ahead).max()) + 1
+    if places > longest:
+        raise UserError(
+            f"a row of {places} places, and distances are known within {longest} alone",
+            topic="model.positions",
+            mend="Raise model.context, or set model.positions.clip, which reaches any place.",
+        )

@@ -25,9 +25,15 @@ class Sinusoidal(AbsolutePositions):
             raise UserError(
                 f"sinusoidal positions come in pairs of a sine and a cosine, and {width} is odd",
                 topic="model.positions",
-                mend="Choose an even model.width (or positions.own_width).",
+                mend="Choose an even model.width."
+                if self.combine == "add"
+                else "Choose an even model.positions.own_width, or leave it out.",
             )
         return Waves(width, context=context)
+
+    def usual_width(self, model_width: int) -> int:
+        """A quarter, in whole pairs of a sine and a cosine."""
+        return max(2, model_width // 8 * 2)
 
 
 class Waves(nn.Module):

@@ -25,7 +25,7 @@ class Decoder(Transformer):
     @model_validator(mode="after")
     def _keeps_order(self) -> Self:
         traits, name = self.attention.traits, name_of(self.attention, ATTENTION)
-        if not traits.causal:
+        if not traits.follows("causal"):
             raise ValueError(f"attention {name} cannot be kept from seeing the future")
         if not (self.across_documents or traits.follows("same-document")):
             raise ValueError(

@@ -26,7 +26,7 @@ class EncoderDecoder(Transformer):
     @model_validator(mode="after")
     def _sides_fit(self) -> Self:
         own, name = self.attention.traits, name_of(self.attention, ATTENTION)
-        if not own.causal:
+        if not own.follows("causal"):
             raise ValueError(f"attention {name} cannot be kept from seeing the future")
         if not own.cacheable:
             raise ValueError(
