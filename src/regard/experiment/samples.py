@@ -11,8 +11,7 @@ from regard.decode.generate import Decodable, Greedy, Sample, Strategy, generate
 from regard.errors import UserError
 from regard.model.language_model import LanguageModel
 from regard.model.model import Model
-from regard.model.recurrent import RecurrentModel
-from regard.model.sequence_to_sequence import SequenceToSequence
+from regard.model.source_model import SourceModel
 from regard.recipe import Samples
 from regard.text.batches import pad
 from regard.text.tokenizer import Tokenizer
@@ -20,7 +19,7 @@ from regard.text.tokenizer import Tokenizer
 
 def can_write(model: Model) -> bool:
     """An encoder sees both sides of a place and can continue nothing."""
-    return isinstance(model, LanguageModel | SequenceToSequence | RecurrentModel)
+    return isinstance(model, LanguageModel | SourceModel)
 
 
 def write_texts(
@@ -61,7 +60,7 @@ def _writer(
     """What takes the steps, and the tokens each row begins with."""
     if isinstance(model, LanguageModel):
         return model, encoded
-    if not isinstance(model, SequenceToSequence | RecurrentModel):
+    if not isinstance(model, SourceModel):
         raise UserError(
             "this model tells hidden tokens and cannot write on",
             topic="generate",

@@ -18,17 +18,14 @@ from regard.attention.cache import BlockCache, Cache, StateCache
 from regard.attention.mask import cross
 from regard.attention.mixer import Mixer
 from regard.attention.places import Places
-from regard.errors import UserError
 from regard.model.heads import LanguageModelHead
-from regard.model.loss import LossTerm, token_losses, token_term
-from regard.model.model import Model
 from regard.model.recorder import Recorder
-from regard.model.writing import Written, audited_writer
-from regard.text.batches import Batch
+from regard.model.source_model import SourceModel
+from regard.model.writing import audited_writer
 from regard.trust.subject import Subject
 
 
-class RecurrentModel(Model):
+class RecurrentModel(SourceModel):
     def __init__(
         self,
         vocabulary: int,
@@ -52,27 +49,12 @@ class RecurrentModel(Model):
         self.dropout = nn.Dropout(dropout)
         self.head = LanguageModelHead(vocabulary, width=width)
 
-    def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        x, table = self._read(batch), self.head.tokens.weight
-        return {"token": token_term(x, table, targets=batch.targets, weights=batch.weights)}
-
-    def losses(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
-        x = self._read(batch, recorder=recorder)
-        return token_losses(x, self.head.tokens.weight, targets=batch.targets)
-
-    def logits(
-        self,
-        ids: Tensor,
-        *,
-        source: Tensor,
-        source_valid: Tensor,
-        recorder: Recorder | None = None,
+    def target(
+        self, ids: Tensor, *, source: Tensor, source_valid: Tensor, recorder: Recorder | None = None
     ) -> Tensor:
-        """(b,t) -> (b,t,v)"""
         memory, last = self.encode(source, source_valid)
         states, _ = self.decoder(self.dropout(self.tokens(ids)), last)
-        y: Tensor = self.head(self._looked(states, memory, source_valid, recorder=recorder))
-        return y
+        return self._looked(states, memory, source_valid, recorder=recorder)
 
     def encode(self, source: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
         """(b,s) -> (b,s,w) and the state after each row's last token, (layers,b,w)."""
@@ -88,10 +70,6 @@ class RecurrentModel(Model):
             states, batch_first=True, total_length=source.shape[1]
         )
         return memory, last
-
-    def given(self, source: Tensor, valid: Tensor) -> Written:
-        """This model as a writer from these sources, (b,s), padded on the right."""
-        return Written(self, source, valid)
 
     def new_cache_for(self, source: Tensor, valid: Tensor) -> Cache:
         cache = Cache([BlockCache(_Origin())])
@@ -132,17 +110,6 @@ class RecurrentModel(Model):
             embedding="tokens",
             weights=None if self.attention is None else {"recorder": Recorder},
         )
-
-    def _read(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
-        if batch.source is None or batch.source_valid is None:
-            raise UserError(
-                "this model writes from a source, and the objective gives it none",
-                topic="objective",
-                mend='Set objective = "prefix".',
-            )
-        memory, last = self.encode(batch.source, batch.source_valid)
-        states, _ = self.decoder(self.dropout(self.tokens(batch.ids)), last)
-        return self._looked(states, memory, batch.source_valid, recorder=recorder)
 
     def _looked(
         self, states: Tensor, memory: Tensor, valid: Tensor, *, recorder: Recorder | None = None

@@ -14,20 +14,17 @@ from torch import Tensor
 from regard.attention.cache import Cache
 from regard.attention.mask import Mask, bidirectional, causal, cross, padding
 from regard.attention.places import Places
-from regard.errors import UserError
 from regard.model.embedding import Embedding
 from regard.model.heads import LanguageModelHead
 from regard.model.layers import Source
-from regard.model.loss import LossTerm, token_losses, token_term
-from regard.model.model import Model
 from regard.model.recorder import Recorder, inside
+from regard.model.source_model import SourceModel
 from regard.model.stack import Stack
-from regard.model.writing import Written, audited_writer
-from regard.text.batches import Batch
+from regard.model.writing import audited_writer
 from regard.trust.subject import Subject
 
 
-class SequenceToSequence(Model):
+class SequenceToSequence(SourceModel):
     def __init__(
         self,
         source_embedding: Embedding,
@@ -47,26 +44,13 @@ class SequenceToSequence(Model):
         self.head = head
         self.context = context
 
-    def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        x, table = self._read(batch), self.head.tokens.weight
-        return {"token": token_term(x, table, targets=batch.targets, weights=batch.weights)}
-
-    def losses(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
-        x = self._read(batch, recorder=recorder)
-        return token_losses(x, self.head.tokens.weight, targets=batch.targets)
-
-    def logits(
-        self,
-        ids: Tensor,
-        *,
-        source: Tensor,
-        source_valid: Tensor,
-        recorder: Recorder | None = None,
+    def target(
+        self, ids: Tensor, *, source: Tensor, source_valid: Tensor, recorder: Recorder | None = None
     ) -> Tensor:
-        """(b,t) -> (b,t,v)"""
-        memory = self._memory(source, source_valid, recorder)
-        y: Tensor = self.head(self._target(ids, memory, recorder=recorder))
-        return y
+        read = self.encode(source, source_valid, recorder=recorder)
+        places = Places.of_row(ids.shape[1], device=ids.device)
+        memory = Source(read, cross(source_valid))
+        return self._hidden(ids, places, memory, mask=causal(), recorder=recorder)
 
     def encode(self, source: Tensor, valid: Tensor, *, recorder: Recorder | None = None) -> Tensor:
         """(b,s) -> (b,s,w); `valid` (b,s) is True where a place holds a token."""
@@ -75,10 +59,6 @@ class SequenceToSequence(Model):
         x: Tensor = self.source_embedding(source, places.positions)
         y: Tensor = self.encoder(x, mask=mask, places=places, recorder=inside(recorder, "encoder"))
         return y
-
-    def given(self, source: Tensor, valid: Tensor) -> Written:
-        """This model as a writer from these sources, (b,s), padded on the right."""
-        return Written(self, source, valid)
 
     def new_cache_for(self, source: Tensor, valid: Tensor) -> Cache:
         cache = self.decoder.new_cache(self.context, source_places=source.shape[1])
@@ -103,23 +83,6 @@ class SequenceToSequence(Model):
             embedding="embedding.tokens",
             weights={"recorder": Recorder},
         )
-
-    def _read(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
-        if batch.source is None or batch.source_valid is None:
-            raise UserError(
-                "this model writes from a source, and the objective gives it none",
-                topic="objective",
-                mend='Set objective = "prefix".',
-            )
-        memory = self._memory(batch.source, batch.source_valid, recorder)
-        return self._target(batch.ids, memory, recorder=recorder)
-
-    def _memory(self, source: Tensor, valid: Tensor, recorder: Recorder | None) -> Source:
-        return Source(self.encode(source, valid, recorder=recorder), cross(valid))
-
-    def _target(self, ids: Tensor, source: Source, *, recorder: Recorder | None = None) -> Tensor:
-        places = Places.of_row(ids.shape[1], device=ids.device)
-        return self._hidden(ids, places, source, mask=causal(), recorder=recorder)
 
     def _hidden(
         self,
