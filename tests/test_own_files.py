@@ -124,10 +124,17 @@ def test_a_file_that_fails_half_way_leaves_nothing_behind(colours: Catalog) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("gone.py", "does not exist"), (".", "cannot be read"), ("b", "not text")]
+    ("name", "says"),
+    [
+        ("gone.py", "does not exist"),
+        (".", "cannot be read"),
+        ("b.py", "not text"),
+        ("b", "is no Python file"),
+    ],
 )
 def test_what_is_no_file_of_text_is_refused(colours: Catalog, name: str, says: str) -> None:
-    Path("b").write_bytes(b"\xff\xfe\x00")
+    for file in ("b", "b.py"):
+        Path(file).write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match=says):
         load_own_files([name], [colours])
 

@@ -182,6 +182,12 @@ def _module_name(path: Path, digest: str) -> str:
 
 
 def _read(path: Path) -> bytes:
+    if path.suffix != ".py" and path.is_file():
+        raise UserError(
+            f"{path} is no Python file",
+            topic="part",
+            mend="Give a file that ends in .py, such as my_kind.py.",
+        )
     try:
         content = path.read_bytes()
         content.decode()
