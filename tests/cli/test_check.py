@@ -29,7 +29,7 @@ class Rule(DotProduct):
 LEAKY = SOUND.replace(
     "    pass\n",
     "    ignores_forbidden = False\n\n"
-    "    def fast(self, *_, **__):\n"
+    "    def fast(self, asked):\n"
     "        return None\n\n"
     "    def normalise(self, scores, allowed):\n"
     "        return scores.softmax(-1) * allowed\n",

@@ -1,6 +1,7 @@
 """A contract that no kind could break would prove nothing: each is broken here by one fault."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,9 +9,8 @@ from torch import Tensor, nn
 
 from regard.attention.kinds import AttentionKind, Traits
 from regard.attention.kinds.dot import DotProduct
-from regard.attention.mask import Grid, Mask
 from regard.attention.positions import POSITIONS, Positions, Relation
-from regard.attention.rule import Fast, HeadShape, Rule, masked_softmax
+from regard.attention.rule import Asked, Fast, HeadShape, Rule, masked_softmax
 from regard.catalog import Entry
 from regard.contracts.check import check_part
 from regard.contracts.contract import Result
@@ -45,13 +45,13 @@ def broken(results: dict[str, Result]) -> set[str]:
 class Readable(DotProduct):
     """Dot-product without its quick path."""
 
-    def fast(self, *_: object, **__: object) -> None:
+    def fast(self, asked: Asked) -> None:
         return None
 
 
 class SkewedFast(DotProduct):
-    def fast(self, q: Tensor, k: Tensor, v: Tensor, **asked: object) -> Fast:
-        fast = super().fast(q, k, v, **asked)
+    def fast(self, asked: Asked) -> Fast:
+        fast = super().fast(asked)
         return fast._replace(out=fast.out * (1 + 1e-4))
 
 
@@ -153,8 +153,9 @@ class LeaksWithManyHeads(Readable):
 class FastUnderDropout(DotProduct):
     """Changes what the quick path does where weights are dropped."""
 
-    def fast(self, q: Tensor, k: Tensor, v: Tensor, *, dropout: float, **asked: object) -> Fast:
-        return self.dropped(super().fast(q, k, v, dropout=self.share(dropout), **asked), dropout)
+    def fast(self, asked: Asked) -> Fast:
+        share = self.share(asked.dropout)
+        return self.dropped(super().fast(replace(asked, dropout=share)), asked.dropout)
 
     def share(self, dropout: float) -> float:
         return dropout
@@ -349,12 +350,11 @@ def test_what_is_not_declared_is_not_asked() -> None:
 
 def test_a_fast_path_that_loses_the_mask_is_found_on_plain_masks_too() -> None:
     class Unmasked(DotProduct):
-        def fast(
-            self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, grid: Grid, **asked: object
-        ) -> Fast | None:
-            if not mask.is_causal:
+        def fast(self, asked: Asked) -> Fast | None:
+            if not asked.mask.is_causal:
                 return None
-            return Fast(nn.functional.scaled_dot_product_attention(q, k, v), "unmasked")
+            out = nn.functional.scaled_dot_product_attention(asked.q, asked.k, asked.v)
+            return Fast(out, "unmasked")
 
     faults = ("fast-path", "forbidden-keys", "cache")
     assert broken(results_of(Unmasked, *faults, configurations=60)) == {*faults}

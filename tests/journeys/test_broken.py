@@ -23,7 +23,7 @@ class SeesOneAhead(DotProduct):
         ahead = torch.nn.functional.pad(allowed, (1, 0))[..., :-1]
         return super().normalise(scores, allowed | ahead)
 
-    def fast(self, *asked, **rest):
+    def fast(self, asked):
         return None
 '''
 

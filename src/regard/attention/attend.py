@@ -11,7 +11,7 @@ Shapes: b batch, h heads, i query, j key, d head width. Masks: True = may attend
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -21,7 +21,7 @@ from torch import Tensor
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.known import Band
 from regard.attention.mask import Grid, Mask, bidirectional
-from regard.attention.rule import Rule
+from regard.attention.rule import Asked, Rule
 from regard.errors import UserError
 
 STRIPE = 64
@@ -34,19 +34,6 @@ class Attended(NamedTuple):
     out: Tensor
     weights: Tensor | None
     path: str
-
-
-@dataclass(frozen=True)
-class Asked:
-    """One question to a rule: these queries, over these keys, where they stand."""
-
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    mask: Mask
-    grid: Grid
-    bias: Tensor | None
-    dropout: float
 
 
 def attend(
@@ -79,15 +66,7 @@ def attend(
         first_query=first_query,
         device=q.device,
     )
-    asked = Asked(
-        q,
-        k,
-        v,
-        mask,
-        grid,
-        bias,
-        dropout if rule.drops_weights else 0.0,
-    )
+    asked = Asked(q, k, v, mask, grid, bias, dropout if rule.drops_weights else 0.0)
     return _explicit(asked, rule) if want_weights else _quickest(asked, rule)
 
 
@@ -118,15 +97,7 @@ def _quickest(asked: Asked, rule: Rule) -> Attended:
 
 
 def _whole(asked: Asked, rule: Rule) -> Attended:
-    fast = rule.fast(
-        asked.q,
-        asked.k,
-        asked.v,
-        mask=asked.mask,
-        grid=asked.grid,
-        bias=asked.bias,
-        dropout=asked.dropout,
-    )
+    fast = rule.fast(asked)
     return _explicit(asked, rule) if fast is None else Attended(fast.out, None, fast.path)
 
 

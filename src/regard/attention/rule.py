@@ -10,6 +10,7 @@ nothing gets zeros, never NaN.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -38,6 +39,24 @@ class HeadShape(NamedTuple):
     @property
     def model_width(self) -> int:
         return self.width * self.heads
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question to a rule: these queries, over these keys, where they stand."""
+
+    q: Tensor
+    "(b,h,i,d)"
+    k: Tensor
+    "(b,h,j,d)"
+    v: Tensor
+    "(b,h,j,d)"
+    mask: Mask
+    grid: Grid
+    "The places of queries and keys, on which the mask can be written out."
+    bias: Tensor | None
+    "(b,h,i,j), added to the scores"
+    dropout: float
 
 
 class Fast(NamedTuple):
@@ -74,17 +93,7 @@ class Rule(nn.Module, ABC):
         """The mask this rule really follows: a rule may forbid more than it is told to."""
         return mask
 
-    def fast(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        mask: Mask,
-        grid: Grid,
-        bias: Tensor | None,
-        dropout: float,
-    ) -> Fast | None:
+    def fast(self, asked: Asked) -> Fast | None:
         """A quicker way to the same answer, or None where there is none for this case."""
         return None
 

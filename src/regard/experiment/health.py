@@ -11,16 +11,13 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-import torch
 
 from regard.decode.generate import Decodable, Sample, generate
 from regard.experiment.bench import Bench
 from regard.experiment.figures import Measured, choose_documents
+from regard.experiment.samples import never_written, writer_from
 from regard.model.language_model import LanguageModel
-from regard.model.recurrent import RecurrentModel
-from regard.model.sequence_to_sequence import SequenceToSequence
-from regard.text.batches import pad
-from regard.text.tokenizer import Tokenizer
+from regard.model.source_model import SourceModel
 from regard.trust.collapse import sample_health
 from regard.trust.overfitting import overfitting
 
@@ -52,27 +49,26 @@ def _samples(bench: Bench) -> dict[str, Any]:
     if isinstance(model, LanguageModel):
         writer, rows, after = model, TEXTS, "no prompt"
         reference = _beginnings(dev.documents)
-    elif isinstance(model, SequenceToSequence | RecurrentModel):
+    elif isinstance(model, SourceModel):
         halves = _halves(dev.documents, context=model.context)
         if not halves:
             return _unjudged(TOO_SHORT)
         sources = [[start, *source] for source, _ in halves[:TEXTS]]
-        writer, rows, after = _given(model, sources, tokenizer), len(sources), "halves of dev texts"
+        writer, rows = writer_from(model, sources, tokenizer), len(sources)
+        after = "halves of dev texts"
         reference = [rest for _, rest in halves]
     else:
         return _unjudged(CANNOT_WRITE)
-    stop = tokenizer.require("stop")
-    roles = {tokenizer.start, tokenizer.pad, tokenizer.cls, tokenizer.sep, tokenizer.mask}
     written = generate(
         writer,
         [[start]] * rows,
         strategy=Sample(),
         max_new=MOST_NEW,
-        stop=stop,
+        stop=tokenizer.require("stop"),
         pad=tokenizer.require("pad"),
         seed=recipe.train.seed,
         first_number=len(recipe.samples.prompts),  # not the numbers that people's samples had
-        forbidden=tuple(role for role in roles - {stop} if role is not None),
+        forbidden=never_written(tokenizer),
     )
     texts = [list(one.ids) for one in written]
     judged = sample_health(texts, reference, unknown=tokenizer.unk, seed=recipe.train.seed)
@@ -102,13 +98,3 @@ def _halves(documents: Sequence[np.ndarray], *, context: int) -> list[tuple[Ids,
         for ids, cut in zip(documents, cuts, strict=True)
         if cut
     ]
-
-
-def _given(
-    model: SequenceToSequence | RecurrentModel, sources: Sequence[Ids], tokenizer: Tokenizer
-) -> Decodable[Any]:
-    device = next(model.parameters()).device
-    padded = torch.from_numpy(pad(sources, tokenizer.require("pad")))
-    lengths = torch.tensor([len(ids) for ids in sources])
-    valid = torch.arange(padded.shape[1]) < lengths[:, None]
-    return model.given(padded.to(device), valid.to(device))

@@ -35,18 +35,16 @@ def write_texts(
 
     A model with a source reads the prompt as its source and writes what follows."""
     encoded = [[tokenizer.require("start"), *ids] for ids in tokenizer.encode_many(list(prompts))]
-    roles = (tokenizer.start, tokenizer.pad, tokenizer.cls, tokenizer.sep, tokenizer.mask)
-    stop = tokenizer.require("stop")
     writer, begun = _writer(model, encoded, tokenizer)
     written = generate(
         writer,
         begun,
         strategy=strategy,
         max_new=max_new,
-        stop=stop,
+        stop=tokenizer.require("stop"),
         pad=tokenizer.require("pad"),
         seed=seed,
-        forbidden=tuple({role for role in roles if role is not None and role != stop}),
+        forbidden=never_written(tokenizer),
     )
     return [
         tokenizer.decode([*ids, *one.ids]).removeprefix(tokenizer.decode(ids))
@@ -66,14 +64,26 @@ def _writer(
             topic="generate",
             mend='Train a family that writes: "decoder", "encoder-decoder" or "recurrent".',
         )
-    device = next(model.parameters()).device
-    sources = [ids[-model.context :] for ids in encoded]  # what stands nearest counts most
-    if not sources:
+    if not encoded:
         return model.given(torch.empty(0, 1), torch.empty(0, 1)), []
-    source = torch.from_numpy(pad(sources, tokenizer.require("pad"))).to(device)
-    lengths = torch.tensor([len(ids) for ids in sources], device=device)
-    valid = torch.arange(source.shape[1], device=device) < lengths[:, None]
-    return model.given(source, valid), [[tokenizer.require("start")] for _ in sources]
+    return writer_from(model, encoded, tokenizer), [[tokenizer.require("start")] for _ in encoded]
+
+
+def writer_from(
+    model: SourceModel, sources: Sequence[list[int]], tokenizer: Tokenizer
+) -> Decodable[Any]:
+    """The model bound to these sources; of one that is too long its end counts most."""
+    device = next(model.parameters()).device
+    kept = [ids[-model.context :] for ids in sources]
+    source = torch.from_numpy(pad(kept, tokenizer.require("pad"))).to(device)
+    lengths = torch.tensor([len(ids) for ids in kept], device=device)
+    return model.given(source, torch.arange(source.shape[1], device=device) < lengths[:, None])
+
+
+def never_written(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Special tokens that are no text, but for the stop, which ends one."""
+    roles = {tokenizer.start, tokenizer.pad, tokenizer.cls, tokenizer.sep, tokenizer.mask}
+    return tuple(role for role in roles - {tokenizer.require("stop")} if role is not None)
 
 
 def strategy_of(samples: Samples) -> Strategy:

@@ -23,6 +23,7 @@ from regard.study.record import MODEL
 from regard.study.spread import STATISTICS, spread_of
 from regard.study.study import LoadedStudy
 from regard.study.usable import Usable, Usables, measured_of, read_usable
+from regard.trust.overfitting import Fit
 
 
 def gather(
@@ -192,14 +193,10 @@ def _remarks(loaded: LoadedStudy, variants: Mapping[str, VariantOutcome]) -> lis
     if len(study.seeds) == 1:
         remarks.append("one seed: what another would give is not known")
     for variant in variants.values():
-        dev, train = variant.figures.get("dev.perplexity"), variant.figures.get("train.perplexity")
-        if dev is None or train is None or dev.low is None or train.high is None:
-            continue
-        if dev.low > train.high:
-            remarks.append(
-                f"{variant.name} overfits: dev perplexity {dev.value:,.1f} where train has "
-                f"{train.value:,.1f}"
-            )
+        gap = (variant.health or {}).get("train_and_dev")
+        if gap is not None and gap["fit"] == Fit.OVERFITTING:
+            first = next(run.seed for run in variant.runs if not run.reason)
+            remarks.append(f"{variant.name}, seed {first}: {gap['sentence']}")
     return remarks
 
 

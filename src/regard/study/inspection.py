@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from regard.errors import UserError
@@ -19,6 +17,7 @@ from regard.study import wording
 from regard.study.attention_lines import FAINTEST, attention_lines
 from regard.study.attention_maps import FINEST, MOST_PLACES, attention_grid, attention_map
 from regard.study.picture import PAGE, Picture, line_of_text, stacked
+from regard.study.report import page_templates
 from regard.study.theme import Theme
 
 WIDE, NARROW = 860, 350
@@ -124,7 +123,7 @@ def _part(title: str, maps: Sequence[AttentionMap], *, layer: int | None, head: 
 def inspection_html(inspected: Inspected, parts: Sequence[Part], *, run: str) -> str:
     """The page: it opens offline and runs no script."""
     worst = max((told.loss for told in inspected.losses), default=0.0)
-    page = _templates().get_template("inspect.html.j2")
+    page = page_templates().get_template("inspect.html.j2")
     longest = max(max(one.weights.shape[1:]) for one in inspected.maps)
     return page.render(
         run=run,
@@ -180,17 +179,3 @@ def _drawings(draw: Callable[[Theme, int], Picture]) -> list[Drawing]:
         # Safe: every text in it went through `plain`, and the elements are our own.
         drawn.append(Drawing(screen, picture.width <= width, Markup(picture.svg())))
     return drawn
-
-
-@cache
-def _templates() -> Environment:
-    templates = Environment(
-        loader=PackageLoader("regard.study"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    for write in (wording.number, wording.count):
-        templates.filters[write.__name__] = write
-    return templates

@@ -92,7 +92,7 @@ def run_jobs(
                 outcome = Ended(one.job, _reason(one))
                 ended[one.job.folder] = outcome
                 on_job("failed" if outcome.reason else "finished", one.job, outcome.reason)
-    except BaseException:
+    except BaseException:  # Ctrl-C too: no training goes on that nobody waits for
         _stop(going)
         raise
     return [ended[job.folder] for job in jobs]

@@ -24,7 +24,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.mask import Grid, Mask
-from regard.attention.rule import Fast, HeadShape, Rule
+from regard.attention.rule import Asked, Fast, HeadShape, Rule
 
 INNER_VALUES = 2**19
 "Inner values that the fast path holds at once: 2 MB in float32, about what stays in a cache."
@@ -67,17 +67,8 @@ class AdditiveScore(Rule):
         inner = torch.tanh(from_query[:, :, :, None] + from_key[:, :, None])
         return (inner @ self.out_weight[:, None, :, None]).squeeze(-1)
 
-    def fast(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        mask: Mask,
-        grid: Grid,
-        bias: Tensor | None,
-        dropout: float,
-    ) -> Fast:
+    def fast(self, asked: Asked) -> Fast:
+        q, k, v, bias = asked.q, asked.k, asked.v, asked.bias
         from_query, from_key = self._halves(q, k)
         pairs = (q.shape[-2], k.shape[-2])
         # Under autocast the halves may be wider than the values: one type for all, then back.
@@ -88,10 +79,10 @@ class AdditiveScore(Rule):
                 *(tensor.to(dtype) for tensor in tensors),
                 None if bias is None else bias.expand(*bias.shape[:-2], *pairs).to(dtype),
                 # Drawn as the explicit path draws it, so that both drop the same weights.
-                F.dropout(v.new_ones(*q.shape[:2], *pairs, dtype=dtype), p=dropout)
-                if dropout
+                F.dropout(v.new_ones(*q.shape[:2], *pairs, dtype=dtype), p=asked.dropout)
+                if asked.dropout
                 else None,
-                (mask, grid),
+                (asked.mask, asked.grid),
             )
         return Fast(out.to(v.dtype), "query-blocks")
 

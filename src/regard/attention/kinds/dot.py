@@ -10,14 +10,14 @@ width.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.kinds import AttentionKind, kind
-from regard.attention.mask import Grid, Mask
-from regard.attention.rule import Fast, HeadShape, Rule
+from regard.attention.rule import Asked, Fast, HeadShape, Rule
 
 
 @kind("dot", cost="n² · d")
@@ -33,28 +33,19 @@ class DotProduct(Rule):
         """(b,h,i,d), (b,h,j,d) -> (b,h,i,j)"""
         return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
 
-    def fast(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        mask: Mask,
-        grid: Grid,
-        bias: Tensor | None,
-        dropout: float,
-    ) -> Fast:
-        fused = F.scaled_dot_product_attention
+    def fast(self, asked: Asked) -> Fast:
+        q, k, v, mask, bias = asked.q, asked.k, asked.v, asked.mask, asked.bias
+        fused = partial(F.scaled_dot_product_attention, dropout_p=asked.dropout)
         # The last place alone sees its whole past: the usual case in decoding.
-        if bias is None and (mask.is_everything or (mask.is_causal and grid.last_alone)):
-            return Fast(fused(q, k, v, dropout_p=dropout), "fused-everything")
+        if bias is None and (mask.is_everything or (mask.is_causal and asked.grid.last_alone)):
+            return Fast(fused(q, k, v), "fused-everything")
         # is_causal aligns the first query with the first key: wrong as soon as keys were cached.
-        if bias is None and mask.is_causal and grid.from_start:
-            return Fast(fused(q, k, v, dropout_p=dropout, is_causal=True), "fused-causal")
-        allowed = mask.on(grid)
+        if bias is None and mask.is_causal and asked.grid.from_start:
+            return Fast(fused(q, k, v, is_causal=True), "fused-causal")
+        allowed = mask.on(asked.grid)
         # The kernel's answer for a row with no key is NaN: such rows see everything, then nothing.
         empty = ~allowed.any(dim=-1, keepdim=True)
         passing = allowed | empty
         added = passing if bias is None else bias.masked_fill(~passing, -torch.inf)
-        out = fused(q, k, v, attn_mask=added, dropout_p=dropout)
+        out = fused(q, k, v, attn_mask=added)
         return Fast(out.masked_fill(empty, 0.0), "fused-dense")

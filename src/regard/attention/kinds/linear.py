@@ -26,7 +26,7 @@ from regard.attention.cache import StateCache
 from regard.attention.feature_maps import EluPlusOne, FeatureMap, RandomFeatures, Relu
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.mask import Grid, Mask
-from regard.attention.rule import Fast, HeadShape, RecurrentRule
+from regard.attention.rule import Asked, Fast, HeadShape, RecurrentRule
 from regard.errors import UserError
 
 CHUNK = 64
@@ -78,23 +78,18 @@ class FeatureAttention(RecurrentRule):
         seen = scores.masked_fill(~allowed, 0.0)
         return _divided(seen, seen.sum(dim=-1, keepdim=True))
 
-    def fast(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        mask: Mask,
-        grid: Grid,
-        bias: Tensor | None,
-        dropout: float,
-    ) -> Fast | None:
+    def fast(self, asked: Asked) -> Fast | None:
+        mask, grid = asked.mask, asked.grid
         pattern = mask.known.pattern
-        if bias is not None or pattern is None or (pattern == "causal" and not grid.from_start):
+        if (
+            asked.bias is not None
+            or pattern is None
+            or (pattern == "causal" and not grid.from_start)
+        ):
             return None
         # With either pattern the last query sees every key that may be seen at all.
         valid = mask.on(grid.part(slice(-1, None), slice(None)))
-        queries, keys, values = self._features(q, k, v, valid)
+        queries, keys, values = self._features(asked.q, asked.k, asked.v, valid)
         if pattern == "everything":
             return Fast(_mean(queries @ (keys.transpose(-2, -1) @ values)), "linear-everything")
         mixed, _ = _running(queries, keys, values)
