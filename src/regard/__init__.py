@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from regard.api import Loaded, audit, evaluate, inspect, load, train
+    from regard.api import Loaded, audit, evaluate, inspect, load, predict, train
     from regard.attention import mask
     from regard.attention.attend import attend
     from regard.errors import UserError
@@ -28,6 +28,7 @@ _HOMES = {
     "inspect": "regard.api:inspect",
     "load": "regard.api:load",
     "mask": "regard.attention.mask",
+    "predict": "regard.api:predict",
     "report": "regard.study.report:write_report",
     "train": "regard.api:train",
 }
@@ -43,6 +44,7 @@ __all__ = [
     "inspect",
     "load",
     "mask",
+    "predict",
     "report",
     "train",
 ]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.attention.kinds import ATTENTION
@@ -23,25 +24,29 @@ from regard.catalog import Catalog
 from regard.decode.generate import Sample, Strategy
 from regard.errors import UserError
 from regard.experiment.audited import reasons_against
-from regard.experiment.figures import measure
 from regard.experiment.inspect import inspect_text
 from regard.experiment.inspected import Inspected
-from regard.experiment.prepare import Prepared, prepare
-from regard.experiment.run import Run, check_whole, read_config
+from regard.experiment.prepare import prepare
+from regard.experiment.prepared import Prepared
+from regard.experiment.run import Run, check_whole
 from regard.experiment.samples import write_texts
+from regard.experiment.saved import load_saved
+from regard.experiment.task import PreparedTask
 from regard.experiment.train import run_experiment
 from regard.experiment.watch import SILENT, Watch
 from regard.files import MANIFEST, sha256
-from regard.model.families import FAMILIES, Family
+from regard.model.families import FAMILIES
 from regard.model.model import Model
 from regard.objectives import OBJECTIVES, Objective, Vocabulary
-from regard.own_files import OwnFile, check_kept, load_own_files, naming_kept, used_in
+from regard.own_files import OwnFile, load_own_files
 from regard.recipe import Recipe
-from regard.settings import read_settings, settings_class
+from regard.tasks import TASKS, OnProgress, Problem, Task, untold
+from regard.tasks.sentences import vectors_of
 from regard.text.builtin import BUILTIN
-from regard.text.tokenizer import Tokenizer, check_same
+from regard.text.corpus import Data
+from regard.text.record_corpus import open_records
+from regard.text.tokenizer import Tokenizer
 from regard.text.tokenizers import TOKENIZERS
-from regard.training.checkpoint import load_weights
 from regard.training.evaluation import document_losses
 from regard.trust import audit as trust_audit
 from regard.trust.audit import Audit
@@ -83,24 +88,10 @@ def load(
         what = "is not a folder" if place.exists() else "does not exist"
         raise UserError(f"{place} {what}", topic="run", mend="`regard train` makes run folders.")
     home = _model_folder(place)
-    config = read_config(home)
-    text = Tokenizer.load(tokenizer or home)
-    check_same(config["tokenizer"], text, owner=f"model {place}")
-    family = dict(config["model"])
-    told = dict(config["objective"])
-    with naming_kept(place):
-        settings = read_settings(
-            settings_class(FAMILIES, family.pop("family")), family, key="model"
-        )
-        objective = read_settings(
-            settings_class(OBJECTIVES, told.pop("kind")), told, key="objective"
-        )
-    check_kept(used_in(config), place)
-    assert isinstance(settings, Family)
-    assert isinstance(objective, Objective)
-    model = settings.build(vocabulary=config["vocabulary"], seed=0)
-    load_weights(model, home / "model.safetensors")
-    return Loaded(model.eval(), text, objective, home)
+    saved = load_saved(home, place=place, tokenizer=Tokenizer.load(tokenizer or home))
+    return Loaded(
+        saved.model, saved.tokenizer, saved.objective, home, task=saved.task, problem=saved.problem
+    )
 
 
 def evaluate(
@@ -116,16 +107,16 @@ def evaluate(
             mend="Give the run folder it belongs to, such as runs/mini-gpt.",
         )
     recipe = home.recipe()
-    prepared = prepare(recipe, tokenizer=loaded.tokenizer, watch=watch)
-    _refuse_other_text(home, prepared)
-    measured = measure(
-        loaded.model,
+    prepared = prepare(
         recipe,
-        prepared.cache,
-        loaded.tokenizer,
-        device="cpu",
+        tokenizer=loaded.tokenizer,
+        learnt=loaded.problem.learnt() if loaded.problem else None,
         watch=watch,
     )
+    _refuse_other_text(home, prepared)
+    if isinstance(prepared, PreparedTask) and loaded.problem is not None:
+        prepared.problem = loaded.problem  # with what was chosen on dev, which stays as it was
+    measured = prepared.measure(loaded.model, device="cpu", watch=watch)
     return {
         "run": str(run),
         "figures": measured.figures,
@@ -133,6 +124,35 @@ def evaluate(
         "remarks": home.figures()["remarks"],
         "weights": sha256(loaded.folder / "model.safetensors"),
     }
+
+
+def predict(
+    run: str | Path | Loaded,
+    file: str | Path,
+    *,
+    header: bool = True,
+    own_files: Sequence[str | Path] = (),
+    on_progress: OnProgress = untold,
+) -> list[dict[str, Any]]:
+    """What a task's model answers to every row of a file, with how sure it is."""
+    loaded = run if isinstance(run, Loaded) else load(run, own_files=own_files)
+    if loaded.task is None or loaded.problem is None:
+        raise UserError(
+            f"{loaded.folder} was trained on texts and has no task, so it answers nothing",
+            topic="predict",
+            mend="Let it write with `regard generate`, or train a recipe with a [task].",
+        )
+    task = loaded.task
+    columns = task.columns()
+    asked = [role for role in task.columns_wanted if role not in task.columns_told]
+    rows = open_records(
+        Data(corpus=str(file), header=header),
+        columns,
+        holds=task.columns_hold,
+        optional=[role for role in columns if role not in asked],
+    ).every()
+    answers = loaded.problem.answer(loaded.model, rows, on_progress=on_progress)
+    return [{**answer, "record": dict(row)} for answer, row in zip(answers, rows, strict=True)]
 
 
 def inspect(
@@ -219,8 +239,11 @@ class Loaded:
     model: Model
     tokenizer: Tokenizer
     objective: Objective
-    "What it was trained to tell."
+    "What it was trained to tell of texts."
     folder: Path
+    task: Task | None = None
+    problem: Problem | None = None
+    "Its task with what was learnt of it, where it has one."
 
     def generate(
         self,
@@ -239,6 +262,16 @@ class Loaded:
             max_new=max_new,
             seed=seed,
         )
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(b,w): a vector of length 1 for each text, so that products are cosines."""
+        if self.problem is None:
+            raise UserError(
+                f"{self.folder} was trained on texts and gives no vectors of whole texts",
+                topic="encode",
+                mend='Train one with task.kind = "retrieval" or "similarity".',
+            )
+        return vectors_of(self.model, texts, self.problem.tools)
 
     def loss(self, texts: Sequence[str]) -> list[float]:
         """Mean loss of each text in nats, over the tokens that the objective tells of it."""
@@ -268,4 +301,4 @@ def load_parts(own_files: Iterable[str | Path]) -> list[OwnFile]:
 
 def catalogs() -> list[Catalog]:
     """Every catalogue of named parts."""
-    return [ATTENTION, MASKS, POSITIONS, FAMILIES, OBJECTIVES, TOKENIZERS, BUILTIN]
+    return [ATTENTION, MASKS, POSITIONS, FAMILIES, OBJECTIVES, TASKS, TOKENIZERS, BUILTIN]

@@ -3,6 +3,9 @@
     name = "mini-gpt"      start = "pretrain.toml"
     [data] …   [tokenizer] …   [model] …   [objective] …   [train] …   [evaluate] …   [samples] …
 
+With a `[task]` the data are rows with columns, and the task says what is learnt of them; without
+one they are texts, and the objective does.
+
 Each table is read by the settings class beside the part it configures; this file only joins them.
 What cannot be used is said with file, line, key, what was given and what is allowed.
 """
@@ -25,13 +28,15 @@ from regard.objectives import OBJECTIVES, Objective
 from regard.objectives.causal import Causal
 from regard.own_files import naming_kept
 from regard.settings import Locate, Named, Settings, name_of, read_settings, table_of
+from regard.tasks import TASKS, Task, Tools
 from regard.text.corpus import Data
+from regard.text.tokenizer import Tokenizer
 from regard.text.tokenizers import TOKENIZERS, TokenizerKind
 from regard.text.tokenizers.bpe import Bpe
 from regard.toml_tables import flat, read_toml
 from regard.training.settings import Train
 
-FORMAT = 2
+FORMAT = 3
 "Raised whenever the same recipe would give another run."
 
 
@@ -39,7 +44,7 @@ class Evaluate(Settings):
     """How the final figures are taken."""
 
     documents: int = Field(default=2000, ge=2)
-    "Documents of each part, at most, drawn by seed; n is printed beside every figure."
+    "Documents or rows of each part, at most, drawn by seed; n is printed beside every figure."
     ngram: int = Field(default=3, ge=2, le=5)
     "Order of the Kneser-Ney baseline."
 
@@ -71,7 +76,9 @@ class Recipe(Settings):
     model: Annotated[SerializeAsAny[Family], Named(FAMILIES, selector="family")] = Decoder()
     "What is trained."
     objective: Annotated[SerializeAsAny[Objective], Named(OBJECTIVES)] = Causal()
-    "What it is trained to tell."
+    "What it is trained to tell of texts; a task has its own."
+    task: Annotated[SerializeAsAny[Task] | None, Named(TASKS)] = None
+    "What it is for, where rows with columns say what is right; none trains on texts alone."
     train: Train = Train()
     "How it is trained."
     evaluate: Evaluate = Evaluate()
@@ -90,10 +97,28 @@ class Recipe(Settings):
                 return {**values, "objective": OBJECTIVES.get(first).part()}
         return values
 
+    @model_validator(mode="before")
+    @classmethod
+    def _rows_of_a_task_stay_apart(cls, values: Any) -> Any:
+        """Rows of like length go together, unless the recipe says otherwise."""
+        if isinstance(values, dict) and values.get("task") is not None:
+            train = values.get("train") or Train()
+            if isinstance(train, Train) and "batches" not in train.model_fields_set:
+                return {**values, "train": train.model_copy(update={"batches": "bucketed"})}
+        return values
+
     @model_validator(mode="after")
     def _family_learns_objective(self) -> Self:
+        if self.task is not None and self.train.batches == "packed":
+            raise UserError(
+                'train.batches = "packed" would join the rows of a task',
+                topic="recipe",
+                mend='Set it to "bucketed" or "padded", or leave it out.',
+            )
+        if self.task is not None and self.train.accumulate > 1:
+            _refuse_parts_of_batches(self.task, self.train)
         if self.start is None:
-            check_learns(self.model, self.objective)
+            check_learns(self.model, self.objective, self.task)
         return self
 
     @classmethod
@@ -147,15 +172,42 @@ class Recipe(Settings):
         ]
 
 
-def check_learns(family: Family, objective: Objective) -> None:
-    """Refuse an objective that a family cannot learn."""
+def tools_of(family: Family, tokenizer: Tokenizer, *, seed: int = 0) -> Tools:
+    """What a task reads its rows with, for a model of this family."""
+    return Tools(tokenizer, family.context, name_of(family, FAMILIES), seed)
+
+
+def check_learns(family: Family, objective: Objective, task: Task | None) -> None:
+    """Refuse an objective or a task that a family cannot learn."""
     name, told = name_of(family, FAMILIES), name_of(objective, OBJECTIVES)
+    if task is not None:
+        kind = name_of(task, TASKS)
+        families = TASKS.get(kind).properties["families"]
+        if name not in families:
+            raise UserError(
+                f"task.kind = {kind!r} is not for model.family = {name!r}",
+                topic="recipe",
+                mend=f"Set model.family to {' or '.join(families)}.",
+            )
+        return
     possible = FAMILIES.get(name).properties["objectives"]
     if told not in possible:
         raise UserError(
             f"model.family = {name!r} does not learn objective = {told!r}",
             topic="recipe",
             mend=f"It takes {' or '.join(possible)}; left out, the objective follows the family.",
+        )
+
+
+def _refuse_parts_of_batches(task: Task, train: Train) -> None:
+    """Where rows are held against each other, a part of a batch teaches less than the whole."""
+    kind = name_of(task, TASKS)
+    if TASKS.get(kind).properties.get("compares_rows"):
+        raise UserError(
+            f"train.accumulate = {train.accumulate} would hold each row of task.kind = {kind!r} "
+            f"against a part of its batch alone",
+            topic="recipe",
+            mend="Set train.accumulate = 1, and train.batch_tokens to what fits into memory.",
         )
 
 

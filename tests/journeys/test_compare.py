@@ -1,31 +1,84 @@
 """A study as a person runs it: verdicts that may be "not distinguishable", and nothing lost."""
 
+from __future__ import annotations
+
 import json
 import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, Any
 
 import pytest
 import tomli_w
-from tests.journeys.desk import Desk
+from tests.journeys.desk import Desk, everything_in
+
+from regard import api
+from regard.errors import UserError
+from regard.recipe import Recipe
+from regard.study import comparison_report
 
 SHORT = {"train__max_steps": 12, "train__evaluate_every": 6, "train__checkpoint_every": 0}
+TAKEN_OVER = {"model": None, "tokenizer": None}
+"A recipe that starts from another leaves these out."
 
 
-def study(desk: Desk, **table) -> None:
+class TrainedHere:
+    """Stands for the process of a training: the same work, without importing torch anew."""
+
+    def __init__(self, command: list[str], *, stdout: IO[bytes], **_: object) -> None:
+        self.returncode = 0
+        recipe, folder = command[command.index("train") + 1], command[command.index("--out") + 1]
+        try:
+            api.train(Recipe.load(recipe), out=Path(folder), resume=True)
+        except UserError as problem:
+            stdout.write(f"{problem}\n".encode())
+            stdout.flush()
+            self.returncode = 2
+
+    def poll(self) -> int:
+        return self.returncode
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings without processes, reports without charts: one test below has both."""
+    undrawn = dict.fromkeys(comparison_report.CHARTS, lambda *_, **__: None)
+    monkeypatch.setattr(comparison_report, "CHARTS", undrawn)
+    stand_in = SimpleNamespace(**{**vars(subprocess), "Popen": TrainedHere})
+    monkeypatch.setattr("regard.study.jobs.subprocess", stand_in)
+    monkeypatch.setattr("regard.study.jobs.POLL_SECONDS", 0.0)
+
+
+def study(desk: Desk, **table: Any) -> None:
     desk.recipe(**SHORT)
     written = {"base": "tiny.toml", "seeds": [0, 1], "question": "Which one?", **table}
     desk.write("study.toml", tomli_w.dumps(written))
 
 
-def outcome(desk: Desk) -> dict:
-    return json.loads((desk.folder / "runs" / "study" / "outcome.json").read_text())
+def outcome(desk: Desk) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads((desk.folder / "runs/study/outcome.json").read_text())
+    return told
 
 
-def test_the_same_twice_is_not_distinguishable_and_a_cheat_is_named_first(desk: Desk) -> None:
+def deciding(found: dict[str, Any]) -> dict[str, Any]:
+    """The verdicts on the deciding figure, by variant."""
+    return {one["variant"]: one for one in found["verdicts"] if one["figure"] == "dev.perplexity"}
+
+
+@pytest.mark.usefixtures("here")
+def test_equal_is_not_distinguishable_a_planted_difference_is_found_a_cheat_named_first(
+    desk: Desk,
+) -> None:
     study(
         desk,
+        seeds=[0, 1, 2],
         variants={
             "one": {},
             "other": {"samples.max_new": 7},
+            "untrained": {"train.lr": 1e-9},
             "cheat": {"model.attention.kind": "zero-masked"},
         },
         probes=["the cat sees a bird."],
@@ -34,42 +87,80 @@ def test_the_same_twice_is_not_distinguishable_and_a_cheat_is_named_first(desk: 
     assert told.index("INVALID") < told.index("VERDICT")
     assert "cheat sees the future: position" in told
     assert "not distinguishable" in told
+    assert "one is better than untrained by" in told
     found = outcome(desk)
-    verdicts = {
-        one["variant"]: one for one in found["verdicts"] if one["figure"] == "dev.perplexity"
-    }
+    verdicts = deciding(found)
     assert verdicts["other"]["value"] == 0
     assert verdicts["other"]["better"] == ""
+    assert verdicts["untrained"]["better"] == "one"
+    assert verdicts["untrained"]["low"] > 0
     assert verdicts["cheat"]["words"] == "not compared"
     assert found["unequal"] == []
     assert all(len(variant["probes"]) == 1 for variant in found["variants"])
     page = (desk.folder / "runs" / "study" / "report.html").read_text()
-    assert page.index("sees the future") < page.index("not distinguishable")
+    assert page.index("sees the future") < page.index("is better than untrained")
     assert (desk.folder / "runs" / "study" / "report.md").is_file()
     assert (desk.folder / "runs" / "study" / "tables.tex").is_file()
 
 
+@pytest.mark.usefixtures("here")
 def test_what_is_finished_is_not_run_again_and_what_is_missing_is_said(desk: Desk) -> None:
-    study(desk, variants={"narrow": {}, "wide": {"model.width": 32}})
+    study(desk, variants={"narrow": {}, "wide": {"model.width": 32}}, seeds=[0, 1, 2])
     desk.done("compare", "study.toml")
     before = outcome(desk)
     assert any("parameters where narrow has" in line for line in before["unequal"])
     runs = desk.folder / "runs" / "study"
-    stamps = {path: path.stat().st_mtime_ns for path in runs.glob("*/seed-*/figures.json")}
-    assert len(stamps) == 4
+    untouched = [runs / variant / "seed-0" for variant in ("narrow", "wide")]
+    kept = [everything_in(run) for run in untouched]
     shutil.rmtree(runs / "wide" / "seed-1")
     (runs / "narrow" / "seed-1" / "items" / "dev.jsonl").write_text("half a li")
-    desk.done("compare", "study.toml")
-    for path, stamp in stamps.items():
-        assert (path.stat().st_mtime_ns == stamp) == ("wide/seed-1" not in str(path))
+    newer = (runs / "narrow" / "seed-2" / "figures.json").read_text()
+    (runs / "narrow" / "seed-2" / "figures.json").write_text(
+        newer.replace('"schema": 1', '"schema": 99', 1)
+    )
+    half = runs / "wide" / "seed-2"
+    (half / "figures.json").unlink()
+    (half / "recipe.toml").write_text('name = "hal')
+    said = desk.done("compare", "study.toml")
+    assert [everything_in(run) for run in untouched] == kept
+    assert (runs / "wide" / "seed-1" / "figures.json").is_file(), "the deleted one is trained anew"
     after = outcome(desk)
-    [missing] = after["missing"]
-    assert missing.startswith("narrow · seed 1: ")
-    assert "dev.jsonl is damaged" in missing
+    missing = dict(line.split(": ", 1) for line in after["missing"])
+    assert missing.keys() == {"narrow · seed 1", "narrow · seed 2", "wide · seed 2"}
+    assert "dev.jsonl is damaged" in missing["narrow · seed 1"]
+    assert "schema 99 is unknown" in missing["narrow · seed 2"]
+    assert "wide/seed-2/recipe.toml: not valid TOML" in missing["wide · seed 2"]
+    assert "MISSING  narrow · seed 2" in said
+    assert "the same command trains what is missing" in said
+    assert "schema 99 is unknown" in (runs / "report.html").read_text()
     assert after["verdicts"][0]["seeds"] == 1
     assert "one seed cannot tell" in " ".join(after["verdicts"][0]["notes"])
+    assert (half / "recipe.toml").read_text() == 'name = "hal'
 
 
+def test_a_study_that_is_ended_goes_on_where_it_was(desk: Desk) -> None:
+    desk.recipe(train__max_steps=300, train__checkpoint_every=10, train__evaluate_every=0)
+    desk.write(
+        "study.toml", tomli_w.dumps({"base": "tiny.toml", "seeds": [0], "variants": {"a": {}}})
+    )
+    run = desk.folder / "runs/study/a/seed-0"
+    with desk.spawn("compare", "study.toml") as process:
+        while not any((run / "checkpoints").glob("step-*")):
+            assert process.poll() is None, "the study ended before its training had begun"
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        _, complaint = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "every training saved" in complaint
+    assert not (run / "figures.json").exists()
+    desk.done("compare", "study.toml")
+    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    assert [event["step"] for event in events if event["event"] == "resume"]
+    assert outcome(desk)["missing"] == []
+    assert (desk.folder / "runs/study/charts/loss-by-step.png").is_file()
+
+
+@pytest.mark.usefixtures("here")
 def test_a_learning_rate_is_tuned_for_each_variant_with_the_same_trials(desk: Desk) -> None:
     study(
         desk,
@@ -77,12 +168,63 @@ def test_a_learning_rate_is_tuned_for_each_variant_with_the_same_trials(desk: De
         seeds=[0],
         tune={"train.lr": [1e-4, 1e-2]},
     )
-    desk.done("compare", "study.toml", "--only", "dot", "--only", "hard")
+    desk.done("compare", "study.toml", "--only", "dot")
+    [missing] = outcome(desk)["missing"]
+    assert missing.startswith("hard · seed 0: no tuning trial of it can be used (not asked for")
+    desk.done("compare", "study.toml", "--only", "hard")
+    assert outcome(desk)["missing"] == [], "what was trained before counts"
     for variant in outcome(desk)["variants"]:
         assert [trial["train.lr"] for trial in variant["trials"]] == [1e-4, 1e-2]
         best = min(variant["trials"], key=lambda trial: trial["dev.perplexity"])
         assert variant["chosen"] == {"train.lr": best["train.lr"]}
         assert variant["runs"][0]["folder"].endswith(f"tune/lr={best['train.lr']}/seed-0")
+
+
+@pytest.mark.usefixtures("here")
+def test_one_pretraining_is_shared_and_said_or_each_seed_has_its_own(desk: Desk) -> None:
+    desk.recipe("pretrain.toml", name="pretrain", **SHORT)
+    desk.recipe("fine.toml", name="fine", start="pretrain.toml", **SHORT, **TAKEN_OVER)
+    asked = {"base": "fine.toml", "variants": {"low": {"train.lr": 1e-5}}}
+    desk.write("study.toml", tomli_w.dumps({**asked, "seeds": [0, 1]}))
+    desk.done("compare", "study.toml")
+    runs = desk.folder / "runs"
+    [first] = runs.glob("pretrain-*")
+    assert any(f"low starts from runs/{first.name}, the same for" in line for line in said(desk))
+    assert "the same for all seeds" in (runs / "study/report.html").read_text()
+    again = tomli_w.dumps({**asked, "name": "study", "seeds": [0, 1], "pretrain": "each seed"})
+    desk.write("again.toml", again)
+    shutil.move(runs / "study", runs / "shared")
+    kept = everything_in(first)
+    desk.done("compare", "again.toml")
+    assert everything_in(first) == kept, "seed 0 is that very pretraining"
+    assert len(list(runs.glob("pretrain-*"))) == 2
+    assert any("each seed from a pretraining with that seed" in line for line in said(desk))
+
+
+def said(desk: Desk) -> list[str]:
+    remarks: list[str] = outcome(desk)["remarks"]
+    return remarks
+
+
+@pytest.mark.usefixtures("here")
+def test_a_base_that_was_changed_is_another_study(desk: Desk) -> None:
+    study(desk, variants={"a": {}}, seeds=[0])
+    desk.done("compare", "study.toml")
+    desk.recipe(**SHORT, train__lr=0.5)
+    refused = desk.regard("compare", "study.toml")
+    assert refused.code == 2
+    assert "the recipe of variant a has changed" in refused.complaint
+    assert "train.lr: 0.5 here, 0.01 there" in refused.complaint
+
+
+@pytest.mark.usefixtures("here")
+def test_a_study_that_has_trained_nothing_yet_may_be_mended(desk: Desk) -> None:
+    study(desk, variants={"a": {"train.batch_tokens": 10**9}}, seeds=[0])
+    refused = desk.regard("compare", "study.toml")
+    assert refused.code == 2
+    assert (desk.folder / "runs/study/study.toml").is_file()
+    study(desk, variants={"a": {}}, seeds=[0])
+    desk.done("compare", "study.toml")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +242,27 @@ def test_bad_input_is_one_sentence(desk: Desk, words: tuple[str, ...], said: str
     outcome = desk.regard(*words)
     assert outcome.code == 2
     assert said in outcome.complaint
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            'base = "tiny.toml"\n[variants.a]\n"model.atention.kind" = "dot"\n',
+            "variants.a: unknown",
+        ),
+        ('base = "tiny.toml"\n[variants.a]\n[variants.a]\n', "two variants of one name"),
+        ('base = "gone.toml"\n[variants.a]\n', "base = 'gone.toml': there is no such recipe"),
+    ],
+    ids=["unknown key", "the same name twice", "no base"],
+)
+def test_a_study_that_cannot_be_leaves_nothing(desk: Desk, text: str, said: str) -> None:
+    desk.recipe()
+    desk.write("study.toml", text)
+    refused = desk.regard("compare", "study.toml")
+    assert refused.code == 2
+    assert said in refused.complaint
+    assert not (desk.folder / "runs").exists()
 
 
 def test_another_study_in_the_same_folder_is_refused(desk: Desk) -> None:

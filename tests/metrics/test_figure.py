@@ -44,7 +44,7 @@ def test_an_interval_is_never_missing_without_a_reason(changes):
 
 @pytest.mark.parametrize(
     ("value", "decimals"),
-    [(118.4, 1), (4.7321, 3), (0.8214, 4), (12345.6, 0), (0.0, 1), (-9.58, 3), (float("inf"), 1)],
+    [(118.4, 1), (4.7321, 3), (0.8214, 4), (12345.6, 0), (0.0, 3), (-9.58, 3), (float("inf"), 1)],
 )
 def test_four_significant_digits_are_shown(value, decimals):
     assert decimals_shown(value) == decimals

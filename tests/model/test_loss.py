@@ -25,12 +25,14 @@ def _small_chunks(monkeypatch):
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 1000), places=st.integers(1, 13))
-def test_chunks_equal_the_definition(seed, places):
+@given(
+    seed=st.integers(0, 1000), places=st.integers(1, 13), smoothing=st.sampled_from([0.0, 0.1, 0.9])
+)
+def test_chunks_equal_the_definition(seed, places, smoothing):
     x, table, targets, weights = drawn(seed, places)
-    plain = (plain_losses(x, table, targets) * weights).sum()
+    plain = (plain_losses(x, table, targets, smoothing=smoothing) * weights).sum()
     expected = torch.autograd.grad(3 * plain, (x, table))
-    term = token_term(x, table, targets=targets, weights=weights)
+    term = token_term(x, table, targets=targets, weights=weights, smoothing=smoothing)
     assert torch.allclose(term.sum, plain, atol=1e-12)
     assert torch.equal(term.weight, weights.sum())
     for found, wanted in zip(torch.autograd.grad(3 * term.sum, (x, table)), expected, strict=True):
@@ -39,11 +41,32 @@ def test_chunks_equal_the_definition(seed, places):
     assert torch.allclose(each, plain_losses(x, table, targets), atol=1e-12)
 
 
-def test_the_backward_pass_is_right():
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_the_backward_pass_is_right(smoothing):
     x, table, targets, weights = drawn(1, 9)
-    assert torch.autograd.gradcheck(
-        lambda x, table: token_term(x, table, targets=targets, weights=weights).sum, (x, table)
-    )
+
+    def total(x, table):
+        return token_term(x, table, targets=targets, weights=weights, smoothing=smoothing).sum
+
+    assert torch.autograd.gradcheck(total, (x, table))
+
+
+def test_smoothing_asks_for_a_share_of_every_token():
+    """−Σ_v q_v log p_v with q = 1 − ε + ε/v at the target and ε/v elsewhere, written out."""
+    x, table, targets, weights = drawn(3, 7)
+    wanted = torch.full((7, len(table)), 0.3 / len(table), dtype=torch.float64)
+    wanted[torch.arange(7), targets] += 0.7
+    expected = -(wanted * (x @ table.T).log_softmax(dim=-1)).sum(dim=1) @ weights
+    term = token_term(x, table, targets=targets, weights=weights, smoothing=0.3)
+    assert torch.allclose(term.sum, expected, atol=1e-12)
+
+
+def test_nothing_that_counts_is_no_loss():
+    x, table, targets, _ = drawn(4, 3)
+    term = token_term(x, table, targets=targets, weights=torch.zeros(3, dtype=torch.float64))
+    term.sum.backward()
+    assert term.sum.item() == term.weight.item() == 0
+    assert not x.grad.any()
 
 
 def test_a_tied_table_gets_both_its_gradients():

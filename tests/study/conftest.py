@@ -65,7 +65,13 @@ def event_lines(steps: int = 1200) -> list[str]:
         if step % 100 == 0:
             dev = 4.72 + 4.2 * math.exp(-step / 190)
             events.append(
-                {"event": "evaluation", **at, "loss": dev, "perplexity": math.exp(dev), "n": 200}
+                {
+                    "event": "evaluation",
+                    **at,
+                    "loss": dev,
+                    "figures": {"perplexity": math.exp(dev)},
+                    "n": 200,
+                }
             )
             events.append({"event": "sample", "step": step, "texts": [f"at {step}: {HOSTILE}"]})
             events.append({"event": "checkpoint", "step": step})

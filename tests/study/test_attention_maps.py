@@ -18,7 +18,7 @@ from regard.study.attention_lines import BROADEST, FAINTEST, attention_lines
 from regard.study.attention_maps import (
     LEVELS,
     MOST_PLACES,
-    attention_grid_svg,
+    attention_grid,
     attention_map,
     pooled,
     strength,
@@ -88,7 +88,7 @@ def drawn_cells(group: ElementTree.Element) -> dict[tuple[int, int], float]:
 
 def test_each_head_has_a_map_with_its_own_cells():
     weights = {f"block.{n}.attention": causal(3, 7, seed=n) for n in range(2)}
-    svg = attention_grid_svg(weights, words(7), theme=LIGHT, width=600, title="all")
+    svg = attention_grid(weights, words(7), theme=LIGHT, width=600, title="all").svg()
     maps = [g for g in elements(svg, "g") if g.get("shape-rendering")]
     assert len(maps) == 6
     heads = [head for one in weights.values() for head in one]
@@ -103,7 +103,7 @@ def test_each_head_has_a_map_with_its_own_cells():
 @pytest.mark.parametrize("heads", [1, 4, 12])
 @pytest.mark.parametrize("width", [350, 860])
 def test_small_maps_stay_inside_the_picture_and_apart(heads, width):
-    svg = attention_grid_svg({"a": causal(heads, 5)}, words(5), theme=DARK, width=width, title="")
+    svg = attention_grid({"a": causal(heads, 5)}, words(5), theme=DARK, width=width, title="").svg()
     height = float(ElementTree.fromstring(svg).get("height"))
     corners = []
     for group in elements(svg, "g"):
@@ -116,7 +116,7 @@ def test_small_maps_stay_inside_the_picture_and_apart(heads, width):
 
 def test_many_heads_of_long_rows_stay_small():
     weights = {f"block.{n}.attention": causal(12, 300, seed=n) for n in range(3)}
-    svg = attention_grid_svg(weights, words(300), theme=LIGHT, width=860, title="")
+    svg = attention_grid(weights, words(300), theme=LIGHT, width=860, title="").svg()
     assert len(svg) < 36 * 96 * 96 * 8
 
 
@@ -160,7 +160,7 @@ def test_words_from_anywhere_stay_text(theme):
     tokens = [HOSTILE, "</title></svg>", "\x00\n", "\ud800", "日本語", "مرحبا", "&amp;"]
     weights = causal(2, 7)
     pictures = [
-        attention_grid_svg({HOSTILE: weights}, tokens, theme=theme, width=400, title=HOSTILE),
+        attention_grid({HOSTILE: weights}, tokens, theme=theme, width=400, title=HOSTILE).svg(),
         attention_map(weights[0], tokens, tokens, theme=theme, width=400, title=HOSTILE).svg(),
         attention_lines(weights[0], tokens, tokens, theme=theme, width=400, title=HOSTILE).svg(),
     ]

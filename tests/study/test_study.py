@@ -76,6 +76,13 @@ def test_broken_kinds_are_there_on_purpose(write):
         ({"variants": {"a": {}}, "tune": {"train.lr": [1.0]}}, "nothing to choose from"),
         ({"variants": {"a": {}, "b": {"data.corpus": "x.txt"}}}, "reads other data than a"),
         ({"variants": {"a": {}}, "sedes": [0]}, "did you mean seeds"),
+        ({"variants": {"a": {}}, "tune": {"train.lrr": [1.0, 2.0]}}, "variants.a, with tune: unkn"),
+        ({"variants": {"a": {}}, "tune": {"train.lr": [1.0, -2.0]}}, "with tune: train.lr = -2.0"),
+        ({"variants": {"a/b": {}}}, "'a/b' names a folder"),
+        ({"variants": {"charts": {}}}, "'charts' is called like the study's own charts"),
+        ({"variants": {"dot": {}, "Dot": {}}}, "dot and Dot differ by capitals alone"),
+        ({"variants": {"a": {}}, "base": ""}, "base = '': there is no such"),
+        ({"variants": {"a": {"start": "gone"}}}, "variants.a.start = 'gone': there is no such"),
     ],
 )
 def test_what_cannot_be_a_study_is_said(write, table, words):
@@ -86,5 +93,21 @@ def test_what_cannot_be_a_study_is_said(write, table, words):
 def test_two_variants_of_one_name_are_said_with_their_line(tmp_path, write):
     file = write(variants={"a": {}})
     file.write_text(file.read_text() + "\n[variants.a]\n")
-    with pytest.raises(UserError, match=r"study.toml, line \d+"):
+    with pytest.raises(UserError, match=r"study.toml, line \d+.* of one name, \[variants.a\]"):
         LoadedStudy.load(file)
+
+
+def test_the_first_variant_written_is_the_reference_of_a_sweep(write):
+    loaded = LoadedStudy.load(write(variants={"plain": {}}, grid={"model.width": [16, 32]}))
+    assert [one.name for one in loaded.variants] == ["plain", "width=16", "width=32"]
+    assert {one.against for one in loaded.variants} == {"plain"}
+
+
+def test_a_start_of_a_variant_is_found_beside_the_study(tmp_path, write):
+    taken_over = {key: value for key, value in RECIPE.items() if key != "model"}
+    (tmp_path / "base.toml").write_text(tomli_w.dumps(taken_over))
+    (tmp_path / "first.toml").write_text(tomli_w.dumps({**RECIPE, "name": "first"}))
+    [variant] = LoadedStudy.load(write(variants={"a": {"start": "first.toml"}})).variants
+    assert variant.recipe.start == str(tmp_path / "first.toml")
+    assert variant.changes == {"start": "first.toml"}
+    assert "model" not in variant.recipe.model_fields_set, "it comes from the start"

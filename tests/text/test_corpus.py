@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.catalog import Entry
 from regard.errors import UserError
 from regard.settings import read_settings, table_of
 from regard.text.corpus import PARTS, Corpus, Data, open_corpus, place_in_split
@@ -105,11 +107,10 @@ def test_places_lie_in_the_unit_interval(group: str, seed: int) -> None:
 
 
 def test_groups_are_not_torn_apart(tmp_path: Path) -> None:
-    class Grouped(BuiltIn):
-        def texts(self, dropped: Any) -> Any:
-            return (Text(f"text {i}", f"group {i // 10}") for i in range(1000))
+    def texts() -> Iterator[Text]:
+        return (Text(f"text {i}", f"group {i // 10}") for i in range(1000))
 
-    source = Grouped(SimpleNamespace(name="grouped", properties={"generated": True}))  # type: ignore[arg-type]
+    source = BuiltIn(Entry("corpus", "grouped", texts, {"generated": True}))
     corpus = Corpus(Data(corpus="grouped", dev=0.3, test=0.3), {"train": [source]})
     groups = {
         part: {int(text.split()[1]) // 10 for text in texts}
@@ -230,7 +231,7 @@ def test_hub_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [identity.size for _, identity in corpus.identities()] == [8, 8]
     assert "could not be had (no route)" in complaint(corpus="hub:nobody/nothing")
     assert "there are 'text', 'label'" in complaint(corpus="hub:a", text="body")
-    assert "column 'label' holds int, not text" in complaint(corpus="hub:a", text="label")
+    assert "row 1: 'label' holds a number, not text" in complaint(corpus="hub:a", text="label")
 
 
 def test_hub_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from regard.errors import UserError
 from regard.text import lines as lines_module
 from regard.text.lines import lines
-from regard.text.readers import Dropped, Reading, format_of, read_texts
+from regard.text.readers import Column, Dropped, Reading, format_of, read_records, read_texts
 
 TEXTS = ["The first one.", "Zwei, mit Komma und ß", '"quoted" words', "four"]
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -48,8 +48,9 @@ WRITE: dict[str, Callable[[list[str]], bytes]] = {
 }
 
 
-def read(path: Path, **reading: Any) -> list[str]:
-    return list(read_texts(path, Reading(**reading), Dropped()))
+def read(path: Path, *, column: str = "text", **reading: Any) -> list[str]:
+    asked = Reading(columns={"text": Column(column)}, **reading)
+    return list(read_texts(path, asked, Dropped()))
 
 
 def complaint(path: Path, **reading: Any) -> str:
@@ -77,7 +78,7 @@ def test_parquet_gives_its_column_and_counts_nulls(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"n": [1, 2, 3], "body": ["a", None, "c"]}), path)
     dropped = Dropped()
-    assert list(read_texts(path, Reading(column="body"), dropped)) == ["a", "c"]
+    assert list(read_texts(path, Reading({"text": Column("body")}), dropped)) == ["a", "c"]
     assert dropped.as_dict() == {"empty": 1, "bad": 0, "files": {str(path): {"empty": 1, "bad": 0}}}
 
 
@@ -232,9 +233,28 @@ def test_lines_do_not_depend_on_where_blocks_end(
         lines_module.blocks = whole
 
 
+CELLS = st.text(st.characters(exclude_characters="\0\r", codec="utf-8"), min_size=1)
+
+
+@given(st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1, max_size=8))
+def test_records_of_a_table_are_its_cells(
+    tmp_path_factory: pytest.TempPathFactory, table: list[list[str]]
+) -> None:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows([["a", "b", "c"], *table])
+    path = put(tmp_path_factory.mktemp("table"), "a.csv", out.getvalue())
+    asked = {"last": Column("c", holds="value"), "first": Column("a", holds="value")}
+    filled = [row for row in table if any(map(str.strip, row))]
+    records = list(read_records(path, Reading(columns=asked), Dropped()))
+    assert records == [{"last": last, "first": first} for first, _, last in filled]
+    numbers = {"last": Column("3", holds="value"), "first": Column("1", holds="value")}
+    numbered = list(read_records(path, Reading(columns=numbers, header=False), Dropped()))
+    assert numbered[1:] == records
+
+
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     peaks = []
-    for megabytes in (4, 16):
+    for megabytes in (2, 8):
         path = put(tmp_path, f"{megabytes}.txt", ("word " * 20 + "\n") * (megabytes * 10_000))
         tracemalloc.start()
         for _ in read_texts(path, Reading(), Dropped()):

@@ -12,7 +12,7 @@ from regard.model.families.decoder import Decoder
 from regard.text.batches import Batch
 from regard.training.checkpoint import State
 from regard.training.device import choose_machine
-from regard.training.loop import Hooks, fit, update
+from regard.training.loop import Hooks, Look, fit, update
 from regard.training.optimiser import build_optimiser, learning_rate
 from regard.training.settings import Train
 
@@ -80,7 +80,7 @@ class World:
     def hooks(self) -> Hooks:
         return Hooks(
             on_event=self.events.append,
-            dev_loss=lambda: (self.dev.pop(0) if self.dev else 1.0, 5),
+            look=lambda: Look(self.dev.pop(0) if self.dev else 1.0, 5, {"perplexity": 2.0}),
             samples=lambda: ["…"],
             save=self.saved.append,
             stop_asked=lambda: bool(self.stop_at) and len(self.steps()) >= self.stop_at,

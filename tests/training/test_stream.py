@@ -25,7 +25,7 @@ def test_a_cursor_finds_the_same_batches(batches):
 def test_every_row_once_an_epoch_and_another_order_each(batches):
     made = stream(batches=batches)
     first, second = (np.concatenate(made.plan(epoch)) for epoch in (0, 1))
-    assert sorted(first) == sorted(second) == list(range(len(made.rows)))
+    assert sorted(first) == sorted(second) == list(range(len(made.examples)))
     assert list(first) != list(second)
     other = np.concatenate(stream(batches=batches, seed=1).plan(0))
     assert list(first) != list(other)

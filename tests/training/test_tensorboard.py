@@ -13,7 +13,7 @@ def test_curves_are_written(tmp_path):
     board = TensorBoardLog(tmp_path, after_step=0)
     board({"event": "start", "steps": 2})
     board({"event": "step", "step": 1, "loss": 4.5, "lr": 0.1, "gradient_norm": 2.0})
-    board({"event": "evaluation", "step": 2, "loss": 3.5, "perplexity": 33.1})
+    board({"event": "evaluation", "step": 2, "loss": 3.5, "figures": {"perplexity": 33.1}})
     board.close()
     found = reader.EventAccumulator(str(tmp_path))
     found.Reload()

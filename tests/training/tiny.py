@@ -6,7 +6,7 @@ from regard.objectives import Vocabulary
 from regard.objectives.causal import Causal
 from regard.text.rows import Blocks, Pieces
 from regard.training.settings import Train
-from regard.training.stream import Stream
+from regard.training.stream import ObjectiveExamples, Stream
 
 
 class Part:
@@ -32,4 +32,4 @@ def stream(**settings) -> Stream:
     kind = Blocks if train.batches == "packed" else Pieces
     rows = kind(Part(), context=8, start=2, stop=3)
     ids = Vocabulary(size=90, start=2, stop=3, mask=6, specials=frozenset(range(7)) - {1})
-    return Stream(rows, Causal(), train, vocabulary=ids, pad=0)
+    return Stream(ObjectiveExamples(rows, Causal(), ids), train, pad=0)

@@ -54,11 +54,20 @@ class KeyValueCache:
 
     def reorder(self, rows: Tensor) -> None:
         if self._keys is not None and self._values is not None:
-            self._keys, self._values = self._keys[rows], self._values[rows]
+            self._keys, self._values = (
+                self._moved(self._keys, rows),
+                self._moved(self._values, rows),
+            )
 
     def clear(self) -> None:
         self.length = 0
         self._keys = self._values = None
+
+    def _moved(self, room: Tensor, rows: Tensor) -> Tensor:
+        # Only what is held: at first most of the room still waits, and copying it is what costs.
+        moved = torch.empty(len(rows), *room.shape[1:], dtype=room.dtype, device=room.device)
+        moved[:, :, : self.length] = room[:, :, : self.length].index_select(0, rows)
+        return moved
 
     def _room_for(self, first: Tensor) -> Tensor:
         b, h, _, d = first.shape

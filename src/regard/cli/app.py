@@ -15,15 +15,18 @@ from typing import NoReturn
 import typer
 
 from regard.cli import corpus, tokenizer
+from regard.cli.ask import ask
 from regard.cli.audit import audit
 from regard.cli.check import check
 from regard.cli.compare import compare, sweep
+from regard.cli.errors import errors
 from regard.cli.evaluate import evaluate
 from regard.cli.generate import generate
 from regard.cli.inspect import inspect
 from regard.cli.ls import ls
 from regard.cli.mask import mask
 from regard.cli.new import new
+from regard.cli.predict import predict
 from regard.cli.report import report
 from regard.cli.runs import runs
 from regard.cli.train import train
@@ -46,8 +49,11 @@ for verb in (
     compare,
     sweep,
     evaluate,
+    predict,
+    errors,
     audit,
     generate,
+    ask,
     inspect,
     report,
     runs,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,7 +49,7 @@ def compare(
 
     api.load_parts(own_files or ())
     try:
-        with _watched() as on_job:
+        with _stopped_by_signals(), _watched() as on_job:
             home, outcome = run_study(
                 study,
                 out=out,
@@ -73,12 +76,15 @@ def sweep(
     out: Out = None,
     seeds: Seeds = "",
     jobs: Jobs = 0,
+    only: Only = None,
     own_files: OwnFiles = None,
     as_json: AsJson = False,
 ) -> None:
     """Train every combination of a study's grid or random values; the same as compare."""
+    from regard import api
     from regard.study.study import LoadedStudy
 
+    api.load_parts(own_files or ())
     asked = LoadedStudy.load(study).study
     if not asked.grid and asked.random is None:
         raise UserError(
@@ -87,7 +93,7 @@ def sweep(
             where=str(study),
             mend='Add [grid] with "train.lr" = [1e-3, 3e-3] and the like.',
         )
-    compare(study, out, seeds, jobs, None, own_files, as_json)
+    compare(study, out, seeds, jobs, only, own_files, as_json)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -134,3 +140,24 @@ def _watched() -> Iterator[OnJob]:
 
     with bars:
         yield on_job
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """A study that is ended or whose terminal closes stops its trainings, as with Ctrl-C."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may listen to signals
+        return
+    known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    # What is ignored stays so: under nohup a study outlives its terminal.
+    heard = [number for number in known if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

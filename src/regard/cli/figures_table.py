@@ -5,40 +5,45 @@ from __future__ import annotations
 from typing import Any
 
 from regard.cli.console import console
+from regard.cli.training_display import shown_value
 
 UNREACHED_SHOWN = 3
+MOST_BESIDE = 2
+"Other metrics that stand beside the main one."
 VERDICT_STYLES = {"better than": "green", "behind": "red"}
 
 
 def print_figures(figures: dict[str, Any], *, title: str) -> None:
-    """Perplexity by part with interval and n; a verdict for each baseline; remarks last."""
+    """The main metric by part with interval and n; a verdict for each baseline; remarks last."""
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
     by_key = {(row["part"], row["of"], row["metric"]): row for row in figures["figures"]}
     verdicts = {(row["part"], row["against"]): row for row in figures["comparisons"]}
+    main, *others = dict.fromkeys(row["metric"] for row in figures["figures"])
+    beside = _beside(main, others)
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading, justify in (
         ("part", "left"),
         ("", "left"),
-        ("perplexity", "right"),
+        (_words(main), "right"),
         ("95 % interval", "left"),
-        ("per byte", "right"),
+        *((_words(metric), "right") for metric in beside),
         ("n", "right"),
         ("the model is", "left"),
     ):
         table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     for (part, of, metric), row in by_key.items():
-        if metric != "perplexity":
+        if metric != main:
             continue
         verdict = verdicts.get((part, of), {}).get("verdict", "")
         table.add_row(
             part if of == "model" else "",
             of if of == "model" else f"─ {of}",
-            f"{row['value']:,.1f}",
+            shown_value(row["value"]),
             Text(_interval(row)),
-            _per_byte(by_key.get((part, of, "perplexity_per_byte"))),
+            *(_other(by_key.get((part, of, name))) for name in beside),
             f"{row['n']:,}",
             Text(
                 verdict.removesuffix(" than").removesuffix(" from"), VERDICT_STYLES.get(verdict, "")
@@ -80,17 +85,29 @@ def _print_audit(audit: dict[str, Any] | None) -> None:
 
 
 def _print_health(health: dict[str, Any] | None) -> None:
-    """A yellow line where what the model writes is unlike real text."""
-    if health is not None and health["samples"]["flags"]:
-        text = f"  {'; '.join(health['samples']['flags'])}"
-        console().print(text, style="yellow", markup=False, soft_wrap=True)
+    """A yellow line for each thing that is wrong with what the model writes or answers."""
+    for judged in ("samples", "predictions"):
+        flags = ((health or {}).get(judged) or {}).get("flags")
+        if flags:
+            console().print(f"  {'; '.join(flags)}", style="yellow", markup=False, soft_wrap=True)
 
 
-def _per_byte(row: dict[str, Any] | None) -> str:
+def _beside(main: str, others: list[str]) -> list[str]:
+    """What else is worth a column: of a language model the figure per byte, of a task the rest."""
+    if main == "perplexity":
+        return ["perplexity_per_byte"]
+    return others[:MOST_BESIDE]
+
+
+def _words(metric: str) -> str:
+    return "per byte" if metric == "perplexity_per_byte" else metric.replace("_", " ")
+
+
+def _other(row: dict[str, Any] | None) -> str:
     return "–" if row is None else f"{row['value']:.3f}"
 
 
 def _interval(row: dict[str, Any]) -> str:
     if row["low"] is None:
         return f"none: {row['no_interval']}"
-    return f"[{row['low']:,.1f}, {row['high']:,.1f}]"
+    return f"[{shown_value(row['low'])}, {shown_value(row['high'])}]"

@@ -85,11 +85,16 @@ class Display:
         self._update(event["step"])
 
     def _evaluation(self, event: dict[str, Any]) -> None:
-        self.shown["dev"] = f"dev perplexity {event['perplexity']:,.1f}"
+        from regard.study.wording import counted
+
+        self.shown["dev"] = "dev " + ", ".join(
+            f"{name.replace('_', ' ')} {shown_value(value)}"
+            for name, value in event["figures"].items()
+        )
         self._update(event["step"])
         self.console.print(
             f"  step {event['step']:>6,}  {self.shown['loss']}  {self.shown['dev']} "
-            f"({event['n']:,} document{'s' * (event['n'] != 1)})  {self.shown['speed']}",
+            f"({counted(event['n'], event['items'])})  {self.shown['speed']}",
             markup=False,
         )
 
@@ -97,6 +102,11 @@ class Display:
         if self.training is not None:
             figures = "  ".join(text for text in self.shown.values() if text)
             self.bars.update(self.training, completed=step, figures=figures)
+
+
+def shown_value(value: float) -> str:
+    """Shares to three places, figures above one to one."""
+    return f"{value:.3f}" if abs(value) < 1 else f"{value:,.1f}"
 
 
 def forecast_sentence(forecast: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LABEL = 9
 "Columns that VERDICT, INVALID and their like take."
+TO_FILL_IN = "the same command trains what is missing; delete the folder of a damaged run first"
 NARROW = 100
 "Below so many columns the terminal shows what decides and leaves out what it cost."
 
@@ -38,6 +39,8 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
         _say("UNEQUAL", sentence, style="red")
     for sentence in (*outcome.missing, *evidence.unread):
         _say("MISSING", sentence, style="yellow")
+    if outcome.missing or evidence.unread:
+        _say("", TO_FILL_IN, style="dim")
     if outcome.unequal or outcome.missing or evidence.unread:
         console().print()
     judged = findings.verdicts_by_figure(outcome)

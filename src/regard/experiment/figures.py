@@ -49,16 +49,15 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Rows for figures.json."""
+class ToldFigures:
+    """Rows for figures.json, and the tables they were made of."""
 
     figures: list[dict[str, Any]]
     comparisons: list[dict[str, Any]]
     remarks: list[str]
-    items: Mapping[Part, Losses]
+    tables: Mapping[Part, Losses]
     "What was measured of each document."
     fingerprints: Mapping[Part, Mapping[str, str]]
-    "Which items those are: figures on others are not put beside them."
 
 
 def choose_documents(cache: TokenCache, part: Part, *, most: int, seed: int) -> Chosen:
@@ -80,7 +79,7 @@ def measure(
     *,
     device: str,
     watch: Watch,
-) -> Measured:
+) -> ToldFigures:
     """Figures of model and baselines on every part, and the differences between them."""
     # The items belong to the data: every seed of a training is measured on the same.
     settings, seed = recipe.evaluate, recipe.data.split_seed
@@ -139,11 +138,11 @@ def measure(
 
 def _told(
     tables: Tables, metrics: Mapping[Part, Perplexity], *, unknown: Mapping[Part, float]
-) -> Measured:
+) -> ToldFigures:
     """What the tables amount to; parts with too much `unknown` have no figure per byte."""
     in_order = sorted(tables, key=lambda key: PARTS.index(key[0]))  # the model stays first in each
     judged = {part: len(tables[part, MODEL]) for part in PARTS_JUDGED}
-    return Measured(
+    return ToldFigures(
         figures=[
             _row(key, figure)
             for key in in_order
@@ -165,12 +164,12 @@ def _told(
             "there was never predicted, and the figure would flatter"
             for part, rate in unknown.items()
         ],
-        items={part: tables[part, MODEL] for part in PARTS},
+        tables={part: tables[part, MODEL] for part in PARTS},
         fingerprints={},
     )
 
 
-def _of_some(measured: Measured, objective: str) -> Measured:
+def _of_some(measured: ToldFigures, objective: str) -> ToldFigures:
     """Where only some tokens are told, no figure speaks of all bytes, and a remark says so."""
     remark = (
         f"the objective {objective} tells some tokens of each document: figures are over those "

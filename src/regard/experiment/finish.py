@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 
 from regard.experiment.audited import recorded_audit, summary_of
 from regard.experiment.bench import Bench
-from regard.experiment.figures import measure
-from regard.experiment.health import health_of
 from regard.experiment.items import write_items
 from regard.experiment.run import FIGURES_SCHEMA, Run, check_whole
 from regard.experiment.start import identity_of
@@ -30,24 +28,15 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
             + (f" and training stopped early at {state.step:,}" if ended.reason == "early" else "")
             + ". Dev chose them, so judge by test."
         )
+    bench.model.eval()
+    remarks += bench.prepared.tune(bench.model, device=bench.machine.device)
     with sealed_folder(run.final) as inside:
         save_model(inside, bench.model, bench.prepared.tokenizer, bench.config())
-    measured = measure(
-        bench.model,
-        recipe,
-        bench.prepared.cache,
-        bench.prepared.tokenizer,
-        device=bench.machine.device,
-        watch=watch,
-    )
+    measured = bench.prepared.measure(bench.model, device=bench.machine.device, watch=watch)
     write_items(run.folder, measured.items)
-    texts = bench.samples()
+    written = bench.prepared.samples(bench.model)
     watch.on_progress("judging samples", 0, None)
-    health = health_of(bench, measured)
-    written = [
-        {"prompt": prompt, "text": text}
-        for prompt, text in zip(recipe.samples.prompts, texts, strict=bool(texts))
-    ]
+    health = bench.prepared.health(bench.model, measured)
     write_text(run.samples_file, "\n\n".join(f"» {s['prompt']}⟩{s['text']}" for s in written))
     watch.on_event({"event": "finish", "step": state.step, "seconds": state.seconds})
     tokenizer = bench.prepared.tokenizer
@@ -61,6 +50,8 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
             "weights": sha256(run.final / "model.safetensors"),
             "figures": measured.figures,
             "comparisons": measured.comparisons,
+            "tables": measured.tables,
+            "measure": measured.measure,
             "items": measured.fingerprints,
             "order": bench.stream.order(),
             "audit": summary_of(recorded_audit(run) or {}),

@@ -6,18 +6,23 @@ perplexity speaks of, and sharper drawing alone would make any model repeat itse
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from regard.decode.generate import Decodable, Sample, generate
-from regard.experiment.bench import Bench
-from regard.experiment.figures import Measured, choose_documents
-from regard.experiment.samples import never_written, writer_from
+from regard.decode.writer import never_written, writer_from
+from regard.experiment.figures import choose_documents
+from regard.metrics.perplexity import Losses
 from regard.model.language_model import LanguageModel
+from regard.model.model import Model
 from regard.model.source_model import SourceModel
+from regard.recipe import Recipe
+from regard.text.cache import TokenCache
+from regard.text.corpus import Part
+from regard.text.tokenizer import Tokenizer
 from regard.trust.collapse import sample_health
 from regard.trust.overfitting import overfitting
 
@@ -33,18 +38,29 @@ TOO_SHORT = "no dev text has two tokens, one to read and one to write, so no sam
 Ids = list[int]
 
 
-def health_of(bench: Bench, measured: Measured) -> dict[str, Any]:
+def health_of(
+    model: Model,
+    recipe: Recipe,
+    cache: TokenCache,
+    tokenizer: Tokenizer,
+    *,
+    tables: Mapping[Part, Losses],
+) -> dict[str, Any]:
     """For figures.json: the samples' health, and train against dev."""
-    gap = overfitting(measured.items["train"], measured.items["dev"])
-    return {"samples": _samples(bench), "train_and_dev": gap.as_dict()}
+    gap = overfitting(tables["train"], tables["dev"])
+    return {
+        "samples": _samples(model, recipe, cache, tokenizer),
+        "train_and_dev": gap.as_dict(),
+    }
 
 
-def _samples(bench: Bench) -> dict[str, Any]:
-    recipe, tokenizer = bench.recipe, bench.prepared.tokenizer
+def _samples(
+    model: Model, recipe: Recipe, cache: TokenCache, tokenizer: Tokenizer
+) -> dict[str, Any]:
     dev = choose_documents(
-        bench.prepared.cache, "dev", most=recipe.evaluate.documents, seed=recipe.data.split_seed
+        cache, "dev", most=recipe.evaluate.documents, seed=recipe.data.split_seed
     )
-    model, start = bench.model, tokenizer.require("start")
+    start = tokenizer.require("start")
     writer: Decodable[Any]
     if isinstance(model, LanguageModel):
         writer, rows, after = model, TEXTS, "no prompt"

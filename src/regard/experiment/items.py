@@ -12,43 +12,61 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from regard.errors import UserError
 from regard.files import write_text
+from regard.metrics.measure import Row
 from regard.metrics.perplexity import Losses
 from regard.text.corpus import Part
 
 
-def write_items(folder: Path, tables: Mapping[Part, Losses]) -> None:
+def write_items(folder: Path, items: Mapping[Part, Sequence[Row]]) -> None:
     """One file a part; `folder` is the run's."""
     (folder / "items").mkdir(exist_ok=True)
-    for part, table in tables.items():
-        columns = zip(table.nll.tolist(), table.tokens.tolist(), table.bytes.tolist(), strict=True)
-        lines = (
-            json.dumps({"item": number, "nats": nats, "tokens": tokens, "bytes": size})
-            for number, (nats, tokens, size) in enumerate(columns)
-        )
+    for part, rows in items.items():
+        lines = (json.dumps(row, ensure_ascii=False) for row in rows)
         write_text(folder / "items" / f"{part}.jsonl", "\n".join(lines) + "\n")
 
 
-def read_items(folder: str | Path, part: str) -> Losses:
-    """The table of a part, as it was measured."""
+def read_items(folder: str | Path, part: str) -> list[dict[str, Any]]:
+    """The items of a part, as they were measured."""
     file = Path(folder) / "items" / f"{part}.jsonl"
     try:
-        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        nats = np.array([row["nats"] for row in rows], dtype=np.float64)
-        tokens = np.array([row["tokens"] for row in rows], dtype=np.int64)
-        size = np.array([row["bytes"] for row in rows], dtype=np.int64)
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
     except FileNotFoundError:
         raise UserError(
             f"{file} is missing, so this run cannot be compared item by item",
             topic="run",
             mend="Train it again with this version.",
         ) from None
-    except (ValueError, KeyError, TypeError) as problem:
-        raise UserError(f"{file} is damaged ({problem})", topic="run") from None
+    except ValueError as problem:
+        raise _damaged(file, problem) from None
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        raise _damaged(file, ValueError("a line is no object"))
+    return rows
+
+
+def _damaged(file: Path, problem: Exception) -> UserError:
+    return UserError(f"{file} is damaged ({problem})", topic="run")
+
+
+def rows_of(table: Losses) -> list[Row]:
+    """Of the documents that a language model told."""
+    columns = zip(table.nll.tolist(), table.tokens.tolist(), table.bytes.tolist(), strict=True)
+    return [
+        {"item": number, "nats": nats, "tokens": tokens, "bytes": size}
+        for number, (nats, tokens, size) in enumerate(columns)
+    ]
+
+
+def table_of(rows: Sequence[Row]) -> Losses:
+    """The inverse of `rows_of`."""
+    nats = np.array([row["nats"] for row in rows], dtype=np.float64)
+    tokens = np.array([row["tokens"] for row in rows], dtype=np.int64)
+    size = np.array([row["bytes"] for row in rows], dtype=np.int64)
     return Losses(nll=nats, tokens=tokens, bytes=size, loss=nats / np.maximum(tokens, 1))
 
 

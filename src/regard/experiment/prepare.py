@@ -1,4 +1,4 @@
-"""From a recipe's text to tokens on the disk: corpus, tokenizer, token cache, statistics.
+"""From a recipe's data to tokens: texts or rows, tokenizer, token cache, statistics.
 
 Each step is kept under a key that names all it was made from, so it is done once: an edited file,
 another setting or another version makes another key. The tokenizer learns from the training part
@@ -9,40 +9,75 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 from regard.errors import UserError
+from regard.experiment.language import PreparedText
+from regard.experiment.prepared import Prepared
+from regard.experiment.task import PreparedTask
+from regard.experiment.task_statistics import task_statistics
 from regard.experiment.watch import Watch
 from regard.files import damage, read_json, sealed_folder, write_json
-from regard.recipe import FORMAT, Recipe
+from regard.recipe import FORMAT, Recipe, tools_of
+from regard.tasks import Learnt, Task
 from regard.text.cache import TokenCache, cache_home, cached
-from regard.text.corpus import Corpus, open_corpus
+from regard.text.corpus import PARTS, Corpus, open_corpus
+from regard.text.record_corpus import RecordCorpus, open_records
 from regard.text.statistics import corpus_statistics
 from regard.text.tokenizer import Tokenizer
 
 STATISTICS_SCHEMA = 1
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """All that training reads."""
+def prepare(
+    recipe: Recipe, *, tokenizer: Tokenizer | None, learnt: Learnt | None = None, watch: Watch
+) -> Prepared:
+    """`tokenizer` is the one a starting point brings; without it, one is trained. `learnt` is what
+    a trained model keeps of its task; without it, the training rows are asked."""
+    opened = open_data(recipe)
+    source = source_key(opened, recipe.task)
+    if isinstance(opened, Corpus):
+        tokenizer = tokenizer or _tokenizer(recipe, opened.texts("train"), source, watch)
+        cache = cached(opened, tokenizer, on_progress=watch.progress("tokenising"))
+        statistics = _statistics(cache, opened, watch)
+        return PreparedText(recipe, tokenizer, cache, source=source, statistics=statistics)
+    task = recipe.task
+    assert task is not None
+    watch.on_progress("reading rows", 0, None)
+    records = {part: task.items(opened.rows(part)) for part in PARTS}
+    for record in (record for part in PARTS for record in records[part]):
+        task.check(record)
+    texts = (text for record in records["train"] for text in task.texts(record))
+    tokenizer = tokenizer or _tokenizer(recipe, texts, source, watch)
+    tools = tools_of(recipe.model, tokenizer, seed=recipe.train.seed)
+    problem = task.open(records["train"], tools) if learnt is None else task.reopen(learnt, tools)
+    watch.on_progress("looking for overlap", 0, None)
+    statistics = task_statistics(opened, records, task, tokenizer)
+    return PreparedTask(recipe, tokenizer, records, problem, source=source, statistics=statistics)
 
-    tokenizer: Tokenizer
-    cache: TokenCache
-    statistics: dict[str, Any]
-    source: str
-    "Hash of what the text was made from."
+
+def open_data(recipe: Recipe) -> Corpus | RecordCorpus:
+    """The recipe's texts, or its task's rows; nothing is read yet."""
+    if recipe.task is None:
+        return open_corpus(recipe.data)
+    task = recipe.task
+    return open_records(
+        recipe.data, task.columns(), holds=task.columns_hold, optional=task.optional_columns()
+    )
 
 
-def prepare(recipe: Recipe, *, tokenizer: Tokenizer | None, watch: Watch) -> Prepared:
-    """`tokenizer` is the one a starting point brings; without it, one is trained."""
-    corpus = open_corpus(recipe.data)
-    source = source_key(corpus)
-    if tokenizer is None:
-        tokenizer = _tokenizer(recipe, corpus, source, watch)
-    cache = cached(corpus, tokenizer, on_progress=watch.progress("tokenising"))
-    return Prepared(tokenizer, cache, _statistics(cache, corpus, watch), source)
+def source_of(recipe: Recipe) -> str:
+    """Changes when a file of the recipe's data does."""
+    return source_key(open_data(recipe), recipe.task)
+
+
+def source_key(corpus: Corpus | RecordCorpus, task: Task | None) -> str:
+    """Changes when a file does."""
+    facts = [(role, *identity) for role, identity in corpus.identities()]
+    if task is not None:
+        facts += [("task", *identity) for identity in task.also_read()]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def said_dropped(statistics: dict[str, Any]) -> str:
@@ -57,22 +92,14 @@ def said_dropped(statistics: dict[str, Any]) -> str:
     return f"data: left out {', '.join(named)}" if named else ""
 
 
-def source_key(corpus: Corpus) -> str:
-    """Changes when a file does."""
-    facts = [(role, *identity) for role, identity in corpus.identities()]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-
-def _tokenizer(recipe: Recipe, corpus: Corpus, source: str, watch: Watch) -> Tokenizer:
+def _tokenizer(recipe: Recipe, texts: Iterator[str], source: str, watch: Watch) -> Tokenizer:
     table = recipe.to_table()
-    facts = [FORMAT, source, table["data"], table["tokenizer"]]
+    facts = [FORMAT, source, table["data"], table["tokenizer"], table.get("task")]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     folder = cache_home() / "tokenizers" / key[:32]
     if damage(folder) is None:
         return Tokenizer.load(folder)
-    trained = recipe.tokenizer.train(
-        corpus.texts("train"), on_progress=watch.progress("training the tokenizer")
-    )
+    trained = recipe.tokenizer.train(texts, on_progress=watch.progress("training the tokenizer"))
     with sealed_folder(folder) as inside:
         trained.save(inside)
     return trained

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.errors import UserError
-from regard.experiment.prepare import source_key
+from regard.experiment.prepare import source_of
 from regard.experiment.run import Run, read_config
+from regard.experiment.saved import load_saved
+from regard.model.model import Model
 from regard.own_files import check_kept, used_in
 from regard.recipe import Recipe, check_learns
 from regard.settings import Settings
-from regard.text.corpus import open_corpus
 from regard.text.tokenizer import Tokenizer, check_same
 
 RunRecipe = Callable[[Recipe, Path], Run]
@@ -104,8 +105,9 @@ def _lent(recipe: Recipe, theirs: Recipe) -> dict[str, Settings]:
     """What a starting point lends; its objective too, unless the recipe has one of its own."""
     lent: dict[str, Settings] = {"model": theirs.model, "tokenizer": theirs.tokenizer}
     if "objective" not in recipe.model_fields_set:
+        check_learns(theirs.model, theirs.objective, recipe.task)
         return {**lent, "objective": theirs.objective}
-    check_learns(theirs.model, recipe.objective)
+    check_learns(theirs.model, recipe.objective, recipe.task)
     return lent
 
 
@@ -114,6 +116,11 @@ def identity_of(recipe: Recipe, *, source: str, start: Start | None) -> str:
     own = sorted(file.sha256 for file in used_in(recipe.to_table()))
     facts = (recipe.fingerprint, source, start.identity if start else "nothing", *own)
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+
+
+def body_of(start: Start) -> Model:
+    """The trained model, without the head of a task it may have."""
+    return load_saved(start.folder, place=start.run.folder, tokenizer=start.tokenizer).body
 
 
 def _opened(run: Run) -> Start:
@@ -130,7 +137,7 @@ def _result_of(
 ) -> Run:
     before = find_start(recipe, runs=runs, run_recipe=run_recipe, after=after)
     resolved = inherit(recipe, before)
-    source = source_key(open_corpus(recipe.data))
+    source = source_of(recipe)
     identity = identity_of(resolved, source=source, start=before)
     own = runs / f"{recipe.name}-{identity[:8]}"
     for folder in (runs / recipe.name, own):

@@ -22,12 +22,10 @@ from regard.experiment.audited import (
     summary_of,
 )
 from regard.experiment.bench import Bench, predict, set_up
-from regard.experiment.figures import choose_documents
 from regard.experiment.finish import finish, now
 from regard.experiment.run import Run, create_run, refuse_existing, reopen_run
 from regard.experiment.start import find_start, inherit
 from regard.experiment.watch import SILENT, Watch
-from regard.objectives import Vocabulary
 from regard.recipe import Recipe
 from regard.text.tokenizer import check_same
 from regard.training.checkpoint import (
@@ -38,7 +36,6 @@ from regard.training.checkpoint import (
     save_checkpoint,
 )
 from regard.training.device import choose_machine
-from regard.training.evaluation import document_losses
 from regard.training.events import EventLog, OnEvent
 from regard.training.interrupt import InterruptedTraining, stop_on_ctrl_c
 from regard.training.loop import Hooks, fit
@@ -169,22 +166,6 @@ def _hooks(
     bench: Bench, run: Run, optimiser: Optimizer, on_event: OnEvent, stop_asked: Callable[[], bool]
 ) -> Hooks:
     settings, tokenizer = bench.recipe.train, bench.prepared.tokenizer
-    drawn_by = bench.recipe.data.split_seed
-    dev = choose_documents(
-        bench.prepared.cache, "dev", most=settings.evaluate_documents, seed=drawn_by
-    )
-
-    def dev_loss() -> tuple[float, int]:
-        told = document_losses(
-            bench.model,
-            dev.documents,
-            bench.recipe.objective,
-            vocabulary=Vocabulary.of(tokenizer),
-            pad=tokenizer.require("pad"),
-            seed=drawn_by,
-            device=bench.machine.device,
-        )
-        return float(told.losses.sum() / told.tokens.sum()), len(told.losses)
 
     def save(state: State) -> None:
         save_checkpoint(
@@ -200,7 +181,7 @@ def _hooks(
 
     return Hooks(
         on_event=on_event,
-        dev_loss=dev_loss,
+        look=lambda: bench.prepared.look(bench.model, device=bench.machine.device),
         samples=bench.samples,
         save=save,
         stop_asked=stop_asked,

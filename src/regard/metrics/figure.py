@@ -69,8 +69,10 @@ class Figure:
 
 def decimals_shown(value: float) -> int:
     """Decimals that show four significant digits: 118.4, 4.732, 0.8214, 12,346."""
-    if value == 0 or not math.isfinite(value):
+    if not math.isfinite(value):
         return 1
+    if value == 0:  # its interval does not end at nought
+        return 3
     return min(6, max(0, 3 - math.floor(math.log10(abs(value)))))
 
 

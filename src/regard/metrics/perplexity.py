@@ -22,6 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from regard.errors import UserError
 from regard.metrics.figure import Figure, signature
 from regard.metrics.intervals import Bootstrap, Columns
+from regard.metrics.measure import FEWEST_ITEMS as FEWEST_ITEMS
+from regard.metrics.measure import verdict_between
 
 FIGURES = {
     "perplexity": "token",
@@ -146,17 +148,9 @@ class Perplexity:
         return UserError(what, topic="evaluation", where=self.part, mend=mend)
 
 
-FEWEST_ITEMS = 20
-"A bootstrap of fewer items draws its interval too narrow; no verdict rests on it."
-
-
 def verdict_of(difference: Figure) -> str:
-    """What a difference says where lower is better; no interval or few items, no verdict."""
-    if difference.n < FEWEST_ITEMS:
-        return "not distinguishable from"
-    if difference.low is None or difference.high is None or difference.low <= 0 <= difference.high:
-        return "not distinguishable from"
-    return "better than" if difference.high < 0 else "behind"
+    """What a difference of perplexities says: lower is better."""
+    return verdict_between(difference, higher_is_better=False)
 
 
 def _figures(columns: Columns) -> NDArray[np.float64]:

@@ -30,7 +30,10 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
         """(b,t), (b or 1,t) -> (b,t,w)"""
-        x = self.tokens(ids)
+        return self.placed(self.tokens(ids), positions)
+
+    def placed(self, x: Tensor, positions: Tensor) -> Tensor:
+        """(b,t,…), (b or 1,t) -> (b,t,w): vectors joined with those of their places."""
         if self.positions is not None:
             vectors = self.positions(positions)
             if self.combine == "add":

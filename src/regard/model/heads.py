@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-Pooling = Literal["first", "mean"]
+Pooling = Literal["first", "mean", "last"]
 
 
 class LanguageModelHead(nn.Module):
@@ -118,9 +118,17 @@ class SentenceHead(RowHead):
 
 
 def pool(x: Tensor, valid: Tensor, pooling: Pooling) -> Tensor:
-    """(b,t,w) -> (b,w): the first real place of each row, or the mean of all real ones."""
-    if pooling == "first":
-        first = valid.int().argmax(dim=1)
-        return x[torch.arange(len(x), device=x.device), first]
+    """(b,t,w) -> (b,w): the first or last real place of each row, or the mean of all real ones.
+
+    In a decoder the first place has seen nothing but itself; the last has seen the whole row."""
+    if pooling != "mean":
+        real = valid.int()
+        place = real.argmax(dim=1) if pooling == "first" else _last(real)
+        return x[torch.arange(len(x), device=x.device), place]
     kept = valid.to(x.dtype)[..., None]
     return (x * kept).sum(dim=1) / kept.sum(dim=1).clamp(min=1)
+
+
+def _last(real: Tensor) -> Tensor:
+    """(b,t) of noughts and ones -> (b): where the last one stands."""
+    return real.shape[1] - 1 - real.flip(1).argmax(dim=1)

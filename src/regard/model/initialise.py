@@ -1,10 +1,10 @@
 """Starting values that depend on the seed and on a parameter's name, and on nothing else.
 
 Two models that share a parameter start it from the same values, whatever else they are made of:
-a comparison then compares the parts, not the draws. Weights ~ N(0, 0.02²), those that write into
-the residual stream divided by √(2 · layers) (Radford et al., 2019); biases 0; norms 1. A module may
-ask for another width of the draw by `starting_deviation`. Recurrent layers, which have no norm to
-lean on, start uniformly within ±1/√width.
+a comparison then compares the parts, not the draws. Weights ~ N(0, 0.02²) unless a family says
+otherwise, those that write into the residual stream divided by √(2 · layers) (Radford et al.,
+2019); biases 0; norms 1. A module may ask for a draw of its own by `starting_deviation`. Recurrent
+layers, which have no norm to lean on, start uniformly within ±1/√width.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEVIATION = 0.02
 
 
 @torch.no_grad()
-def initialise(model: nn.Module, *, seed: int, layers: int) -> None:
+def initialise(model: nn.Module, *, seed: int, layers: int, deviation: float = DEVIATION) -> None:
     for name, parameter in model.named_parameters():
         owner = model.get_submodule(name.rpartition(".")[0])
         # Drawn on the CPU so that every device starts from the same bits.
@@ -33,14 +33,14 @@ def initialise(model: nn.Module, *, seed: int, layers: int) -> None:
             parameter.fill_(0.0 if name.endswith("bias") else 1.0)
         else:
             draw = torch.randn(parameter.shape, generator=generator)
-            parameter.copy_(draw * _deviation(name, owner, layers=layers))
+            asked = getattr(owner, "starting_deviation", None)
+            own = asked if isinstance(asked, float) else deviation / _divisor(name, layers)
+            parameter.copy_(draw * own)
 
 
-def _deviation(name: str, owner: nn.Module, *, layers: int) -> float:
-    asked = getattr(owner, "starting_deviation", None)
-    if isinstance(asked, float):
-        return asked
-    return DEVIATION / (2 * layers) ** 0.5 if name.endswith(RESIDUAL_WRITERS) else DEVIATION
+def _divisor(name: str, layers: int) -> float:
+    """What writes into the residual stream adds up over the layers."""
+    return float((2 * layers) ** 0.5) if name.endswith(RESIDUAL_WRITERS) else 1.0
 
 
 def named_generator(seed: int, name: str) -> torch.Generator:

@@ -26,8 +26,14 @@ class LanguageModel(RowModel):
     "False where its attention reads a row otherwise token by token: then rows are read anew."
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        x, table = self.read(batch), self.head.tokens.weight
-        return {"token": token_term(x, table, targets=batch.targets, weights=batch.weights)}
+        term = token_term(
+            self.read(batch),
+            self.head.tokens.weight,
+            targets=batch.targets,
+            weights=batch.weights,
+            smoothing=batch.smoothing if self.training else 0.0,
+        )
+        return {"token": term}
 
     def standing(self, ids: Tensor, valid: Tensor | None) -> tuple[Places, Mask]:
         if valid is None or _ends_alone(valid):

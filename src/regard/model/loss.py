@@ -6,6 +6,10 @@ At a vocabulary of thousands the scores are the largest tensor of a step by far:
 few hundred at a time, and the gradient is computed together with the loss, while a chunk's scores
 are still at hand. `plain_losses` is the readable oracle.
 
+Smoothed, a share ε of each target goes to all v tokens alike (Szegedy et al., 2016):
+
+    loss_i = log Σ_v exp(x_i · e_v) − (1 − ε) x_i · e_target − ε/v Σ_v x_i · e_v
+
 A loss term is a sum and the weight it is to be divided by, kept apart: terms of several
 micro-batches then add up exactly to those of the whole batch.
 
@@ -30,10 +34,16 @@ class LossTerm(NamedTuple):
     weight: Tensor
 
 
-def token_term(x: Tensor, table: Tensor, *, targets: Tensor, weights: Tensor) -> LossTerm:
+def token_term(
+    x: Tensor, table: Tensor, *, targets: Tensor, weights: Tensor, smoothing: float = 0.0
+) -> LossTerm:
     """The weighted loss of all places; x (…,w), table (v,w), targets and weights (…)."""
+    x, targets, each = x.flatten(0, -2), targets.flatten(), weights.flatten()
+    counts = each > 0
+    if not bool(counts.all()):  # padding, and what is given and not told: never scored
+        x, targets, each = x[counts], targets[counts], each[counts]
     total = _WeightedLoss.apply(  # type: ignore[no-untyped-call]
-        x.flatten(0, -2).to(table.dtype), table, targets.flatten(), weights.flatten()
+        x.to(table.dtype), table, targets, each, smoothing
     )
     return LossTerm(total, weights.sum())
 
@@ -45,16 +55,18 @@ def token_losses(x: Tensor, table: Tensor, *, targets: Tensor) -> Tensor:
     return torch.cat([plain_losses(row, table, target) for row, target in chunks]).view_as(targets)
 
 
-def plain_losses(x: Tensor, table: Tensor, targets: Tensor) -> Tensor:
+def plain_losses(x: Tensor, table: Tensor, targets: Tensor, *, smoothing: float = 0.0) -> Tensor:
     """(n,w), (v,w), (n) -> (n): the definition, all scores at once."""
-    return F.cross_entropy(x @ table.T, targets, reduction="none")
+    return F.cross_entropy(x @ table.T, targets, reduction="none", label_smoothing=smoothing)
 
 
 class _WeightedLoss(Function):
     """Σ weight · loss, with the gradient of x and of the table found on the way."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, table: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, table: Tensor, targets: Tensor, weights: Tensor, smoothing: float
+    ) -> Tensor:
         weights = weights.to(table.dtype)
         total = x.new_zeros(())
         wants_x, wants_table = ctx.needs_input_grad[:2]
@@ -65,11 +77,17 @@ class _WeightedLoss(Function):
             target = targets[rows, None]
             scores = x[rows] @ table.T
             normaliser = scores.logsumexp(dim=-1, keepdim=True)
-            loss = (normaliser - scores.gather(1, target)).squeeze(1)
+            told = scores.gather(1, target)
+            if smoothing:
+                told = torch.lerp(told, scores.mean(dim=1, keepdim=True), smoothing)
+            loss = (normaliser - told).squeeze(1)
             total += (loss * weights[rows]).sum()
-            # d loss / d scores = softmax(scores) − one-hot(target), in the scores' own memory.
+            # d loss / d scores = softmax(scores) − what was to be told, in the scores' own memory.
             slope = scores.sub_(normaliser).exp_()
-            slope.scatter_add_(1, target, torch.full_like(target, -1, dtype=slope.dtype))
+            if smoothing:
+                slope -= smoothing / len(table)
+            hit = torch.full_like(target, smoothing - 1, dtype=slope.dtype)
+            slope.scatter_add_(1, target, hit)
             slope *= weights[rows, None]
             if x_gradient is not None:
                 torch.mm(slope, table, out=x_gradient[rows])
@@ -82,4 +100,4 @@ class _WeightedLoss(Function):
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         scaled = (None if g is None else g * upstream for g in ctx.gradients)
-        return (*scaled, None, None)
+        return (*scaled, None, None, None)

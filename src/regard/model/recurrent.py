@@ -48,6 +48,11 @@ class RecurrentModel(SourceModel):
         self.join = None if attention is None else nn.Linear(2 * width, width)
         self.dropout = nn.Dropout(dropout)
         self.head = LanguageModelHead(vocabulary, width=width)
+        for module in self.modules():
+            # No norm lifts small values here: at a Transformer's 0.02 what is looked up and the
+            # tokens themselves drown beside the state, and attention learns later than none.
+            if isinstance(module, nn.Linear | nn.Embedding):
+                module.starting_deviation = module.weight.shape[1] ** -0.5
 
     def target(
         self, ids: Tensor, *, source: Tensor, source_valid: Tensor, recorder: Recorder | None = None

@@ -73,6 +73,10 @@ class RowModel(Model):
         _, mask = self.standing(batch.ids, batch.valid)
         if batch.segments is not None and not self.across_documents:
             mask = mask & same_document(batch.segments)
+        return self.through(batch, mask=mask, recorder=recorder)
+
+    def through(self, batch: Batch, *, mask: Mask, recorder: Recorder | None = None) -> Tensor:
+        """(b,t,w): a batch, embedded and through the stack under this mask."""
         places = Places.of_row(
             batch.ids.shape[1],
             device=batch.ids.device,

@@ -37,8 +37,14 @@ class SourceModel(Model):
         """Read new target tokens (b,i) after those in the cache; scores at each, (b,i,v)."""
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        x, table = self._read(batch, None), self.head.tokens.weight
-        return {"token": token_term(x, table, targets=batch.targets, weights=batch.weights)}
+        term = token_term(
+            self._read(batch, None),
+            self.head.tokens.weight,
+            targets=batch.targets,
+            weights=batch.weights,
+            smoothing=batch.smoothing if self.training else 0.0,
+        )
+        return {"token": term}
 
     def losses(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
         x = self._read(batch, recorder)

@@ -24,6 +24,7 @@ from regard.count import Term
 from regard.model.embedding import Embedding, position_width, token_width
 from regard.model.families import Family
 from regard.model.heads import LanguageModelHead
+from regard.model.initialise import DEVIATION, initialise
 from regard.model.layers import (
     Activation,
     Block,
@@ -70,6 +71,8 @@ class Transformer(Family):
     "Share of activations dropped in training, on residuals and embeddings."
     attention_dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
     "Share of attention weights dropped in training; not given: as dropout."
+    starting_deviation: float = Field(default=DEVIATION, gt=0.0)
+    "Of the starting weights; narrow models learn sooner from about 1/√width."
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
@@ -149,6 +152,10 @@ class Transformer(Family):
             dropout=dropped,
             biases=self.biases,
         )
+
+    def start(self, model: nn.Module, *, seed: int) -> None:
+        """Give every parameter its starting value."""
+        initialise(model, seed=seed, layers=self.layers, deviation=self.starting_deviation)
 
     def build_embedding(self, vocabulary: int) -> Embedding:
         return Embedding(

@@ -12,34 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.catalog import Catalog
+from regard.objectives.vocabulary import Vocabulary
 from regard.settings import Settings
 from regard.text.batches import Example, Ints
 from regard.text.rows import Document
-from regard.text.tokenizer import Tokenizer
+
+__all__ = ["OBJECTIVES", "Objective", "Scored", "Vocabulary"]
 
 OBJECTIVES = Catalog("objective", home="regard.objectives")
-
-
-class Vocabulary(NamedTuple):
-    """The ids an objective works with."""
-
-    size: int
-    start: int
-    stop: int
-    mask: int | None
-    specials: frozenset[int]
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer) -> Vocabulary:
-        roles = ("pad", "unk", "start", "stop", "cls", "sep", "mask")
-        held = {getattr(tokenizer, role) for role in roles} - {None}
-        return cls(
-            tokenizer.size,
-            tokenizer.require("start"),
-            tokenizer.require("stop"),
-            tokenizer.mask,
-            frozenset(held - {tokenizer.unk}),  # <unk> stands for text, as any other token does
-        )
 
 
 class Scored(NamedTuple):

@@ -2,41 +2,39 @@
 
     loss = −Σ_{t hidden} log p(x_t | the row with hidden places)          Devlin et al., 2019
 
-Of the chosen places most become [MASK], some a random token, some stay: the model cannot know
-which of the tokens it sees are true. Labels are the original tokens; only chosen places count, and
-the position signal of a hidden place is kept.
+Labels are the original tokens; only chosen places count, and the position signal of a hidden place
+is kept. Chosen are single tokens, whole words, or salient spans (names, dates, numbers, phrases of
+a list) and, where these do not fill the share, whole words beside them.
 """
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from regard.errors import UserError
-from regard.objectives import OBJECTIVES, Objective, Scored, Vocabulary
+from regard.objectives import OBJECTIVES, Scored, Vocabulary
+from regard.objectives.hiding import Hiding
+from regard.objectives.salience import NO_PHRASES, read_phrases, salient_spans
+from regard.objectives.words import chosen_within, places_of, words_of
 from regard.text.batches import Example, Ints
 from regard.text.rows import Document
 
 
 @OBJECTIVES.add("masked", families=("encoder",))
-class Masked(Objective):
+class Masked(Hiding):
     """Tell hidden tokens from what stands on both sides of them."""
 
-    share: float = Field(default=0.15, gt=0.0, lt=1.0)
-    "Share of a row's tokens that are chosen; at least one is."
-    as_mask: float = Field(default=0.8, ge=0.0, le=1.0)
-    "Share of the chosen that become [MASK]."
-    as_random: float = Field(default=0.1, ge=0.0, le=1.0)
-    "Share of the chosen that become a random token; the rest stay as they are."
+    choose: Literal["tokens", "words", "salient"] = "tokens"
+    "What is hidden: any tokens, whole words, or salient spans first and then whole words."
+    phrases: str | None = None
+    "A text file with one phrase a line, salient too; for choose = salient."
 
     @model_validator(mode="after")
-    def _shares_fit(self) -> Self:
-        if self.as_mask + self.as_random > 1:
-            raise ValueError(
-                f"as_mask = {self.as_mask} and as_random = {self.as_random} are more than all"
-            )
+    def _phrases_are_used(self) -> Self:
+        if self.phrases is not None and self.choose != "salient":
+            raise ValueError(f'phrases needs choose = "salient", not "{self.choose}"')
         return self
 
     def example(
@@ -71,27 +69,31 @@ class Masked(Objective):
         vocabulary: Vocabulary,
         segments: Ints | None,
     ) -> Example:
-        if vocabulary.mask is None:
-            raise UserError(
-                "this tokenizer has no [MASK] token, which the masked objective writes",
-                topic="objective",
-                mend="Train a tokenizer with regard, or choose another objective.",
-            )
-        ordinary = np.flatnonzero(~np.isin(ids, list(vocabulary.specials)))
-        count = min(len(ordinary), max(1, round(self.share * len(ordinary))))
-        chosen = np.sort(generator.choice(ordinary, size=count, replace=False))
-        fate = generator.random(count)
-        inputs = ids.copy()
-        inputs[chosen[fate < self.as_mask]] = vocabulary.mask
-        swapped = chosen[(fate >= self.as_mask) & (fate < self.as_mask + self.as_random)]
-        inputs[swapped] = self._random_tokens(len(swapped), generator, vocabulary)
+        chosen = self._chosen(ids, generator, vocabulary)
+        inputs = self.disguised(
+            ids,
+            chosen,
+            fate=generator.random(len(chosen)),
+            generator=generator,
+            vocabulary=vocabulary,
+            objective="masked",
+        )
         weights = np.zeros(len(ids), dtype=np.float32)
         weights[chosen] = 1.0
         return Example(inputs, ids, weights, segments)
 
-    def _random_tokens(
-        self, count: int, generator: np.random.Generator, vocabulary: Vocabulary
-    ) -> Ints:
-        """Any token but a special one."""
-        ordinary = np.setdiff1d(np.arange(vocabulary.size), list(vocabulary.specials))
-        return generator.choice(ordinary, size=count).astype(np.int64)
+    def _chosen(self, ids: Ints, generator: np.random.Generator, vocabulary: Vocabulary) -> Ints:
+        """The places to hide, in order."""
+        ordinary = np.flatnonzero(~vocabulary.is_special[ids])
+        budget = self.budget(len(ordinary))
+        if self.choose == "tokens":
+            return np.sort(generator.choice(ordinary, size=budget, replace=False))
+        words = words_of(ids, vocabulary)
+        single = words.spans()
+        groups = [single[i] for i in generator.permutation(len(single))]
+        if self.choose == "salient":
+            phrases = NO_PHRASES if self.phrases is None else read_phrases(self.phrases)
+            salient = salient_spans(words, phrases)
+            first = (words.tokens(salient[i]) for i in generator.permutation(len(salient)))
+            groups = [*first, *groups]
+        return places_of(chosen_within(groups, budget=budget))

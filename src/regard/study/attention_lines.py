@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.study.attention_maps import LONGEST_LABEL, MOST_PLACES, said
-from regard.study.picture import Picture, label, plain, room, shortened
+from regard.study.attention_maps import readable, said
+from regard.study.picture import Picture, label, plain, room
 from regard.study.theme import Theme
 
 Floats = NDArray[np.float64]
@@ -38,9 +38,7 @@ def attention_lines(
     title: str = "",
 ) -> Picture:
     """The lines of one head, (i,j)."""
-    weights = weights[:MOST_PLACES, :MOST_PLACES]
-    asking = [shortened(one, LONGEST_LABEL) for one in queries[:MOST_PLACES]]
-    asked = [shortened(one, LONGEST_LABEL) for one in keys[:MOST_PLACES]]
+    weights, asking, asked = readable(weights, queries, keys)
     size, step = 12.5, 22.0 if max(len(asking), len(asked)) <= 40 else 18.0
     beside = room(["query", *asking], size), room(["key", *asked], size)
     across = min(ACROSS, max(90.0, width - sum(beside) - 20))

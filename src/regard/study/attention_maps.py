@@ -34,19 +34,6 @@ MARKS = (0.01, 0.05, 0.2, 0.5, 1.0)
 "Weights shown in the legend."
 
 
-def attention_grid_svg(
-    weights: Mapping[str, Floats],
-    tokens: Sequence[str],
-    *,
-    theme: Theme,
-    width: int,
-    title: str = "",
-    keys: Sequence[str] | None = None,
-) -> str:
-    """Small multiples as one `<svg>`; see `attention_grid`."""
-    return attention_grid(weights, tokens, theme=theme, width=width, title=title, keys=keys).svg()
-
-
 def attention_grid(
     weights: Mapping[str, Floats],
     tokens: Sequence[str],
@@ -90,9 +77,7 @@ def attention_map(
     title: str = "",
 ) -> Picture:
     """One head, (i,j), with the words beside; wider than `width` where cells would vanish."""
-    weights = weights[:MOST_PLACES, :MOST_PLACES]
-    rows = [shortened(one, LONGEST_LABEL) for one in queries[:MOST_PLACES]]
-    columns = [shortened(one, LONGEST_LABEL) for one in keys[:MOST_PLACES]]
+    weights, rows, columns = readable(weights, queries, keys)
     cell = min(LARGEST_CELL, max(SMALLEST_CELL, (width - room(rows, 12) - 18) / len(columns)))
     size = min(12.0, 0.88 * cell)
     left = max(room(rows, size), room(["query ↓"], 11)) + 10
@@ -117,6 +102,16 @@ def attention_map(
     cells = _titled(_cells(weights, theme=theme), weights, queries, keys)
     framed = _framed(cells, (left, top, wide, high), theme=theme)
     return Picture(max(left + wide + 8, 1), top + high + 4, "".join(words) + framed, title)
+
+
+def readable(
+    weights: Floats, queries: Sequence[str], keys: Sequence[str]
+) -> tuple[Floats, list[str], list[str]]:
+    """As many places as can be read, (i,j), and their words, none too long."""
+    rows, columns = (
+        [shortened(one, LONGEST_LABEL) for one in words[:MOST_PLACES]] for words in (queries, keys)
+    )
+    return weights[:MOST_PLACES, :MOST_PLACES], rows, columns
 
 
 def pooled(weights: Floats, most: int) -> Floats:

@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 import altair as alt
 import vl_convert
 
+from regard.metrics.measure import LOWER_IS_BETTER
 from regard.study import theme as dress
 from regard.study.record import MODEL, Figure, Histogram, RunRecord, Step
 from regard.study.theme import Chart, Theme
-from regard.study.wording import in_reading_order, number, part
+from regard.study.wording import in_reading_order, metric, number, part
 
 MOST_POINTS = 500
 "A curve has no more points than this: the eye sees no others, and the page stays small."
@@ -29,8 +30,8 @@ Event = TypeVar("Event")
 
 
 def interval_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
-    """Perplexity of the model and its baselines on one axis: a dot on a bar, its interval."""
-    rows = [_interval_row(figure) for figure in held_out_perplexities(record)]
+    """What model and baselines are judged by, on one axis: a dot on a bar, its interval."""
+    rows = [_interval_row(figure) for figure in held_out_figures(record)]
     if not rows:
         return None
     who = list(dict.fromkeys(row["of"] for row in rows))
@@ -44,7 +45,9 @@ def interval_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | No
         color=alt.Color("of:N", legend=None, scale=theme.palette(who)),
     )
     axis = dress.magnitude_axis(ticks) if ticks else alt.Axis(labelOverlap="greedy")
-    title = "perplexity per token, left is better"
+    name = rows[0]["metric"]
+    better = "left" if name in LOWER_IS_BETTER else "right"
+    title = f"{metric(name)}, {better} is better"
     chart = alt.layer(
         base.mark_circle(size=30, opacity=1).encode(
             x=alt.X("value:Q", scale=scale, title=title, axis=axis)
@@ -149,21 +152,27 @@ _CONVERSION: dict[str, Any] = {
 CURVES = ("training loss", "dev loss")
 
 
-def held_out_perplexities(record: RunRecord) -> list[Figure]:
-    """What can be drawn on a logarithmic axis, model first: finite, not on the training set."""
-    figures = record.figures.figures if record.figures else ()
+def held_out_figures(record: RunRecord) -> list[Figure]:
+    """The main metric off the training set, model first, where it can be drawn: a perplexity has
+    to have a logarithm, others to be finite."""
+    if record.figures is None:
+        return []
+    main = record.figures.main
+    lowest = 0.0 if main in LOWER_IS_BETTER else -math.inf
     drawable = [
         figure
-        for figure in figures
-        if figure.metric == "perplexity" and figure.part != "train"
-        if all(math.isfinite(end) and end > 0 for end in _ends(figure))
+        for figure in record.figures.figures
+        if figure.metric == main and figure.part != "train"
+        if all(math.isfinite(end) and end > lowest for end in _ends(figure))
     ]
     return sorted(drawable, key=lambda figure: figure.of != MODEL)
 
 
 def dev_baselines(record: RunRecord) -> list[Figure]:
     """The baselines that the dev loss can be held against while the model trains."""
-    held_out = held_out_perplexities(record)
+    held_out = held_out_figures(record)
+    if record.figures is None or record.figures.main != "perplexity":
+        return []
     return [figure for figure in held_out if figure.part == "dev" and figure.of != MODEL]
 
 
@@ -208,6 +217,7 @@ def _interval_row(figure: Figure) -> Row:
     label = f"{number(value)}  {figure.part}"
     ends = {"low": low, "value": value, "high": high}
     names = {"of": figure.of, "part": part(figure.part), "named": figure.part}
+    names["metric"] = figure.metric
     return {**names, "label": label, **ends}
 
 
@@ -236,7 +246,7 @@ def figure_scale(rows: Sequence[Row], *, label_room: float) -> tuple[alt.Scale, 
     """Logarithmic where figures differ by factors; the last label has its share of the axis."""
     low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
     before, after = 0.06, label_room / (1 - label_room)
-    if high > 3 * low:
+    if low > 0 and high > 3 * low and rows[0].get("metric", "perplexity") in LOWER_IS_BETTER:
         ratio = high / low
         domain = [low / ratio**before, high * ratio**after]
         return alt.Scale(type="log", domain=domain, nice=False), dress.magnitudes(*domain)

@@ -9,10 +9,9 @@ with more seeds than before trains only those.
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,31 +19,24 @@ from typing import Any
 import tomli_w
 
 from regard.errors import UserError, did_you_mean
+from regard.experiment.run import Run
 from regard.experiment.watch import SILENT, Watch
-from regard.files import read_json, write_json, write_text
-from regard.recipe import Recipe
-from regard.settings import table_of
-from regard.study.budget import share_out
+from regard.files import write_json, write_text
+from regard.metrics.measure import LOWER_IS_BETTER
+from regard.settings import read_settings, table_of
 from regard.study.gather import gather
 from regard.study.jobs import Ended, Job, OnJob, run_jobs
 from regard.study.outcome import Outcome, VariantOutcome
+from regard.study.plan import Planned, plan
 from regard.study.probes import probe
 from regard.study.record import MODEL
-from regard.study.study import LoadedStudy
+from regard.study.starts import make_starts, said_of
+from regard.study.study import LoadedStudy, Study
+from regard.study.sweep import combinations
 from regard.study.usable import read_usable
 from regard.toml_tables import flat, read_toml
 
-PLAN_SCHEMA = 1
 NOT_ASKED_FOR = "not asked for: --only left it out"
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A variant as it is trained: its recipe before tuning and seeds, and what an update costs."""
-
-    name: str
-    recipe: Recipe
-    operations: float
 
 
 def compare(
@@ -63,27 +55,24 @@ def compare(
     _check_only(loaded, only)
     home = Path(out) if out is not None else Path("runs") / loaded.study.name
     _open(home, loaded)
-    planned = _plan(home, loaded, watch)
+    pool = _Pool(home, jobs or os.cpu_count() or 1, tuple(only), tuple(own_files), on_job)
+    starts = make_starts(loaded, home=home, run_jobs=pool.train)
+    planned = plan(home, loaded, starts, watch=watch)
     variants = [
         VariantOutcome(variant.name, dict(variant.changes), operations=planned[n].operations)
         for n, variant in enumerate(loaded.variants)
     ]
-    asked = [one for one in planned if not only or one.name in only]
-    pool = _Pool(home, jobs or os.cpu_count() or 1, tuple(own_files), on_job)
-    chosen = _tune(loaded, asked, variants, pool)
-    finals = [
-        _job(home, one, seed, changes=chosen[one.name], tuned=bool(loaded.study.tune))
+    chosen, untuned = _tune(loaded, planned, variants, pool)
+    trainings = [
+        one.job(home, seed, tuned=chosen.get(one.name, {}))
         for seed in loaded.study.seeds  # seed by seed: a study that is stopped has whole pairs
-        for one in asked
-    ]
-    ended = pool.run(finals)
-    ended += [
-        Ended(_job(home, one, seed, changes={}, tuned=False), NOT_ASKED_FOR)
         for one in planned
-        if one not in asked
-        for seed in loaded.study.seeds
     ]
-    outcome = gather(loaded, ended, variants, home=home, command=_command(path, out, loaded))
+    ended = pool.run([job for job in trainings if job.variant not in untuned])
+    ended += [Ended(job, untuned[job.variant]) for job in trainings if job.variant in untuned]
+    command = _command(path, out, loaded.study.seeds, own_files)
+    outcome = gather(loaded, ended, variants, home=home, command=command)
+    outcome.remarks += said_of(starts, loaded)
     probe(outcome, loaded.study.probes, home=home)
     write_json(home / "outcome.json", outcome.as_dict())
     return home, outcome
@@ -93,10 +82,21 @@ def compare(
 class _Pool:
     home: Path
     at_once: int
+    only: tuple[str, ...]
     own_files: tuple[Path, ...]
     on_job: OnJob
 
     def run(self, jobs: Sequence[Job]) -> list[Ended]:
+        """Of variants that were not asked for, what is finished already counts."""
+        wanted = [
+            job
+            for job in jobs
+            if not self.only or job.variant in self.only or Run(job.folder).is_finished
+        ]
+        ended = {one.job.folder: one for one in self.train(wanted)}
+        return [ended.get(job.folder, Ended(job, NOT_ASKED_FOR)) for job in jobs]
+
+    def train(self, jobs: Sequence[Job]) -> list[Ended]:
         return run_jobs(
             jobs,
             at_once=self.at_once,
@@ -111,13 +111,6 @@ def _check_only(loaded: LoadedStudy, only: Sequence[str]) -> None:
     for name in only:
         if name not in names:
             raise UserError(f"--only {name}: no such variant{did_you_mean(name, names)}")
-    for name in names:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._=,+-]*", name):
-            raise UserError(
-                f"variant {name!r} names a folder: use letters, digits and . _ = , + -",
-                topic="study",
-                where=str(loaded.file),
-            )
 
 
 def _open(home: Path, loaded: LoadedStudy) -> None:
@@ -130,44 +123,21 @@ def _open(home: Path, loaded: LoadedStudy) -> None:
             mend="Choose another --out, or another name in the study.",
         )
     if file.is_file():
-        before = flat(read_toml(file, topic="study").table)
+        read = read_toml(file, topic="study")
+        before = flat(table_of(read_settings(Study, read.table, locate=read.locate)))
         now = flat(table)
         differ = [key for key in sorted(before.keys() | now) if before.get(key) != now.get(key)]
-        if any(key not in ("seeds", "question", "probes") for key in differ):
+        changed = [key for key in differ if key not in ("seeds", "question", "probes")]
+        if changed and any(home.glob("*/**/seed-*/")):
             raise UserError(
-                f"{home} was begun as another study ({', '.join(differ[:3])} differ)",
+                f"{home} was begun as another study ({', '.join(changed[:3])} differ)",
                 topic="study",
                 mend="Give --out ANOTHER_FOLDER, or delete it.",
             )
+        if changed:  # nothing was trained yet: a mistake was mended
+            (home / "plan.json").unlink(missing_ok=True)
     (home / "recipes").mkdir(parents=True, exist_ok=True)
     write_text(file, tomli_w.dumps(table))
-
-
-def _plan(home: Path, loaded: LoadedStudy, watch: Watch) -> list[Planned]:
-    """What every variant is trained with; worked out once, because times are not the same twice."""
-    file = home / "plan.json"
-    names = [variant.name for variant in loaded.variants]
-    if file.is_file():
-        kept = read_json(file, schema=PLAN_SCHEMA)["variants"]
-        if [one["name"] for one in kept] == names:
-            return [
-                Planned(one["name"], Recipe.from_table(one["recipe"]), one["operations"])
-                for one in kept
-            ]
-    planned = [
-        Planned(equal.variant.name, _one_thread(equal.variant.recipe), equal.operations)
-        for equal in share_out(loaded, watch=watch)
-    ]
-    told = [
-        {"name": one.name, "recipe": one.recipe.to_table(), "operations": one.operations}
-        for one in planned
-    ]
-    write_json(file, {"schema": PLAN_SCHEMA, "variants": told})
-    return planned
-
-
-def _one_thread(recipe: Recipe) -> Recipe:
-    return recipe.model_copy(update={"train": recipe.train.model_copy(update={"threads": 1})})
 
 
 def _tune(
@@ -175,32 +145,28 @@ def _tune(
     planned: Sequence[Planned],
     variants: Sequence[VariantOutcome],
     pool: _Pool,
-) -> dict[str, dict[str, Any]]:
-    """For each variant the values that did best on dev; every variant tries the same ones."""
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """For each variant the values that did best on dev, or why there are none; every variant
+    tries the same ones."""
     study = loaded.study
-    chosen: dict[str, dict[str, Any]] = {one.name: {} for one in planned}
-    if not study.tune:
-        return chosen
-    tried = [
-        dict(zip(study.tune, values, strict=True))
-        for values in itertools.product(*study.tune.values())
-    ]
+    tried = combinations(study.tune)
     seed = study.seeds[0]
-    trainings = [
-        _job(pool.home, one, seed, changes=each, tuned=True) for one in planned for each in tried
-    ]
-    ended = iter(pool.run(trainings))
+    ended = iter(pool.run([one.job(pool.home, seed, tuned=e) for one in planned for e in tried]))
     figure = f"dev.{study.decides.partition('.')[2]}"
+    chosen: dict[str, dict[str, Any]] = {}
+    untuned: dict[str, str] = {}
     for one in planned:
         trials = [{**each, **_tried(next(ended), figure)} for each in tried]
         outcome = next(variant for variant in variants if variant.name == one.name)
         outcome.trials = trials
         usable = [trial for trial in trials if trial[figure] is not None]
         if usable:
-            best = min(usable, key=lambda trial: trial[figure])
-            chosen[one.name] = {key: best[key] for key in study.tune}
-            outcome.chosen = chosen[one.name]
-    return chosen
+            least = study.decides.partition(".")[2] in LOWER_IS_BETTER
+            best = (min if least else max)(usable, key=lambda trial: trial[figure])
+            outcome.chosen = chosen[one.name] = {key: best[key] for key in study.tune}
+        elif trials:
+            untuned[one.name] = f"no tuning trial of it can be used ({trials[0]['reason']})"
+    return chosen, untuned
 
 
 def _tried(ended: Ended, figure: str) -> dict[str, Any]:
@@ -212,20 +178,10 @@ def _tried(ended: Ended, figure: str) -> dict[str, Any]:
     return {figure: value, "reason": reason}
 
 
-def _job(home: Path, one: Planned, seed: int, *, changes: Mapping[str, Any], tuned: bool) -> Job:
-    table = one.recipe.to_table()
-    for key, value in {**changes, "train.seed": seed}.items():
-        *path, last = key.split(".")
-        inner = table
-        for step in path:
-            inner = inner.setdefault(step, {})
-        inner[last] = value
-    trial = ",".join(f"{key.rpartition('.')[2]}={value}" for key, value in changes.items())
-    # A training with a tuned value lives under that value, so that a trial is not trained twice.
-    folder = home / one.name / (f"tune/{trial}" if tuned and trial else "") / f"seed-{seed}"
-    return Job(one.name, seed, Recipe.from_table(table), folder, trial)
-
-
-def _command(path: str | Path, out: str | Path | None, loaded: LoadedStudy) -> str:
-    words = ["regard", "compare", str(path), "--seeds", ",".join(map(str, loaded.study.seeds))]
-    return " ".join([*words, *(["--out", str(out)] if out is not None else [])])
+def _command(
+    path: str | Path, out: str | Path | None, seeds: Sequence[int], own_files: Sequence[Path]
+) -> str:
+    """What a person types to make it again."""
+    words = ["regard", "compare", str(path), "--seeds", ",".join(map(str, seeds))]
+    words += ["--out", str(out)] if out is not None else []
+    return shlex.join([*words, *(word for file in own_files for word in ("--with", str(file)))])

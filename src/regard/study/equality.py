@@ -3,40 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from statistics import fmean
 
 from regard.study.outcome import VariantOutcome
-from regard.study.study import LoadedStudy
+from regard.study.record import Cost
+from regard.study.study import Budget, LoadedStudy, Study
 from regard.study.usable import Usable, Usables
+from regard.study.wording import listed
 
 
 def unequal(
     loaded: LoadedStudy, variants: Mapping[str, VariantOutcome], usable: Usables
 ) -> list[str]:
-    """Every variant against the one it is compared with."""
+    """Every variant against the one it is compared with, on the seeds that both have."""
     found = []
     for name, other in ((variant.name, variant.against) for variant in loaded.variants):
         if name == other or not usable[name] or not usable[other]:
             continue
-        found += [f"{name}: {what}" for what in _sizes(variants[name], variants[other], loaded)]
-        found += [f"{name}: {what}" for what in _reading(usable[name], usable[other])]
+        said = [
+            *_sizes(variants[name], variants[other], loaded.study),
+            *_budget(usable[name], usable[other], study=loaded.study, other=other),
+            *_reading(usable[name], usable[other]),
+        ]
+        found += [f"{name}: {what}" for what in said]
     return found
 
 
-def _sizes(one: VariantOutcome, other: VariantOutcome, loaded: LoadedStudy) -> list[str]:
-    study, found = loaded.study, []
-    apart = one.parameters / max(other.parameters, 1) - 1
+def _sizes(one: VariantOutcome, other: VariantOutcome, study: Study) -> list[str]:
+    found = []
+    apart = _apart(one.parameters, other.parameters)
     if abs(apart) > study.tolerance:
         found.append(
             f"{one.parameters:,} parameters where {other.name} has {other.parameters:,} "
             f"({apart:+.1%}; tolerance {study.tolerance:.0%})"
         )
-    if study.budget in ("steps", "tokens") and one.tokens != other.tokens:
-        found.append(f"trained on {one.tokens:,} tokens where {other.name} had {other.tokens:,}")
-    if study.budget == "steps" and one.steps != other.steps:
-        found.append(f"{one.steps:,} steps where {other.name} took {other.steps:,}")
+    mine, theirs = (side.operations * side.steps for side in (one, other))
+    apart = _apart(mine, theirs)
+    if study.budget == "flops" and abs(apart) > study.tolerance:
+        found.append(f"{mine:.3g} operations where {other.name} had {theirs:.3g} ({apart:+.1%})")
     if len(one.trials) != len(other.trials):
         found.append(f"{len(one.trials)} tuning trials where {other.name} had {len(other.trials)}")
     return found
+
+
+SHARED: dict[Budget, dict[str, Callable[[Cost], float]]] = {
+    "steps": {"steps": lambda cost: cost.steps or 0, "tokens": lambda cost: cost.tokens or 0},
+    "tokens": {"tokens": lambda cost: cost.tokens or 0},
+    "seconds": {"seconds of training": lambda cost: cost.seconds or 0.0},
+    "flops": {},  # of a variant, not of a run: among the sizes
+}
+"What a budget makes equal, of one run."
+
+
+def _budget(
+    one: Mapping[int, Usable], theirs: Mapping[int, Usable], *, study: Study, other: str
+) -> list[str]:
+    """Means over the seeds that both have: another seed may read a token more or less."""
+    costs = [(one[seed].figures.cost, theirs[seed].figures.cost) for seed in one if seed in theirs]
+    if not costs:
+        return []
+    # Equal steps are exact; a share of another budget is rounded to whole updates, or timed.
+    tolerance = 0.0 if study.budget == "steps" else study.tolerance
+    found = []
+    for what, taken in SHARED[study.budget].items():
+        mine, its = (fmean(map(taken, side)) for side in zip(*costs, strict=True))
+        apart = _apart(mine, its)
+        if abs(apart) > tolerance:
+            found.append(f"{mine:,.9g} {what} where {other} had {its:,.9g} ({apart:+.1%})")
+    return found
+
+
+def _apart(one: float, other: float) -> float:
+    """By how much one exceeds the other, as a share of it."""
+    return one / other - 1 if other else float(one != other)
 
 
 FACTS: dict[str, Callable[[Usable], object]] = {
@@ -63,5 +102,6 @@ def _reading(one: Mapping[int, Usable], other: Mapping[int, Usable]) -> list[str
             found.append(f"{what} (seed {', '.join(map(str, seeds))})")
     lonely = sorted(set(one) ^ set(other))
     if lonely:
-        found.append(f"seed {', '.join(map(str, lonely))} is on one side only and left out")
+        are = "seed {} is" if len(lonely) == 1 else "seeds {} are"
+        found.append(f"{are.format(listed(map(str, lonely)))} on one side only and left out")
     return found

@@ -87,10 +87,10 @@ class Evidence:
         found = {}
         for name in self.records:
             health = self.health(name)
-            bad = [one for one in health if one.samples.flags]
+            bad = [one for one in health if one.flags]
             if bad:
                 seeds = f" ({len(bad)} of {len(health)} seeds)" if len(health) > 1 else ""
-                found[name] = "; ".join(bad[0].samples.flags) + seeds
+                found[name] = "; ".join(bad[0].flags) + seeds
         return found
 
     def health(self, variant: str) -> list[Health]:

@@ -14,13 +14,14 @@ from statistics import fmean
 from typing import Any
 
 from regard.errors import UserError
+from regard.metrics.measure import LOWER_IS_BETTER
 from regard.metrics.significance import MethodDifference, holm, method_difference
 from regard.metrics.verdict import verdict
 from regard.study.equality import unequal
 from regard.study.jobs import Ended
 from regard.study.outcome import Outcome, RunOutcome, VariantOutcome, VerdictOutcome
 from regard.study.record import MODEL
-from regard.study.spread import STATISTICS, spread_of
+from regard.study.spread import spread_of
 from regard.study.study import LoadedStudy
 from regard.study.usable import Usable, Usables, measured_of, read_usable
 from regard.trust.overfitting import Fit
@@ -64,7 +65,7 @@ def gather(
             for figure in _judged(study.decides)
             for told in _verdicts(figure, loaded, by_name, usable)
         ],
-        baselines=_baselines(usable[reference]),
+        baselines=_baselines(usable[reference] or next(filter(None, usable.values()), {})),
         unequal=unequal(loaded, by_name, usable),
         invalid=[_why_invalid(variant) for variant in variants if not variant.is_valid],
         missing=missing,
@@ -86,16 +87,20 @@ def _fill(variant: VariantOutcome, runs: Mapping[int, Usable]) -> None:
     variant.final_loss = _mean(
         [run.record.events.steps[-1].loss for run in runs.values() if run.record.events.steps]
     )
-    variant.audit = first.audit.model_dump() if first.audit else None
+    audits = [one.audit for one in figures if one.audit is not None]
+    # One training that could see the answers is enough: the worst of its audits speaks for it.
+    worst = next((one for one in audits if not one.is_valid), None)
+    told = worst or first.audit
+    variant.audit = told.model_dump() if told is not None else None
     variant.health = first.health.model_dump() if first.health else None
     variant.samples = [sample.model_dump() for sample in first.samples]
     variant.recipe = next(iter(runs.values())).record.recipe
+    measure = next(iter(runs.values())).measure
     shown = {(f.part, f.metric) for f in first.figures if f.of == MODEL}
     for part, metric in sorted(shown):
-        if metric in STATISTICS:
-            key = f"{part}.{metric}"
-            measured = measured_of(variant.name, runs, key)
-            variant.figures[key] = spread_of(measured, STATISTICS[metric])
+        key = f"{part}.{metric}"
+        measured = measured_of(variant.name, runs, key)
+        variant.figures[key] = spread_of(measured, measure.statistic(metric))
 
 
 def _verdicts(
@@ -117,7 +122,8 @@ def _verdicts(
             ours, theirs = (
                 measured_of(side, usable[side], figure).only(shared) for side in (name, reference)
             )
-            found.append(method_difference(ours, theirs, STATISTICS[metric]))
+            measure = next(iter(usable[name].values())).measure
+            found.append(method_difference(ours, theirs, measure.statistic(metric)))
         except UserError as problem:
             told = VerdictOutcome(figure, name, reference, "not compared", (str(problem),), "")
             silent.append(told)
@@ -125,7 +131,7 @@ def _verdicts(
 
 
 def _told(figure: str, difference: MethodDifference) -> VerdictOutcome:
-    said = verdict(difference, lower_is_better=True)
+    said = verdict(difference, lower_is_better=figure.partition(".")[2] in LOWER_IS_BETTER)
     return VerdictOutcome(
         figure,
         difference.a,

@@ -3,7 +3,9 @@
 A process with one thread computes the same bits however many run beside it, and on few cores many
 small trainings with one thread each end sooner than one after the other with all. A run that is
 finished is not run again; one that was stopped goes on from its last checkpoint; one that fails
-does not keep the others from running.
+does not keep the others from running. While a training goes on, its log is locked: a study whose
+own process was killed leaves its trainings behind, and the next one waits for them instead of
+writing into the same folders.
 """
 
 from __future__ import annotations
@@ -78,9 +80,20 @@ def run_jobs(
     going: list[Going] = []
     try:
         while waiting or going:
-            while waiting and len(going) < at_once:
-                job = waiting.pop(0)
-                going.append(_begin(job, recipes, own_files))
+            for job in list(waiting):
+                if len(going) == at_once:
+                    break
+                log = _own_log(recipes / f"{_file_name(job)}.log")
+                if log is None:
+                    on_job("goes", job, "in another process")
+                    continue
+                waiting.remove(job)
+                if Run(job.folder).is_finished:  # by that other process, meanwhile
+                    log.close()
+                    ended[job.folder] = Ended(job)
+                    on_job("finished", job, "in another process")
+                    continue
+                going.append(_begin(job, log, recipes, own_files))
                 on_job("began", job, "")
             time.sleep(POLL_SECONDS)
             for one in list(going):
@@ -98,11 +111,39 @@ def run_jobs(
     return [ended[job.folder] for job in jobs]
 
 
-def _begin(job: Job, recipes: Path, own_files: Sequence[Path]) -> Going:
-    name = "-".join((job.variant, f"seed{job.seed}", *([job.trial] if job.trial else [])))
-    recipe = recipes / f"{name}.toml"
+def _file_name(job: Job) -> str:
+    return "-".join((job.variant, f"seed{job.seed}", *([job.trial] if job.trial else [])))
+
+
+def _own_log(file: Path) -> IO[bytes] | None:
+    """The log of a training, empty and locked as long as it or its training is open; None where
+    another process has it."""
+    log = file.open("ab")
+    try:
+        _lock(log)
+    except BlockingIOError:
+        log.close()
+        return None
+    log.truncate(0)
+    return log
+
+
+def _lock(file: IO[bytes]) -> None:
+    if os.name != "posix":
+        return
+    import fcntl  # not everywhere
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # a file system without locks: nobody can be told apart there
+        return
+
+
+def _begin(job: Job, log: IO[bytes], recipes: Path, own_files: Sequence[Path]) -> Going:
+    recipe = recipes / f"{_file_name(job)}.toml"
     write_text(recipe, job.recipe.to_toml())
-    log = (recipes / f"{name}.log").open("wb")
     command = [sys.executable, "-m", "regard", "train", str(recipe), "--out", str(job.folder)]
     command += ["--resume", *(word for file in own_files for word in ("--with", str(file)))]
     # One thread each, and a session of its own: Ctrl-C reaches the study, which tells its jobs.

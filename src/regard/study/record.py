@@ -38,8 +38,10 @@ class Step(Recorded):
 class Evaluation(Recorded):
     step: int
     loss: float
-    perplexity: float
     n: int
+    figures: dict[str, float] = {}
+    "By name, as people watched them."
+    items: str = "documents"
 
 
 class SamplesAt(Recorded):
@@ -189,9 +191,26 @@ class TrainAndDev(Recorded):
     high: float
 
 
+class Predictions(Recorded):
+    """What is wrong with the answers as a whole."""
+
+    flags: tuple[str, ...] = ()
+    n: int = 0
+
+
 class Health(Recorded):
-    samples: SampleHealth
-    train_and_dev: TrainAndDev
+    samples: SampleHealth | None = None
+    "None where the model answers instead of writing."
+    predictions: Predictions | None = None
+    "None where it writes instead of answering."
+    train_and_dev: TrainAndDev | None = None
+    "None where answers have no loss."
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Everything that is wrong, a sentence each."""
+        judged = (self.samples, self.predictions)
+        return tuple(flag for one in judged if one is not None for flag in one.flags)
 
 
 class Finding(Recorded):
@@ -235,8 +254,12 @@ class Figures(Recorded):
     remarks: tuple[str, ...] = ()
     audit: Audit | None = None
     "None in a run of a version that had no audit."
+    measure: dict[str, Any] = {"kind": "perplexity"}
+    "What turns the run's items into figures."
     items: dict[str, dict[str, str]] = {}
     "By part: which documents were measured, and which of their tokens were told."
+    tables: dict[str, list[dict[str, Any]]] = {}
+    "What figures over all items hide, by name: a curve, a score by length."
     order: str = ""
     "The same for two runs that read the same rows in the same order."
     corpus: Corpus | None = None
@@ -248,13 +271,18 @@ class Figures(Recorded):
     environment: dict[str, str | int | float | None] = {}
 
     @property
+    def main(self) -> str:
+        """The metric that the run is judged by: the first of the model's."""
+        return next((figure.metric for figure in self.figures if figure.of == MODEL), "perplexity")
+
+    @property
     def samples_belie_perplexity(self) -> bool:
         """Whether the model beats the unigram baseline, and yet what it writes is flagged."""
         beats = any(
             compared.against.startswith("unigram") and compared.verdict is Verdict.BETTER
             for compared in self.comparisons
         )
-        return beats and self.health is not None and bool(self.health.samples.flags)
+        return beats and self.health is not None and bool(self.health.flags)
 
     @model_validator(mode="after")
     def both_sides_of_a_comparison_were_measured(self) -> Self:

@@ -17,14 +17,45 @@ from markupsafe import Markup, escape
 
 from regard.errors import UserError
 from regard.files import write_text
+from regard.metrics.measure import LOWER_IS_BETTER
 from regard.study import charts, wording
 from regard.study.record import MODEL, Figure, RunRecord
 from regard.study.runs import read_run
 from regard.study.standing import headlines, with_interval
+from regard.study.task_charts import (
+    calibration_chart,
+    length_score_chart,
+    risk_chart,
+    threshold_chart,
+)
 from regard.study.theme import DARK, LIGHT, Chart
 
 WIDE, NARROW = 860, 360
 "Widths of the charts, in pixels: for a screen or paper, and for a phone."
+
+TASK_CHARTS: tuple[tuple[str, str, Callable[..., Chart | None]], ...] = (
+    (
+        "F1 against the threshold",
+        "On dev, where τ was chosen (the dot); it was frozen before test was answered.",
+        threshold_chart,
+    ),
+    (
+        "Wrong answers by how many are given",
+        "The surest answers first: at the left few questions are answered, at the right all.",
+        risk_chart,
+    ),
+    (
+        "Confidence and being right",
+        "On the dashed line, answers are right as often as the model is sure.",
+        calibration_chart,
+    ),
+    (
+        "By length of the source",
+        "On test: the bar around each dot is its interval.",
+        length_score_chart,
+    ),
+)
+"Title, what it says, and what draws it."
 
 MOST_SAMPLES = 12
 MOST_CHARACTERS = 2000
@@ -57,6 +88,11 @@ def report_html(record: RunRecord) -> str:
             dev_baselines=charts.dev_baselines(record),
             learning_rate=drawings(charts.learning_rate_chart, record),
             lengths=drawings(charts.length_chart, record),
+            task_charts=[
+                (title, says, drawn)
+                for title, says, draw in TASK_CHARTS
+                if (drawn := drawings(draw, record))
+            ],
             samples_during=charts.thinned(record.events.samples, 6),
         )
     )
@@ -150,6 +186,7 @@ def page_templates() -> Environment:
     ):
         templates.filters[write.__name__] = write
     templates.globals["MOST_SAMPLES"] = MOST_SAMPLES
+    templates.globals["LOWER_IS_BETTER"] = LOWER_IS_BETTER
     return templates
 
 

@@ -5,21 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 from scipy.special import stdtrit
 
-from regard.experiment.items import read_items
-from regard.metrics.measured import Measured, SumStatistic, Values, perplexity
+from regard.metrics.measured import Measured, SumStatistic
 
 LEVEL = 0.95
-
-STATISTICS: dict[str, SumStatistic] = {
-    "perplexity": perplexity,
-    "perplexity_per_byte": lambda sums: np.exp(sums[0] / sums[2]),
-    "bits_per_byte": lambda sums: sums[0] / (sums[2] * math.log(2)),
-    "loss_per_document": lambda sums: sums[3] / sums[4],
-}
-"Of the sums of nats, tokens, bytes, loss and one, over the documents."
 
 
 @dataclass(frozen=True)
@@ -33,12 +23,6 @@ class Spread:
     per_seed: tuple[float, ...]
     n: int
     items: str
-
-
-def columns_of(folder: str, part: str) -> Values:
-    """(c, n): what `STATISTICS` are sums of."""
-    table = read_items(folder, part)
-    return np.vstack([table.columns, np.ones(len(table))])
 
 
 def spread_of(measured: Measured, statistic: SumStatistic) -> Spread:

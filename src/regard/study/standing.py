@@ -1,7 +1,7 @@
 """How a model stands against its baselines, in words that are also true when it is behind.
 
 The run itself compared them, paired on the same items, and recorded its verdict; it is read here,
-never guessed from whether two intervals overlap. Lower is better for every figure here.
+never guessed from whether two intervals overlap.
 """
 
 from __future__ import annotations
@@ -83,11 +83,12 @@ class Headline:
         return f"{capitalised('; '.join(clauses))}."
 
 
-def headlines(measured: Figures, *, metric: str = "perplexity") -> list[Headline]:
+def headlines(measured: Figures, *, metric: str = "") -> list[Headline]:
     """One for each part the model was measured on, the part that is furthest from training first.
 
     Training-set figures head a report only where there is nothing else.
     """
+    metric = metric or measured.main
     ours = {f.part: f for f in measured.figures if (f.metric, f.of) == (metric, MODEL)}
     found = [
         Headline(ours[part], _standings(ours[part], measured)) for part in in_reading_order(ours)

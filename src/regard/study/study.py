@@ -14,11 +14,9 @@ and `random` make variants of every combination, or of some drawn, of the values
 
 from __future__ import annotations
 
-import itertools
-import random
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -26,24 +24,21 @@ from pydantic import Field
 
 from regard.attention.kinds import BrokenKind
 from regard.errors import UserError
+from regard.metrics.documents import Documents
 from regard.recipe import Recipe
 from regard.settings import Settings, read_settings
+from regard.study.sweep import RandomSweep, combinations, swept
 from regard.toml_tables import TomlTable, flat, read_toml
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-LOWER_IS_BETTER = ("perplexity", "perplexity_per_byte", "bits_per_byte", "loss_per_document")
+FOLDER = r"[A-Za-z0-9][A-Za-z0-9._=,+-]*"
+RESERVED = (
+    *("charts", "recipes", "study.toml", "plan.json", "outcome.json"),
+    *("report.html", "report.md", "tables.tex"),
+)
+"What else a study's folder holds: a variant of that name would be overwritten by it."
 Budget = Literal["steps", "tokens", "flops", "seconds"]
-
-
-class RandomSweep(Settings):
-    """Combinations drawn by seed instead of all of them."""
-
-    trials: int = Field(ge=1)
-    "How many combinations are drawn."
-    seed: int = Field(default=0, ge=0)
-    "Another seed draws others."
-    values: dict[str, tuple[Any, ...]]
-    "The values of each dotted key."
+Pretrain = Literal["once", "each seed"]
 
 
 class Study(Settings):
@@ -55,8 +50,9 @@ class Study(Settings):
     "The recipe that variants change, beside the study's file or from here."
     question: str = ""
     "What the study asks, in one sentence; it heads the report."
-    decides: str = "dev.perplexity"
-    "The figure that decides, as part.metric; named before anything runs."
+    decides: str = ""
+    """The figure that decides, as part.metric; settled before anything runs. By default the main
+    metric on dev: dev.perplexity of texts, a task's own of its rows."""
     reference: str = ""
     "The variant that the others are compared with; the first where none is named."
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -68,6 +64,9 @@ class Study(Settings):
     "Values of dotted keys; every combination is a variant."
     random: RandomSweep | None = None
     "Like grid, with combinations drawn."
+    pretrain: Pretrain = "once"
+    """Where variants start from a recipe: one run of it for all seeds, or each seed its own; the
+    report says which."""
     tune: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
     "Values that each variant tries on dev with the first seed; its best is trained with all."
     match: Literal["nothing", "parameters"] = "nothing"
@@ -75,7 +74,7 @@ class Study(Settings):
     budget: Budget = "steps"
     "What variants have equally: steps, tokens, estimated operations, or seconds of training."
     tolerance: float = Field(default=0.05, ge=0.0)
-    "Relative difference in parameters up to which variants count as equal."
+    "Relative difference in parameters, and in a budget that is not steps, that counts as equal."
     probes: tuple[str, ...] = ()
     "Sentences whose loss and attention are shown for each variant."
 
@@ -109,25 +108,71 @@ class LoadedStudy:
     def load(cls, path: str | Path, *, seeds: tuple[int, ...] = ()) -> Self:
         """Read a study file; `seeds` take the place of those it names."""
         file = Path(path)
-        read = read_toml(file, topic="study")
+        read = _read(file)
         read.table.setdefault("name", file.stem)
         study = read_settings(Study, read.table, locate=read.locate)
         if seeds:
             study = study.model_copy(update={"seeds": seeds})
-        _check(study, read)
-        base = _beside(file, study.base, what="base")
         named = _named_changes(study)
+        _check(study, list(named), read)
+        _check_names(list(named), where=str(file))
+        base = _beside(file, study.base, what="base")
         reference = study.reference or next(iter(named))
         variants = tuple(
-            _variant(name, {"against": reference, **changes}, file=file, base=base)
+            _variant(name, {"against": reference, **changes}, file=file, base=base, tune=study.tune)
             for name, changes in named.items()
         )
         loaded = cls(study, file, variants)
         _check_same_text(loaded)
-        return loaded
+        return replace(loaded, study=_deciding(loaded, read))
 
 
-def _check(study: Study, read: TomlTable) -> None:
+def _read(file: Path) -> TomlTable:
+    try:
+        return read_toml(file, topic="study")
+    except UserError as problem:
+        twice = re.search(r"Cannot declare \(('variants', .*)\) twice", problem.what)
+        if twice is None:
+            raise
+        name = ".".join(re.findall(r"'([^']*)'", twice[1]))
+        raise UserError(
+            f"there are two variants of one name, [{name}]",
+            topic="study",
+            where=problem.where,
+            mend="Give one of them another name; each name is a folder of its own.",
+        ) from None
+
+
+def _deciding(loaded: LoadedStudy, read: TomlTable) -> Study:
+    """The study with the figure that decides, which every variant has to have."""
+    study, known = loaded.study, metrics_of(loaded.reference.recipe)
+    decides = study.decides or f"dev.{known[0]}"
+    part, _, metric = decides.partition(".")
+    if part not in ("dev", "test") or metric not in known:
+        raise UserError(
+            f"decides = {decides!r} is no figure of a comparison",
+            topic="study",
+            where=read.locate("decides"),
+            mend=f"Name a part and a metric: dev or test, and {', '.join(known)}.",
+        )
+    for variant in loaded.variants:
+        if metric not in metrics_of(variant.recipe):
+            raise UserError(
+                f"variant {variant.name} is measured by {', '.join(metrics_of(variant.recipe))}, "
+                f"not by {metric}",
+                topic="study",
+                where=read.locate("decides"),
+                mend="Variants of one study have one task.",
+            )
+    return study.model_copy(update={"decides": decides})
+
+
+def metrics_of(recipe: Recipe) -> tuple[str, ...]:
+    """What a recipe's runs are measured by, the main metric first."""
+    return Documents().metrics if recipe.task is None else recipe.task.metrics
+
+
+def _check(study: Study, names: Sequence[str], read: TomlTable) -> None:
     where = read.locate
     if not study.seeds or len(set(study.seeds)) < len(study.seeds) or min(study.seeds) < 0:
         raise UserError(
@@ -135,15 +180,6 @@ def _check(study: Study, read: TomlTable) -> None:
             topic="study",
             where=where("seeds"),
         )
-    part, _, metric = study.decides.partition(".")
-    if part not in ("dev", "test") or metric not in LOWER_IS_BETTER:
-        raise UserError(
-            f"decides = {study.decides!r} is no figure of a comparison",
-            topic="study",
-            where=where("decides"),
-            mend=f"Name a part and a metric: dev or test, and {', '.join(LOWER_IS_BETTER)}.",
-        )
-    names = list(_named_changes(study))
     if not names:
         raise UserError(
             "there is nothing to compare: it has no variants, no grid and no random",
@@ -172,32 +208,39 @@ def _check(study: Study, read: TomlTable) -> None:
             )
 
 
+def _check_names(names: Sequence[str], *, where: str) -> None:
+    """Every variant has a folder of its own, also where capitals make no difference to folders."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if not re.fullmatch(FOLDER, name):
+            what = f"variant {name!r} names a folder: use letters, digits and . _ = , + -"
+        elif name.lower() in RESERVED:
+            what = f"variant {name!r} is called like the study's own {name.lower()}"
+        elif name.lower() in seen:
+            what = f"variants {seen[name.lower()]} and {name} differ by capitals alone"
+        else:
+            seen[name.lower()] = name
+            continue
+        raise UserError(what, topic="study", where=where, mend="Give it another name.")
+
+
 def _named_changes(study: Study) -> dict[str, dict[str, Any]]:
     """Every variant's changes: those written out, then those of the sweeps."""
-    named = {name: flat(changes) for name, changes in study.variants.items()}
-    combinations = list(_combinations(study.grid)) if study.grid else []
-    if study.random is not None:
-        everything = list(_combinations(study.random.values))
-        drawn = random.Random(study.random.seed)
-        combinations += drawn.sample(everything, min(study.random.trials, len(everything)))
-    for changes in combinations:
-        named.setdefault(_said(changes), changes)
-    return named
+    written = {name: flat(changes) for name, changes in study.variants.items()}
+    made = swept(study.grid, study.random)
+    return written | {name: changes for name, changes in made.items() if name not in written}
 
 
-def _combinations(values: Mapping[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
-    return [
-        dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())
-    ]
-
-
-def _said(changes: Mapping[str, Any]) -> str:
-    """`lr=0.001,width=64`: a sweep's variant by what it changes."""
-    return ",".join(f"{key.rpartition('.')[2]}={value}" for key, value in changes.items())
-
-
-def _variant(name: str, changes: Mapping[str, Any], *, file: Path, base: Path) -> Variant:
+def _variant(
+    name: str,
+    changes: Mapping[str, Any],
+    *,
+    file: Path,
+    base: Path,
+    tune: Mapping[str, Sequence[Any]],
+) -> Variant:
     own = dict(changes)
+    told = {key: value for key, value in own.items() if key != "against"}
     other, against = own.pop("recipe", None), str(own.pop("against"))
     source = base if other is None else _beside(file, str(other), what=f"variants.{name}.recipe")
     origin = f"{file}, variants.{name}"
@@ -208,9 +251,12 @@ def _variant(name: str, changes: Mapping[str, Any], *, file: Path, base: Path) -
                 topic="study",
                 where=origin,
             )
+    if "start" in own:
+        own["start"] = str(_beside(file, str(own["start"]), what=f"variants.{name}.start"))
     plain = re.sub(r"[^A-Za-z0-9._-]", "-", name)  # a sweep's names hold = and ,
     recipe = Recipe.load(source, changes={**own, "name": plain}, changed_by=origin)
-    told = own if other is None else {"recipe": other, **own}
+    for tried in combinations(tune):  # now, not after the trainings before it
+        Recipe.load(source, changes={**own, **tried}, changed_by=f"{origin}, with tune")
     return Variant(name, _on_purpose(recipe), told, against)
 
 
@@ -222,18 +268,20 @@ def _on_purpose(recipe: Recipe) -> Recipe:
         for name in type(family).model_fields
         if isinstance(value := getattr(family, name), BrokenKind)
     }
+    if not broken:  # a model that was not asked for stays so: it may come from a start
+        return recipe
     return recipe.model_copy(update={"model": family.model_copy(update=broken)})
 
 
 def _beside(file: Path, name: str, *, what: str) -> Path:
     for place in (file.parent / name, Path(name)):
-        if place.exists():
+        if name and place.exists():
             return place
     raise UserError(
         f"{what} = {name!r}: there is no such recipe, neither beside the study nor from here",
         topic="study",
         where=str(file),
-        mend="Give the path of a recipe (TOML).",
+        mend="Give the path of a recipe (TOML), or of a run's folder.",
     )
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from regard.errors import UserError
-from regard.metrics.measured import Measured
+from regard.experiment.items import read_items
+from regard.metrics.measure import Measure, measure_of
+from regard.metrics.measured import Measured, Values
 from regard.study.jobs import Ended
 from regard.study.record import Figures, RunRecord
 from regard.study.runs import read_run
-from regard.study.spread import columns_of
 
 PARTS = ("train", "dev", "test")
 
@@ -25,6 +26,19 @@ class Usable:
     folder: Path
     record: RunRecord
     figures: Figures
+
+    @property
+    def measure(self) -> Measure:
+        return measure_of(self.figures.measure)
+
+    def columns(self, part: str) -> Values:
+        """(c, n): what each item of a part adds to the figures."""
+        try:
+            return self.measure.columns(read_items(self.folder, part))
+        except (KeyError, TypeError, ValueError) as problem:
+            raise UserError(
+                f"{self.folder}/items/{part}.jsonl is damaged ({problem})", topic="run"
+            ) from None
 
 
 Usables = Mapping[str, Mapping[int, Usable]]
@@ -38,24 +52,27 @@ def read_usable(one: Ended) -> tuple[Usable | None, str]:
         return None, one.reason
     try:
         record = read_run(folder)
+        if record.figures is None:
+            return None, "it is not finished"
+        found = Usable(folder, record, record.figures)
         for part in PARTS:
-            columns_of(str(folder), part)
+            found.columns(part)
     except UserError as problem:  # damaged, or of another version: the others go on
         return None, str(problem)
-    if record.figures is None:
-        return None, "it is not finished"
-    return Usable(folder, record, record.figures), ""
+    return found, ""
 
 
 def measured_of(name: str, runs: Mapping[int, Usable], figure: str) -> Measured:
     """Every seed's table of items."""
     part, _, metric = figure.partition(".")
-    which = "told" if metric in ("perplexity", "loss_per_document") else "documents"
+    measure = next(iter(runs.values())).measure
+    which = "told" if measure.same_tokens(metric) else "documents"
     return Measured(
         variant=name,
         seeds=tuple(runs),
-        columns=np.stack([columns_of(str(run.folder), part) for run in runs.values()]),
+        columns=np.stack([run.columns(part) for run in runs.values()]),
         parts=tuple(
             f"{part}:{run.figures.items.get(part, {}).get(which, '')}" for run in runs.values()
         ),
+        items=measure.items,
     )

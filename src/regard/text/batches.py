@@ -36,6 +36,14 @@ class Example:
     segments: Ints | None = None
     source: Ints | None = None
     "What is read before anything is written, of a length of its own."
+    labels: NDArray[Any] | None = None
+    "What is to be told of the row as a whole: a class, the ends of a span; of a length of its own."
+    modalities: Ints | None = None
+    "What stands at each place: 0 a word, 1 a patch."
+    patches: NDArray[np.float32] | None = None
+    "(p,k): the numbers of each patch, in the order of their places."
+    smoothing: float = 0.0
+    "Share of each target that goes to all tokens alike while it is learnt; never while measured."
 
 
 @dataclass(frozen=True)
@@ -60,11 +68,18 @@ class Batch:
     "(b,s) bool, True = a real token"
     modalities: torch.Tensor | None = None
     "(b,t) int64: words, patches, … by number"
+    patches: torch.Tensor | None = None
+    "(b,p,k) float32: the numbers of each row's patches, in the order of their places"
+    labels: torch.Tensor | None = None
+    "(b,k): what is to be told of each row as a whole; −1 where a row has fewer"
+    smoothing: float = 0.0
+    "Share of each target that goes to all tokens alike while it is learnt."
 
     @property
     def tokens(self) -> int:
-        """Targets that count."""
-        return int((self.weights > 0).sum())
+        """Tokens that are read."""
+        sources = 0 if self.source_valid is None else int(self.source_valid.sum())
+        return int(self.valid.sum()) + sources
 
     @property
     def padding_waste(self) -> float:
@@ -104,7 +119,16 @@ def collate(examples: Sequence[Example], *, pad_id: int, rows: Sequence[int]) ->
     """Examples as one batch; `rows` are their numbers."""
     segments = [example.segments for example in examples if example.segments is not None]
     sources = [example.source for example in examples if example.source is not None]
-    for what, some in (("segments", segments), ("a source", sources)):
+    labels = [example.labels for example in examples if example.labels is not None]
+    modalities = [example.modalities for example in examples if example.modalities is not None]
+    patches = [example.patches for example in examples if example.patches is not None]
+    for what, some in (
+        ("segments", segments),
+        ("a source", sources),
+        ("labels", labels),
+        ("modalities", modalities),
+        ("patches", patches),
+    ):
         if some and len(some) < len(examples):
             raise ValueError(f"some rows of this batch have {what} and some have none")
     ones = [np.ones(len(example.inputs), dtype=np.bool_) for example in examples]
@@ -117,6 +141,10 @@ def collate(examples: Sequence[Example], *, pad_id: int, rows: Sequence[int]) ->
         segments=torch.from_numpy(pad(segments, 0)) if segments else None,
         source=torch.from_numpy(pad(sources, pad_id)) if sources else None,
         source_valid=torch.from_numpy(pad(source_ones, 0)) if sources else None,
+        modalities=torch.from_numpy(pad(modalities, 0)) if modalities else None,
+        patches=torch.from_numpy(np.stack(patches)) if patches else None,
+        labels=torch.from_numpy(pad(labels, -1)) if labels else None,
+        smoothing=examples[0].smoothing,
         rows=tuple(int(row) for row in rows),
     )
 

@@ -1,31 +1,22 @@
-"""A corpus: the `[data]` table of a recipe, opened as three streams of texts.
-
-Where dev or test is a share, a document's part follows from a hash of (seed, group), the group
-being the document's own text unless its source gives one:
-
-    u = hash(split_seed, group) / 2⁶⁴        dev if u < dev,  test if u ≥ 1 − test,  else train
-
-So exact duplicates never straddle parts, and the split depends on neither order nor memory.
-"""
+"""A corpus: the `[data]` table of a recipe, opened as three streams of texts."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, islice
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from regard.errors import UserError
 from regard.settings import Settings
-from regard.text.readers import Dropped, Reading, Text, Unit
-from regard.text.sources import Identity, Source, find_sources
+from regard.text.parted import Parted
+from regard.text.reading import Column, Reading, Unit
+from regard.text.sources import Source, find_sources
+from regard.text.split import PARTS, Chosen, Part, Split, place_in_split, written
 
-Part = Literal["train", "dev", "test"]
-PARTS: tuple[Part, ...] = get_args(Part)
+__all__ = ["PARTS", "Corpus", "Data", "Part", "find_parts", "open_corpus", "place_in_split"]
 
 
 def _check_names(value: Any) -> Any:
@@ -37,7 +28,11 @@ def _check_names(value: Any) -> Any:
     return value if isinstance(value, str) else tuple(names)
 
 
-def _check_share_or_names(value: Any) -> Any:
+def _check_part(value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return _check_chosen(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _check_names(value)
     if not 0 < value < 0.5:
@@ -48,28 +43,55 @@ def _check_share_or_names(value: Any) -> Any:
     return float(value)
 
 
+def _check_chosen(value: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    chosen = {
+        str(column): tuple(values) if isinstance(values, list | tuple) else (values,)
+        for column, values in value.items()
+    }
+    for column, values in chosen.items():
+        if not values or not all(isinstance(each, str | int | float) for each in values):
+            raise ValueError(f'give column {column!r} a list of values: {{ {column} = ["…"] }}')
+    if len(chosen) != 1:
+        raise ValueError('name one column and its values: { title = ["Warsaw", "Force"] }')
+    return chosen
+
+
 Names = Annotated[str | tuple[str, ...], BeforeValidator(_check_names)]
-ShareOrNames = Annotated[float | str | tuple[str, ...], BeforeValidator(_check_share_or_names)]
+OfAPart = Annotated[
+    float | str | tuple[str, ...] | dict[str, tuple[bool | int | float | str, ...]] | None,
+    BeforeValidator(_check_part),
+]
 
 
 class Data(Settings):
     """Which texts a run reads, and how they are cut into train, dev and test."""
 
     corpus: Names
-    """A built-in corpus, a file (txt, csv, tsv, jsonl, parquet; also .gz .xz .zst), a folder, a
-    pattern such as "texts/*.txt", a dataset "hub:NAME[:CONFIG]", or a list of these."""
+    """A built-in corpus, a file (txt, csv, tsv, jsonl, parquet, SQuAD's json; also .gz .xz .zst), a
+    folder, a pattern such as "texts/*.txt", parallel files "train.{en,de}" (columns en and de), a
+    dataset "hub:NAME[:CONFIG]", or a list of these."""
 
     text: str = Field(default="text", min_length=1)
-    "The column or key that holds the text, in tables and JSON lines."
+    "The column or key that holds the text, in tables and JSON lines; a task names its own columns."
+
+    header: bool = True
+    "Whether CSV and TSV files begin with a header line; without, their columns are called 1, 2, …"
 
     unit: Unit = "line"
     "What one document is in plain text: a line, a paragraph (blank lines between), or a file."
 
-    dev: ShareOrNames = 0.05
-    "The part that choices are made on: a share of the documents, or files of its own."
+    dev: OfAPart = 0.05
+    """The part that choices are made on: a share of the documents, files of its own, or the rows
+    whose column holds certain values, { title = ["Warsaw", "Force"] }."""
 
-    test: ShareOrNames = 0.05
-    "The part that only judges: a share of the documents, or files of its own."
+    test: OfAPart = 0.05
+    "The part that only judges: a share of the documents, files of its own, or rows by a column."
+
+    dev_from_test: float | None = Field(default=None, gt=0.0, lt=1.0)
+    "Instead of data.dev: this share of the test part is taken out of it and becomes dev."
+
+    group: str | None = Field(default=None, min_length=1)
+    "A column by whose values shares are cut, so that one article never straddles parts."
 
     split_seed: int = 0
     "Which documents fall into dev and test where these are shares."
@@ -83,111 +105,109 @@ class Data(Settings):
     limit: int | None = Field(default=None, ge=1)
     "Read at most this many documents of each source; all by default."
 
+    @model_validator(mode="before")
+    @classmethod
+    def _dev_from_one_place(cls, values: Any) -> Any:
+        """With a share of test as dev there is no share of the corpus beside it."""
+        if not isinstance(values, dict) or values.get("dev_from_test") is None:
+            return values
+        if values.get("dev") is not None:
+            raise ValueError("dev and dev_from_test are both given; take one of them out")
+        return {**values, "dev": None}
+
+    @model_validator(mode="after")
+    def _parts_are_whole(self) -> Self:
+        if self.test is None or (self.dev is None and self.dev_from_test is None):
+            raise ValueError("dev and test are needed; give a share such as 0.05, or a path")
+        if {"dev", "test"} <= self.chosen.keys():
+            dev, test = self.chosen["dev"], self.chosen["test"]
+            both = [value for value in dev.values if value in test.values]
+            if dev.column == test.column and both:
+                raise ValueError(f"{both[0]!r} is chosen both for dev and for test")
+        if self.group and not self.shares and self.dev_from_test is None:
+            raise ValueError("group cuts shares, and no part is a share; take it out")
+        return self
+
+    @property
+    def shares(self) -> dict[Part, float]:
+        """The parts that are cut out of the corpus itself by a share."""
+        given = self._given_parts()
+        return {part: value for part, value in given.items() if isinstance(value, float)}
+
+    @property
+    def chosen(self) -> dict[Part, Chosen]:
+        """The parts that are the rows with certain values."""
+        return {
+            part: Chosen(column, tuple(map(written, values)))
+            for part, table in self._given_parts().items()
+            if isinstance(table, dict)
+            for column, values in table.items()
+        }
+
+    @property
+    def files(self) -> dict[Part, tuple[str, ...]]:
+        """What each part that has sources of its own names."""
+        given = {"train": self.corpus, **self._given_parts()}
+        return {
+            part: (value,) if isinstance(value, str) else value
+            for part, value in given.items()
+            if isinstance(value, str | tuple)
+        }
+
+    def split(self, texts: Sequence[str]) -> Split:
+        """How records are cut, whose text stands in the roles `texts`."""
+        return Split(
+            shares=self.shares,
+            chosen=self.chosen,
+            group=self.group,
+            dev_from_test=self.dev_from_test,
+            seed=self.split_seed,
+            texts=texts,
+        )
+
+    def _given_parts(self) -> dict[Part, Any]:
+        return {"dev": self.dev, "test": self.test}
+
 
 def open_corpus(data: Data, *, base: Path = Path()) -> Corpus:
     """Find what `data` names, below `base` where relative; nothing is read yet."""
-    reading = Reading(column=data.text, unit=data.unit, skip_bad_rows=data.skip_bad_rows)
-    given: dict[Part, float | str | tuple[str, ...]] = {
-        "train": data.corpus,
-        "dev": data.dev,
-        "test": data.test,
-    }
-    sources = {
-        part: find_sources(_names(value), reading=reading, base=base)
-        for part, value in given.items()
-        if not isinstance(value, float)
-    }
+    return Corpus(data, find_parts(data, {"text": Column(data.text)}, base=base))
+
+
+def find_parts(
+    data: Data, columns: Mapping[str, Column], *, base: Path
+) -> dict[Part, list[Source]]:
+    """The sources of each part that has its own, to be read for `columns` and what splits them."""
+    split = data.split(())
+    sources: dict[Part, list[Source]] = {}
+    for part, names in data.files.items():
+        reading = Reading(
+            columns={**columns, **split.columns(part)},
+            unit=data.unit,
+            skip_bad_rows=data.skip_bad_rows,
+            header=data.header,
+        )
+        sources[part] = find_sources(names, reading=reading, base=base)
     _refuse_the_same_twice(sources)
-    return Corpus(data, sources)
+    return sources
 
 
 @dataclass
-class Corpus:
+class Corpus(Parted):
     """Texts in three parts, streamed from their sources as often as asked."""
 
-    data: Data
-    sources: Mapping[Part, Sequence[Source]]
-    "For `train`, which shares are cut out of, and for `dev` or `test` with files of their own."
-    dropped: Dropped = field(default_factory=Dropped)
-    "What the last reading left out, by file."
-
     @property
-    def name(self) -> str:
-        """Short, for titles: `python-docs`, `reviews.csv`, `a.txt and 3 more`."""
-        first, *others = self.sources["train"]
-        return f"{Path(first.name).name} and {len(others)} more" if others else first.name
-
-    @property
-    def generated(self) -> bool:
-        """Whether a program made up any of the texts; every report says so."""
-        return any(source.generated for source in self._every_source())
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """The parts that are cut out of the corpus itself."""
-        named = {"dev": self.data.dev, "test": self.data.test}
-        return {part: share for part, share in named.items() if isinstance(share, float)}
+    def text_roles(self) -> Sequence[str]:
+        return ("text",)
 
     def texts(self, part: Part) -> Iterator[str]:
         """The texts of one part, in the order of their sources."""
-        role: Part = part if part in self.sources else "train"
-        return (text for found, text in self._read(role) if found == part)
+        streamed = self.stream_of(self.role_of(part))
+        return (record["text"] for found, record in streamed if found == part)
 
     def parted(self) -> Iterator[tuple[Part, str]]:
         """Every text with the part it falls into, in one reading."""
-        return chain.from_iterable(self._read(role) for role in self.sources)
-
-    def identities(self) -> Iterator[tuple[str, Identity]]:
-        """What everything is made from, with its role; reads every file once to hash it."""
-        for role, sources in self.sources.items():
-            for source in sources:
-                yield from ((role, identity) for identity in source.identities())
-
-    def describe(self) -> str:
-        """One line for a person: what is read, what is left out, how it is split."""
-        words = ", ".join(source.name for source in self.sources["train"])
-        if self.generated:
-            words += " (generated)"
-        left_out = sum(len(source.left_out) for source in self._every_source())
-        if left_out:
-            words += f" ({left_out:,} files of other formats in the folder left out)"
-        for part in PARTS[1:]:
-            if part in self.shares:
-                words += f" · {part} {100 * self.shares[part]:.3g} % of it"
-            else:
-                words += f" · {part} {', '.join(source.name for source in self.sources[part])}"
-        dropped = str(self.dropped)
-        return f"{words} · {dropped}" if dropped else words
-
-    def _read(self, role: Part) -> Iterator[tuple[Part, str]]:
-        texts = chain.from_iterable(source.texts(self.dropped) for source in self.sources[role])
-        part_of = self._split() if role == "train" else lambda _: role
-        for text in islice(texts, self.data.limit):
-            yield part_of(text), text.text
-
-    def _split(self) -> Callable[[Text], Part]:
-        dev_below = self.shares.get("dev", 0.0)
-        test_from = 1 - self.shares.get("test", 0.0)
-        seed = self.data.split_seed
-
-        def part_of(text: Text) -> Part:
-            place = place_in_split(text.group or text.text, seed=seed)
-            return "dev" if place < dev_below else "test" if place >= test_from else "train"
-
-        return part_of
-
-    def _every_source(self) -> Iterator[Source]:
-        return chain.from_iterable(self.sources.values())
-
-
-def place_in_split(group: str, *, seed: int) -> float:
-    """Where a group falls, uniform in [0, 1)."""
-    digest = hashlib.blake2b(f"{seed}\0{group}".encode(), digest_size=8).digest()
-    return (int.from_bytes(digest, "big") >> 11) / 2**53  # 53 bits: exact as a float, below 1
-
-
-def _names(value: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else value
+        return ((part, record["text"]) for part, record in self.stream())
 
 
 def _refuse_the_same_twice(sources: Mapping[Part, Sequence[Source]]) -> None:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError
-from regard.text.reading import Dropped, Text, no_such
+from regard.text.reading import Dropped, Reading, Record, Row, Visit
 from regard.text.sources import HUB, Identity, size_and_sha256
 
 ROWS = 256
 
 
-def open_hub(name: str, *, column: str) -> Hub:
+def open_hub(name: str, *, reading: Reading) -> Hub:
     """The dataset a recipe names; nothing is fetched before its texts are read."""
     address, _, split = name.removeprefix(HUB).partition("@")
     dataset, _, config = address.partition(":")
@@ -27,7 +27,7 @@ def open_hub(name: str, *, column: str) -> Hub:
         raise UserError(
             "a dataset's name is missing", topic="data", where=name, mend="Write hub:NAME[:CONFIG]."
         )
-    return Hub(name, dataset, config or None, split=split or "train", column=column)
+    return Hub(name, dataset, config or None, split=split or "train", reading=reading)
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,10 @@ class Hub:
     dataset: str
     config: str | None
     split: str = field(kw_only=True)
-    column: str = field(kw_only=True)
+    reading: Reading = field(kw_only=True)
     left_out: tuple[Path, ...] = ()
     generated: bool = False
+    own_parts: frozenset[str] = frozenset()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -70,25 +71,18 @@ class Hub:
                 mend="Check the name, configuration and split, and the network.",
             ) from problem
 
-    def texts(self, dropped: Dropped) -> Iterator[Text]:
-        dropped.start(self.name)
-        if self.column not in self.table.column_names:
-            raise no_such(Path(self.name), "column", self.table.column_names, self.column, at="")
+    def records(self, dropped: Dropped) -> Iterator[Record]:
+        visit = Visit(self.name, self.reading, dropped)
+        yield from visit.records(self._rows(visit))
+
+    def _rows(self, visit: Visit) -> Iterator[Row]:
+        names = visit.found(self.table.column_names)
         row = 0
-        for rows in self.table.select_columns([self.column]).iter(batch_size=ROWS):
-            for text in rows[self.column]:
+        for rows in self.table.select_columns(sorted(set(names.values()))).iter(batch_size=ROWS):
+            for place in range(len(next(iter(rows.values())))):
                 row += 1
-                if text is not None and not isinstance(text, str):
-                    raise UserError(
-                        f"column {self.column!r} holds {type(text).__name__}, not text",
-                        topic="data",
-                        where=f"{self.name}, row {row:,}",
-                        mend="Set data.text to the column that holds the text.",
-                    )
-                if text and text.strip():
-                    yield Text(text)
-                else:
-                    dropped.empty[self.name] += 1
+                values = {role: rows[name][place] for role, name in names.items()}
+                yield Row(f"row {row:,}", values)
 
     def identities(self) -> Iterator[Identity]:
         for file in self.table.cache_files:

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from regard.text.compression import blocks
-from regard.text.reading import Dropped, Reading, complain
+from regard.text.reading import Record, Unit, Visit, complain
 
 
 def lines(path: Path) -> Iterator[str]:
@@ -52,21 +52,28 @@ def _decode(raw: bytes, path: Path, *, lines_before: int) -> str:
     return text.removeprefix("\ufeff") if not lines_before else text
 
 
-def read_plain(path: Path, reading: Reading, dropped: Dropped) -> Iterator[str]:
-    """Plain text: a document a line, a paragraph or a file."""
-    if reading.unit == "file":
+def read_plain(path: Path, visit: Visit) -> Iterator[Record]:
+    """Plain text: a document a line, a paragraph or a file, in a column called `text`."""
+    roles = visit.sole()
+    for at, text in _units(path, visit.reading.unit):
+        if text.strip():  # nothing else can be wrong with it, and there may be very many
+            yield Record(dict.fromkeys(roles, text), f"{visit.name}{at}")
+        else:
+            visit.empty()
+
+
+def _units(path: Path, unit: Unit) -> Iterator[tuple[str, str]]:
+    """Where in the file each document stands, and its text."""
+    if unit == "file":
         whole = "\n".join(lines(path))
         if whole.strip():
-            yield whole
-        return
-    if reading.unit == "paragraph":
-        yield from paragraphs(lines(path))
-        return
-    for line in lines(path):
-        if line.strip():
-            yield line
-        else:
-            dropped.empty[str(path)] += 1
+            yield "", whole
+    elif unit == "paragraph":
+        for number, text in enumerate(paragraphs(lines(path)), start=1):
+            yield f", paragraph {number:,}", text
+    else:
+        for number, line in enumerate(lines(path), start=1):
+            yield f", line {number:,}", line
 
 
 def paragraphs(these: Iterable[str]) -> Iterator[str]:

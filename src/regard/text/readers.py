@@ -1,8 +1,9 @@
-"""Documents out of files, streamed: text, CSV, TSV, JSON lines and Parquet, compressed or not.
+"""Records out of files, streamed: text, CSV, TSV, JSON and Parquet, compressed or not.
 
-A reader is a function (path, reading, dropped) → texts. Memory does not grow with the file: lines
-are decoded block by block, Parquet comes in record batches. What cannot be read names file and
-line or row; what is left out (empty lines, bad rows where the user allows it) is tallied by file.
+A reader is a function (path, visit) → records. Memory does not grow with the file: lines are
+decoded block by block, Parquet comes in record batches (a SQuAD document alone is held whole).
+What cannot be read names file and line or row; what is left out (empty lines, bad rows where the
+user allows it) is tallied by file.
 """
 
 from __future__ import annotations
@@ -12,18 +13,29 @@ from pathlib import Path
 
 from regard.text.compression import compression_of
 from regard.text.lines import read_plain
-from regard.text.reading import Dropped, Reading, Text, Unit
-from regard.text.records import read_json_lines, read_parquet
+from regard.text.reading import Column, Dropped, Reading, Record, Text, Unit, Visit
+from regard.text.records import read_json, read_parquet
 from regard.text.tables import read_csv, read_tsv
 
-__all__ = ["Dropped", "Reading", "Text", "Unit", "format_of", "is_known_format", "read_texts"]
+__all__ = [
+    "Column",
+    "Dropped",
+    "Reading",
+    "Record",
+    "Text",
+    "Unit",
+    "format_of",
+    "is_known_format",
+    "read_records",
+    "read_texts",
+]
 
-Reader = Callable[[Path, Reading, Dropped], Iterator[str]]
+Reader = Callable[[Path, Visit], Iterator[Record]]
 READERS: dict[str, Reader] = {
     "txt": read_plain,
     "csv": read_csv,
     "tsv": read_tsv,
-    "jsonl": read_json_lines,
+    "jsonl": read_json,
     "parquet": read_parquet,
 }
 FORMATS = {
@@ -39,10 +51,21 @@ FORMATS = {
 }
 
 
+def read_records(path: Path, reading: Reading, dropped: Dropped) -> Iterator[Record]:
+    """Every record of one file, in order, by the format its name declares."""
+    visit = Visit(str(path), reading, dropped)
+    kind = format_of(path)
+    if not reading.header and kind in ("jsonl", "parquet"):
+        raise visit.complain(
+            "data.header = false is for CSV and TSV; this file names its columns",
+            mend="Take it out.",
+        )
+    return READERS[kind](path, visit)
+
+
 def read_texts(path: Path, reading: Reading, dropped: Dropped) -> Iterator[str]:
-    """Every document of one file, in order, by the format its name declares."""
-    dropped.start(str(path))
-    return READERS[format_of(path)](path, reading, dropped)
+    """Every document of one file: what its records hold in the role `text`."""
+    return (record["text"] for record in read_records(path, reading, dropped))
 
 
 def format_of(path: Path) -> str:

@@ -1,119 +1,136 @@
-"""Texts out of JSON lines and Parquet: records whose fields have names and types."""
+"""Rows out of JSON lines and Parquet: fields that have names and types, which they keep."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError
 from regard.text.compression import compression_of, explain
 from regard.text.lines import lines
-from regard.text.reading import SKIP, Dropped, Reading, complain, find_column, no_such
+from regard.text.reading import SKIP, Record, Row, Visit, no_such, sort_of
+from regard.text.squad import articles_of, read_squad
 
 PARQUET_ROWS = 256
 HALF_PAIR = re.compile("[\ud800-\udfff]")  # JSON can escape one; UTF-8 cannot hold it
 
 
-def read_json_lines(path: Path, reading: Reading, dropped: Dropped) -> Iterator[str]:
-    """One JSON object a line; the text stands under the key `data.text` names."""
+def read_json(path: Path, visit: Visit) -> Iterator[Record]:
+    """One object a line; or a whole file of questions as SQuAD has them."""
+    articles = articles_of(path)
+    if articles is None:
+        yield from visit.records(_json_lines(path, visit))
+    else:
+        yield from read_squad(articles, visit)
+
+
+def _json_lines(path: Path, visit: Visit) -> Iterator[Row]:
     for number, line in enumerate(lines(path), start=1):
         if not line.strip():
-            dropped.empty[str(path)] += 1
+            visit.empty()
             continue
+        at = f"line {number:,}"
         try:
-            text = _json_text(path, line, column=reading.column, at=f"line {number:,}")
-        except UserError:
-            if not reading.skip_bad_rows:
-                raise
-            dropped.bad[str(path)] += 1
+            values = _by_role(_object(line, visit, at=at), visit, at=at)
+            if "\\u" in line and _has_half_pair(values):
+                what = "half a surrogate pair, which is no character"
+                raise visit.complain(what, at=at, mend=f"{SKIP}.")
+        except UserError as problem:
+            visit.bad(problem)
             continue
-        if text.strip():
-            yield text
-        else:
-            dropped.empty[str(path)] += 1
+        yield Row(at, values)
 
 
-def _json_text(path: Path, line: str, *, column: str, at: str) -> str:
+def _object(line: str, visit: Visit, *, at: str) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        found = json.loads(line)
     except (ValueError, RecursionError) as problem:
         why = str(problem)
         if isinstance(problem, json.JSONDecodeError):  # its "line 1" would be read as the file's
             why = f"{problem.msg} at column {problem.colno:,}"
         mend = f"{SKIP}, or write one whole object a line."
-        raise complain(path, f"not valid JSON ({why})", at=at, mend=mend) from None
-    if not isinstance(record, dict):
-        raise complain(
-            path,
-            f"a JSON {_sort(record)} where an object is needed",
+        raise visit.complain(f"not valid JSON ({why})", at=at, mend=mend) from None
+    if not isinstance(found, dict):
+        raise visit.complain(
+            f"a JSON {sort_of(found)} where an object is needed",
             at=at,
-            mend=f'Write one object a line: {{"{column}": "…"}}.',
+            mend='Write one object a line: {"text": "…"}.',
         )
-    if column not in record:
-        raise no_such(path, "key", list(record), column, at=at)
-    text = record[column]
-    if text is None:
-        return ""
-    if not isinstance(text, str):
-        raise complain(
-            path,
-            f"{column!r} holds a {_sort(text)}, not text",
-            at=at,
-            mend=f"{SKIP}, or set data.text to the key that holds the text.",
-        )
-    if HALF_PAIR.search(text):
-        raise complain(path, "half a surrogate pair, which is no character", at=at, mend=f"{SKIP}.")
-    return text
+    return found
 
 
-def _sort(value: Any) -> str:
-    names = {dict: "object", list: "list", str: "string", bool: "true/false", type(None): "null"}
-    return names.get(type(value), "number")
+def _by_role(found: dict[str, Any], visit: Visit, *, at: str) -> Mapping[str, Any]:
+    columns = visit.reading.columns
+    if columns is None:
+        return found
+    for column in columns.values():
+        if column.name not in found and not column.optional:
+            raise no_such(visit.name, "key", list(found), column, at=at)
+    return {role: found.get(column.name) for role, column in columns.items()}
 
 
-def read_parquet(path: Path, reading: Reading, dropped: Dropped) -> Iterator[str]:
-    """One column of a Parquet file, a few hundred rows at a time."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def _has_half_pair(value: Any) -> bool:
+    if isinstance(value, str):
+        return HALF_PAIR.search(value) is not None
+    if isinstance(value, Mapping):
+        return any(map(_has_half_pair, value.values()))
+    return isinstance(value, list) and any(map(_has_half_pair, value))
 
+
+def read_parquet(path: Path, visit: Visit) -> Iterator[Record]:
+    """The columns asked for, a few hundred rows at a time."""
     if compression_of(path):
-        raise complain(
-            path,
+        raise visit.complain(
             "a Parquet file inside another compression cannot be streamed",
             mend="Decompress it: Parquet is compressed within.",
         )
+    yield from visit.records(_parquet_rows(path, visit))
+
+
+def _parquet_rows(path: Path, visit: Visit) -> Iterator[Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     row = 0
     try:
         # Without pre-buffering and with a small buffer, a row group is never held whole.
         with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
-            schema = file.schema_arrow
-            kind = schema.field(find_column(path, schema.names, reading.column)).type
-            if pa.types.is_dictionary(kind):
-                kind = kind.value_type
-            if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-                raise complain(
-                    path,
-                    f"column {reading.column!r} holds {kind}, not text",
-                    mend="Set data.text to the column that holds the text.",
-                )
-            for batch in file.iter_batches(batch_size=PARQUET_ROWS, columns=[reading.column]):
-                for value in batch.column(0):
+            names = visit.found(file.schema_arrow.names)
+            _refuse_no_text(file.schema_arrow, visit)
+            wanted = sorted(set(names.values()))
+            for batch in file.iter_batches(batch_size=PARQUET_ROWS, columns=wanted):
+                columns = {role: batch.column(name) for role, name in names.items()}
+                for place in range(batch.num_rows):
                     row += 1
-                    text = value.as_py()
-                    if text is not None and text.strip():
-                        yield text
-                    else:
-                        dropped.empty[str(path)] += 1
+                    values = {role: column[place].as_py() for role, column in columns.items()}
+                    yield Row(f"row {row:,}", values)
     except UnicodeDecodeError:
-        raise complain(path, "not valid UTF-8", at=f"row {row:,}", mend="Write it anew.") from None
+        what, at = "not valid UTF-8", f"row {row:,}"
+        raise visit.complain(what, at=at, mend="Write it anew.") from None
     except (pa.ArrowInvalid, OSError) as problem:
         if isinstance(problem, OSError) and problem.errno is not None:
             raise explain(problem, path) from problem
-        raise complain(
-            path,
+        raise visit.complain(
             f"the Parquet file is cut short or damaged ({str(problem).splitlines()[0]})",
             mend="Copy or download it again.",
         ) from None
+
+
+def _refuse_no_text(schema: Any, visit: Visit) -> None:
+    """A column of numbers is said once, for the file, not at its first row."""
+    import pyarrow as pa
+
+    for column in (visit.reading.columns or {}).values():
+        if column.holds != "text" or column.name not in schema.names:
+            continue
+        kind = schema.field(column.name).type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            raise visit.complain(
+                f"column {column.name!r} holds {kind}, not text",
+                mend=f"Set {column.setting} to the column that holds the text.",
+            )

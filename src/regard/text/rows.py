@@ -38,6 +38,12 @@ class Document:
 
     ids: Ints
     segments: Ints | None = None
+    context: int | None = None
+    "Places that what is made of it may take; not given: one less than it has tokens."
+
+    @property
+    def room(self) -> int:
+        return len(self.ids) - 1 if self.context is None else self.context
 
 
 class Pieces:
@@ -64,7 +70,7 @@ class Pieces:
         begin = (row - int(self._first_row[document])) * self._context
         ids = np.empty(self.lengths[row], dtype=np.int64)
         _fill(ids, begin, self._part[document], start=self._start, stop=self._stop)
-        return Document(ids)
+        return Document(ids, context=self._context)
 
     def __iter__(self) -> Iterator[Document]:
         return (self[row] for row in range(len(self)))
@@ -120,7 +126,7 @@ class Blocks:
                 stop=self._stop,
             )
             segments[here] = segment
-        return Document(ids, segments)
+        return Document(ids, segments, self._context)
 
     def __iter__(self) -> Iterator[Document]:
         return (self[row] for row in range(len(self)))

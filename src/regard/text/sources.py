@@ -1,25 +1,28 @@
-"""Where texts come from: files, folders and globs; built-in corpora; Hugging Face datasets.
+"""Where records come from: files, folders and globs; built-in sets; Hugging Face datasets.
 
-`find_sources` turns the words of a recipe (`"reviews.csv"`, `"texts/*.txt"`, `"python-docs"`,
-`"hub:imdb"`) into sources. A source streams its texts as often as asked and says what it is made
-of: (name, size, SHA-256) of every file, which is what a token cache is keyed by.
+`find_sources` turns the words of a recipe (`"reviews.csv"`, `"texts/*.txt"`, `"train.{en,de}"`,
+`"python-docs"`, `"hub:imdb"`) into sources. A source streams its records as often as asked and says
+what it is made of: (name, size, SHA-256) of every file, which is what a token cache is keyed by.
 """
 
 from __future__ import annotations
 
 import glob
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from regard.catalog import Entry
 from regard.errors import UserError
 from regard.text.builtin import BUILTIN
 from regard.text.compression import explain
-from regard.text.readers import Dropped, Reading, Text, is_known_format, read_texts
+from regard.text.parallel import parallel_files, read_parallel
+from regard.text.readers import is_known_format, read_records
+from regard.text.reading import Dropped, Reading, Record, Row, Visit, complain
 
 HUB = "hub:"
 
@@ -48,7 +51,11 @@ class Source(Protocol):
     def left_out(self) -> Sequence[Path]:
         """Files of a folder that are not read, because others in it are known data formats."""
 
-    def texts(self, dropped: Dropped) -> Iterator[Text]: ...
+    @property
+    def own_parts(self) -> frozenset[str]:
+        """The parts of a split that the source brings; none where it brings no split."""
+
+    def records(self, dropped: Dropped) -> Iterator[Record]: ...
 
     def identities(self) -> Iterator[Identity]: ...
 
@@ -62,33 +69,21 @@ class Files:
     reading: Reading
     left_out: tuple[Path, ...] = ()
     generated: bool = False
+    own_parts: frozenset[str] = frozenset()
 
     @property
     def keys(self) -> tuple[str, ...]:
         return tuple(str(file.resolve()) for file in self.files)
 
-    def texts(self, dropped: Dropped) -> Iterator[Text]:
+    def records(self, dropped: Dropped) -> Iterator[Record]:
         nothing_yet = True
         for file in self.files:
-            for text in read_texts(file, self.reading, dropped):
+            for record in read_records(file, self.reading, dropped):
                 nothing_yet = False
-                yield Text(text)
+                yield record
         if nothing_yet:
-            raise self._nothing(dropped)
-
-    def _nothing(self, dropped: Dropped) -> UserError:
-        here = {str(file) for file in self.files}
-        left = Dropped(
-            empty={file: count for file, count in dropped.empty.items() if file in here},
-            bad={file: count for file, count in dropped.bad.items() if file in here},
-        )
-        it = "this file" if len(self.files) == 1 else f"these {len(self.files):,} files"
-        return UserError(
-            f"there is no document in {it}: {str(left) or 'empty'}",
-            topic="data",
-            where=self.name,
-            mend="Give at least one line of text.",
-        )
+            it = "this file" if len(self.files) == 1 else f"these {len(self.files):,} files"
+            raise _nothing(self.name, it, dropped.of(map(str, self.files)))
 
     def identities(self) -> Iterator[Identity]:
         for file in self.files:
@@ -96,10 +91,39 @@ class Files:
 
 
 @dataclass(frozen=True)
+class Parallel:
+    """Plain text files whose lines belong together, each one column."""
+
+    name: str
+    files: Mapping[str, Path]
+    reading: Reading
+    left_out: tuple[Path, ...] = ()
+    generated: bool = False
+    own_parts: frozenset[str] = frozenset()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(str(file.resolve()) for file in self.files.values())
+
+    def records(self, dropped: Dropped) -> Iterator[Record]:
+        nothing_yet = True
+        for record in read_parallel(self.files, Visit(self.name, self.reading, dropped)):
+            nothing_yet = False
+            yield record
+        if nothing_yet:
+            raise _nothing(self.name, "these files", dropped.of([self.name]))
+
+    def identities(self) -> Iterator[Identity]:
+        for file in self.files.values():
+            yield Identity(str(file), *size_and_sha256(file))
+
+
+@dataclass(frozen=True)
 class BuiltIn:
-    """A corpus that comes with regard or with Python itself."""
+    """A set of texts or records that comes with regard or with Python itself."""
 
     entry: Entry
+    reading: Reading = Reading()  # noqa: RUF009
     left_out: tuple[Path, ...] = ()
 
     @property
@@ -114,11 +138,42 @@ class BuiltIn:
     def keys(self) -> tuple[str, ...]:
         return (f"built in: {self.name}",)
 
-    def texts(self, dropped: Dropped) -> Iterator[Text]:
-        yield from self.entry.part()
+    @property
+    def own_parts(self) -> frozenset[str]:
+        return frozenset(row["part"] for row in self._dicts if "part" in row)
+
+    def records(self, dropped: Dropped) -> Iterator[Record]:
+        visit = Visit(self.name, self.reading, dropped)
+        yield from visit.records(self._rows(visit))
+
+    def _rows(self, visit: Visit) -> Iterator[Row]:
+        columns = self.entry.properties.get("columns")
+        if columns is None:
+            roles = visit.sole()
+            for number, (text, group) in enumerate(self.entry.part(), start=1):
+                yield Row(f"text {number:,}", dict.fromkeys(roles, text), group=group)
+            return
+        names = visit.found(columns)
+        for number, row in enumerate(self._dicts, start=1):
+            values = {role: row.get(name) for role, name in names.items()}
+            group = None if row.get("group") is None else str(row["group"])
+            yield Row(f"row {number:,}", values, group=group, part=row.get("part"))
+
+    @cached_property
+    def _dicts(self) -> list[dict[str, Any]]:
+        """Held once made: every part asks again, and such sets are small."""
+        return list(self.entry.part()) if "columns" in self.entry.properties else []
 
     def identities(self) -> Iterator[Identity]:
         yield Identity(*self.entry.properties["identity"]())
+
+
+def _nothing(name: str, it: str, dropped: Dropped) -> UserError:
+    return complain(
+        name,
+        f"there is no document in {it}: {str(dropped) or 'empty'}",
+        mend="Give at least one line of text.",
+    )
 
 
 def size_and_sha256(path: Path) -> tuple[int, str]:
@@ -143,14 +198,16 @@ def _find_source(name: str, *, reading: Reading, base: Path) -> Source:
     if name.startswith(HUB):
         from regard.text.hub import open_hub
 
-        return open_hub(name, column=reading.column)
+        return open_hub(name, reading=reading)
     if name in BUILTIN.names():
-        return BuiltIn(BUILTIN.get(name))
+        return BuiltIn(BUILTIN.get(name), reading)
     path = base / Path(name).expanduser()
     if path.is_dir():
         return _folder(name, path, reading)
     if path.exists():
         return Files(name, (path,), reading)
+    if parallel := parallel_files(name, path):
+        return Parallel(name, parallel, reading)
     if glob.has_magic(name):
         return _glob(name, path, reading)
     close = get_close_matches(name, BUILTIN.names(), n=1, cutoff=0.6)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,7 +143,13 @@ def _round_numbers() -> Iterator[int]:
         power *= 10
 
 
-def measure_overlap(corpus: Corpus, *, n: int = NGRAM) -> dict[str, Overlap]:
+class Texts(Protocol):
+    """What overlap is looked for in."""
+
+    def texts(self, part: Part) -> Iterator[str]: ...
+
+
+def measure_overlap(corpus: Texts, *, n: int = NGRAM) -> dict[str, Overlap]:
     """For dev and test, the shares of documents and n-grams that train holds too."""
     held: dict[Part, tuple[_Held, _Held]] = {}
     for part in PARTS[1:]:

@@ -24,6 +24,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from regard.errors import UserError
 from regard.files import write_json, write_text
+from regard.text.spelling import UNREADABLE, spelling_of
 
 SPELLINGS = {
     "pad": ("<pad>", "[PAD]", "<|pad|>"),
@@ -38,6 +39,9 @@ SPELLINGS = {
 
 SPECIALS = tuple(spellings[0] for spellings in SPELLINGS.values())
 "The specials of every tokenizer trained here, at ids 0 to 6."
+
+SENTINELS = ("<extra_{}>", "<extra_id_{}>")
+"How the tokens that stand for hidden spans are spelled, by number: ours, then T5's."
 
 HUGGING_FACE_ROLES = {"start": "bos_token", "stop": "eos_token"}
 
@@ -57,6 +61,8 @@ class Tokenizer:
         }
         marked = {i for i, token in engine.get_added_tokens_decoder().items() if token.special}
         self._silent = (marked | set(self._roles.values())) - {self.unk}
+        self.sentinels = _sentinels(engine, marked)
+        "The tokens that stand for hidden spans, the first span's first; often none."
 
     @property
     def pad(self) -> int | None:
@@ -104,6 +110,20 @@ class Tokenizer:
         return max(self._engine.get_vocab(with_added_tokens=True).values()) + 1
 
     @cached_property
+    def pieces(self) -> tuple[str, ...]:
+        """The plain text of each id, with a space before it where it begins a word; specials have
+        none, and <unk> is a word that nobody can read."""
+        spell = spelling_of(self.description())
+        tokens = {i: token for token, i in self._engine.get_vocab(with_added_tokens=True).items()}
+        plain = [spell(tokens[i]) if i in tokens else "" for i in range(self.size)]
+        for i in self._silent:
+            if i is not None:
+                plain[i] = ""
+        if self.unk is not None:
+            plain[self.unk] = f" {UNREADABLE}"
+        return tuple(plain)
+
+    @cached_property
     def fingerprint(self) -> str:
         canonical = json.dumps(
             self.description(), sort_keys=True, ensure_ascii=False, separators=(",", ":")
@@ -124,6 +144,11 @@ class Tokenizer:
         """The ids of `text`, no special added."""
         return list(self._engine.encode(text, add_special_tokens=False).ids)
 
+    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """`encode`, and the characters of `text` that each id stands for, the end excluded."""
+        encoding = self._engine.encode(text, add_special_tokens=False)
+        return list(encoding.ids), list(encoding.offsets)
+
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """`encode` of each, on all cores."""
         batch = self._engine.encode_batch_fast(list(texts), add_special_tokens=False)
@@ -137,6 +162,15 @@ class Tokenizer:
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Each id's piece as the vocabulary spells it."""
         return [str(self._engine.id_to_token(int(i))) for i in ids]
+
+    def with_sentinels(self, count: int) -> Tokenizer:
+        """The same with at least so many sentinels, new ones behind all other ids."""
+        if count <= len(self.sentinels):
+            return self
+        engine = tokenizers.Tokenizer.from_str(self._engine.to_str())
+        missing = range(len(self.sentinels), count)
+        engine.add_special_tokens([SENTINELS[0].format(number) for number in missing])
+        return Tokenizer(engine, name=self.name)
 
     def save(self, folder: str | Path) -> Path:
         """tokenizer.json, and the tokenizer_config.json that transformers reads, into `folder`."""
@@ -188,6 +222,17 @@ def check_same(expected_fingerprint: str, tokenizer: Tokenizer, *, owner: str) -
             f"{tokenizer.short}… ({tokenizer.name}, {tokenizer.size:,} pieces): "
             "ids would mean other words"
         )
+
+
+def _sentinels(engine: tokenizers.Tokenizer, marked: set[int]) -> tuple[int, ...]:
+    """Numbered from 0 without a gap; a word of the text that is spelled so is none."""
+    found: list[int] = []
+    while True:
+        spelled = (engine.token_to_id(form.format(len(found))) for form in SENTINELS)
+        special = next((i for i in spelled if i is not None and i in marked), None)
+        if special is None:
+            return tuple(found)
+        found.append(special)
 
 
 def _file_in(folder: Path) -> Path:

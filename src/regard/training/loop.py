@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -32,12 +32,24 @@ MOST_STEPS_TOLD_TOGETHER = 20
 
 
 @dataclass(frozen=True)
+class Look:
+    """What a look at dev shows."""
+
+    loss: float
+    "Mean over all that counts: tokens, or rows."
+    n: int
+    figures: Mapping[str, float]
+    "By name, for people to watch: perplexity, accuracy."
+    items: str = "documents"
+
+
+@dataclass(frozen=True)
 class Hooks:
     """What the loop asks of the world around it."""
 
     on_event: OnEvent
-    dev_loss: Callable[[], tuple[float, int]]
-    "Mean loss per token over some dev documents, and how many."
+    look: Callable[[], Look]
+    "At some of dev."
     samples: Callable[[], list[str]]
     save: Callable[[State], None]
     stop_asked: Callable[[], bool]
@@ -57,7 +69,7 @@ class Window:
     """Loss over the steps since the last event: a mean, never one batch's loss."""
 
     loss: float = 0.0
-    tokens: float = 0.0
+    weight: float = 0.0
 
 
 def fit(
@@ -87,8 +99,9 @@ def fit(
         loss, norm = update(
             model, optimiser, batch, step=step, lr=rate, settings=settings, machine=machine
         )
-        window.loss += loss * batch.tokens
-        window.tokens += batch.tokens
+        weight = float(batch.weights.sum())
+        window.loss += loss * weight
+        window.weight += weight
         state = replace(
             state,
             step=step,
@@ -102,7 +115,7 @@ def fit(
                 {
                     "event": "step",
                     **_progress(state),
-                    "loss": window.loss / max(1.0, window.tokens),
+                    "loss": window.loss / max(window.weight, 1e-9),
                     "lr": rate,
                     "gradient_norm": norm,
                 }
@@ -162,19 +175,12 @@ def update(
 
 def _look_at_dev(model: nn.Module, state: State, hooks: Hooks) -> State:
     model.eval()
-    loss, documents = hooks.dev_loss()
+    look = hooks.look()
     model.train()
-    hooks.on_event(
-        {
-            "event": "evaluation",
-            **_progress(state),
-            "loss": loss,
-            "perplexity": math.exp(min(loss, 700.0)),
-            "n": documents,
-        }
-    )
-    if state.best_loss is None or loss < state.best_loss:
-        return replace(state, best_loss=loss, best_step=state.step, looks_since_best=0)
+    seen = {"loss": look.loss, "figures": dict(look.figures), "n": look.n, "items": look.items}
+    hooks.on_event({"event": "evaluation", **_progress(state), **seen})
+    if state.best_loss is None or look.loss < state.best_loss:
+        return replace(state, best_loss=look.loss, best_step=state.step, looks_since_best=0)
     return replace(state, looks_since_best=state.looks_since_best + 1)
 
 

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
+from typing import Protocol
 
 import numpy as np
 
 from regard.objectives import Objective, Vocabulary
-from regard.text.batches import Batch, Ints, Plan, bucketed, collate, fixed, waste
+from regard.text.batches import Batch, Example, Ints, Plan, bucketed, collate, fixed, waste
 from regard.text.rows import Blocks, Pieces
 from regard.training.settings import Train
 
@@ -31,20 +32,42 @@ class Cursor:
     batch: int = 0
 
 
+class Examples(Protocol):
+    """Rows to learn from, made on demand."""
+
+    @property
+    def lengths(self) -> Ints:
+        """Places that each row takes."""
+
+    def __len__(self) -> int: ...
+
+    def example(self, row: int, generator: np.random.Generator) -> Example: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectiveExamples:
+    """Rows of text, as an objective turns them into examples."""
+
+    rows: Pieces | Blocks
+    objective: Objective
+    vocabulary: Vocabulary
+
+    @property
+    def lengths(self) -> Ints:
+        # A row has one token more than places: every token but the first is a target.
+        return self.rows.lengths - 1
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def example(self, row: int, generator: np.random.Generator) -> Example:
+        return self.objective.example(self.rows[row], generator, vocabulary=self.vocabulary)
+
+
 class Stream:
-    def __init__(
-        self,
-        rows: Pieces | Blocks,
-        objective: Objective,
-        settings: Train,
-        *,
-        vocabulary: Vocabulary,
-        pad: int,
-    ) -> None:
-        self.rows = rows
-        self.objective = objective
+    def __init__(self, examples: Examples, settings: Train, *, pad: int) -> None:
+        self.examples = examples
         self.settings = settings
-        self.vocabulary = vocabulary
         self.pad = pad
 
     def plan(self, epoch: int) -> Plan:
@@ -70,10 +93,8 @@ class Stream:
     def batch(self, rows: Ints, epoch: int) -> Batch:
         """One batch; each row's objective draws from (seed, epoch, row), whoever asks."""
         examples = [
-            self.objective.example(
-                self.rows[int(row)],
-                np.random.default_rng([self.settings.seed, epoch, int(row)]),
-                vocabulary=self.vocabulary,
+            self.examples.example(
+                int(row), np.random.default_rng([self.settings.seed, epoch, int(row)])
             )
             for row in rows
         ]
@@ -81,7 +102,7 @@ class Stream:
 
     def order(self) -> str:
         """The same for two trainings exactly if they read the same rows in the same order."""
-        facts = [self.rows.lengths.tobytes(), *(rows.tobytes() for rows in self.plan(0))]
+        facts = [self.examples.lengths.tobytes(), *(rows.tobytes() for rows in self.plan(0))]
         digest = hashlib.sha256(str(self.settings.seed).encode())
         for fact in facts:
             digest.update(fact)
@@ -89,24 +110,23 @@ class Stream:
 
     def padding_waste(self) -> float:
         """Share of the first epoch's places that hold no token."""
-        return waste(self.rows.lengths, self.plan(0))
+        return waste(self.examples.lengths, self.plan(0))
 
 
 @lru_cache(maxsize=2)
 def _plan(stream: Stream, epoch: int) -> Plan:
-    settings, rows = stream.settings, stream.rows
+    settings, lengths = stream.settings, stream.examples.lengths
     if settings.batches == "bucketed":
         return bucketed(
-            rows.lengths - 1,
+            lengths,
             budget=settings.batch_tokens,
             pool=POOL_BATCHES,
             seed=settings.seed,
             epoch=epoch,
         )
-    longest = int(rows.lengths.max()) - 1
     return fixed(
-        len(rows),
-        rows=max(1, settings.batch_tokens // longest),
+        len(lengths),
+        rows=max(1, settings.batch_tokens // int(lengths.max())),
         seed=settings.seed,
         epoch=epoch,
     )

@@ -7,7 +7,6 @@ from pathlib import Path
 from regard.errors import UserError
 from regard.training.events import Event
 
-CURVES = {"step": ("loss", "lr", "gradient_norm"), "evaluation": ("loss", "perplexity")}
 PLACES = {"step": "train", "evaluation": "dev"}
 
 
@@ -26,8 +25,12 @@ class TensorBoardLog:
 
     def __call__(self, event: Event) -> None:
         kind = event["event"]
-        for name in CURVES.get(kind, ()):
-            self._writer.add_scalar(f"{PLACES[kind]}/{name}", event[name], event["step"])
+        if kind not in PLACES:
+            return
+        curves = ("loss", "lr", "gradient_norm") if kind == "step" else ("loss",)
+        values = {name: event[name] for name in curves} | event.get("figures", {})
+        for name, value in values.items():
+            self._writer.add_scalar(f"{PLACES[kind]}/{name}", value, event["step"])
 
     def close(self) -> None:
         self._writer.close()

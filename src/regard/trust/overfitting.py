@@ -9,6 +9,7 @@ Cochran, 1977).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import exp, hypot
@@ -61,6 +62,9 @@ class Gap:
 
     train: Level
     dev: Level
+    items: str = "documents"
+    per_token: bool = True
+    "Whether losses are of tokens, and so speak of a perplexity; else of whole items."
 
     @property
     def value(self) -> float:
@@ -83,9 +87,15 @@ class Gap:
         """`train and dev are alike: perplexity 401.0 and 381.2, a gap of −0.05 [−0.11, +0.01] …`"""
         low, high = self.interval
         gap = f"{self.value:+.3f} [{low:+.3f}, {high:+.3f}]".replace("-", "−")
+        losses = (
+            f"perplexity {exp(self.train.loss):,.1f} on train, {exp(self.dev.loss):,.1f} on dev"
+            if self.per_token
+            else f"loss {self.train.loss:.3f} on train, {self.dev.loss:.3f} on dev"
+        )
+        each = "token" if self.per_token else "row"
         ours = (
-            f"perplexity {exp(self.train.loss):,.1f} on train, {exp(self.dev.loss):,.1f} on dev, "
-            f"a gap of {gap} nats a token, n = {self.train.n:,} and {self.dev.n:,} documents"
+            f"{losses}, a gap of {gap} nats a {each}, "
+            f"n = {self.train.n:,} and {self.dev.n:,} {self.items}"
         )
         match self.fit:
             case Fit.OVERFITTING:
@@ -97,7 +107,7 @@ class Gap:
             case Fit.ALIKE:
                 return f"train and dev are alike ({ours})"
             case _:
-                return f"too few documents to hold train against dev ({ours})"
+                return f"too few {self.items} to hold train against dev ({ours})"
 
     def as_dict(self) -> dict[str, Any]:
         low, high = self.interval
@@ -114,3 +124,17 @@ class Gap:
 def overfitting(train: LossesLike, dev: LossesLike) -> Gap:
     """Train against dev, from the losses of their documents."""
     return Gap(Level.of_documents(train), Level.of_documents(dev))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    nll: ArrayLike
+    tokens: ArrayLike
+
+
+def row_gap(train: Sequence[float], dev: Sequence[float], *, items: str) -> Gap | None:
+    """Train against dev, from the loss of each row; None where rows have none."""
+    if not train or not dev:
+        return None
+    ours, theirs = (Level.of_documents(_Rows(rows, np.ones(len(rows)))) for rows in (train, dev))
+    return Gap(ours, theirs, items=items, per_token=False)

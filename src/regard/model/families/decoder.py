@@ -9,13 +9,16 @@ from pydantic import model_validator
 from regard.attention.kinds import ATTENTION
 from regard.count import Term
 from regard.model.families import FAMILIES
-from regard.model.initialise import initialise
 from regard.model.language_model import LanguageModel
 from regard.model.transformer import Transformer
 from regard.settings import name_of
 
 
-@FAMILIES.add("decoder", predicts="the next token", objectives=("causal",))
+@FAMILIES.add(
+    "decoder",
+    predicts="the next token",
+    objectives=("causal", "infill", "salient", "spans-in-row"),
+)
 class Decoder(Transformer):
     """A decoder-only Transformer, as GPT is."""
 
@@ -43,7 +46,7 @@ class Decoder(Transformer):
             across_documents=self.across_documents,
         )
         model.cacheable = self.attention.traits.cacheable
-        initialise(model, seed=seed, layers=self.layers)
+        self.start(model, seed=seed)
         return model
 
     def count(self, vocabulary: int) -> list[Term]:

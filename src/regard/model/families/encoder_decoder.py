@@ -10,13 +10,12 @@ from regard.attention.kinds import ATTENTION, AttentionKind
 from regard.attention.kinds.dot import Dot
 from regard.count import Term
 from regard.model.families import FAMILIES
-from regard.model.initialise import initialise
 from regard.model.sequence_to_sequence import SequenceToSequence
 from regard.model.transformer import Transformer
 from regard.settings import Named, name_of
 
 
-@FAMILIES.add("encoder-decoder", predicts="a target from a source", objectives=("prefix",))
+@FAMILIES.add("encoder-decoder", predicts="a target from a source", objectives=("prefix", "spans"))
 class EncoderDecoder(Transformer):
     """A Transformer that reads a source and writes a target; `layers` blocks on each side."""
 
@@ -52,7 +51,7 @@ class EncoderDecoder(Transformer):
             self.build_head(embedding),
             context=self.context,
         )
-        initialise(model, seed=seed, layers=self.layers)
+        self.start(model, seed=seed)
         return model
 
     def count(self, vocabulary: int) -> list[Term]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 
+from pydantic import Field
 from tokenizers import pre_tokenizers
 
 from regard.catalog import Catalog
@@ -32,9 +33,16 @@ def silent(done: int, total: int | None) -> None:
 class TokenizerKind(Settings, ABC):
     """Settings from which a tokenizer comes."""
 
-    @abstractmethod
+    sentinels: int = Field(default=0, ge=0)
+    "Special tokens <extra_0>, <extra_1>, … for hidden spans, beside the vocabulary (see spans)."
+
     def train(self, texts: Iterator[str], *, on_progress: OnProgress = silent) -> Tokenizer:
         """Read `texts` once; `on_progress` is told how many were read, or pieces were found."""
+        return self.learn(texts, on_progress=on_progress).with_sentinels(self.sentinels)
+
+    @abstractmethod
+    def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
+        """`train`, before sentinels are added."""
 
 
 class UnfilledError(UserError):

@@ -20,7 +20,6 @@ from regard.text.tokenizers import (
     OnProgress,
     TokenizerKind,
     check_filled,
-    silent,
     spaces_marked,
     watched,
 )
@@ -37,7 +36,7 @@ class Bpe(TokenizerKind):
     minimum_count: int = Field(default=2, ge=1)
     "A pair seen less often is never merged."
 
-    def train(self, texts: Iterator[str], *, on_progress: OnProgress = silent) -> Tokenizer:
+    def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
         engine = _over_bytes() if self.bytes else _over_characters()
         trainer = trainers.BpeTrainer(
             vocab_size=self.vocabulary or USUAL_VOCABULARY,

@@ -10,7 +10,7 @@ from pydantic import Field
 from tokenizers import Regex, decoders, models, pre_tokenizers
 
 from regard.text.tokenizer import SPECIALS, Tokenizer
-from regard.text.tokenizers import TOKENIZERS, OnProgress, TokenizerKind, silent, watched
+from regard.text.tokenizers import TOKENIZERS, OnProgress, TokenizerKind, watched
 
 
 @TOKENIZERS.add("character", keeps="text")
@@ -20,7 +20,7 @@ class Character(TokenizerKind):
     minimum_count: int = Field(default=1, ge=1)
     "Characters seen less often become <unk>."
 
-    def train(self, texts: Iterator[str], *, on_progress: OnProgress = silent) -> Tokenizer:
+    def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
         counts: Counter[str] = Counter()
         for text in watched(texts, on_progress):
             counts.update(text)

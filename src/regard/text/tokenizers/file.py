@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from regard.text.tokenizer import Tokenizer
-from regard.text.tokenizers import TOKENIZERS, OnProgress, TokenizerKind, silent
+from regard.text.tokenizers import TOKENIZERS, OnProgress, TokenizerKind
 
 
 @TOKENIZERS.add("file", keeps="words")
@@ -17,5 +17,5 @@ class File(TokenizerKind):
     path: str = Field(min_length=1)
     "The tokenizer.json, the vocab.txt (lower-cases where it has no capitals), or their folder."
 
-    def train(self, texts: Iterator[str], *, on_progress: OnProgress = silent) -> Tokenizer:
+    def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
         return Tokenizer.load(self.path)

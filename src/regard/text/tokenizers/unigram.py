@@ -19,7 +19,6 @@ from regard.text.tokenizers import (
     OnProgress,
     TokenizerKind,
     check_filled,
-    silent,
     spaces_marked,
     too_small,
     watched,
@@ -38,7 +37,7 @@ class Unigram(TokenizerKind):
     longest_piece: int = Field(default=16, ge=1)
     "Characters a piece may have."
 
-    def train(self, texts: Iterator[str], *, on_progress: OnProgress = silent) -> Tokenizer:
+    def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
         engine = tokenizers.Tokenizer(models.Unigram())
         engine.pre_tokenizer = spaces_marked()
         engine.decoder = decoders.Metaspace()

@@ -15,7 +15,6 @@ from regard.text.tokenizers import (
     OnProgress,
     TokenizerKind,
     UnfilledError,
-    silent,
     watched,
 )
 
@@ -33,7 +32,7 @@ class Word(TokenizerKind):
     punctuation: Literal["apart", "attached"] = "apart"
     "`apart` makes punctuation words of its own; `attached` cuts at spaces only."
 
-    def train(self, texts: Iterator[str], *, on_progress: OnProgress = silent) -> Tokenizer:
+    def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
         engine = tokenizers.Tokenizer(models.WordLevel(unk_token="<unk>"))
         engine.pre_tokenizer = _cut(self.punctuation)
         trainer = trainers.WordLevelTrainer(

@@ -25,7 +25,6 @@ from regard.text.tokenizers import (
     OnProgress,
     TokenizerKind,
     check_filled,
-    silent,
     too_small,
     watched,
 )
@@ -50,7 +49,7 @@ class WordPiece(TokenizerKind):
     minimum_count: int = Field(default=2, ge=1)
     "A pair seen less often is never merged; the score favours rare pairs, so raising it helps."
 
-    def train(self, texts: Iterator[str], *, on_progress: OnProgress = silent) -> Tokenizer:
+    def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
         clean = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
         cut = pre_tokenizers.BertPreTokenizer()
         words: Counter[str] = Counter()

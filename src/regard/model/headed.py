@@ -1,0 +1,71 @@
+"""A model that answers about whole rows: the body of a language model under a head of its own.
+
+Shapes: b batch, t place, w model width, c labels. `valid`: True = a token. Masks: True = may attend.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.errors import UserError
+from regard.model.heads import ClassificationHead
+from regard.model.initialise import initialise
+from regard.model.loss import LossTerm
+from regard.model.model import Model
+from regard.model.recorder import Recorder
+from regard.model.row_model import RowModel
+from regard.text.batches import Batch
+from regard.trust.subject import Subject
+
+Head = TypeVar("Head", bound=nn.Module)
+
+
+class HeadedModel(Model, Generic[Head]):
+    """A body whose vectors a head reads; what the body learnt before stays in it."""
+
+    def __init__(self, body: RowModel, head: Head, *, seed: int) -> None:
+        super().__init__()
+        self.body = body
+        self.head = head
+        self.context = body.context
+        self.sees = body.sees
+        initialise(head, seed=seed, layers=1)
+
+    def vectors(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
+        """(b,t,w); the texts of a row are one row here, even where documents are kept apart."""
+        _, mask = self.body.standing(batch.ids, batch.valid)
+        return self.body.through(batch, mask=mask, recorder=recorder)
+
+    def losses(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
+        raise UserError(
+            "this model answers about whole rows and tells no tokens, so no token has a loss",
+            topic="model",
+            mend="Ask the model it was started from.",
+        )
+
+    def audit_subject(self) -> Subject:
+        return self.body.audit_subject()
+
+
+class LabelModel(HeadedModel[ClassificationHead]):
+    """A label for each row."""
+
+    def forward(self, batch: Batch) -> dict[str, LossTerm]:
+        assert batch.labels is not None
+        scores = self.scores(batch)
+        total = F.cross_entropy(scores, batch.labels[:, 0], reduction="sum")
+        return {"label": LossTerm(total, batch.weights.sum())}
+
+    def scores(self, batch: Batch) -> Tensor:
+        """(b,c)"""
+        y: Tensor = self.head(self.vectors(batch), batch.valid)
+        return y
+
+    @torch.inference_mode()
+    def log_shares(self, batch: Batch) -> Tensor:
+        """(b,c): the log of how probable each label is."""
+        return self.scores(batch).log_softmax(dim=-1)

@@ -1,0 +1,66 @@
+"""Text classification: one label for each text (sentiment, topics).
+
+[CLS] text [SEP]  ─►  encoder, read at its first place
+<start> text <stop>  ─►  decoder, read at its last place, which has seen the whole text
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from regard.metrics.measure import Row
+from regard.tasks import TASKS, Learnt, Task, Tools
+from regard.tasks.labelled import LabelProblem, Pooled, label_of, labels_of, told
+from regard.text.corpus import Part
+from regard.text.packing import Packed, bounded, one
+from regard.text.record_corpus import Record
+from regard.trust.tfidf import TfIdf
+
+
+@TASKS.add("classification", families=("encoder", "decoder"), decides="accuracy")
+class Classification(Task):
+    """Tell the label of a text."""
+
+    text: str = "text"
+    "The column that holds the text."
+    label: str = "label"
+    "The column that holds the label."
+    pooling: Pooled = "auto"
+    "Which place answers: first, last, the mean of all; auto: an encoder's first, a decoder's last."
+
+    columns_wanted: ClassVar = ("text", "label")
+    columns_told: ClassVar = ("label",)
+    metrics: ClassVar = ("accuracy", "macro_f1", "mcc")
+
+    def open(self, train: Sequence[Record], tools: Tools) -> TextProblem:
+        return TextProblem(self, tools, labels_of(train))
+
+    def reopen(self, learnt: Learnt, tools: Tools) -> TextProblem:
+        return TextProblem(self, tools, learnt["labels"])
+
+    def texts(self, record: Record) -> list[str]:
+        return [record["text"]]
+
+
+class TextProblem(LabelProblem):
+    def __init__(self, task: Classification, tools: Tools, labels: Sequence[str]) -> None:
+        super().__init__(tools, labels, pooling=task.pooling)
+
+    def pack(self, record: Record) -> Packed:
+        form = bounded if self.tools.family == "decoder" else one
+        ids = self.tools.tokenizer.encode(record["text"])
+        return form(ids, self.tools.tokenizer, limit=self.tools.context)
+
+    def baselines(
+        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
+    ) -> Iterator[tuple[str, Mapping[Part, list[Row]]]]:
+        yield from super().baselines(train, judged)
+        counted = TfIdf([r["text"] for r in train], [label_of(r) for r in train])
+        yield (
+            counted.label,
+            {
+                part: told(rows, counted.predict([r["text"] for r in rows]))
+                for part, rows in judged.items()
+            },
+        )

@@ -1,0 +1,75 @@
+"""Tokenizers, vocabularies and rows that the tests of objectives share; the text is generated."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import numpy as np
+from hypothesis import strategies as st
+
+from regard.objectives import Vocabulary
+from regard.text.rows import Document
+from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers import TOKENIZERS
+
+PLAIN = Vocabulary(
+    size=99,
+    start=2,
+    stop=3,
+    mask=6,
+    specials=frozenset({0, 2, 3, 4, 5, 6, *range(90, 99)}),
+    sentinels=tuple(range(90, 99)),
+    sep=5,
+)
+"Ids without text: each is a word. 7 to 89 are ordinary."
+
+KINDS = ("bpe", "wordpiece", "unigram", "word", "character")
+NAMES = ("Ada Lovelace", "Jean-Paul Marat", "Douglas P. Fry", "Kim")
+PLACES = ("London", "New York City", "Ghent", "Boudry")
+
+
+def biography(draw: random.Random) -> str:
+    name, place = draw.choice(NAMES), draw.choice(PLACES)
+    year, month = draw.randint(1700, 1990), draw.choice(("March", "April", "June"))
+    telling = (
+        f"{name} was born on {draw.randint(1, 28)} {month} {year} in {place} .",
+        f"Born in {place}, they moved to {draw.choice(PLACES)} in {year} .",
+        f"{name} ({year} {place}) was a painter's friend, and wrote {draw.randint(2, 99)} books .",
+    )
+    return f"{name}. {draw.choice(telling)}"
+
+
+@cache
+def biographies(count: int = 60) -> tuple[str, ...]:
+    draw = random.Random(0)
+    return tuple(biography(draw) for _ in range(count))
+
+
+@cache
+def tokenizer(kind: str, sentinels: int = 12) -> Tokenizer:
+    return TOKENIZERS.get(kind).part(sentinels=sentinels).train(iter(biographies()))
+
+
+@cache
+def vocabulary(kind: str) -> Vocabulary:
+    return Vocabulary.of(tokenizer(kind))
+
+
+def row_of(text: str, kind: str, *, context: int | None = None) -> Document:
+    known = vocabulary(kind)
+    ids = [known.start, *tokenizer(kind).encode(text), known.stop]
+    return Document(np.array(ids), context=context)
+
+
+def ids_of(length: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(7, 90, size=length)
+
+
+def plain_row(length: int, seed: int = 0, *, context: int | None = None) -> Document:
+    return Document(np.concatenate(([2], ids_of(length, seed), [3])), context=context)
+
+
+kinds = st.sampled_from(KINDS)
+texts = st.integers(0, 59).map(lambda number: biographies()[number])
+seeds = st.integers(0, 999)

@@ -1,0 +1,66 @@
+"""Single items: the worst of one run, and where two runs differ on the same ones."""
+
+import json
+
+import pytest
+
+from regard.errors import UserError
+from regard.study.errors import errors_of
+
+TRUTHS = ["a", "a", "b", "b", "b", "a"]
+
+
+def answered(make_run, name, answers, *, which="one"):
+    """A run that gave these answers (made by a program)."""
+    made = make_run(items={"dev": {"documents": which, "told": which}})
+    folder = made.rename(made.with_name(name))
+    (folder / "items").mkdir()
+    lines = [
+        json.dumps(
+            {
+                "item": number,
+                "truth": truth,
+                "predicted": answer,
+                "loss": 0.1 if truth == answer else 1.0 + number,
+                "confidence": 0.9,
+                "record": {"text": f"text {number}", "label": truth},
+            }
+        )
+        for number, (truth, answer) in enumerate(zip(TRUTHS, answers, strict=True))
+    ]
+    (folder / "items" / "dev.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_the_worst_first_and_who_is_taken_for_whom(make_run):
+    found = errors_of([answered(make_run, "x", "aabaab")], part="dev")
+    assert [item.item for item in found.worst(10)] == [5, 4, 3]
+    assert found.worst(1)[0].shown == "text 5"
+    assert found.confusion == {("a", "a"): 2, ("b", "b"): 1, ("b", "a"): 2, ("a", "b"): 1}
+
+
+def test_where_two_differ(make_run):
+    first, second = answered(make_run, "x", "aabaab"), answered(make_run, "y", "aabbba")
+    found = errors_of([first, second], part="dev")
+    assert list(found.agreement.values()) == [3, 0, 3, 0]
+    assert [item.item for item in found.differing(10)] == [3, 4, 5]
+    assert found.p == pytest.approx(0.25)  # 2 · (1/2)³
+    same = errors_of([first, first], part="dev")
+    assert same.p is None
+    assert same.differing(10) == []
+
+
+def test_other_items_are_not_put_side_by_side(make_run):
+    first = answered(make_run, "x", "aabaab")
+    other = answered(make_run, "y", "aabaab", which="another")
+    with pytest.raises(UserError, match="other items of dev"):
+        errors_of([first, other], part="dev")
+
+
+def test_a_damaged_line_is_named(make_run):
+    folder = answered(make_run, "x", "aabaab")
+    (folder / "items" / "dev.jsonl").write_text('{"item": 0\n')
+    with pytest.raises(UserError, match=r"dev\.jsonl is damaged"):
+        errors_of([folder], part="dev")
+    with pytest.raises(UserError, match=r"train\.jsonl is missing"):
+        errors_of([folder], part="train")
