@@ -164,7 +164,7 @@ def test_micro_batches_keep_their_patches() -> None:
     parts = batch.split(2)
     assert batch.patches is not None
     assert torch.equal(torch.cat([part.patches for part in parts]), batch.patches)
+    ids = np.array([CLS, 7, SEP])
+    bare = Example(ids, ids, np.ones(3, dtype=np.float32), modalities=np.zeros(3, int))
     with pytest.raises(ValueError, match="patches"):
-        plain = np.array([CLS, 7, SEP])
-        bare = Example(plain, plain, np.ones(3, dtype=np.float32), modalities=np.zeros(3, int))
         batch_of(example([7], drawn(0)), bare)

@@ -201,7 +201,15 @@ def test_names_and_intervals_are_not_broken_and_stay_text():
 def test_an_unfinished_run_says_so_first(make_run):
     lines = [
         json.dumps({"event": "start", "time": "2026-11-15T20:00:00Z", "steps": 1200}),
-        json.dumps({"event": "evaluation", "step": 100, "loss": 5.9, "figures": {"perplexity": 365}, "n": 200}),
+        json.dumps(
+            {
+                "event": "evaluation",
+                "step": 100,
+                "loss": 5.9,
+                "figures": {"perplexity": 365},
+                "n": 200,
+            }
+        ),
         "not json",
     ]
     page = page_of(make_run(finished=False, events=lines))

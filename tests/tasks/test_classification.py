@@ -153,5 +153,5 @@ def test_rows_of_a_task_are_not_joined():
     del table["train"]
     assert Recipe.from_table(table).train.batches == "bucketed"
     table["model"] = {"family": "recurrent"}
-    with pytest.raises(UserError, match="'classification' is not for model.family = 'recurrent'"):
+    with pytest.raises(UserError, match=r"'classification' is not for model\.family = 'recurrent'"):
         Recipe.from_table(table)

@@ -16,22 +16,21 @@ from regard.tasks.patches import Patches
 from regard.text.reading import Record
 from regard.text.tokenizers.word import Word
 
-QUARTERS = ("one", "two", "three", "four")
+PATTERNS = {"rows": (1, 1, 0, 0), "columns": (1, 0, 1, 0), "falling": (1, 0, 0, 1)}
 SMALL = {"image_side": 4, "patch_side": 2, "full_ink": 16}
 
 
 def rows(count, seed):
-    """4 × 4 images with one dark quarter (generated): which it is, or whether it is on top."""
+    """4 × 4 images of one pattern, four times (generated): its name, or whether it is straight."""
     generator = np.random.default_rng(seed)
     made = []
     for number in range(count):
-        image = generator.integers(0, 4, size=(4, 4))
-        quarter = int(generator.integers(4))
-        top, left = 2 * (quarter // 2), 2 * (quarter % 2)
-        image[top : top + 2, left : left + 2] += 10
+        name = str(generator.choice(list(PATTERNS)))
+        image = 10 * np.tile(np.reshape(PATTERNS[name], (2, 2)), (2, 2))
+        image = image + generator.integers(0, 6, size=(4, 4))
         asked = number % 2
-        answer = ("yes" if top == 0 else "no") if asked else QUARTERS[quarter]
-        question = "is it on top" if asked else "which quarter"
+        answer = ("no" if name == "falling" else "yes") if asked else name
+        question = "is it straight" if asked else "which pattern is it"
         made.append({"image": image.ravel().tolist(), "question": question, "answer": answer})
     return made
 
@@ -60,7 +59,13 @@ def table(home, kind, **more):
             "attention": {"kind": "group", "by": "modality", "fusion_every": 2},
         },
         "task": {"kind": kind, **SMALL},
-        "train": {"epochs": 12, "batch_tokens": 400, "lr": 4e-3, "evaluate_every": 0},
+        "train": {
+            "epochs": 8,
+            "batch_tokens": 200,
+            "lr": 4e-3,
+            "evaluate_every": 0,
+            "threads": 1,
+        },
         **more,
     }
 
@@ -68,15 +73,16 @@ def table(home, kind, **more):
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("digits")
-    for seed, (part, count) in enumerate((("train", 500), ("dev", 80), ("test", 80))):
+    for seed, (part, count) in enumerate((("train", 300), ("dev", 60), ("test", 60))):
         write(home / f"{part}.jsonl", rows(count, seed))
     return home
 
 
 @pytest.fixture(scope="module")
 def pretrained(home):
-    short = {"epochs": 6, "batch_tokens": 400, "lr": 4e-3, "evaluate_every": 0}
-    recipe = Recipe.from_table(table(home, "patches", train=short))
+    short = table(home, "patches")
+    short["train"]["epochs"] = 4
+    recipe = Recipe.from_table(short)
     return regard.train(recipe, out=home / "patches")
 
 
@@ -107,7 +113,7 @@ def test_answers_need_the_picture_and_are_found(trained):
     baselines = {row["of"] for row in trained.figures()["figures"]} - {"model"}
     assert len(baselines) == 2
     for of in baselines:
-        assert figure(trained, "test", "accuracy", of) < 0.6
+        assert figure(trained, "test", "accuracy", of) < 0.7
     assert json.loads((trained.folder / "audit.json").read_text())["verdict"] == "clean"
 
 
@@ -126,7 +132,7 @@ def test_measuring_again_gives_the_same(trained, pretrained):
 
 
 def tools(context=16):
-    words = ["which quarter is it on top"]
+    words = ["which pattern is it straight"]
     return Tools(Word(minimum_count=1).train(iter(words)), context, "encoder")
 
 
@@ -135,7 +141,7 @@ def opened(context=16):
 
 
 def test_patches_stand_behind_the_words():
-    record = {"image": list(range(16)), "question": "which quarter", "label": "yes"}
+    record = {"image": list(range(16)), "question": "which pattern", "label": "yes"}
     problem = opened()
     [example] = problem.examples(record)
     roles = [problem.tools.tokenizer.require(role) for role in ("cls", "sep", "pad")]
@@ -143,8 +149,8 @@ def test_patches_stand_behind_the_words():
     assert example.modalities.tolist() == [0] * 4 + [1] * 4
     assert (example.patches[1] * 16).tolist() == [2, 3, 6, 7]
     assert example.labels.tolist() == [1]
-    long = {**record, "question": "which quarter is it on top"}
-    assert opened(context=9).lost(long) == 3
+    long = {**record, "question": "which pattern is it straight"}
+    assert opened(context=9).lost(long) == 2
 
 
 def test_a_picture_may_be_rows_or_text():
@@ -204,7 +210,7 @@ def test_sizes_that_do_not_fit_are_refused():
 
 def test_judged_rows_always_hide_the_same_and_trained_ones_do_not():
     problem = Patches(**SMALL, share=0.5).open([], tools())
-    record = {"image": list(range(16)), "question": "which quarter"}
+    record = {"image": list(range(16)), "question": "which pattern"}
     [first], [again] = problem.examples(record), problem.examples(record)
     assert np.array_equal(first.patches, again.patches)
     drawn = [problem.drawn(first, np.random.default_rng(seed)) for seed in range(8)]

@@ -94,6 +94,7 @@ class PreparedTask(Prepared):
     def places_measured(self, *, looks: int) -> int:
         recipe = self.recipe
         final = sum(self._places(part, recipe.evaluate.documents) for part in PARTS)
+        final = round(final * self.problem.passes_an_answer)
         return looks * self._places("dev", recipe.train.evaluate_documents) + final
 
     def measure(self, model: Model, *, device: str, watch: Watch) -> Measured:

@@ -1,6 +1,7 @@
 """A model that answers about whole rows: the body of a language model under a head of its own.
 
-Shapes: b batch, t place, w model width, c labels. `valid`: True = a token. Masks: True = may attend.
+Shapes: b batch, t place, w model width, c labels. `valid`: True = a token. Masks: True = may
+attend.
 """
 
 from __future__ import annotations

@@ -63,11 +63,7 @@ def risk_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
 
 def calibration_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
     """How often answers of each confidence are right; on the dashed line it means what it says."""
-    rows = [
-        row
-        for row in _rows(record, "calibration", "confidence", "accuracy")
-        if row["n"]
-    ]
+    rows = [row for row in _rows(record, "calibration", "confidence", "accuracy") if row["n"]]
     if not rows:
         return None
     parts = sorted({row["part"] for row in rows})

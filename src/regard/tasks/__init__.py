@@ -117,6 +117,8 @@ class Problem(ABC):
     measure: Measure
     answers_quickly: bool = True
     "Whether looks at dev while it trains can afford answers, and not the loss alone."
+    passes_an_answer: float = 1.0
+    "About how many passes over a row an answer costs, for the forecast; a search takes many."
 
     def __init__(self, tools: Tools) -> None:
         self.tools = tools

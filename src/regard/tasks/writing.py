@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 FAMILIES = ("encoder-decoder", "recurrent", "decoder")
 PLACES_HELD = 16_384
 "Of rows that are written together, every beam counted with a whole context: what caches hold."
+PASSES_A_BEAM = 3.5
+"What it costs to write a row token by token, in passes over it whole (measured, width 256)."
 TEXTS_LOOKED_AT = 200
 "Answers that are held against as many references, to see whether they have collapsed."
 
@@ -87,6 +89,7 @@ class WritingProblem(Problem):
         super().__init__(tools)
         self.task = task
         self.measure = measure
+        self.passes_an_answer = 1 + PASSES_A_BEAM * task.beams
         self.in_one_row = tools.family == "decoder"
         room = tools.context // 2 if self.in_one_row else tools.context
         self.most_new = min(task.most_new, room)
