@@ -139,7 +139,7 @@ def test_what_is_finished_is_not_run_again_and_what_is_missing_is_said(desk: Des
 
 
 def test_a_study_that_is_ended_goes_on_where_it_was(desk: Desk) -> None:
-    desk.recipe(train__max_steps=300, train__checkpoint_every=10, train__evaluate_every=0)
+    desk.recipe(train__max_steps=300, train__checkpoint_every=50, train__evaluate_every=0)
     desk.write(
         "study.toml", tomli_w.dumps({"base": "tiny.toml", "seeds": [0], "variants": {"a": {}}})
     )
@@ -149,7 +149,7 @@ def test_a_study_that_is_ended_goes_on_where_it_was(desk: Desk) -> None:
             assert process.poll() is None, "the study ended before its training had begun"
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
-        _, complaint = process.communicate(timeout=120)
+        _, complaint = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "every training saved" in complaint
     assert not (run / "figures.json").exists()

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 LABEL = 9
 "Columns that VERDICT, INVALID and their like take."
 TO_FILL_IN = "the same command trains what is missing; delete the folder of a damaged run first"
+LONGEST_NAME = 24
+"Columns that a variant's or a baseline's name takes; longer ones go on below."
 NARROW = 100
 "Below so many columns the terminal shows what decides and leaves out what it cost."
 
@@ -106,9 +108,10 @@ def _table(evidence: Evidence) -> Table:
     keys = figure_keys(outcome, metric)
     table = Table(box=None, padding=(0, 2, 0, 0))
     names = [short_name(key) if key == outcome.decides else key.partition(".")[0] for key in keys]
-    for heading in ("variant", "parameters", *names, *(("time", "tokens/s") if cost else ())):
-        table.add_column(heading, justify="left" if heading == "variant" else "right", no_wrap=True)
-    table.add_column("audit", overflow="fold")
+    table.add_column("variant", max_width=LONGEST_NAME, overflow="fold")
+    for heading in ("parameters", *names, *(("time", "tokens/s") if cost else ())):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("audit", overflow="fold", min_width=LONGEST_NAME)
     for variant in outcome.variants:
         told = {key: spread_text(variant.figures.get(key)) for key in keys}
         table.add_row(

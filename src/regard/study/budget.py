@@ -99,8 +99,8 @@ def operations_of(bench: Bench) -> float:
     batch = bench.stream.batch(bench.stream.plan(0)[0], epoch=0).to(bench.machine.device)
     model = bench.model.train()
     with FlopCounterMode(display=False, custom_mapping=_FUSED) as counter:
-        term = model(batch)["token"]
-        (term.sum / term.weight).backward()
+        losses = [term.sum / term.weight for term in model(batch).values()]
+        torch.stack(losses).sum().backward()
     model.zero_grad(set_to_none=True)
     return float(counter.get_total_flops())
 
