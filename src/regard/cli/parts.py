@@ -16,6 +16,7 @@ MAIN: dict[str, tuple[str, Callable[[Properties], str]]] = {
     "position": ("acts", lambda p: str(p["acts"])),
     "family": ("predicts", lambda p: str(p["predicts"])),
     "objective": ("for", lambda p: ", ".join(p["families"])),
+    "task": ("measured by", lambda p: str(p["decides"]).replace("_", " ")),
     "tokenizer": ("keeps", lambda p: "all text" if p["keeps"] == "text" else "the words"),
     "corpus": ("text", lambda p: "generated" if p["generated"] else "real"),
 }
@@ -45,6 +46,10 @@ def further(entry: Entry) -> str:
         return f"reaches {properties['reach']}"
     if entry.catalog == "family" and "objectives" in properties:
         return f"learns {', '.join(properties['objectives'])}"
+    if entry.catalog == "task" and "families" in properties:
+        return f"for {', '.join(properties['families'])}"
+    if entry.catalog == "corpus" and "columns" in properties:
+        return f"rows of {', '.join(properties['columns'])}"
     return ""
 
 
