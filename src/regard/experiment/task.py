@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,9 +93,12 @@ class PreparedTask(Prepared):
 
     def places_measured(self, *, looks: int) -> int:
         recipe = self.recipe
-        final = sum(self._places(part, recipe.evaluate.documents) for part in PARTS)
-        final = round(final * self.problem.passes_an_answer)
-        return looks * self._places("dev", recipe.train.evaluate_documents) + final
+        final = sum(
+            self._places(part, recipe.evaluate.documents, self.problem.places_to_answer)
+            for part in PARTS
+        )
+        look = self._places("dev", recipe.train.evaluate_documents, self._places_read)
+        return looks * look + final
 
     def measure(self, model: Model, *, device: str, watch: Watch) -> Measured:
         measure = self.problem.measure
@@ -171,11 +174,13 @@ class PreparedTask(Prepared):
         numbers = np.random.default_rng([seed, most]).choice(len(records), most, replace=False)
         return [records[int(n)] for n in np.sort(numbers)], f"{label}:{most}-drawn-seed{seed}"
 
-    def _places(self, part: Part, most: int) -> int:
+    def _places(self, part: Part, most: int, cost: Callable[[Record], int]) -> int:
         records, _ = self._chosen(part, most)
         few = records[:50]
-        each = sum(places_of(e) for record in few for e in self.problem.examples(record))
-        return round(each / max(len(few), 1) * len(records))
+        return round(sum(map(cost, few)) / max(len(few), 1) * len(records))
+
+    def _places_read(self, record: Record) -> int:
+        return sum(map(places_of, self.problem.examples(record)))
 
     def _comparison(
         self, part: Part, of: str, ours: Sequence[Row], theirs: Sequence[Row], *, label: str

@@ -25,25 +25,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.errors import UserError
 from regard.metrics.fields import field_error, lists_of_texts, texts
-from regard.metrics.measure import Measure, Row, ratio_of
-from regard.metrics.measured import SumStatistic, Values
+from regard.metrics.measure import RatioMeasure, Row
+from regard.metrics.measured import Values
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
-# Column of the sum, column that counts. Columns: exact, f1, one, and then answerable,
-# exact · answerable, f1 · answerable, unanswerable, exact · unanswerable.
-_RATIOS = {
-    "exact_match": (0, 2),
-    "f1": (1, 2),
-    "exact_match_answerable": (4, 3),
-    "f1_answerable": (5, 3),
-    "exact_match_unanswerable": (7, 6),
-}
-
 
 @dataclass(frozen=True, kw_only=True)
-class Answers(Measure):
+class Answers(RatioMeasure):
     """Reads `predicted` ("" says there is none), `truths` (none: no answer), and `answerable`.
 
     `answerable` may be left out: a question with truths then has an answer. Where it is false,
@@ -51,12 +41,17 @@ class Answers(Measure):
 
     kind: ClassVar[str] = "answers"
     truth: ClassVar[str] = "truths"
+    # Columns: exact, f1, one, and then answerable,
+    # exact · answerable, f1 · answerable, unanswerable, exact · unanswerable.
+    ratios: ClassVar = {
+        "exact_match": (0, 2),
+        "f1": (1, 2),
+        "exact_match_answerable": (4, 3),
+        "f1_answerable": (5, 3),
+        "exact_match_unanswerable": (7, 6),
+    }
 
     items: str = "questions"
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        return tuple(_RATIOS)
 
     def columns(self, rows: Sequence[Row]) -> Values:
         predicted, truths = texts(rows, "predicted"), lists_of_texts(rows, "truths")
@@ -78,12 +73,6 @@ class Answers(Measure):
                 *(lacks, exact * lacks),
             )
         return table
-
-    def statistic(self, metric: str) -> SumStatistic:
-        return ratio_of(*_RATIOS[self.known(metric)])
-
-    def counted(self, metric: str) -> int | None:
-        return _RATIOS[self.known(metric)][1]
 
     def is_share(self, metric: str) -> bool:
         return metric.startswith("exact_match")

@@ -99,6 +99,23 @@ class Measure(ABC):
         return metric
 
 
+class RatioMeasure(Measure):
+    """Every metric is one sum over another."""
+
+    ratios: ClassVar[Mapping[str, tuple[int, int]]]
+    "By metric, the main one first: the column of the sum, and the column that counts."
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return tuple(self.ratios)
+
+    def statistic(self, metric: str) -> SumStatistic:
+        return ratio_of(*self.ratios[self.known(metric)])
+
+    def counted(self, metric: str) -> int | None:
+        return self.ratios[self.known(metric)][1]
+
+
 def measure_of(settings: Mapping[str, Any]) -> Measure:
     """The measure that gave these `settings`."""
     # The measures import this file, so they are looked up when asked for.

@@ -20,32 +20,27 @@ import numpy as np
 
 from regard.metrics.answers import exact_and_f1
 from regard.metrics.fields import lists_of_texts, texts
-from regard.metrics.measure import Measure, Row, ratio_of
-from regard.metrics.measured import SumStatistic, Values
-
-# Column of the sum, column that counts. Columns: exact, one, and then seen, exact · seen, unseen,
-# exact · unseen, answered or held back, answered, exact · answered.
-_RATIOS = {
-    "exact_match": (0, 1),
-    "exact_match_seen": (3, 2),
-    "exact_match_unseen": (5, 4),
-    "exact_match_answered": (8, 7),
-    "coverage": (7, 6),
-}
+from regard.metrics.measure import RatioMeasure, Row
+from regard.metrics.measured import Values
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recall(Measure):
+class Recall(RatioMeasure):
     """Reads `predicted`, `truths`, and where they are known `seen` and `answered`."""
 
     kind: ClassVar[str] = "recall"
     truth: ClassVar[str] = "truths"
+    # Columns: exact, one, and then seen, exact · seen, unseen,
+    # exact · unseen, answered or held back, answered, exact · answered.
+    ratios: ClassVar = {
+        "exact_match": (0, 1),
+        "exact_match_seen": (3, 2),
+        "exact_match_unseen": (5, 4),
+        "exact_match_answered": (8, 7),
+        "coverage": (7, 6),
+    }
 
     items: str = "questions"
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        return tuple(_RATIOS)
 
     def columns(self, rows: Sequence[Row]) -> Values:
         predicted, truths = texts(rows, "predicted"), lists_of_texts(rows, "truths")
@@ -60,12 +55,6 @@ class Recall(Measure):
                 *(judged, answered, exact * answered),
             )
         return table
-
-    def statistic(self, metric: str) -> SumStatistic:
-        return ratio_of(*_RATIOS[self.known(metric)])
-
-    def counted(self, metric: str) -> int | None:
-        return _RATIOS[self.known(metric)][1]
 
     def is_share(self, metric: str) -> bool:
         return True

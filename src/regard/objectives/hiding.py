@@ -6,14 +6,16 @@ place (Devlin et al., 2019).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from regard.objectives import Objective, Vocabulary
-from regard.text.batches import Ints
+from regard.objectives import Objective, Scored, Vocabulary
+from regard.text.batches import Example, Ints
+from regard.text.rows import Document
 
 
 class Hiding(Objective):
@@ -33,6 +35,41 @@ class Hiding(Objective):
                 f"as_mask = {self.as_mask} and as_random = {self.as_random} are more than all"
             )
         return self
+
+    @abstractmethod
+    def hidden(
+        self,
+        ids: Ints,
+        generator: np.random.Generator,
+        *,
+        vocabulary: Vocabulary,
+        segments: Ints | None,
+    ) -> Example:
+        """A row with some of its places hidden."""
+
+    def example(
+        self, document: Document, generator: np.random.Generator, *, vocabulary: Vocabulary
+    ) -> Example:
+        # A row has one token more than the context, which the next row begins with.
+        segments = document.segments
+        return self.hidden(
+            document.ids[:-1],
+            generator,
+            vocabulary=vocabulary,
+            segments=None if segments is None else segments[:-1],
+        )
+
+    def scored(
+        self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
+    ) -> list[Scored]:
+        wrapped = np.concatenate(([vocabulary.start], ids, [vocabulary.stop])).astype(np.int64)
+        rows = []
+        for begin in range(0, len(wrapped), context):
+            piece = wrapped[begin : begin + context]
+            row = self.hidden(piece, generator, vocabulary=vocabulary, segments=None)
+            # The wrapped document begins with <start>, which is no token of its own.
+            rows.append(Scored(row, np.flatnonzero(row.weights) + begin - 1))
+        return [row for row in rows if len(row.tells)]
 
     def budget(self, tokens: int) -> int:
         """How many of so many tokens are to be chosen."""

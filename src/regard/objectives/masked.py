@@ -14,12 +14,11 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from regard.objectives import OBJECTIVES, Scored, Vocabulary
+from regard.objectives import OBJECTIVES, Vocabulary
 from regard.objectives.hiding import Hiding
 from regard.objectives.salience import NO_PHRASES, read_phrases, salient_spans
 from regard.objectives.words import chosen_within, places_of, words_of
 from regard.text.batches import Example, Ints
-from regard.text.rows import Document
 
 
 @OBJECTIVES.add("masked", families=("encoder",))
@@ -37,31 +36,7 @@ class Masked(Hiding):
             raise ValueError(f'phrases needs choose = "salient", not "{self.choose}"')
         return self
 
-    def example(
-        self, document: Document, generator: np.random.Generator, *, vocabulary: Vocabulary
-    ) -> Example:
-        # A row has one token more than the context, which the next row begins with.
-        segments = document.segments
-        return self._hidden(
-            document.ids[:-1],
-            generator,
-            vocabulary=vocabulary,
-            segments=None if segments is None else segments[:-1],
-        )
-
-    def scored(
-        self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
-    ) -> list[Scored]:
-        wrapped = np.concatenate(([vocabulary.start], ids, [vocabulary.stop])).astype(np.int64)
-        rows = []
-        for begin in range(0, len(wrapped), context):
-            piece = wrapped[begin : begin + context]
-            row = self._hidden(piece, generator, vocabulary=vocabulary, segments=None)
-            # The wrapped document begins with <start>, which is no token of its own.
-            rows.append(Scored(row, np.flatnonzero(row.weights) + begin - 1))
-        return [row for row in rows if len(row.tells)]
-
-    def _hidden(
+    def hidden(
         self,
         ids: Ints,
         generator: np.random.Generator,

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from regard.objectives import OBJECTIVES, Scored, Vocabulary
+from regard.objectives import OBJECTIVES, Vocabulary
 from regard.objectives.hiding import Hiding
 from regard.objectives.words import Span, Words, places_of, words_of
 from regard.text.batches import Example, Ints
-from regard.text.rows import Document
 
 
 @OBJECTIVES.add("spanbert", families=("encoder",))
@@ -36,30 +35,6 @@ class SpanBert(Hiding):
         law = self.ending * np.power(1 - self.ending, np.arange(self.longest, dtype=np.float64))
         scaled: NDArray[np.float64] = law / law.sum()
         return scaled
-
-    def example(
-        self, document: Document, generator: np.random.Generator, *, vocabulary: Vocabulary
-    ) -> Example:
-        # A row has one token more than the context, which the next row begins with.
-        segments = document.segments
-        return self._hidden(
-            document.ids[:-1],
-            generator,
-            vocabulary=vocabulary,
-            segments=None if segments is None else segments[:-1],
-        )
-
-    def scored(
-        self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
-    ) -> list[Scored]:
-        wrapped = np.concatenate(([vocabulary.start], ids, [vocabulary.stop])).astype(np.int64)
-        rows = []
-        for begin in range(0, len(wrapped), context):
-            piece = wrapped[begin : begin + context]
-            row = self._hidden(piece, generator, vocabulary=vocabulary, segments=None)
-            # The wrapped document begins with <start>, which is no token of its own.
-            rows.append(Scored(row, np.flatnonzero(row.weights) + begin - 1))
-        return [row for row in rows if len(row.tells)]
 
     def drawn_spans(self, words: Words, generator: np.random.Generator) -> list[Span]:
         """Spans of tokens that fill the share as nearly as whole words can."""
@@ -83,7 +58,7 @@ class SpanBert(Hiding):
             chosen = [words.tokens(Span(begin, begin + 1))]
         return sorted(chosen)
 
-    def _hidden(
+    def hidden(
         self,
         ids: Ints,
         generator: np.random.Generator,

@@ -117,8 +117,6 @@ class Problem(ABC):
     measure: Measure
     answers_quickly: bool = True
     "Whether looks at dev while it trains can afford answers, and not the loss alone."
-    passes_an_answer: float = 1.0
-    "About how many passes over a row an answer costs, for the forecast; a search takes many."
 
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
@@ -176,6 +174,10 @@ class Problem(ABC):
     def tables(self, answers: Sequence[Row], *, part: str) -> Mapping[str, list[Row]]:
         """What figures over all answers hide, in small tables by name: a score by length, say."""
         return {}
+
+    def places_to_answer(self, record: Record) -> int:
+        """About what an answer costs, in places that go through the model; for the forecast."""
+        return sum(map(places_of, self.examples(record)))
 
     def lost(self, record: Record) -> int:
         """Tokens of a record that the model's context has no room for."""

@@ -35,6 +35,7 @@ from regard.tasks import (
     Task,
     Tools,
     batches_of,
+    places_of,
     refuse_family,
     untold,
 )
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
 FAMILIES = ("encoder-decoder", "recurrent", "decoder")
 PLACES_HELD = 16_384
 "Of rows that are written together, every beam counted with a whole context: what caches hold."
-PASSES_A_BEAM = 3.5
-"What it costs to write a row token by token, in passes over it whole (measured, width 256)."
+PLACES_A_TOKEN = 6
+"What a token costs that is written alone, in places that are read together (measured)."
 TEXTS_LOOKED_AT = 200
 "Answers that are held against as many references, to see whether they have collapsed."
 
@@ -89,7 +90,6 @@ class WritingProblem(Problem):
         super().__init__(tools)
         self.task = task
         self.measure = measure
-        self.passes_an_answer = 1 + PASSES_A_BEAM * task.beams
         self.in_one_row = tools.family == "decoder"
         room = tools.context // 2 if self.in_one_row else tools.context
         self.most_new = min(task.most_new, room)
@@ -152,6 +152,12 @@ class WritingProblem(Problem):
         ] * bool(cut)
         known = [row for row in answers if "truths" in row]
         return (*told, *_the_same_again(known), *self._collapse(known[:TEXTS_LOOKED_AT]))
+
+    def places_to_answer(self, record: Record) -> int:
+        examples = self.examples(record)
+        written = max((int(example.weights.sum()) for example in examples), default=self.most_new)
+        searched = PLACES_A_TOKEN * self.task.beams * written
+        return sum(map(places_of, examples)) + len(self.read(record)) + searched
 
     def lost(self, record: Record) -> int:
         tokenizer, source = self.tools.tokenizer, self.task.source_of(record)

@@ -64,7 +64,8 @@ def forecast(
     began = time.perf_counter()
     with torch.inference_mode():
         copy.eval()(batches[0].to(machine.device))
-    seconds_a_place = (time.perf_counter() - began) / batches[0].ids.numel()
+    sources = 0 if batches[0].source is None else batches[0].source.numel()
+    seconds_a_place = (time.perf_counter() - began) / (batches[0].ids.numel() + sources)
     tokens = sum(batch.tokens for batch in batches) / len(batches)
     return Forecast(
         steps=steps,
