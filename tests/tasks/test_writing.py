@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import regard
 from regard.decode.generate import Beam, Greedy
 from regard.errors import UserError
+from regard.metrics.measure import score
 from regard.metrics.overlap import sentence_rows
 from regard.model.families.decoder import Decoder
 from regard.model.families.encoder import Encoder
@@ -22,6 +23,7 @@ from regard.recipe import Recipe, tools_of
 from regard.tasks import mean_loss
 from regard.tasks.summarisation import Summarisation
 from regard.tasks.translation import Translation
+from regard.tasks.writing import PLACES_A_TOKEN
 from regard.text.batches import collate
 from regard.text.record_corpus import Record
 from regard.text.tokenizers.word import Word
@@ -230,6 +232,32 @@ def test_a_summary_is_held_against_the_lead_sentence(tokenizer):
     assert label == "lead sentence"
     assert [row["predicted"] for row in rows["test"]] == ["Dr. One came.", "First."]
     assert problem.measure.metrics == ("rouge1", "rouge2", "rougeL")
+
+
+def test_summaries_of_several_references_are_scored_by_the_best(tokenizer):
+    problem = problem_of(tokenizer, MODELS["decoder"], Summarisation(most_new=6, beams=2))
+    model = MODELS["decoder"].build(vocabulary=tokenizer.size, seed=2).eval()
+    records = [
+        Record({"document": ["one two", "three"], "summary": ["deux", "un"]}),
+        Record({"document": "four five", "summary": "cinq"}),
+    ]
+    answers = problem.answer(model, records)
+    assert [row["truths"] for row in answers] == [["deux", "un"], ["cinq"]]
+    said = [row | {"predicted": truth} for row, truth in zip(answers, ["un", "six"], strict=True)]
+    rouge = {figure.name: figure.value for figure in score(problem.measure, said, part="dev")}
+    assert rouge["rouge1"] == pytest.approx(0.5)
+
+
+def test_the_forecast_counts_every_beam(tokenizer):
+    record = translated("one two three")
+    costs = [
+        problem_of(tokenizer, MODELS["recurrent"], Translation(beams=beams)).places_to_answer(
+            record
+        )
+        for beams in (1, 4)
+    ]
+    # Four tokens are written, the stop one of them, with three beams more.
+    assert costs[1] - costs[0] == PLACES_A_TOKEN * 3 * 4
 
 
 def test_other_numbers_of_answers_and_references_are_refused():

@@ -55,7 +55,7 @@ CURVE_POINTS = 200
 Point = tuple[float, float]
 
 
-@TASKS.add("extractive", families=("encoder",), decides="f1")
+@TASKS.add("extractive", families=("encoder",), decides="exact_match")
 class Extractive(Task):
     """Point at the answer in a passage, or say that there is none."""
 
