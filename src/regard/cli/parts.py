@@ -16,7 +16,6 @@ MAIN: dict[str, tuple[str, Callable[[Properties], str]]] = {
     "position": ("acts", lambda p: str(p["acts"])),
     "family": ("predicts", lambda p: str(p["predicts"])),
     "objective": ("for", lambda p: ", ".join(p["families"])),
-    "task": ("measured by", lambda p: str(p["decides"]).replace("_", " ")),
     "tokenizer": ("keeps", lambda p: "all text" if p["keeps"] == "text" else "the words"),
     "corpus": ("text", lambda p: "generated" if p["generated"] else "real"),
 }
@@ -24,11 +23,13 @@ MAIN: dict[str, tuple[str, Callable[[Properties], str]]] = {
 
 
 def main_heading(sort: str) -> str:
-    return MAIN[sort][0] if sort in MAIN else ""
+    return "measured by" if sort == "task" else MAIN[sort][0] if sort in MAIN else ""
 
 
 def main_property(entry: Entry) -> str:
     """Empty where a part of somebody's own does not say."""
+    if entry.catalog == "task":
+        return str(getattr(entry.part, "metrics", ("",))[0]).replace("_", " ")
     if entry.catalog not in MAIN:
         return ""
     try:

@@ -10,9 +10,9 @@ a `Problem`, which knows what those rows taught (the labels there are) and can
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ PLACES_AT_ONCE = 4096
 "Places that go through a model together while it answers."
 
 OnProgress = Callable[[int, int | None], None]
+Told = TypeVar("Told")
 Learnt = Mapping[str, Any]
 "What the training rows taught besides weights, as JSON: it is kept with the model."
 
@@ -121,9 +122,9 @@ class Problem(ABC):
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
 
-    @abstractmethod
     def learnt(self) -> Learnt:
-        """What `reopen` needs."""
+        """What `reopen` needs; by default nothing."""
+        return {}
 
     @abstractmethod
     def examples(self, record: Record) -> list[Example]:
@@ -193,6 +194,22 @@ def batches_of(
         numbers = chosen.tolist()
         batch = collate([examples[n] for n in numbers], pad_id=pad, rows=numbers)
         yield numbers, batch.to(device)
+
+
+def told_of(
+    examples: Sequence[Example],
+    tell: Callable[[Batch], Iterable[Told]],
+    *,
+    pad: int,
+    device: str,
+    on_progress: OnProgress,
+) -> list[Told]:
+    """What `tell` makes of each example, a batch of like length at a time, in their own order."""
+    told: dict[int, Told] = {}
+    for numbers, batch in batches_of(examples, pad=pad, device=device):
+        told |= zip(numbers, tell(batch), strict=True)
+        on_progress(len(told), len(examples))
+    return [told[number] for number in range(len(examples))]
 
 
 def places_of(example: Example) -> int:

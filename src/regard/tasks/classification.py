@@ -18,7 +18,7 @@ from regard.text.record_corpus import Record
 from regard.trust.tfidf import TfIdf
 
 
-@TASKS.add("classification", families=("encoder", "decoder"), decides="accuracy")
+@TASKS.add("classification", families=("encoder", "decoder"))
 class Classification(Task):
     """Tell the label of a text."""
 

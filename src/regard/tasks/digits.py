@@ -23,7 +23,7 @@ from regard.text.record_corpus import Record
 from regard.trust.tfidf import question_only
 
 
-@TASKS.add("digits", families=("encoder",), decides="accuracy")
+@TASKS.add("digits", families=("encoder",))
 class Digits(Pictured):
     """Answer a question about a picture."""
 

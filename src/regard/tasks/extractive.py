@@ -33,14 +33,14 @@ from regard.tasks import (
     Problem,
     Task,
     Tools,
-    batches_of,
     refuse_family,
+    told_of,
     untold,
 )
 from regard.tasks.asked import read_asked
 from regard.tasks.question_rows import QuestionRows, said_of
 from regard.tasks.windows import Passage, question_room, windows_of
-from regard.text.batches import Example
+from regard.text.batches import Batch, Example
 from regard.text.corpus import Part
 from regard.trust.task_baselines import NO_ANSWER, always_no_answer
 
@@ -55,7 +55,7 @@ CURVE_POINTS = 200
 Point = tuple[float, float]
 
 
-@TASKS.add("extractive", families=("encoder",), decides="exact_match")
+@TASKS.add("extractive", families=("encoder",))
 class Extractive(Task):
     """Point at the answer in a passage, or say that there is none."""
 
@@ -179,14 +179,19 @@ class SpanProblem(Problem):
         assert isinstance(model, SpanModel)
         asked = [self.read(record) for record in records]
         examples = [example for rows in asked for example in rows.examples()]
-        found: dict[int, Candidate] = {}
-        pad = self.tools.tokenizer.require("pad")
-        for numbers, batch in batches_of(examples, pad=pad, device=device):
+
+        def candidates_of(batch: Batch) -> Iterator[Candidate]:
             spans = model.spans(batch, longest=self.task.longest)
-            rows = zip(*(each.tolist() for each in spans), strict=True)
-            found |= zip(numbers, map(Candidate._make, rows), strict=True)
-            on_progress(len(found), len(examples))
-        candidates = (found[number] for number in range(len(examples)))
+            return map(Candidate._make, zip(*(each.tolist() for each in spans), strict=True))
+
+        found = told_of(
+            examples,
+            candidates_of,
+            pad=self.tools.tokenizer.require("pad"),
+            device=device,
+            on_progress=on_progress,
+        )
+        candidates = iter(found)
         return [
             self._row(number, rows, [next(candidates) for _ in rows.windows])
             for number, rows in enumerate(asked)

@@ -22,7 +22,7 @@ from regard.model.headed import LabelModel
 from regard.model.heads import ClassificationHead, Pooling
 from regard.model.model import Model
 from regard.model.row_model import RowModel
-from regard.tasks import Learnt, OnProgress, Problem, Tools, batches_of, refuse_family, untold
+from regard.tasks import Learnt, OnProgress, Problem, Tools, refuse_family, told_of, untold
 from regard.text.batches import Example
 from regard.text.corpus import Part
 from regard.text.packing import Packed
@@ -78,14 +78,17 @@ class LabelProblem(Problem):
     ) -> list[Row]:
         assert isinstance(model, LabelModel)
         examples = [example for record in records for example in self.examples(record)]
-        answers: dict[int, Row] = {}
-        pad = self.tools.tokenizer.require("pad")
-        for numbers, batch in batches_of(examples, pad=pad, device=device):
-            shares = model.log_shares(batch).double().cpu().numpy()
-            for number, share in zip(numbers, shares, strict=True):
-                answers[number] = self._row(number, records[number], share)
-            on_progress(len(answers), len(records))
-        return [answers[number] for number in range(len(records))]
+        shares = told_of(
+            examples,
+            lambda batch: model.log_shares(batch).double().cpu().numpy(),
+            pad=self.tools.tokenizer.require("pad"),
+            device=device,
+            on_progress=on_progress,
+        )
+        return [
+            self._row(number, record, share)
+            for number, (record, share) in enumerate(zip(records, shares, strict=True))
+        ]
 
     def warnings(self, answers: Sequence[Row]) -> tuple[str, ...]:
         health = prediction_health(

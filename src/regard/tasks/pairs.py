@@ -18,7 +18,7 @@ from regard.text.record_corpus import Record
 from regard.trust.tfidf import TfIdf
 
 
-@TASKS.add("pairs", families=("encoder", "decoder"), decides="accuracy")
+@TASKS.add("pairs", families=("encoder", "decoder"))
 class Pairs(Task):
     """Tell the label of two texts."""
 

@@ -24,7 +24,7 @@ from regard.model.model import Model
 from regard.model.patch_model import PATCH, PatchHead, PatchModel
 from regard.model.patches import Numbers
 from regard.objectives.patches import chosen_patches, hidden_in, hide, reveal
-from regard.tasks import TASKS, Learnt, OnProgress, Problem, Tools, batches_of, untold
+from regard.tasks import TASKS, Learnt, OnProgress, Problem, Tools, told_of, untold
 from regard.tasks.pictured import Pictured
 from regard.text.batches import Example, Ints
 from regard.text.corpus import Part
@@ -34,7 +34,7 @@ DECIMALS = 4
 "Of the pixels that are written for each item; ink goes from 0 to 1."
 
 
-@TASKS.add("patches", families=("encoder",), decides=METRIC)
+@TASKS.add("patches", families=("encoder",))
 class Patches(Pictured):
     """Tell hidden patches of a picture: a way to pretrain without answers."""
 
@@ -58,9 +58,6 @@ class PatchesProblem(Problem):
         super().__init__(tools)
         self.task = task
         self.measure = Pixels()
-
-    def learnt(self) -> Learnt:
-        return {}
 
     def fit(self, model: Model, *, seed: int) -> Model:
         reader = self.task.reader(model)
@@ -91,15 +88,18 @@ class PatchesProblem(Problem):
     ) -> list[Row]:
         assert isinstance(model, PatchModel)
         examples = [example for record in records for example in self.examples(record)]
-        answers: dict[int, Row] = {}
-        pad = self.tools.tokenizer.require("pad")
-        for numbers, batch in batches_of(examples, pad=pad, device=device):
-            with torch.inference_mode():
-                told = model.told(batch).double().cpu().numpy()
-            for number, patches in zip(numbers, told, strict=True):
-                answers[number] = _row(number, examples[number], patches)
-            on_progress(len(answers), len(records))
-        return [answers[number] for number in range(len(records))]
+        with torch.inference_mode():
+            told = told_of(
+                examples,
+                lambda batch: model.told(batch).double().cpu().numpy(),
+                pad=self.tools.tokenizer.require("pad"),
+                device=device,
+                on_progress=on_progress,
+            )
+        return [
+            _row(number, example, patches)
+            for number, (example, patches) in enumerate(zip(examples, told, strict=True))
+        ]
 
     def baselines(
         self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]

@@ -53,7 +53,7 @@ def _as_data(value: Any) -> Any:
     return {"corpus": value} if isinstance(value, str | list | tuple) else value
 
 
-@TASKS.add("recall", families=FAMILIES, decides="exact_match")
+@TASKS.add("recall", families=FAMILIES)
 class Recall(Writing):
     """Answer a question from memory, or say that one does not know."""
 

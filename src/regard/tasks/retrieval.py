@@ -53,7 +53,7 @@ LOOKED_THROUGH = 5_000
 "Documents up to which looks at dev while it trains search the whole collection."
 
 
-@TASKS.add("retrieval", families=("encoder", "decoder"), decides="ndcg_at_10", compares_rows=True)
+@TASKS.add("retrieval", families=("encoder", "decoder"), compares_rows=True)
 class Retrieval(Task):
     """Find the documents that answer a query."""
 
@@ -194,9 +194,6 @@ class RetrievalProblem(Problem):
     @property
     def answers_quickly(self) -> bool:  # type: ignore[override]
         return len(self.task.searched or ()) <= LOOKED_THROUGH
-
-    def learnt(self) -> Learnt:
-        return {}
 
     def remarks(self) -> list[str]:
         whole = self.task.searched

@@ -31,8 +31,8 @@ from regard.tasks import (
     Problem,
     Task,
     Tools,
-    batches_of,
     refuse_family,
+    told_of,
     untold,
 )
 from regard.tasks.sentences import packed_text, row_of
@@ -47,7 +47,7 @@ NARROW = 1e-3
 "Cosines that lie this close together tell no pair from another."
 
 
-@TASKS.add("similarity", families=("encoder", "decoder"), decides="spearman")
+@TASKS.add("similarity", families=("encoder", "decoder"))
 class Similarity(Task):
     """Tell how alike two texts are."""
 
@@ -119,9 +119,6 @@ class SimilarityProblem(Problem):
         self.task = task
         self.measure = SimilarityMeasure()
 
-    def learnt(self) -> Learnt:
-        return {}
-
     def fit(self, model: Model, *, seed: int) -> Model:
         refuse_family(model, RowModel, 'Set model.family = "encoder" or "decoder".')
         assert isinstance(model, RowModel)
@@ -144,14 +141,14 @@ class SimilarityProblem(Problem):
     ) -> list[Row]:
         assert isinstance(model, LikenessModel)
         examples = [example for record in records for example in self.examples(record)]
-        cosines = np.empty(len(records))
-        done = 0
-        pad = self.tools.tokenizer.require("pad")
-        for numbers, batch in batches_of(examples, pad=pad, device=device):
-            cosines[numbers] = model.cosines(batch).double().cpu().numpy()
-            done += len(numbers)
-            on_progress(done, len(records))
-        return self._rows(records, cosines)
+        cosines = told_of(
+            examples,
+            lambda batch: model.cosines(batch).double().cpu().numpy(),
+            pad=self.tools.tokenizer.require("pad"),
+            device=device,
+            on_progress=on_progress,
+        )
+        return self._rows(records, np.array(cosines))
 
     def baselines(
         self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]

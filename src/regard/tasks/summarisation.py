@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regard.text.record_corpus import Record
 
 
-@TASKS.add("summarisation", families=FAMILIES, decides="rouge1")
+@TASKS.add("summarisation", families=FAMILIES)
 class Summarisation(Writing):
     """Say in a sentence or two what a document says."""
 

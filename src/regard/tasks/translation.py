@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from regard.text.record_corpus import Record
 
 
-@TASKS.add("translation", families=FAMILIES, decides="bleu")
+@TASKS.add("translation", families=FAMILIES)
 class Translation(Writing):
     """Write in one language what a sentence says in another."""
 

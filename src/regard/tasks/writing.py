@@ -29,7 +29,6 @@ from regard.model.language_model import LanguageModel
 from regard.model.model import Model
 from regard.model.source_model import SourceModel
 from regard.tasks import (
-    Learnt,
     OnProgress,
     Problem,
     Task,
@@ -102,9 +101,6 @@ class WritingProblem(Problem):
                 topic="recipe",
                 mend="Raise model.context, or lower task.most_new.",
             )
-
-    def learnt(self) -> Learnt:
-        return {}
 
     def fit(self, model: Model, *, seed: int) -> Model:
         mend = f"Set model.family to {' or '.join(FAMILIES)}."
