@@ -26,6 +26,15 @@ CHOICES = (
     {"norm": "rms", "activation": "swiglu", "biases": False, "tied": False, "norm_place": "post"},
     {"activation": "relu", "feed_forward": 5, "dropout": 0.1, "attention_dropout": 0.0},
 )
+LIKE_BERT = {
+    "texts": 2,
+    "embedding_norm": True,
+    "output_network": True,
+    "pooler": True,
+    "norm_place": "post",
+    "norm_eps": 1e-12,
+    "activation": "gelu-tanh",
+}
 TRANSFORMERS = tuple(name for name in FAMILIES.names() if name != "recurrent")
 
 
@@ -82,6 +91,25 @@ def test_kinds_projections_and_positions_learn_and_count_as_their_formula(family
 @pytest.mark.parametrize("family", TRANSFORMERS)
 def test_every_declared_combination_learns_and_counts_as_its_formula(family, kind):
     check(family, kind, product(PROJECTIONS, POSITIONS.names(), CHOICES))
+
+
+def test_an_encoder_made_as_bert_is_learns_and_counts_as_its_formula():
+    check("encoder", "dot", [("separate", "learned", LIKE_BERT)])
+
+
+def test_a_bias_of_the_output_layer_counts_in_the_loss():
+    model = settings_of("encoder", **LIKE_BERT).build(vocabulary=40, seed=0).double().eval()
+    batch = batch_for("encoder")
+    with torch.no_grad():
+        model.head.tokens.bias.normal_(generator=torch.Generator().manual_seed(0))
+    scores = model.logits(batch.ids, valid=batch.valid)
+    plain = torch.nn.functional.cross_entropy(
+        scores.flatten(0, 1), batch.targets.flatten(), reduction="none"
+    )
+    real = batch.valid.flatten()
+    assert torch.allclose(model.losses(batch).flatten()[real], plain[real])
+    term = model(batch)["token"]
+    assert torch.allclose(term.sum, (plain * batch.weights.flatten()).sum())
 
 
 @pytest.mark.parametrize("attention", [None, "additive", "dot", "linear"])

@@ -2,7 +2,8 @@
 
     add: x_t = e(token_t) + p_t        concatenate: x_t = [e(token_t); p_t]
 
-Shapes: b batch, t place, w model width.
+Where rows hold several texts, which of them a token belongs to may be added as well, and the sum
+may be normalised; BERT does both. Shapes: b batch, t place, w model width.
 """
 
 from __future__ import annotations
@@ -15,31 +16,47 @@ from regard.attention.positions import AbsolutePositions, Positions
 
 class Embedding(nn.Module):
     def __init__(
-        self, vocabulary: int, *, width: int, context: int, positions: Positions, dropout: float
+        self,
+        vocabulary: int,
+        *,
+        width: int,
+        context: int,
+        positions: Positions,
+        dropout: float,
+        texts: int = 0,
+        norm: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, token_width(width, positions))
         own = position_width(width, positions)
         self.positions = positions.build_vectors(width=own, context=context)
         self.combine = positions.combine if isinstance(positions, AbsolutePositions) else "add"
+        self.texts = nn.Embedding(texts, width) if texts else None
+        "One vector for each text of a row."
+        self.norm = norm
         self.dropout = nn.Dropout(dropout)
 
     def share_tokens(self, other: Embedding) -> None:
         """Embed tokens by the other's very table; positions stay its own."""
         self.tokens.weight = other.tokens.weight
 
-    def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
-        """(b,t), (b or 1,t) -> (b,t,w)"""
-        return self.placed(self.tokens(ids), positions)
+    def forward(self, ids: Tensor, positions: Tensor, texts: Tensor | None = None) -> Tensor:
+        """(b,t), (b or 1,t), (b,t) -> (b,t,w)"""
+        return self.placed(self.tokens(ids), positions, texts)
 
-    def placed(self, x: Tensor, positions: Tensor) -> Tensor:
-        """(b,t,…), (b or 1,t) -> (b,t,w): vectors joined with those of their places."""
+    def placed(self, x: Tensor, positions: Tensor, texts: Tensor | None = None) -> Tensor:
+        """(b,t,…), (b or 1,t), (b,t) -> (b,t,w): vectors joined with those of their places; where
+        `texts` are not given, all belong to the first."""
         if self.positions is not None:
             vectors = self.positions(positions)
             if self.combine == "add":
                 x = x + vectors
             else:
                 x = torch.cat((x, vectors.expand(*x.shape[:-1], -1)), dim=-1)
+        if self.texts is not None:
+            x = x + (self.texts.weight[0] if texts is None else self.texts(texts))
+        if self.norm is not None:
+            x = self.norm(x)
         dropped: Tensor = self.dropout(x)
         return dropped
 

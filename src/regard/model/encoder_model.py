@@ -17,8 +17,8 @@ from regard.attention.places import Places
 from regard.errors import UserError
 from regard.model.boundary import SpanBoundary
 from regard.model.embedding import Embedding
-from regard.model.heads import LanguageModelHead
-from regard.model.loss import LossTerm, token_term
+from regard.model.heads import LanguageModelHead, Pooler
+from regard.model.loss import LossTerm
 from regard.model.recorder import Recorder
 from regard.model.row_model import RowModel
 from regard.model.stack import Stack
@@ -38,16 +38,24 @@ class EncoderModel(RowModel):
         context: int,
         across_documents: bool,
         boundary: SpanBoundary | None = None,
+        pooler: Pooler | None = None,
     ) -> None:
-        super().__init__(embedding, stack, head, context=context, across_documents=across_documents)
+        super().__init__(
+            embedding,
+            stack,
+            head,
+            context=context,
+            across_documents=across_documents,
+            pooler=pooler,
+        )
         self.boundary = boundary
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        x, table = self.read(batch), self.head.tokens.weight
+        x = self.read(batch)
         chosen = batch.weights > 0  # few places are hidden, and only those are scored
         terms = {
-            "token": token_term(
-                x[chosen], table, targets=batch.targets[chosen], weights=batch.weights[chosen]
+            "token": self.head.term(
+                x[chosen], targets=batch.targets[chosen], weights=batch.weights[chosen]
             )
         }
         if batch.labels is not None:
@@ -94,4 +102,4 @@ class EncoderModel(RowModel):
         y = self.boundary(x[row, left], x[row, right], place - left - 1)
         weights = batch.weights[row, place]
         targets = batch.targets[row, place]
-        return token_term(y, self.head.tokens.weight, targets=targets, weights=weights)
+        return self.head.table_term(y, targets=targets, weights=weights)

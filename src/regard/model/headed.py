@@ -39,7 +39,7 @@ class HeadedModel(Model, Generic[Head]):
     def vectors(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
         """(b,t,w); the texts of a row are one row here, even where documents are kept apart."""
         _, mask = self.body.standing(batch.ids, batch.valid)
-        return self.body.through(batch, mask=mask, recorder=recorder)
+        return self.body.through(batch, mask=mask, texts=batch.segments, recorder=recorder)
 
     def losses(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
         raise UserError(
@@ -63,7 +63,10 @@ class LabelModel(HeadedModel[ClassificationHead]):
 
     def scores(self, batch: Batch) -> Tensor:
         """(b,c)"""
-        y: Tensor = self.head(self.vectors(batch), batch.valid)
+        pooled = self.head.pooled(self.vectors(batch), batch.valid)
+        if self.body.pooler is not None and self.head.pooling == "first":
+            pooled = self.body.pooler(pooled)
+        y: Tensor = self.head.labels(pooled)
         return y
 
     @torch.inference_mode()

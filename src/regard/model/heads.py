@@ -12,23 +12,86 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.model.loss import LossTerm, token_losses, token_term
+
 Pooling = Literal["first", "mean", "last"]
 
 
 class LanguageModelHead(nn.Module):
-    """Scores for every token of the vocabulary, (b,t,w) -> (b,t,v)."""
+    """Scores for every token of the vocabulary, (b,t,w) -> (b,t,v).
 
-    def __init__(self, vocabulary: int, *, width: int) -> None:
+    With a network before the table, as BERT has, the table also adds a bias to each token.
+    """
+
+    def __init__(self, vocabulary: int, *, width: int, network: nn.Module | None = None) -> None:
         super().__init__()
-        self.tokens = nn.Linear(width, vocabulary, bias=False)
+        self.network = network
+        self.tokens = nn.Linear(width, vocabulary, bias=network is not None)
+
+    @property
+    def width(self) -> int:
+        return self.tokens.in_features
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.tokens(x)
+        y: Tensor = self.tokens(self._made_ready(x))
         return y
 
     def tie(self, embedding: nn.Embedding) -> None:
         """Score with the very table that embeds the tokens (Press and Wolf, 2017)."""
         self.tokens.weight = embedding.weight
+
+    def losses(self, x: Tensor, *, targets: Tensor) -> Tensor:
+        """−log p(target) at each place, in nats; x (…,w), targets (…)."""
+        return token_losses(*self._scored_by(self._made_ready(x)), targets=targets)
+
+    def term(
+        self, x: Tensor, *, targets: Tensor, weights: Tensor, smoothing: float = 0.0
+    ) -> LossTerm:
+        """The weighted loss of all places; x (…,w), targets and weights (…)."""
+        return self.table_term(
+            self._made_ready(x), targets=targets, weights=weights, smoothing=smoothing
+        )
+
+    def table_term(
+        self, y: Tensor, *, targets: Tensor, weights: Tensor, smoothing: float = 0.0
+    ) -> LossTerm:
+        """The same of vectors that another network made ready for the table."""
+        vectors, table = self._scored_by(y)
+        return token_term(vectors, table, targets=targets, weights=weights, smoothing=smoothing)
+
+    def _made_ready(self, x: Tensor) -> Tensor:
+        return x if self.network is None else self.network(x)
+
+    def _scored_by(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Vectors and a table whose products are the scores: a bias is one more column."""
+        table, bias = self.tokens.weight, self.tokens.bias
+        if bias is None:
+            return y, table
+        return F.pad(y, (0, 1), value=1.0), torch.cat((table, bias[:, None]), dim=1)
+
+
+class OutputNetwork(nn.Module):
+    """What BERT has before its output layer: linear, gelu, norm; w·w + 3w parameters."""
+
+    def __init__(self, width: int, *, norm: nn.Module) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+        self.norm = norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.norm(F.gelu(self.linear(x)))
+        return y
+
+
+class Pooler(nn.Module):
+    """What BERT has between the first place and a head: linear, tanh; w·w + w parameters."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(self.linear(x))
 
 
 class TokenHead(nn.Module):

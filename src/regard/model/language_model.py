@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.attention.cache import BlockCache, Cache, StateCache
 from regard.attention.mask import Mask, causal, padding
 from regard.attention.places import Places
-from regard.model.loss import LossTerm, token_term
+from regard.model.loss import LossTerm
 from regard.model.row_model import RowModel
 from regard.text.batches import Batch
 from regard.trust.subject import Subject
@@ -26,9 +26,8 @@ class LanguageModel(RowModel):
     "False where its attention reads a row otherwise token by token: then rows are read anew."
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        term = token_term(
+        term = self.head.term(
             self.read(batch),
-            self.head.tokens.weight,
             targets=batch.targets,
             weights=batch.weights,
             smoothing=batch.smoothing if self.training else 0.0,

@@ -10,6 +10,7 @@ Shapes: b batch, t place, w model width.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, NamedTuple
 
 import torch.nn.functional as F
@@ -23,7 +24,7 @@ from regard.model.recorder import Recorder
 
 NormKind = Literal["layer", "rms"]
 NormPlace = Literal["pre", "post"]
-Activation = Literal["gelu", "relu", "swiglu"]
+Activation = Literal["gelu", "gelu-tanh", "relu", "swiglu"]
 
 
 class Source(NamedTuple):
@@ -34,11 +35,18 @@ class Source(NamedTuple):
     mask: Mask
 
 
-def build_norm(kind: NormKind, width: int, *, biases: bool) -> nn.Module:
+BENDS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu-tanh": partial(F.gelu, approximate="tanh"),  # GPT-2's
+    "relu": F.relu,
+}
+
+
+def build_norm(kind: NormKind, width: int, *, biases: bool, eps: float = 1e-5) -> nn.Module:
     """LayerNorm takes away the mean and scales (Ba et al., 2016); RMSNorm only scales."""
     if kind == "rms":
-        return nn.RMSNorm(width, eps=1e-5)
-    return nn.LayerNorm(width, bias=biases)
+        return nn.RMSNorm(width, eps=eps)
+    return nn.LayerNorm(width, eps=eps, bias=biases)
 
 
 class FeedForward(nn.Module):
@@ -76,8 +84,7 @@ def build_feed_forward(
 ) -> nn.Module:
     if activation == "swiglu":
         return GatedFeedForward(width, hidden=hidden, biases=biases)
-    bend = F.relu if activation == "relu" else F.gelu
-    return FeedForward(width, hidden=hidden, bend=bend, biases=biases)
+    return FeedForward(width, hidden=hidden, bend=BENDS[activation], biases=biases)
 
 
 class Residual(nn.Module):

@@ -43,14 +43,22 @@ class PatchReader(EncoderModel):
             context=encoder.context,
             across_documents=encoder.across_documents,
             boundary=encoder.boundary,
+            pooler=encoder.pooler,
         )
         self.patch_values = patch_values
         width = encoder.embedding.tokens.embedding_dim
         self.patches = PatchEmbedding(patch_values, width=width)
 
-    def through(self, batch: Batch, *, mask: Mask, recorder: Recorder | None = None) -> Tensor:
+    def through(
+        self,
+        batch: Batch,
+        *,
+        mask: Mask,
+        texts: Tensor | None = None,
+        recorder: Recorder | None = None,
+    ) -> Tensor:
         if batch.patches is None or batch.modalities is None:
-            return super().through(batch, mask=mask, recorder=recorder)
+            return super().through(batch, mask=mask, texts=texts, recorder=recorder)
         is_patch = batch.modalities == PATCH
         places = Places(
             patch_positions(is_patch, batch.valid, context=self.context),
@@ -60,7 +68,7 @@ class PatchReader(EncoderModel):
         words = self.embedding.tokens(batch.ids)
         vectors = self.patches(batch.patches).to(words.dtype)
         x = self.embedding.placed(
-            words.masked_scatter(is_patch[..., None], vectors), places.positions
+            words.masked_scatter(is_patch[..., None], vectors), places.positions, texts
         )
         y: Tensor = self.stack(x, mask=mask, places=places, recorder=recorder)
         return y

@@ -16,8 +16,7 @@ from regard.attention.cache import Cache
 from regard.attention.mask import Mask, same_document
 from regard.attention.places import Places
 from regard.model.embedding import Embedding
-from regard.model.heads import LanguageModelHead
-from regard.model.loss import token_losses
+from regard.model.heads import LanguageModelHead, Pooler
 from regard.model.model import Model
 from regard.model.recorder import Recorder
 from regard.model.stack import Stack
@@ -37,6 +36,7 @@ class RowModel(Model):
         *,
         context: int,
         across_documents: bool,
+        pooler: Pooler | None = None,
     ) -> None:
         super().__init__()
         self.embedding = embedding
@@ -44,6 +44,7 @@ class RowModel(Model):
         self.head = head
         self.context = context
         self.across_documents = across_documents
+        self.pooler = pooler
 
     @abstractmethod
     def standing(self, ids: Tensor, valid: Tensor | None) -> tuple[Places, Mask]:
@@ -51,7 +52,7 @@ class RowModel(Model):
 
     def losses(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
         x = self.read(batch, recorder=recorder)
-        return token_losses(x, self.head.tokens.weight, targets=batch.targets)
+        return self.head.losses(x, targets=batch.targets)
 
     def logits(
         self, ids: Tensor, *, valid: Tensor | None = None, recorder: Recorder | None = None
@@ -75,15 +76,23 @@ class RowModel(Model):
             mask = mask & same_document(batch.segments)
         return self.through(batch, mask=mask, recorder=recorder)
 
-    def through(self, batch: Batch, *, mask: Mask, recorder: Recorder | None = None) -> Tensor:
-        """(b,t,w): a batch, embedded and through the stack under this mask."""
+    def through(
+        self,
+        batch: Batch,
+        *,
+        mask: Mask,
+        texts: Tensor | None = None,
+        recorder: Recorder | None = None,
+    ) -> Tensor:
+        """(b,t,w): a batch, embedded and through the stack under this mask; `texts` (b,t) says
+        which text of its row a place belongs to, where that is embedded too."""
         places = Places.of_row(
             batch.ids.shape[1],
             device=batch.ids.device,
             segments=batch.segments,
             modalities=batch.modalities,
         )
-        return self.hidden(batch.ids, places, mask=mask, recorder=recorder)
+        return self.hidden(batch.ids, places, mask=mask, texts=texts, recorder=recorder)
 
     def hidden(
         self,
@@ -91,10 +100,11 @@ class RowModel(Model):
         places: Places,
         *,
         mask: Mask,
+        texts: Tensor | None = None,
         cache: Cache | None = None,
         recorder: Recorder | None = None,
     ) -> Tensor:
-        x = self.embedding(ids, places.last(ids.shape[1]))
+        x = self.embedding(ids, places.last(ids.shape[1]), texts)
         y: Tensor = self.stack(x, mask=mask, places=places, cache=cache, recorder=recorder)
         return y
 

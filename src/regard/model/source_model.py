@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.attention.cache import Cache
 from regard.errors import UserError
 from regard.model.heads import LanguageModelHead
-from regard.model.loss import LossTerm, token_losses, token_term
+from regard.model.loss import LossTerm
 from regard.model.model import Model
 from regard.model.recorder import Recorder
 from regard.model.writing import Written
@@ -37,9 +37,8 @@ class SourceModel(Model):
         """Read new target tokens (b,i) after those in the cache; scores at each, (b,i,v)."""
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        term = token_term(
+        term = self.head.term(
             self._read(batch, None),
-            self.head.tokens.weight,
             targets=batch.targets,
             weights=batch.weights,
             smoothing=batch.smoothing if self.training else 0.0,
@@ -48,7 +47,7 @@ class SourceModel(Model):
 
     def losses(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
         x = self._read(batch, recorder)
-        return token_losses(x, self.head.tokens.weight, targets=batch.targets)
+        return self.head.losses(x, targets=batch.targets)
 
     def logits(
         self, ids: Tensor, *, source: Tensor, source_valid: Tensor, recorder: Recorder | None = None

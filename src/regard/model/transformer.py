@@ -58,9 +58,11 @@ class Transformer(Family):
     feed_forward: int = Field(default=0, ge=0)
     "Hidden width of the feed-forward network; 0: 4 × width (8/3 × width for swiglu)."
     activation: Activation = "gelu"
-    "What bends the hidden values; swiglu adds a gate and a third matrix."
+    "What bends the hidden values; gelu-tanh is GPT-2's; swiglu adds a gate and a third matrix."
     norm: NormKind = "layer"
     "LayerNorm, or RMSNorm, which only scales."
+    norm_eps: float = Field(default=1e-5, gt=0.0)
+    "Added below the root, so that nothing is divided by nought."
     norm_place: NormPlace = "pre"
     "Normalise before each part of a block (pre) or after it (post)."
     biases: bool = True
@@ -167,14 +169,20 @@ class Transformer(Family):
         )
 
     def build_head(self, embedding: Embedding) -> LanguageModelHead:
-        head = LanguageModelHead(embedding.tokens.num_embeddings, width=self.width)
+        head = LanguageModelHead(
+            embedding.tokens.num_embeddings, width=self.width, network=self.build_output_network()
+        )
         if self.tied:
             head.tie(embedding.tokens)
         return head
 
+    def build_output_network(self) -> nn.Module | None:
+        """What stands before the output layer; nothing in most families."""
+        return None
+
     def build_stack(self, *, source_attention: AttentionKind | None = None) -> Stack:
         """The blocks; with `source_attention` each also looks at a source."""
-        closing = self._norm() if self.norm_place == "pre" else nn.Identity()
+        closing = self.build_norm() if self.norm_place == "pre" else nn.Identity()
         blocks = [self._block(layer, source_attention) for layer in range(self.layers)]
         return Stack(blocks, norm=closing)
 
@@ -191,7 +199,9 @@ class Transformer(Family):
                 if source_attention is None
                 else self._mixer(source_attention, shape, relative=None)
             ),
-            residual=lambda: Residual(self._norm(), place=self.norm_place, dropout=self.dropout),
+            residual=lambda: Residual(
+                self.build_norm(), place=self.norm_place, dropout=self.dropout
+            ),
         )
 
     def _mixer(self, kind: AttentionKind, shape: HeadShape, *, relative: Positions | None) -> Mixer:
@@ -203,8 +213,8 @@ class Transformer(Family):
             relation=None if relative is None else relative.build_relation(shape),
         )
 
-    def _norm(self) -> nn.Module:
-        return build_norm(self.norm, self.width, biases=self.biases)
+    def build_norm(self) -> nn.Module:
+        return build_norm(self.norm, self.width, biases=self.biases, eps=self.norm_eps)
 
     def embedding_terms(self, vocabulary: int) -> list[Term]:
         narrow = token_width(self.width, self.positions)

@@ -147,7 +147,7 @@ class SpanProblem(Problem):
     def fit(self, model: Model, *, seed: int) -> Model:
         refuse_family(model, EncoderModel, 'Set model.family = "encoder".')
         assert isinstance(model, EncoderModel)
-        return SpanModel(model, SpanHead(model.head.tokens.in_features), seed=seed)
+        return SpanModel(model, SpanHead(model.head.width), seed=seed)
 
     def read(self, record: Record) -> QuestionRows:
         """A record in windows of tokens."""

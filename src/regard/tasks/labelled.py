@@ -53,7 +53,7 @@ class LabelProblem(Problem):
     def fit(self, model: Model, *, seed: int) -> Model:
         refuse_family(model, RowModel, 'Set model.family = "encoder" or "decoder".')
         assert isinstance(model, RowModel)
-        width = model.head.tokens.in_features
+        width = model.head.width
         head = ClassificationHead(width, labels=len(self.labels), pooling=self._pooling())
         return LabelModel(model, head, seed=seed)
 

@@ -61,7 +61,7 @@ class PatchesProblem(Problem):
 
     def fit(self, model: Model, *, seed: int) -> Model:
         reader = self.task.reader(model)
-        width = reader.head.tokens.in_features
+        width = reader.head.width
         return PatchModel(reader, PatchHead(width, patch_values=reader.patch_values), seed=seed)
 
     def examples(self, record: Record) -> list[Example]:

@@ -63,7 +63,7 @@ def vectors_of(
             topic="model",
             mend='Train one with task.kind = "retrieval" or "similarity".',
         )
-    width = model.body.head.tokens.in_features
+    width = model.body.head.width
     vectors = np.empty((len(texts), width), dtype=np.float32)
     pad = tools.tokenizer.require("pad")
     done = 0

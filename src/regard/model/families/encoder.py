@@ -9,9 +9,10 @@ from pydantic import Field, model_validator
 from regard.attention.kinds import ATTENTION
 from regard.count import Term
 from regard.model.boundary import SpanBoundary, boundary_term
-from regard.model.embedding import token_width
+from regard.model.embedding import Embedding, token_width
 from regard.model.encoder_model import EncoderModel
 from regard.model.families import FAMILIES
+from regard.model.heads import OutputNetwork, Pooler
 from regard.model.patch_model import PatchReader
 from regard.model.patches import patch_term
 from regard.model.transformer import Transformer
@@ -27,6 +28,14 @@ class Encoder(Transformer):
     boundary: bool = False
     "A network that tells hidden spans from their two ends, which objective = spanbert trains."
 
+    texts: int = Field(default=0, ge=0)
+    "Texts of a row that have a vector of their own (BERT: 2); 0: only [SEP] tells them apart."
+    embedding_norm: bool = False
+    "Normalise what is embedded before the first block, as BERT does."
+    output_network: bool = False
+    "A linear layer, gelu and norm before the output layer, and a bias in it, as BERT has."
+    pooler: bool = False
+    "A linear layer and tanh between the first place and a head, as BERT has."
     patch_values: int = Field(default=0, ge=0)
     "Numbers in each patch of an image that stands behind the words; 0: rows hold words alone."
 
@@ -39,6 +48,22 @@ class Encoder(Transformer):
             )
         return self
 
+    def build_embedding(self, vocabulary: int) -> Embedding:
+        return Embedding(
+            vocabulary,
+            width=self.width,
+            context=self.context,
+            positions=self.positions,
+            dropout=self.dropout,
+            texts=self.texts,
+            norm=self.build_norm() if self.embedding_norm else None,
+        )
+
+    def build_output_network(self) -> OutputNetwork | None:
+        if not self.output_network:
+            return None
+        return OutputNetwork(self.width, norm=self.build_norm())
+
     def build(self, *, vocabulary: int, seed: int) -> EncoderModel:
         embedding = self.build_embedding(vocabulary)
         model = EncoderModel(
@@ -48,6 +73,7 @@ class Encoder(Transformer):
             context=self.context,
             across_documents=self.across_documents,
             boundary=SpanBoundary(self.width) if self.boundary else None,
+            pooler=Pooler(self.width) if self.pooler else None,
         )
         if self.patch_values:
             model = PatchReader(model, patch_values=self.patch_values)
@@ -59,10 +85,21 @@ class Encoder(Transformer):
             *self.embedding_terms(vocabulary),
             *self.stack_terms(),
             *self.head_terms(vocabulary),
-            *([boundary_term(self.width)] if self.boundary else []),
-            *(
-                [patch_term(self.patch_values, token_width(self.width, self.positions))]
-                if self.patch_values
-                else []
-            ),
+            *self._terms_of_its_own(vocabulary),
         ]
+
+    def _terms_of_its_own(self, vocabulary: int) -> list[Term]:
+        w = self.width
+        letters, size = ("2w", 2 * w) if self.norm == "layer" and self.biases else ("w", w)
+        narrow = token_width(w, self.positions)
+        terms = {
+            "texts": Term("texts of a row", f"{self.texts}·w", self.texts * w),
+            "embedding_norm": Term("embedding norm", letters, size),
+            "output_network": Term(
+                "output network", f"w·w + w + {letters} + v", w * w + w + size + vocabulary
+            ),
+            "pooler": Term("pooler", "w·w + w", w * w + w),
+            "boundary": boundary_term(w),
+            "patch_values": patch_term(self.patch_values, narrow),
+        }
+        return [term for setting, term in terms.items() if getattr(self, setting)]
