@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from regard.api import Loaded, audit, evaluate, inspect, load, predict, train
+    from regard.api import (
+        Loaded,
+        audit,
+        evaluate,
+        export_model,
+        import_model,
+        inspect,
+        ledger,
+        load,
+        predict,
+        train,
+    )
     from regard.attention import mask
     from regard.attention.attend import attend
     from regard.errors import UserError
@@ -25,7 +36,10 @@ _HOMES = {
     "attend": "regard.attention.attend:attend",
     "audit": "regard.api:audit",
     "evaluate": "regard.api:evaluate",
+    "export_model": "regard.api:export_model",
+    "import_model": "regard.api:import_model",
     "inspect": "regard.api:inspect",
+    "ledger": "regard.api:ledger",
     "load": "regard.api:load",
     "mask": "regard.attention.mask",
     "predict": "regard.api:predict",
@@ -41,7 +55,10 @@ __all__ = [
     "attend",
     "audit",
     "evaluate",
+    "export_model",
+    "import_model",
     "inspect",
+    "ledger",
     "load",
     "mask",
     "predict",

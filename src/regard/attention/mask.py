@@ -15,10 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.drawing import draw_svg, draw_text
-from regard.attention.known import NOTHING_KNOWN, Band, Known
+from regard.attention.known import NOTHING_KNOWN, UNBOUNDED, Band, Known
 from regard.attention.tables import (
     TableSize,
     check_flags,
@@ -113,6 +114,36 @@ class Mask:
 
     def __invert__(self) -> Mask:
         return Mask(lambda b, h, i, j: ~self.allowed(b, h, i, j), f"~{self.name}", sizes=self.sizes)
+
+    def behind(self, virtual: int) -> Mask:
+        """The same over rows with `virtual` places in front, which every query may see.
+
+        Where each place sees all, or all its past, so do these. Under any other mask they see each
+        other alone: otherwise they would carry on what the mask keeps apart."""
+        known = self.known
+        if not virtual:
+            return self
+        if known.pattern is not None:
+            whole = causal() if known.pattern == "causal" else bidirectional()
+            if known.valid is not None:
+                whole = whole & padding(F.pad(known.valid, (virtual, 0), value=True))
+            return replace(whole, name=self.name, parts=self.parts)
+        past = known.band.ahead == 0
+
+        def allowed(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+            tokens = self.allowed(b, h, (i - virtual).clamp(min=0), (j - virtual).clamp(min=0))
+            among = (j < virtual) & (j <= i) if past else j < virtual
+            return among | ((i >= virtual) & (j >= virtual) & tokens)
+
+        return Mask(
+            allowed,
+            f"{self.name} behind {virtual}",
+            Known(band=Band(ahead=0) if past else UNBOUNDED),
+            self.parts,
+            tuple(
+                size._replace(places=size.places and size.places + virtual) for size in self.sizes
+            ),
+        )
 
     @property
     def is_everything(self) -> bool:

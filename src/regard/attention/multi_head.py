@@ -3,19 +3,21 @@
     head_h = attend(x W_q, m W_k, m W_v)_h        out = [head_1 … head_H] W_o        m = memory or x
 
 Projections may be shared: W_q = W_k makes scores symmetric, W_q = W_k = W_v leaves one matrix;
-several query heads may use one key/value head (Shazeer, 2019; Ainslie et al., 2023).
-Shapes: b batch, h heads, i query, j key, d head width, w model width.
+several query heads may use one key/value head (Shazeer, 2019; Ainslie et al., 2023). A prefix, if
+an adapter put one there, is more keys and values in front, which every query sees.
+Shapes: b batch, h heads, i query, j key, d head width, w model width, p virtual places.
 """
 
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
 from regard.attention.cache import KeyValueCache, LayerCache, StateCache
 from regard.attention.kinds import ATTENTION, AttentionKind, Projections
-from regard.attention.mask import Mask
+from regard.attention.mask import Mask, bidirectional
 from regard.attention.mixer import Mixer
 from regard.attention.places import Places
 from regard.attention.positions import Relation
@@ -97,6 +99,10 @@ class MultiHeadAttention(Mixer):
         shared = projections == "shared-qkv"
         self.value = None if shared else nn.Linear(width, narrow, bias=shape.biases)
         self.out = nn.Linear(width, width, bias=shape.biases)
+        self.key_value_width = narrow
+        self.prefix: nn.Parameter | None
+        "(2,p,k): trained keys and values of virtual places; k is the key/value width."
+        self.register_parameter("prefix", None)
 
     def forward(
         self,
@@ -109,28 +115,21 @@ class MultiHeadAttention(Mixer):
         want_weights: bool = False,
     ) -> Attended:
         check_follows(mask, self.follows)
-        mask = self.rule.narrow(mask, places)
+        mask = self._narrowed(mask, places)
         q = self._heads(self.query(x))
         if memory is None:
             q = self._turned(q, places.last(x.shape[1]))
         if isinstance(cache, StateCache) and isinstance(self.rule, RecurrentRule):
-            k, v = map(self._for_every_head, self._keys_and_values(x, places))
+            k, v = map(self._for_every_head, self._turned_keys(x, places))
             out = self.rule.advance(q, k, v, mask=mask, state=cache)
             return self._joined(Attended(out, None, "recurrent"))
-        first_query = 0
-        if isinstance(cache, KeyValueCache) and memory is not None:
-            if not cache.length:
-                cache.extend(*self._keys_and_values(memory, None))
-            k, v = cache.held()
-        elif isinstance(cache, KeyValueCache):
-            first_query = cache.length
-            k, v = cache.extend(*self._keys_and_values(x, places))
+        held = cache if isinstance(cache, KeyValueCache) else None
+        if memory is None:
+            k, v = self._kept(self._turned_keys(x, places), held)
+        elif held is not None and held.length:
+            k, v = held.held()
         else:
-            k, v = (
-                self._keys_and_values(x, places)
-                if memory is None
-                else self._keys_and_values(memory, None)
-            )
+            k, v = self._kept(self.keys_and_values(memory), held)
         attended = attend(
             q,
             self._for_every_head(k),
@@ -138,21 +137,52 @@ class MultiHeadAttention(Mixer):
             mask,
             self.rule,
             bias=self._bias(x.shape[1], places) if memory is None else None,
-            first_query=first_query,
+            # One's own places are the last of the keys, behind a prefix and what is cached.
+            first_query=k.shape[2] - x.shape[1] if memory is None else 0,
             dropout=self.shape.dropout if self.training else 0.0,
             want_weights=want_weights,
         )
         return self._joined(attended)
 
     def new_cache(self, capacity: int) -> LayerCache:
-        return StateCache() if isinstance(self.rule, RecurrentRule) else KeyValueCache(capacity)
+        if isinstance(self.rule, RecurrentRule):
+            return StateCache()
+        return KeyValueCache(capacity + self._prefix_places)
 
-    def _keys_and_values(self, source: Tensor, places: Places | None) -> tuple[Tensor, Tensor]:
-        """(b,j,w) -> two of (b,h,j,d), one for each key/value head; turned where they stand."""
+    def new_source_cache(self, capacity: int) -> LayerCache:
+        return KeyValueCache(capacity + self._prefix_places)
+
+    def keys_and_values(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """(b,j,w) -> two of (b,h,j,d), one for each key/value head; not turned."""
         keys = (self.key or self.query)(source)
         values = keys if self.value is None else self.value(source)
-        k, v = self._heads(keys), self._heads(values)
-        return (k if places is None else self._turned(k, places.last(source.shape[1]))), v
+        return self._heads(keys), self._heads(values)
+
+    def _turned_keys(self, x: Tensor, places: Places) -> tuple[Tensor, Tensor]:
+        k, v = self.keys_and_values(x)
+        return self._turned(k, places.last(x.shape[1])), v
+
+    def _kept(
+        self, new: tuple[Tensor, Tensor], cache: KeyValueCache | None
+    ) -> tuple[Tensor, Tensor]:
+        """New keys and values behind all before them: the prefix, which goes into a cache once,
+        and what the cache holds."""
+        k, v = new
+        if self.prefix is not None and (cache is None or not cache.length):
+            front = (self._heads(part[None]).expand(len(k), -1, -1, -1) for part in self.prefix)
+            k, v = (torch.cat(both, dim=2) for both in zip(front, (k, v), strict=True))
+        return (k, v) if cache is None else cache.extend(k, v)
+
+    @property
+    def _prefix_places(self) -> int:
+        return 0 if self.prefix is None else self.prefix.shape[1]
+
+    def _narrowed(self, mask: Mask, places: Places) -> Mask:
+        """The mask that the rule really follows; what it forbids of its own, it forbids between
+        tokens: virtual places are seen from everywhere."""
+        if places.tokens is None:
+            return self.rule.narrow(mask, places)
+        return mask & self.rule.narrow(bidirectional(), places.tokens).behind(places.virtual)
 
     def _turned(self, x: Tensor, positions: Tensor) -> Tensor:
         return x if self.relation is None else self.relation.rotate(x, positions)
@@ -160,7 +190,10 @@ class MultiHeadAttention(Mixer):
     def _bias(self, queries: int, places: Places) -> Tensor | None:
         if self.relation is None:
             return None
-        return self.relation.bias(places.last(queries), places.positions)
+        # A prefix stands nowhere: no distance to it, and no bias.
+        prefixed = self._prefix_places
+        bias = self.relation.bias(places.last(queries), places.positions[:, prefixed:])
+        return F.pad(bias, (prefixed, 0)) if prefixed and bias is not None else bias
 
     def _for_every_head(self, x: Tensor) -> Tensor:
         share = self.shape.heads // x.shape[1]

@@ -1,7 +1,8 @@
 """Where tokens stand: what positions and groups are computed from.
 
 Shapes: b batch, j place of the row. The queries are always the last places of a row; those before
-them, when decoding, are remembered in the cache.
+them, when decoding, are remembered in the cache. Virtual places, which hold no token, may stand
+before all others: an adapter's prompt or prefix.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class Places:
     "(b, j): words, patches, … by number."
     in_order: bool = False
     "Positions are 0, 1, 2, … in every row, so they are places of the row as well."
+    tokens: Places | None = None
+    "The places of the tokens as they are without the virtual ones before them, if there are any."
 
     @classmethod
     def of_row(
@@ -43,6 +46,29 @@ class Places:
     def of_padded(cls, valid: Tensor) -> Places:
         """Rows whose tokens are where `valid` (b, j) is True, counted from each row's first."""
         return cls((valid.cumsum(dim=1) - 1).clamp(min=0), in_order=bool(valid.all()))
+
+    def behind(self, virtual: int, *, first: int, still: Tensor | None = None) -> Places:
+        """The same with `virtual` places in front; `first` is where tokens are counted from.
+
+        Tokens at which `still` (b, j) is True keep their positions."""
+        if not virtual:
+            return self
+        front = torch.arange(virtual, device=self.positions.device).clamp(max=first)
+        moved = self.positions + first
+        if still is not None:
+            moved = torch.where(still, self.positions, moved)
+        return Places(
+            torch.cat((front.expand(len(moved), -1), moved), dim=1),
+            in_order=self.in_order and first == virtual,
+            tokens=self,
+        )
+
+    @property
+    def virtual(self) -> int:
+        """How many places stand before the tokens."""
+        return (
+            0 if self.tokens is None else self.positions.shape[1] - self.tokens.positions.shape[1]
+        )
 
     def last(self, count: int) -> Tensor:
         """Positions of the queries, (b or 1, i)."""

@@ -21,8 +21,11 @@ from regard.cli.check import check
 from regard.cli.compare import compare, sweep
 from regard.cli.errors import errors
 from regard.cli.evaluate import evaluate
+from regard.cli.exporting import export_model
 from regard.cli.generate import generate
+from regard.cli.importing import import_model
 from regard.cli.inspect import inspect
+from regard.cli.ledger import ledger
 from regard.cli.ls import ls
 from regard.cli.mask import mask
 from regard.cli.new import new
@@ -55,6 +58,7 @@ for verb in (
     generate,
     ask,
     inspect,
+    ledger,
     report,
     runs,
     ls,
@@ -62,6 +66,8 @@ for verb in (
     check,
 ):
     app.command()(verb)
+app.command("import")(import_model)
+app.command("export")(export_model)
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(tokenizer.app, name="tokenizer")
 

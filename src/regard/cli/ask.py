@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.console import AsJson, OwnFiles, console, print_json, side_console
+from regard.cli.console import AsJson, Base, OwnFiles, console, print_json, side_console
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def ask(
             help="Ask you for what it does not know, and keep the pair in this TSV or CSV."
         ),
     ] = None,
+    base: Base = None,
     own_files: OwnFiles = None,
     as_json: AsJson = False,
 ) -> None:
@@ -46,7 +47,7 @@ def ask(
 
     _check_words(question)
     looked_up = _table(table, key=key, value=value)
-    loaded = api.load(run, own_files=own_files or ())
+    loaded = api.load(run, base=base, own_files=own_files or ())
     problem = loaded.problem
     if not isinstance(problem, RecallProblem):
         raise UserError(

@@ -23,6 +23,10 @@ OwnFiles = Annotated[
     list[Path] | None,
     typer.Option("--with", help="A Python file of your own whose parts the recipe names."),
 ]
+Base = Annotated[
+    Path | None,
+    typer.Option(help="Where the model now lies that the run's adapter was trained on."),
+]
 PIPE_WIDTH = 120
 OnProgress = Callable[[int, int | None], None]
 

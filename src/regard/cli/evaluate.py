@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.console import AsJson, OwnFiles, print_json
+from regard.cli.console import AsJson, Base, OwnFiles, print_json
 from regard.cli.figures_table import print_figures
 from regard.cli.training_display import watched
 
@@ -17,6 +17,7 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option(help="Also write the figures to this JSON file.")
     ] = None,
+    base: Base = None,
     own_files: OwnFiles = None,
     as_json: AsJson = False,
 ) -> None:
@@ -25,7 +26,7 @@ def evaluate(
     from regard.files import write_json
 
     with watched() as watch:
-        figures = api.evaluate(run, own_files=own_files or (), watch=watch)
+        figures = api.evaluate(run, base=base, own_files=own_files or (), watch=watch)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_json(out, figures)

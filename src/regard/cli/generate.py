@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.console import AsJson, OwnFiles, console, print_json
+from regard.cli.console import AsJson, Base, OwnFiles, console, print_json
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def generate(
     tokenizer: Annotated[
         Path | None, typer.Option(help="Check the model against this tokenizer.")
     ] = None,
+    base: Base = None,
     own_files: OwnFiles = None,
     as_json: AsJson = False,
 ) -> None:
@@ -46,7 +47,7 @@ def generate(
             raise UserError(
                 f"prompt {number} is not valid UTF-8", topic="generate", mend="Type it anew."
             )
-    loaded = api.load(run, tokenizer=tokenizer, own_files=own_files or ())
+    loaded = api.load(run, tokenizer=tokenizer, base=base, own_files=own_files or ())
     written = loaded.generate(texts, strategy=strategy, max_new=max_new, seed=seed)
     if as_json:
         print_json([{"prompt": p, "text": t} for p, t in zip(texts, written, strict=True)])

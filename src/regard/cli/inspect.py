@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.console import AsJson, OwnFiles, console
+from regard.cli.console import AsJson, Base, OwnFiles, console
 from regard.errors import UserError
 
 
@@ -30,6 +30,7 @@ def inspect(
         Path | None, typer.Option(help="Where to write the page; else into RUN/inspect.")
     ] = None,
     png: Annotated[Path | None, typer.Option(help="Also draw it into this PNG file.")] = None,
+    base: Base = None,
     own_files: OwnFiles = None,
     as_json: AsJson = False,
 ) -> None:
@@ -42,7 +43,9 @@ def inspect(
     from regard.study.inspection import inspection_html, inspection_picture, parts_of
     from regard.study.theme import LIGHT
 
-    inspected = api.inspect(run, text, target=target, own_files=own_files or ())
+    inspected = api.inspect(
+        api.load(run, base=base, own_files=own_files or ()), text, target=target
+    )
     parts = parts_of(inspected, layer=layer, head=head)
     name = run.resolve().name
     page = out or (None if as_json else _usual_place(run, text, target))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.console import AsJson, OwnFiles, console, print_json, progress_bar
+from regard.cli.console import AsJson, Base, OwnFiles, console, print_json, progress_bar
 
 
 def predict(
@@ -18,6 +18,7 @@ def predict(
         typer.Option(help="Where to write: .jsonl, .csv or .tsv; by default FILE.predicted.jsonl."),
     ] = None,
     header: Annotated[bool, typer.Option(help="Whether a CSV or TSV has a header.")] = True,
+    base: Base = None,
     own_files: OwnFiles = None,
     as_json: AsJson = False,
 ) -> None:
@@ -29,7 +30,10 @@ def predict(
 
     with progress_bar("answering") as on_progress:
         answers = api.predict(
-            run, file, header=header, own_files=own_files or (), on_progress=on_progress
+            api.load(run, base=base, own_files=own_files or ()),
+            file,
+            header=header,
+            on_progress=on_progress,
         )
     if as_json:
         print_json(answers)

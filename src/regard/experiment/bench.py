@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard import __version__
+from regard.adapt.ledger import Ledger, ledger
+from regard.experiment.base import base_table
 from regard.experiment.prepare import prepare, said_dropped
 from regard.experiment.prepared import Prepared
 from regard.experiment.start import Start, body_of, inherit
@@ -36,12 +38,28 @@ class Bench:
             "regard": __version__,
             "model": table["model"],
             "objective": table["objective"],
-            "vocabulary": self.prepared.tokenizer.size,
+            "vocabulary": self.vocabulary,
             "tokenizer": self.prepared.tokenizer.fingerprint,
         }
+        if self.start is not None and self.start.architecture is not None:
+            config["architecture"] = self.start.architecture
+        if self.start is not None and self.recipe.adapt.saved_alone:
+            named = str(self.recipe.start)
+            base = base_table(self.start.place, self.start.folder, named=named)
+            config |= {"adapt": table["adapt"], "base": base}
         if self.recipe.task is None:
             return config
         return {**config, "task": table["task"], "learnt": self.prepared.learnt()}
+
+    @property
+    def vocabulary(self) -> int:
+        """Rows of the token table."""
+        return self.prepared.tokenizer.size if self.start is None else self.start.vocabulary
+
+    def ledger(self) -> Ledger:
+        """What is trained, counted twice."""
+        recipe = self.recipe
+        return ledger(self.model, recipe.adapt, recipe.model, vocabulary=self.vocabulary)
 
     def samples(self) -> list[str]:
         """What the model writes now."""
@@ -63,7 +81,8 @@ def set_up(recipe: Recipe, *, start: Start | None, watch: Watch) -> Bench:
     else:
         body = body_of(start)
     model = prepared.fitted(body, seed=seed)
-    stream = Stream(prepared.examples(), recipe.train, pad=prepared.tokenizer.require("pad"))
+    recipe.adapt.apply(model, seed=seed)
+    stream = Stream(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding)
     stream.plan(0)  # says now, not after the forecast, where the text does not fill a batch
     return Bench(recipe, prepared, model.to(machine.device), stream, machine, start)
 

@@ -102,7 +102,7 @@ def measure(
             chosen[part].documents,
             recipe.objective,
             vocabulary=Vocabulary.of(tokenizer),
-            pad=tokenizer.require("pad"),
+            pad=tokenizer.padding,
             seed=seed,
             device=device,
             on_progress=watch.progress(f"measuring {part}"),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from regard.experiment.adapter_files import save_adapter
 from regard.experiment.audited import recorded_audit, summary_of
+from regard.experiment.base import weights_fingerprint
 from regard.experiment.bench import Bench
 from regard.experiment.items import write_items
 from regard.experiment.run import FIGURES_SCHEMA, Run, check_whole
 from regard.experiment.start import identity_of
 from regard.experiment.watch import Watch
-from regard.files import sealed_folder, sha256, write_json, write_text
-from regard.training.checkpoint import State, load_weights, save_model
+from regard.files import sealed_folder, write_json, write_text
+from regard.training.checkpoint import WEIGHTS_FILE, State, load_weights, save_model
 from regard.training.forecast import peak_memory_bytes
 from regard.training.loop import Ended
 
@@ -22,7 +24,7 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
     remarks = []
     if recipe.train.patience and 0 < state.best_step < state.step:
         best = run.checkpoints / f"step-{state.best_step:06d}"
-        load_weights(bench.model, check_whole(best) / "model.safetensors")
+        load_weights(bench.model, check_whole(best) / WEIGHTS_FILE)
         remarks.append(
             f"dev was best at step {state.best_step:,}; its weights were kept"
             + (f" and training stopped early at {state.step:,}" if ended.reason == "early" else "")
@@ -31,7 +33,10 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
     bench.model.eval()
     remarks += bench.prepared.tune(bench.model, device=bench.machine.device)
     with sealed_folder(run.final) as inside:
-        save_model(inside, bench.model, bench.prepared.tokenizer, bench.config())
+        if recipe.adapt.saved_alone:
+            save_adapter(inside, bench)
+        else:
+            save_model(inside, bench.model, bench.prepared.tokenizer, bench.config())
     measured = bench.prepared.measure(bench.model, device=bench.machine.device, watch=watch)
     write_items(run.folder, measured.items)
     written = bench.prepared.samples(bench.model)
@@ -47,7 +52,7 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
             "run": recipe.name,
             "finished": now(),
             "identity": identity_of(recipe, source=bench.prepared.source, start=bench.start),
-            "weights": sha256(run.final / "model.safetensors"),
+            "weights": weights_fingerprint(run.final),
             "figures": measured.figures,
             "comparisons": measured.comparisons,
             "tables": measured.tables,
@@ -63,6 +68,7 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
                 "fingerprint": tokenizer.fingerprint,
             },
             "cost": _cost(bench, state),
+            "ledger": bench.ledger().as_dict(),
             "samples": written,
             "health": health,
             "environment": bench.machine.as_dict(),

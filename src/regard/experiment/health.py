@@ -81,7 +81,7 @@ def _samples(
         strategy=Sample(),
         max_new=MOST_NEW,
         stop=tokenizer.require("stop"),
-        pad=tokenizer.require("pad"),
+        pad=tokenizer.padding,
         seed=recipe.train.seed,
         first_number=len(recipe.samples.prompts),  # not the numbers that people's samples had
         forbidden=never_written(tokenizer),

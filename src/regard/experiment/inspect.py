@@ -137,7 +137,7 @@ def _written(model: Writer, tokenizer: Tokenizer, source: list[int]) -> list[int
         strategy=Greedy(),
         max_new=min(MOST_WRITTEN, model.context),
         stop=stop,
-        pad=tokenizer.require("pad"),
+        pad=tokenizer.padding,
         forbidden=tuple(Vocabulary.of(tokenizer).specials - {stop}),
     )
     return [*written.ids, stop] if written.stopped else list(written.ids)
@@ -167,7 +167,7 @@ def _passed(
     model: Model, tokenizer: Tokenizer, example: Example, recorder: Recorder | None = None
 ) -> Tensor:
     """The loss at each place, (t)."""
-    batch = collate([example], pad_id=tokenizer.require("pad"), rows=[0])
+    batch = collate([example], pad_id=tokenizer.padding, rows=[0])
     return model.losses(batch, recorder=recorder)[0]
 
 
@@ -188,7 +188,7 @@ def _told_when_hidden(
         hidden[np.arange(len(chosen)), chosen] = tokenizer.mask
         batch = collate(
             [_example(one.tolist(), row.ids) for one in hidden],
-            pad_id=tokenizer.require("pad"),
+            pad_id=tokenizer.padding,
             rows=chosen,
         )
         losses = model.losses(batch)[torch.arange(len(chosen)), torch.tensor(chosen)]

@@ -46,7 +46,7 @@ class PreparedText(Prepared):
         kind = Blocks if self.recipe.train.batches == "packed" else Pieces
         rows = kind(
             self.cache.part("train"),
-            context=self.recipe.model.context,
+            context=self.recipe.room,
             start=self.tokenizer.require("start"),
             stop=self.tokenizer.require("stop"),
         )
@@ -62,7 +62,7 @@ class PreparedText(Prepared):
             dev.documents,
             self.recipe.objective,
             vocabulary=self.vocabulary,
-            pad=self.tokenizer.require("pad"),
+            pad=self.tokenizer.padding,
             seed=drawn_by,
             device=device,
         )
@@ -109,4 +109,4 @@ class PreparedText(Prepared):
     def _places(self, part: Part, most: int) -> int:
         chosen = choose_documents(self.cache, part, most=most, seed=self.recipe.data.split_seed)
         lengths = np.array([len(ids) for ids in chosen.documents])
-        return self.recipe.objective.places_scored(lengths, context=self.recipe.model.context)
+        return self.recipe.objective.places_scored(lengths, context=self.recipe.room)

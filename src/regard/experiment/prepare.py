@@ -50,7 +50,9 @@ def prepare(
         task.check(record)
     texts = (text for record in records["train"] for text in task.texts(record))
     tokenizer = tokenizer or _tokenizer(recipe, texts, source, watch)
-    tools = tools_of(recipe.model, tokenizer, seed=recipe.train.seed)
+    tools = tools_of(
+        task, recipe.model, tokenizer, taken=recipe.adapt.places, seed=recipe.train.seed
+    )
     problem = task.open(records["train"], tools) if learnt is None else task.reopen(learnt, tools)
     watch.on_progress("looking for overlap", 0, None)
     statistics = task_statistics(opened, records, task, tokenizer)
@@ -63,7 +65,11 @@ def open_data(recipe: Recipe) -> Corpus | RecordCorpus:
         return open_corpus(recipe.data)
     task = recipe.task
     return open_records(
-        recipe.data, task.columns(), holds=task.columns_hold, optional=task.optional_columns()
+        recipe.data,
+        task.columns(),
+        holds=task.held_columns(),
+        optional=task.optional_columns(),
+        settings=task.column_settings(),
     )
 
 

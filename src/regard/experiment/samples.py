@@ -31,7 +31,7 @@ def write_texts(
         strategy=strategy,
         max_new=max_new,
         stop=tokenizer.require("stop"),
-        pad=tokenizer.require("pad"),
+        pad=tokenizer.padding,
         seed=seed,
         forbidden=never_written(tokenizer),
     )

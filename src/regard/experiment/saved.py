@@ -1,11 +1,21 @@
-"""A trained model as it lies in a folder: weights, tokenizer, and what they belong to."""
+"""A trained model as it lies in a folder: weights, tokenizer, and what they belong to.
+
+A model that was adapted lies there as what was trained alone; its base is found and put below it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.adapt import ADAPTERS, Adapter
+from regard.adapt.full import Full
+from regard.catalog import Catalog
+from regard.errors import UserError
+from regard.experiment.adapter_files import load_adapter
+from regard.experiment.base import find_base
 from regard.experiment.run import read_config
 from regard.model.families import FAMILIES, Family
 from regard.model.headed import HeadedModel
@@ -13,10 +23,10 @@ from regard.model.model import Model
 from regard.objectives import OBJECTIVES, Objective
 from regard.own_files import check_kept, naming_kept, used_in
 from regard.recipe import tools_of
-from regard.settings import read_settings, settings_class
+from regard.settings import Settings, name_of, read_settings, settings_class
 from regard.tasks import TASKS, Problem, Task
 from regard.text.tokenizer import Tokenizer, check_same
-from regard.training.checkpoint import load_weights
+from regard.training.checkpoint import WEIGHTS_FILE, load_weights
 
 
 @dataclass(frozen=True)
@@ -25,42 +35,105 @@ class Saved:
 
     model: Model
     tokenizer: Tokenizer
+    family: Family
+    vocabulary: int
+    "Rows of its token table."
     objective: Objective
     "What it was trained to tell of texts, it or the model it was started from."
     task: Task | None
     problem: Problem | None
     "Its task with what was learnt of it."
+    adapter: Adapter
+    config: Mapping[str, Any]
 
     @property
     def body(self) -> Model:
         """The model without the head of its task."""
         return self.model.body if isinstance(self.model, HeadedModel) else self.model
 
+    def plain_body(self) -> Model:
+        """The body as its family builds it: what an adapter added is folded into the weights."""
+        if self.adapter.places:
+            kind = name_of(self.adapter, ADAPTERS)
+            raise UserError(
+                f"this model was adapted by a {kind}, which is no part of its weights, so it "
+                "cannot be taken without it",
+                topic="model",
+                mend="Start from its base, or adapt it by LoRA, which can be merged.",
+            )
+        self.adapter.merge(self.model)
+        return self.body.requires_grad_(True)
 
-def load_saved(home: Path, *, place: Path, tokenizer: Tokenizer | None = None) -> Saved:
-    """From a folder that was found whole; errors speak of `place`, as the person named it."""
+
+def load_saved(
+    home: Path, *, place: Path, tokenizer: Tokenizer | None = None, base: Path | None = None
+) -> Saved:
+    """From a folder that was found whole; errors speak of `place`, as the person named it. `base`
+    is where an adapter's base lies, if not where it was."""
     config = read_config(home)
     text = tokenizer or Tokenizer.load(home)
     check_same(config["tokenizer"], text, owner=f"model {place}")
     with naming_kept(place):
-        family = _part(FAMILIES, config["model"], selector="family", key="model")
-        objective = _part(OBJECTIVES, config["objective"], selector="kind", key="objective")
-        task = (
-            _part(TASKS, config["task"], selector="kind", key="task") if "task" in config else None
-        )
+        family, objective = family_of(config), objective_of(config)
+        task = _part(TASKS, config["task"], key="task") if "task" in config else None
     check_kept(used_in(config), place)
-    assert isinstance(family, Family)
-    assert isinstance(objective, Objective)
     assert task is None or isinstance(task, Task)
-    model: Model = family.build(vocabulary=config["vocabulary"], seed=0)
+    adapter: Adapter = Full()
+    if "adapt" in config:
+        adapter = _adapter_of(config)
+        below = find_base(config["base"], owner=place, given=base)
+        model = load_saved(below, place=below).plain_body()
+    else:
+        model = family.build(vocabulary=config["vocabulary"], seed=0)
     problem = None
     if task is not None:
-        problem = task.reopen(config["learnt"], tools_of(family, text))
+        tools = tools_of(task, family, text, taken=adapter.places)
+        problem = task.reopen(config["learnt"], tools)
         model = problem.fit(model, seed=0)
-    load_weights(model, home / "model.safetensors")
-    return Saved(model.eval(), text, objective, task, problem)
+    adapter.apply(model, seed=0)
+    if adapter.saved_alone and not (home / WEIGHTS_FILE).is_file():
+        load_adapter(
+            model, home, family=family, tokenizer=text, architecture=architecture_of(config)
+        )
+    else:
+        load_weights(model, home / WEIGHTS_FILE)
+    return Saved(
+        model.eval(),
+        text,
+        family,
+        int(config["vocabulary"]),
+        objective,
+        task,
+        problem,
+        adapter,
+        config,
+    )
 
 
-def _part(catalog: Any, table: dict[str, Any], *, selector: str, key: str) -> Any:
+def architecture_of(config: Mapping[str, Any]) -> str | None:
+    """What other tools call a model that came from one, itself or what it was started from."""
+    found = config.get("imported", config).get("architecture")
+    return None if found is None else str(found)
+
+
+def family_of(config: Mapping[str, Any]) -> Family:
+    family = _part(FAMILIES, config["model"], key="model", selector="family")
+    assert isinstance(family, Family)
+    return family
+
+
+def objective_of(config: Mapping[str, Any]) -> Objective:
+    objective = _part(OBJECTIVES, config["objective"], key="objective")
+    assert isinstance(objective, Objective)
+    return objective
+
+
+def _adapter_of(config: Mapping[str, Any]) -> Adapter:
+    adapter = _part(ADAPTERS, config["adapt"], key="adapt")
+    assert isinstance(adapter, Adapter)
+    return adapter
+
+
+def _part(catalog: Catalog, table: dict[str, Any], *, key: str, selector: str = "kind") -> Settings:
     rest = dict(table)
     return read_settings(settings_class(catalog, rest.pop(selector)), rest, key=key)

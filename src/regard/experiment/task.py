@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from regard.adapt import ADAPTERS
 from regard.experiment.prepared import Measured, Prepared
 from regard.experiment.watch import Watch
 from regard.metrics.figure import Figure
 from regard.metrics.measure import Row, difference, score, verdict_between
 from regard.metrics.perplexity import FEWEST_ITEMS
+from regard.model.headed import HeadedModel
 from regard.model.model import Model
 from regard.recipe import Recipe
+from regard.settings import name_of
 from regard.tasks import Problem, Task, mean_loss, places_of
 from regard.text.batches import Example, Ints
 from regard.text.corpus import PARTS, Part
@@ -81,15 +84,17 @@ class PreparedTask(Prepared):
     def look(self, model: Model, *, device: str) -> Look:
         dev, _ = self._chosen("dev", self.recipe.train.evaluate_documents)
         examples = [example for record in dev for example in self.problem.examples(record)]
-        pad = self.tokenizer.require("pad")
+        pad = self.tokenizer.padding
         loss = mean_loss(model, examples, pad=pad, device=device)
         measure = self.problem.measure
-        figures = {"loss": loss}
+        figures, trouble = {"loss": loss}, ""
         if self.problem.answers_quickly:
             main = measure.metrics[0]
             answers = self.problem.glance(model, dev, device=device)
             figures = {main: float(measure.statistic(main)(_sums(measure.columns(answers))))}
-        return Look(loss, len(dev), figures, items=measure.items)
+            if found := self.problem.collapse(answers):
+                trouble = f"dev: {found}. Try: {', '.join(cures(self.recipe, model))}"
+        return Look(loss, len(dev), figures, items=measure.items, trouble=trouble)
 
     def places_measured(self, *, looks: int) -> int:
         recipe = self.recipe
@@ -143,10 +148,14 @@ class PreparedTask(Prepared):
 
     def health(self, model: Model, measured: Measured) -> dict[str, Any]:
         dev = list(measured.items["dev"])
-        flags = list(self.problem.warnings(dev))
+        predictions = {
+            "flags": list(self.problem.warnings(dev)),
+            "n": len(dev),
+            "collapsed": self.problem.collapse(dev),
+        }
         gap = row_gap(_losses(measured.items["train"]), _losses(dev), items=self._items)
         return {
-            "predictions": {"flags": flags, "n": len(dev)},
+            "predictions": predictions,
             "train_and_dev": gap.as_dict() if gap is not None else None,
         }
 
@@ -225,6 +234,18 @@ class PreparedTask(Prepared):
         facts = [json.dumps(dict(record), sort_keys=True) for record in records]
         told = [*facts, json.dumps(self.problem.measure.settings(), sort_keys=True)]
         return {"documents": _hash(facts), "told": _hash(told)}
+
+
+def cures(recipe: Recipe, model: Model) -> list[str]:
+    """What to try where a training answers one class for every row."""
+    found = [
+        f"a lower train.lr (now {recipe.train.lr:g})",
+        f"a longer train.warmup (now {recipe.train.warmup:g})",
+    ]
+    if recipe.start is None:
+        return [*found, "more train.epochs"]
+    head_first = isinstance(model, HeadedModel) and name_of(recipe.adapt, ADAPTERS) != "head"
+    return [*found, *['adapt.kind = "head" first'] * head_first]
 
 
 def _row(part: Part, of: str, figure: Figure) -> dict[str, Any]:

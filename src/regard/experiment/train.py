@@ -63,13 +63,14 @@ def run_experiment(
     if seen is None:
         watch.on_progress("auditing", 0, None)
         seen = audit_before_training(bench.model, bench.recipe.model)
+    foreseen = predict(bench) if run is None else None  # by a few steps of a copy
     run = run or create_run(folder, resolved)  # not before: what cannot be used leaves none
     record_audit(run, seen)
     state, optimiser = _restore(bench, run, watch.on_event)
     with _event_log(run, bench, state, watch) as on_event:
         if state.step == 0:
             on_event({"event": "audit", **summary_of(seen)})
-            on_event({"event": "forecast", **predict(bench).as_dict()})
+            on_event({"event": "forecast", **(foreseen or predict(bench)).as_dict()})
         on_event(_opening(bench, state))
         with stop_on_ctrl_c() as stop_asked:
             hooks = _hooks(bench, run, optimiser, on_event, stop_asked)

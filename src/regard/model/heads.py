@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.count import Term, linear
 from regard.model.loss import LossTerm, token_losses, token_term
 
 Pooling = Literal["first", "mean", "last"]
@@ -105,6 +106,9 @@ class TokenHead(nn.Module):
         y: Tensor = self.labels(x)
         return y
 
+    def terms(self) -> list[Term]:
+        return [_label_term(self.labels)]
+
 
 class Boundaries(NamedTuple):
     """Scores of each place as the beginning and as the end of an answer, (b,t) each."""
@@ -126,6 +130,9 @@ class SpanHead(nn.Module):
     def forward(self, x: Tensor, valid: Tensor) -> Boundaries:
         scores = self.boundaries(x).masked_fill(~valid[..., None], -torch.inf)
         return Boundaries(scores[..., 0], scores[..., 1])
+
+    def terms(self) -> list[Term]:
+        return [Term("head, ends of a span", "2·w", 2 * self.boundaries.in_features)]
 
 
 class RowHead(nn.Module, ABC):
@@ -154,6 +161,9 @@ class ClassificationHead(RowHead):
         y: Tensor = self.labels(self.pooled(x, valid))
         return y
 
+    def terms(self) -> list[Term]:
+        return [_label_term(self.labels)]
+
 
 class YesNoHead(RowHead):
     """Whether the second text of a pair follows from the first, (b,t,w) -> (b,): w + 1 parameters.
@@ -169,6 +179,9 @@ class YesNoHead(RowHead):
         y: Tensor = self.yes(self.pooled(x, valid)).squeeze(-1)
         return y
 
+    def terms(self) -> list[Term]:
+        return [Term("head, yes or no", "w + 1", self.yes.in_features + 1)]
+
 
 class SentenceHead(RowHead):
     """One vector of length 1 for each row, (b,t,w) -> (b,w), so that products are cosines."""
@@ -178,6 +191,14 @@ class SentenceHead(RowHead):
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
         return F.normalize(self.pooled(x, valid), dim=-1)
+
+    def terms(self) -> list[Term]:
+        return []
+
+
+def _label_term(labels: nn.Linear) -> Term:
+    inputs, outputs = labels.in_features, labels.out_features
+    return linear("head, labels", inputs, outputs, biases=True, letters="w·c")
 
 
 def pool(x: Tensor, valid: Tensor, pooling: Pooling) -> Tensor:

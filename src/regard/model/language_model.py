@@ -41,7 +41,10 @@ class LanguageModel(RowModel):
         return Places.of_padded(valid), causal() & padding(valid)
 
     def new_cache(self, rows: int) -> Cache:
-        return self.stack.new_cache(self.context) if self.cacheable else Cache([BlockCache(_Row())])
+        if not self.cacheable:
+            return Cache([BlockCache(_Row())])
+        prompted = 0 if self.prompt is None else len(self.prompt)
+        return self.stack.new_cache(prompted + self.context)
 
     def step(self, ids: Tensor, *, valid: Tensor, positions: Tensor, cache: Cache) -> Tensor:
         """Read new tokens (b,i) after those in the cache; the scores after the last one, (b,v).

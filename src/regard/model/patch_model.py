@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from regard.attention.mask import Mask
 from regard.attention.places import Places
+from regard.count import Term, linear
 from regard.model.encoder_model import EncoderModel
 from regard.model.headed import HeadedModel
 from regard.model.loss import LossTerm
@@ -60,18 +61,19 @@ class PatchReader(EncoderModel):
         if batch.patches is None or batch.modalities is None:
             return super().through(batch, mask=mask, texts=texts, recorder=recorder)
         is_patch = batch.modalities == PATCH
-        places = Places(
+        tokens = Places(
             patch_positions(is_patch, batch.valid, context=self.context),
             batch.segments,
             batch.modalities,
         )
+        # Patches stand at the end of the context, whatever stands before the words.
+        places = self.front.places(tokens, still=is_patch)
         words = self.embedding.tokens(batch.ids)
         vectors = self.patches(batch.patches).to(words.dtype)
         x = self.embedding.placed(
-            words.masked_scatter(is_patch[..., None], vectors), places.positions, texts
+            words.masked_scatter(is_patch[..., None], vectors), places.last(words.shape[1]), texts
         )
-        y: Tensor = self.stack(x, mask=mask, places=places, recorder=recorder)
-        return y
+        return self.run(x, places, mask=mask, recorder=recorder)
 
     def audit_subject(self) -> Subject:
         """Rows whose first half are words and whose second half are patches."""
@@ -106,6 +108,10 @@ class PatchHead(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.values(x)
         return y
+
+    def terms(self) -> list[Term]:
+        inputs, outputs = self.values.in_features, self.values.out_features
+        return [linear("head, patches", inputs, outputs, biases=True, letters="w·k")]
 
 
 class PatchModel(HeadedModel[PatchHead]):

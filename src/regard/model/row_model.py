@@ -1,8 +1,8 @@
 """A model over single rows of tokens: what decoders and encoders share.
 
 They differ in what a place may see of its row. Rows may hold several documents, which see each
-other or are kept apart. Shapes: b batch, t place, w model width, v vocabulary. Masks: True = may
-attend.
+other or are kept apart. An adapter may put virtual places before every row (`virtual.py`).
+Shapes: b batch, t place, w model width, v vocabulary. Masks: True = may attend.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from regard.model.heads import LanguageModelHead, Pooler
 from regard.model.model import Model
 from regard.model.recorder import Recorder
 from regard.model.stack import Stack
+from regard.model.virtual import VirtualPlaces, check_room, keep_tokens
 from regard.text.batches import Batch
 from regard.trust.subject import Subject
 
@@ -27,7 +28,7 @@ DOCUMENT_PLACES = 3
 "Of the documents in rows that are audited for whether they are kept apart."
 
 
-class RowModel(Model):
+class RowModel(VirtualPlaces, Model):
     def __init__(
         self,
         embedding: Embedding,
@@ -45,6 +46,7 @@ class RowModel(Model):
         self.context = context
         self.across_documents = across_documents
         self.pooler = pooler
+        self.register_parameter("prompt", None)
 
     @abstractmethod
     def standing(self, ids: Tensor, valid: Tensor | None) -> tuple[Places, Mask]:
@@ -104,9 +106,40 @@ class RowModel(Model):
         cache: Cache | None = None,
         recorder: Recorder | None = None,
     ) -> Tensor:
+        places = self.front.places(places)
+        check_room(places, self.embedding, context=self.context)
         x = self.embedding(ids, places.last(ids.shape[1]), texts)
-        y: Tensor = self.stack(x, mask=mask, places=places, cache=cache, recorder=recorder)
-        return y
+        return self.run(x, places, mask=mask, cache=cache, recorder=recorder)
+
+    def run(
+        self,
+        x: Tensor,
+        places: Places,
+        *,
+        mask: Mask,
+        cache: Cache | None = None,
+        recorder: Recorder | None = None,
+    ) -> Tensor:
+        """(b,t,w): embedded tokens through the stack, behind what stands before each row; `places`
+        are of all, `mask` of the tokens alone."""
+        tokens = x.shape[1]
+        if cache is None or not cache.length:
+            x = self.behind_prompt(x, self.embedding, places)
+        seen = self._seen(mask, places)
+        y: Tensor = self.stack(x, mask=seen, places=places, cache=cache, recorder=recorder)
+        if recorder is not None and places.virtual:
+            keep_tokens(recorder, side="", queries=tokens, keys={"attention": tokens})
+        return y[:, -tokens:]
+
+    def _seen(self, mask: Mask, places: Places) -> Mask:
+        positions = places.positions
+        whole = self.front.mask(mask, keys=positions.shape[1], device=positions.device)
+        if not places.virtual or self.across_documents or self.sees == "causal":
+            return whole
+        # What reads the whole row would tell documents of each other, so a prompt reads itself.
+        virtual = places.virtual
+        alone = Mask(lambda b, h, i, j: (i >= virtual) | (j < virtual), "virtual places alone")
+        return whole & alone
 
     def audit_subject(self) -> Subject:
         return Subject(
@@ -114,7 +147,7 @@ class RowModel(Model):
             lambda model, ids, valid: model.logits(ids, valid=valid),
             module=self,
             vocabulary=self.embedding.tokens.num_embeddings,
-            longest=self.context,
+            longest=self.room,
             embedding="embedding.tokens",
             takes_valid=True,
             run_with_weights=lambda model, ids: model.logits(ids, recorder=Recorder()),
@@ -133,7 +166,7 @@ class RowModel(Model):
             run,
             module=self,
             vocabulary=self.embedding.tokens.num_embeddings,
-            longest=self.context,
+            longest=self.room,
             embedding="embedding.tokens",
         )
 

@@ -124,7 +124,10 @@ def with_titles(svg: str) -> Markup:
 
 def shown_name(evidence: Evidence, variant: str) -> str:
     """Its name; one whose figures mean nothing says so wherever it is drawn."""
-    return variant if evidence.outcome.variant(variant).is_valid else f"{variant} (invalid)"
+    found = evidence.outcome.variant(variant)
+    if found.is_ranked:
+        return variant
+    return f"{variant} ({'collapsed' if found.is_valid else 'invalid'})"
 
 
 def palette(evidence: Evidence, theme: Theme) -> alt.Scale:

@@ -87,9 +87,9 @@ def spread_text(spread: Spread | None) -> str:
 
 
 def audit_word(variant: VariantOutcome) -> str:
-    """`clean`, `INVALID`, or what else the audit said, in a word or two."""
-    if not variant.is_valid:
-        return "INVALID"
+    """`clean`, `INVALID`, `COLLAPSED`, or what else the audit said, in a word or two."""
+    if not variant.is_ranked:
+        return "COLLAPSED" if variant.is_valid else "INVALID"
     return str(variant.audit["verdict"]) if variant.audit else "none"
 
 

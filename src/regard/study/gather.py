@@ -2,7 +2,8 @@
 
 Every run speaks for itself: one that is missing or damaged is named with its reason, and the rest
 is judged without it. A difference between variants rests on the seeds that both have, on the same
-items; a variant that cheats is compared with nothing.
+items; a variant that cheats is compared with nothing, and neither is one that answers one class for
+every row: its figures are true, but they are the share of that class and tell nothing of it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from regard.study.outcome import Outcome, RunOutcome, VariantOutcome, VerdictOut
 from regard.study.record import MODEL
 from regard.study.spread import spread_of
 from regard.study.study import LoadedStudy
-from regard.study.usable import Usable, Usables, measured_of, read_usable
+from regard.study.usable import Usable, Usables, collapse_of, measured_of, read_usable
 from regard.trust.overfitting import Fit
 
 
@@ -71,6 +72,7 @@ def gather(
         missing=missing,
         remarks=_remarks(loaded, by_name),
         command=command,
+        collapsed=[_why_not_ranked(variant) for variant in variants if variant.collapsed],
     )
 
 
@@ -92,6 +94,7 @@ def _fill(variant: VariantOutcome, runs: Mapping[int, Usable]) -> None:
     worst = next((one for one in audits if not one.is_valid), None)
     told = worst or first.audit
     variant.audit = told.model_dump() if told is not None else None
+    variant.collapsed = collapse_of(runs)
     variant.health = first.health.model_dump() if first.health else None
     variant.samples = [sample.model_dump() for sample in first.samples]
     variant.recipe = next(iter(runs.values())).record.recipe
@@ -155,6 +158,8 @@ def _why_not_compared(
     for variant in (one, other):
         if not variant.is_valid:
             return f"{variant.name} could see what it was asked to predict"
+        if variant.collapsed:
+            return f"{variant.name} answers one class for every row"
         if not usable[variant.name]:
             return f"{variant.name} has no finished run"
         if figure not in variant.figures:
@@ -187,6 +192,13 @@ def _why_invalid(variant: VariantOutcome) -> str:
         seen["sentence"] if seen["verdict"] == "leak" else "is broken: " + "; ".join(seen["broken"])
     )
     return f"{variant.name} {said}{means}"
+
+
+def _why_not_ranked(variant: VariantOutcome) -> str:
+    return (
+        f"{variant.name} {variant.collapsed}; its accuracy is the share of that class, and it is "
+        "not ranked"
+    )
 
 
 def _remarks(loaded: LoadedStudy, variants: Mapping[str, VariantOutcome]) -> list[str]:

@@ -55,6 +55,8 @@ class VariantOutcome:
     figures: dict[str, Spread] = field(default_factory=dict)
     "By part.metric."
     audit: Mapping[str, Any] | None = None
+    collapsed: str = ""
+    "How it answers one class for every row, with one seed at least; empty where it does not."
     health: Mapping[str, Any] | None = None
     samples: Sequence[Mapping[str, str]] = ()
     "Of the first seed."
@@ -68,6 +70,11 @@ class VariantOutcome:
         """Whether its figures mean what they say."""
         seen = self.audit
         return seen is None or not (seen["verdict"] == "leak" or seen["broken"])
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether it may be called better or worse than another."""
+        return self.is_valid and not self.collapsed
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,8 @@ class Outcome:
     remarks: list[str]
     command: str
     "What makes it again."
+    collapsed: list[str] = field(default_factory=list)
+    "Variants that answer one class for every row, and so are not ranked."
 
     def as_dict(self) -> dict[str, Any]:
         return {"schema": OUTCOME_SCHEMA, **asdict(self)}

@@ -97,13 +97,13 @@ def _ready(variant: Variant, starts: Starts) -> Variant:
     first = next(iter(starts.get(variant.name, {}).values()), None)
     recipe = variant.recipe
     if first is not None:
-        recipe = inherit(recipe.model_copy(update={"start": str(first.run.folder)}), first)
+        recipe = inherit(recipe.model_copy(update={"start": str(first.place)}), first)
     train = recipe.train.model_copy(update={"threads": 1})
     return replace(variant, recipe=recipe.model_copy(update={"train": train}))
 
 
 def _folders(variant: Variant, starts: Starts) -> dict[int, Path]:
-    return {seed: start.run.folder for seed, start in starts.get(variant.name, {}).items()}
+    return {seed: start.place for seed, start in starts.get(variant.name, {}).items()}
 
 
 def _kept(file: Path, names: Sequence[str]) -> list[dict[str, Any]]:

@@ -151,6 +151,34 @@ class Cost(Recorded):
     padding_waste: float | None = None
 
 
+class Trained(Recorded):
+    """One tensor that was trained."""
+
+    name: str
+    shape: tuple[int, ...]
+    count: int
+
+
+class LedgerTerm(Recorded):
+    """A part of what was trained, by formula."""
+
+    name: str
+    formula: str
+    value: int
+
+
+class Ledger(Recorded):
+    """What was trained: each tensor, and the closed formula that says how many numbers it holds."""
+
+    adapter: str
+    rows: tuple[Trained, ...]
+    total: int
+    of: int
+    "Parameters of the whole model."
+    share: float
+    terms: tuple[LedgerTerm, ...]
+
+
 class Sample(Recorded):
     prompt: str
     text: str
@@ -196,6 +224,8 @@ class Predictions(Recorded):
 
     flags: tuple[str, ...] = ()
     n: int = 0
+    collapsed: str = ""
+    "How one class is answered for every row, in words; nothing where it is not so."
 
 
 class Health(Recorded):
@@ -265,6 +295,8 @@ class Figures(Recorded):
     corpus: Corpus | None = None
     tokenizer: Tokenizer | None = None
     cost: Cost = Cost()
+    ledger: Ledger | None = None
+    "None in a run of a version that kept none."
     samples: tuple[Sample, ...] = ()
     health: Health | None = None
     "None in a run of a version that did not look."

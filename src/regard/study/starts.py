@@ -91,7 +91,7 @@ def said_of(starts: Starts, loaded: LoadedStudy) -> list[str]:
     """Who shares a pretraining, and what that keeps the seeds from telling."""
     sharing: dict[tuple[Path, ...], list[str]] = {}
     for name, by_seed in starts.items():
-        folders = tuple(dict.fromkeys(start.run.folder for start in by_seed.values()))
+        folders = tuple(dict.fromkeys(start.place for start in by_seed.values()))
         sharing.setdefault(folders, []).append(name)
     several = len(loaded.study.seeds) > 1
     told = []

@@ -1,14 +1,14 @@
 """A study's main figures as Markdown for notes and as LaTeX (booktabs) for papers.
 
-Text of a person is escaped for each; figures of a variant that cheats are struck through, or left
-out where paper has no such stroke.
+Text of a person is escaped for each; figures of a variant that cheats, or answers one class for
+every row, are struck through, or left out where paper has no such stroke.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from regard.study.evidence import Evidence, figure_keys, metrics_shown
 from regard.study.findings import (
@@ -27,7 +27,6 @@ from regard.study.outcome import VariantOutcome
 from regard.study.standing import with_interval
 from regard.study.wording import count, duration, memory, number
 
-STRUCK_IN_LATEX = r"\emph{invalid}"
 LATEX = {
     "\\": r"\textbackslash{}",
     **{mark: rf"\{mark}" for mark in "&%$#_{}"},
@@ -53,8 +52,8 @@ class Table:
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     baselines: tuple[tuple[str, ...], ...] = ()
-    struck: frozenset[str] = frozenset()
-    "Names whose figures mean nothing."
+    struck: Mapping[str, str] = field(default_factory=dict)
+    "Names whose figures are struck, each with the word that says why."
     figures: range = range(0)
     "The columns of measured figures, the ones that are struck."
 
@@ -84,7 +83,7 @@ def figure_table(evidence: Evidence) -> Table:
             (of, "", *(shown.get(key, "") for key in keys), "baseline")
             for of, shown in baselines.items()
         ),
-        struck=frozenset(one.name for one in outcome.variants if not one.is_valid),
+        struck={one.name: audit_word(one).lower() for one in outcome.variants if not one.is_ranked},
         figures=range(2, 2 + len(keys)),
     )
 
@@ -134,6 +133,7 @@ def markdown(evidence: Evidence) -> str:
         lines += [_md(outcome.question), ""]
     lines += [f"{size_of(outcome)}; {short_name(outcome.decides)} decides.", ""]
     lines += [f"**INVALID** {_md(one)}\n" for one in outcome.invalid]
+    lines += [f"**COLLAPSED** {_md(one)}\n" for one in outcome.collapsed]
     judged = verdicts_by_figure(outcome)
     for figure, verdicts in judged.items():
         lines += [f"## {long_name(figure)}", ""]
@@ -224,7 +224,7 @@ def _latex_table(table: Table, *, caption: str, label: str) -> str:
 
     def cell(name: str, column: int, text: str) -> str:
         struck = name in table.struck and column in table.figures
-        return STRUCK_IN_LATEX if struck else _tex(text)
+        return rf"\emph{{{table.struck[name]}}}" if struck else _tex(text)
 
     rows = [
         line([cell(row[0], column, text) for column, text in enumerate(row)]) for row in table.rows

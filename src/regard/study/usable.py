@@ -31,6 +31,12 @@ class Usable:
     def measure(self) -> Measure:
         return measure_of(self.figures.measure)
 
+    @property
+    def collapsed(self) -> str:
+        """How it answers one class for every row of dev, in words; nothing where it does not."""
+        health = self.figures.health
+        return health.predictions.collapsed if health and health.predictions else ""
+
     def columns(self, part: str) -> Values:
         """(c, n): what each item of a part adds to the figures."""
         try:
@@ -60,6 +66,16 @@ def read_usable(one: Ended) -> tuple[Usable | None, str]:
     except UserError as problem:  # damaged, or of another version: the others go on
         return None, str(problem)
     return found, ""
+
+
+def collapse_of(runs: Mapping[int, Usable]) -> str:
+    """How a variant answers one class for every row, with some of its seeds or with all."""
+    bad = {seed: run.collapsed for seed, run in runs.items() if run.collapsed}
+    if not bad:
+        return ""
+    seeds = f" with {len(bad)} of {len(runs)} seeds" if len(runs) > 1 else ""
+    first = next(iter(bad.values()))
+    return f"answers one class for every row{seeds}: on dev {first}"
 
 
 def measured_of(name: str, runs: Mapping[int, Usable], figure: str) -> Measured:

@@ -4,7 +4,8 @@
                               state.json manifest.json}
 
 Random states need no saving: dropout, order and samples are functions of seed and step. No pickle
-is ever read or written. Shared tensors (a tied output layer) are saved once.
+is ever read or written. Shared tensors (a tied output layer) are saved once; frozen ones, which
+lie where the training started from, never.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from regard.training.stream import Cursor
 
 STATE_SCHEMA = 1
 CONFIG_SCHEMA = 2
+WEIGHTS_FILE = "model.safetensors"
+ADAPTER_FILE = "adapter_model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -60,26 +63,35 @@ def save_model(
     folder: Path, model: nn.Module, tokenizer: Tokenizer, config: Mapping[str, Any]
 ) -> None:
     """Weights, tokenizer and config: what it takes to use a model."""
-    _write_tensors(_unshared(model), folder / "model.safetensors")
+    write_tensors(weights_of(model), folder / WEIGHTS_FILE)
+    save_description(folder, tokenizer, config)
+
+
+def save_description(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> None:
+    """What weights belong to."""
     tokenizer.save(folder)
     write_json(folder / "config.json", {"schema": CONFIG_SCHEMA, **config})
 
 
 def load_weights(model: nn.Module, file: Path) -> None:
     """Fill a model from a file; a name too many or too few is an error."""
-    own = _unshared(model)
-    found = _read_tensors(file)
+    fill(model, read_tensors(file), where=file)
+
+
+def fill(model: nn.Module, found: Mapping[str, Tensor], *, where: Path) -> None:
+    """Give a model the tensors it was saved with, those of `where`."""
+    own = weights_of(model)
     if own.keys() != found.keys():
         surplus, absent = sorted(found.keys() - own.keys()), sorted(own.keys() - found.keys())
         raise UserError(
-            f"{file} does not fit the model: not in the model {surplus[:3]}, "
+            f"{where} does not fit the model: not in the model {surplus[:3]}, "
             f"not in the file {absent[:3]}",
             topic="model",
         )
     for name, tensor in own.items():
         if tensor.shape != found[name].shape:
             raise UserError(
-                f"{file}: {name} has shape {tuple(found[name].shape)}, "
+                f"{where}: {name} has shape {tuple(found[name].shape)}, "
                 f"the model's is {tuple(tensor.shape)}",
                 topic="model",
             )
@@ -98,14 +110,14 @@ def save_checkpoint(
     path = folder / f"step-{state.step:06d}"
     with sealed_folder(path) as inside:
         save_model(inside, model, tokenizer, config)
-        _write_tensors(_optimiser_tensors(model, optimiser), inside / "optimiser.safetensors")
+        write_tensors(_optimiser_tensors(model, optimiser), inside / "optimiser.safetensors")
         write_json(inside / "state.json", {"schema": STATE_SCHEMA, **asdict(state)})
     return path
 
 
 def load_checkpoint(path: Path, model: nn.Module, optimiser: Optimizer) -> State:
-    load_weights(model, path / "model.safetensors")
-    saved = _read_tensors(path / "optimiser.safetensors")
+    load_weights(model, path / WEIGHTS_FILE)
+    saved = read_tensors(path / "optimiser.safetensors")
     for name, parameter in model.named_parameters():
         moments = {
             key.rpartition("|")[2]: tensor
@@ -158,12 +170,16 @@ def _step(path: Path) -> int:
 
 
 @torch.no_grad()
-def _unshared(model: nn.Module) -> dict[str, Tensor]:
-    """Tensors by name; one that several names share goes by the first of them."""
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """What is saved of a model: tensors by name without frozen ones; one that several names share
+    goes by the first."""
     seen: set[int] = set()
     tensors = {}
+    frozen = {name for name, one in model.named_parameters() if not one.requires_grad}
     for name, tensor in model.state_dict().items():
-        if tensor.data_ptr() not in seen or tensor.numel() == 0:
+        if name in frozen:
+            seen.add(tensor.data_ptr())
+        elif tensor.data_ptr() not in seen or tensor.numel() == 0:
             seen.add(tensor.data_ptr())
             tensors[name] = tensor
     return tensors
@@ -177,7 +193,7 @@ def _optimiser_tensors(model: nn.Module, optimiser: Optimizer) -> dict[str, Tens
     }
 
 
-def _write_tensors(tensors: dict[str, Tensor], file: Path) -> None:
+def write_tensors(tensors: dict[str, Tensor], file: Path) -> None:
     try:
         save_file(tensors, file, metadata={"format": "pt"})
     except SafetensorError as problem:
@@ -188,7 +204,7 @@ def _write_tensors(tensors: dict[str, Tensor], file: Path) -> None:
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(file)) from problem
 
 
-def _read_tensors(file: Path) -> dict[str, Tensor]:
+def read_tensors(file: Path) -> dict[str, Tensor]:
     try:
         return load_file(file)
     except FileNotFoundError:

@@ -54,7 +54,7 @@ def forecast(
     copy = deepcopy(model).train()
     optimiser = build_optimiser(copy, settings)
     timed = []
-    for step in range(1, TRIAL_STEPS + 1):
+    for step in range(1, TRIAL_STEPS + 1) if steps else ():
         began = time.perf_counter()
         batch = batches[step % len(batches)]
         # A learning rate of 0 times the step is as dear as any other, and cannot diverge.
@@ -70,7 +70,7 @@ def forecast(
     return Forecast(
         steps=steps,
         tokens=round(steps * tokens),
-        seconds=steps * median(timed),
+        seconds=steps * median(timed or [0.0]),
         measuring_seconds=places_measured * seconds_a_place,
         memory_bytes=peak_memory_bytes(),
         parameters=sum(p.numel() for p in model.parameters()),

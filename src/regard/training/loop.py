@@ -29,6 +29,8 @@ from regard.training.stream import Stream
 
 MOST_STEPS_TOLD_TOGETHER = 20
 "A step event tells the mean over the steps since the last one."
+EARLY = 0.1
+"Share of the steps in which nothing is said yet of answers that tell nothing."
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Look:
     figures: Mapping[str, float]
     "By name, for people to watch: perplexity, accuracy."
     items: str = "documents"
+    trouble: str = ""
+    "What is wrong with the answers as a whole and what to try, in words; nothing where nothing is."
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,22 @@ class Ended:
 
 
 @dataclass
+class Trouble:
+    """What looks at dev find wrong: told when it begins and when it ends, not in between."""
+
+    after_step: int
+    "Until then a model may well know nothing yet."
+    told: bool = False
+
+    def told_at(self, step: int, look: Look, on_event: OnEvent) -> None:
+        if step <= self.after_step or bool(look.trouble) == self.told:
+            return
+        self.told = bool(look.trouble)
+        words = look.trouble or "dev: more than one class is answered again"
+        on_event({"event": "remark", "step": step, "text": f"step {step:,}: {words}"})
+
+
+@dataclass
 class Window:
     """Loss over the steps since the last event: a mean, never one batch's loss."""
 
@@ -86,6 +106,7 @@ def fit(
     steps = stream.steps
     began = time.perf_counter() - state.seconds
     window = Window()
+    trouble = Trouble(after_step=round(max(settings.warmup, EARLY) * steps))
     # Counted in steps, not seconds: runs on a slow machine tell the same curve.
     told_every = max(1, min(MOST_STEPS_TOLD_TOGETHER, steps // 200))
     batches = stream.after(state.cursor)
@@ -122,7 +143,7 @@ def fit(
             )
             window = Window()
         if look:
-            state = _look_at_dev(model, state, hooks)
+            state = _look_at_dev(model, state, hooks, trouble)
         if _due(step, settings.sample_every) or (look and not settings.sample_every):
             model.eval()
             if texts := hooks.samples():
@@ -173,12 +194,13 @@ def update(
     return float(total), float(norm)
 
 
-def _look_at_dev(model: nn.Module, state: State, hooks: Hooks) -> State:
+def _look_at_dev(model: nn.Module, state: State, hooks: Hooks, trouble: Trouble) -> State:
     model.eval()
     look = hooks.look()
     model.train()
     seen = {"loss": look.loss, "figures": dict(look.figures), "n": look.n, "items": look.items}
     hooks.on_event({"event": "evaluation", **_progress(state), **seen})
+    trouble.told_at(state.step, look, hooks.on_event)
     if state.best_loss is None or look.loss < state.best_loss:
         return replace(state, best_loss=look.loss, best_step=state.step, looks_since_best=0)
     return replace(state, looks_since_best=state.looks_since_best + 1)

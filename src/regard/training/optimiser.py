@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import nn
 from torch.optim import AdamW
 
@@ -20,13 +21,15 @@ def build_optimiser(model: nn.Module, settings: Train) -> AdamW:
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     decayed: list[nn.Parameter] = []
     spared: list[nn.Parameter] = []
-    for parameter in model.parameters():
+    for parameter in filter(lambda one: one.requires_grad, model.parameters()):
         is_matrix = parameter.ndim >= 2 and id(parameter) not in embeddings
         (decayed if is_matrix else spared).append(parameter)
     groups = [
         {"params": decayed, "weight_decay": settings.weight_decay},
         {"params": spared, "weight_decay": 0.0},
     ]
+    if not decayed + spared:  # nothing is trained, and AdamW would refuse to hold nothing
+        spared.append(nn.Parameter(torch.empty(0)))
     return AdamW([group for group in groups if group["params"]], lr=settings.lr, fused=True)
 
 

@@ -14,8 +14,8 @@ class Train(Settings):
 
     epochs: int | None = Field(default=None, ge=1)
     "Passes over the training part. With neither this nor max_steps: one."
-    max_steps: int | None = Field(default=None, ge=1)
-    "Updates at most; alone, as many epochs are taken as it needs."
+    max_steps: int | None = Field(default=None, ge=0)
+    "Updates at most; alone, as many epochs are taken as it needs; 0 only measures."
     batch_tokens: int = Field(default=3200, ge=1)
     "Places in one update, padding included."
     batches: Literal["packed", "bucketed", "padded"] = "packed"

@@ -1,0 +1,23 @@
+"""Full fine-tuning: every parameter goes on learning from where it stands."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from regard.adapt import ADAPTERS, Adapter
+from regard.count import Term
+from regard.model.families import Family
+from regard.model.model import Model
+
+
+@ADAPTERS.add("full", trains="every parameter")
+class Full(Adapter):
+    """Train everything."""
+
+    saved_alone: ClassVar[bool] = False
+
+    def change(self, body: Model, *, seed: int) -> None:
+        body.requires_grad_(True)
+
+    def terms(self, family: Family, *, vocabulary: int) -> list[Term]:
+        return family.count(vocabulary)

@@ -1,0 +1,1 @@
+"""Models in and out: checkpoints of other tools become ours, ours become theirs."""

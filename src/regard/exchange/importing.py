@@ -1,0 +1,239 @@
+"""Make a model folder of ours from a checkpoint of another tool.
+
+    SOURCE = a Hugging Face folder, a .gguf file, or pip:NAME of an installed package
+    FOLDER = config.json  model.safetensors  tokenizer.json  tokenizer_config.json  manifest.json
+
+No code from a checkpoint is ever run, and nothing is fetched from the network.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard import __version__
+from regard.errors import UserError
+from regard.exchange.architecture import Architecture, architecture_of
+from regard.exchange.checkpoint import Checkpoint, read_checkpoint
+from regard.exchange.filling import Filled, bare_names, fill
+from regard.exchange.packaged import MARK, packaged_checkpoint
+from regard.exchange.sentences import Sentences, read_sentences
+from regard.files import sealed_folder
+from regard.model.families import FAMILIES
+from regard.model.transformer import Transformer
+from regard.settings import read_settings, settings_class, table_of
+from regard.text.tokenizer import Tokenizer
+from regard.training.checkpoint import save_model
+
+SEED = 0
+"From which parameters start that a file does not fill."
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model folder that was made, and what a person should know of it."""
+
+    folder: Path
+    architecture: str
+    parameters: int
+    context: int
+    tokenizer: Tokenizer
+    vocabulary: int
+    unused: list[str]
+    unfilled: list[str]
+    pooling: str | None
+    normalise: bool
+    remarks: list[str]
+
+    def lines(self) -> list[str]:
+        """The report, a line for each fact."""
+        name, size = self.tokenizer.name, self.tokenizer.size
+        said = [
+            f"architecture  {self.architecture}",
+            f"parameters    {self.parameters:,}",
+            f"context       {self.context:,} places",
+            f"tokenizer     {name} {self.tokenizer.short}, {size:,} pieces"
+            + ("" if size == self.vocabulary else f" of {self.vocabulary:,} rows"),
+        ]
+        if self.pooling is not None:
+            how = ", length 1" if self.normalise else ""
+            said.append(f"sentences     pooled by {self.pooling}{how}")
+        said.append(f"unused        {', '.join(summed_up(self.unused)) or 'nothing in the file'}")
+        said.append(f"unfilled      {', '.join(summed_up(self.unfilled)) or 'no parameter'}")
+        return said + [f"remark        {remark}" for remark in self.remarks]
+
+    def as_dict(self) -> dict[str, Any]:
+        told = {"tokenizer": self.tokenizer.fingerprint, "folder": str(self.folder)}
+        return {**vars(self), **told}
+
+
+def import_model(source: str, out: Path) -> Imported:
+    """Read `source`, write the new folder `out`."""
+    if out.exists():
+        raise UserError(
+            "is already there", topic="import", where=str(out), mend="Give a new folder."
+        )
+    checkpoint, tokenizer, sentences = _read(_located(source))
+    remarks = [*checkpoint.remarks, *sentences.remarks]
+    architecture = architecture_of(checkpoint.config)
+    family = _family(architecture, checkpoint, remarks)
+    vocabulary = _rows(architecture, family, checkpoint)
+    _check_vocabulary(vocabulary, tokenizer, checkpoint)
+    model = family.build(vocabulary=vocabulary, seed=SEED)
+    filled = fill(model, architecture, family=family, tensors=checkpoint.tensors)
+    remarks += _said_of_head(filled, family, architecture)
+    if tokenizer.pad is None:
+        remarks.append("its tokenizer has no token for padding")
+    imported = Imported(
+        folder=out,
+        architecture=architecture.name,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        context=family.context,
+        tokenizer=tokenizer,
+        vocabulary=vocabulary,
+        unused=filled.unused,
+        unfilled=filled.unfilled,
+        pooling=sentences.pooling,
+        normalise=sentences.normalise,
+        remarks=remarks,
+    )
+    with sealed_folder(out) as inside:
+        save_model(inside, model, tokenizer, _config(imported, architecture, family, source))
+    return imported
+
+
+def summed_up(names: Iterable[str]) -> list[str]:
+    """Names that differ in their numbers alone, told once: `h.*.attn.bias × 12`."""
+    counts = Counter(re.sub(r"(?<=\.)\d+(?=\.)", "*", name) for name in names)
+    return [name if count == 1 else f"{name} × {count}" for name, count in counts.items()]
+
+
+def _located(source: str) -> Path:
+    if source.startswith(MARK):
+        return packaged_checkpoint(source.removeprefix(MARK))
+    path = Path(source)
+    if not path.exists():
+        raise UserError(
+            "there is no such folder or file",
+            topic="import",
+            where=source,
+            mend="Give a folder with config.json and model.safetensors, a .gguf file, or pip:NAME "
+            "of an installed package; regard fetches nothing itself.",
+        )
+    return path
+
+
+def _read(path: Path) -> tuple[Checkpoint, Tokenizer, Sentences]:
+    if path.is_dir():
+        sentences = read_sentences(path)
+        checkpoint = read_checkpoint(sentences.folder)
+        return checkpoint, _tokenizer(sentences.folder, path), sentences
+    if path.suffix == ".gguf":
+        from regard.exchange.gguf import read_gguf
+
+        return *read_gguf(path), Sentences(path)
+    raise UserError(
+        "is neither a folder nor a .gguf file",
+        topic="import",
+        where=str(path),
+        mend="Give the folder that holds config.json and the weights.",
+    )
+
+
+def _tokenizer(*folders: Path) -> Tokenizer:
+    for folder in folders:
+        if (folder / "tokenizer.json").is_file() or (folder / "vocab.txt").is_file():
+            return Tokenizer.load(folder)
+    raise UserError(
+        "holds neither tokenizer.json nor vocab.txt",
+        topic="import",
+        where=str(folders[0]),
+        mend="Write it there: transformers.AutoTokenizer.from_pretrained(folder)"
+        ".save_pretrained(folder).",
+    )
+
+
+def _family(architecture: Architecture, checkpoint: Checkpoint, remarks: list[str]) -> Transformer:
+    config = checkpoint.config
+    if "quantization_config" in config:
+        raise config.error(
+            "quantization_config", "its weights are packed in a form that regard does not read"
+        )
+    held = frozenset(bare_names(architecture, checkpoint.tensors))
+    table = architecture.settings(config, held, remarks)
+    try:
+        family = read_settings(settings_class(FAMILIES, architecture.family), table, key="model")
+    except UserError as problem:  # it speaks of a recipe, and the person gave a checkpoint
+        raise UserError(problem.what, topic="import", where=config.file) from None
+    assert isinstance(family, Transformer)
+    return family
+
+
+def _rows(architecture: Architecture, family: Transformer, checkpoint: Checkpoint) -> int:
+    """Of the token table, which may be longer than the tokenizer's list."""
+    place = architecture.places(family)["embedding.tokens.weight"]
+    name = bare_names(architecture, checkpoint.tensors).get(place.name)
+    asked = checkpoint.config.integer("vocab_size")
+    if name is None:
+        return asked
+    # Before anything is built: a config that is wrong by far would ask for too much memory.
+    found = checkpoint.tensors.shape(name)
+    if found != (asked, family.width):
+        raise UserError(
+            f"{name} has shape {found}, its config asks for {(asked, family.width)}",
+            topic="import",
+            where=checkpoint.tensors.where,
+            mend="vocab_size or the width in config.json is of another model: get both anew.",
+        )
+    return asked
+
+
+def _check_vocabulary(rows: int, tokenizer: Tokenizer, checkpoint: Checkpoint) -> None:
+    if tokenizer.size > rows:
+        raise UserError(
+            f"the tokenizer {tokenizer.name} has {tokenizer.size:,} pieces, the model a table of "
+            f"{rows:,} rows",
+            topic="import",
+            where=checkpoint.tensors.where,
+            mend="Put the tokenizer beside it that it was trained with.",
+        )
+
+
+def _said_of_head(filled: Filled, family: Transformer, architecture: Architecture) -> list[str]:
+    said = []
+    if architecture.family == "encoder" and not getattr(family, "output_network", True):
+        said.append(
+            "the file has no output network, so the model cannot tell hidden tokens: "
+            "use it for vectors, or adapt it"
+        )
+    if filled.unfilled:
+        said.append(
+            f"{len(filled.unfilled)} parameters are as seed {SEED} drew them: nothing in the file "
+            "fills them"
+        )
+    return said
+
+
+def _config(
+    imported: Imported, architecture: Architecture, family: Transformer, source: str
+) -> dict[str, Any]:
+    return {
+        "regard": __version__,
+        "model": {"family": architecture.family, **table_of(family)},
+        "objective": {"kind": architecture.objective},
+        "vocabulary": imported.vocabulary,
+        "tokenizer": imported.tokenizer.fingerprint,
+        "imported": {
+            "source": source,
+            "architecture": imported.architecture,
+            "unused": imported.unused,
+            "unfilled": imported.unfilled,
+            "pooling": imported.pooling,
+            "normalise": imported.normalise,
+            "remarks": imported.remarks,
+        },
+    }

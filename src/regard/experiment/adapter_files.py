@@ -1,0 +1,134 @@
+"""What an adapted training leaves behind: the tensors it trained, without the base below them.
+
+    adapter_config.json  adapter_model.safetensors    what was added to the body, or trained of it
+    head.safetensors                                  the head of the task, where there is one
+
+Where the peft library has the kind of adapter, and transformers the architecture of the base, both
+adapter files are as peft writes and reads them; else the tensors have the names they have here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from regard.errors import UserError
+from regard.exchange.architecture import Architecture
+from regard.exchange.exporting import fitting_architecture
+from regard.exchange.peft_format import KINDS, from_peft, has_place, to_peft
+from regard.files import write_json
+from regard.model.families import Family
+from regard.model.headed import HeadedModel
+from regard.model.model import Model
+from regard.model.transformer import Transformer
+from regard.text.tokenizer import Tokenizer
+from regard.training.checkpoint import (
+    ADAPTER_FILE,
+    fill,
+    read_tensors,
+    save_description,
+    weights_of,
+    write_tensors,
+)
+
+if TYPE_CHECKING:
+    from regard.experiment.bench import Bench
+
+ADAPTER_CONFIG = "adapter_config.json"
+HEAD_FILE = "head.safetensors"
+
+
+def save_adapter(folder: Path, bench: Bench) -> None:
+    """Of a finished training, into `folder`."""
+    config, tokenizer = bench.config(), bench.prepared.tokenizer
+    body, head = _apart(bench.model, weights_of(bench.model))
+    write_adapter(
+        folder,
+        body,
+        adapter=config["adapt"],
+        family=bench.recipe.model,
+        tokenizer=tokenizer,
+        base=config["base"]["place"],
+        architecture=config.get("architecture"),
+    )
+    if head:
+        write_tensors(head, folder / HEAD_FILE)
+    save_description(folder, tokenizer, config)
+
+
+def write_adapter(
+    folder: Path,
+    body: Mapping[str, Tensor],
+    *,
+    adapter: Mapping[str, Any],
+    family: Family,
+    tokenizer: Tokenizer,
+    base: str,
+    architecture: str | None,
+) -> None:
+    """The two adapter files, for the model that lies in `base`."""
+    fitting = _fitting(family, tokenizer, architecture) if adapter["kind"] in KINDS else None
+    described: dict[str, Any] = {"peft_type": None, "base_model_name_or_path": base}
+    tensors = dict(body)
+    if fitting is not None:
+        there, settings = fitting
+        if has_place(body, adapter=adapter, family=settings, architecture=there):
+            described, tensors = to_peft(
+                body, adapter=adapter, family=settings, architecture=there, base=base
+            )
+    write_json(folder / ADAPTER_CONFIG, described)
+    write_tensors(tensors, folder / ADAPTER_FILE)
+
+
+def load_adapter(
+    model: Model,
+    folder: Path,
+    *,
+    family: Family,
+    tokenizer: Tokenizer,
+    architecture: str | None,
+) -> None:
+    """Fill what an adapter trains, from a folder that was found whole."""
+    described = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    found = read_tensors(folder / ADAPTER_FILE)
+    if described.get("peft_type") is not None:
+        fitting = _fitting(family, tokenizer, architecture)
+        assert fitting is not None, "it was written so"
+        there, settings = fitting
+        modules = [name.rpartition(".")[0] for name in trained_of_body(model)]
+        _, found = from_peft(described, found, family=settings, architecture=there, modules=modules)
+    if isinstance(model, HeadedModel):
+        found = {f"body.{name}": tensor for name, tensor in found.items()}
+        if (folder / HEAD_FILE).is_file():
+            found |= {f"head.{n}": t for n, t in read_tensors(folder / HEAD_FILE).items()}
+    fill(model, found, where=folder / ADAPTER_FILE)
+
+
+def trained_of_body(model: Model) -> dict[str, Tensor]:
+    """What was trained but for the head of the task, by the names it has in the body."""
+    return _apart(model, weights_of(model))[0]
+
+
+def _fitting(
+    family: Family, tokenizer: Tokenizer, architecture: str | None
+) -> tuple[Architecture, Transformer] | None:
+    """How transformers has the base; none where it has no such model."""
+    try:
+        return fitting_architecture(family, tokenizer, architecture)
+    except UserError:
+        return None
+
+
+def _apart(
+    model: Model, tensors: Mapping[str, Tensor]
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Those of the body and those of the head, each by the names they have there."""
+    if not isinstance(model, HeadedModel):
+        return dict(tensors), {}
+    body = {n.removeprefix("body."): t for n, t in tensors.items() if n.startswith("body.")}
+    head = {n.removeprefix("head."): t for n, t in tensors.items() if n.startswith("head.")}
+    return body, head

@@ -1,0 +1,57 @@
+"""A trained model for other tools: a folder that transformers loads, and an adapter beside it.
+
+FOLDER/            config.json  model.safetensors  tokenizer.json  tokenizer_config.json
+FOLDER/adapter/    adapter_config.json  adapter_model.safetensors    unless it is merged
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from regard.errors import UserError
+from regard.exchange.exporting import Exported, export_model
+from regard.exchange.peft_format import KINDS
+from regard.experiment.adapter_files import trained_of_body, write_adapter
+from regard.experiment.base import find_base
+from regard.experiment.saved import Saved, architecture_of, load_saved
+from regard.files import new_folder
+from regard.model.headed import HeadedModel
+
+HEAD_STAYS = "the head of its task stays behind: transformers has no place for it"
+
+
+def export_saved(
+    saved: Saved, out: Path, *, place: Path, merge: bool, base: Path | None = None
+) -> Exported:
+    """Write the model into the new folder `out`; with `merge`, what was adapted is one with it."""
+    apart = saved.adapter.saved_alone and not merge
+    kind = str(saved.config["adapt"]["kind"]) if apart else ""
+    if apart and kind not in KINDS:
+        raise UserError(
+            f"an adapter of kind {kind!r} cannot lie beside its base: other tools have no such",
+            topic="export",
+            mend="Add --merge.",
+        )
+    body = saved.body
+    if apart:
+        below = find_base(saved.config["base"], owner=place, given=base)
+        body = load_saved(below, place=below).plain_body()
+        trained = trained_of_body(saved.model)
+    else:
+        body = saved.plain_body()
+    named = architecture_of(saved.config)
+    exported = export_model(body, saved.family, saved.tokenizer, out, architecture=named)
+    if apart:
+        with new_folder(out / "adapter") as inside:
+            write_adapter(
+                inside,
+                trained,
+                adapter=saved.config["adapt"],
+                family=saved.family,
+                tokenizer=saved.tokenizer,
+                base=str(out),
+                architecture=named,
+            )
+    head = [HEAD_STAYS] if isinstance(saved.model, HeadedModel) else []
+    return replace(exported, remarks=[*exported.remarks, *head])
