@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ from torch.optim import AdamW
 from regard.adapt import ADAPTERS
 from regard.adapt.full import Full
 from regard.adapt.head import HeadOnly
-from regard.adapt.ledger import ledger, load_trained, trained_tensors
+from regard.adapt.ledger import ledger, trained_tensors
 from regard.adapt.lora import Lora
 from regard.adapt.none import Nothing
 from regard.adapt.prompt import Prompt
@@ -33,6 +34,7 @@ from regard.errors import UserError
 from regard.model.families import FAMILIES
 from regard.model.headed import HeadedModel
 from regard.settings import read_settings, table_of
+from regard.training.checkpoint import fill
 
 CHANGE_NOTHING = ("full", "top", "bias", "lora", "none")
 REFUSED = {
@@ -143,7 +145,7 @@ def test_what_was_trained_goes_onto_another_copy_of_the_base(kind):
     for one, seed in ((model, 0), (copy, 5)):
         adapter_of(kind).apply(one, seed=seed)
     shaken(model)
-    load_trained(copy, trained_tensors(model))
+    fill(copy, trained_tensors(model), where=Path("kept"))
     assert torch.equal(told(copy), told(model))
 
 
@@ -250,9 +252,9 @@ def test_tensors_of_another_adapter_are_refused():
     other = labelled()
     Prompt(length=4).apply(other, seed=0)
     with pytest.raises(UserError, match=r"body.prompt has shape \(3, 16\)"):
-        load_trained(other, kept)
-    with pytest.raises(UserError, match=r"not among them \['body.prompt'\]"):
-        load_trained(other, {n: t for n, t in kept.items() if n != "body.prompt"})
+        fill(other, kept, where=Path("kept"))
+    with pytest.raises(UserError, match=r"not in the file \['body.prompt'\]"):
+        fill(other, {n: t for n, t in kept.items() if n != "body.prompt"}, where=Path("kept"))
 
 
 def test_dropout_is_drawn_alike_by_a_model_whose_adapter_adds_none():

@@ -282,7 +282,7 @@ def test_a_head_reads_tokens_alone(adapter):
 @BOTH
 def test_a_row_pushed_beyond_the_context_is_refused(adapter):
     model = adapted(adapter)
-    assert model.room == 20
+    assert model.context == 20
     assert model.logits(ids_of(1, 20)).shape[1] == 20
     with pytest.raises(UserError, match="a row of 21 tokens behind 4 virtual places"):
         model.logits(ids_of(1, 21))

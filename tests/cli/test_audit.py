@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -219,7 +220,8 @@ def test_a_run_folder_is_loaded(
 
     def load(folder: object, *, own_files: object) -> api.Loaded:
         asked.append((folder, own_files))
-        return api.Loaded(_made_by(f"{models}:leaking"), None, None, tmp_path)  # type: ignore[arg-type]
+        model = _made_by(f"{models}:leaking")
+        return api.Loaded(SimpleNamespace(model=model), tmp_path)  # type: ignore[arg-type]
 
     monkeypatch.setattr(api, "load", load)
     assert run("runs/some", "--with", "kind.py")[0] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import peft
 import pytest
@@ -13,11 +14,12 @@ from tests.exchange.test_exporting import BERT, LLAMA, family_of, model_of
 from tests.exchange.theirs import padded_rows, tokenizer
 
 from regard.adapt import ADAPTERS
-from regard.adapt.ledger import load_trained, trained_tensors
+from regard.adapt.ledger import trained_tensors
 from regard.errors import UserError
 from regard.exchange.exporting import export_model, fitting_architecture
 from regard.exchange.peft_format import from_peft, has_place, to_peft
 from regard.settings import read_settings, settings_class, table_of
+from regard.training.checkpoint import fill
 
 WITHIN = 1e-5
 BODIES = {
@@ -170,7 +172,7 @@ def test_an_adapter_that_peft_made(body, config, tmp_path):
     table, ours = from_peft(read, tensors, family=family, architecture=there)
     adapter = read_settings(settings_class(ADAPTERS, table.pop("kind")), table)
     adapter.apply(model, seed=0)
-    load_trained(model, ours)
+    fill(model, ours, where=Path("kept"))
     found, expected = outputs(model, theirs)
     assert (found - expected).abs().max() < WITHIN * expected.abs().max()
 

@@ -112,3 +112,4 @@ def test_each_trains_and_is_measured(desk, tmp_path, objective, model):
 def test_spanbert_without_its_network_is_refused(desk, tmp_path):
     with pytest.raises(regard.UserError, match=r"Set model\.boundary = true"):
         regard.train(recipe(desk, {"kind": "spanbert"}), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

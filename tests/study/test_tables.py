@@ -27,3 +27,15 @@ def test_latex_and_markdown_escape_what_a_person_wrote(tmp_path):
     rows = [line for line in notes.splitlines() if line.startswith("|")]
     widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
     assert widths == {7, 10}
+
+
+def test_a_variant_that_answers_one_class_is_struck_and_named_first(tmp_path):
+    outcome = outcome_with("dot", "additive", seeds=2, verdicts=[])
+    outcome.variant("additive").collapsed = "answers one class for every row"
+    outcome.collapsed = ["additive answers one class for every row"]
+    evidence = evidence_of(tmp_path, outcome)
+    notes = markdown(evidence)
+    assert notes.index("**COLLAPSED** additive answers one class") < notes.index("## Figures")
+    assert "~~116.5" in notes
+    assert "~~118.4" not in notes
+    assert latex(evidence).count(r"\emph{collapsed}") == 3

@@ -115,6 +115,18 @@ def test_a_missing_role_names_tokenizer_and_role() -> None:
         gpt2.require("mask")
 
 
+@pytest.mark.parametrize(
+    ("words", "filler"),
+    [
+        (("a", "<pad>", "</s>"), "<pad>"),
+        (("a", "<|endoftext|>"), "<|endoftext|>"),
+        (("a", "b"), "a"),
+    ],
+)
+def test_rows_are_filled_up_also_where_there_is_no_pad_token(words, filler) -> None:
+    assert with_vocabulary(*words).padding == words.index(filler)
+
+
 def test_decode_drops_specials() -> None:
     ids = [bytes_bpe.start, *bytes_bpe.encode("the cat"), bytes_bpe.stop, bytes_bpe.pad]
     assert bytes_bpe.decode(ids) == "the cat"

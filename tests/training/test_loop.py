@@ -72,19 +72,25 @@ def test_a_loss_that_is_not_finite_stops_before_the_update():
 
 
 class World:
-    """Hooks that remember; dev losses come from a list."""
+    """Hooks that remember; dev losses, and what is wrong with answers, come from lists."""
 
-    def __init__(self, dev=(), stop_at=None):
+    def __init__(self, dev=(), stop_at=None, troubles=()):
         self.events, self.saved, self.dev, self.stop_at = [], [], list(dev), stop_at
+        self.troubles = list(troubles)
 
     def hooks(self) -> Hooks:
         return Hooks(
             on_event=self.events.append,
-            look=lambda: Look(self.dev.pop(0) if self.dev else 1.0, 5, {"perplexity": 2.0}),
+            look=self.look,
             samples=lambda: ["…"],
             save=self.saved.append,
             stop_asked=lambda: bool(self.stop_at) and len(self.steps()) >= self.stop_at,
         )
+
+    def look(self):
+        trouble = self.troubles.pop(0) if self.troubles else ""
+        loss = self.dev.pop(0) if self.dev else 1.0
+        return Look(loss, 5, {"perplexity": 2.0}, trouble=trouble)
 
     def steps(self):
         return [event["step"] for event in self.events if event["event"] == "evaluation"]
@@ -110,6 +116,19 @@ def test_a_training_tells_what_it_does_and_saves():
     assert [state.step for state in world.saved] == [5, 10]
     tokens = [event["tokens"] for event in world.events if event["event"] == "step"]
     assert all(earlier < later for earlier, later in pairwise(tokens))
+
+
+WRONG, RIGHT = "dev: all 5 rows are answered 'a'", "dev: more than one class is answered again"
+
+
+@pytest.mark.parametrize(
+    ("warmup", "told"), [(0.15, {6: WRONG, 9: RIGHT, 15: WRONG}), (0.5, {15: WRONG})]
+)
+def test_answers_of_one_class_are_told_when_they_begin_and_when_they_end(warmup, told):
+    world = World(troubles=[WRONG, WRONG, "", "", WRONG, WRONG])  # at steps 3, 6, … 18
+    world.train(Train(max_steps=20, evaluate_every=3, warmup=warmup))
+    remarks = {event["step"]: event["text"] for event in world.events if event["event"] == "remark"}
+    assert remarks == {step: f"step {step}: {words}" for step, words in told.items()}
 
 
 def test_training_learns_what_can_be_learned():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import UserError
-from regard.trust.predictions import prediction_health
+from regard.trust.predictions import collapsed, prediction_health
 
 TRUE, ALL = 2033, 3270
 BOOLQ = [True] * TRUE + [False] * (ALL - TRUE)
@@ -48,6 +48,19 @@ def test_a_classifier_that_tells_something_is_healthy() -> None:
     told = [one if generator.random() < 0.75 else not one for one in BOOLQ]
     assert prediction_health(told, BOOLQ) == ()
     assert prediction_health(BOOLQ, BOOLQ) == ()
+
+
+def test_one_class_for_every_row_is_a_collapse() -> None:
+    assert collapsed([True] * ALL, BOOLQ) == (
+        "all 3,270 rows are answered True, the majority class (62.2 %)"
+    )
+    assert (
+        collapsed([False] * ALL, BOOLQ) == "all 3,270 rows are answered False, one class (37.8 %)"
+    )
+    assert not collapsed([True] * (ALL - 1) + [False], BOOLQ)
+    assert not collapsed(["a"] * 9, ["a"] * 9)  # one label only: nothing can be told apart
+    assert not collapsed(["a"] * 9, ["a"] * 5 + ["b"] * 4)  # four others may be chance
+    assert collapsed(["a"] * 9, ["a"] * 4 + ["b"] * 5)
 
 
 def test_one_label_only() -> None:

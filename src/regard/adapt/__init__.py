@@ -42,8 +42,11 @@ class Adapter(Settings, ABC):
         """Freeze the model, put in what is new, and let only what is adapted be trained."""
         refuse_adapted(model)
         model.requires_grad_(False)
-        self.change(body_of(model), seed=seed)
+        body = body_of(model)
+        self.change(body, seed=seed)
+        body.context -= self.places
         if isinstance(model, HeadedModel):
+            model.context = body.context
             model.head.requires_grad_(True)
 
     @abstractmethod

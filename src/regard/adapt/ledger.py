@@ -8,11 +8,10 @@ person's own has no formula.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, runtime_checkable
 
-import torch
 from torch import Tensor, nn
 
 from regard.adapt import ADAPTERS, Adapter
@@ -98,29 +97,6 @@ def ledger(
 def trained_tensors(model: nn.Module) -> dict[str, Tensor]:
     """What is trained, by name; a tensor that two names share goes by the first."""
     return {name: one for name, one in model.named_parameters() if one.requires_grad}
-
-
-@torch.no_grad()
-def load_trained(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Give what is trained the values it was kept with; names and shapes have to fit exactly."""
-    own = trained_tensors(model)
-    surplus, absent = sorted(tensors.keys() - own.keys()), sorted(own.keys() - tensors.keys())
-    if surplus or absent:
-        raise UserError(
-            f"these tensors do not fit the adapted model: not in the model {surplus[:3]}, "
-            f"not among them {absent[:3]}",
-            topic="adapt",
-            mend="Apply the adapter with the very settings that they were trained with.",
-        )
-    for name, tensor in tensors.items():
-        if tensor.shape != own[name].shape:
-            raise UserError(
-                f"{name} has shape {tuple(tensor.shape)}, the model's is {tuple(own[name].shape)}",
-                topic="adapt",
-                mend="Apply the adapter with the very settings that it was trained with.",
-            )
-    for name, tensor in tensors.items():
-        own[name].copy_(tensor)
 
 
 def _head_terms(head: nn.Module) -> list[Term]:

@@ -39,12 +39,18 @@ def ls(
 
 
 def _as_dict(entry: Entry) -> dict[str, object]:
+    from dataclasses import asdict
+
+    from regard.tasks.advice import advise
+
+    advice = {"advice": asdict(advise(entry.name))} if entry.catalog == "task" else {}
     return {
         "sort": entry.catalog,
         "name": entry.name,
         "summary": entry.summary,
         "properties": {k: v for k, v in entry.properties.items() if not callable(v)},
         "source": entry.source,
+        **advice,
     }
 
 
@@ -77,6 +83,10 @@ def _print_sort(catalog: Catalog) -> None:
         spaces = " " * (room - len(entry.name))
         console().print(Text.assemble(_name(entry), spaces, main_property(entry)))
         console().print(Padding(_about(entry), (0, 0, 1, 2)))
+    if catalog.sort == "task":
+        from regard.tasks.advice import ADAPT_OR_PRETRAIN
+
+        console().print(Text(ADAPT_OR_PRETRAIN, style="dim"))
 
 
 def _about(entry: Entry) -> Text:

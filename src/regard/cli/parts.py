@@ -17,6 +17,7 @@ MAIN: dict[str, tuple[str, Callable[[Properties], str]]] = {
     "family": ("predicts", lambda p: str(p["predicts"])),
     "objective": ("for", lambda p: ", ".join(p["families"])),
     "tokenizer": ("keeps", lambda p: "all text" if p["keeps"] == "text" else "the words"),
+    "adapter": ("trains", lambda p: str(p["trains"])),
     "corpus": ("text", lambda p: "generated" if p["generated"] else "real"),
 }
 "For each sort the one property that people choose by: its heading, and how it is said."
@@ -48,7 +49,14 @@ def further(entry: Entry) -> str:
     if entry.catalog == "family" and "objectives" in properties:
         return f"learns {', '.join(properties['objectives'])}"
     if entry.catalog == "task" and "families" in properties:
-        return f"for {', '.join(properties['families'])}"
+        from regard.tasks.advice import advise
+
+        advice, families = advise(entry.name), ", ".join(properties["families"])
+        return (
+            f"for {families}: {advice.why}"
+            if families == advice.family
+            else f"for {families} · {advice}"
+        )
     if entry.catalog == "corpus" and "columns" in properties:
         return f"rows of {', '.join(properties['columns'])}"
     return ""

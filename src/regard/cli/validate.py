@@ -11,6 +11,7 @@ from regard.cli.training_display import forecast_sentence, watched
 
 if TYPE_CHECKING:
     from regard.count import Term
+    from regard.recipe import Recipe
 
 
 def validate(
@@ -45,6 +46,7 @@ def validate(
         return
     parts = bench.prepared.statistics["parts"]
     console().print(f"  {recipe} is valid", markup=False)
+    _print_advice(bench.recipe)
     for name, part in parts.items():
         console().print(
             f"  {name:5} {part['documents']:>9,} documents {part['tokens']:>12,} tokens"
@@ -54,6 +56,22 @@ def validate(
     console().print(f"  padding waste {waste:.1%}")
     if loaded.start and start is None:
         console().print(f"  {loaded.start} is trained first (not counted here)", markup=False)
+
+
+def _print_advice(recipe: Recipe) -> None:
+    """Which family the task is best begun with, where the recipe has another."""
+    from regard.model.families import FAMILIES
+    from regard.settings import name_of
+    from regard.tasks import TASKS
+    from regard.tasks.advice import advise
+
+    if recipe.task is None:
+        return
+    kind = name_of(recipe.task, TASKS)
+    advice = advise(kind)
+    if name_of(recipe.model, FAMILIES) != advice.family:
+        text = f"  advice  task.kind = {kind!r} is {advice}"
+        console().print(text, style="yellow", markup=False, soft_wrap=True)
 
 
 def _print_parameters(terms: list[Term], *, vocabulary: int) -> None:

@@ -1,4 +1,4 @@
-"""What a study found, in the terminal: what is invalid, the verdict, and then the figures."""
+"""What a study found, in the terminal: what means nothing, the verdict, and then the figures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
     console().print()
     for sentence in outcome.invalid:
         _say("INVALID", sentence, style="bold red")
-    if outcome.invalid:
+    for sentence in outcome.collapsed:
+        _say("COLLAPSED", sentence, style="bold red")
+    if outcome.invalid or outcome.collapsed:
         console().print()
     console().print(f"  {outcome.name} · {findings.size_of(outcome)}\n", markup=False)
     for sentence in outcome.unequal:
@@ -86,7 +88,7 @@ def _say(label: str, words: str, *, style: str = "") -> None:
     from rich.text import Text
 
     row = Table.grid(padding=0)
-    row.add_column(width=LABEL, no_wrap=True)
+    row.add_column(width=max(LABEL, len(label) + 2), no_wrap=True)
     row.add_column(overflow="fold")
     row.add_row(Text(label, style=style), Text(words, style=style))
     console().print(Padding(row, (0, 0, 0, 2)))
@@ -117,9 +119,9 @@ def _table(evidence: Evidence) -> Table:
         table.add_row(
             Text(variant.name),
             _size(variant.parameters),
-            *(_figure(told[key], key == outcome.decides, variant.is_valid) for key in keys),
+            *(_figure(told[key], key == outcome.decides, variant.is_ranked) for key in keys),
             *((duration(known(variant.seconds)), count(known(variant.tokens_per_second))) * cost),
-            Text(audit_word(variant), style="" if variant.is_valid else "bold red"),
+            Text(audit_word(variant), style="" if variant.is_ranked else "bold red"),
         )
     for of, figures, standing in baseline_rows(evidence, metric):
         shown = [with_interval(figures[key]) if key in figures else "" for key in keys]

@@ -48,7 +48,7 @@ def writer_from(
     """The model bound to these sources; of one that is too long its end counts most."""
     device = next(model.parameters()).device
     kept = [ids[-model.context :] for ids in sources]
-    source = torch.from_numpy(pad(kept, tokenizer.require("pad"))).to(device)
+    source = torch.from_numpy(pad(kept, tokenizer.padding)).to(device)
     lengths = torch.tensor([len(ids) for ids in kept], device=device)
     return model.given(source, torch.arange(source.shape[1], device=device) < lengths[:, None])
 

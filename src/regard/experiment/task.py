@@ -220,8 +220,8 @@ class PreparedTask(Prepared):
             lost = [self.problem.lost(record) for record in self.records[part]]
             if longer := sum(some > 0 for some in lost):
                 remarks.append(
-                    f"{part}: {longer:,} of {len(lost):,} rows are longer than model.context = "
-                    f"{self.recipe.model.context} and lose {sum(lost):,} tokens"
+                    f"{part}: {longer:,} of {len(lost):,} rows are longer than the "
+                    f"{self.problem.tools.context} places there are, and lose {sum(lost):,} tokens"
                 )
         return remarks + [
             f"{part}: {len(answers[part])} {self._items} are too few for a verdict; it takes "

@@ -62,7 +62,7 @@ class PatchReader(EncoderModel):
             return super().through(batch, mask=mask, texts=texts, recorder=recorder)
         is_patch = batch.modalities == PATCH
         tokens = Places(
-            patch_positions(is_patch, batch.valid, context=self.context),
+            patch_positions(is_patch, batch.valid, context=self.reach),
             batch.segments,
             batch.modalities,
         )

@@ -107,7 +107,7 @@ class RowModel(VirtualPlaces, Model):
         recorder: Recorder | None = None,
     ) -> Tensor:
         places = self.front.places(places)
-        check_room(places, self.embedding, context=self.context)
+        check_room(places, self.embedding, reach=self.reach)
         x = self.embedding(ids, places.last(ids.shape[1]), texts)
         return self.run(x, places, mask=mask, cache=cache, recorder=recorder)
 
@@ -147,7 +147,7 @@ class RowModel(VirtualPlaces, Model):
             lambda model, ids, valid: model.logits(ids, valid=valid),
             module=self,
             vocabulary=self.embedding.tokens.num_embeddings,
-            longest=self.room,
+            longest=self.context,
             embedding="embedding.tokens",
             takes_valid=True,
             run_with_weights=lambda model, ids: model.logits(ids, recorder=Recorder()),
@@ -166,7 +166,7 @@ class RowModel(VirtualPlaces, Model):
             run,
             module=self,
             vocabulary=self.embedding.tokens.num_embeddings,
-            longest=self.room,
+            longest=self.context,
             embedding="embedding.tokens",
         )
 

@@ -67,7 +67,7 @@ class SequenceToSequence(VirtualPlaces, SourceModel):
         token."""
         tokens = source.shape[1]
         places = self.front.places(Places.of_row(tokens, device=source.device))
-        check_room(places, self.source_embedding, context=self.context)
+        check_room(places, self.source_embedding, reach=self.reach)
         mask = bidirectional() if bool(valid.all()) else padding(valid)
         x: Tensor = self.source_embedding(source, places.last(tokens))
         y: Tensor = self.encoder(
@@ -104,7 +104,7 @@ class SequenceToSequence(VirtualPlaces, SourceModel):
             embedding="embedding.tokens",
             weights={"recorder": Recorder},
         )
-        return replace(subject, longest=self.room)
+        return replace(subject, longest=self.context)
 
     def _memory(self, read: Tensor, valid: Tensor) -> Source:
         """What the target looks at: all real places of the source, and what stands before them."""
@@ -123,7 +123,7 @@ class SequenceToSequence(VirtualPlaces, SourceModel):
     ) -> Tensor:
         front = self.front_of(self.prefix_length)
         places = front.places(places)
-        check_room(places, self.embedding, context=self.context)
+        check_room(places, self.embedding, reach=self.reach)
         x: Tensor = self.embedding(ids, places.last(ids.shape[1]))
         y: Tensor = self.decoder(
             x,

@@ -50,7 +50,7 @@ class VirtualPlaces(nn.Module):
     """A model that a prompt or a prefix can be given to."""
 
     context: int
-    "Places it sees at once, virtual ones among them."
+    "Tokens it sees at once: virtual places take away from them."
     prompt: nn.Parameter | None
     "(p,w): vectors that stand before every row."
     prefix_length: int = 0
@@ -68,9 +68,9 @@ class VirtualPlaces(nn.Module):
         return self.front_of(prompted + self.prefix_length)
 
     @property
-    def room(self) -> int:
-        """Places that are left for the tokens of a row."""
-        return self.context - self.front.length
+    def reach(self) -> int:
+        """Places it sees at once, virtual ones among them."""
+        return self.context + self.front.length
 
     def behind_prompt(self, x: Tensor, embedding: Embedding, places: Places) -> Tensor:
         """(b,t,w) -> (b,p+t,w): embedded tokens, with the prompt embedded before them."""
@@ -95,17 +95,17 @@ def hidden_virtual(model: nn.Module) -> Iterator[None]:
             holder.hides_virtual = hides
 
 
-def check_room(places: Places, embedding: Embedding, *, context: int) -> None:
+def check_room(places: Places, embedding: Embedding, *, reach: int) -> None:
     """Refuse tokens that virtual places push beyond the last position that has a vector."""
     if places.tokens is None or embedding.positions is None:
         return
-    if places.positions.shape[1] > context and int(places.positions.max()) >= context:
+    if places.positions.shape[1] > reach and int(places.positions.max()) >= reach:
         tokens = int(places.positions.max()) + 1 - places.virtual
         raise UserError(
             f"a row of {tokens} tokens behind {places.virtual} virtual places, where "
-            f"model.context = {context}",
+            f"model.context = {reach}",
             topic="adapt",
-            mend=f"Give at most {context - places.virtual} tokens, or train with a shorter "
+            mend=f"Give at most {reach - places.virtual} tokens, or train with a shorter "
             "adapt.length.",
         )
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
+from pydantic import Field
 
 from regard.catalog import Catalog
 from regard.errors import UserError
@@ -59,6 +60,9 @@ class Tools:
 class Task(Settings, ABC):
     """What a model is for."""
 
+    longest: int = Field(default=0, ge=0)
+    "Tokens of a row at most, specials too; 0: as many as the model sees."
+
     columns_wanted: ClassVar[tuple[str, ...]]
     "Settings that name a column, in the order people think of them; each is the role it plays."
     columns_told: ClassVar[tuple[str, ...]]
@@ -78,6 +82,19 @@ class Task(Settings, ABC):
     def optional_columns(self) -> tuple[str, ...]:
         """The roles whose column a file may lack, as these settings have it."""
         return self.columns_optional
+
+    def held_columns(self) -> Mapping[str, Holds]:
+        """What the column of each role takes, as these settings have it."""
+        return self.columns_hold
+
+    def asked_columns(self) -> tuple[str, ...]:
+        """The roles that also rows to answer have to have."""
+        return tuple(role for role in self.columns_wanted if role not in self.columns_told)
+
+    def column_settings(self) -> Mapping[str, str]:
+        """Where people name the column of a role, for errors; by default the setting of its
+        name."""
+        return {}
 
     def also_read(self) -> Iterator[Identity]:
         """What else than rows is read, so that an edit is noticed; by default nothing."""
@@ -171,6 +188,10 @@ class Problem(ABC):
     def warnings(self, answers: Sequence[Row]) -> tuple[str, ...]:
         """What is wrong with the answers as a whole, a sentence each."""
         return ()
+
+    def collapse(self, answers: Sequence[Row]) -> str:
+        """How the answers tell nothing of their rows, in words; nothing where they may."""
+        return ""
 
     def tables(self, answers: Sequence[Row], *, part: str) -> Mapping[str, list[Row]]:
         """What figures over all answers hide, in small tables by name: a score by length, say."""

@@ -51,7 +51,7 @@ def agreement(
             strategy=Sample(),
             max_new=draws.most_new,
             stop=tokenizer.require("stop"),
-            pad=tokenizer.require("pad"),
+            pad=tokenizer.padding,
             seed=draws.seed,
             first_number=begin * k,
             forbidden=never_written(tokenizer),

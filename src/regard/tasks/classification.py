@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from regard.metrics.measure import Row
 from regard.tasks import TASKS, Learnt, Task, Tools
-from regard.tasks.labelled import LabelProblem, Pooled, label_of, labels_of, told
+from regard.tasks.labelled import Baseline, LabelProblem, Pooled, from_words, labels_of
 from regard.text.corpus import Part
 from regard.text.packing import Packed, bounded, one
 from regard.text.record_corpus import Record
-from regard.trust.tfidf import TfIdf
 
 
 @TASKS.add("classification", families=("encoder", "decoder"))
@@ -54,13 +52,6 @@ class TextProblem(LabelProblem):
 
     def baselines(
         self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
-    ) -> Iterator[tuple[str, Mapping[Part, list[Row]]]]:
+    ) -> Iterator[Baseline]:
         yield from super().baselines(train, judged)
-        counted = TfIdf([r["text"] for r in train], [label_of(r) for r in train])
-        yield (
-            counted.label,
-            {
-                part: told(rows, counted.predict([r["text"] for r in rows]))
-                for part, rows in judged.items()
-            },
-        )
+        yield from_words(train, judged, words=lambda record: str(record["text"]))

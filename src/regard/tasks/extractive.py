@@ -187,7 +187,7 @@ class SpanProblem(Problem):
         found = told_of(
             examples,
             candidates_of,
-            pad=self.tools.tokenizer.require("pad"),
+            pad=self.tools.tokenizer.padding,
             device=device,
             on_progress=on_progress,
         )

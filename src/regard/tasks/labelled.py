@@ -3,14 +3,15 @@
     p(label | row) = softmax(W · pooled + b)        loss = −log p(true label)
 
 The labels are those of the training rows, in their natural order. A label that only judged rows
-have can never be answered, so it counts as an error, and is said.
+have can never be answered, so it counts as an error, and is said. How shares of labels become
+answers is the same where a decoder tells labels in words (`verbalised.py`): `Labelling`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -27,28 +28,79 @@ from regard.text.batches import Example
 from regard.text.corpus import Part
 from regard.text.packing import Packed
 from regard.text.record_corpus import Record
-from regard.trust.predictions import prediction_health
+from regard.trust.predictions import collapsed, prediction_health
 from regard.trust.task_baselines import majority
+from regard.trust.tfidf import Row as Words
+from regard.trust.tfidf import TfIdf
 
 Pooled = Literal["auto", "first", "mean", "last"]
+Baseline = tuple[str, Mapping[Part, list[Row]]]
 
 
-class LabelProblem(Problem):
-    """Tell the label of each row."""
+class Labelling(Problem):
+    """Tell the label of each row, whatever makes one label likelier than another."""
 
-    def __init__(self, tools: Tools, labels: Sequence[str], *, pooling: Pooled) -> None:
+    def __init__(self, tools: Tools, labels: Sequence[str]) -> None:
         super().__init__(tools)
         self.labels = tuple(labels)
-        self.pooling = pooling
         self.measure = ClassificationMeasure(self.labels)
         self._number = {label: number for number, label in enumerate(self.labels)}
+
+    def learnt(self) -> Learnt:
+        return {"labels": list(self.labels)}
+
+    def number_of(self, record: Record) -> int:
+        """Of its label; a row to answer has none, and one never met counts as the first until it
+        is answered."""
+        return self._number.get(label_of(record), 0) if "label" in record else 0
+
+    def warnings(self, answers: Sequence[Row]) -> tuple[str, ...]:
+        health = prediction_health(*_both(answers))
+        unseen = Counter(row["truth"] for row in answers if row["truth"] not in self._number)
+        told = tuple(
+            f"label {label!r} of {n:,} rows is in no training row, so they cannot be right"
+            for label, n in unseen.items()
+        )
+        return health + told
+
+    def collapse(self, answers: Sequence[Row]) -> str:
+        return collapsed(*_both(answers))
+
+    def baselines(
+        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
+    ) -> Iterator[Baseline]:
+        labels = [label_of(record) for record in train]
+        yield (
+            "majority class",
+            {part: told(rows, majority(labels, len(rows))) for part, rows in judged.items()},
+        )
+
+    def answer_row(self, number: int, record: Record, log_shares: np.ndarray) -> Row:
+        """What is answered to a record, from the log of how probable each label is."""
+        best = int(log_shares.argmax())
+        row = {
+            "item": number,
+            "predicted": self.labels[best],
+            "confidence": float(np.exp(log_shares[best])),
+        }
+        if "label" in record:
+            truth = label_of(record)
+            row["truth"] = truth
+            if truth in self._number:
+                row["loss"] = float(-log_shares[self._number[truth]])
+        return row
+
+
+class LabelProblem(Labelling):
+    """By a head that reads the row as a whole."""
+
+    def __init__(self, tools: Tools, labels: Sequence[str], *, pooling: Pooled) -> None:
+        super().__init__(tools, labels)
+        self.pooling = pooling
 
     @abstractmethod
     def pack(self, record: Record) -> Packed:
         """The one row that the model reads."""
-
-    def learnt(self) -> Learnt:
-        return {"labels": list(self.labels)}
 
     def fit(self, model: Model, *, seed: int) -> Model:
         refuse_family(model, RowModel, 'Set model.family = "encoder" or "decoder".')
@@ -62,11 +114,8 @@ class LabelProblem(Problem):
         ids = np.asarray(packed.ids, dtype=np.int64)
         weights = np.zeros(len(ids), dtype=np.float32)
         weights[0] = 1.0  # a row counts once, however long it is
-        # A row to answer has no label, and one never met counts as the first until it is answered.
-        known = label_of(record) if "label" in record else ""
-        label = np.array([self._number.get(known, 0)])
         segments = np.asarray(packed.segments, dtype=np.int64)
-        return [Example(ids, ids, weights, segments, labels=label)]
+        return [Example(ids, ids, weights, segments, labels=np.array([self.number_of(record)]))]
 
     def answer(
         self,
@@ -81,48 +130,14 @@ class LabelProblem(Problem):
         shares = told_of(
             examples,
             lambda batch: model.log_shares(batch).double().cpu().numpy(),
-            pad=self.tools.tokenizer.require("pad"),
+            pad=self.tools.tokenizer.padding,
             device=device,
             on_progress=on_progress,
         )
         return [
-            self._row(number, record, share)
+            self.answer_row(number, record, share)
             for number, (record, share) in enumerate(zip(records, shares, strict=True))
         ]
-
-    def warnings(self, answers: Sequence[Row]) -> tuple[str, ...]:
-        health = prediction_health(
-            [row["predicted"] for row in answers], [row["truth"] for row in answers]
-        )
-        unseen = Counter(row["truth"] for row in answers if row["truth"] not in self._number)
-        told = tuple(
-            f"label {label!r} of {n:,} rows is in no training row, so they cannot be right"
-            for label, n in unseen.items()
-        )
-        return health + told
-
-    def baselines(
-        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
-    ) -> Iterator[tuple[str, Mapping[Part, list[Row]]]]:
-        labels = [label_of(record) for record in train]
-        yield (
-            "majority class",
-            {part: told(rows, majority(labels, len(rows))) for part, rows in judged.items()},
-        )
-
-    def _row(self, number: int, record: Record, log_shares: np.ndarray) -> Row:
-        best = int(log_shares.argmax())
-        row = {
-            "item": number,
-            "predicted": self.labels[best],
-            "confidence": float(np.exp(log_shares[best])),
-        }
-        if "label" in record:
-            truth = label_of(record)
-            row["truth"] = truth
-            if truth in self._number:
-                row["loss"] = float(-log_shares[self._number[truth]])
-        return row
 
     def lost(self, record: Record) -> int:
         return self.pack(record).lost
@@ -131,6 +146,23 @@ class LabelProblem(Problem):
         if self.pooling != "auto":
             return self.pooling
         return "last" if self.tools.family == "decoder" else "first"
+
+
+def from_words(
+    train: Sequence[Record],
+    judged: Mapping[Part, Sequence[Record]],
+    *,
+    words: Callable[[Record], Words],
+) -> Baseline:
+    """What the words of a row alone tell of its label."""
+    counted = TfIdf([words(record) for record in train], [label_of(record) for record in train])
+    return (
+        counted.label,
+        {
+            part: told(rows, counted.predict([words(record) for record in rows]))
+            for part, rows in judged.items()
+        },
+    )
 
 
 def told(records: Sequence[Record], predicted: Sequence[str]) -> list[Row]:
@@ -168,3 +200,8 @@ def natural(label: str) -> tuple[int, float, str]:
         return (0, float(label), label)
     except ValueError:
         return (1, 0.0, label)
+
+
+def _both(answers: Sequence[Row]) -> tuple[list[str], list[str]]:
+    """What was answered, and what is true."""
+    return [row["predicted"] for row in answers], [row["truth"] for row in answers]

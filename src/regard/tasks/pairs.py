@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from regard.metrics.measure import Row
 from regard.tasks import TASKS, Learnt, Task, Tools
-from regard.tasks.labelled import LabelProblem, Pooled, label_of, labels_of, told
+from regard.tasks.labelled import Baseline, LabelProblem, Pooled, from_words, labels_of
 from regard.text.corpus import Part
 from regard.text.packing import Packed, pair, source_to_target
 from regard.text.record_corpus import Record
-from regard.trust.tfidf import TfIdf
 
 
 @TASKS.add("pairs", families=("encoder", "decoder"))
@@ -58,14 +56,6 @@ class PairProblem(LabelProblem):
 
     def baselines(
         self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
-    ) -> Iterator[tuple[str, Mapping[Part, list[Row]]]]:
+    ) -> Iterator[Baseline]:
         yield from super().baselines(train, judged)
-        counted = TfIdf(_both(train), [label_of(record) for record in train])
-        yield (
-            counted.label,
-            {part: told(rows, counted.predict(_both(rows))) for part, rows in judged.items()},
-        )
-
-
-def _both(records: Sequence[Record]) -> list[tuple[str, str]]:
-    return [(record["first"], record["second"]) for record in records]
+        yield from_words(train, judged, words=lambda row: (row["first"], row["second"]))

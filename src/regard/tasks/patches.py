@@ -92,7 +92,7 @@ class PatchesProblem(Problem):
             told = told_of(
                 examples,
                 lambda batch: model.told(batch).double().cpu().numpy(),
-                pad=self.tools.tokenizer.require("pad"),
+                pad=self.tools.tokenizer.padding,
                 device=device,
                 on_progress=on_progress,
             )

@@ -95,7 +95,7 @@ class Pictured(Task):
         of."""
         words = tools.tokenizer.encode(" ".join(self.texts(record)))
         read = one(words, tools.tokenizer, limit=self._room(tools.context))
-        behind = (tools.tokenizer.require("pad"),) * self.patches
+        behind = (tools.tokenizer.padding,) * self.patches
         return Packed(read.ids + behind, read.segments + (PATCH,) * self.patches, read.lost)
 
     def pictured(self, example: Example, record: Record) -> Example:

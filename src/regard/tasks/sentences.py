@@ -65,7 +65,7 @@ def vectors_of(
         )
     width = model.body.head.width
     vectors = np.empty((len(texts), width), dtype=np.float32)
-    pad = tools.tokenizer.require("pad")
+    pad = tools.tokenizer.padding
     done = 0
     for start in range(0, len(texts), TEXTS_AT_ONCE):
         some = [row_of(packed_text(text, tools)) for text in texts[start : start + TEXTS_AT_ONCE]]

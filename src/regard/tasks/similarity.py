@@ -144,7 +144,7 @@ class SimilarityProblem(Problem):
         cosines = told_of(
             examples,
             lambda batch: model.cosines(batch).double().cpu().numpy(),
-            pad=self.tools.tokenizer.require("pad"),
+            pad=self.tools.tokenizer.padding,
             device=device,
             on_progress=on_progress,
         )

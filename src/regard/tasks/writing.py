@@ -192,7 +192,7 @@ class WritingProblem(Problem):
             strategy=self._strategy,
             max_new=self.most_new,
             stop=tokenizer.require("stop"),
-            pad=tokenizer.require("pad"),
+            pad=tokenizer.padding,
             forbidden=never_written(tokenizer),
         )
 
@@ -213,7 +213,7 @@ class WritingProblem(Problem):
                 owners.append(number)
                 examples.append(example)
         sums = np.zeros((2, len(records)))
-        pad = self.tools.tokenizer.require("pad")
+        pad = self.tools.tokenizer.padding
         for numbers, batch in batches_of(examples, pad=pad, device=device) if examples else ():
             losses = model.losses(batch).double() * batch.weights
             both = torch.stack((losses.sum(dim=1), batch.weights.double().sum(dim=1)))

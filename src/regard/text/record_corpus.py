@@ -32,16 +32,19 @@ def open_records(
     holds: Mapping[str, Holds] | None = None,
     optional: Collection[str] = (),
     key: str = "task",
+    settings: Mapping[str, str] | None = None,
 ) -> RecordCorpus:
     """Find what `data` names; nothing is read yet.
 
     `columns` gives the person's column for each role. `holds` says what each role takes: the
     first is a text and the others any value, unless it says otherwise. A column that is `optional`
-    may be missing, in the file or in a row. `key` is the table of settings that names the columns.
+    may be missing, in the file or in a row. `key` is the table of settings that names the columns,
+    each by its role; `settings` says where a column is named otherwise.
     """
     sorts: dict[str, Holds] = {next(iter(columns)): "text", **(holds or {})}
+    named = {role: f"{key}.{role}" for role in columns} | dict(settings or {})
     asked = {
-        role: Column(name, f"{key}.{role}", sorts.get(role, "value"), role in optional)
+        role: Column(name, named[role], sorts.get(role, "value"), role in optional)
         for role, name in columns.items()
     }
     return RecordCorpus(data, find_parts(data, asked, base=base), columns=asked)

@@ -92,6 +92,12 @@ class Tokenizer:
     def mask(self) -> int | None:
         return self._roles["mask"]
 
+    @property
+    def padding(self) -> int:
+        """What fills rows up: the pad token, or where there is none (GPT-2) any other id, because
+        masks keep such places from being read."""
+        return next(i for i in (self.pad, self.stop, 0) if i is not None)
+
     def require(self, role: str) -> int:
         """The id that plays `role`, or an error which names tokenizer and role."""
         found = self._roles[role]

@@ -20,6 +20,8 @@ NEARLY = 0.1
 "Other labels than the commonest, predicted less often than this share of what the truth holds."
 COINCIDENCE = 0.05
 "Chance of meeting a share by accident, from which on an exact match is no longer remarkable."
+FEWEST_OTHERS = 5
+"Rows of other labels than the one that is always answered, below which that may be chance."
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,22 @@ def prediction_health(
     return (*one_label, *_same_answer(seen))
 
 
+def collapsed(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> str:
+    """How a classifier answers one class whatever it is asked; nothing where it does not.
+
+    `all 200 rows are answered '1', the majority class (55.8 %)`
+    """
+    seen = Predictions(Counter(predictions), Counter(labels), right=0)
+    if len(seen.predicted) != 1:
+        return ""
+    label, _ = seen.favourite
+    share = seen.true[label]
+    if seen.n - share < FEWEST_OTHERS:
+        return ""
+    which = "the majority class" if share == seen.majority[1] else "one class"
+    return f"all {seen.n:,} rows are answered {label!r}, {which} ({_percent(share / seen.n, 1)})"
+
+
 def _one_label(seen: Predictions) -> tuple[str, ...]:
     if len(seen.true) > 1:
         return ()
@@ -91,7 +109,7 @@ def _one_label(seen: Predictions) -> tuple[str, ...]:
 def _same_answer(seen: Predictions) -> tuple[str, ...]:
     label, times = seen.favourite
     name, most = seen.majority
-    accuracy = f"accuracy {seen.right / seen.n:.2%}".replace("%", " %")
+    accuracy = f"accuracy {_percent(seen.right / seen.n, 2)}"
     says = f"it predicts {label!r} for {times:,} of {seen.n:,}"
     if seen.is_constant and len(seen.true) > 1:
         if seen.right == most:
@@ -107,3 +125,7 @@ def _same_answer(seen: Predictions) -> tuple[str, ...]:
             "predictions and labels belong together",
         )
     return ()
+
+
+def _percent(share: float, decimals: int) -> str:
+    return f"{100 * share:.{decimals}f} %"
