@@ -38,7 +38,7 @@ def validate(
         bench = set_up(previewed, start=start, watch=watch)
         predicted = predict(bench)
     waste = bench.stream.padding_waste()
-    terms = bench.recipe.model.count(bench.prepared.tokenizer.size)
+    terms = bench.recipe.model.count(bench.vocabulary)
     if as_json:
         counted = [asdict(term) for term in terms]
         told = {"recipe": bench.recipe.to_table(), **predicted.as_dict(), "waste": waste}
@@ -51,7 +51,14 @@ def validate(
         console().print(
             f"  {name:5} {part['documents']:>9,} documents {part['tokens']:>12,} tokens"
         )
-    _print_parameters(terms, vocabulary=bench.prepared.tokenizer.size)
+    _print_parameters(terms, vocabulary=bench.vocabulary)
+    trained = bench.ledger()
+    if trained.total < trained.of:
+        console().print(
+            f"  adapt.kind = {trained.adapter!r} trains {trained.total:,} of {trained.of:,} "
+            f"({trained.share:.3%})",
+            markup=False,
+        )
     console().print(f"  {forecast_sentence(predicted.as_dict())}", markup=False)
     console().print(f"  padding waste {waste:.1%}")
     if loaded.start and start is None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from regard.study.evidence import Evidence
-    from regard.study.outcome import Outcome, VerdictOutcome
+    from regard.study.outcome import Outcome, VariantOutcome, VerdictOutcome
 
 LABEL = 9
 "Columns that VERDICT, INVALID and their like take."
@@ -118,7 +118,7 @@ def _table(evidence: Evidence) -> Table:
         told = {key: spread_text(variant.figures.get(key)) for key in keys}
         table.add_row(
             Text(variant.name),
-            _size(variant.parameters),
+            _sizes(variant),
             *(_figure(told[key], key == outcome.decides, variant.is_ranked) for key in keys),
             *((duration(known(variant.seconds)), count(known(variant.tokens_per_second))) * cost),
             Text(audit_word(variant), style="" if variant.is_ranked else "bold red"),
@@ -142,6 +142,12 @@ def _figure(text: str, decides: bool, valid: bool) -> Text:
 
     shown = text if decides else text.partition(" [")[0]
     return Text(shown) if valid else Text(f"({shown})", style="strike")
+
+
+def _sizes(variant: VariantOutcome) -> str:
+    """`1.13 M`, or `770 of 22.71 M` where so many were trained."""
+    whole = _size(variant.parameters)
+    return whole if variant.trained is None else f"{_size(variant.trained)} of {whole}"
 
 
 def _size(parameters: int) -> str:

@@ -82,6 +82,8 @@ def _fill(variant: VariantOutcome, runs: Mapping[int, Usable]) -> None:
     figures = [run.figures for run in runs.values()]
     costs, first = [one.cost for one in figures], figures[0]
     variant.parameters, variant.steps = costs[0].parameters or 0, costs[0].steps or 0
+    if first.ledger is not None and first.ledger.total < first.ledger.of:
+        variant.trained = first.ledger.total
     variant.tokens = costs[0].tokens or 0
     variant.seconds = _mean([cost.seconds for cost in costs])
     variant.tokens_per_second = _mean([cost.tokens_per_second for cost in costs])

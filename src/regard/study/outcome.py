@@ -42,6 +42,8 @@ class VariantOutcome:
     trials: Sequence[Mapping[str, Any]] = ()
     "What tuning tried: values by dotted key, the deciding figure of each, and why where none."
     parameters: int = 0
+    trained: int | None = None
+    "Parameters that training could change, where a model was adapted; None: all of them."
     steps: int = 0
     tokens: int = 0
     operations: float = 0.0

@@ -65,7 +65,7 @@ def figure_table(evidence: Evidence) -> Table:
     rows = [
         (
             variant.name,
-            count(variant.parameters or None),
+            sizes(variant),
             *(spread_text(variant.figures.get(key)) for key in keys),
             audit_word(variant),
         )
@@ -97,7 +97,7 @@ def cost_table(variants: Sequence[VariantOutcome]) -> Table:
     rows = [
         (
             one.name,
-            count(one.parameters or None),
+            sizes(one),
             count(one.steps or None),
             count(one.tokens or None),
             operations(one),
@@ -109,6 +109,12 @@ def cost_table(variants: Sequence[VariantOutcome]) -> Table:
         for one in variants
     ]
     return Table(headings, tuple(rows))
+
+
+def sizes(variant: VariantOutcome) -> str:
+    """`22,713,216`, or `770 of 22,713,216` where so many were trained."""
+    whole = count(variant.parameters or None)
+    return whole if variant.trained is None else f"{count(variant.trained)} of {whole}"
 
 
 def operations(variant: VariantOutcome) -> str:
