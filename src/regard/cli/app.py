@@ -21,11 +21,13 @@ from regard.cli.check import check
 from regard.cli.compare import compare, sweep
 from regard.cli.errors import errors
 from regard.cli.evaluate import evaluate
+from regard.cli.exercise import exercise
 from regard.cli.exporting import export_model
 from regard.cli.generate import generate
 from regard.cli.importing import import_model
 from regard.cli.inspect import inspect
 from regard.cli.ledger import ledger
+from regard.cli.lesson import lesson
 from regard.cli.ls import ls
 from regard.cli.mask import mask
 from regard.cli.new import new
@@ -64,6 +66,8 @@ for verb in (
     ls,
     mask,
     check,
+    lesson,
+    exercise,
 ):
     app.command()(verb)
 app.command("import")(import_model)

@@ -59,8 +59,9 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
     console().print(Padding(_table(evidence), (0, 0, 0, 2)))
     if evidence.flagged:
         console().print()
+    answer = any((variant.health or {}).get("predictions") for variant in outcome.variants)
     for name, flags in evidence.flagged.items():
-        _say("SAMPLES", f"{name}: {flags}", style="yellow")
+        _say("ANSWERS" if answer else "SAMPLES", f"{name}: {flags}", style="yellow")
     console().print(f"\n  report  {report}", markup=False, soft_wrap=True)
 
 

@@ -1,0 +1,181 @@
+"""Relative positions: a bias on the scores, and what it does to weights.
+
+    score(i, j) = q_i·k_j/√d + π_ij            weight_ij ∝ e^(π_ij) · e^(q_i·k_j/√d)
+
+Shapes: n places, d head width, r width of concatenated positions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from regard.attention.attend import Attended, attend
+from regard.attention.positions import Relation
+from regard.attention.positions.alibi import Alibi
+from regard.attention.positions.relative import DistanceBias, Relative
+from regard.attention.positions.sinusoidal import Sinusoidal
+from regard.attention.rule import HeadShape
+from regard.lessons.catalogue import lesson
+from regard.lessons.charts import curves
+from regard.lessons.exercise import Answer, Mark, Posed, Slot, Weights, exercise, far, numbers
+from regard.lessons.lesson import Lesson, Table, near
+from regard.lessons.parameters import Range, Seed
+from regard.lessons.plain import names
+
+
+@lesson("relative-bias", topic="positions", title="A relative bias is a concatenation")
+def relative_bias(
+    *,
+    length: Annotated[int, Range(2, 24)] = 12,
+    width: Annotated[int, Range(1, 32)] = 8,
+    beside: Annotated[int, Range(1, 16)] = 4,
+    seed: Seed = 0,
+) -> Lesson:
+    """What does a bias π_ij on the scores do, and when is it the same as concatenated positions?
+
+    Whenever π_ij = q_pos·k_pos, since [q; q_pos]·[k; k_pos] = q·k + q_pos·k_pos: the same scores,
+    hence the same weights and outputs, as long as both parts are divided by the same root. The bias
+    stands inside the exponent, so e^π scales a key's weight before it is normalised: a bias of
+    log 2 doubles the odds of a key.
+
+    The other way round, every table of biases is such a product: with positions as wide as the
+    rank of the table. Waves have a small rank and need little width; slopes and learnt tables need
+    nearly as much width as there are places, where a bias needs 2n − 1 numbers.
+    """
+    q, k, v = numbers(3, length, width, seed=seed)
+    q_pos, k_pos = numbers(2, length, beside, seed=seed + 1)
+    bias = q_pos @ k_pos.T
+    biased, plain = _attended(q, k, v, bias), _attended(q, k, v)
+    wide = math.sqrt(width + beside)  # `attend` divides by this root, by √d without positions
+    joined_q = torch.cat((q * (wide / math.sqrt(width)), q_pos * wide), dim=1)
+    joined = _attended(joined_q, torch.cat((k, k_pos), dim=1), v)
+    assert biased.weights is not None
+    assert plain.weights is not None
+    assert joined.weights is not None
+    scaled = plain.weights * bias.exp()
+    doubled = torch.zeros(length, length, dtype=torch.float64)
+    doubled[:, 0] = math.log(2)
+    twice = _attended(q, k, v, doubled).weights
+    assert twice is not None
+    tables = _tables(length, seed=seed)
+    rows = [
+        {"width of positions": r, "largest error of the bias": error, "bias": name}
+        for name, table in tables.items()
+        for r, error in enumerate(_errors_by_width(table), start=1)
+    ]
+    ranks = {
+        name: int(torch.linalg.matrix_rank(table, rtol=1e-9)) for name, table in tables.items()
+    }
+    return Lesson(
+        table=Table(
+            ("bias", "numbers it is made of", "width of the same by concatenation"),
+            [(name, len(table) * 2 - 1, ranks[name]) for name, table in tables.items()],
+        ),
+        chart=curves(
+            rows,
+            x="width of positions",
+            y="largest error of the bias",
+            series="bias",
+        ),
+        caption="How well concatenated positions of some width can stand for three tables of "
+        f"biases over {length} places.",
+        checks=[
+            near(
+                "output, π = q_pos·k_pos, against concatenated", biased.out, joined.out, within=1e-9
+            ),
+            near("weights, the same", biased.weights, joined.weights, within=1e-9),
+            near(
+                "weights against e^π · weights without bias, normalised",
+                biased.weights,
+                scaled / scaled.sum(dim=-1, keepdim=True),
+                within=1e-9,
+            ),
+            near(
+                "a bias of log 2 on a key multiplies its odds by",
+                _odds(twice[:, 0]) / _odds(plain.weights[:, 0]),
+                torch.full((length,), 2.0),
+                within=1e-6,
+            ),
+            near(
+                "a table of biases as concatenated positions, error at its rank",
+                [_errors_by_width(table)[ranks[name] - 1] for name, table in tables.items()],
+                [0.0] * len(tables),
+                within=1e-8,
+            ),
+        ],
+        see=["attention/positions/relative.py", "attention/attend.py", "recipes/positions.toml"],
+    )
+
+
+def _attended(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Attended:
+    """One row and one head: (n,d) -> out (n,d), weights (n,n)."""
+    found = attend(
+        q[None, None],
+        k[None, None],
+        v[None, None],
+        bias=None if bias is None else bias[None, None],
+        want_weights=True,
+    )
+    assert found.weights is not None
+    return found._replace(out=found.out[0, 0], weights=found.weights[0, 0])
+
+
+def _odds(weights: Tensor) -> Tensor:
+    return weights / (1 - weights)
+
+
+def _tables(length: int, *, seed: int) -> dict[str, Tensor]:
+    """Biases (n,n) over one row: learnt, sloping, and of waves."""
+    shape = HeadShape(width=8, heads=1, context=length)
+    learnt = Relative().build_relation(shape)
+    assert isinstance(learnt, DistanceBias)
+    with torch.no_grad():
+        learnt.table.copy_(numbers(1, 2 * length - 1, seed=seed))
+    vectors = Sinusoidal().build_vectors(width=4, context=length)
+    waves = vectors(torch.arange(length)).double()
+    return {
+        "learnt": _over_row(learnt, length),
+        "alibi": _over_row(Alibi().build_relation(shape), length),
+        "sinusoids of width 4": waves @ waves.T,
+    }
+
+
+def _over_row(relation: Relation, length: int) -> Tensor:
+    places = torch.arange(length)[None]
+    found = relation.bias(places, places)
+    assert found is not None
+    return found[0, 0].detach().double()
+
+
+def _errors_by_width(table: Tensor) -> list[float]:
+    """The largest error of q_pos·k_pos for widths 1, 2, …, taken from the singular vectors."""
+    left, sizes, right = torch.linalg.svd(table)
+    return [far((left[:, :r] * sizes[:r]) @ right[:r], table) for r in range(1, len(table) + 1)]
+
+
+@exercise("relative-bias")
+def relative_bias_exercise(seed: int) -> Posed:
+    generator = torch.Generator().manual_seed(seed)
+    q, keys = numbers(1, 4, seed=seed), numbers(4, 4, seed=seed + 1)
+    drawn = torch.rand(4, generator=generator, dtype=torch.float64) + 0.2
+    wanted = torch.round(drawn / drawn.sum(), decimals=2)
+    wanted[0] += 1 - wanted.sum()
+
+    def mark(answer: Answer) -> Mark:
+        found = _attended(q, keys, keys, answer["bias"][None]).weights
+        assert found is not None
+        missed = far(found[0], wanted)
+        says = f"Your bias gives weights that miss by at most {missed:.2g}."
+        return Mark(missed, 0.01, says, Weights(["q"], names(4), found))
+
+    return Posed(
+        task="Scores are q·k/√4 plus a bias for each key. Find biases with which the four keys get "
+        "the weights asked for, to 0.01.",
+        given={"q": q[0], "keys": keys, "weights": wanted},
+        slots=(Slot("bias", (4,)),),
+        mark=mark,
+    )

@@ -1,0 +1,153 @@
+"""BLEU by hand: n-grams that the reference has too, a geometric mean, a penalty for brevity.
+
+    BLEU = BP · exp(¼ Σ log pₙ), n = 1 … 4,  BP = min(1, e^(1 − r/c))      Papineni et al., 2002
+
+c words written, r words of the reference.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import numpy as np
+
+from regard.lessons.catalogue import lesson
+from regard.lessons.charts import curves
+from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise
+from regard.lessons.lesson import Lesson, Table, above, equal, near
+from regard.lessons.parameters import Range
+from regard.metrics.measured import Values
+from regard.metrics.overlap import BLEU_COLUMNS, Translation, bleu, sentence_rows
+
+SENTENCE = "a small boat came slowly down the river in the early light"
+REFERENCE = SENTENCE.split()
+WRONG = "green"
+ORDERS = range(1, 5)
+
+
+@lesson("bleu-by-hand", topic="sequences and scores", title="BLEU by hand")
+def bleu_by_hand(
+    *,
+    wrong: Annotated[int, Range(1, 12)] = 2,
+    missing: Annotated[int, Range(0, 7)] = 0,
+) -> Lesson:
+    """How is BLEU worked out, and what does one wrong word cost?
+
+    Of twelve words the second is wrong: 11 of 12 single words are right, 9 of 11 pairs, 8 of 10
+    threes, 7 of 9 fours, and the length is right, so BLEU = (11/12 · 9/11 · 8/10 · 7/9)^¼ = 0.8265.
+    A word in the middle stands in four fours and costs more, the first and the last stand in one
+    and cost less. Repeating a word does not pay, since a match counts at most as often as the
+    reference has it; being brief does not, since BP falls below 1.
+
+    BLEU belongs to a whole test set: its counts are added up first. The mean of single sentences'
+    BLEU is another number.
+    """
+    written = [WRONG if place == wrong else word for place, word in enumerate(REFERENCE, start=1)]
+    written = written[: len(REFERENCE) - missing]
+    counts = _counts(written)
+    usual = _counts([REFERENCE[0], WRONG, *REFERENCE[2:]])
+    brevity = min(1.0, math.exp(1 - len(REFERENCE) / len(written)))
+    by_place = [
+        _score(_counts([*REFERENCE[:place], WRONG, *REFERENCE[place + 1 :]]))
+        for place in range(len(REFERENCE))
+    ]
+    cut = [_score(_counts(REFERENCE[:kept])) for kept in range(5, len(REFERENCE) + 1)]
+    stuttered = _counts(["the"] * len(REFERENCE))
+    together = usual + _counts(REFERENCE[:6])
+    alone = (_score(usual) + _score(_counts(REFERENCE[:6]))) / 2
+    by_hand = brevity * math.exp(np.mean([math.log(_precision(counts, n)) for n in ORDERS]))
+    return Lesson(
+        table=Table(
+            ("", "matches", "of", "pₙ"),
+            [
+                *(
+                    (f"{n}-grams", int(counts[1 + n]), int(counts[5 + n]), _precision(counts, n))
+                    for n in ORDERS
+                ),
+                ("BP", len(written), len(REFERENCE), brevity),
+                ("BLEU", "", "", _score(counts)),
+            ],
+        ),
+        chart=curves(
+            [
+                *(
+                    {"number of the word": place, "BLEU": score, "what": "this word alone is wrong"}
+                    for place, score in enumerate(by_place, start=1)
+                ),
+                *(
+                    {
+                        "number of the word": kept,
+                        "BLEU": score,
+                        "what": "this word is the last that is written",
+                    }
+                    for kept, score in enumerate(cut, start=5)
+                ),
+            ],
+            x="number of the word",
+            y="BLEU",
+            series="what",
+        ),
+        caption="BLEU against the place of the one wrong word, and against where the sentence "
+        "breaks off.",
+        checks=[
+            equal("matches, second word wrong", usual[2:6].astype(int).tolist(), [11, 9, 8, 7]),
+            equal("of", usual[6:10].astype(int).tolist(), [12, 11, 10, 9]),
+            near("BLEU", _score(usual), 0.8265, within=5e-5),
+            near("as (7·8)/(10·12) to the ¼", _score(usual), (56 / 120) ** 0.25, within=1e-12),
+            near("BP · exp(mean of log pₙ)", _score(counts), by_hand, within=1e-9),
+            near(
+                "half the words, none wrong: BP alone",
+                _score(_counts(REFERENCE[:6])),
+                math.exp(-1),
+                within=1e-9,
+            ),
+            equal('"the" twelve times: matches', stuttered[2:6].astype(int).tolist(), [2, 0, 0, 0]),
+            above("mean of two sentences − BLEU of both", abs(alone - _score(together)), 0.01),
+        ],
+        see=["metrics/overlap.py", "tasks/translation.py", "recipes/translation.toml"],
+    )
+
+
+def _counts(written: list[str], reference: list[str] = REFERENCE) -> Values:
+    """sacreBLEU's: words written, words of the reference, 4 matches, 4 counts of n-grams."""
+    rows = sentence_rows([" ".join(written)], [[" ".join(reference)]])
+    return Translation().columns(rows)[:BLEU_COLUMNS, 0]
+
+
+def _score(counts: Values) -> float:
+    """0 to 1, as papers of the time have it; sacreBLEU says 100 times as much."""
+    return float(bleu(counts)) / 100
+
+
+def _precision(counts: Values, n: int) -> float:
+    """pₙ; where nothing matches, what the smoothing of `bleu` counts."""
+    matches = counts[1 + n]
+    halvings = int((counts[2 : 2 + n] == 0).sum())
+    return float((matches or 0.5**halvings) / counts[5 + n])
+
+
+@exercise("bleu-by-hand")
+def bleu_by_hand_exercise(seed: int) -> Posed:
+    generator = np.random.default_rng(seed)
+    reference = generator.permutation(REFERENCE).tolist()
+    written = reference[: len(reference) - int(generator.integers(0, 3))]
+    others = [place for place in range(1, len(written) - 1) if written[place] != "the"]
+    written[int(generator.choice(others))] = "the"  # one more than the reference has
+    counts = _counts(written, reference)
+
+    def mark(answer: Answer) -> Mark:
+        matches, of = answer["matches"].numpy(), answer["of"].numpy()
+        wrong = [int((matches != counts[2:6]).sum()), int((of != counts[6:10]).sum())]
+        off = abs(float(answer["bleu"]) - _score(counts))
+        says = f"{wrong[0]} matches and {wrong[1]} counts are wrong; BLEU is off by {off:.4f}."
+        return Mark(float(sum(wrong)) + off, 5e-4, says)
+
+    return Posed(
+        task="Count the 1-, 2-, 3- and 4-grams of what was written, and how many of each the "
+        "reference has too (none more often than the reference has it); then work out BLEU, 0 to "
+        "1, to three decimals.",
+        given={"written": " ".join(written), "reference": " ".join(reference)},
+        slots=(Slot("matches", (4,)), Slot("of", (4,)), Slot("bleu", ())),
+        mark=mark,
+    )

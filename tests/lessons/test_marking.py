@@ -1,0 +1,120 @@
+"""Answers as people write them: sheets, bare JSON, CSV; and what is told when they do not fit."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.errors import UserError
+from regard.lessons.exercise import pose, sheet
+from regard.lessons.marking import mark_file, mark_folder, marks_csv
+from regard.lessons.sheets import sheet_text
+
+
+def put(folder: Path, name: str, content) -> Path:
+    file = folder / name
+    text = content if isinstance(content, str) else json.dumps(content)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def right_query(seed: int) -> list[float]:
+    keys = pose("copying", seed).given["keys"]
+    return (60 * keys[seed % 4]).tolist()
+
+
+def test_a_filled_sheet_brings_its_seed(tmp_path):
+    made = sheet("copying", 7)
+    made["answer"]["q"] = right_query(7)
+    marked = mark_file("copying", put(tmp_path, "a.json", sheet_text(made)))
+    assert (marked.seed, marked.mark.passed) == (7, True)
+    assert marked.mark.weights.values.shape == (1, 4)
+
+
+def test_numbers_in_a_sheet_are_not_trusted(tmp_path):
+    made = sheet("copying", 7)
+    made["given"]["values"] = [[0, 0, 0]] * 4
+    made["answer"]["q"] = [0, 0, 0]
+    assert not mark_file("copying", put(tmp_path, "a.json", made)).mark.passed
+
+
+@pytest.mark.parametrize("form", ["list", "named", "row.csv", "column.csv"])
+def test_bare_answers_need_the_seed(tmp_path, form):
+    q = right_query(3)
+    content = {
+        "list": q,
+        "named": {"q": q},
+        "row.csv": ",".join(map(str, q)),
+        "column.csv": "\n".join(map(str, q)),
+    }[form]
+    file = put(tmp_path, form if form.endswith("csv") else "a.json", content)
+    assert mark_file("copying", file, seed=3).mark.passed
+    with pytest.raises(UserError, match="Add --new SEED"):
+        mark_file("copying", file)
+
+
+def test_flags_may_be_numbers_or_words(tmp_path):
+    n = pose("three-masks", 2).slots[0].shape[0]
+    rows = [[int(j <= i) for j in range(n)] for i in range(n)]
+    as_csv = "\n".join(",".join(map(str, row)) for row in rows)
+    assert mark_file("three-masks", put(tmp_path, "a.csv", as_csv), seed=2).mark.passed
+    words = as_csv.replace("1", "true").replace("0", "false")
+    assert mark_file("three-masks", put(tmp_path, "b.csv", words), seed=2).mark.passed
+    flags = [[bool(cell) for cell in row] for row in rows]
+    assert mark_file("three-masks", put(tmp_path, "c.json", flags), seed=2).mark.passed
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.json", '{"q": [1, 2,\n "x"]}', "line 2, column 2: 'x' is not a number"),
+        ("a.json", '{"q": [1, NaN, 2]}', "line 1, column 11: nan is not a number"),
+        ("a.json", '{"q": [1, 1e999, 2]}', "line 1, column 11: inf is not a number"),
+        ("a.json", f'{{"q": [1, {10**400}, 2]}}', "is not a number"),
+        ("a.json", '{"q": [1, true, 2]}', "line 1, column 11: True is not a number"),
+        ("a.json", '{"q": [1, [2], 2]}', "line 1, column 11: 'a list' is not a number"),
+        ("a.json", '{"q": 5}', "line 1, column 7: q needs a list here, and this is 5"),
+        ("a.json", '{"q": [1, 2]}', "line 1, column 7: q has 2 where 3 are needed. Give 3 numbers"),
+        ("a.json", '{"p": [1, 2, 3]}', "line 1, column 7: 'p' is not asked for"),
+        ("a.json", "{}", "line 1, column 1: q is missing. Give 3 numbers"),
+        ("a.json", '{"answer": {"q": null}}', "line 1, column 18: q is missing"),
+        ("a.json", '{"q": [1, 2, 3', "line 1, column 15: expecting"),
+        ("a.json", '{"exercise": "scaling", "q": [1, 2, 3]}', "this is an answer to 'scaling'"),
+        ("a.json", '{"seed": 4, "q": [1, 2, 3]}', "the sheet has seed 4, and --new says 3"),
+        ("a.json", '{"seed": "x", "q": [1, 2, 3]}', "column 10: the seed is a whole number"),
+        ("a.csv", "1,2,x", "line 1, column 3: 'x' is not a number"),
+        ("a.csv", "1,2\n3,4", "line 1, column 1: q has 2 where 3 are needed"),
+    ],
+)
+def test_what_does_not_fit_names_line_and_column(tmp_path, name, content, said):
+    file = put(tmp_path, name, content)
+    with pytest.raises(UserError) as problem:
+        mark_file("copying", file, seed=3)
+    assert str(file) in str(problem.value)
+    assert said in str(problem.value)
+
+
+def test_several_things_are_named(tmp_path):
+    file = put(tmp_path, "a.csv", "1,2,3,4")
+    with pytest.raises(UserError, match=r'3 things are asked for: Q, K, V\. Name each: \{"Q"'):
+        mark_file("self-attention-by-hand", file, seed=0)
+
+
+def test_a_folder_gives_marks_and_nobody_stops_another(tmp_path):
+    put(tmp_path, "ann.json", {"seed": 1, "q": right_query(1)})
+    put(tmp_path, "bob.json", {"seed": 2, "q": [0, 0, 0]})
+    put(tmp_path, "=cmd.json", '{"q": [1, 2')
+    put(tmp_path, "notes.txt", "not an answer")
+    marked = mark_folder("copying", tmp_path)
+    rows = list(csv.DictReader(io.StringIO(marks_csv(marked))))
+    assert [row["file"] for row in rows] == ["'=cmd.json", "ann.json", "bob.json"]
+    assert [row["passed"] for row in rows] == ["no", "yes", "no"]
+    assert "line 1, column" in rows[0]["says"]
+    assert float(rows[2]["distance"]) > float(rows[2]["within"])
+
+
+def test_an_empty_folder_is_told(tmp_path):
+    with pytest.raises(UserError, match=r"holds no \.json and no \.csv file"):
+        mark_folder("copying", tmp_path)

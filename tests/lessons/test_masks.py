@@ -1,0 +1,40 @@
+"""Masks: the lessons hold for other sizes and seeds, the trained one with its own."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.lessons import run_lesson
+
+seeds = st.integers(0, 999_999)
+few = settings(max_examples=8, deadline=None)
+
+
+def holds(name: str, **given: float) -> None:
+    failed = [
+        check.as_dict() for check in run_lesson(name, **given).result.checks if not check.passed
+    ]
+    assert failed == []
+
+
+@few
+@given(st.integers(1, 8), seeds)
+def test_three_masks(first: int, seed: int):
+    holds("three-masks", first=first, seed=seed)
+
+
+@few
+@given(st.integers(3, 12), st.integers(2, 32), seeds)
+def test_zero_masking(places: int, width: int, seed: int):
+    holds("zero-masking", places=places, width=width, seed=seed)
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.integers(20, 200), st.floats(0.2, 0.8), seeds)
+def test_null_threshold(questions: int, answerable: float, seed: int):
+    holds("null-threshold", questions=questions, answerable=answerable, seed=seed)
+
+
+@pytest.mark.long
+def test_a_mask_after_the_softmax_predicts_a_die():
+    holds("zero-masking-trained")
