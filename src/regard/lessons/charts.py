@@ -68,6 +68,8 @@ def bars(
     drawn, log = _named(rows, x=value, y=name, series=series), scale == "log"
     for row in drawn:
         row["label"] = written(float(row["x"]))
+        # Beside its bar, not on it: a negative bar has its free side at nought.
+        row["end"] = row["x"] if log else max(row["x"], 0)
     who = list(dict.fromkeys(row["y"] for row in drawn))
     names = list(dict.fromkeys(row["series"] for row in drawn))
     kept = [row for row in drawn if _drawable(row["x"], log)]
@@ -83,7 +85,9 @@ def bars(
         )
         if len(names) > 1:
             base = base.encode(yOffset=alt.YOffset("series:N", sort=names))
-        said = base.mark_text(align="left", dx=5, fontSize=12).encode(text="label:N")
+        said = base.mark_text(align="left", dx=5, fontSize=12).encode(
+            x=alt.X("end:Q", title=value), text="label:N"
+        )
         height = 76 + (26 if len(names) > 1 else 0) + (22 * len(names) + 10) * len(who)
         drawn_bars = base.mark_bar()
         if log and kept:  # a logarithmic axis has no nought for bars to begin at

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from statistics import median
 from typing import NamedTuple
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-REPEATS = 3
+REPEATS = 4
 
 
 class Counted(NamedTuple):
@@ -45,13 +44,13 @@ def operations(run: Callable[[], object]) -> Counted:
 
 @torch.no_grad()
 def seconds(run: Callable[[], object]) -> float:
-    """The median of a few runs, after one that warms up."""
+    """The quickest of a few runs: what else a machine is at can only add to it."""
     taken = []
-    for _ in range(REPEATS + 1):
+    for _ in range(REPEATS):
         began = time.perf_counter()
         run()
         taken.append(time.perf_counter() - began)
-    return median(taken[1:])
+    return min(taken)
 
 
 def exponent(sizes: Sequence[int], costs: Sequence[float]) -> float:

@@ -31,7 +31,7 @@ BLOCKS, IDS = "blocks of places", "as many groups by modality ids"
 
 
 @lesson("group-cost", topic="kinds and cost", title="Groups cost n²/G")
-def group_cost(*, block: Annotated[int, Range(8, 64)] = 16, seed: Seed = 0) -> Lesson:
+def group_cost(*, block: Annotated[int, Range(8, 64)] = 32, seed: Seed = 0) -> Lesson:
     """What does attention cost when each place looks only inside its own group?
 
     Each of G groups has n/G places and so (n/G)² pairs: n²/G together instead of n². The operations

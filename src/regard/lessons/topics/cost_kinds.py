@@ -30,7 +30,12 @@ NEAR, BACK = "group, of fixed size", "dot, looking back"
 DRAWN = ("dot", "additive", "linear", "synthesizer-dense", NEAR)
 
 
-@lesson("growth-of-kinds", topic="kinds and cost", title="How the cost of each kind grows")
+@lesson(
+    "growth-of-kinds",
+    topic="kinds and cost",
+    title="How the cost of each kind grows",
+    takes="a minute",
+)
 def growth_of_kinds(
     *,
     head_width: Annotated[int, Range(2, 16)] = 8,

@@ -67,11 +67,11 @@ def encoder_decoder_cost(
         "decoder": 4 * target**2 * width,
     }
     even = _block(Sizes(6 * 8, 1, 8))
-    lengths = [64, 128, 256, 512]
+    lengths = [128, 256, 512, 1024, 2048]
     rows = [
         {
             "places of the source M": m,
-            "seconds": _time(part, Sizes(m, 128, width)),
+            "seconds": _time(part, Sizes(m, 256, width)),
             "attention": part,
         }
         for part in PARTS
@@ -87,7 +87,7 @@ def encoder_decoder_cost(
         ),
         chart=curves(rows, x="places of the source M", y="seconds", series="attention", log="xy"),
         caption="Time of one attention on this machine, its matrices included, against the length "
-        "of the source; the target has 128 places.",
+        "of the source; the target has 256 places.",
         checks=[
             *(equal(f"operations, {part}", spent[part], formulas[part]) for part in PARTS),
             *(

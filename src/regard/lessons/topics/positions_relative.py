@@ -26,6 +26,8 @@ from regard.lessons.lesson import Lesson, Table, near
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.plain import names
 
+ERROR = "largest error, as a share of the largest bias"
+
 
 @lesson("relative-bias", topic="positions", title="A relative bias is a concatenation")
 def relative_bias(
@@ -43,8 +45,9 @@ def relative_bias(
     log 2 doubles the odds of a key.
 
     The other way round, every table of biases is such a product: with positions as wide as the
-    rank of the table. Waves have a small rank and need little width; slopes and learnt tables need
-    nearly as much width as there are places, where a bias needs 2n − 1 numbers.
+    rank of the table. Waves have a small rank and need little width. Slopes and learnt tables have
+    all the rank there can be, one for each place, where a bias needs 2n − 1 numbers; slopes at
+    least come near with little.
     """
     q, k, v = numbers(3, length, width, seed=seed)
     q_pos, k_pos = numbers(2, length, beside, seed=seed + 1)
@@ -63,7 +66,7 @@ def relative_bias(
     assert twice is not None
     tables = _tables(length, seed=seed)
     rows = [
-        {"width of positions": r, "largest error of the bias": error, "bias": name}
+        {"width of positions": r, ERROR: error, "bias": name}
         for name, table in tables.items()
         for r, error in enumerate(_errors_by_width(table), start=1)
     ]
@@ -72,13 +75,13 @@ def relative_bias(
     }
     return Lesson(
         table=Table(
-            ("bias", "numbers it is made of", "width of the same by concatenation"),
+            ("bias", "distances it tells apart", "width of the same by concatenation"),
             [(name, len(table) * 2 - 1, ranks[name]) for name, table in tables.items()],
         ),
         chart=curves(
             rows,
             x="width of positions",
-            y="largest error of the bias",
+            y=ERROR,
             series="bias",
         ),
         caption="How well concatenated positions of some width can stand for three tables of "
@@ -152,9 +155,14 @@ def _over_row(relation: Relation, length: int) -> Tensor:
 
 
 def _errors_by_width(table: Tensor) -> list[float]:
-    """The largest error of q_pos·k_pos for widths 1, 2, …, taken from the singular vectors."""
+    """The error of q_pos·k_pos for widths 1, 2, …, taken from the singular vectors, as a share of
+    the largest bias."""
     left, sizes, right = torch.linalg.svd(table)
-    return [far((left[:, :r] * sizes[:r]) @ right[:r], table) for r in range(1, len(table) + 1)]
+    largest = float(table.abs().max())
+    return [
+        far((left[:, :r] * sizes[:r]) @ right[:r], table) / largest
+        for r in range(1, len(table) + 1)
+    ]
 
 
 @exercise("relative-bias")

@@ -6,7 +6,7 @@ p(l) = 0.2 · 0.8^{l−1} / (1 − 0.8¹⁰),  l = 1 … 10          Joshi et al
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,15 +60,7 @@ def span_lengths(
             [*((length, *map(float, some)) for length, *some in each if length <= SHOWN), means],
         ),
         chart=bars(
-            [
-                {
-                    "length": f"{length} word{'s' if length > 1 else ''}",
-                    "probability": float(value),
-                    "tail": name,
-                }
-                for length in range(1, min(longest, SHOWN) + 1)
-                for name, value in (("drawn again", law[length - 1]), ("piled", piled[length - 1]))
-            ],
+            _law_rows(law, piled),
             name="length",
             value="probability",
             series="tail",
@@ -101,6 +93,19 @@ def span_lengths(
             "recipes/full/masked-vs-spanbert.toml",
         ],
     )
+
+
+def _law_rows(law: Law, piled: Law) -> list[dict[str, Any]]:
+    laws = {"drawn again": law, "piled": piled}
+    return [
+        {
+            "length": f"{length} word{'s' if length > 1 else ''}",
+            "probability": float(shares[length - 1]),
+            "tail": tail,
+        }
+        for length in range(1, min(len(law), SHOWN) + 1)
+        for tail, shares in laws.items()
+    ]
 
 
 def _geometric(objective: SpanBert) -> Law:

@@ -8,7 +8,7 @@ c words written, r words of the reference.
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -48,11 +48,6 @@ def bleu_by_hand(
     counts = _counts(written)
     usual = _counts([REFERENCE[0], WRONG, *REFERENCE[2:]])
     brevity = min(1.0, math.exp(1 - len(REFERENCE) / len(written)))
-    by_place = [
-        _score(_counts([*REFERENCE[:place], WRONG, *REFERENCE[place + 1 :]]))
-        for place in range(len(REFERENCE))
-    ]
-    cut = [_score(_counts(REFERENCE[:kept])) for kept in range(5, len(REFERENCE) + 1)]
     stuttered = _counts(["the"] * len(REFERENCE))
     together = usual + _counts(REFERENCE[:6])
     alone = (_score(usual) + _score(_counts(REFERENCE[:6]))) / 2
@@ -70,20 +65,7 @@ def bleu_by_hand(
             ],
         ),
         chart=curves(
-            [
-                *(
-                    {"number of the word": place, "BLEU": score, "what": "this word alone is wrong"}
-                    for place, score in enumerate(by_place, start=1)
-                ),
-                *(
-                    {
-                        "number of the word": kept,
-                        "BLEU": score,
-                        "what": "this word is the last that is written",
-                    }
-                    for kept, score in enumerate(cut, start=5)
-                ),
-            ],
+            _one_fault_each(),
             x="number of the word",
             y="BLEU",
             series="what",
@@ -107,6 +89,24 @@ def bleu_by_hand(
         ],
         see=["metrics/overlap.py", "tasks/translation.py", "recipes/translation.toml"],
     )
+
+
+def _one_fault_each() -> list[dict[str, Any]]:
+    """BLEU of the reference with one word wrong, or broken off after one; a row for each."""
+    faults = {
+        "this word alone is wrong": [
+            [*REFERENCE[: n - 1], WRONG, *REFERENCE[n:]] for n in range(1, len(REFERENCE) + 1)
+        ],
+        "this word is the last that is written": [
+            REFERENCE[:n] for n in range(1, len(REFERENCE) + 1)
+        ],
+    }
+    return [
+        {"number of the word": n, "BLEU": _score(_counts(written)), "what": what}
+        for what, texts in faults.items()
+        for n, written in enumerate(texts, start=1)
+        if len(written) > len(ORDERS)
+    ]
 
 
 def _counts(written: list[str], reference: list[str] = REFERENCE) -> Values:

@@ -37,6 +37,12 @@ TOY = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
 "How often each word stands in the corpus."
 SHOWN = ("hug", "hugs", "pun", "pugs", "bug", "mug")
 "The last three are not in the corpus, and m is in no word of it."
+FIRST: dict[str, list[str]] = {
+    "BPE": ["u+g", "u+n", "h+ug"],
+    "WordPiece": ["##gs", "pu", "hu"],
+    "Unigram": ["▁hug", "▁pu"],
+}
+"What each learns first, or keeps."
 BYTES = 256
 MERGES = 3
 Pair = tuple[str, str]
@@ -52,7 +58,8 @@ def three_tokenizers(*, merges: Annotated[int, Range(1, 6)] = 3) -> Lesson:
     with many pieces, drops those it can miss, and cuts a word into the likeliest row of pieces.
 
     The library `tokenizers` has a WordPiece trainer too; it merges by count, as BPE does, so its
-    first piece is ##ug. What the papers describe is the score, and that is what is used here.
+    first piece is ##ug. The papers choose what makes the text likeliest; the score stands for that,
+    and is what is used here.
     """
     all_three = bpe, wordpiece, unigram = _bpe(merges), _wordpiece(merges), _unigram(None)
     learnt = _wordpiece_pieces(wordpiece)
@@ -100,13 +107,6 @@ def three_tokenizers(*, merges: Annotated[int, Range(1, 6)] = 3) -> Lesson:
         ],
         see=["text/tokenizers/bpe.py", "text/tokenizers/wordpiece.py", "recipes/tokenizers.toml"],
     )
-
-
-FIRST: dict[str, list[str]] = {
-    "BPE": ["u+g", "u+n", "h+ug"],
-    "WordPiece": ["##gs", "pu", "hu"],
-    "Unigram": ["▁hug", "▁pu"],
-}
 
 
 def _texts(words: Mapping[str, int]) -> list[str]:

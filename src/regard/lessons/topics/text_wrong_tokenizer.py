@@ -39,6 +39,7 @@ MEASURED = 100
 WIDTH = 32
 LOOKS = 10
 "How often the losses are measured on the way."
+OWN, OTHER, RENUMBERED = "its own", "of other texts", "same pieces, other ids"
 
 
 class Texts(NamedTuple):
@@ -67,13 +68,13 @@ def wrong_tokenizer(*, steps: Annotated[int, Range(80, 400)] = 100, seed: Seed =
     moved = torch.randperm(PIECES - len(SPECIALS), generator=torch.Generator().manual_seed(seed))
     renumbered = _renumbered(own, moved.tolist())
     batches = {
-        "its own": _measured(texts.dev, own),
-        "of other texts": _measured(texts.dev, other),
-        "same pieces, other ids": _measured(texts.dev, renumbered),
+        OWN: _measured(texts.dev, own),
+        OTHER: _measured(texts.dev, other),
+        RENUMBERED: _measured(texts.dev, renumbered),
     }
     model, looks = _trained(texts.train, own, batches, steps=steps, seed=seed)
     found = looks[-1][1]
-    mended = _loss(_rows_moved(model, moved), batches["same pieces, other ids"])
+    mended = _loss(_rows_moved(model, moved), batches[RENUMBERED])
     guessing = math.log(PIECES)
     shown = zip(batches, (own, other, renumbered), strict=True)
     return Lesson(
@@ -98,20 +99,15 @@ def wrong_tokenizer(*, steps: Annotated[int, Range(80, 400)] = 100, seed: Seed =
         caption="Loss on the same texts by three tokenizers while the model learns with its own; "
         "the dashed line is the loss of guessing.",
         checks=[
-            below("loss with its own", found["its own"], 0.5 * guessing),
-            above("loss with that of other texts", found["of other texts"], guessing),
+            below("loss with its own", found[OWN], 0.5 * guessing),
+            above("loss with that of other texts", found[OTHER], guessing),
             above("loss with the same pieces renumbered", found[RENUMBERED], guessing),
-            near("the same, table's rows moved too", mended, found["its own"], within=1e-4),
-            above(
-                "rise while it learns", found["of other texts"] - looks[0][1]["of other texts"], 0.1
-            ),
+            near("the same, table's rows moved too", mended, found[OWN], within=1e-4),
+            above("rise while it learns", found[OTHER] - looks[0][1][OTHER], 0.1),
             equal("the error names both fingerprints", _refused(own, other), [True, True]),
         ],
         see=["text/tokenizer.py", "experiment/saved.py", "recipes/tokenizers.toml"],
     )
-
-
-RENUMBERED = "same pieces, other ids"
 
 
 @cache
