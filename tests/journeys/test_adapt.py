@@ -28,7 +28,13 @@ ADAPTED = {
     "data__corpus": "rows.csv",
     "task__kind": "classification",
 }
-KINDS = ("full", "head", "top", "bias", "prompt", "prefix", "lora", "none")
+KINDS = (
+    "full",
+    "lora",
+    "prompt",
+    "none",
+    *(pytest.param(kind, marks=pytest.mark.long) for kind in ("head", "top", "bias", "prefix")),
+)
 RUN = "runs/adapted"
 
 

@@ -55,7 +55,7 @@ def tokenizer():
 
 def problem_of(tokenizer, family, task=None):
     task = task or Translation(most_new=8)
-    return task.open([], tools_of(family, tokenizer))
+    return task.open([], tools_of(task, family, tokenizer))
 
 
 def words_at(tokenizer, ids):
