@@ -138,6 +138,7 @@ def test_what_is_finished_is_not_run_again_and_what_is_missing_is_said(desk: Des
     assert (half / "recipe.toml").read_text() == 'name = "hal'
 
 
+@pytest.mark.long
 def test_a_study_that_is_ended_goes_on_where_it_was(desk: Desk) -> None:
     desk.recipe(train__max_steps=300, train__checkpoint_every=50, train__evaluate_every=0)
     desk.write(
@@ -180,6 +181,7 @@ def test_a_learning_rate_is_tuned_for_each_variant_with_the_same_trials(desk: De
         assert variant["runs"][0]["folder"].endswith(f"tune/lr={best['train.lr']}/seed-0")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("here")
 def test_one_pretraining_is_shared_and_said_or_each_seed_has_its_own(desk: Desk) -> None:
     desk.recipe("pretrain.toml", name="pretrain", **SHORT)

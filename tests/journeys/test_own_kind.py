@@ -107,6 +107,7 @@ def test_another_version_of_the_kind_is_refused_by_its_run(own: Desk) -> None:
         assert "--with runs/tiny/with/my_kind.py" in outcome.complaint
 
 
+@pytest.mark.long
 def test_an_edited_kind_pretrains_anew(own: Desk) -> None:
     """A start is taken as it is only where the same code made it."""
     own.recipe("first.toml", name="first", model__attention=COSINE, train__max_steps=5)

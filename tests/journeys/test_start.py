@@ -31,6 +31,7 @@ def test_a_recipe_to_start_from_is_run_once(desk: Desk) -> None:
     assert weights(runs / "again") == weights(runs / "second")
 
 
+@pytest.mark.long
 def test_an_edited_first_recipe_is_another_run(desk: Desk) -> None:
     runs = desk.folder / "runs"
     desk.recipe("second.toml", name="second", start="first.toml", train__max_steps=1, **TAKEN_OVER)

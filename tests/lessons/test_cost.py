@@ -75,6 +75,7 @@ def test_encoder_decoder_cost(source: int, target: int, half_width: int):
     holds("encoder-decoder-cost", source=source, target=target, half_width=half_width)
 
 
+@pytest.mark.long
 def test_growth_of_kinds():
     holds("growth-of-kinds", head_width=3, reach=16)
 
