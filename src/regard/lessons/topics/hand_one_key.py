@@ -87,7 +87,7 @@ def argmax_exercise(seed: int) -> Posed:
     for extra in range(1, 1000):  # another query where two keys share the first place
         q = _whole(3, seed=3 * seed + 2 + 7919 * extra)
         best = scores_of(q, keys).topk(2).values
-        if best[0] > best[1]:
+        if best[0] > best[1] + 0.5:  # scores are whole numbers, but for rounding
             break
     assert q is not None
     found = look_up(q, keys, values, BestKey())
