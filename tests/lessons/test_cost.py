@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.lessons.holding import holds
 
 from regard.errors import UserError
 from regard.lessons import run_lesson
@@ -14,13 +15,6 @@ from regard.lessons.topics.cost_counted import exponent, operations
 
 seeds = st.integers(0, 999_999)
 few = settings(max_examples=4, deadline=None)
-
-
-def holds(name: str, **given: float) -> None:
-    failed = [
-        check.as_dict() for check in run_lesson(name, **given).result.checks if not check.passed
-    ]
-    assert failed == []
 
 
 def test_products_are_counted_where_places_meet_and_where_they_do_not():

@@ -6,20 +6,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.lessons.holding import holds
 
-from regard.lessons import run_lesson
 from regard.lessons.plain import look_up, orthonormal, scores_of, spread_keys, weights_of
 from regard.lessons.topics.hand_averages import better_query
 
 seeds = st.integers(0, 999_999)
 few = settings(max_examples=8, deadline=None)
-
-
-def holds(name: str, **given: float) -> None:
-    failed = [
-        check.as_dict() for check in run_lesson(name, **given).result.checks if not check.passed
-    ]
-    assert failed == []
 
 
 @few

@@ -3,18 +3,10 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from regard.lessons import run_lesson
+from tests.lessons.holding import holds
 
 seeds = st.integers(0, 999_999)
 few = settings(max_examples=8, deadline=None)
-
-
-def holds(name: str, **given: float) -> None:
-    failed = [
-        check.as_dict() for check in run_lesson(name, **given).result.checks if not check.passed
-    ]
-    assert failed == []
 
 
 @few

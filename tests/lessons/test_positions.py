@@ -6,19 +6,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.lessons.holding import holds
 
 from regard.lessons import run_lesson
 from regard.lessons.exercise import pose
 
 seeds = st.integers(0, 999_999)
 few = settings(max_examples=5, deadline=None)
-
-
-def holds(name: str, **given: float) -> None:
-    failed = [
-        check.as_dict() for check in run_lesson(name, **given).result.checks if not check.passed
-    ]
-    assert failed == []
 
 
 @few

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.lessons.holding import holds
 
 from regard.lessons import run_lesson
 from regard.lessons.exercise import pose
@@ -13,11 +14,6 @@ few = settings(max_examples=5, deadline=None)
 
 def hundredths(low: int, high: int) -> st.SearchStrategy[float]:
     return st.integers(low, high).map(lambda number: number / 100)
-
-
-def holds(name: str, **given: float) -> None:
-    checks = run_lesson(name, **given).result.checks
-    assert [check.as_dict() for check in checks if not check.passed] == []
 
 
 @few

@@ -8,20 +8,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.lessons.holding import holds
 
 from regard.attention.kinds.dot import Dot
-from regard.lessons import run_lesson
 from regard.lessons.exercise import pose
 from regard.lessons.topics import sequences_bottleneck as bottleneck
 from regard.model.families.recurrent import Recurrent
 
 seeds = st.integers(0, 999_999)
 few = settings(max_examples=5, deadline=None)
-
-
-def holds(name: str, **given: float) -> None:
-    checks = run_lesson(name, **given).result.checks
-    assert [check.as_dict() for check in checks if not check.passed] == []
 
 
 @settings(max_examples=5, deadline=None)

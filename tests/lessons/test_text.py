@@ -5,8 +5,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.lessons.holding import holds
 
-from regard.lessons import run_lesson
 from regard.lessons.exercise import pose
 from regard.lessons.topics import text_wrong_tokenizer as wrong
 from regard.lessons.topics.text_tokenizers import MERGES, three_tokenizers
@@ -18,11 +18,6 @@ from regard.text.tokenizers.wordpiece import Merges
 
 seeds = st.integers(0, 999_999)
 few = settings(max_examples=5, deadline=None)
-
-
-def holds(name: str, **given: float) -> None:
-    checks = run_lesson(name, **given).result.checks
-    assert [check.as_dict() for check in checks if not check.passed] == []
 
 
 @few

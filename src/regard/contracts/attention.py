@@ -1,8 +1,8 @@
 """What every kind of attention owes, at the size of one mixer, over random configurations.
 
 Kinds that declare less (no cache, few masks) are asked less. Values are compared in float64 to
-1e-12 of the largest value; in float32 to 1e-5 for fast paths (their gradients, which are longer
-sums, to four times that) and to 1e-4 where sums have another order.
+1e-12 of the largest value; in float32 to 1e-5 for fast paths and to 1e-4 where sums have another
+order.
 Shapes: b batch, h heads, i query, j key, w model width. Masks: True = may attend.
 """
 
@@ -21,7 +21,6 @@ from regard.attention.places import Places
 from regard.contracts.case import AttentionCase, Mode, cut, fill
 from regard.contracts.contract import (
     LONG,
-    LONGER_SUMS,
     LOOSEST,
     PRECISE,
     TINY,
@@ -77,10 +76,7 @@ def fast_path(case: AttentionCase) -> str:
             value,
             what=name,
             case=where,
-            within=max(
-                PRECISE[dtype] * (1 if name == "outputs" else LONGER_SUMS),
-                min(LOOSEST, 2 * distance(rounded[name], value)),
-            ),
+            within=max(PRECISE[dtype], min(LOOSEST, 2 * distance(rounded[name], value))),
         )
     return quick.path
 

@@ -21,8 +21,6 @@ from regard.errors import UserError
 AnyCase = TypeVar("AnyCase")
 PRECISE = {torch.float64: 1e-12, torch.float32: 1e-5}
 "How far two ways to the same answer may differ, as a share of the largest value (or of 1)."
-LONGER_SUMS = 4
-"Times that gradients of a fast path may be off: where one is 0 in truth, rounding is all of it."
 LOOSEST = 1e-3
 "What rounding may excuse at most, where it is blown up: beyond this it is another answer."
 

@@ -164,14 +164,14 @@ class _InBlocks(Function):
             total = total.masked_fill(total == -torch.inf, 0.0)
             block.of_queries(out).copy_(part.dropped((scores - total).exp_()) @ part.v)
             block.of_queries(totals).copy_(total)
-        ctx.save_for_backward(*given, out, totals)
+        ctx.save_for_backward(*given, totals)
         ctx.asked = (mask, grid)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
-        *tensors, out, totals = ctx.saved_tensors
+        *tensors, totals = ctx.saved_tensors
         given = _Parts(*tensors)
         bias = given.bias if ctx.needs_input_grad[4] else None
         gradients = _Parts(
@@ -183,15 +183,16 @@ class _InBlocks(Function):
             None if bias is None else bias.new_zeros(bias.shape),
             None,
         )
-        # What the softmax takes off each row: Σ_j weight_j · d_weight_j, dropout included.
-        taken = (d_out * out).sum(dim=-1, keepdim=True)
         for block in _blocks(given, *ctx.asked):
             part, d_part, d_block = block.of(given), block.of(gradients), block.of_queries(d_out)
             inner = part.inner()
             weights = part.scores(inner, block.forbidden).sub_(block.of_queries(totals)).exp_()
             d_part.v.add_(part.dropped(weights).transpose(-2, -1) @ d_block)
             d_weights = part.dropped(d_block @ part.v.transpose(-2, -1))
-            d_scores = d_weights.sub_(block.of_queries(taken)).mul_(weights)
+            # What the softmax takes off each row, dropout included. Not d_out · out, which is the
+            # same and rounds otherwise: where a query sees one key, nothing has to be left.
+            taken = (weights * d_weights).sum(dim=-1, keepdim=True)
+            d_scores = d_weights.sub_(taken).mul_(weights)
             _add_gradients(d_part, inner, d_scores)
         # w is a constant factor of both sums, so it stays outside of the loop.
         gradients.from_query.mul_(given.out_weight[:, None])
