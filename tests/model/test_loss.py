@@ -21,7 +21,7 @@ def drawn(seed: int, places: int, *, width: int = 5, vocabulary: int = 11):
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
-    monkeypatch.setattr(losses, "ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(losses, "rows_at_once", lambda vocabulary: 4)
 
 
 @settings(max_examples=30, deadline=None)

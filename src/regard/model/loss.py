@@ -3,8 +3,10 @@
     loss_i = log Σ_v exp(x_i · e_v) − x_i · e_target        e = the output layer's table
 
 At a vocabulary of thousands the scores are the largest tensor of a step by far: rows are taken a
-few hundred at a time, and the gradient is computed together with the loss, while a chunk's scores
-are still at hand. `plain_losses` is the readable oracle.
+few at a time, and the gradient is computed together with the loss, while a chunk's scores are
+still at hand. Each pass over them costs about as much as a product, so there are only four: with
+s their largest, scores become exp(x_i · e_v − s), once; what they have to be divided by and what
+was to be told goes to the gradients' far smaller rows. `plain_losses` is the readable oracle.
 
 Smoothed, a share ε of each target goes to all v tokens alike (Szegedy et al., 2016):
 
@@ -26,7 +28,9 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-ROWS_AT_ONCE = 256
+SCORES_AT_ONCE = 2**21
+"8 MB in float32: more fall out of the cache between two passes, fewer do not fill a product."
+FEWEST_ROWS = 64
 
 
 class LossTerm(NamedTuple):
@@ -50,9 +54,14 @@ def token_term(
 
 def token_losses(x: Tensor, table: Tensor, *, targets: Tensor) -> Tensor:
     """−log p(target) at each place, in nats, in the shape of the targets."""
-    rows = torch.split(x.flatten(0, -2).to(table.dtype), ROWS_AT_ONCE)
-    chunks = zip(rows, torch.split(targets.flatten(), ROWS_AT_ONCE), strict=True)
+    size = rows_at_once(len(table))
+    rows = torch.split(x.flatten(0, -2).to(table.dtype), size)
+    chunks = zip(rows, torch.split(targets.flatten(), size), strict=True)
     return torch.cat([plain_losses(row, table, target) for row, target in chunks]).view_as(targets)
+
+
+def rows_at_once(vocabulary: int) -> int:
+    return max(FEWEST_ROWS, SCORES_AT_ONCE // vocabulary)
 
 
 def plain_losses(x: Tensor, table: Tensor, targets: Tensor, *, smoothing: float = 0.0) -> Tensor:
@@ -68,33 +77,37 @@ class _WeightedLoss(Function):
         ctx: Any, x: Tensor, table: Tensor, targets: Tensor, weights: Tensor, smoothing: float
     ) -> Tensor:
         weights = weights.to(table.dtype)
-        total = x.new_zeros(())
+        normalisers = x.new_empty(len(x))
         wants_x, wants_table = ctx.needs_input_grad[:2]
         x_gradient = torch.empty_like(x) if wants_x else None
         table_gradient = torch.zeros_like(table) if wants_table else None
-        for begin in range(0, len(x), ROWS_AT_ONCE):
-            rows = slice(begin, begin + ROWS_AT_ONCE)
-            target = targets[rows, None]
-            scores = x[rows] @ table.T
-            normaliser = scores.logsumexp(dim=-1, keepdim=True)
-            told = scores.gather(1, target)
-            if smoothing:
-                told = torch.lerp(told, scores.mean(dim=1, keepdim=True), smoothing)
-            loss = (normaliser - told).squeeze(1)
-            total += (loss * weights[rows]).sum()
-            # d loss / d scores = softmax(scores) − what was to be told, in the scores' own memory.
-            slope = scores.sub_(normaliser).exp_()
-            if smoothing:
-                slope -= smoothing / len(table)
-            hit = torch.full_like(target, smoothing - 1, dtype=slope.dtype)
-            slope.scatter_add_(1, target, hit)
-            slope *= weights[rows, None]
+        size = rows_at_once(len(table))
+        scores = x.new_empty(min(size, len(x)), len(table))
+        for begin in range(0, len(x), size):
+            rows = slice(begin, begin + size)
+            chunk = torch.mm(x[rows], table.T, out=scores[: len(x[rows])])
+            largest = chunk.amax(dim=-1, keepdim=True)
+            mass = chunk.sub_(largest).exp_().sum(dim=-1, keepdim=True)
+            normalisers[rows] = (mass.log() + largest).squeeze(1)
+            # softmax(scores) = chunk / mass, and the weight beside it.
+            factor = weights[rows, None] / mass
             if x_gradient is not None:
-                torch.mm(slope, table, out=x_gradient[rows])
+                torch.mm(chunk, table, out=x_gradient[rows]).mul_(factor)
             if table_gradient is not None:
-                table_gradient.addmm_(slope.T, x[rows])
+                table_gradient.addmm_(chunk.T, x[rows] * factor)
+        told = table[targets]
+        if smoothing:
+            told = torch.lerp(told, table.mean(dim=0), smoothing)
+        losses = normalisers - (x * told).sum(dim=-1)
+        if x_gradient is not None:
+            x_gradient -= told * weights[:, None]
+        if table_gradient is not None:
+            weighted = x * weights[:, None]
+            table_gradient.index_add_(0, targets, weighted, alpha=smoothing - 1)
+            if smoothing:
+                table_gradient -= weighted.sum(dim=0) * (smoothing / len(table))
         ctx.gradients = (x_gradient, table_gradient)
-        return total
+        return (losses * weights).sum()
 
     @staticmethod
     @once_differentiable

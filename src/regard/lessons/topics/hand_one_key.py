@@ -68,7 +68,8 @@ def argmax_by_hand(*, beta: Annotated[float, Range(0.1, 20)] = 1) -> Lesson:
 
 
 def _outcome(rule: BestKey | DotProduct, beta: float) -> tuple[Tensor, Tensor, dict[str, float]]:
-    """Output, weights, and the lengths of the gradients of the output's sum of squares."""
+    """Output, weights, and the lengths of the gradients of the output's sum of squares; those of
+    the values one by one."""
     q, keys = QUERY.clone().requires_grad_(), KEYS.clone().requires_grad_()
     values = VALUES.clone().requires_grad_()
     found = look_up(beta * q, keys, values, rule)

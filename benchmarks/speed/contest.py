@@ -1,0 +1,84 @@
+"""Contestants who do the same work, timed in turn in one process.
+
+The machine's own speed drifts by more than most of what is measured here, so each round times every
+contestant once, and what counts is the ratio of two times of the same round. A ratio's spread is
+that of the rounds, from the second lowest to the second highest.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any, Literal
+
+OURS = "regard"
+Better = Literal["higher", "lower"]
+
+
+@dataclass
+class Row:
+    """One line of the table: a piece of work, what each contestant took, and the goal."""
+
+    group: str
+    work: str
+    unit: str
+    "Of the figures: ms, tokens/s, MB."
+    figures: dict[str, float]
+    "By contestant, medians."
+    ratio: float
+    "How often ours goes into the best other's time, or what `ratio_of` says."
+    low: float
+    high: float
+    ratio_of: str
+    goal: float
+    better: Better = "higher"
+    same_work: str = ""
+    "What was checked to be the same on all sides, with figures."
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def reached(self) -> bool:
+        return self.ratio >= self.goal if self.better == "higher" else self.ratio <= self.goal
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "reached": self.reached}
+
+
+def times_in_turn(
+    runs: Mapping[str, Callable[[], object]], *, rounds: int, warm_up: int = 2
+) -> dict[str, list[float]]:
+    """Seconds of each contestant, by round; every other round goes the other way."""
+    for run in runs.values():
+        for _ in range(warm_up):
+            run()
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(rounds):
+        for name in list(runs) if turn % 2 == 0 else list(reversed(runs)):
+            gc.collect()
+            began = time.perf_counter()
+            runs[name]()
+            taken[name].append(time.perf_counter() - began)
+    return taken
+
+
+def fastest_other(taken: Mapping[str, Sequence[float]]) -> str:
+    return min((name for name in taken if name != OURS), key=lambda name: median(taken[name]))
+
+
+def ratio_by_round(slow: Sequence[float], quick: Sequence[float]) -> tuple[float, float, float]:
+    """How often `quick` goes into `slow`: the median over rounds, and the spread."""
+    ratios = sorted(a / b for a, b in zip(slow, quick, strict=True))
+    cut = 1 if len(ratios) > 3 else 0
+    return median(ratios), ratios[cut], ratios[-1 - cut]
+
+
+def growth_exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """The slope of log seconds against log size, by least squares."""
+    xs, ys = [math.log(size) for size in sizes], [math.log(one) for one in seconds]
+    x_mean, y_mean = sum(xs) / len(xs), sum(ys) / len(ys)
+    above = sum((x - x_mean) * (y - y_mean) for x, y in zip(xs, ys, strict=True))
+    return above / sum((x - x_mean) ** 2 for x in xs)

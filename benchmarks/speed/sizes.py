@@ -1,0 +1,91 @@
+"""The two sizes that everything about decoders is measured at, and their work by formula."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from regard.model.families.decoder import Decoder
+from regard.model.language_model import LanguageModel
+from regard.text.batches import Batch
+
+
+@dataclass(frozen=True)
+class Size:
+    """A decoder and what one step reads."""
+
+    name: str
+    width: int
+    layers: int
+    heads: int
+    vocabulary: int
+    rows: int
+    places: int
+
+    @property
+    def tokens(self) -> int:
+        return self.rows * self.places
+
+    @property
+    def matrix_parameters(self) -> int:
+        """Those that meet every token in a product: blocks and output layer (no biases, norms)."""
+        return 12 * self.layers * self.width**2 + self.vocabulary * self.width
+
+    @property
+    def step_operations(self) -> int:
+        """Of forward and backward: two for each product of numbers, three times over.
+
+        Scores and mixed values of all causal pairs count as well, the table look-up does not.
+        """
+        pairs = self.rows * self.places * (self.places + 1) // 2
+        attention = 2 * 2 * self.layers * self.width * pairs
+        return 3 * (2 * self.matrix_parameters * self.tokens + attention)
+
+    def family(self, *, dropout: float = 0.0, **changes: object) -> Decoder:
+        settings = {
+            "width": self.width,
+            "layers": self.layers,
+            "heads": self.heads,
+            "context": self.places,
+            "dropout": dropout,
+        }
+        return Decoder.model_validate({**settings, **changes})
+
+    def model(self, *, dropout: float = 0.0, **changes: object) -> LanguageModel:
+        return self.family(dropout=dropout, **changes).build(vocabulary=self.vocabulary, seed=0)
+
+    def ids(self, *, seed: int = 1) -> torch.Tensor:
+        """(b,t+1): each place and the one it has to tell."""
+        generator = torch.Generator().manual_seed(seed)
+        shape = (self.rows, self.places + 1)
+        return torch.randint(4, self.vocabulary, shape, generator=generator)
+
+    def batch(self, *, seed: int = 1) -> Batch:
+        ids = self.ids(seed=seed)
+        ones = torch.ones(self.rows, self.places)
+        return Batch(
+            ids=ids[:, :-1].contiguous(),
+            targets=ids[:, 1:].contiguous(),
+            weights=ones,
+            valid=ones.bool(),
+            segments=None,
+            rows=tuple(range(self.rows)),
+        )
+
+
+NARROW = Size("width 48, vocabulary 26.6k", 48, 3, 3, 26_600, rows=32, places=100)
+WIDE = Size("width 192, vocabulary 8k", 192, 6, 6, 8_000, rows=16, places=256)
+
+
+def matmul_peak(*, size: int = 1024, rounds: int = 20) -> float:
+    """Operations per second of one large float32 product: what this machine can do at best."""
+    import time
+
+    a, b = torch.randn(size, size), torch.randn(size, size)
+    best = 0.0
+    for _ in range(rounds):
+        began = time.perf_counter()
+        torch.mm(a, b)
+        best = max(best, 2 * size**3 / (time.perf_counter() - began))
+    return best

@@ -1,0 +1,157 @@
+"""One training step at two sizes, against peers, with and without dropout; and its peak memory."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from statistics import median
+
+import torch
+
+from benchmarks.speed.contest import OURS, Row, fastest_other, ratio_by_round, times_in_turn
+from benchmarks.speed.peers import (
+    CLIP,
+    HuggingFaceGpt2,
+    PeerStep,
+    XTransformer,
+    count,
+    plain,
+)
+from benchmarks.speed.sizes import NARROW, WIDE, Size, matmul_peak
+from regard.training.device import choose_machine
+from regard.training.loop import update
+from regard.training.optimiser import build_optimiser
+from regard.training.settings import Train
+
+GROUP = "training"
+GOALS = {(NARROW, 0.0): 2.0, (NARROW, 0.1): 2.0, (WIDE, 0.0): 1.2, (WIDE, 0.1): 1.7}
+SAME_LOSS = 1e-4
+MEMORY_GOAL = 1 / 3
+PEERS = ("plain GPT", "plain GPT, compiled", "transformers GPT-2", "x-transformers")
+
+
+def our_step(size: Size, *, dropout: float, **changes: object) -> Callable[[], float]:
+    """A step exactly as `regard train` does it."""
+    settings = Train(clip=CLIP, lr=1e-4, threads=torch.get_num_threads())
+    machine = choose_machine("cpu", threads=torch.get_num_threads())
+    model = size.model(dropout=dropout, **changes).train()
+    optimiser, batch = build_optimiser(model, settings), size.batch()
+    steps = iter(range(1, 1_000_000))
+
+    def step() -> float:
+        loss, _ = update(
+            model, optimiser, batch, step=next(steps), lr=1e-4, settings=settings, machine=machine
+        )
+        return loss
+
+    return step
+
+
+def peer_step(name: str, size: Size, *, dropout: float) -> PeerStep:
+    ours, ids = size.model(dropout=dropout), size.ids()
+    if name.startswith("plain GPT"):
+        model = plain(size, ours, dropout=dropout)
+        return PeerStep(model, ids, loss=torch.compile(model) if "compiled" in name else None)
+    if name == "transformers GPT-2":
+        return PeerStep(HuggingFaceGpt2(size, ours, dropout=dropout).train(), ids)
+    return PeerStep(XTransformer(size, dropout=dropout).train(), ids)
+
+
+def contest(size: Size, *, dropout: float, rounds: int, peak: float) -> Row:
+    peers = {name: peer_step(name, size, dropout=dropout) for name in PEERS}
+    ours = our_step(size, dropout=dropout)
+    first = {OURS: ours(), **{name: peer() for name, peer in peers.items()}}
+    taken = times_in_turn({OURS: ours, **peers}, rounds=rounds)
+    best = fastest_other(taken)
+    ratio, low, high = ratio_by_round(taken[best], taken[OURS])
+    share = size.step_operations / median(taken[OURS]) / peak
+    return Row(
+        GROUP,
+        f"one step, {size.name}, {size.rows} × {size.places} tokens, dropout {dropout:g}",
+        "ms",
+        {name: 1e3 * median(seconds) for name, seconds in taken.items()},
+        ratio,
+        low,
+        high,
+        f"time of {best} ÷ ours",
+        GOALS[size, dropout],
+        same_work=same_work(size, first, peers, dropout=dropout),
+        notes=[f"{100 * share:.0f} % of the matmul peak ({peak / 1e9:.0f} GFLOP/s)"],
+    )
+
+
+def same_work(
+    size: Size, losses: dict[str, float], peers: dict[str, PeerStep], *, dropout: float
+) -> str:
+    """Refuse a contest in which somebody does something else."""
+    own = count(size.model().parameters())
+    counts = {name: count(peer.model.parameters()) for name, peer in peers.items()}
+    for name, number in counts.items():
+        if abs(number - own) > 0.01 * own:
+            raise RuntimeError(f"{name} has {number:,} parameters, regard {own:,}")
+    said = f"{own:,} parameters (others within 1 %), {size.tokens:,} tokens a step"
+    if dropout:  # each draws its own: losses differ by that
+        return said
+    copied = {name: loss for name, loss in losses.items() if name != "x-transformers"}
+    apart = max(copied.values()) - min(copied.values())
+    if not apart <= SAME_LOSS:
+        raise RuntimeError(f"from the same weights the losses differ by {apart:.2g}: {copied}")
+    return f"{said}; loss from the same weights within {apart:.1g} (not x-transformers: own weights)"
+
+
+def memory_row() -> Row:
+    """Each contestant in a process of its own: three steps of 12,800 tokens."""
+    held = {name: measured_alone(name) for name in (OURS, *PEERS)}
+    leanest = min((name for name in held if name != OURS), key=lambda name: held[name])
+    ratio = held[OURS] / held[leanest]
+    return Row(
+        "memory",
+        f"peak of training, {NARROW.name}, 12,800 tokens a step",
+        "MB",
+        held,
+        ratio,
+        ratio,
+        ratio,
+        f"ours ÷ {leanest}",
+        MEMORY_GOAL,
+        better="lower",
+        notes=["above what the process holds before the model is built, torch included"],
+    )
+
+
+def measured_alone(name: str) -> float:
+    command = [sys.executable, "-m", "benchmarks.speed.training", "--memory-of", name]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return float(json.loads(told.splitlines()[-1]))
+
+
+def memory_of(name: str) -> float:
+    """MB that three steps add to this process at most."""
+    size = Size(NARROW.name, 48, 3, 3, 26_600, rows=128, places=100)
+    if name == "x-transformers":
+        import x_transformers  # noqa: F401, PLC0415
+    if name == "transformers GPT-2":
+        import transformers  # noqa: F401, PLC0415
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    step = our_step(size, dropout=0.0) if name == OURS else peer_step(name, size, dropout=0.0)
+    for _ in range(3):
+        step()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def rows(*, rounds: int = 7) -> list[Row]:
+    peak = matmul_peak()
+    contests = [
+        contest(size, dropout=dropout, rounds=rounds, peak=peak) for size, dropout in GOALS
+    ]
+    return [*contests, memory_row()]
+
+
+if __name__ == "__main__":
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--memory-of", required=True)
+    print(json.dumps(memory_of(asked.parse_args().memory_of)))
