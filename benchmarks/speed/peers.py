@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from benchmarks.speed.sizes import Size
 from torch import Tensor, nn
 
-from benchmarks.speed.sizes import Size
 from regard.exchange.architecture import ARCHITECTURES
 from regard.exchange.filling import gathered
 from regard.model.language_model import LanguageModel
@@ -68,9 +68,7 @@ class PlainGpt(nn.Module):
         names |= {"norm.": "stack.norm."}
         state = {}
         for theirs, our in names.items():
-            state |= {
-                theirs + k.removeprefix(our): v for k, v in held.items() if k.startswith(our)
-            }
+            state |= {theirs + k.removeprefix(our): v for k, v in held.items() if k.startswith(our)}
         for number in range(len(self.blocks)):
             block = f"stack.blocks.{number}."
             for sort in ("weight", "bias"):

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from statistics import median
 
 import torch
-
 from benchmarks.speed.contest import OURS, Row, fastest_other, ratio_by_round, times_in_turn
 from benchmarks.speed.peers import (
     CLIP,
@@ -22,6 +21,7 @@ from benchmarks.speed.peers import (
     plain,
 )
 from benchmarks.speed.sizes import NARROW, WIDE, Size, matmul_peak
+
 from regard.training.device import choose_machine
 from regard.training.loop import update
 from regard.training.optimiser import build_optimiser
@@ -100,7 +100,9 @@ def same_work(
     apart = max(copied.values()) - min(copied.values())
     if not apart <= SAME_LOSS:
         raise RuntimeError(f"from the same weights the losses differ by {apart:.2g}: {copied}")
-    return f"{said}; loss from the same weights within {apart:.1g} (not x-transformers: own weights)"
+    return (
+        f"{said}; loss from the same weights within {apart:.1g} (not x-transformers: own weights)"
+    )
 
 
 def memory_row() -> Row:
@@ -133,9 +135,9 @@ def memory_of(name: str) -> float:
     """MB that three steps add to this process at most."""
     size = Size(NARROW.name, 48, 3, 3, 26_600, rows=128, places=100)
     if name == "x-transformers":
-        import x_transformers  # noqa: F401, PLC0415
+        import x_transformers  # noqa: F401
     if name == "transformers GPT-2":
-        import transformers  # noqa: F401, PLC0415
+        import transformers  # noqa: F401
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     step = our_step(size, dropout=0.0) if name == OURS else peer_step(name, size, dropout=0.0)
     for _ in range(3):
@@ -145,9 +147,7 @@ def memory_of(name: str) -> float:
 
 def rows(*, rounds: int = 7) -> list[Row]:
     peak = matmul_peak()
-    contests = [
-        contest(size, dropout=dropout, rounds=rounds, peak=peak) for size, dropout in GOALS
-    ]
+    contests = [contest(size, dropout=dropout, rounds=rounds, peak=peak) for size, dropout in GOALS]
     return [*contests, memory_row()]
 
 

@@ -6,11 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from regard.attention import dot_blocks
 from regard.attention import mask as masks
 from regard.attention.attend import attend
 from regard.attention.kinds.dot import Dot
 from regard.attention.multi_head import build_mixer
 from regard.attention.places import Places
+from regard.attention.query_blocks import BlockSize
 from regard.attention.rule import HeadShape
 
 
@@ -41,14 +43,16 @@ def some_masks(batch: int, queries: int, keys: int, seed: int) -> dict[str, mask
     length=st.integers(1, 9),
     width=st.integers(1, 8),
     name=st.sampled_from(list(some_masks(1, 1, 1, 0))),
+    dropout=st.sampled_from([0.0, 0.4]),
     dtype=st.sampled_from([torch.float32, torch.float64]),
 )
-def test_fast_equals_explicit(seed, batch, heads, length, width, name, dtype):
+def test_fast_equals_explicit(seed, batch, heads, length, width, name, dropout, dtype):
     mask = some_masks(batch, length, length, seed)[name]
     answers = {}
     for want_weights in (False, True):
         q, k, v = (draw(seed + n, batch, heads, length, width, dtype=dtype) for n in range(3))
-        attended = attend(q, k, v, mask, want_weights=want_weights)
+        torch.manual_seed(seed)  # both ways drop the same weights
+        attended = attend(q, k, v, mask, dropout=dropout, want_weights=want_weights)
         (attended.out * torch.arange(1, width + 1, dtype=dtype)).sum().backward()
         answers[want_weights] = (attended.out.detach(), q.grad, k.grad, v.grad)
         assert (attended.path == "explicit") == want_weights
@@ -70,11 +74,32 @@ def test_a_fully_masked_row_is_zeros_and_has_no_gradient(want_weights):
         assert torch.isfinite(tensor.grad).all()
 
 
+@pytest.mark.parametrize("bias_rows", [1, 2])
+@pytest.mark.parametrize("values", [1, 40, 10**6])
+def test_dropped_blocks_equal_explicit_with_a_bias_and_a_past(values, bias_rows, monkeypatch):
+    monkeypatch.setattr(dot_blocks, "SIZE", BlockSize(values, queries=3))
+    answers = []
+    for want_weights in (False, True):
+        q = draw(1, 2, 3, 5, 4, dtype=torch.float64)
+        k, v = (draw(n, 2, 3, 9, 4, dtype=torch.float64) for n in (2, 3))
+        bias = draw(4, bias_rows, 3, 5, 9, dtype=torch.float64)
+        torch.manual_seed(0)
+        out = attend(
+            q, k, v, masks.causal(),
+            bias=bias, first_query=4, dropout=0.3, want_weights=want_weights,
+        ).out  # fmt: skip
+        (out * torch.arange(1, 5)).sum().backward()
+        answers.append([out.detach(), q.grad, k.grad, v.grad, bias.grad])
+    for fast, readable in zip(*answers, strict=True):
+        assert torch.allclose(fast, readable, atol=1e-12)
+
+
 def test_the_path_taken_is_told():
     q = k = v = torch.randn(1, 1, 4, 2)
     valid = torch.tensor([[True, True, True, False]])
     assert attend(q, k, v, masks.causal()).path == "fused-causal"
     assert attend(q, k, v).path == "fused-everything"
+    assert attend(q, k, v, masks.causal(), dropout=0.1).path == "query-blocks"
     assert attend(q, k, v, masks.padding(valid)).path == "fused-dense"
     assert attend(q, k, v, masks.causal(), want_weights=True).path == "explicit"
     # With cached keys torch's is_causal would align the wrong corner.

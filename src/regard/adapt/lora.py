@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.adapt import ADAPTERS, Adapter, body_of, letter
 from regard.adapt.linears import Size, linears_in, linears_of
+from regard.attention.chance import dropped
 from regard.count import Term
 from regard.errors import UserError
 from regard.model.families import Family
@@ -89,8 +90,8 @@ class LoraLinear(nn.Linear):
         self.train(base.training)
 
     def forward(self, x: Tensor) -> Tensor:
-        dropped = F.dropout(x, p=self.drop, training=self.training)
-        change = F.linear(F.linear(dropped, self.lora_A), self.lora_B)
+        read = dropped(x, self.drop) if self.training else x
+        change = F.linear(F.linear(read, self.lora_A), self.lora_B)
         return super().forward(x) + self.scale * change
 
     @torch.no_grad()

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.attention.chance import dropped
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.known import Band
 from regard.attention.mask import Grid, Mask, bidirectional
@@ -106,7 +107,7 @@ def _explicit(asked: Asked, rule: Rule) -> Attended:
     if asked.bias is not None:
         scores = scores + asked.bias
     weights = rule.normalise(scores, asked.mask.on(asked.grid))
-    kept = F.dropout(weights, p=asked.dropout, training=asked.dropout > 0)
+    kept = dropped(weights, asked.dropout)
     return Attended(rule.mix(kept, asked.v), weights, "explicit")
 
 

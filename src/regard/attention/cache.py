@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -40,38 +40,45 @@ class KeyValueCache:
         """Append (b,h,i,d) and return everything so far, (b,h,j,d)."""
         if self._keys is None or self._values is None:
             self._keys, self._values = self._room_for(k), self._room_for(v)
-        end = self.length + k.shape[-2]
-        self._keys[:, :, self.length : end] = k
-        self._values[:, :, self.length : end] = v
-        self.length = end
+        new = k.shape[-2]
+        self._keys.narrow(2, self.length, new).copy_(k)
+        self._values.narrow(2, self.length, new).copy_(v)
+        self.length += new
         return self.held()
 
     def held(self) -> tuple[Tensor, Tensor]:
         """Keys and values so far, (b,h,j,d)."""
         assert self._keys is not None
         assert self._values is not None
-        return self._keys[:, :, : self.length], self._values[:, :, : self.length]
+        return self._keys.narrow(2, 0, self.length), self._values.narrow(2, 0, self.length)
 
     def reorder(self, rows: Tensor) -> None:
         if self._keys is not None and self._values is not None:
             self._keys, self._values = (
-                self._moved(self._keys, rows),
-                self._moved(self._values, rows),
+                _moved(room, rows, held=self.length) for room in (self._keys, self._values)
             )
 
     def clear(self) -> None:
         self.length = 0
         self._keys = self._values = None
 
-    def _moved(self, room: Tensor, rows: Tensor) -> Tensor:
-        # Only what is held: at first most of the room still waits, and copying it is what costs.
-        moved = torch.empty(len(rows), *room.shape[1:], dtype=room.dtype, device=room.device)
-        moved[:, :, : self.length] = room[:, :, : self.length].index_select(0, rows)
-        return moved
-
     def _room_for(self, first: Tensor) -> Tensor:
         b, h, _, d = first.shape
         return torch.empty(b, h, self.capacity, d, dtype=first.dtype, device=first.device)
+
+
+def _moved(room: Tensor, rows: Tensor, *, held: int) -> Tensor:
+    """The room (b,h,j,d) with row rows[r] as row r; only what is held, and what moves, is copied."""
+    if len(rows) > len(room):
+        moved = room.new_empty(len(rows), *room.shape[1:])
+        moved[:, :, :held] = room[:, :, :held].index_select(0, rows)
+        return moved
+    changed = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(1)
+    if len(changed):
+        # Taken out before they are put in: two rows may change places.
+        taken = room[:, :, :held].index_select(0, rows[changed])
+        room[:, :, :held].index_copy_(0, changed, taken)
+    return room[: len(rows)]
 
 
 class StateCache:
@@ -111,20 +118,36 @@ class Cache:
         "(b, j, w): what the source was read as."
         self.source_valid: Tensor | None = None
         "(b, j): which source places hold a token."
+        self.ready: Any = None
+        """What reads one place of each row at a time, once it was made ready. It holds weights, as
+        what is held here was made by them."""
+        self._source_of: Tensor | None = None
 
     @property
     def length(self) -> int:
         return self.blocks[0].own.length
 
     def reorder(self, rows: Tensor) -> None:
+        if self.source is not None:
+            self._reorder_sources(rows, held=len(self.source))
         for block in self.blocks:
             block.own.reorder(rows)
-            if block.source is not None:
-                block.source.reorder(rows)
-        if self.source is not None and self.source_valid is not None:
-            self.source, self.source_valid = self.source[rows], self.source_valid[rows]
 
     def clear(self) -> None:
         """Forget what was written, not what it is written from."""
         for block in self.blocks:
             block.own.clear()
+
+    def _reorder_sources(self, rows: Tensor, *, held: int) -> None:
+        """Beams of one prompt have the same source: where they change places, it stays."""
+        assert self.source is not None
+        assert self.source_valid is not None
+        count, number = len(rows), torch.arange(max(held, len(rows)), device=rows.device)
+        before = number[:held] if self._source_of is None else self._source_of
+        self._source_of = before[rows]
+        if count <= held:
+            rows = torch.where(self._source_of == before[:count], number[:count], rows)
+        for block in self.blocks:
+            if block.source is not None:
+                block.source.reorder(rows)
+        self.source, self.source_valid = self.source[rows], self.source_valid[rows]

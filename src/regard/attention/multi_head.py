@@ -115,12 +115,12 @@ class MultiHeadAttention(Mixer):
         want_weights: bool = False,
     ) -> Attended:
         check_follows(mask, self.follows)
-        mask = self._narrowed(mask, places)
+        mask = self.narrowed(mask, places)
         q = self._heads(self.query(x))
         if memory is None:
             q = self._turned(q, places.last(x.shape[1]))
         if isinstance(cache, StateCache) and isinstance(self.rule, RecurrentRule):
-            k, v = map(self._for_every_head, self._turned_keys(x, places))
+            k, v = map(self.for_every_head, self._turned_keys(x, places))
             out = self.rule.advance(q, k, v, mask=mask, state=cache)
             return self._joined(Attended(out, None, "recurrent"))
         held = cache if isinstance(cache, KeyValueCache) else None
@@ -132,11 +132,11 @@ class MultiHeadAttention(Mixer):
             k, v = self._kept(self.keys_and_values(memory), held)
         attended = attend(
             q,
-            self._for_every_head(k),
-            self._for_every_head(v),
+            self.for_every_head(k),
+            self.for_every_head(v),
             mask,
             self.rule,
-            bias=self._bias(x.shape[1], places) if memory is None else None,
+            bias=self.distance_bias(x.shape[1], places) if memory is None else None,
             # One's own places are the last of the keys, behind a prefix and what is cached.
             first_query=k.shape[2] - x.shape[1] if memory is None else 0,
             dropout=self.shape.dropout if self.training else 0.0,
@@ -177,7 +177,7 @@ class MultiHeadAttention(Mixer):
     def _prefix_places(self) -> int:
         return 0 if self.prefix is None else self.prefix.shape[1]
 
-    def _narrowed(self, mask: Mask, places: Places) -> Mask:
+    def narrowed(self, mask: Mask, places: Places) -> Mask:
         """The mask that the rule really follows; what it forbids of its own, it forbids between
         tokens: virtual places are seen from everywhere."""
         if places.tokens is None:
@@ -187,7 +187,7 @@ class MultiHeadAttention(Mixer):
     def _turned(self, x: Tensor, positions: Tensor) -> Tensor:
         return x if self.relation is None else self.relation.rotate(x, positions)
 
-    def _bias(self, queries: int, places: Places) -> Tensor | None:
+    def distance_bias(self, queries: int, places: Places) -> Tensor | None:
         if self.relation is None:
             return None
         # A prefix stands nowhere: no distance to it, and no bias.
@@ -195,7 +195,7 @@ class MultiHeadAttention(Mixer):
         bias = self.relation.bias(places.last(queries), places.positions[:, prefixed:])
         return F.pad(bias, (prefixed, 0)) if prefixed and bias is not None else bias
 
-    def _for_every_head(self, x: Tensor) -> Tensor:
+    def for_every_head(self, x: Tensor) -> Tensor:
         share = self.shape.heads // x.shape[1]
         return x if share == 1 else x.repeat_interleave(share, dim=1)
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.attend import Attended
 from regard.attention.cache import KeyValueCache, LayerCache
+from regard.attention.chance import dropped
 from regard.attention.mask import Grid, Mask
 from regard.attention.mixer import Mixer
 from regard.attention.places import Places
@@ -69,7 +69,7 @@ class Synthesizer(Mixer):
         mask.check_fits(rows=x.shape[0], keys=v.shape[2], places=v.shape[2])
         weights = masked_softmax(self.scores(x, places), mask.on(grid))
         weights = weights.expand(x.shape[0], *weights.shape[1:])
-        kept = F.dropout(weights, p=self.shape.dropout, training=self.training)
+        kept = dropped(weights, self.shape.dropout) if self.training else weights
         mixed = self.out((kept @ v).transpose(1, 2).flatten(2))
         return Attended(mixed, weights if want_weights else None, "explicit")
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from regard.attention.chance import Dropout
 from regard.attention.positions import AbsolutePositions, Positions
 
 
@@ -34,7 +35,7 @@ class Embedding(nn.Module):
         self.texts = nn.Embedding(texts, width) if texts else None
         "One vector for each text of a row."
         self.norm = norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def share_tokens(self, other: Embedding) -> None:
         """Embed tokens by the other's very table; positions stay its own."""

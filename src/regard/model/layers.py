@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.cache import BlockCache
+from regard.attention.chance import Dropout
 from regard.attention.mask import Mask
 from regard.attention.mixer import Mixer
 from regard.attention.places import Places
@@ -94,7 +95,7 @@ class Residual(nn.Module):
         super().__init__()
         self.norm = norm
         self.place = place
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
         if self.place == "pre":

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 from torch.autograd import Function
@@ -24,12 +23,11 @@ from torch.autograd.function import once_differentiable
 
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.mask import Grid, Mask
+from regard.attention.query_blocks import Block, BlockSize, Chances, blocks, gradients, mixed
 from regard.attention.rule import Asked, Fast, HeadShape, Rule
 
-INNER_VALUES = 2**19
-"Inner values that the fast path holds at once: 2 MB in float32, about what stays in a cache."
-QUERIES = 16
-"Queries in a block, at most: with more, blocks of a causal mask hold too much that is forbidden."
+SIZE = BlockSize(values=2**19, queries=16)
+"Of inner values 2 MB in float32, about what stays in a cache."
 
 
 @kind("additive", cost="n² · d", relations=("bias",))
@@ -79,9 +77,7 @@ class AdditiveScore(Rule):
                 *(tensor.to(dtype) for tensor in tensors),
                 None if bias is None else bias.expand(*bias.shape[:-2], *pairs).to(dtype),
                 # Drawn as the explicit path draws it, so that both drop the same weights.
-                F.dropout(v.new_ones(*q.shape[:2], *pairs, dtype=dtype), p=asked.dropout)
-                if asked.dropout
-                else None,
+                Chances.of(asked),
                 (asked.mask, asked.grid),
             )
         return Fast(out.to(v.dtype), "query-blocks")
@@ -102,49 +98,28 @@ class _Parts(NamedTuple):
     out_weight: Tensor
     v: Tensor
     bias: Tensor | None
-    kept: Tensor | None
-    "(b,h,i,j): 0 where dropout takes a weight, 1/(1−p) where it leaves it; without gradient."
+
+    def of(self, block: Block) -> _Parts:
+        """Views, so that what is added to them is added to the whole."""
+        return _Parts(
+            block.queries(self.from_query),
+            block.keys(self.from_key),
+            self.out_weight,
+            block.keys(self.v),
+            None if self.bias is None else block.pairs(self.bias),
+        )
 
     def inner(self) -> Tensor:
         """tanh(W_q q + W_k k + b), (b,h,i,j,m)"""
         return (self.from_query[:, :, :, None] + self.from_key[:, :, None]).tanh_()
 
-    def scores(self, inner: Tensor, forbidden: Tensor) -> Tensor:
+    def scores(self, inner: Tensor, barred: Tensor) -> Tensor:
         """(b,h,i,j), −∞ where forbidden"""
         # One product of a matrix and a vector for each head; torch would make one for each query.
         scores = (inner.flatten(2, 3) @ self.out_weight[:, :, None]).view(inner.shape[:-1])
         if self.bias is not None:
             scores = scores + self.bias
-        return scores.masked_fill(forbidden, -torch.inf)
-
-    def dropped(self, weights: Tensor) -> Tensor:
-        return weights if self.kept is None else weights * self.kept
-
-
-class _Block(NamedTuple):
-    """A few queries of a few rows of the batch, and the keys that they can reach."""
-
-    batch: slice
-    rows: slice
-    columns: slice
-    forbidden: Tensor
-
-    def of(self, whole: _Parts) -> _Parts:
-        """Views, so that what is added to them is added to the whole."""
-        return _Parts(
-            self.of_queries(whole.from_query),
-            whole.from_key[self.batch, :, self.columns],
-            whole.out_weight,
-            whole.v[self.batch, :, self.columns],
-            self._of_pairs(whole.bias),
-            self._of_pairs(whole.kept),
-        )
-
-    def of_queries(self, x: Tensor) -> Tensor:
-        return x[self.batch, :, self.rows]
-
-    def _of_pairs(self, x: Tensor | None) -> Tensor | None:
-        return None if x is None else _batch_part(x, self.batch)[..., self.rows, self.columns]
+        return scores.add_(barred)
 
 
 class _InBlocks(Function):
@@ -152,20 +127,18 @@ class _InBlocks(Function):
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        given, (mask, grid) = _Parts(*arguments[:-1]), arguments[-1]
-        b, h, i, _ = given.from_query.shape
-        out = given.v.new_zeros(b, h, i, given.v.shape[-1])
-        totals = given.v.new_zeros(b, h, i, 1)
+        given, chances, (mask, grid) = _Parts(*arguments[:-2]), *arguments[-2:]
+        out = given.v.new_zeros(*given.from_query.shape[:-1], given.v.shape[-1])
+        totals = given.v.new_zeros(*given.from_query.shape[:-1], 1)
         for block in _blocks(given, mask, grid):
-            part = block.of(given)
-            scores = part.scores(part.inner(), block.forbidden)
-            total = scores.logsumexp(dim=-1, keepdim=True)
-            # A row with no allowed key: its weights are exp(−∞ − 0) = 0, not exp(−∞ + ∞).
-            total = total.masked_fill(total == -torch.inf, 0.0)
-            block.of_queries(out).copy_(part.dropped((scores - total).exp_()) @ part.v)
-            block.of_queries(totals).copy_(total)
+            part = given.of(block)
+            scores = part.scores(part.inner(), block.barred)
+            kept = None if chances is None else chances.kept(block, dtype=scores.dtype)
+            block_out, total = mixed(scores, part.v, kept)
+            block.queries(out).copy_(block_out)
+            block.queries(totals).copy_(total)
         ctx.save_for_backward(*given, totals)
-        ctx.asked = (mask, grid)
+        ctx.asked, ctx.chances = (mask, grid), chances
         return out
 
     @staticmethod
@@ -174,30 +147,26 @@ class _InBlocks(Function):
         *tensors, totals = ctx.saved_tensors
         given = _Parts(*tensors)
         bias = given.bias if ctx.needs_input_grad[4] else None
-        gradients = _Parts(
+        whole = _Parts(
             torch.zeros_like(given.from_query),
             torch.zeros_like(given.from_key),
             torch.zeros_like(given.out_weight),
             torch.zeros_like(given.v),
             # The bias may be one row seen as many, and its gradient has to be written.
             None if bias is None else bias.new_zeros(bias.shape),
-            None,
         )
         for block in _blocks(given, *ctx.asked):
-            part, d_part, d_block = block.of(given), block.of(gradients), block.of_queries(d_out)
+            part, d_part = given.of(block), whole.of(block)
             inner = part.inner()
-            weights = part.scores(inner, block.forbidden).sub_(block.of_queries(totals)).exp_()
-            d_part.v.add_(part.dropped(weights).transpose(-2, -1) @ d_block)
-            d_weights = part.dropped(d_block @ part.v.transpose(-2, -1))
-            # What the softmax takes off each row, dropout included. Not d_out · out, which is the
-            # same and rounds otherwise: where a query sees one key, nothing has to be left.
-            taken = (weights * d_weights).sum(dim=-1, keepdim=True)
-            d_scores = d_weights.sub_(taken).mul_(weights)
+            weights = part.scores(inner, block.barred).sub_(block.queries(totals)).exp_()
+            kept = None if ctx.chances is None else ctx.chances.kept(block, dtype=weights.dtype)
+            d_scores, d_v = gradients(weights, block.queries(d_out), part.v, kept)
+            d_part.v.add_(d_v)
             _add_gradients(d_part, inner, d_scores)
         # w is a constant factor of both sums, so it stays outside of the loop.
-        gradients.from_query.mul_(given.out_weight[:, None])
-        gradients.from_key.mul_(given.out_weight[:, None])
-        return (*gradients, None)
+        whole.from_query.mul_(given.out_weight[:, None])
+        whole.from_key.mul_(given.out_weight[:, None])
+        return (*whole, None, None)
 
 
 def _add_gradients(d_part: _Parts, inner: Tensor, d_scores: Tensor) -> None:
@@ -211,35 +180,6 @@ def _add_gradients(d_part: _Parts, inner: Tensor, d_scores: Tensor) -> None:
     d_part.from_key.add_(slope.sum(dim=2))
 
 
-def _blocks(given: _Parts, mask: Mask, grid: Grid) -> Iterator[_Block]:
-    """All queries of all rows, in blocks; one whose band holds no key is left out."""
-    b, h, queries, m = given.from_query.shape
-    for_one_query = max(1, h * given.from_key.shape[2] * m)
-    size = max(1, min(QUERIES, queries, INNER_VALUES // for_one_query))
-    batch_size = max(1, INNER_VALUES // (size * for_one_query))
-    for begin in range(0, queries, size):
-        rows = slice(begin, begin + size)
-        columns = _reach(mask, grid.part(rows, slice(None)))
-        if columns.start == columns.stop:
-            continue
-        # Asked about the whole batch: a mask may have been made for just that many rows.
-        forbidden = ~mask.on(grid.part(rows, columns))
-        for first in range(0, b, batch_size):
-            batch = slice(first, first + batch_size)
-            yield _Block(batch, rows, columns, _batch_part(forbidden, batch))
-
-
-def _batch_part(x: Tensor, batch: slice) -> Tensor:
-    """The rows of a tensor that may have one row for all of the batch."""
-    return x if x.shape[0] == 1 else x[batch]
-
-
-def _reach(mask: Mask, part: Grid) -> slice:
-    """The first to the last key that the mask's band lets any of these queries see."""
-    band, reached = mask.known.band, torch.ones_like(part.j, dtype=torch.bool)
-    if band.back is not None:
-        reached &= part.j >= part.i.min() - band.back
-    if band.ahead is not None:
-        reached &= part.j <= part.i.max() + band.ahead
-    columns = reached.flatten(0, 2).any(dim=0).nonzero()
-    return slice(int(columns[0]), int(columns[-1]) + 1) if len(columns) else slice(0, 0)
+def _blocks(given: _Parts, mask: Mask, grid: Grid) -> Iterator[Block]:
+    pairs = (*given.from_query.shape[:3], given.from_key.shape[2])
+    return blocks(pairs, mask=mask, grid=grid, size=SIZE, inner=given.from_query.shape[-1])

@@ -3,8 +3,8 @@
     score(q, k) = q · k / √d                                        Vaswani et al., 2017
 
 Without the root the variance of the scores grows with d, the softmax saturates and its gradient
-vanishes. The fast path is torch's fused kernel. Shapes: b batch, h heads, i query, j key, d head
-width.
+vanishes. The fast path is torch's fused kernel, which on a processor knows no dropout: there the
+weights are made in blocks of queries. Shapes: b batch, h heads, i query, j key, d head width.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.attention.dot_blocks import dropped_dot
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.rule import Asked, Fast, HeadShape, Rule
 
@@ -35,6 +36,8 @@ class DotProduct(Rule):
 
     def fast(self, asked: Asked) -> Fast:
         q, k, v, mask, bias = asked.q, asked.k, asked.v, asked.mask, asked.bias
+        if asked.dropout and q.device.type == "cpu":
+            return Fast(dropped_dot(asked), "query-blocks")
         fused = partial(F.scaled_dot_product_attention, dropout_p=asked.dropout)
         # The last place alone sees its whole past: the usual case in decoding.
         if bias is None and (mask.is_everything or (mask.is_causal and asked.grid.last_alone)):
