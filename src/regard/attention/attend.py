@@ -21,7 +21,7 @@ from torch import Tensor
 from regard.attention.chance import dropped
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.known import Band
-from regard.attention.mask import Grid, Mask, bidirectional
+from regard.attention.mask import Grid, Mask, bidirectional, causal
 from regard.attention.rule import Asked, Rule
 from regard.errors import UserError
 
@@ -146,6 +146,31 @@ def _in_blocks(asked: Asked, rule: Rule, block: int) -> Attended:
     """Each block as a row of the batch of its own: n²/G instead of n² for G blocks."""
     b, _, n, _ = asked.q.shape
     blocks = -(-n // block)
+    mask, grid = _inside_blocks(asked, block)
+    piece = replace(
+        asked,
+        q=_folded(asked.q, blocks, block),
+        k=_folded(asked.k, blocks, block),
+        v=_folded(asked.v, blocks, block),
+        mask=mask,
+        grid=grid,
+    )
+    attended = _whole(piece, rule)
+    parted = attended.out.view(b, blocks, *attended.out.shape[1:])
+    out = parted.transpose(1, 2).flatten(2, 3)[:, :, :n]
+    return Attended(out, None, f"blocks, {attended.path}")
+
+
+def _inside_blocks(asked: Asked, block: int) -> tuple[Mask, Grid]:
+    """The mask over rows that are one block each, and the places it is asked about."""
+    b, h, n, _ = asked.q.shape
+    blocks, pattern = -(-n // block), asked.mask.known.inside
+    # Places that fill up the last block come last: no real place sees them where all look back.
+    if pattern == "causal" or (pattern == "everything" and n % block == 0):
+        grid = Grid.over(
+            queries=block, keys=block, batch=b * blocks, heads=h, device=asked.q.device
+        )
+        return causal() if pattern == "causal" else bidirectional(), grid
     first = torch.arange(blocks, device=asked.q.device).repeat(b).view(-1, 1, 1, 1) * block
     inside = torch.arange(block, device=asked.q.device)
     grid = Grid(
@@ -158,18 +183,7 @@ def _in_blocks(asked: Asked, rule: Rule, block: int) -> Attended:
     )
     real = first + inside.view(1, 1, 1, -1) < n
     filled = Mask(lambda b, h, i, j: asked.mask.allowed(b, h, i, j) & real, asked.mask.name)
-    piece = replace(
-        asked,
-        q=_folded(asked.q, blocks, block),
-        k=_folded(asked.k, blocks, block),
-        v=_folded(asked.v, blocks, block),
-        mask=filled,
-        grid=grid,
-    )
-    attended = _whole(piece, rule)
-    parted = attended.out.view(b, blocks, *attended.out.shape[1:])
-    out = parted.transpose(1, 2).flatten(2, 3)[:, :, :n]
-    return Attended(out, None, f"blocks, {attended.path}")
+    return filled, grid
 
 
 def _folded(x: Tensor, blocks: int, block: int) -> Tensor:

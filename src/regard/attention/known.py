@@ -38,6 +38,8 @@ class Known:
     "A bound: what is outside is forbidden."
     block: int | None = None
     "A bound: the row is cut into blocks of so many places, and none sees another."
+    inside: Pattern | None = None
+    "Beside a block: with a pattern the mask is exactly that pattern inside of each block."
 
     def both(self, other: Known) -> Known:
         """What is known of `a & b`."""
@@ -51,6 +53,7 @@ class Known:
                 _nearer(self.band.back, other.band.back), _nearer(self.band.ahead, other.band.ahead)
             ),
             _nearer(self.block, other.block),
+            _both_inside(self, other),
         )
 
     def either(self, other: Known) -> Known:
@@ -68,6 +71,18 @@ class Known:
 
 
 NOTHING_KNOWN = Known()
+
+
+def _both_inside(a: Known, b: Known) -> Pattern | None:
+    """Of blocks met by a pattern of the whole row, or by blocks of the same size."""
+    if None not in (a.block, b.block) and a.block != b.block:
+        return None
+    if a.valid is not None or b.valid is not None:
+        return None
+    within = [known.pattern if known.block is None else known.inside for known in (a, b)]
+    if None in within or (a.block is None and b.block is None):
+        return None
+    return "causal" if "causal" in within else "everything"
 
 
 def _both_valid(a: Tensor | None, b: Tensor | None) -> Tensor | None:

