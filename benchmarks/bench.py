@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
 from benchmarks.speed import fine_tuning, generation, kinds, page, sentences, starting, training
 from benchmarks.speed.contest import Row
-from benchmarks.speed.data import Missing
+from benchmarks.speed.data import MissingDataError
 from benchmarks.speed.sizes import matmul_peak
 
 HERE = Path(__file__).parent
@@ -54,7 +53,7 @@ def main() -> None:
     for name in given.only:
         try:
             found = PARTS[name](rounds=given.rounds)
-        except Missing as reason:
+        except MissingDataError as reason:
             results["missing"].append(f"{name}: {reason}")
             print(f"{name}: not measured, {reason}", flush=True)
             continue

@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
@@ -74,6 +75,21 @@ def ratio_by_round(slow: Sequence[float], quick: Sequence[float]) -> tuple[float
     ratios = sorted(a / b for a, b in zip(slow, quick, strict=True))
     cut = 1 if len(ratios) > 3 else 0
     return median(ratios), ratios[cut], ratios[-1 - cut]
+
+
+def added_megabytes(run: Callable[[], object]) -> float:
+    """What a run adds to this process at its peak (Linux counts it, and can begin anew)."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    before = _held("VmRSS")
+    run()
+    return (_held("VmHWM") - before) / 1024
+
+
+def _held(name: str) -> int:
+    """Of this process, in kilobytes."""
+    status = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return int(next(line for line in status if line.startswith(name)).split()[1])
 
 
 def growth_exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:

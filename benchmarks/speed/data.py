@@ -1,4 +1,4 @@
-"""Where data of one's own lies, for the rows that need it; without it they are left out and said."""
+"""Where data of one's own lies; rows that need it and find none are left out, and that is said."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 VARIABLE = "REGARD_DATA"
 
 
-class Missing(Exception):
+class MissingDataError(Exception):
     """A row cannot be measured here, and why."""
 
 
@@ -16,8 +16,8 @@ def data_file(name: str) -> Path:
     """A file below the folder that REGARD_DATA names."""
     folder = os.environ.get(VARIABLE)
     if not folder:
-        raise Missing(f"{name} is read from the folder that {VARIABLE} names, and it names none")
+        raise MissingDataError(f"{name} is looked for below {VARIABLE}, which is not set")
     found = Path(folder) / name
     if not found.is_file():
-        raise Missing(f"there is no {name} below {VARIABLE}")
+        raise MissingDataError(f"there is no {name} below {VARIABLE}")
     return found

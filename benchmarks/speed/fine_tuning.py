@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -21,10 +20,10 @@ from typing import Any
 
 import numpy as np
 import torch
-
-from benchmarks.speed.contest import OURS, Row, ratio_by_round, times_in_turn
-from benchmarks.speed.data import Missing, data_file
+from benchmarks.speed.contest import OURS, Row, added_megabytes, ratio_by_round, times_in_turn
+from benchmarks.speed.data import MissingDataError, data_file
 from benchmarks.speed.peers import CLIP
+
 from regard.errors import UserError
 from regard.experiment.bench import Bench, set_up
 from regard.experiment.start import find_start
@@ -59,7 +58,7 @@ def bench(way: str) -> Bench:
         try:
             start = find_start(recipe, runs=Path(runs), run_recipe=_never)
         except UserError as problem:
-            raise Missing(str(problem)) from None
+            raise MissingDataError(str(problem)) from None
         return set_up(recipe, start=start, watch=SILENT)
 
 
@@ -145,9 +144,7 @@ def checked(bench: Bench, peer: PeerModel, batch: Batch) -> str:
     with torch.no_grad():
         ours = bench.model.eval().body.encode(batch.ids, valid=batch.valid)  # type: ignore[union-attr,operator]
         peer.eval()
-        theirs = peer.body(
-            input_ids=batch.ids, attention_mask=batch.valid.long()
-        ).last_hidden_state
+        theirs = peer.body(input_ids=batch.ids, attention_mask=batch.valid.long()).last_hidden_state
     apart = float((ours - theirs)[batch.valid].abs().max())
     if not apart <= 1e-4:
         raise RuntimeError(f"hidden states differ by {apart:.2g}")
@@ -203,7 +200,7 @@ def contest(way: str, *, rounds: int) -> list[Row]:
             f"ours ÷ {PEER}",
             1.0,
             better="lower",
-            notes=["above what the process holds before the model is built"],
+            notes=["above the built model: gradients, moments and activations"],
         ),
     ]
 
@@ -226,20 +223,15 @@ def measured_alone(name: str, way: str) -> float:
 
 
 def memory_of(name: str, way: str) -> float:
-    """MB that training adds to this process at most; both read the same data before."""
+    """MB that training adds to this process at most: gradients, moments, activations."""
     prepared = bench(way)
     batches = padded_batches(prepared)
     own = [batch for batch, _ in islice(prepared.stream.after(Cursor()), BATCHES)]
     if name == OURS:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        our_run(prepared, own)()
-    else:
-        with TemporaryDirectory() as folder:
-            peer = PeerModel(exported(prepared, Path(folder) / "minilm"), labels=2, way=way)
-        del prepared
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        peer_run(peer, batches)()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        return added_megabytes(our_run(prepared, own))
+    with TemporaryDirectory() as folder:
+        peer = PeerModel(exported(prepared, Path(folder) / "minilm"), labels=2, way=way)
+    return added_megabytes(peer_run(peer, batches))
 
 
 def rows(*, rounds: int = 5) -> list[Row]:

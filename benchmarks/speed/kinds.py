@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-
 from benchmarks.speed.contest import Row, growth_exponent, ratio_by_round, times_in_turn
 from benchmarks.speed.sizes import NARROW
 from benchmarks.speed.training import our_step
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
 from regard.attention.attend import attend
 from regard.attention.kinds.additive import Additive
 from regard.attention.kinds.dot import Dot
@@ -185,5 +185,3 @@ def repeat(run: Callable[[], None], often: int) -> Callable[[], None]:
             run()
 
     return all_of_them
-
-

@@ -8,11 +8,11 @@ from statistics import median
 
 import numpy as np
 import torch
-
 from benchmarks.speed.contest import OURS, Row, ratio_by_round, times_in_turn
 from benchmarks.speed.data import data_file
 from benchmarks.speed.peers import CLIP, PeerStep, count, plain
 from benchmarks.speed.sizes import NARROW, Size
+
 from regard.experiment.bench import Bench, set_up
 from regard.experiment.watch import SILENT
 from regard.recipe import Recipe
