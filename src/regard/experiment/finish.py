@@ -79,6 +79,7 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
 def _cost(bench: Bench, state: State) -> dict[str, float]:
     return {
         "seconds": state.seconds,
+        "waiting_share": state.waited / max(state.seconds, 1e-9),
         "steps": state.step,
         "tokens": state.tokens,
         "tokens_per_second": state.tokens / max(state.seconds, 1e-9),

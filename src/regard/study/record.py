@@ -143,6 +143,8 @@ class Tokenizer(Recorded):
 
 class Cost(Recorded):
     seconds: float | None = None
+    waiting_share: float | None = None
+    "Of these seconds, in which no batch was ready to be learnt from."
     steps: int | None = None
     tokens: int | None = None
     tokens_per_second: float | None = None

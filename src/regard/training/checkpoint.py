@@ -43,6 +43,8 @@ class State:
     cursor: Cursor = field(default_factory=Cursor)
     tokens: int = 0
     seconds: float = 0.0
+    waited: float = 0.0
+    "Of these seconds, those in which no batch was ready."
     best_loss: float | None = None
     best_step: int = 0
     looks_since_best: int = 0

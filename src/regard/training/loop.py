@@ -20,12 +20,13 @@ from torch.optim import Optimizer
 from regard.errors import UserError
 from regard.model.initialise import named_generator
 from regard.text.batches import Batch
+from regard.training.ahead import Ahead
 from regard.training.checkpoint import State
 from regard.training.device import Machine
 from regard.training.events import OnEvent
 from regard.training.optimiser import learning_rate
 from regard.training.settings import Train
-from regard.training.stream import Stream
+from regard.training.stream import Cursor, Stream
 
 MOST_STEPS_TOLD_TOGETHER = 20
 "A step event tells the mean over the steps since the last one."
@@ -103,13 +104,36 @@ def fit(
     hooks: Hooks,
 ) -> Ended:
     """Train from `state` to the end of the plan, or until told to stop."""
-    steps = stream.steps
+    with Ahead(stream.after(state.cursor)) as batches:
+        return _fit(
+            model,
+            optimiser,
+            batches,
+            settings,
+            steps=stream.steps,
+            state=state,
+            machine=machine,
+            hooks=hooks,
+        )
+
+
+def _fit(
+    model: nn.Module,
+    optimiser: Optimizer,
+    batches: Ahead[tuple[Batch, Cursor]],
+    settings: Train,
+    *,
+    steps: int,
+    state: State,
+    machine: Machine,
+    hooks: Hooks,
+) -> Ended:
     began = time.perf_counter() - state.seconds
+    waited_before = state.waited
     window = Window()
     trouble = Trouble(after_step=round(max(settings.warmup, EARLY) * steps))
     # Counted in steps, not seconds: runs on a slow machine tell the same curve.
     told_every = max(1, min(MOST_STEPS_TOLD_TOGETHER, steps // 200))
-    batches = stream.after(state.cursor)
     model.train()
     if _out_of_patience(state, settings):  # stopped early, then killed before it was measured
         return Ended(state, "early")
@@ -129,6 +153,7 @@ def fit(
             cursor=cursor,
             tokens=state.tokens + batch.tokens,
             seconds=time.perf_counter() - began,
+            waited=waited_before + batches.waited,
         )
         look = _due(step, settings.evaluate_every)
         if look or step == steps or step % told_every == 0:
