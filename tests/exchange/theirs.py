@@ -71,6 +71,25 @@ def saved(model: transformers.PreTrainedModel, folder: Path, **options) -> Path:
     return folder
 
 
+def installed(home: Path) -> Path:
+    """Installed packages: `tiny-model` holds a checkpoint, and code that must not run."""
+    package = home / "tiny_model"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise SystemExit('this was run')")
+    saved(shaken(transformers.BertModel(transformers.BertConfig(**SMALL))), package / "files")
+    info = home / "tiny_model-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
+    record(home, info)
+    return home
+
+
+def record(home: Path, info: Path) -> None:
+    files = [file for file in home.rglob("*") if file.is_file()]
+    lines = [f"{file.relative_to(home).as_posix()},," for file in files]
+    (info / "RECORD").write_text("\n".join([*lines, f"{info.name}/RECORD,,"]) + "\n")
+
+
 def brought(folder: Path, out: Path) -> tuple[RowModel, Imported]:
     """Import a folder and load what was written."""
     imported = import_model(str(folder), out)

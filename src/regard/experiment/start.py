@@ -47,6 +47,8 @@ class Lent(NamedTuple):
 class Start:
     """A trained model to go on from."""
 
+    named: str
+    "As recipes name it: the place, or pip:NAME."
     place: Path
     "Its run, or the folder that holds the model alone."
     folder: Path
@@ -168,7 +170,9 @@ def _opened(run: Run) -> Start:
     recipe = run.recipe()
     check_kept(used_in(recipe.to_table()), run.folder)
     lent = Lent(recipe.model, recipe.tokenizer, recipe.objective)
-    return _start(run.folder, folder, lent, identity=str(run.figures()["identity"]))
+    return _start(
+        str(run.folder), run.folder, folder, lends=lent, identity=str(run.figures()["identity"])
+    )
 
 
 def _opened_model(place: Path, *, named: str) -> Start:
@@ -176,13 +180,14 @@ def _opened_model(place: Path, *, named: str) -> Start:
     config = read_config(folder)
     check_kept(used_in(config), place)
     lent = Lent(family_of(config), File(path=named), objective_of(config))
-    return _start(place, folder, lent, identity=sha256(folder / MANIFEST))
+    return _start(named, place, folder, lends=lent, identity=sha256(folder / MANIFEST))
 
 
-def _start(place: Path, folder: Path, lends: Lent, *, identity: str) -> Start:
+def _start(named: str, place: Path, folder: Path, *, lends: Lent, identity: str) -> Start:
     tokenizer, config = Tokenizer.load(folder), read_config(folder)
     check_same(config["tokenizer"], tokenizer, owner=f"model {place}")
     return Start(
+        named,
         place,
         folder,
         tokenizer,

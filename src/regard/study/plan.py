@@ -35,7 +35,7 @@ class Planned:
     name: str
     recipe: Recipe
     operations: float
-    starts: Mapping[int, Path]
+    starts: Mapping[int, str]
     "Where each seed starts from; empty where from nothing."
 
     def job(self, home: Path, seed: int, *, tuned: Mapping[str, Any]) -> Job:
@@ -45,7 +45,7 @@ class Planned:
         for key, value in {**tuned, "train.seed": seed}.items():
             table.change(key, value, by=f"variant {self.name}")
         if seed in self.starts:
-            table.change("start", str(self.starts[seed]), by=f"variant {self.name}")
+            table.change("start", self.starts[seed], by=f"variant {self.name}")
         trial = said(tuned)
         folder = home / self.name / (f"tune/{trial}" if trial else "") / f"seed-{seed}"
         return Job(self.name, seed, Recipe.from_table(table.table), folder, trial)
@@ -76,7 +76,7 @@ def plan(home: Path, loaded: LoadedStudy, starts: Starts, *, watch: Watch) -> li
         ]
         write_json(file, {"schema": PLAN_SCHEMA, "variants": told})
     return [
-        Planned(variant.name, recipe, operations, _folders(variant, starts))
+        Planned(variant.name, recipe, operations, _named(variant, starts))
         for variant, (recipe, operations) in zip(loaded.variants, recipes, strict=True)
     ]
 
@@ -97,13 +97,13 @@ def _ready(variant: Variant, starts: Starts) -> Variant:
     first = next(iter(starts.get(variant.name, {}).values()), None)
     recipe = variant.recipe
     if first is not None:
-        recipe = inherit(recipe.model_copy(update={"start": str(first.place)}), first)
+        recipe = inherit(recipe.model_copy(update={"start": first.named}), first)
     train = recipe.train.model_copy(update={"threads": 1})
     return replace(variant, recipe=recipe.model_copy(update={"train": train}))
 
 
-def _folders(variant: Variant, starts: Starts) -> dict[int, Path]:
-    return {seed: start.place for seed, start in starts.get(variant.name, {}).items()}
+def _named(variant: Variant, starts: Starts) -> dict[int, str]:
+    return {seed: start.named for seed, start in starts.get(variant.name, {}).items()}
 
 
 def _kept(file: Path, names: Sequence[str]) -> list[dict[str, Any]]:

@@ -89,21 +89,21 @@ def _of_seed(file: Path, seed: int, *, folder: Path) -> Path:
 
 def said_of(starts: Starts, loaded: LoadedStudy) -> list[str]:
     """Who shares a pretraining, and what that keeps the seeds from telling."""
-    sharing: dict[tuple[Path, ...], list[str]] = {}
+    sharing: dict[tuple[str, ...], list[str]] = {}
     for name, by_seed in starts.items():
-        folders = tuple(dict.fromkeys(start.place for start in by_seed.values()))
-        sharing.setdefault(folders, []).append(name)
+        places = tuple(dict.fromkeys(start.named for start in by_seed.values()))
+        sharing.setdefault(places, []).append(name)
     several = len(loaded.study.seeds) > 1
     told = []
-    for folders, names in sharing.items():
+    for places, names in sharing.items():
         who = "every variant" if len(names) == len(loaded.variants) > 1 else listed(names)
         verb = "starts" if len(names) == 1 or who == "every variant" else "start"
-        if len(folders) == 1:
+        if len(places) == 1:
             alike = (
                 ", the same for all seeds: they tell how far training from there varies, not how "
                 "far another pretraining would move it"
             )
-            told.append(f"{who} {verb} from {folders[0]}{alike if several else ''}")
+            told.append(f"{who} {verb} from {places[0]}{alike if several else ''}")
         else:
             told.append(f"{who} {verb} with each seed from a pretraining with that seed")
     return told

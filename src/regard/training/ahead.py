@@ -46,10 +46,10 @@ class Ahead(Generic[Item]):
         began = time.perf_counter()
         got = self._ready.get()
         self.waited += time.perf_counter() - began
-        if isinstance(got, _Made):
-            return got.item
-        self._ready.put(got)  # whoever asks again hears the same
-        raise StopIteration if got.problem is None else got.problem
+        if isinstance(got, _Ended):
+            self._ready.put(got)  # whoever asks again hears the same
+            raise StopIteration if got.problem is None else got.problem
+        return got.item
 
     def close(self) -> None:
         self._closed.set()
