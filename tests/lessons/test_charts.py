@@ -38,6 +38,22 @@ def test_a_logarithm_of_nought_is_left_out():
     assert [row["y"] for row in rows] == [0.5, 0.05]
 
 
+def up(drawn) -> dict:
+    return drawn(theme=LIGHT, width=860).to_dict()["layer"][0]["encoding"]["y"]["scale"]
+
+
+def test_what_comes_near_nought_is_drawn_from_nought():
+    near, far = ([{"x": 1, "y": low}, {"x": 2, "y": 10.0}] for low in (2.0, 8.0))
+    assert up(curves(near, x="x", y="y")) == {"zero": True}
+    assert up(curves(far, x="x", y="y")) == {"zero": False}
+    assert up(curves(near, x="x", y="y", log="y"))["type"] == "log"
+
+
+def test_a_staircase_has_steps():
+    drawn = curves(ROWS, x="β", y="error", between="step")(theme=LIGHT, width=860).to_dict()
+    assert drawn["layer"][0]["mark"]["interpolate"] == "step"
+
+
 def test_few_whole_numbers_have_a_tick_each():
     drawn = curves(ROWS, x="β", y="error")(theme=LIGHT, width=860).to_dict()
     assert drawn["layer"][0]["encoding"]["x"]["axis"]["values"] == [1, 2]

@@ -40,19 +40,19 @@ def test_linear_attention(width: int, seed: int):
 
 
 @settings(max_examples=2, deadline=None)
-@given(st.integers(4, 10), seeds)
+@given(st.integers(4, 16), seeds)
 def test_linear_approximation(width: int, seed: int):
     holds("linear-approximation", width=width, seed=seed)
 
 
 @few
-@given(st.integers(8, 32), seeds)
+@given(st.integers(8, 64), seeds)
 def test_group_cost(block: int, seed: int):
     holds("group-cost", block=block, seed=seed)
 
 
 @few
-@given(st.integers(1, 8), st.integers(1, 12), st.integers(1, 5), seeds)
+@given(st.integers(1, 8), st.integers(1, 12), st.integers(1, 6), seeds)
 def test_modality_groups(words: int, patches: int, layers: int, seed: int):
     fusion = 1 + seed % layers
     holds("modality-groups", words=words, patches=patches, layers=layers, fusion=fusion, seed=seed)

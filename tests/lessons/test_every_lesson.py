@@ -1,5 +1,9 @@
 """Every lesson: its checks hold, its chart can be drawn, and where it points something stands."""
 
+import ast
+import inspect
+import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -24,9 +28,24 @@ def test_its_claim_holds(name: str):
     for theme, width in ((LIGHT, 860), (DARK, 360)):
         drawn = ran.result.chart(theme=theme, width=width).to_dict()
         assert drawn["width"] == width
-    assert any(place.endswith(".py") for place in ran.result.see), "points to no code"
-    assert any(place.startswith("recipes/") for place in ran.result.see), "points to no study"
-    for place in ran.result.see:
+    assert ran.result.see == pointed_to(name)
+
+
+def pointed_to(name: str) -> list[str]:
+    """What the lesson's function says under `see=`, without running it: some train."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(about(name).function))).body
+    (found,) = (
+        word.value for word in ast.walk(tree) if isinstance(word, ast.keyword) and word.arg == "see"
+    )
+    return ast.literal_eval(found)
+
+
+@pytest.mark.parametrize("name", LESSONS.names())
+def test_where_it_points_something_stands(name: str):
+    see = pointed_to(name)
+    assert any(place.endswith(".py") for place in see), "points to no code"
+    assert any(place.startswith("recipes/") for place in see), "points to no study"
+    for place in see:
         home = ROOT if place.startswith("recipes/") else ROOT / "src" / "regard"
         assert (home / place).is_file(), place
 
@@ -54,6 +73,16 @@ def test_what_comes_first_in_a_topic_exists():
     for topic in TOPICS:
         assert {names[name] for name in topic.first} <= {topic.name}
         assert all((ROOT / study).is_file() for study in topic.studies)
+
+
+def test_every_small_study_is_on_the_map():
+    """A study is a recipe that asks a question."""
+    asking = {
+        f"recipes/{file.name}"
+        for file in (ROOT / "recipes").glob("*.toml")
+        if "question" in tomllib.loads(file.read_text(encoding="utf-8"))
+    }
+    assert asking <= {study for topic in TOPICS for study in topic.studies}
 
 
 def test_an_exercise_belongs_to_a_lesson():

@@ -64,6 +64,12 @@ def test_a_table_is_not_ragged():
         Table(("a", "b"), [(1, 2), (3,)])
 
 
+def test_a_column_of_phrases_is_told_from_figures():
+    table = Table(("a", "b", "c"), [("x", 1, "no"), ("y", 2.5, "because it is longer than that")])
+    assert table.told == [False, False, True]
+    assert Table(("a",), []).told == [False]
+
+
 def test_a_lesson_passes_with_all_its_checks():
     def lesson(*checks):
         return Lesson(table=Table((), ()), chart=None, caption="", checks=checks, see=())  # type: ignore[arg-type]

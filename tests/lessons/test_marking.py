@@ -74,7 +74,7 @@ def test_flags_may_be_numbers_or_words(tmp_path):
         ("a.json", '{"q": [1, 1e999, 2]}', "line 1, column 11: inf is not a number"),
         ("a.json", f'{{"q": [1, {10**400}, 2]}}', "is not a number"),
         ("a.json", '{"q": [1, true, 2]}', "line 1, column 11: True is not a number"),
-        ("a.json", '{"q": [1, [2], 2]}', "line 1, column 11: 'a list' is not a number"),
+        ("a.json", '{"q": [1, [2], 2]}', "line 1, column 11: a list is not a number"),
         ("a.json", '{"q": 5}', "line 1, column 7: q needs a list here, and this is 5"),
         ("a.json", '{"q": [1, 2]}', "line 1, column 7: q has 2 where 3 are needed. Give 3 numbers"),
         ("a.json", '{"p": [1, 2, 3]}', "line 1, column 7: 'p' is not asked for"),
@@ -86,6 +86,11 @@ def test_flags_may_be_numbers_or_words(tmp_path):
         ("a.json", '{"seed": "x", "q": [1, 2, 3]}', "column 10: the seed is a whole number"),
         ("a.csv", "1,2,x", "line 1, column 3: 'x' is not a number"),
         ("a.csv", "1,2\n3,4", "line 1, column 1: q has 2 where 3 are needed"),
+        ("a.csv", "1;2;3", "line 1, column 1: cells are parted by commas"),
+        ("a.csv", "q\n", "line 1, column 1: q is missing. Give 3 numbers"),
+        ("a.csv", "q\n1,2,3\nq\n", "line 3, column 1: 'q' stands here a second time"),
+        ("a.csv", "q,1,2,x", "line 1, column 4: 'x' is not a number"),
+        ("a.json", '{"q": [1], "q": [1, 2, 3]}', "column 17: 'q' stands here a second time"),
     ],
 )
 def test_what_does_not_fit_names_line_and_column(tmp_path, name, content, said):
@@ -113,6 +118,46 @@ def test_a_folder_gives_marks_and_nobody_stops_another(tmp_path):
     assert [row["passed"] for row in rows] == ["no", "yes", "no"]
     assert "line 1, column" in rows[0]["says"]
     assert float(rows[2]["distance"]) > float(rows[2]["within"])
+
+
+def test_the_marks_may_lie_beside_the_answers(tmp_path):
+    put(tmp_path, "ann.json", {"seed": 1, "q": right_query(1)})
+    marks = put(tmp_path, "marks.csv", "file,exercise,seed\n")
+    assert [one.file.name for one in mark_folder("copying", tmp_path, marks=marks)] == ["ann.json"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "head,{head}\nprompt,{prompt}\nprefix,{prefix}\nlora,{lora}\n",
+        "lora\n{lora}\nprefix,\n{prefix},\nprompt\n{prompt}\n\nhead,,\n{head},,\n",
+    ],
+)
+def test_csv_may_hold_several_things_by_name(tmp_path, text):
+    size = pose("adapter-counts", 1).given
+    d, layers, length = size["width"], size["layers"], size["length"]
+    head = size["labels"] * (d + 1)
+    right = {
+        "head": head,
+        "prompt": length * d + head,
+        "prefix": 2 * length * layers * d + head,
+        "lora": 4 * layers * size["rank"] * d + head,
+    }
+    file = put(tmp_path, "a.csv", text.format(**right))
+    assert mark_file("adapter-counts", file, seed=1).mark.passed
+    wrong = put(tmp_path, "b.csv", text.format(**{**right, "lora": 1}))
+    assert "lora 1 is too few" in mark_file("adapter-counts", wrong, seed=1).mark.says
+
+
+def test_merges_and_matrices_may_be_csv(tmp_path):
+    merges = "bpe\na,b\nb,c\nc,d\nwordpiece\na,##b\n##b,##c\n##c,##d\n"
+    said = mark_file("three-tokenizers", put(tmp_path, "a.csv", merges), seed=0).mark.says
+    assert said.startswith("bpe: ")
+    eye = "\n".join(",".join(str(int(i == j)) for j in range(4)) for i in range(4))
+    matrices = "".join(f"{name}\n{eye}\n" for name in "QKV")
+    marked = mark_file("self-attention-by-hand", put(tmp_path, "b.csv", matrices), seed=0)
+    assert not marked.mark.passed
+    assert marked.mark.weights.values.shape == (3, 3)
 
 
 def test_an_empty_folder_is_told(tmp_path):

@@ -89,6 +89,15 @@ def test_text_is_escaped(ran):
     assert "<script" not in html
 
 
+def test_phrases_in_tables_may_break(ran):
+    table = Table(
+        ("what", "why"), [("a", "because it is a long story, told in words"), ("b", "no")]
+    )
+    html = lesson_html(replace(ran[0], result=replace(ran[0].result, table=table)))
+    assert html.count("<td class=told>") == 2
+    assert '<th scope="col" class=told>why' in html
+
+
 def test_the_booklet_links_to_every_lesson(ran):
     reader = read(booklet_html(ran))
     inside = {link[1:] for link in reader.links if link.startswith("#")}
@@ -132,6 +141,7 @@ def test_a_notebook_shows_a_lesson(ran):
     ("text", "html"),
     [
         ("k_a and ½μ_a μ_aᵀ", "k<sub>a</sub> and ½μ<sub>a</sub> μ<sub>a</sub>ᵀ"),
+        ("q_pos·k_pos", "q<sub>pos</sub>·k<sub>pos</sub>"),
         ("e^−β and e^(−β(1 − c))", "e<sup>−β</sup> and e<sup>−β(1 − c)</sup>"),
         ("`a_b` max_steps <i>", "<code>a_b</code> max_steps &lt;i&gt;"),
     ],

@@ -88,3 +88,8 @@ def test_a_short_task_is_learnt():
     family = Recurrent(width=32, context=4)
     model = bottleneck._trained(family, longest=1, steps=150, seed=0)
     assert bottleneck._right(model, 1, seed=1) > 0.9
+
+
+@pytest.mark.long
+def test_a_gru_loses_long_sentences():
+    holds("bottleneck")

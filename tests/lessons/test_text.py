@@ -32,7 +32,7 @@ def test_pair_packing(first: int, second: int, limit: int):
     holds("pair-packing", first=first, second=second, limit=limit)
 
 
-@pytest.mark.parametrize("merges", [1, 2, 6])
+@pytest.mark.parametrize("merges", range(1, 7))
 def test_three_tokenizers(merges: int):
     assert three_tokenizers(merges=merges).passed
 
@@ -126,3 +126,8 @@ def test_ids_are_names_that_may_change_with_the_table(seed: int):
     assert wrong._loss(model, batches[1]) != pytest.approx(wrong._loss(model, batches[0]), abs=1e-2)
     assert wrong._refused(own, other) == [True, True]
     assert wrong._refused(own, own) == []
+
+
+@pytest.mark.long
+def test_a_model_is_lost_with_another_tokenizer():
+    holds("wrong-tokenizer")

@@ -31,10 +31,15 @@ def exercise(
 
     `--new 7` writes a sheet (JSON) with numbers of its own and no answer in it. `--answer FILE`
     says how far the answer is from the goal, and draws the weights; a folder gives a CSV of marks.
-    A CSV file does not say its seed: add `--new 7`. The exit code is 1 where an answer is not
-    within the goal.
+    A CSV file does not say its seed: add `--new 7`; where several things are asked for, a line
+    with the name of each stands above it. The exit code is 1 where an answer is not within the
+    goal.
     """
     if name is None:
+        if new is not None or answer is not None or out is not None:
+            raise UserError(
+                "say which exercise", topic="exercise", mend="`regard exercise` lists them."
+            )
         _list(as_json)
     elif answer is not None:
         _mark(name, answer, seed=new, out=out, as_json=as_json)
@@ -61,7 +66,9 @@ def _list(as_json: bool) -> None:
     posed = {name: pose(name, 0) for name in exercise_names()}
     wanted = {name: ", ".join(slot.name for slot in one.slots) for name, one in posed.items()}
     if as_json:
-        print_json([{"name": name, "answer": wanted[name]} for name in posed])
+        print_json(
+            [{"name": name, "answer": wanted[name], "task": posed[name].task} for name in posed]
+        )
         return
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     for heading in ("exercise", "answer", "task, here with seed 0"):
@@ -83,6 +90,7 @@ def _pose(name: str, seed: int, *, out: Path | None, as_json: bool) -> None:
         return
     file = out or Path(f"{name}-{seed}.json")
     text = sheet_text(sheet(name, seed))
+    _check_free(file, text)
     write_page(file, text)
     if as_json:
         print_json(sheet(name, seed))
@@ -96,6 +104,19 @@ def _pose(name: str, seed: int, *, out: Path | None, as_json: bool) -> None:
     console().print(Text(told, style="dim"), soft_wrap=True)
 
 
+def _check_free(file: Path, text: str) -> None:
+    """A sheet that somebody has begun to fill in is not written over."""
+    if file.is_dir():
+        raise UserError("is a folder", topic="exercise", where=str(file), mend="Name a file.")
+    if file.exists() and file.read_bytes() != text.encode():
+        raise UserError(
+            "is already there, with something else in it",
+            topic="exercise",
+            where=str(file),
+            mend="Name another file with --out, or delete it.",
+        )
+
+
 def _mark(name: str, place: Path, *, seed: int | None, out: Path | None, as_json: bool) -> None:
     from regard.lessons.exercise import EXERCISES
     from regard.lessons.marking import mark_file, mark_folder, marks_csv
@@ -103,7 +124,11 @@ def _mark(name: str, place: Path, *, seed: int | None, out: Path | None, as_json
 
     EXERCISES.get(name)  # an unknown name is told before a file is looked for
     folder = place.is_dir()
-    marked = mark_folder(name, place, seed=seed) if folder else [mark_file(name, place, seed=seed)]
+    marked = (
+        mark_folder(name, place, seed=seed, marks=out)
+        if folder
+        else [mark_file(name, place, seed=seed)]
+    )
     if out is not None:
         write_page(out, marks_csv(marked))
     if as_json:

@@ -29,7 +29,9 @@ def lesson(
         Path | None,
         typer.Option(help="Where to write the page, or with `all` the folder of the booklet."),
     ] = None,
-    topic: Annotated[str | None, typer.Option(help="With `all`: the lessons of one topic.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="With `all` or in the list: the lessons of one topic.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a lesson: its question, its claim, and checks that hold the claim against numbers.
@@ -38,7 +40,11 @@ def lesson(
     course's topics. The exit code is 1 where a check does not hold.
     """
     if name is None:
-        _list(as_json)
+        if settings or out is not None:
+            raise UserError(
+                "--set and --out go with a lesson", topic="lesson", mend="Name one, or `all`."
+            )
+        _list(topic, as_json)
         return
     if name == "all":
         _run_all(out or FOLDER, topic, settings, as_json)
@@ -74,24 +80,34 @@ def _read_settings(given: Sequence[str]) -> dict[str, str]:
     return read
 
 
-def _list(as_json: bool) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
+def _of_topic(topic: str | None) -> dict[str, list[About]]:
+    """Lessons by topic: all of them, or those of one."""
     from regard.lessons import lessons_by_topic
 
     found = lessons_by_topic()
+    if topic is None:
+        return found
+    if topic not in found:
+        raise UserError(f"unknown topic {topic!r}{did_you_mean(topic, found)}", topic="lesson")
+    return {topic: found[topic]}
+
+
+def _list(topic: str | None, as_json: bool) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    found = _of_topic(topic)
     if as_json:
         print_json([one.as_dict() for lessons in found.values() for one in lessons])
         return
     room = max(len(one.name) for lessons in found.values() for one in lessons)
-    for topic, lessons in found.items():
-        console().print(Text(topic, style="bold"))
+    for heading, lessons in found.items():
+        console().print(Text(heading, style="bold"))
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         table.add_column(min_width=room + 2, no_wrap=True)
         table.add_column()
         for one in lessons:
-            slow = Text("  trains, within a minute", style="dim")
+            slow = Text("  up to a minute", style="dim")
             shown = Text(one.question)
             table.add_row(f"  {one.name}", shown + slow if one.takes == "a minute" else shown)
         console().print(table)
@@ -121,19 +137,14 @@ def _run_all(
 ) -> None:
     from rich.text import Text
 
-    from regard.lessons import lessons_by_topic, run_lesson
+    from regard.lessons import run_lesson
     from regard.lessons.booklet import write_booklet
 
     if settings:
         raise UserError("--set goes with one lesson, not with `all`", topic="lesson")
-    found = lessons_by_topic()
-    if topic is not None and topic not in found:
-        raise UserError(f"unknown topic {topic!r}{did_you_mean(topic, found)}", topic="lesson")
+    chosen = [one for lessons in _of_topic(topic).values() for one in lessons]
     if folder.is_file():
         raise UserError("is a file", topic="lesson", where=str(folder), mend="Name a folder.")
-    chosen: list[About] = [
-        one for name, lessons in found.items() if topic in (None, name) for one in lessons
-    ]
     room = max(len(one.name) for one in chosen)
     done: list[Ran] = []
     say = side_console() if as_json else console()

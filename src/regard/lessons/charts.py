@@ -22,6 +22,8 @@ from regard.study.theme import Chart, Theme
 
 Row = Mapping[str, Any]
 MOST_TICKS = 9
+NEAR = 0.4
+"Share of the largest value below which the smallest comes near nought."
 
 
 def curves(
@@ -32,8 +34,10 @@ def curves(
     series: str | None = None,
     log: Literal["", "x", "y", "xy"] = "",
     level: float | None = None,
+    between: Literal["linear", "step"] = "linear",
 ) -> Draw:
-    """Lines with dots; `log` names the logarithmic axes, `level` draws a dashed line."""
+    """Lines with dots; `log` names the logarithmic axes, `level` draws a dashed line, `between`
+    says how the line goes from one dot to the next."""
     log_x, log_y = "x" in log, "y" in log
     drawn = _named(rows, x=x, y=y, series=series)
     names = list(dict.fromkeys(row["series"] for row in drawn))
@@ -42,10 +46,11 @@ def curves(
     def draw(*, theme: Theme, width: int) -> Chart:
         base = alt.Chart(alt.InlineData(values=kept)).encode(
             x=alt.X("x:Q", title=x, scale=_scale(log_x), axis=_across(kept, log_x, width)),
-            y=alt.Y("y:Q", title=y, scale=_scale(log_y), axis=_axis(kept, "y", log_y, width)),
+            y=alt.Y("y:Q", title=y, scale=_level(kept, log_y), axis=_axis(kept, "y", log_y, width)),
             color=_colour(names, theme, dress.legend(width)),
         )
-        layers = [base.mark_line(strokeWidth=1.8), base.mark_circle(size=30, opacity=1)]
+        line = base.mark_line(strokeWidth=1.8, interpolate=between)
+        layers = [line, base.mark_circle(size=30, opacity=1)]
         if level is not None:
             held = alt.Chart(alt.InlineData(values=[{"y": level}]))
             layers.append(
@@ -186,6 +191,12 @@ def _drawable(value: Any, log: bool) -> bool:
 
 def _scale(log: bool) -> alt.Scale:
     return alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False)
+
+
+def _level(rows: Sequence[Row], log: bool) -> alt.Scale:
+    """Of curves, up: what comes near nought is drawn from nought, or it would look like nought."""
+    low, high = (pick((row["y"] for row in rows), default=0.0) for pick in (min, max))
+    return alt.Scale(zero=True) if not log and 0 <= low <= NEAR * high else _scale(log)
 
 
 def _bar_scale(rows: Sequence[Row], log: bool) -> alt.Scale:

@@ -24,6 +24,8 @@ Cell = float | int | str | bool
 
 MOST_SHOWN = 6
 "Numbers that a check writes out; more than these are told by their largest distance."
+LONG = 20
+"Letters of a cell from which on it is a phrase, to be broken into lines and set at the left."
 
 
 class Draw(Protocol):
@@ -43,6 +45,16 @@ class Table:
         for number, row in enumerate(self.rows):
             if len(row) != len(self.columns):
                 raise ValueError(f"row {number}: {len(row)} cells, {len(self.columns)} columns")
+
+    @property
+    def told(self) -> list[bool]:
+        """Of each column, whether it holds words to read rather than figures to compare."""
+        return [
+            any(
+                isinstance(cell, str) and len(cell) > LONG for cell in (row[n] for row in self.rows)
+            )
+            for n in range(len(self.columns))
+        ]
 
 
 @dataclass(frozen=True)

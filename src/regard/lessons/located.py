@@ -1,7 +1,13 @@
 """Values of JSON and CSV files that know where they stand, so that a complaint can name the place.
 
 Python's own reader tells the place of broken syntax, not of a value that is out of place: a word
-among numbers, a row that is too short. This one keeps line and column of every value.
+among numbers, a row that is too short. This one keeps line and column of every value; in a CSV file
+a column is a cell. A CSV file may hold several tables, each below a line with its name:
+
+    bpe
+    u,g
+    wordpiece
+    ##g,##s
 """
 
 from __future__ import annotations
@@ -10,6 +16,7 @@ import csv
 import io
 import json
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,10 +95,23 @@ def _csv(text: str, path: Path) -> Located:
                     for number, cell in enumerate(row, start=1)
                 ]
                 rows.append(Located(cells, lines.line_num, 1))
+                _check_commas(cells, path)
     except csv.Error as problem:
         place = f"{path}, line {lines.line_num}, column 1"
         raise UserError(str(problem), topic="exercise", where=place) from None
     return Located(rows, 1, 1)
+
+
+def _check_commas(cells: list[Located], path: Path) -> None:
+    """Spreadsheets of many countries part cells by semicolons, and write 0,5."""
+    for one in cells:
+        if one.cell and ";" in one.cell:
+            raise UserError(
+                "cells are parted by commas, and this one holds a semicolon",
+                topic="exercise",
+                where=one.where(str(path)),
+                mend="Save it with commas between cells and points in numbers.",
+            )
 
 
 def _number_or_word(cell: str) -> int | float | str:
@@ -101,6 +121,38 @@ def _number_or_word(cell: str) -> int | float | str:
         except ValueError:
             continue
     return cell
+
+
+def named_blocks(read: Located, names: Sequence[str], path: Path) -> Located:
+    """A CSV file in which lines begin with one of the names, as a table of what belongs to each.
+
+    Anything else stays as it is. `head,514` is a name and its value on one line; empty cells at
+    the end of a line, as spreadsheets leave them, do not count."""
+    rows = read.value if isinstance(read.value, list) else []
+    if not rows or not _names_a_block(rows[0], names):
+        return read
+    blocks: dict[str, Located] = {}
+    block: list[Located] = []
+    for row in rows:
+        cells = row.value
+        while cells[-1].cell == "":
+            cells = cells[:-1]
+        if _names_a_block(row, names):
+            if (name := cells[0].cell) in blocks:
+                where = cells[0].where(str(path))
+                raise UserError(
+                    f"{name!r} stands here a second time", topic="exercise", where=where
+                )
+            block = []
+            blocks[name] = Located(block, row.line, 1)
+            cells = cells[1:]
+        if cells:
+            block.append(Located(cells, row.line, cells[0].column))
+    return Located(blocks, read.line, read.column)
+
+
+def _names_a_block(row: Located, names: Sequence[str]) -> bool:
+    return isinstance(row.value, list) and bool(row.value) and row.value[0].cell in names
 
 
 class _Reader:
@@ -140,7 +192,11 @@ class _Reader:
         while self.text[at] != "}":
             key, at = json.JSONDecoder().raw_decode(self.text, at)
             colon = _skip(self.text, at)
-            table[key], at = self.value(_skip(self.text, colon + 1), depth=depth + 1)
+            found, at = self.value(_skip(self.text, colon + 1), depth=depth + 1)
+            if key in table:
+                place = found.where(str(self.path))
+                raise UserError(f"{key!r} stands here a second time", topic="exercise", where=place)
+            table[key] = found
             at = _past_comma(self.text, at)
         return table, at + 1
 

@@ -1,8 +1,8 @@
 """Marking answers: a file is read, held against its slots, and marked; a folder gives a table.
 
 An answer is a sheet filled in (JSON with `seed` and `answer`), bare JSON (`{"q": [1, 2]}` or just
-`[1, 2]` where there is one slot), or CSV where there is one slot. What does not fit is told with
-line and column.
+`[1, 2]` where there is one slot), or CSV: rows of the one slot, or a line with the name of each
+slot and its rows below (`lessons/located.py`). What does not fit is told with line and column.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from regard.errors import UserError, did_you_mean
 from regard.lessons.exercise import Answer, Mark, Posed, Slot, pose
-from regard.lessons.located import Located, read_located
+from regard.lessons.located import Located, named_blocks, read_located
 
 COLUMNS = ("file", "exercise", "seed", "passed", "distance", "within", "says")
 FLAGS = {True: True, False: False, "true": True, "false": False}
@@ -55,14 +55,23 @@ def mark_file(name: str, file: Path, *, seed: int | None = None) -> Marked:
     read = read_located(file)
     chosen = _seed(name, read, file, seed)
     posed = pose(name, chosen)
-    answer = _answer(posed, _given(read), file)
+    given = named_blocks(_given(read), [slot.name for slot in posed.slots], file)
+    answer = _answer(posed, given, file)
     return Marked(file, name, chosen, posed.mark(answer))
 
 
-def mark_folder(name: str, folder: Path, *, seed: int | None = None) -> list[Marked]:
-    """Mark every .json and .csv file of a folder; one that cannot be read stops nobody else."""
+def mark_folder(
+    name: str, folder: Path, *, seed: int | None = None, marks: Path | None = None
+) -> list[Marked]:
+    """Mark every .json and .csv file of a folder; one that cannot be read stops nobody else.
+
+    `marks` is the file that the marks go to: it may lie in the folder, and is no answer."""
     files = sorted(
-        one for one in folder.iterdir() if one.suffix.lower() in (".json", ".csv") and one.is_file()
+        one
+        for one in folder.iterdir()
+        if one.suffix.lower() in (".json", ".csv")
+        and one.is_file()
+        and (marks is None or one.resolve() != marks.resolve())
     )
     if not files:
         raise UserError(
@@ -144,7 +153,8 @@ def _answer(posed: Posed, given: Located, file: Path) -> Answer:
                 f"{len(names)} things are asked for: {', '.join(names)}",
                 topic="exercise",
                 where=given.where(str(file)),
-                mend='Name each: {"' + names[0] + '": …, "' + names[1] + '": …}, as JSON.',
+                mend=f'Name each: {{"{names[0]}": …, "{names[1]}": …}} as JSON, or as CSV a line '
+                f"with {names[0]} alone, its rows below, then {names[1]}.",
             )
         return {names[0]: _filled(posed.slots[0], given, file)}
     extra = [key for key in given.value if key not in (*names, "seed", "exercise", "schema")]
@@ -154,7 +164,9 @@ def _answer(posed: Posed, given: Located, file: Path) -> Answer:
             topic="exercise",
             where=given.value[extra[0]].where(str(file)),
         )
-    missing = [name for name in names if name not in given.value or given.value[name].value is None]
+    missing = [
+        name for name in names if name not in given.value or given.value[name].value in (None, [])
+    ]
     if missing:
         slot = posed.slots[names.index(missing[0])]
         place = given.value.get(slot.name, given)
@@ -168,8 +180,11 @@ def _answer(posed: Posed, given: Located, file: Path) -> Answer:
 
 
 def _filled(slot: Slot, given: Located, file: Path) -> Tensor | list[Any]:
-    one_row = len(slot.shape) == 1 and _is_one_row_of_csv(given)
-    shaped = _flat(given) if one_row else given
+    shaped = given
+    if len(slot.shape) < 2 and _is_one_row_of_csv(given):
+        shaped = _flat(given)
+        if not slot.shape and len(shaped.value) == 1:
+            shaped = shaped.value[0]
     _check(slot, shaped, slot.shape, file)
     if slot.of == "words":
         words: list[Any] = _words(shaped)
@@ -198,9 +213,9 @@ def _check(slot: Slot, given: Located, shape: Sequence[int | None], file: Path) 
     where = given.where(str(file))
     if not shape:
         if not _fits(slot, given):
-            shown = given.value if not isinstance(given.value, list | dict) else "a list"
+            shown = "a list" if isinstance(given.value, list | dict) else repr(given.value)
             kind = {"numbers": "a number", "flags": "true or false", "words": "a word"}[slot.of]
-            raise UserError(f"{shown!r} is not {kind}", topic="exercise", where=where)
+            raise UserError(f"{shown} is not {kind}", topic="exercise", where=where)
         return
     if not isinstance(given.value, list):
         raise UserError(

@@ -87,7 +87,7 @@ def typeset(text: str) -> Markup:
 
 def _raised_and_lowered(text: str) -> Markup:
     html = str(escape(text))
-    html = re.sub(r"(?<![A-Za-z0-9_])(\w)_([a-z]{1,2})(?![A-Za-z0-9_(])", r"\1<sub>\2</sub>", html)
+    html = re.sub(r"(?<![A-Za-z0-9_])(\w)_([a-z]{1,3})(?![A-Za-z0-9_(])", r"\1<sub>\2</sub>", html)
     html = re.sub(r"\^\(((?:[^()]|\([^()]*\))*)\)", r"<sup>\1</sup>", html)
     # Safe: escaped above, and only these two elements were added since.
     return Markup(re.sub(r"\^(−?[\wα-ω]+)", r"<sup>\1</sup>", html))

@@ -77,7 +77,12 @@ TOPICS = (
     Topic(
         "pretraining",
         "Pretraining: masked language models, spans, transfer",
-        ("recipes/mini-bert.toml", "recipes/pretrained.toml"),
+        (
+            "recipes/mini-bert.toml",
+            "recipes/pretrained.toml",
+            "recipes/checkpoints.toml",
+            "recipes/full/birthplaces-study.toml",
+        ),
     ),
     Topic(
         "adaptation",

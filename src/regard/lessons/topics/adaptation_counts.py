@@ -34,6 +34,8 @@ from regard.settings import name_of
 LABELS = 2
 VOCABULARY = 50
 HEAD_WIDTH = 8
+ONE_KEY = {"key_value_heads": 1}
+"All heads share the keys and values of one."
 BERT_BASE = Encoder(
     layers=12,
     heads=12,
@@ -46,6 +48,7 @@ BERT_BASE = Encoder(
     norm_place="post",
 )
 BERT_VOCABULARY = 30_522
+IN_BERT = "parameters in BERT base"
 
 
 @lesson("adapter-counts", topic="adaptation", title="What adapters train")
@@ -61,35 +64,32 @@ def adapter_counts(
     A head for two labels has 2d + 2. A prompt of 128 vectors adds 128·d, 130d + 2 in all: vectors
     that stand before the row as words do, at the input alone. Prefix tuning is not the same thing:
     it trains 128 keys and 128 values in every one of L layers, 2·128·L·d, which is 2L times the
-    prompt, 24 times in a BERT of 12 layers. LoRA of rank r puts r·(in + out) beside each matrix
-    that it changes, and the matrix itself stays as it is.
+    prompt, 24 times in a BERT of 12 layers, and less where heads share keys and values. LoRA of
+    rank r puts r·(in + out) beside each matrix that it changes, and the matrix itself stays as it
+    is.
 
     Each formula is worked out from settings alone; the ledger counts the tensors of a real model
     and is an error, never a table, where the two differ.
     """
     d, size = HEAD_WIDTH * heads, length
     family = Encoder(layers=layers, heads=heads, width=d, context=length + 8)
-    adapters: dict[str, Adapter] = {
-        "head": HeadOnly(),
-        f"prompt of {size}": Prompt(length=length),
-        f"prefix of {size}": Prefix(length=length),
-        f"LoRA, rank {rank}": Lora(rank=rank),
-        "biases": BiasOnly(),
-        "everything": Full(),
-    }
+    adapters = _adapters(length, rank)
     found = {name: _ledger(adapter, family) for name, adapter in adapters.items()}
     head, prompt, prefix, lora, *_ = (one.total for one in found.values())
     own = LABELS * d + LABELS
-    rows: list[tuple[str, str, int, float, int]] = [
-        (name, _formula(one), one.total, one.share, _in_bert(adapters[name]))
-        for name, one in found.items()
-    ]
+    in_bert = {name: _in_bert(adapter) for name, adapter in adapters.items()}
     return Lesson(
-        table=Table(("trained", "formula", "count", "share of the model", "in BERT base"), rows),
+        table=Table(
+            ("trained", "formula", "count", "share of the model", "in BERT base"),
+            [
+                (name, _formula(one), one.total, one.share, in_bert[name])
+                for name, one in found.items()
+            ],
+        ),
         chart=bars(
-            [{"trained": row[0], "parameters in BERT base": row[4]} for row in rows],
+            [{"trained": name, IN_BERT: count} for name, count in in_bert.items()],
             name="trained",
-            value="parameters in BERT base",
+            value=IN_BERT,
             scale="log",
         ),
         caption="Parameters that each adapter would train in BERT base, with a head for two "
@@ -98,6 +98,11 @@ def adapter_counts(
             equal("head: 2d + 2", head, own),
             equal(f"prompt: {size}d + 2d + 2", prompt, length * d + own),
             equal(f"prefix: 2·{size}·L·d + 2d + 2", prefix, 2 * length * layers * d + own),
+            equal(
+                f"prefix, heads sharing keys of width c = {HEAD_WIDTH}: 2·{size}·L·c + 2d + 2",
+                _ledger(Prefix(length=length), family.model_copy(update=ONE_KEY)).total,
+                2 * length * layers * HEAD_WIDTH + own,
+            ),
             equal("LoRA: r·(d + d) for 2L matrices", lora, rank * 2 * d * 2 * layers + own),
             equal("prefix ÷ prompt, without head: 2L", (prefix - own) / (prompt - own), 2 * layers),
             equal(
@@ -113,6 +118,17 @@ def adapter_counts(
         ],
         see=["adapt/ledger.py", "adapt/prefix.py", "recipes/adapters.toml"],
     )
+
+
+def _adapters(length: int, rank: int) -> dict[str, Adapter]:
+    return {
+        "head": HeadOnly(),
+        f"prompt of {length}": Prompt(length=length),
+        f"prefix of {length}": Prefix(length=length),
+        f"LoRA, rank {rank}": Lora(rank=rank),
+        "biases": BiasOnly(),
+        "everything": Full(),
+    }
 
 
 def _ledger(adapter: Adapter, family: Encoder) -> Ledger:

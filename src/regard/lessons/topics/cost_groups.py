@@ -22,7 +22,7 @@ from regard.errors import UserError
 from regard.lessons.catalogue import lesson
 from regard.lessons.charts import curves, heat
 from regard.lessons.exercise import Answer, Mark, Posed, Slot, Weights, exercise
-from regard.lessons.lesson import Lesson, Table, equal, near
+from regard.lessons.lesson import Draw, Lesson, Table, equal, near
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.topics.cost_counted import exponent, operations, seconds
 
@@ -124,33 +124,20 @@ def modality_groups(
     kind = Group(by="modality", fusion_every=fusion)
     reach = _reach(kind, places, layers, words, seed=seed)
     never = _reach(Group(by="modality"), places, layers, words, seed=seed)
-    tables = [_mask_of(kind, layer, places) for layer in range(layers)]
+    pairs = [int(_mask_of(kind, layer, places).sum()) for layer in range(layers)]
     fuses = [(layer + 1) % fusion == 0 for layer in range(layers)]
     met = [any(fuses[: layer + 1]) for layer in range(layers)]
     inside = words**2 + patches**2
-    names = [f"w{i + 1}" for i in range(words)] + [f"p{i + 1}" for i in range(patches)]
     grouped = _mask_of(Group(by="modality"), 0, places)
     return Lesson(
         table=Table(
             ("layer", "sees", "pairs allowed", "pairs cut", "patches reach words"),
             [
-                (
-                    layer + 1,
-                    "everything" if fuses[layer] else "its own group",
-                    int(table.sum()),
-                    int((~table).sum()),
-                    reach[layer] > 0,
-                )
-                for layer, table in enumerate(tables)
+                (layer + 1, "everything" if fused else "its own group", some, n * n - some, far > 0)
+                for layer, (fused, some, far) in enumerate(zip(fuses, pairs, reach, strict=True))
             ],
         ),
-        chart=heat(
-            grouped.double().tolist(),
-            down=names,
-            across=names,
-            title="may attend",
-            axes=("from", "to"),
-        ),
+        chart=_drawn(grouped, words, patches),
         caption="A layer in groups: w are words, p patches; 1 where a place may attend, 0 where "
         "the pair is cut. A fusion layer has 1 everywhere.",
         checks=[
@@ -159,7 +146,7 @@ def modality_groups(
             ),
             equal(
                 "pairs allowed, layer by layer",
-                [int(table.sum()) for table in tables],
+                pairs,
                 [n * n if fused else inside for fused in fuses],
             ),
             equal("layers after which patches reach words", [one > 0 for one in reach], met),
@@ -167,6 +154,12 @@ def modality_groups(
         ],
         see=["attention/kinds/group.py", "tasks/digits.py", "recipes/digits-groups.toml"],
     )
+
+
+def _drawn(mask: Tensor, words: int, patches: int) -> Draw:
+    names = [f"w{i + 1}" for i in range(words)] + [f"p{i + 1}" for i in range(patches)]
+    cells = mask.double().tolist()
+    return heat(cells, down=names, across=names, title="may attend", axes=("from", "to"))
 
 
 def _mask_of(kind: Group, layer: int, places: Places) -> Tensor:

@@ -210,7 +210,7 @@ def linear_approximation(*, width: Annotated[int, Range(4, 16)] = 8, seed: Seed 
             ),
             below("error of the most features, parts of 0.25", short[-1], 0.05),
             below("the same against elu + 1", short[-1] / fixed["elu", DEVIATIONS[0]], 0.5),
-            above("error of 4d features, parts of 1", usual[1], 0.5),
+            above("error of 4d features, parts of 1", usual[1], 0.25),
             above("growth of the error with f, parts of 1", exponent(features, usual), -0.35),
         ],
         see=["attention/feature_maps.py", "attention/kinds/linear.py", "recipes/lengths.toml"],

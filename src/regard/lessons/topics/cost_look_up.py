@@ -81,12 +81,7 @@ def synthesizer_look_up(
     chance = 1 / pairs
     return Lesson(
         table=Table(
-            (
-                "attention",
-                "right answers",
-                "guessing",
-                "change of weights when pairs change places",
-            ),
+            ("attention", "right answers", "guessing", "weights move with pairs by"),
             [(name, right[name], chance, moved[name]) for name in kinds],
         ),
         chart=curves(rows, x="step", y="share of right answers", series="attention", level=chance),

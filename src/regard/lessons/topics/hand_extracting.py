@@ -20,9 +20,9 @@ from regard.lessons.lesson import Lesson, Table, above, near
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.plain import look_up, orthonormal
 
-
 SHARPNESS = 100.0
 "A factor with which the average of two is exact to the last bit."
+MENDED = "2A(AᵀA)⁻¹Aᵀ, columns stretched"
 
 
 @lesson("extracting", topic="attention by hand", title="Extracting from an average")
@@ -54,7 +54,7 @@ def extracting(
     matrices = {
         "2AAᵀ": project,
         "AAᵀ, the 2 forgotten": a @ a.T,
-        "2A(AᵀA)⁻¹Aᵀ, columns stretched": 2 * stretched @ inverse @ stretched.T,
+        MENDED: 2 * stretched @ inverse @ stretched.T,
         "2AAᵀ, columns stretched": 2 * stretched @ stretched.T,
         "projection along B": along,
     }
@@ -62,7 +62,10 @@ def extracting(
     return Lesson(
         table=Table(("matrix", "distance of M·½(v_a + v_b) from v_a"), list(errors.items())),
         chart=curves(
-            _errors_by_angle(width, inside, seed), x="θ, degrees", y="error", series="matrix"
+            _errors_by_angle(width, inside, seed),
+            x="θ, degrees",
+            y="distance from vₐ",
+            series="matrix",
         ),
         caption="The error against the angle between the spans: 90° is what 2AAᵀ needs.",
         checks=[
@@ -71,6 +74,7 @@ def extracting(
             near("error of 2AAᵀ at 90°", _error_at(90, width, inside, seed), 0, within=1e-12),
             near("error without the 2", *_halved(a, v_a, v_b), within=1e-12),
             near("error of the projection along B", errors["projection along B"], 0, within=1e-9),
+            near("error of 2A(AᵀA)⁻¹Aᵀ, columns stretched", errors[MENDED], leak, within=1e-9),
             above("error of 2AAᵀ, columns stretched", errors["2AAᵀ, columns stretched"], 0.1),
         ],
         see=["attention/attend.py", "attention/multi_head.py", "recipes/projections.toml"],
@@ -123,7 +127,7 @@ def _errors_by_angle(width: int, inside: int, seed: int) -> list[dict[str, float
         mean = _attended_average(v_a, v_b, seed=seed)
         for name, m in (("2AAᵀ", 2 * a @ a.T), ("projection along B", 2 * _along(a, b))):
             error = float((m @ mean - v_a).norm())
-            rows.append({"θ, degrees": angle, "error": error, "matrix": name})
+            rows.append({"θ, degrees": angle, "distance from vₐ": error, "matrix": name})
     return rows
 
 

@@ -80,8 +80,8 @@ def _steps(mixer: MultiHeadAttention, x: Tensor) -> dict[str, tuple[Tensor, str]
     together = mixed.transpose(1, 2).flatten(2)
     return {
         "places x": (x, "b, n, w"),
-        "x W_q": (q_row, "b, n, w"),
-        "queries (keys, values)": (q, "b, h, n, d"),
+        "rows times W": (q_row, "b, n, w"),
+        "queries, by head": (q, "b, h, n, d"),
         "scores": (scores, "b, h, n, n"),
         "weights": (weights, "b, h, n, n"),
         "mixed values": (mixed, "b, h, n, d"),

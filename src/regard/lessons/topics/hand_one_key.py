@@ -23,6 +23,8 @@ from regard.lessons.plain import look_up, names, scores_of, spread_keys, weights
 KEYS = torch.tensor([[0, 1, 2], [1, 1, 2], [-1, 1, -2], [0, -1, -2]], dtype=torch.float64)
 VALUES = torch.tensor([[3, 2, -4], [3, -2, 4], [3, 2, 0], [3, 2, 0]], dtype=torch.float64)
 QUERY = torch.tensor([-2, 1, 1], dtype=torch.float64)
+LEARN = ("query", "keys", *names(4, "v"))
+"What a gradient may reach."
 
 NEAR_ONE = torch.tensor(
     [[0.47, 0.65, 0.60], [0.64, 0.50, -0.59], [-0.03, -0.48, -0.88], [0.43, -0.83, 0.35]],
@@ -45,14 +47,14 @@ def argmax_by_hand(*, beta: Annotated[float, Range(0.1, 20)] = 1) -> Lesson:
     scores = scores_of(QUERY, KEYS)
     betas = [0.1 * 200 ** (step / 24) for step in range(25)]
     rows = [
-        {"β": b, "length": size, "gradient of": name}
+        {"β": b, "length of the gradient": _outcome(DotProduct(), b)[2][name], "to": name}
         for b in betas
-        for name, size in _outcome(DotProduct(), b)[2].items()
+        for name in ("query", "keys")
     ]
     per_key = zip(names(4), scores.tolist(), hard[1].tolist(), soft[1].tolist(), strict=True)
     return Lesson(
         table=Table(("key", "score", "argmax weight", "softmax weight at β"), list(per_key)),
-        chart=curves(rows, x="β", y="length", series="gradient of", log="xy"),
+        chart=curves(rows, x="β", y="length of the gradient", series="to", log="xy"),
         caption="The gradient of softmax(β · scores) to query and keys, by its length: it fades as "
         "β grows and the softmax becomes an argmax, whose gradient is 0 everywhere.",
         checks=[
@@ -60,6 +62,11 @@ def argmax_by_hand(*, beta: Annotated[float, Range(0.1, 20)] = 1) -> Lesson:
             equal("output of argmax", hard[0], VALUES[0]),
             equal("gradient of argmax to q", hard[2]["query"], 0.0),
             equal("gradient of argmax to the keys", hard[2]["keys"], 0.0),
+            equal(
+                "values that argmax gives a gradient",
+                [name for name in names(4, "v") if hard[2][name] > 0],
+                ["v₁"],
+            ),
             above("gradient of softmax to q, at β = 1", at_1[2]["query"], 0.1),
             below("the same at β = 20", at_20[2]["query"], 1e-12),
         ],
@@ -68,18 +75,16 @@ def argmax_by_hand(*, beta: Annotated[float, Range(0.1, 20)] = 1) -> Lesson:
 
 
 def _outcome(rule: BestKey | DotProduct, beta: float) -> tuple[Tensor, Tensor, dict[str, float]]:
-    """Output, weights, and the lengths of the gradients of the output's sum of squares; those of
-    the values one by one."""
+    """Output, weights, and the lengths of the gradients of the output's sum of squares."""
     q, keys = QUERY.clone().requires_grad_(), KEYS.clone().requires_grad_()
     values = VALUES.clone().requires_grad_()
     found = look_up(beta * q, keys, values, rule)
     assert found.weights is not None
     gradients = torch.autograd.grad(
-        found.out.square().sum(), (q, keys), allow_unused=True, materialize_grads=True
+        found.out.square().sum(), (q, keys, values), allow_unused=True, materialize_grads=True
     )
-    lengths = dict(zip(("query", "keys"), (float(one.norm()) for one in gradients), strict=True))
-
-    return found.out.detach(), found.weights.detach(), lengths
+    lengths = [float(one.norm()) for one in (*gradients[:2], *gradients[2])]
+    return found.out.detach(), found.weights.detach(), dict(zip(LEARN, lengths, strict=True))
 
 
 @exercise("argmax-by-hand")
@@ -161,7 +166,7 @@ def copying(
             near(f"copy at β = {long_enough:.3g}", copied.out, v[0], within=1e-6),
             above("weight on a key twice as long, 30° aside", stolen[-1], 0.999),
         ],
-        see=["attention/attend.py", "attention/kinds/dot.py", "recipes/lookups.toml"],
+        see=["attention/attend.py", "attention/kinds/dot.py", "recipes/bottleneck.toml"],
     )
 
 
@@ -204,7 +209,7 @@ def select_and_identity(*, scale: Annotated[float, Range(1, 1e6)] = 1e5) -> Less
     lead = float((gram.diagonal() - others.max(dim=1).values).min())
     left, safe = math.exp(-scale * lead), look_up(1e5 * NEAR_ONE, NEAR_ONE, values)
     rows = [
-        {"S": s, "distance from the identity": distance}
+        {"factor S": s, "distance from the identity": distance}
         for s in (10 ** (step / 10) for step in range(21))
         if (distance := float((weights_of(s * NEAR_ONE, NEAR_ONE) - eye).abs().max())) > 1e-15
     ]
@@ -214,7 +219,7 @@ def select_and_identity(*, scale: Annotated[float, Range(1, 1e6)] = 1e5) -> Less
             ("query", *names(4)),
             [(f"S·{k}", *w) for k, w in zip(names(4), weights, strict=True)],
         ),
-        chart=curves(rows, x="S", y="distance from the identity", log="xy"),
+        chart=curves(rows, x="factor S", y="distance from the identity", log="xy"),
         caption="The largest difference between the weights of Q = S·K and the identity.",
         checks=[
             near("smallest lead of a key over the others", lead, 0.7316, within=5e-5),
@@ -222,7 +227,7 @@ def select_and_identity(*, scale: Annotated[float, Range(1, 1e6)] = 1e5) -> Less
             below("output, from the values", far(found.out, values), 24 * left + 1e-12),
             near("output at S = 100,000", safe.out, values, within=1e-12),
         ],
-        see=["attention/attend.py", "attention/kinds/hard.py", "recipes/lookups.toml"],
+        see=["attention/attend.py", "attention/kinds/hard.py", "recipes/bottleneck.toml"],
     )
 
 

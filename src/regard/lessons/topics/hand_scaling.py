@@ -1,6 +1,6 @@
 """Why scores are divided by √d: without it the softmax saturates as heads grow wider.
 
-    Var(q·k) = d        ∂w/∂s = diag(w) − wwᵀ → 0 as one weight goes to 1        Vaswani et al., 2017
+    Var(q·k) = d        ∂w/∂s = diag(w) − wwᵀ → 0 as one weight goes to 1      Vaswani et al., 2017
 
 Shapes: b queries, n keys, d head width.
 """
@@ -24,8 +24,8 @@ from regard.lessons.topics.cost_counted import exponent
 @lesson("scaling", topic="attention by hand", title="Why scores are divided by √d")
 def scaling(
     *,
-    keys: Annotated[int, Range(4, 64)] = 32,
-    queries: Annotated[int, Range(100, 300)] = 200,
+    keys: Annotated[int, Range(16, 64)] = 32,
+    queries: Annotated[int, Range(200, 400)] = 200,
     seed: Seed = 0,
 ) -> Lesson:
     """What goes wrong when q·k is not divided by √d?
@@ -54,12 +54,19 @@ def scaling(
                 for name, one in found[d].items()
             ],
         ),
-        chart=curves(rows, x="head width d", y="gradient of the softmax", series="scores", log="xy"),
+        chart=curves(
+            rows, x="head width d", y="gradient of the softmax", series="scores", log="xy"
+        ),
         caption="What the softmax passes on of a gradient, for the median query, against the "
         "head's width: without the root it fades, with it it stays.",
         checks=[
             near("growth of the variance of q·k, as a power of d", slope, 1, within=0.05),
-            near("variance of q·k/√d, at every d", variances, torch.ones(5), within=0.25),
+            near(
+                "variance of q·k/√d, at every d",
+                variances,
+                torch.ones(len(widths)),
+                within=5 * _error_of_variance(widths[0], keys, queries),
+            ),
             above("largest weight at d = 512, not scaled", wide["q·k"].largest, 0.85),
             below("largest weight at d = 512, scaled", wide["q·k/√d"].largest, 0.6),
             below(
@@ -90,6 +97,11 @@ def _scaled_and_not(d: int, keys: int, queries: int, *, seed: int) -> dict[str, 
         "q·k": _saturation(math.sqrt(d) * scores, probe),
         "q·k/√d": _saturation(scores, probe),
     }
+
+
+def _error_of_variance(d: int, keys: int, queries: int) -> float:
+    """Its standard error: |q|²/d varies by 2/d from query to query, and keys share a query."""
+    return math.sqrt(2 / d / queries + 2 * (1 + 2 / d) / (queries * keys))
 
 
 def _saturation(scores: Tensor, probe: Tensor) -> Saturation:

@@ -18,7 +18,6 @@ from regard.lessons.lesson import Lesson, Table, above, below
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.plain import look_up, names, orthonormal
 
-
 A, B, C, D = range(4)
 "Which of four vectors at right angles is u_a, u_b, u_c, u_d."
 NEAREST = math.sqrt(0.4)

@@ -49,18 +49,18 @@ def two_heads(
     spreads = {
         (heads, which): _spread(out[chosen], (values[0] + values[1]) / 2)
         for heads, out in (("one head", one), ("two heads", two))
-        for which, chosen in (("all samples", turned | ~turned), ("q·k_a > 0", ~turned))
+        for which, chosen in (("all samples", turned | ~turned), ("q·kₐ > 0", ~turned))
     }
     rows = [
         {"samples": which, "spread": size, "heads": heads}
         for (heads, which), size in spreads.items()
     ]
-    kept_one, kept_two = spreads["one head", "q·k_a > 0"], spreads["two heads", "q·k_a > 0"]
+    kept_one, kept_two = spreads["one head", "q·kₐ > 0"], spreads["two heads", "q·kₐ > 0"]
     return Lesson(
         table=Table(
-            ("heads", "spread, all samples", "spread, q·k_a > 0"),
+            ("heads", "spread, all samples", "spread, q·kₐ > 0"),
             [
-                (heads, spreads[heads, "all samples"], spreads[heads, "q·k_a > 0"])
+                (heads, spreads[heads, "all samples"], spreads[heads, "q·kₐ > 0"])
                 for heads in ("one head", "two heads")
             ],
         ),
@@ -69,20 +69,20 @@ def two_heads(
         "samples whose key points backwards and without them.",
         checks=[
             near(
-                "share of samples with q·k_a < 0",
+                "share of samples with q·kₐ < 0",
                 share,
                 expected,
                 within=4 * math.sqrt(expected * (1 - expected) / samples),
             ),
-            above("spread of one head, q·k_a > 0", kept_one, 0.5),
-            below("spread of two heads, q·k_a > 0", kept_two, 0.35 * kept_one),
+            above("spread of one head, q·kₐ > 0", kept_one, 0.5),
+            below("spread of two heads, q·kₐ > 0", kept_two, 0.35 * kept_one),
             below(
                 "spread of two heads, all samples",
                 spreads["two heads", "all samples"],
                 0.6 * spreads["one head", "all samples"],
             ),
         ],
-        see=["attention/multi_head.py", "attention/attend.py", "recipes/lookups.toml"],
+        see=["attention/multi_head.py", "attention/attend.py", "recipes/projections.toml"],
     )
 
 

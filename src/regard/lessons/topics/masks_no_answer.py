@@ -9,21 +9,27 @@ begin nor end in the question, and never end before it begins. Shapes: b questio
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.lessons.catalogue import lesson
 from regard.lessons.charts import curves
 from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise
-from regard.lessons.lesson import Lesson, Table, above, below, equal
+from regard.lessons.lesson import Check, Lesson, Table, above, below, equal, near
 from regard.lessons.parameters import Range, Seed
 from regard.metrics.answers import answers, best_threshold, exact_and_f1
+from regard.model.families.encoder import Encoder
 from regard.model.heads import Boundaries, SpanHead
-from regard.model.span_model import best_spans
+from regard.model.recorder import Recorder
+from regard.model.row_model import RowModel
+from regard.model.span_model import SpanModel, best_spans
+from regard.text.batches import Batch
 
 PLACES, FIRST, WIDTH = 16, 4, 8
 "Of a row; where its passage begins, after [CLS] and the question; the width of a place's vector."
@@ -84,11 +90,12 @@ def null_threshold(
                 ("never answer", math.inf, dev.f1(math.inf), pool.f1(math.inf)),
             ],
         ),
-        chart=curves(staircase, x="τ", y="F1 on dev"),
+        chart=curves(staircase, x="τ", y="F1 on dev", between="step"),
         caption="F1 against τ on dev: at the left every question is answered, at the right none.",
         checks=[
             below("F1 on dev at 999 other τ, at most that of the chosen", tried, chosen.f1 + 1e-12),
             below("the τ that is best in the long run", lasting.tau, -0.5),
+            _null_at_cls(seed),
             equal("best span with j ≥ i: first, last, score", span, [1.0, 1.0, 5.0]),
             equal("taken apart: start and end", [int(start.argmax()), int(end.argmax())], [2, 1]),
             above("F1 gained on dev by choosing on it", gained, 1e-4),
@@ -106,24 +113,61 @@ def _read(questions: int, answerable: float, *, seed: int) -> Read:
     last = (first + torch.randint(3, (questions,), generator=generator)).clamp(max=PLACES - 1)
     x = torch.randn(questions, PLACES, WIDTH, generator=generator)
     rows = torch.arange(questions)
-    head = SpanHead(WIDTH).requires_grad_(False)
-    head.boundaries.weight.copy_(torch.eye(2, WIDTH))  # S and E at right angles, of length 1
     x[rows[has], first[has], 0] += SIGN
     x[rows[has], last[has], 1] += SIGN
     x[rows[~has], 0, :2] += SIGN
     x[:, 0, :2] += LEANING
-    valid = torch.ones(questions, PLACES, dtype=torch.bool)
-    valid[:, 1:FIRST] = False
-    start, end = head(x, valid)
-    null = start[:, 0] + end[:, 0]
-    start, end = (side.index_fill(1, torch.tensor([0]), -torch.inf) for side in (start, end))
-    begins, ends, best = best_spans(Boundaries(start, end), longest=PLACES)
+    begins, ends, best, null, *_ = _reader(x).spans(_batch(questions), longest=PLACES)
     told = _texts(begins, ends)
     truths = [[text] if there else [] for text, there in zip(_texts(first, last), has, strict=True)]
     if_answered = [exact_and_f1(*pair)[1] for pair in zip(told, truths, strict=True)]
     if_null = [exact_and_f1("", truth)[1] for truth in truths]
     scores = (null.double().numpy(), best.double().numpy())
     return Read(*scores, np.array(if_answered), np.array(if_null))
+
+
+def _null_at_cls(seed: int) -> Check:
+    x = torch.randn(3, PLACES, WIDTH, generator=torch.Generator().manual_seed(seed))
+    reader = _reader(x)
+    s, e = reader.head.boundaries.weight
+    found = reader.spans(_batch(len(x)), longest=PLACES).null_score
+    return near("null scores: S·C + E·C", found, x[:, 0] @ s + x[:, 0] @ e, within=1e-5)
+
+
+class GivenVectors(SpanModel):
+    """The real reader, but for one thing: the vectors of its places are made up, not read."""
+
+    given: Tensor
+
+    def vectors(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
+        return self.given
+
+
+@cache
+def _body() -> RowModel:
+    family = Encoder(layers=1, heads=1, width=WIDTH, context=PLACES + 1)
+    return family.build(vocabulary=1, seed=0)
+
+
+def _reader(x: Tensor) -> GivenVectors:
+    model = GivenVectors(_body(), SpanHead(WIDTH), seed=0).requires_grad_(False)
+    model.head.boundaries.weight.copy_(torch.eye(2, WIDTH))  # S and E at right angles, of length 1
+    model.given = F.pad(x, (0, 0, 0, 1))  # the [SEP] that closes the passage
+    return model
+
+
+def _batch(questions: int) -> Batch:
+    """Rows of [CLS] and question, then a passage and the [SEP] that closes it."""
+    ids = torch.zeros(questions, PLACES + 1, dtype=torch.int64)
+    return Batch(
+        ids=ids,
+        targets=ids,
+        weights=torch.ones(questions),
+        valid=torch.ones_like(ids, dtype=torch.bool),
+        segments=(torch.arange(PLACES + 1) >= FIRST).long().expand(questions, -1),
+        rows=tuple(range(questions)),
+        labels=ids[:, :2],
+    )
 
 
 def _texts(first: Tensor, last: Tensor) -> list[str]:

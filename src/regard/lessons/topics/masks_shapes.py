@@ -24,6 +24,8 @@ from regard.study.theme import Chart, Theme
 TOKENS = ["Jill", "Birt", "[MASK]", "outdoor", "activities", "He", "was", "[MASK]", "hiking"]
 GAP = 1.5
 "Between two maps, in cells."
+ABOVE = 0.45
+"Middle of a line of words above a map, in cells."
 
 
 @lesson("three-masks", topic="masks", title="Three masks of one text")
@@ -39,8 +41,8 @@ def three_masks(*, first: Annotated[int, Range(1, 8)] = 5, seed: Seed = 0) -> Le
     n = len(TOKENS)
     masks = _masks(first)
     tables = {name: mask.dense(n, n)[0, 0] for name, mask in masks.items()}
-    blocked = {name: int((~table).sum()) for name, table in tables.items()}
-    second = n - first
+    second, in_first = n - first, torch.arange(n) < first
+    past = torch.ones(n, n, dtype=torch.bool).tril()
     return Lesson(
         table=Table(
             ("token", "segment", *(f"sees, {name}" for name in tables)),
@@ -53,17 +55,21 @@ def three_masks(*, first: Annotated[int, Range(1, 8)] = 5, seed: Seed = 0) -> Le
         caption="One row a query, one column a key, both in the order of the text; filled = may "
         "attend.",
         checks=[
-            equal("pairs blocked, unidirectional", blocked["unidirectional"], n * (n - 1) // 2),
-            equal("pairs blocked, bidirectional", blocked["bidirectional"], 0),
             equal(
-                "pairs blocked, sequence-to-sequence",
-                blocked["sequence-to-sequence"],
-                first * second + second * (second - 1) // 2,
+                f"pairs blocked: {', '.join(tables)}",
+                [int((~table).sum()) for table in tables.values()],
+                [n * (n - 1) // 2, 0, first * second + second * (second - 1) // 2],
+            ),
+            equal("unidirectional: the past and oneself", tables["unidirectional"], past),
+            equal(
+                "sequence-to-sequence: the first segment sees itself only",
+                tables["sequence-to-sequence"][:first],
+                in_first.expand(first, -1),
             ),
             equal(
-                "the first segment sees itself only",
-                tables["sequence-to-sequence"][:first],
-                (torch.arange(n) < first).expand(first, -1),
+                "the second sees the first and its own past",
+                tables["sequence-to-sequence"][first:],
+                (in_first | past)[first:],
             ),
             *(_weights_follow(name, mask, seed=seed) for name, mask in masks.items()),
         ],
@@ -98,15 +104,15 @@ def _maps(tables: dict[str, Tensor]) -> Draw:
     def draw(*, theme: Theme, width: int) -> Chart:
         n, wide = len(TOKENS), width > 480
         step = n + GAP
-        cells, titles = [], []
+        cells, titles, ends = [], [], []
         for number, (name, table) in enumerate(tables.items()):
             right, down = (number * step, 0.0) if wide else (0.0, number * step)
-            titles.append({"x": right, "y": down - 0.3, "label": name})
+            titles.append({"x": right, "y": down - ABOVE, "label": name})
+            ends.append({"x": right + n, "y": down - ABOVE, "label": "key →"})
             cells += _cells(table, right, down)
+        tops = [0.0] if wide else [number * step for number in range(len(tables))]
         labels = [
-            {"x": -0.3, "y": (0.0 if wide else number * step) + place + 0.5, "label": token}
-            for number in range(1 if wide else len(tables))
-            for place, token in enumerate(TOKENS)
+            {"x": -0.3, "y": top + down, "label": word} for top in tops for down, word in _beside()
         ]
         room = max(map(len, TOKENS)) * (0.24 if wide else 0.33) + 0.6
         across = [-room, 3 * step - GAP] if wide else [-room, n + 0.2]
@@ -129,11 +135,16 @@ def _maps(tables: dict[str, Tensor]) -> Draw:
                 ),
             ),
             _words(titles, (x, y), theme.ink, align="left"),
-            _words(labels, (x, y), theme.quiet, align="right"),
+            _words([*labels, *ends], (x, y), theme.quiet, align="right"),
         ]
         return dress.dressed(alt.layer(*layers), theme=theme, size=(width, height))
 
     return draw
+
+
+def _beside() -> list[tuple[float, str]]:
+    """Words left of a map, and how far below its upper edge each stands."""
+    return [(-ABOVE, "query ↓"), *((row + 0.5, token) for row, token in enumerate(TOKENS))]
 
 
 def _plain_axis(name: str, domain: list[float]) -> Any:

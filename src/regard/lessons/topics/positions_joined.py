@@ -86,9 +86,9 @@ def add_or_concatenate(
                 within=1e-9,
             ),
             near(
-                "weights, concatenated, are those of words times those of positions",
-                weights_of(together[0], together),
-                apart / apart.sum(),
+                "log-weights, concatenated: those of words plus those of positions, normalised",
+                weights_of(together[0], together).log(),
+                apart.log() - apart.sum().log(),
                 within=1e-9,
             ),
             near("[W W][x; p] against W(x + p)", by_both, by_sum, within=1e-9),

@@ -51,7 +51,7 @@ def word_order(
         name: _difference(_encoder(_positions(name), layers=layers, seed=seed)) for name in kinds
     }
     one, two = (_difference(_decoder(layers=n, seed=seed)) for n in (1, 2))
-    told = {**apart, "none, decoder of 1 layer": one, "none, decoder of 2 layers": two}
+    told = {**apart, "decoder, 1 layer": one, "decoder, 2 layers": two}
     bag, moved = _shuffled(_encoder(NoPositions(), layers=layers, seed=seed), length, seed=seed)
     return Lesson(
         table=Table(("positions", "difference between the sentences"), list(told.items())),
@@ -61,7 +61,8 @@ def word_order(
             value="difference",
         ),
         caption="How far apart the vectors of the full stop are after the two sentences: nought "
-        "for an encoder without positions, and for a decoder of one layer.",
+        "for an encoder without positions, and for a decoder of one layer; neither decoder "
+        "has any.",
         checks=[
             near("difference, encoder without positions", apart["none"], 0, within=1e-12),
             *(above(f"difference, {name}", apart[name], 1e-3) for name in kinds if name != "none"),

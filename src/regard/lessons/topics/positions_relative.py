@@ -22,7 +22,7 @@ from regard.attention.rule import HeadShape
 from regard.lessons.catalogue import lesson
 from regard.lessons.charts import curves
 from regard.lessons.exercise import Answer, Mark, Posed, Slot, Weights, exercise, far, numbers
-from regard.lessons.lesson import Lesson, Table, near
+from regard.lessons.lesson import Check, Lesson, Table, near
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.plain import names
 
@@ -50,26 +50,7 @@ def relative_bias(
     least come near with little.
     """
     q, k, v = numbers(3, length, width, seed=seed)
-    q_pos, k_pos = numbers(2, length, beside, seed=seed + 1)
-    bias = q_pos @ k_pos.T
-    biased, plain = _attended(q, k, v, bias), _attended(q, k, v)
-    wide = math.sqrt(width + beside)  # `attend` divides by this root, by √d without positions
-    joined_q = torch.cat((q * (wide / math.sqrt(width)), q_pos * wide), dim=1)
-    joined = _attended(joined_q, torch.cat((k, k_pos), dim=1), v)
-    assert biased.weights is not None
-    assert plain.weights is not None
-    assert joined.weights is not None
-    scaled = plain.weights * bias.exp()
-    doubled = torch.zeros(length, length, dtype=torch.float64)
-    doubled[:, 0] = math.log(2)
-    twice = _attended(q, k, v, doubled).weights
-    assert twice is not None
     tables = _tables(length, seed=seed)
-    rows = [
-        {"width of positions": r, ERROR: error, "bias": name}
-        for name, table in tables.items()
-        for r, error in enumerate(_errors_by_width(table), start=1)
-    ]
     ranks = {
         name: int(torch.linalg.matrix_rank(table, rtol=1e-9)) for name, table in tables.items()
     }
@@ -79,7 +60,11 @@ def relative_bias(
             [(name, len(table) * 2 - 1, ranks[name]) for name, table in tables.items()],
         ),
         chart=curves(
-            rows,
+            [
+                {"width of positions": r, ERROR: error, "bias": name}
+                for name, table in tables.items()
+                for r, error in enumerate(_errors_by_width(table), start=1)
+            ],
             x="width of positions",
             y=ERROR,
             series="bias",
@@ -87,22 +72,8 @@ def relative_bias(
         caption="How well concatenated positions of some width can stand for three tables of "
         f"biases over {length} places.",
         checks=[
-            near(
-                "output, π = q_pos·k_pos, against concatenated", biased.out, joined.out, within=1e-9
-            ),
-            near("weights, the same", biased.weights, joined.weights, within=1e-9),
-            near(
-                "weights against e^π · weights without bias, normalised",
-                biased.weights,
-                scaled / scaled.sum(dim=-1, keepdim=True),
-                within=1e-9,
-            ),
-            near(
-                "a bias of log 2 on a key multiplies its odds by",
-                _odds(twice[:, 0]) / _odds(plain.weights[:, 0]),
-                torch.full((length,), 2.0),
-                within=1e-6,
-            ),
+            *_as_concatenated(q, k, v, numbers(2, length, beside, seed=seed + 1)),
+            _odds_doubled(q, k, v),
             near(
                 "a table of biases as concatenated positions, error at its rank",
                 [_errors_by_width(table)[ranks[name] - 1] for name, table in tables.items()],
@@ -112,6 +83,44 @@ def relative_bias(
         ],
         see=["attention/positions/relative.py", "attention/attend.py", "recipes/positions.toml"],
     )
+
+
+def _as_concatenated(q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> list[Check]:
+    """π = q_pos·k_pos as a bias, beside the same queries and keys with positions concatenated."""
+    q_pos, k_pos = positions
+    bias = q_pos @ k_pos.T
+    width = q.shape[1]
+    wide = math.sqrt(width + q_pos.shape[1])  # `attend` divides by this root, by √d without them
+    joined_q = torch.cat((q * (wide / math.sqrt(width)), q_pos * wide), dim=1)
+    biased = _attended(q, k, v, bias)
+    joined = _attended(joined_q, torch.cat((k, k_pos), dim=1), v)
+    scaled = _weights(q, k, v) * bias.exp()
+    assert biased.weights is not None
+    assert joined.weights is not None
+    return [
+        near("output, π = q_pos·k_pos, against concatenated", biased.out, joined.out, within=1e-9),
+        near("weights, the same", biased.weights, joined.weights, within=1e-9),
+        near(
+            "weights against e^π · weights without bias, normalised",
+            biased.weights,
+            scaled / scaled.sum(dim=-1, keepdim=True),
+            within=1e-9,
+        ),
+    ]
+
+
+def _odds_doubled(q: Tensor, k: Tensor, v: Tensor) -> Check:
+    bias = torch.zeros(len(q), len(k), dtype=torch.float64)
+    bias[:, 0] = math.log(2)
+    odds = _odds(_weights(q, k, v, bias)[:, 0]) / _odds(_weights(q, k, v)[:, 0])
+    twice = torch.full((len(q),), 2.0)
+    return near("a bias of log 2 on a key multiplies its odds by", odds, twice, within=1e-6)
+
+
+def _weights(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
+    found = _attended(q, k, v, bias).weights
+    assert found is not None
+    return found
 
 
 def _attended(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Attended:
@@ -174,8 +183,7 @@ def relative_bias_exercise(seed: int) -> Posed:
     wanted[0] += 1 - wanted.sum()
 
     def mark(answer: Answer) -> Mark:
-        found = _attended(q, keys, keys, answer["bias"][None]).weights
-        assert found is not None
+        found = _weights(q, keys, keys, answer["bias"][None])
         missed = far(found[0], wanted)
         says = f"Your bias gives weights that miss by at most {missed:.2g}."
         return Mark(missed, 0.01, says, Weights(["q"], names(4), found))

@@ -21,11 +21,13 @@ from regard.attention.rule import HeadShape
 from regard.lessons.catalogue import lesson
 from regard.lessons.charts import curves
 from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise, far
-from regard.lessons.lesson import Lesson, Table, above, below, near
+from regard.lessons.lesson import Check, Draw, Lesson, Table, above, below, near
 from regard.lessons.parameters import Range, Seed
-
+from regard.model.embedding import Embedding
+from regard.model.initialise import initialise
 
 PLACES = 64
+WORDS = 300
 DRAWS = 12
 "Of starting values, over which a mean is taken."
 
@@ -50,66 +52,74 @@ def sinusoids(
     distance from the first step on; with separate ones this has to be learnt.
     """
     w = 2 * half_width
-    table = waves(w, PLACES)
-    products = table @ table.T
-    by_distance = products[0]
-    tokens = _tokens(deviation, w, seed=seed)
-    cross = float((tokens @ table.T).square().mean().sqrt())
-    among = tokens @ tokens.T
-    different = among[~torch.eye(len(tokens), dtype=torch.bool)]
-    sizes = {
-        "p·p, the same place": w / 2,
-        "p·p, neighbours": float(by_distance[1]),
-        f"p·p, {PLACES - 1} apart": float(by_distance[-1]),
-        "x·p, typical": cross,
-        "x·x, the same word": float(among.diagonal().mean()),
-        "x·x, different words, typical": float(different.square().mean().sqrt()),
-    }
+    table, tokens = waves(w, PLACES), _starting_words(deviation, w, seed=seed)
+    cross = _typical(tokens @ table.T)
+    expected = deviation * math.sqrt(2 / w)
     kept = {name: _kept_by(name, table, seed=seed) for name in _MATRICES}
     return Lesson(
         table=Table(
             ("inner product", "value"),
             [
-                *sizes.items(),
+                *_sizes(table, tokens).items(),
                 *((f"scores that follow p·p, {name} matrices", r) for name, r in kept.items()),
             ],
         ),
-        chart=curves(
-            [
-                {"distance": d, "inner product": value, "": name}
-                for name, values in (
-                    ("p·p", by_distance.tolist()),
-                    ("x·p, typical", [cross] * PLACES),
-                )
-                for d, value in enumerate(values)
-            ],
-            x="distance",
-            y="inner product",
-            series="",
-        ),
+        chart=_by_distance(table, cross),
         caption="Inner products of positions by their distance, and the typical size of one of a "
         "random word with a position.",
         checks=[
-            near("p·p of a place with itself", products.diagonal(), [w / 2] * PLACES, within=1e-4),
-            below("p·p at one distance differs between places by", _unlike(products), 1e-4),
-            below("neighbours, less than the place itself", float(by_distance[1]), w / 2),
-            above(
-                "neighbours, more than any farther",
-                float(by_distance[1]),
-                float(by_distance[2:].max()),
-            ),
-            above("distances at which p·p rises again", _rises(by_distance), 1),
-            near(
-                "typical x·p against p·p",
-                cross / (w / 2),
-                deviation * math.sqrt(2 / w),
-                within=0.15 * deviation * math.sqrt(2 / w),
-            ),
+            *_alike(table),
+            near("typical x·p against p·p", cross / (w / 2), expected, within=0.15 * expected),
             above("scores that follow p·p, one shared matrix", kept["shared"], 0.5),
             below("scores that follow p·p, separate matrices", abs(kept["separate"]), 0.35),
         ],
         see=["attention/positions/sinusoidal.py", "model/embedding.py", "recipes/positions.toml"],
     )
+
+
+def _sizes(table: Tensor, tokens: Tensor) -> dict[str, float]:
+    by_distance, among = table @ table[0], tokens @ tokens.T
+    different = among[~torch.eye(len(tokens), dtype=torch.bool)]
+    return {
+        "p·p, the same place": float(by_distance[0]),
+        "p·p, neighbours": float(by_distance[1]),
+        f"p·p, {PLACES - 1} apart": float(by_distance[-1]),
+        "x·p, typical": _typical(tokens @ table.T),
+        "x·x, the same word": float(among.diagonal().mean()),
+        "x·x, different words, typical": _typical(different),
+    }
+
+
+def _typical(products: Tensor) -> float:
+    return float(products.square().mean().sqrt())
+
+
+def _by_distance(table: Tensor, cross: float) -> Draw:
+    values = {"p·p": (table @ table[0]).tolist(), "x·p, typical": [cross] * PLACES}
+    return curves(
+        [
+            {"distance, places": d, "inner product": value, "": name}
+            for name, found in values.items()
+            for d, value in enumerate(found)
+        ],
+        x="distance, places",
+        y="inner product",
+        series="",
+    )
+
+
+def _alike(table: Tensor) -> list[Check]:
+    """What holds of positions among themselves."""
+    products, half = table @ table.T, table.shape[1] / 2
+    by_distance = products[0]
+    neighbours = float(by_distance[1])
+    return [
+        near("p·p of a place with itself", products.diagonal(), [half] * PLACES, within=1e-4),
+        below("p·p at one distance differs between places by", _unlike(products), 1e-4),
+        below("neighbours, less than the place itself", neighbours, half),
+        above("neighbours, more than any farther", neighbours, float(by_distance[2:].max())),
+        above("distances at which p·p rises again", _rises(by_distance), 1),
+    ]
 
 
 def waves(width: int, places: int) -> Tensor:
@@ -119,11 +129,13 @@ def waves(width: int, places: int) -> Tensor:
     return module.table.double()
 
 
-def _tokens(deviation: float, width: int, *, seed: int) -> Tensor:
-    """(v,w): vectors of words before anything is learnt."""
-    generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randn(300, width, generator=generator, dtype=torch.float64)
-    return deviation * drawn
+def _starting_words(deviation: float, width: int, *, seed: int) -> Tensor:
+    """(v,w): vectors of words as a model starts with them, before anything is learnt."""
+    embedding = Embedding(
+        WORDS, width=width, context=PLACES, positions=Sinusoidal(), dropout=0.0
+    ).requires_grad_(False)
+    initialise(embedding, seed=seed, layers=1, deviation=deviation)
+    return embedding.tokens.weight.double()
 
 
 def _unlike(products: Tensor) -> float:

@@ -166,8 +166,8 @@ def _what_counts(shown: Example, tokenizer: Tokenizer, *, seed: int) -> list[Che
         told = model.losses(batch)[0].numpy()
     return [
         near("loss = sum over the chosen", loss(shown), float(told[chosen].sum()), within=1e-4),
-        equal("loss when all other labels change", loss(elsewhere), loss(shown)),
-        equal("loss when those of chosen places change, too", loss(there) == loss(shown), False),
+        equal("loss when labels of all other places change", loss(elsewhere), loss(shown)),
+        equal("loss stays when labels of chosen places change", loss(there) == loss(shown), False),
     ]
 
 

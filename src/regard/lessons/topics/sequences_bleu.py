@@ -51,7 +51,6 @@ def bleu_by_hand(
     stuttered = _counts(["the"] * len(REFERENCE))
     together = usual + _counts(REFERENCE[:6])
     alone = (_score(usual) + _score(_counts(REFERENCE[:6]))) / 2
-    by_hand = brevity * math.exp(np.mean([math.log(_precision(counts, n)) for n in ORDERS]))
     return Lesson(
         table=Table(
             ("", "matches", "of", "pₙ"),
@@ -75,9 +74,15 @@ def bleu_by_hand(
         checks=[
             equal("matches, second word wrong", usual[2:6].astype(int).tolist(), [11, 9, 8, 7]),
             equal("of", usual[6:10].astype(int).tolist(), [12, 11, 10, 9]),
+            near("BP", _score(usual) / _mean_precision(usual), 1, within=1e-12),
             near("BLEU", _score(usual), 0.8265, within=5e-5),
             near("as (7·8)/(10·12) to the ¼", _score(usual), (56 / 120) ** 0.25, within=1e-12),
-            near("BP · exp(mean of log pₙ)", _score(counts), by_hand, within=1e-9),
+            near(
+                "BP · exp(mean of log pₙ)",
+                _score(counts),
+                brevity * _mean_precision(counts),
+                within=1e-9,
+            ),
             near(
                 "half the words, none wrong: BP alone",
                 _score(_counts(REFERENCE[:6])),
@@ -125,6 +130,11 @@ def _precision(counts: Values, n: int) -> float:
     matches = counts[1 + n]
     halvings = int((counts[2 : 2 + n] == 0).sum())
     return float((matches or 0.5**halvings) / counts[5 + n])
+
+
+def _mean_precision(counts: Values) -> float:
+    """The geometric mean of p₁ … p₄."""
+    return math.exp(np.mean([math.log(_precision(counts, n)) for n in ORDERS]))
 
 
 @exercise("bleu-by-hand")

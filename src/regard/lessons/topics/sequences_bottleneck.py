@@ -98,7 +98,7 @@ def bottleneck(
             above("GRU, sentences of 1 and 2 words", short["GRU"], 0.7),
             below("GRU, the longest", long["GRU"], 0.6),
             above("GRU with attention, the longest", long["GRU with attention"], 0.7),
-            above("Transformer, the longest", long["Transformer"], 0.9),
+            above("Transformer, the longest", long["Transformer"], 0.8),
             above("what attention adds to the GRU", long["GRU with attention"] - long["GRU"], 0.25),
             above("fall of the GRU from short to long", short["GRU"] - long["GRU"], 0.25),
         ],

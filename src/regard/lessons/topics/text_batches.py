@@ -7,6 +7,7 @@ Shapes: b rows, t places. `valid`: True = a real token.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Annotated
 
@@ -18,7 +19,7 @@ from regard.attention.mask import padding
 from regard.lessons.catalogue import lesson
 from regard.lessons.charts import curves
 from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise
-from regard.lessons.lesson import Check, Lesson, Table, above, below, equal, near
+from regard.lessons.lesson import Check, Draw, Lesson, Table, above, below, equal, near
 from regard.lessons.parameters import Range, Seed
 from regard.text.batches import Ints, Plan, bucketed, fixed, in_order, pad, waste
 
@@ -68,34 +69,41 @@ def padding_and_buckets(
                 for name, plan in plans.items()
             ],
         ),
-        chart=curves(
-            [
-                {"pool, in batches": pool, "share of places wasted": share, "plan": plan}
-                for pool, in_buckets in by_pool
-                for plan, share in (
-                    ("random rows", shares["random rows"]),
-                    ("buckets", in_buckets),
-                )
-            ],
-            x="pool, in batches",
-            y="share of places wasted",
-            series="plan",
-            log="x",
-        ),
+        chart=_against_pools(by_pool, shares["random rows"]),
         caption="The share of places that hold no token, against how many batches' worth of rows "
         "are sorted together.",
         checks=[
             equal("the three rows, padded", pad(THREE_ROWS, 0).tolist(), PADDED),
             near("their waste", waste([6, 3, 4], [np.arange(3)]), 1 - tokens / places, within=1e-9),
-            equal("rows that buckets hold", np.sort(np.concatenate(chosen)).tolist()[-1], rows - 1),
-            equal("each of them once", len(set(np.concatenate(chosen).tolist())), rows),
+            equal(
+                "buckets hold each row once",
+                torch.from_numpy(np.sort(np.concatenate(chosen))),
+                torch.arange(rows),
+            ),
+            equal(
+                "batches that do not begin with their longest row", _unsorted(lengths, chosen), 0
+            ),
             below("places of the largest batch in buckets", _most(lengths, chosen), budget),
             above("waste of random rows", shares["random rows"], 0.5),
             below("waste of buckets, pools of 50", shares["buckets, pools of 50 budgets"], 0.1),
-            equal("the next epoch has another order", _same_order(chosen, again), False),
+            equal("the next epoch has the same order", _same_order(chosen, again), False),
             _alone_or_padded(seed),
         ],
         see=["text/batches.py", "attention/mask.py", "recipes/mini-gpt.toml"],
+    )
+
+
+def _against_pools(by_pool: Sequence[tuple[int, float]], random_rows: float) -> Draw:
+    return curves(
+        [
+            {"pool, in batches": pool, "share of places wasted": share, "plan": plan}
+            for pool, in_buckets in by_pool
+            for plan, share in (("random rows", random_rows), ("buckets", in_buckets))
+        ],
+        x="pool, in batches",
+        y="share of places wasted",
+        series="plan",
+        log="x",
     )
 
 
@@ -116,6 +124,10 @@ def _most(lengths: Ints, plan: Plan) -> int:
 
 def _places(lengths: Ints, plan: Plan) -> int:
     return sum(len(batch) * int(lengths[batch].max()) for batch in plan)
+
+
+def _unsorted(lengths: Ints, plan: Plan) -> int:
+    return sum(bool((np.diff(lengths[batch]) > 0).any()) for batch in plan)
 
 
 def _same_order(a: Plan, b: Plan) -> bool:
