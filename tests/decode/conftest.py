@@ -42,9 +42,13 @@ class Table(nn.Module):
     def new_cache(self, rows: int) -> TableCache:
         return TableCache(rows)
 
-    def step(self, ids: Tensor, *, valid: Tensor, positions: Tensor, cache: TableCache) -> Tensor:
+    def step(
+        self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: TableCache
+    ) -> Tensor:
         self.lengths_read.append(ids.shape[1])
         cache.ids = torch.cat([cache.ids, ids], dim=1)
+        valid = torch.ones_like(cache.ids, dtype=torch.bool) if valid is None else valid
+        positions = positions.expand(len(ids), -1)
         assert cache.ids.shape == valid.shape
         assert cache.length <= self.context
         scores = []
@@ -72,11 +76,14 @@ class Attention(nn.Module):
     def new_cache(self, rows: int) -> "KeyValues":
         return KeyValues(rows)
 
-    def step(self, ids: Tensor, *, valid: Tensor, positions: Tensor, cache: "KeyValues") -> Tensor:
+    def step(
+        self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: "KeyValues"
+    ) -> Tensor:
         x = self.dropout(self.tokens(ids) + self.places(positions))
         q, k, v = self.qkv(x).chunk(3, dim=-1)
         cache.keys = torch.cat([cache.keys, k], dim=1)
         cache.values = torch.cat([cache.values, v], dim=1)
+        valid = cache.keys[:, :, 0] == cache.keys[:, :, 0] if valid is None else valid
         scores = (q[:, -1:] @ cache.keys.mT).masked_fill(~valid[:, None], -torch.inf)
         return self.out((scores.softmax(dim=-1) @ cache.values).squeeze(1))
 

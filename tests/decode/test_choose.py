@@ -1,9 +1,12 @@
+from unittest.mock import patch
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from regard.decode import choose
 from regard.decode.choose import Greedy, Sample, draw, keep_top
 
 weights = st.lists(st.integers(0, 50), min_size=1, max_size=12).filter(any)
@@ -109,3 +112,38 @@ def test_a_temperature_near_zero_is_greedy_and_stays_a_distribution():
 def test_settings_out_of_range_are_refused(bad):
     with pytest.raises(ValidationError):
         Sample(**bad)
+
+
+def sorted_cut(p, *, k, mass):
+    """The same as keep_top by sorting the whole row."""
+    order = sorted(range(len(p)), key=lambda token: (-p[token], token))[:k]
+    total, before, kept = sum(p[token] for token in order), 0.0, {}
+    for token in order:
+        if before < mass or not kept:
+            kept[token] = p[token]
+        before += p[token] / total
+    return {token: share / sum(kept.values()) for token, share in kept.items() if share}
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 6), min_size=9, max_size=9).filter(any), min_size=1),
+    st.integers(1, 9),
+    st.sampled_from([1.0, 0.9511, 0.5127, 0.1037]),
+    st.integers(1, 4),
+)
+def test_cutting_needs_no_whole_ranking(numbers, k, mass, few):
+    p = torch.cat([normalised(row) for row in numbers])
+    with patch.object(choose, "FEW", few):
+        kept = keep_top(p, k=k, mass=mass)
+    for row, cut in zip(p.tolist(), kept.tolist(), strict=True):
+        found = {token: share for token, share in enumerate(cut) if share}
+        assert found == pytest.approx(sorted_cut(row, k=k, mass=mass))
+
+
+def test_what_all_tokens_have_in_common_changes_nothing():
+    logits = torch.tensor([[1.0, 3.0, 2.5], [0.0, -1.0, 4.0]], dtype=torch.float64)
+    way = Sample(temperature=0.7, top_k=2)
+    torch.testing.assert_close(
+        way.distribution(logits), way.distribution(logits.log_softmax(dim=-1))
+    )

@@ -68,7 +68,7 @@ class KeyValueCache:
 
 
 def _moved(room: Tensor, rows: Tensor, *, held: int) -> Tensor:
-    """The room (b,h,j,d) with row rows[r] as row r; only what is held, and what moves, is copied."""
+    """The room (b,h,j,d) with row rows[r] as row r; copied is what is held and moves."""
     if len(rows) > len(room):
         moved = room.new_empty(len(rows), *room.shape[1:])
         moved[:, :, :held] = room[:, :, :held].index_select(0, rows)

@@ -9,18 +9,22 @@ model width. Masks: True = may attend.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.attend import attend
 from regard.attention.cache import KeyValueCache, LayerCache
-from regard.attention.mask import Grid, Mask
+from regard.attention.kinds.dot import DotProduct
+from regard.attention.mask import Mask
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.places import Places
 from regard.attention.products import product_of
-from regard.attention.rule import Asked, RecurrentRule
+from regard.attention.rule import RecurrentRule
 
 
 @dataclass(frozen=True)
@@ -28,31 +32,56 @@ class Sight:
     """What one place of each row may see: the same in every layer."""
 
     mask: Mask
-    written: Mask
-    "The same, written out for this place alone unless it sees everything."
-    grid: Grid
     place: int
+    "Where it stands among the keys."
+    added: Tensor | None
+    "(b or 1,1,1,j): 0 where it may attend and −∞ elsewhere; None where it sees everything."
+    of_patterns: bool = True
+    "Whether `added` says all there is to say: no row is blind, and no head sees otherwise."
 
     @classmethod
-    def of(cls, mask: Mask, x: Tensor, *, heads: int, keys: int, place: int) -> Sight:
-        """From `place`, where x (b,w) stands, over so many keys."""
-        grid = Grid.over(
-            queries=1, keys=keys, batch=len(x), heads=heads, first_query=place, device=x.device
-        )
-        return cls(mask, _written(mask, grid), grid, place)
+    def of(cls, mask: Mask, *, place: int, keys: int, dtype: torch.dtype) -> Sight:
+        """From `place`, over so many keys."""
+        known, last = mask.known, place + 1 == keys
+        if not (known.pattern == "everything" or (known.pattern == "causal" and last)):
+            return cls(mask, place, None, of_patterns=False)
+        # With either pattern the last place sees every key that may be seen at all.
+        if known.valid is None:
+            return cls(mask, place, None)
+        added = torch.where(known.valid, 0.0, -torch.inf).to(dtype)[:, None, None]
+        # The newest place sees itself; a source may have no place that holds a token.
+        seeing = known.valid[:, -1] if last else known.valid.any(dim=1)
+        return cls(mask, place, added, of_patterns=bool(seeing.all()))
 
 
-@dataclass(frozen=True)
 class Newest:
-    """Where the newest place of each row stands, and what it sees."""
+    """The newest place of each row: where it stands, and what it sees."""
 
-    places: Places
-    own: Sight
-    source: Sight | None = None
+    def __init__(
+        self,
+        rows: int,
+        positions: Tensor,
+        own: Sight,
+        *,
+        source: Sight | None = None,
+        places: Callable[[], Places],
+    ) -> None:
+        self.rows = rows
+        self.positions = positions
+        "(b or 1,1)"
+        self.own = own
+        self.source = source
+        self._places = places
+
+    @cached_property
+    def places(self) -> Places:
+        """Of the whole rows, which few kinds of attention ask for."""
+        return self._places()
 
 
 Look = Callable[[Tensor, Newest, LayerCache], Tensor]
-"(b,w) -> (b,w): one place of each row, having looked; a cache of its own past takes it in"
+"""One place of each row, having looked; a cache of its own past takes it in. (b,w) -> (b,w), and of
+one row alone (w) -> (w), as in a `Product`."""
 
 
 def ready_to_look(mixer: Mixer, *, inputs_first: bool) -> Look:
@@ -61,9 +90,10 @@ def ready_to_look(mixer: Mixer, *, inputs_first: bool) -> Look:
         return OwnLook(mixer, inputs_first=inputs_first)
 
     def look(x: Tensor, newest: Newest, cache: LayerCache) -> Tensor:
-        attended = mixer(x[:, None], mask=newest.own.mask, places=newest.places, cache=cache)
+        one = x.view(newest.rows, 1, -1)
+        attended = mixer(one, mask=newest.own.mask, places=newest.places, cache=cache)
         out: Tensor = attended.out
-        return out[:, 0]
+        return out.view(x.shape)
 
     return look
 
@@ -74,71 +104,74 @@ class OwnLook:
     def __init__(self, attention: MultiHeadAttention, *, inputs_first: bool) -> None:
         layers = [attention.query, attention.key, attention.value]
         there = [layer for layer in layers if layer is not None]
-        self.attention = attention
         self.project = product_of(there, inputs_first=inputs_first)
         self.join = product_of([attention.out], inputs_first=inputs_first)
-        width = attention.shape.width
-        self.heads = [layer.out_features // width for layer in there]
+        self.mix = Mix(attention)
+        self.attention = attention
+        self.relation = attention.relation
+        self.width = attention.shape.width
+        self.heads = [layer.out_features // self.width for layer in there]
 
     def __call__(self, x: Tensor, newest: Newest, cache: LayerCache) -> Tensor:
         assert isinstance(cache, KeyValueCache)
-        attention, places, sight = self.attention, newest.places, newest.own
-        made = self.project(x).view(len(x), -1, 1, attention.shape.width)
-        # Where matrices are shared, the first part or the last one is there twice.
-        parts = made.split(self.heads, dim=1) if len(self.heads) > 1 else (made,)
-        q, k, v = parts[0], parts[-2 if len(parts) == 3 else 0], parts[-1]
-        if attention.relation is not None:
-            positions = places.last(1)
-            q, k = (attention.relation.rotate(each, positions) for each in (q, k))
+        made = self.project(x).view(newest.rows, -1, 1, self.width)
+        # Where matrices are shared, a part stands for two or three.
+        parts = torch.split_with_sizes(made, self.heads, dim=1)
+        q, k, v = parts[0], parts[1 if len(parts) == 3 else 0], parts[-1]
+        bias = None
+        if self.relation is not None:
+            q = self.relation.rotate(q, newest.positions)
+            k = self.relation.rotate(k, newest.positions)
+            bias = self.attention.distance_bias(1, newest.places)
         k, v = cache.extend(k, v)
-        mixed = _mixed(attention, q, k, v, sight=sight, places=places)
-        return self.join(mixed)
+        return self.join(self.mix(q, k, v, newest, sight=newest.own, bias=bias))
 
 
 class SourceLook:
     """At a source, of which the cache holds keys and values since the first tokens were read."""
 
     def __init__(self, attention: MultiHeadAttention, *, inputs_first: bool) -> None:
-        self.attention = attention
         self.project = product_of([attention.query], inputs_first=inputs_first)
         self.join = product_of([attention.out], inputs_first=inputs_first)
+        self.mix = Mix(attention)
+        self.width = attention.shape.width
 
     def __call__(self, x: Tensor, newest: Newest, cache: LayerCache) -> Tensor:
         assert isinstance(cache, KeyValueCache)
         assert newest.source is not None
-        q = self.project(x).view(len(x), -1, 1, self.attention.shape.width)
-        return self.join(_mixed(self.attention, q, *cache.held(), sight=newest.source))
+        q = self.project(x).view(newest.rows, -1, 1, self.width)
+        k, v = cache.held()
+        return self.join(self.mix(q, k, v, newest, sight=newest.source))
 
 
-def _mixed(
-    attention: MultiHeadAttention,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    sight: Sight,
-    places: Places | None = None,
-) -> Tensor:
-    """(b,h,1,d), twice (b,h,j,d) -> (b,w); `places` where the keys are of one's own row."""
-    k, v = attention.for_every_head(k), attention.for_every_head(v)
-    bias = None if places is None else attention.distance_bias(1, places)
-    mask = sight.written if places is None else attention.narrowed(sight.written, places)
-    if mask is sight.written:
-        fast = attention.rule.fast(Asked(q, k, v, mask, sight.grid, bias, 0.0))
-        if fast is not None:
-            return fast.out.reshape(len(q), -1)
-    mask = sight.mask if places is None else attention.narrowed(sight.mask, places)
-    attended = attend(q, k, v, mask, attention.rule, bias=bias, first_query=sight.place)
-    return attended.out.reshape(len(q), -1)
+class Mix:
+    """Values, mixed as the rule of an attention says."""
 
+    def __init__(self, attention: MultiHeadAttention) -> None:
+        self.attention = attention
+        # Torch's kernel takes what may be seen as it is written; other rules choose their own way.
+        self.fused = type(attention.rule) is DotProduct
 
-def _written(mask: Mask, grid: Grid) -> Mask:
-    known = mask.known
-    if mask.is_everything or (mask.is_causal and grid.last_alone):
-        return mask
-    if known.valid is not None and (known.pattern == "everything" or grid.last_alone):
-        # With either pattern the last place sees every key that may be seen at all.
-        table = known.valid[:, None, None]
-    else:
-        table = mask.on(grid)
-    return replace(mask, allowed=lambda b, h, i, j: table, sizes=())
+    def __call__(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        newest: Newest,
+        *,
+        sight: Sight,
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        """(b,h,1,d), twice (b,h,j,d) -> (b,w), or (w)"""
+        if q.shape[1] != k.shape[1]:
+            k, v = self.attention.for_every_head(k), self.attention.for_every_head(v)
+        if self.fused and sight.of_patterns:
+            added = sight.added
+            if bias is not None:
+                added = bias if added is None else added + bias
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask=added)
+        else:
+            mask = self.attention.narrowed(sight.mask, newest.places)
+            rule = self.attention.rule
+            out = attend(q, k, v, mask, rule, bias=bias, first_query=sight.place).out
+        return out.reshape(-1) if newest.rows == 1 else out.reshape(newest.rows, -1)

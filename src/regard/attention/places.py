@@ -45,7 +45,9 @@ class Places:
     @classmethod
     def of_padded(cls, valid: Tensor) -> Places:
         """Rows whose tokens are where `valid` (b, j) is True, counted from each row's first."""
-        return cls((valid.cumsum(dim=1) - 1).clamp(min=0), in_order=bool(valid.all()))
+        if bool(valid.all()):
+            return cls.of_row(valid.shape[1], device=valid.device)
+        return cls((valid.cumsum(dim=1) - 1).clamp(min=0))
 
     def behind(self, virtual: int, *, first: int, still: Tensor | None = None) -> Places:
         """The same with `virtual` places in front; `first` is where tokens are counted from.

@@ -9,6 +9,7 @@ for each row by its own length (see `window`). Rows that have stopped leave the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -49,20 +50,24 @@ class Ending:
     stop: int | None
     forbidden: tuple[int, ...]
 
-    def logprobs(self, logits: Tensor) -> Tensor:
-        """Double-precision log-probabilities with the forbidden ids taken out.
+    def allowed(self, logits: Tensor) -> Tensor:
+        """Scores (b, v) with the forbidden ids taken out, in single precision at least.
 
         On the CPU, because not every device has double precision and choosing is a small job."""
-        allowed = logits.to("cpu", torch.float64, copy=True)
-        allowed[:, list(self.forbidden)] = -torch.inf
-        logprobs = torch.log_softmax(allowed, dim=-1)
-        if logprobs.isnan().any():
-            raise UserError(
-                "the model's scores for the next token are not numbers, or all are forbidden",
-                topic="generate",
-                mend="Look for a diverged model, or forbid fewer ids.",
-            )
-        return logprobs
+        scores = logits.to("cpu", torch.promote_types(logits.dtype, torch.float32))
+        if not self.forbidden:
+            return scores
+        return scores.index_fill(1, torch.tensor(self.forbidden), -torch.inf)
+
+
+def check_numbers(logprobs: Sequence[float]) -> None:
+    """Of one token in each row: a score that is none makes all of its row so."""
+    if any(map(math.isnan, logprobs)):
+        raise UserError(
+            "the model's scores for the next token are not numbers, or all are forbidden",
+            topic="generate",
+            mend="Look for a diverged model, or forbid fewer ids.",
+        )
 
 
 def generate(
@@ -106,29 +111,44 @@ def _write(
     """One token after another, each chosen for good."""
     numbers = torch.from_numpy(uniforms)
     written: list[list[int]] = [[] for _ in prompts]
-    logprob = torch.zeros(len(prompts), dtype=torch.float64)
-    stopped = torch.zeros(len(prompts), dtype=torch.bool)
-    going = torch.arange(len(prompts))  # prompts whose row still grows
+    logprobs = [0.0] * len(prompts)
+    stopped = [False] * len(prompts)
+    going = list(range(len(prompts)))  # prompts whose row still grows
     logits = window.open(prompts)
     for step in range(ending.max_new):
-        logprobs = ending.logprobs(logits)
-        chosen = strategy.choose(logprobs, numbers[going, step])
-        logprob[going] += logprobs.gather(1, chosen[:, None]).squeeze(1)
-        if ending.stop is not None and (chosen == ending.stop).any():
-            stays = (chosen != ending.stop).nonzero().squeeze(1)
-            stopped[going[chosen == ending.stop]] = True
-            going, chosen = going[stays], chosen[stays]
-            if len(going):
-                window.select(stays)
-        for prompt, token in zip(going.tolist(), chosen.tolist(), strict=True):
-            written[prompt].append(token)
-        if not len(going) or step + 1 == ending.max_new:
+        scores = ending.allowed(logits)
+        likely = torch.log_softmax(scores, dim=-1)
+        check_numbers(likely[:, 0].tolist())
+        chosen = strategy.choose(scores, numbers[:, step])
+        taken, tokens = likely.gather(1, chosen[:, None]).tolist(), chosen.tolist()
+        for prompt, token, [logprob] in zip(going, tokens, taken, strict=True):
+            logprobs[prompt] += logprob
+            if token == ending.stop:
+                stopped[prompt] = True
+            else:
+                written[prompt].append(token)
+        if ending.stop in tokens:
+            stay = _staying([token != ending.stop for token in tokens])
+            going, rows = [going[row] for row in stay], torch.tensor(stay)
+            if going:
+                window.select(rows)
+                numbers, chosen = numbers[rows], chosen[rows]
+        if not going or step + 1 == ending.max_new:
             break
         logits = window.advance(chosen)
     return [
         Generated(tuple(ids), total, ended)
-        for ids, total, ended in zip(written, logprob.tolist(), stopped.tolist(), strict=True)
+        for ids, total, ended in zip(written, logprobs, stopped, strict=True)
     ]
+
+
+def _staying(stays: Sequence[bool]) -> list[int]:
+    """The rows that stay, in places from 0 on: as many as can keep their place, and the last ones
+    fill the gaps, so that few caches have to be moved."""
+    kept = [row for row, stay in enumerate(stays) if stay]
+    count = len(kept)
+    moved = iter(row for row in kept if row >= count)
+    return [row if stays[row] else next(moved) for row in range(count)]
 
 
 def _search(
@@ -139,7 +159,9 @@ def _search(
     open_searches = searches
     logits = window.open(prompts)
     for step in range(ending.max_new):
-        logprobs = ending.logprobs(logits)
+        # In double precision: sums of many steps are compared with each other.
+        logprobs = torch.log_softmax(ending.allowed(logits), dim=-1, dtype=torch.float64)
+        check_numbers(logprobs[:, 0].tolist())
         rows: list[int] = []
         tokens: list[int] = []
         still_open: list[Hypotheses] = []

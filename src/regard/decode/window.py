@@ -41,11 +41,13 @@ class Decodable(Protocol[AnyCache]):
 
     def new_cache(self, rows: int) -> AnyCache: ...
 
-    def step(self, ids: Tensor, *, valid: Tensor, positions: Tensor, cache: AnyCache) -> Tensor:
+    def step(
+        self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: AnyCache
+    ) -> Tensor:
         """Logits (b, vocabulary) behind the last of `ids` (b, i), which join the cache.
 
-        `valid` (b, cache.length + i) is True for real tokens and False for padding; `positions`
-        (b, i) are each row's own, from 0; padding has position 0."""
+        `valid` (b, cache.length + i) is True for real tokens and False for padding, None where all
+        are real; `positions` (b or 1, i) are each row's own, from 0; padding has position 0."""
 
 
 class Window(Generic[AnyCache]):
@@ -56,52 +58,75 @@ class Window(Generic[AnyCache]):
         self.pad = pad
         self.device = device_of(model)
         self.cache: AnyCache | None = None
+        self.length = 0
+        "Columns of the window, padding included."
+        self._read: list[Tensor] = []
+
+    @property
+    def ids(self) -> Tensor:
+        """(b, t): the tokens so far, padding on the left."""
+        if len(self._read) > 1:
+            self._read = [torch.cat(self._read, dim=1)]
+        return self._read[0]
+
+    @property
+    def valid(self) -> Tensor:
+        """(b, t): which of them are real."""
+        return torch.arange(self.length, device=self.device) >= self._padding
 
     def open(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Read whole rows in one pass; logits (b, vocabulary) behind each."""
         context = self.model.context
         # A row that does not fit is cut to half the context, so that the next cut is far off.
         kept = [list(row[-max(1, context // 2) :] if len(row) > context else row) for row in rows]
-        longest = max(len(row) for row in kept)
-        padding = [longest - len(row) for row in kept]
-        self.ids = torch.tensor(
-            [[self.pad] * gap + row for gap, row in zip(padding, kept, strict=True)],
+        self.length = max(len(row) for row in kept)
+        gaps = [self.length - len(row) for row in kept]
+        ids = torch.tensor(
+            [[self.pad] * gap + row for gap, row in zip(gaps, kept, strict=True)],
             device=self.device,
         )
-        column = torch.arange(longest, device=self.device)
-        self.valid = column >= torch.tensor(padding, device=self.device)[:, None]
+        self._read = [ids]
+        self._padding = torch.tensor(gaps, device=self.device)[:, None]
+        self._padded = any(gaps)
+        self._next = self.length - self._padding
         if self.cache is None:
             self.cache = self.model.new_cache(len(kept))
         else:
             self.cache.clear()
-        positions = (self.valid.cumsum(dim=1) - 1).clamp(min=0)
-        return self.model.step(self.ids, valid=self.valid, positions=positions, cache=self.cache)
+        column = torch.arange(self.length, device=self.device)
+        return self._step(ids, (column - self._padding).clamp(min=0))
 
     def advance(self, ids: Tensor) -> Tensor:
         """Put one token (b,) behind each row; logits (b, vocabulary) behind that."""
         ids = ids.to(self.device)
-        if self.ids.shape[1] >= self.model.context:
+        if self.length >= self.model.context:
             return self.open(
                 [
                     [*row[real].tolist(), token]
                     for row, real, token in zip(self.ids, self.valid, ids.tolist(), strict=True)
                 ]
             )
-        assert self.cache is not None
-        positions = self.valid.sum(dim=1, keepdim=True)
-        self.ids = torch.cat([self.ids, ids[:, None]], dim=1)
-        self.valid = torch.cat([self.valid, torch.ones_like(self.valid[:, :1])], dim=1)
-        return self.model.step(
-            ids[:, None], valid=self.valid, positions=positions, cache=self.cache
-        )
+        new = ids[:, None]
+        self._read.append(new)
+        self.length += 1
+        positions, self._next = self._next, self._next + 1
+        return self._step(new, positions)
 
     def select(self, rows: Tensor) -> None:
         """Row r becomes what row `rows[r]` was: drops, doubles and reorders."""
         rows = rows.to(self.device)
-        self.ids = self.ids[rows]
-        self.valid = self.valid[rows]
+        if torch.equal(rows, torch.arange(len(self._padding), device=self.device)):
+            return
+        self._read = [self.ids[rows]]
+        self._padding, self._next = self._padding[rows], self._next[rows]
         assert self.cache is not None
         self.cache.reorder(rows)
+
+    def _step(self, ids: Tensor, positions: Tensor) -> Tensor:
+        assert self.cache is not None
+        # Most rows are alone or alike: what every step would find out is known beforehand.
+        valid = self.valid if self._padded else None
+        return self.model.step(ids, valid=valid, positions=positions, cache=self.cache)
 
 
 def device_of(model: object) -> torch.device:

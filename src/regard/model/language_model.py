@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from regard.attention.cache import BlockCache, Cache, StateCache
 from regard.attention.mask import Mask, causal, padding
+from regard.attention.newest import Newest, Sight
 from regard.attention.places import Places
 from regard.model.loss import LossTerm
 from regard.model.row_model import RowModel
@@ -46,21 +48,30 @@ class LanguageModel(RowModel):
         prompted = 0 if self.prompt is None else len(self.prompt)
         return self.stack.new_cache(prompted + self.context)
 
-    def step(self, ids: Tensor, *, valid: Tensor, positions: Tensor, cache: Cache) -> Tensor:
+    def step(self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: Cache) -> Tensor:
         """Read new tokens (b,i) after those in the cache; the scores after the last one, (b,v).
 
-        `valid` (b,j) is True where a key holds a token (prompts are padded on the left).
+        `valid` (b,j) is True where a key holds a token (prompts are padded on the left), None
+        where all do; `positions` (b or 1,i) are those of the new tokens.
         """
-        y: Tensor = self.head(self.after(ids, valid=valid, cache=cache)[:, -1])
-        return y
+        ready = self.stack.ready_for(ids.shape[1], cache) if self.cacheable else None
+        if ready is None or self.front.length:
+            y: Tensor = self.head(self.after(ids, valid=valid, cache=cache)[:, -1])
+            return y
+        x = ready.embedded(ids, positions, self.embedding)
+        places, mask = partial(_read, valid, cache.length + 1, ids.device), _seen(valid)
+        own = Sight.of(mask, place=cache.length, keys=cache.length + 1, dtype=x.dtype)
+        x = ready(x[:, 0], Newest(len(ids), positions, own, places=places), cache)
+        return ready.scores(x, self.head.tokens) if self.head.network is None else self.head(x)
 
-    def after(self, ids: Tensor, *, valid: Tensor, cache: Cache) -> Tensor:
+    def after(self, ids: Tensor, *, valid: Tensor | None, cache: Cache) -> Tensor:
         """What stands at new places (b,i) after those in the cache, (b,i,w)."""
         row = cache.blocks[0].own
         if isinstance(row, _Row):
             return self.encode(row.extend(ids), valid=valid)[:, -ids.shape[1] :]
-        places = Places.of_padded(valid)
-        mask = causal() if places.in_order else causal() & padding(valid)
+        virtual = self.front.length if cache.length else 0
+        places = _read(valid, cache.length - virtual + ids.shape[1], ids.device)
+        mask = _seen(None if places.in_order else valid)
         return self.hidden(ids, places, mask=mask, cache=cache)
 
     def audit_subject(self) -> Subject:
@@ -73,6 +84,15 @@ class _Row(StateCache):
     def extend(self, ids: Tensor) -> Tensor:
         self.take([torch.cat((*self.state, ids), dim=1)], places=ids.shape[1])
         return self.state[0]
+
+
+def _read(valid: Tensor | None, places: int, device: torch.device) -> Places:
+    """Where the tokens of rows stand, cached ones included."""
+    return Places.of_row(places, device=device) if valid is None else Places.of_padded(valid)
+
+
+def _seen(valid: Tensor | None) -> Mask:
+    return causal() if valid is None else causal() & padding(valid)
 
 
 def _ends_alone(valid: Tensor) -> bool:

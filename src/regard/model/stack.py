@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from regard.attention.cache import Cache
 from regard.attention.mask import Mask
 from regard.attention.places import Places
 from regard.model.layers import Block, Source
+from regard.model.ready import ReadyStack, can_be_ready, newest_of
 from regard.model.recorder import Recorder, inside
 
 
@@ -30,6 +32,10 @@ class Stack(nn.Module):
         recorder: Recorder | None = None,
     ) -> Tensor:
         """(b,t,w) -> (b,t,w)"""
+        ready = self.ready_for(x.shape[1], cache) if recorder is None else None
+        if ready is not None and cache is not None:
+            newest = newest_of(x, mask=mask, places=places, source=source)
+            return ready(x[:, 0], newest, cache)[:, None]
         for number, block in enumerate(self.blocks):
             x = block(
                 x,
@@ -41,6 +47,16 @@ class Stack(nn.Module):
             )
         y: Tensor = self.norm(x)
         return y
+
+    def ready_for(self, places: int, cache: Cache | None) -> ReadyStack | None:
+        """What reads one more place of rows that are being written, where nothing is to learn."""
+        if places != 1 or cache is None or not cache.length:
+            return None
+        if self.training or torch.is_grad_enabled():
+            return None
+        if cache.ready is None and all(map(can_be_ready, self.blocks)):
+            cache.ready = ReadyStack([*self.blocks], self.norm)
+        return cache.ready if isinstance(cache.ready, ReadyStack) else None
 
     def new_cache(self, capacity: int, *, source_places: int = 0) -> Cache:
         caches = [

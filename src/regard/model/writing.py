@@ -44,8 +44,11 @@ class Written(nn.Module):
             raise ValueError(f"{rows} rows are to be written from {len(self.source)} sources")
         return self.model.new_cache_for(self.source, self.valid)
 
-    def step(self, ids: Tensor, *, valid: Tensor, positions: Tensor, cache: Cache) -> Tensor:
+    def step(self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: Cache) -> Tensor:
         """The scores after the last of the new tokens, (b,v)."""
+        if valid is None:
+            places = cache.length + ids.shape[1]
+            valid = torch.ones(len(ids), places, dtype=torch.bool, device=ids.device)
         return self.model.step(ids, valid=valid, cache=cache)[:, -1]
 
 

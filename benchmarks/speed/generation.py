@@ -1,25 +1,20 @@
 """Writing against `transformers.generate`, from the same weights, alone and in a batch.
 
-    .venv/bin/python benchmarks/generation.py --rounds 7
-    .venv/bin/python benchmarks/generation.py --rounds 2 --new 8      # the smallest form
-
 A decoder of width 192 with 6 layers, 6 heads, a vocabulary of 8,000 and a context of 256 is drawn
 by a seed and copied into transformers' GPT-2 by regard's own export. Both continue the same prompts
 greedily and have to write the same tokens; then both are timed in turn, prompts read included.
 Prompts of a batch have different lengths, so transformers gets them padded on the left with their
-attention mask. Prints medians of tokens per second, their ratio and the least and greatest ratio
-of a round.
+attention mask.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 import torch
+from benchmarks.speed.contest import OURS, Row, ratio_by_round, times_in_turn
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.utils import logging
@@ -32,6 +27,9 @@ from regard.model.language_model import LanguageModel
 
 VOCABULARY = 8_000
 PAD = 0
+NEW = 128
+GOALS = {1: 3.0, 16: 2.0}
+PEER = "transformers.generate"
 FAMILY = Decoder(layers=6, heads=6, width=192, context=256, activation="gelu-tanh")
 CHOICES: dict[str, tuple[Strategy, dict[str, Any]]] = {
     "greedy": (Greedy(), {"do_sample": False}),
@@ -40,42 +38,35 @@ CHOICES: dict[str, tuple[Strategy, dict[str, Any]]] = {
 Write = Callable[[], list[list[int]]]
 
 
-def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("--rounds", type=int, default=7)
-    asked.add_argument("--new", type=int, default=128, help="tokens written behind each prompt")
-    given = asked.parse_args()
-    for row in rows(rounds=given.rounds, new=given.new):
-        low, high = row["spread"]
-        print(
-            f"{row['work']:32} ours {row['ours']:8,.0f}   transformers {row['peer']:8,.0f} "
-            f"{row['unit']}   ratio {row['ratio']:.2f} [{low:.2f}, {high:.2f}]   "
-            f"{'same tokens' if row['same_work'] else 'OTHER TOKENS'}",
-            flush=True,
-        )
-
-
-def rows(*, rounds: int = 7, new: int = 128) -> list[dict[str, Any]]:
+def rows(*, rounds: int = 7) -> list[Row]:
     """One row for each count of prompts and each way to choose a token."""
-    torch.set_num_threads(2)
     ours = FAMILY.build(vocabulary=VOCABULARY, seed=0).eval()
     theirs = twin(ours)
-    measured = []
-    for count in (1, 16):
+    found = []
+    for count, goal in GOALS.items():
         prompts = drawn_prompts(count)
-        greedy = writers(ours, theirs, prompts, choice="greedy", new=new)
-        same = greedy[0]() == greedy[1]()
+        write, write_there = writers(ours, theirs, prompts, choice="greedy", new=NEW)
+        if write() != write_there():
+            raise RuntimeError("from the same weights other tokens are written greedily")
         for choice in CHOICES:
-            pair = writers(ours, theirs, prompts, choice=choice, new=new)
-            measured.append(
-                {
-                    "work": f"generation, {count} prompt{'s'[: count > 1]}, {choice}",
-                    **timed(*pair, tokens=count * new, rounds=rounds),
-                    "unit": "tokens/s",
-                    "same_work": same,
-                }
+            pair = writers(ours, theirs, prompts, choice=choice, new=NEW)
+            taken = times_in_turn(dict(zip((OURS, PEER), pair, strict=True)), rounds=rounds)
+            ratio, low, high = ratio_by_round(taken[PEER], taken[OURS])
+            found.append(
+                Row(
+                    "generation",
+                    f"{NEW} tokens behind {count} prompt{'s'[: count > 1]}, {choice}",
+                    "tokens/s",
+                    {name: count * NEW / median(seconds) for name, seconds in taken.items()},
+                    ratio,
+                    low,
+                    high,
+                    f"time of {PEER} ÷ ours",
+                    goal,
+                    same_work="width 192 × 6 layers, the same weights; greedily the same tokens",
+                )
             )
-    return measured
+    return found
 
 
 def twin(model: LanguageModel) -> GPT2LMHeadModel:
@@ -95,8 +86,10 @@ def drawn_prompts(count: int) -> list[list[int]]:
     """Prompts of 8 to 39 tokens; the one that stands alone has 24."""
     generator = torch.Generator().manual_seed(count)
     lengths = [24] if count == 1 else torch.randint(8, 40, (count,), generator=generator).tolist()
-    draw = lambda length: torch.randint(PAD + 1, VOCABULARY, (length,), generator=generator)  # noqa: E731
-    return [draw(length).tolist() for length in lengths]
+    return [
+        torch.randint(PAD + 1, VOCABULARY, (length,), generator=generator).tolist()
+        for length in lengths
+    ]
 
 
 def writers(
@@ -136,25 +129,3 @@ def padded_left(prompts: list[list[int]]) -> tuple[Tensor, Tensor]:
     ids = torch.tensor([[PAD] * (longest - len(row)) + row for row in prompts])
     lengths = torch.tensor([len(row) for row in prompts])
     return ids, (torch.arange(longest) >= longest - lengths[:, None]).long()
-
-
-def timed(ours: Write, theirs: Write, *, tokens: int, rounds: int) -> dict[str, Any]:
-    """Tokens a second of both, in turn, and every other round the other way about."""
-    speeds: dict[Write, list[float]] = {ours: [], theirs: []}
-    ours(), theirs()  # warm
-    for turn in range(rounds):
-        for write in (ours, theirs) if turn % 2 == 0 else (theirs, ours):
-            began = time.perf_counter()
-            write()
-            speeds[write].append(tokens / (time.perf_counter() - began))
-    ratios = [own / other for own, other in zip(speeds[ours], speeds[theirs], strict=True)]
-    return {
-        "ours": median(speeds[ours]),
-        "peer": median(speeds[theirs]),
-        "ratio": median(ratios),
-        "spread": (min(ratios), max(ratios)),
-    }
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,166 @@
+"""A stack made ready to read one place of each row at a time, as it does while it writes.
+
+It computes what `Stack.forward` does, which is its oracle, and leaves out what there is around it:
+weights are gathered and laid out once for many steps, and modules that are plain functions are
+called as such. Whatever is not known here is called as it is. Shapes: b rows, w model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.cache import BlockCache, Cache
+from regard.attention.mask import Mask
+from regard.attention.multi_head import MultiHeadAttention
+from regard.attention.newest import Look, Newest, Sight, SourceLook, ready_to_look
+from regard.attention.places import Places
+from regard.attention.products import Product, product_of
+from regard.model.embedding import Embedding
+from regard.model.layers import Block, FeedForward, GatedFeedForward, Residual, Source
+
+MANY_ROWS = 6
+"From here on products are quicker with the inputs of their matrices first."
+TURNED_AT = 8
+"The step at which matrices are turned for that: it takes as long as a few steps do."
+
+PastIt = Callable[[Tensor, Product], Tensor]
+"One part of a block with its norm and its way past: x and the part to what comes out"
+
+
+class ReadyStack:
+    """The blocks and the closing norm, for one place of each row."""
+
+    def __init__(self, blocks: Sequence[Block], norm: nn.Module) -> None:
+        self._plain = blocks
+        self._norm = ready_norm(norm)
+        self._steps = 0
+        self._embed: Callable[[Tensor, Tensor], Tensor] | None = None
+        self._score: Product | None = None
+        self._lay_out(inputs_first=False)
+
+    def __call__(self, x: Tensor, newest: Newest, cache: Cache) -> Tensor:
+        """(b,w) -> (b,w)"""
+        self._steps += 1
+        if self._steps == TURNED_AT and newest.rows >= MANY_ROWS:
+            self._lay_out(inputs_first=True)
+        if newest.rows == 1:
+            x = x.view(-1)
+        for block, memory in zip(self._blocks, cache.blocks, strict=True):
+            x = block(x, newest, memory)
+        return self._norm(x).view(newest.rows, -1)
+
+    def embedded(self, ids: Tensor, positions: Tensor, embedding: Embedding) -> Tensor:
+        """(b,1), (b or 1,1) -> (b,1,w): new tokens at their positions."""
+        if self._embed is None:
+            self._embed = ready_embedding(embedding)
+        return self._embed(ids, positions)
+
+    def scores(self, x: Tensor, layer: nn.Module) -> Tensor:
+        """(b,w) -> (b,v): by the layer that scores tokens, laid out as the blocks are."""
+        if self._score is None:
+            self._score = product_of([layer], inputs_first=self._inputs_first)
+        return self._score(x) if len(x) > 1 else self._score(x.view(-1))[None]
+
+    def _lay_out(self, *, inputs_first: bool) -> None:
+        self._inputs_first = inputs_first
+        self._blocks = [ReadyBlock(block, inputs_first=inputs_first) for block in self._plain]
+        self._score = None
+
+
+def newest_of(x: Tensor, *, mask: Mask, places: Places, source: Source | None) -> Newest:
+    """Of rows (b,1,w) that stand at the last of `places`."""
+    keys = places.positions.shape[1]
+    looked = None
+    if source is not None:
+        looked = Sight.of(source.mask, place=0, keys=source.vectors.shape[1], dtype=x.dtype)
+    return Newest(
+        len(x),
+        places.last(1),
+        Sight.of(mask, place=keys - 1, keys=keys, dtype=x.dtype),
+        source=looked,
+        places=lambda: places,
+    )
+
+
+class ReadyBlock:
+    def __init__(self, block: Block, *, inputs_first: bool) -> None:
+        self.look = ready_to_look(block.attention, inputs_first=inputs_first)
+        self.past_look = ready_residual(block.attention_residual)
+        self.look_at_source: Look | None = None
+        if block.source_attention is not None and block.source_residual is not None:
+            assert isinstance(block.source_attention, MultiHeadAttention)
+            self.look_at_source = SourceLook(block.source_attention, inputs_first=inputs_first)
+            self.past_source = ready_residual(block.source_residual)
+        self.feed = ready_feed_forward(block.feed_forward, inputs_first=inputs_first)
+        self.past_feed = ready_residual(block.feed_forward_residual)
+
+    def __call__(self, x: Tensor, newest: Newest, memory: BlockCache) -> Tensor:
+        x = self.past_look(x, lambda y: self.look(y, newest, memory.own))
+        look, source = self.look_at_source, memory.source
+        if look is not None and source is not None and newest.source is not None:
+            x = self.past_source(x, lambda y: look(y, newest, source))
+        return self.past_feed(x, self.feed)
+
+
+def can_be_ready(block: nn.Module) -> bool:
+    """Whether what a block reads of a source is all in its cache after the first tokens."""
+    return isinstance(block, Block) and (
+        block.source_attention is None or isinstance(block.source_attention, MultiHeadAttention)
+    )
+
+
+def ready_embedding(embedding: Embedding) -> Callable[[Tensor, Tensor], Tensor]:
+    tokens, places = embedding.tokens, embedding.positions
+    bare = embedding.texts is None and embedding.norm is None and embedding.combine == "add"
+    if not (bare and isinstance(places, nn.Embedding)):
+        return embedding
+    if not all(map(_unheard, (embedding, tokens, places))):
+        return embedding
+    of_token, of_place = tokens.weight, places.weight
+    return lambda ids, positions: F.embedding(ids, of_token) + F.embedding(positions, of_place)
+
+
+def ready_residual(residual: Residual) -> PastIt:
+    norm = ready_norm(residual.norm)
+    if residual.place == "pre":
+        return lambda x, part: x + part(norm(x))
+    return lambda x, part: norm(x + part(x))
+
+
+def ready_norm(norm: nn.Module) -> Product:
+    if type(norm) is nn.LayerNorm and _unheard(norm):
+        return partial(
+            F.layer_norm,
+            normalized_shape=norm.normalized_shape,
+            weight=norm.weight,
+            bias=norm.bias,
+            eps=norm.eps,
+        )
+    return norm
+
+
+def ready_feed_forward(network: nn.Module, *, inputs_first: bool) -> Product:
+    if type(network) is FeedForward and _unheard(network):
+        bend = network.bend
+        widen = product_of([network.widen], inputs_first=inputs_first)
+        narrow = product_of([network.narrow], inputs_first=inputs_first)
+        return lambda x: narrow(bend(widen(x)))
+    if type(network) is GatedFeedForward and _unheard(network):
+        both = product_of([network.gate, network.widen], inputs_first=inputs_first)
+        narrow = product_of([network.narrow], inputs_first=inputs_first)
+
+        def gated(x: Tensor) -> Tensor:
+            gate, wide = both(x).chunk(2, dim=-1)
+            return narrow(F.silu(gate) * wide)
+
+        return gated
+    return network
+
+
+def _unheard(module: nn.Module) -> bool:
+    """Nobody listens to what goes through it."""
+    return not (module._forward_hooks or module._forward_pre_hooks)
