@@ -33,7 +33,7 @@ test-all: lint
 # Peers live in an environment of their own. Rows that need SST-2 or the One Billion Words slice look
 # for them below the folder that REGARD_DATA names.
 bench: .venv-bench/ready
-	.venv-bench/bin/python -m benchmarks.bench
+	env -u OMP_WAIT_POLICY .venv-bench/bin/python -m benchmarks.bench
 
 .venv-bench/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-bench
