@@ -22,7 +22,6 @@ import torch
 from benchmarks.speed import fine_tuning, generation, kinds, page, sentences, starting, training
 from benchmarks.speed.contest import Row
 from benchmarks.speed.data import MissingDataError
-from benchmarks.speed.sizes import matmul_peak
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
@@ -78,7 +77,6 @@ def machine() -> dict[str, Any]:
         "torch": torch.__version__,
         "python": platform.python_version(),
         "load": os.getloadavg()[0],
-        "peak": matmul_peak(),
     }
 
 
@@ -94,7 +92,7 @@ def told(row: Row) -> str:
     sign = "≥" if row.better == "higher" else "≤"
     return (
         f"{'✓' if row.reached else '✗'} {row.work}: {row.ratio:.2f} [{row.low:.2f}, "
-        f"{row.high:.2f}] {row.ratio_of} (goal {sign} {row.goal:.2g}); {figures} {row.unit}"
+        f"{row.high:.2f}] {row.ratio_of} (goal {sign} {row.goal:.3g}); {figures} {row.unit}"
     )
 
 

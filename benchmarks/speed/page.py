@@ -40,8 +40,8 @@ def write_page(results: dict[str, Any], folder: Path, *, remarks: str) -> None:
     machine = results["machine"]
     facts = (
         f"{results['date']}, {machine['cores']} cores of {machine['processor']}, torch "
-        f"{machine['torch']}, {machine['threads']} threads, matmul peak "
-        f"{machine['peak'] / 1e9:.0f} GFLOP/s, load before the run {machine['load']:.1f}."
+        f"{machine['torch']}, {machine['threads']} threads, load before the run "
+        f"{machine['load']:.1f}."
     )
     text = WORDS.format(machine=facts)
     for group in dict.fromkeys(row["group"] for row in results["rows"]):
@@ -68,7 +68,7 @@ def _table(group: str, rows: Sequence[dict[str, Any]]) -> list[str]:
         lines.append(
             f"| {row['work']}{f' <br><sub>{beside}</sub>' if beside else ''} | {figures} | "
             f"**{row['ratio']:.2f}**{spread}<br><sub>{row['ratio_of']}</sub> | "
-            f"{sign} {row['goal']:.2g} | {'yes' if row['reached'] else '**no**'} |"
+            f"{sign} {row['goal']:.3g} | {'yes' if row['reached'] else '**no**'} |"
         )
     return [*lines, ""]
 
@@ -85,7 +85,7 @@ def _chart(rows: Sequence[dict[str, Any]]) -> bytes:
             "past": row["ratio"] / row["goal"]
             if row["better"] == "higher"
             else row["goal"] / row["ratio"],
-            "told": f"{row['ratio']:.2f} (goal {row['goal']:.2g})",
+            "told": f"{row['ratio']:.2f} (goal {row['goal']:.3g})",
             "reached": "reached" if row["reached"] else "not reached",
         }
         for row in rows
@@ -98,7 +98,13 @@ def _chart(rows: Sequence[dict[str, Any]]) -> bytes:
     points = ground.mark_point(filled=True, size=90).encode(
         color=alt.Color("reached:N", title=None, scale=colours)
     )
-    names = ground.mark_text(align="left", dx=8).encode(text="told:N")
+    # Away from the line, so that it does not cross the words.
+    names = [
+        ground.transform_filter(alt.datum.reached == reached)
+        .mark_text(align=align, dx=dx)
+        .encode(text="told:N")
+        for reached, align, dx in (("reached", "left", 8), ("not reached", "right", -8))
+    ]
     line = alt.Chart(alt.InlineData([{"goal": 1}])).mark_rule(strokeDash=[4, 4]).encode(x="goal:Q")
-    chart = (line + points + names).properties(width=420, height=22 * len(values))
+    chart = alt.layer(line, points, *names).properties(width=420, height=22 * len(values))
     return vl_convert.vegalite_to_png(chart.to_dict(), scale=2)
