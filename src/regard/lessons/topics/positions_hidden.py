@@ -24,7 +24,7 @@ from regard.model.families.encoder import Encoder
 TEXT = ["Jill", "Birt", "likes", "outdoor", "activities", ".", "He", "was", "often", "hiking"]
 WORDS = ["[MASK]", *dict.fromkeys(TEXT)]
 WIDTH = 24
-STEPS = 40
+STEPS = 80
 RATE = 0.15
 KEPT, HIDDEN = "position kept", "position hidden too"
 
@@ -83,23 +83,24 @@ def _learnt(way: str, *, masked: int, seed: int) -> tuple[list[float], float, fl
         places[chosen] = len(TEXT)  # a place where nothing else stands
     parameters = [one for one in model.parameters() if one.requires_grad]
     losses, apart = [], []
-    for _ in range(STEPS + 1):
+    for step in range(STEPS + 1):
         x = model.hidden(ids[None], Places(places[None]), mask=bidirectional())[0, chosen]
         loss = model.head.losses(x, targets=targets[chosen]).mean()
         losses.append(float(loss.detach()))
         apart.append(_apart(x.detach()))
-        _descend(parameters, loss)
+        # Smaller and smaller towards the end: otherwise some seeds go round the lowest loss.
+        _descend(parameters, loss, rate=RATE * min(1.0, 2 - 2 * step / STEPS))
     return losses, apart[0], apart[-1]
 
 
-def _descend(parameters: list[nn.Parameter], loss: Tensor) -> None:
+def _descend(parameters: list[nn.Parameter], loss: Tensor, *, rate: float) -> None:
     """One step downhill."""
     # By hand: torch's optimisers take seconds to import, longer than all of this lesson.
     gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
     with torch.no_grad():
         for parameter, gradient in zip(parameters, gradients, strict=True):
             if gradient is not None:
-                parameter.sub_(RATE * gradient)
+                parameter.sub_(rate * gradient)
 
 
 def _encoder(*, seed: int) -> EncoderModel:
