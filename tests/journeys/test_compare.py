@@ -138,6 +138,7 @@ def test_what_is_finished_is_not_run_again_and_what_is_missing_is_said(desk: Des
     assert (half / "recipe.toml").read_text() == 'name = "hal'
 
 
+@pytest.mark.long
 def test_a_study_that_is_ended_goes_on_where_it_was(desk: Desk) -> None:
     desk.recipe(train__max_steps=300, train__checkpoint_every=50, train__evaluate_every=0)
     desk.write(
