@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from regard.attention import dot_blocks
 from regard.attention import mask as masks
 from regard.attention.attend import attend
+from regard.attention.dot_blocks import DotScoring
 from regard.attention.kinds.dot import Dot
 from regard.attention.multi_head import build_mixer
 from regard.attention.places import Places
@@ -77,7 +77,7 @@ def test_a_fully_masked_row_is_zeros_and_has_no_gradient(want_weights):
 @pytest.mark.parametrize("bias_rows", [1, 2])
 @pytest.mark.parametrize("values", [1, 40, 10**6])
 def test_dropped_blocks_equal_explicit_with_a_bias_and_a_past(values, bias_rows, monkeypatch):
-    monkeypatch.setattr(dot_blocks, "SIZE", BlockSize(values, queries=3))
+    monkeypatch.setattr(DotScoring, "size", BlockSize(values, queries=3))
     answers = []
     for want_weights in (False, True):
         q = draw(1, 2, 3, 5, 4, dtype=torch.float64)

@@ -1,10 +1,6 @@
-"""Softmax attention a few queries at a time, with a backward pass of its own.
+"""The pairs of queries and keys, cut into blocks of a few queries.
 
-    weights = softmax(scores + barred)      out = (weights · kept / share) v
-
-What a rule makes of a block's queries and keys is its own business; the rest is the same for all:
-which keys the block can reach, what is forbidden there, what is dropped, and how the gradient
-comes back to the scores. Only a block's scores are held, and computed anew in the backward pass.
+A block knows which keys its queries can reach, what is forbidden there, and what dropout keeps.
 Shapes: b batch, h heads, i query, j key, d head width. Masks: True = may attend.
 """
 
@@ -88,33 +84,6 @@ def blocks(
         for first in range(0, b, batch_size):
             batch = slice(first, first + batch_size)
             yield Block(batch, rows, columns, _batch_part(barred, batch))
-
-
-def mixed(scores: Tensor, v: Tensor, kept: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Outputs (b,h,i,d) and the log of the sum that weights are divided by (b,h,i,1); `scores` are
-    used up. A row with no allowed key gives zeros."""
-    largest = scores.amax(dim=-1, keepdim=True).nan_to_num_(neginf=0.0)
-    mass = scores.sub_(largest).exp_().sum(dim=-1, keepdim=True)
-    if kept is not None:
-        scores.mul_(kept)
-    mass.masked_fill_(mass == 0, 1.0)
-    return (scores @ v).div_(mass), mass.log().add_(largest)
-
-
-def gradients(
-    weights: Tensor, d_out: Tensor, v: Tensor, kept: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Of the scores (b,h,i,j) and of the values (b,h,j,d)."""
-    d_weights = d_out @ v.transpose(-2, -1)
-    if kept is None:
-        d_v = weights.transpose(-2, -1) @ d_out
-    else:
-        d_weights.mul_(kept)
-        d_v = kept.mul_(weights).transpose(-2, -1) @ d_out
-    d_scores = d_weights.mul_(weights)
-    # What the softmax takes off each row is made of its own weights. Not d_out · out, which is the
-    # same and rounds otherwise: where a query sees one key, nothing has to be left.
-    return d_scores.addcmul_(weights, d_scores.sum(dim=-1, keepdim=True), value=-1), d_v
 
 
 def _barred(allowed: Tensor) -> Tensor:
