@@ -91,8 +91,9 @@ def told(row: Row) -> str:
     figures = ", ".join(f"{name} {value:,.1f}" for name, value in row.figures.items())
     sign = "≥" if row.better == "higher" else "≤"
     return (
-        f"{'✓' if row.reached else '✗'} {row.work}: {row.ratio:.2f} [{row.low:.2f}, "
-        f"{row.high:.2f}] {row.ratio_of} (goal {sign} {row.goal:.3g}); {figures} {row.unit}"
+        f"{'✓' if row.reached else '✗'} {row.work}: {row.ratio.value:.2f} "
+        f"[{row.ratio.low:.2f}, {row.ratio.high:.2f}] {row.ratio_of} "
+        f"(goal {sign} {row.goal:.3g}); {figures} {row.unit}"
     )
 
 

@@ -14,10 +14,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 OURS = "regard"
 Better = Literal["higher", "lower"]
+
+
+class Ratio(NamedTuple):
+    """A ratio, and between which the rounds found it; one number alone has no spread."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of_one(cls, value: float) -> Ratio:
+        return cls(value, value, value)
 
 
 @dataclass
@@ -30,10 +42,8 @@ class Row:
     "Of the figures: ms, tokens/s, MB."
     figures: dict[str, float]
     "By contestant, medians."
-    ratio: float
+    ratio: Ratio
     "How often ours goes into the best other's time, or what `ratio_of` says."
-    low: float
-    high: float
     ratio_of: str
     goal: float
     better: Better = "higher"
@@ -43,10 +53,13 @@ class Row:
 
     @property
     def reached(self) -> bool:
-        return self.ratio >= self.goal if self.better == "higher" else self.ratio <= self.goal
+        value = self.ratio.value
+        return value >= self.goal if self.better == "higher" else value <= self.goal
 
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "reached": self.reached}
+        value, low, high = self.ratio
+        spread = {"ratio": value, "low": low, "high": high}
+        return {**asdict(self), **spread, "reached": self.reached}
 
 
 def times_in_turn(
@@ -70,11 +83,11 @@ def fastest_other(taken: Mapping[str, Sequence[float]]) -> str:
     return min((name for name in taken if name != OURS), key=lambda name: median(taken[name]))
 
 
-def ratio_by_round(slow: Sequence[float], quick: Sequence[float]) -> tuple[float, float, float]:
+def ratio_by_round(slow: Sequence[float], quick: Sequence[float]) -> Ratio:
     """How often `quick` goes into `slow`: the median over rounds, and the spread."""
     ratios = sorted(a / b for a, b in zip(slow, quick, strict=True))
     cut = 1 if len(ratios) > 3 else 0
-    return median(ratios), ratios[cut], ratios[-1 - cut]
+    return Ratio(median(ratios), ratios[cut], ratios[-1 - cut])
 
 
 def added_megabytes(run: Callable[[], object]) -> float:

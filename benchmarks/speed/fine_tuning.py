@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from itertools import islice
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -20,8 +19,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.speed.contest import OURS, Row, added_megabytes, ratio_by_round, times_in_turn
+from benchmarks.speed.contest import (
+    OURS,
+    Ratio,
+    Row,
+    added_megabytes,
+    ratio_by_round,
+    times_in_turn,
+)
 from benchmarks.speed.data import MissingDataError, data_file
+from benchmarks.speed.ours import first_batches, our_run
 from benchmarks.speed.peers import CLIP
 
 from regard.errors import UserError
@@ -30,9 +37,6 @@ from regard.experiment.start import find_start
 from regard.experiment.watch import SILENT
 from regard.recipe import Recipe
 from regard.text.batches import Batch, collate
-from regard.training.loop import update
-from regard.training.optimiser import build_optimiser
-from regard.training.stream import Cursor
 
 PEER = "transformers + peft"
 WAYS = {"full": {"kind": "full"}, "LoRA": {"kind": "lora", "rank": 8}}
@@ -64,25 +68,6 @@ def bench(way: str) -> Bench:
 
 def _never(recipe: Recipe, folder: Path) -> Any:
     raise RuntimeError("the start is a package, not a recipe")
-
-
-def our_run(bench: Bench, batches: Sequence[Batch]) -> Callable[[], None]:
-    model, settings = bench.model.train(), bench.recipe.train
-    optimiser = build_optimiser(model, settings)
-
-    def run() -> None:
-        for number, batch in enumerate(batches, start=1):
-            update(
-                model,
-                optimiser,
-                batch,
-                step=number,
-                lr=1e-5,
-                settings=settings,
-                machine=bench.machine,
-            )
-
-    return run
 
 
 def padded_batches(bench: Bench) -> list[Batch]:
@@ -156,7 +141,7 @@ def checked(bench: Bench, peer: PeerModel, batch: Batch) -> str:
 def contest(way: str, *, rounds: int) -> list[Row]:
     prepared = bench(way)
     assert prepared.start is not None
-    own = [batch for batch, _ in islice(prepared.stream.after(Cursor()), BATCHES)]
+    own = first_batches(prepared, BATCHES)
     padded = padded_batches(prepared)
     with TemporaryDirectory() as folder:
         peer = PeerModel(exported(prepared, Path(folder) / "minilm"), labels=2, way=way)
@@ -172,8 +157,7 @@ def contest(way: str, *, rounds: int) -> list[Row]:
         name: [examples.get(name, BATCHES * ROWS) / one for one in seconds]
         for name, seconds in taken.items()
     }
-    ratio, low, high = ratio_by_round(rates[OURS], rates[PEER])
-    in_same, *_ = ratio_by_round(rates["ours, their batches"], rates[PEER])
+    in_same = ratio_by_round(rates["ours, their batches"], rates[PEER])
     held = {name: measured_alone(name, way) for name in (OURS, PEER)}
     return [
         Row(
@@ -181,22 +165,18 @@ def contest(way: str, *, rounds: int) -> list[Row]:
             f"MiniLM on SST-2, {way}, examples per second",
             "examples/s",
             {name: median(rate) for name, rate in rates.items()},
-            ratio,
-            low,
-            high,
+            ratio_by_round(rates[OURS], rates[PEER]),
             f"ours ÷ {PEER}",
             1.5,
             same_work=same,
-            notes=[f"in the same batches {in_same:.2f}"],
+            notes=[f"in the same batches {in_same.value:.2f}"],
         ),
         Row(
             "memory",
             f"peak of fine-tuning MiniLM, {way}",
             "MB",
             held,
-            held[OURS] / held[PEER],
-            held[OURS] / held[PEER],
-            held[OURS] / held[PEER],
+            Ratio.of_one(held[OURS] / held[PEER]),
             f"ours ÷ {PEER}",
             1.0,
             better="lower",
@@ -226,7 +206,7 @@ def memory_of(name: str, way: str) -> float:
     """MB that training adds to this process at most: gradients, moments, activations."""
     prepared = bench(way)
     batches = padded_batches(prepared)
-    own = [batch for batch, _ in islice(prepared.stream.after(Cursor()), BATCHES)]
+    own = first_batches(prepared, BATCHES)
     if name == OURS:
         return added_megabytes(our_run(prepared, own))
     with TemporaryDirectory() as folder:

@@ -51,16 +51,13 @@ def rows(*, rounds: int = 7) -> list[Row]:
         for choice in CHOICES:
             pair = writers(ours, theirs, prompts, choice=choice, new=NEW)
             taken = times_in_turn(dict(zip((OURS, PEER), pair, strict=True)), rounds=rounds)
-            ratio, low, high = ratio_by_round(taken[PEER], taken[OURS])
             found.append(
                 Row(
                     "generation",
                     f"{NEW} tokens behind {count} prompt{'s'[: count > 1]}, {choice}",
                     "tokens/s",
                     {name: count * NEW / median(seconds) for name, seconds in taken.items()},
-                    ratio,
-                    low,
-                    high,
+                    ratio_by_round(taken[PEER], taken[OURS]),
                     f"time of {PEER} ÷ ours",
                     goal,
                     same_work="width 192 × 6 layers, the same weights; greedily the same tokens",

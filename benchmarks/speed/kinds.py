@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 
 import torch
-from benchmarks.speed.contest import Row, growth_exponent, ratio_by_round, times_in_turn
+from benchmarks.speed.contest import Ratio, Row, growth_exponent, ratio_by_round, times_in_turn
+from benchmarks.speed.ours import our_step
 from benchmarks.speed.sizes import NARROW
-from benchmarks.speed.training import our_step
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention.attend import attend
@@ -37,15 +37,12 @@ def additive_row(rounds: int) -> Row:
         "dot": our_step(NARROW, dropout=0.0, attention=Dot()),
     }
     taken = times_in_turn(runs, rounds=rounds)
-    ratio, low, high = ratio_by_round(taken["additive"], taken["dot"])
     return Row(
         GROUP,
         f"one step, {NARROW.name}, additive beside dot",
         "ms",
         {name: 1e3 * median(seconds) for name, seconds in taken.items()},
-        ratio,
-        low,
-        high,
+        ratio_by_round(taken["additive"], taken["dot"]),
         "additive ÷ dot",
         1.6,
         better="lower",
@@ -111,7 +108,6 @@ def linear_rows(rounds: int) -> list[Row]:
         growth_exponent(LENGTHS, [taken["linear"][n][turn] for n in LENGTHS])
         for turn in range(rounds)
     ]
-    ratio, low, high = ratio_by_round(taken["dot"][4096], taken["linear"][4096])
     what = f"causal attention forward and backward, {HEADS} heads of {WIDTH}, one row"
     return [
         Row(
@@ -119,9 +115,7 @@ def linear_rows(rounds: int) -> list[Row]:
             f"{what}, 1k to 16k places: growth of linear attention",
             "ms",
             figures,
-            exponents["linear"],
-            min(spread),
-            max(spread),
+            Ratio(exponents["linear"], min(spread), max(spread)),
             "exponent of n",
             1.15,
             better="lower",
@@ -132,9 +126,7 @@ def linear_rows(rounds: int) -> list[Row]:
             f"{what}, 4k places: linear beside dot",
             "ms",
             {name: 1e3 * lengths[4096] for name, lengths in medians.items()},
-            ratio,
-            low,
-            high,
+            ratio_by_round(taken["dot"][4096], taken["linear"][4096]),
             "time of dot ÷ linear",
             1.0,
         ),
@@ -157,16 +149,13 @@ def group_rows(rounds: int) -> list[Row]:
     taken = times_in_turn(runs, rounds=rounds)
     found = []
     for other in ("dot, fused", "dot, written out"):
-        ratio, low, high = ratio_by_round(taken[other], taken["group, 8 groups"])
         found.append(
             Row(
                 GROUP,
                 f"causal attention forward and backward, {n:,} places, 8 groups beside {other}",
                 "ms",
                 {name: 1e3 * median(taken[name]) for name in ("group, 8 groups", other)},
-                ratio,
-                low,
-                high,
+                ratio_by_round(taken[other], taken["group, 8 groups"]),
                 f"time of {other} ÷ group",
                 4.0,
             )

@@ -107,4 +107,4 @@ def _chart(rows: Sequence[dict[str, Any]]) -> bytes:
     ]
     line = alt.Chart(alt.InlineData([{"goal": 1}])).mark_rule(strokeDash=[4, 4]).encode(x="goal:Q")
     chart = alt.layer(line, points, *names).properties(width=420, height=22 * len(values))
-    return vl_convert.vegalite_to_png(chart.to_dict(), scale=2)
+    return vl_convert.vegalite_to_png(chart.to_dict(), scale=1.25)

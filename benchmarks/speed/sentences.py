@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from statistics import median
 
 import numpy as np
 import torch
 from benchmarks.speed.contest import OURS, Row, ratio_by_round, times_in_turn
 from benchmarks.speed.data import data_file
+from benchmarks.speed.ours import first_batches, our_run
 from benchmarks.speed.peers import CLIP, PeerStep, count, plain
 from benchmarks.speed.sizes import NARROW, Size
 
 from regard.experiment.bench import Bench, set_up
 from regard.experiment.watch import SILENT
 from regard.recipe import Recipe
-from regard.training.loop import update
-from regard.training.optimiser import build_optimiser
-from regard.training.stream import Cursor
 
 PLAIN = "plain GPT, padded to 100"
 BATCHES = 6
@@ -49,27 +46,6 @@ def bench() -> Bench:
     return set_up(Recipe.from_table(table), start=None, watch=SILENT)
 
 
-def our_run(bench: Bench) -> tuple[Callable[[], None], int]:
-    """Some updates, and the tokens that they read."""
-    model, settings = bench.model.train(), bench.recipe.train
-    optimiser = build_optimiser(model, settings)
-    batches = [batch for batch, _ in islice(bench.stream.after(Cursor()), BATCHES)]
-
-    def run() -> None:
-        for number, batch in enumerate(batches, start=1):
-            update(
-                model,
-                optimiser,
-                batch,
-                step=number,
-                lr=1e-4,
-                settings=settings,
-                machine=bench.machine,
-            )
-
-    return run, sum(batch.tokens for batch in batches)
-
-
 def plain_run(bench: Bench) -> tuple[Callable[[], None], int, PeerStep]:
     """As many updates of 32 sentences in a random order, each padded to 100."""
     size = Size("", NARROW.width, NARROW.layers, NARROW.heads, bench.vocabulary, 32, NARROW.places)
@@ -98,13 +74,13 @@ def plain_run(bench: Bench) -> tuple[Callable[[], None], int, PeerStep]:
 def rows(*, rounds: int = 7) -> list[Row]:
     prepared = bench()
     theirs, their_tokens, peer = plain_run(prepared)  # first: it copies the weights
-    ours, our_tokens = our_run(prepared)
+    batches = first_batches(prepared, BATCHES)
+    ours, our_tokens = our_run(prepared, batches), sum(batch.tokens for batch in batches)
     taken = times_in_turn({OURS: ours, PLAIN: theirs}, rounds=rounds)
     rates = {
         OURS: [our_tokens / seconds for seconds in taken[OURS]],
         PLAIN: [their_tokens / seconds for seconds in taken[PLAIN]],
     }
-    ratio, low, high = ratio_by_round(rates[OURS], rates[PLAIN])
     own = count(prepared.model.parameters())
     if own != count(peer.model.parameters()):
         raise RuntimeError("the two models are not alike")
@@ -114,9 +90,7 @@ def rows(*, rounds: int = 7) -> list[Row]:
             "news sentences, width 48, real tokens per second",
             "tokens/s",
             {name: median(rate) for name, rate in rates.items()},
-            ratio,
-            low,
-            high,
+            ratio_by_round(rates[OURS], rates[PLAIN]),
             f"ours ÷ {PLAIN}",
             6.0,
             same_work=f"{own:,} parameters, the same weights, sentences and vocabulary "

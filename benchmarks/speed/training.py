@@ -6,20 +6,20 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from statistics import median
 
 import torch
 from benchmarks.speed.contest import (
     OURS,
+    Ratio,
     Row,
     added_megabytes,
     fastest_other,
     ratio_by_round,
     times_in_turn,
 )
+from benchmarks.speed.ours import our_step
 from benchmarks.speed.peers import (
-    CLIP,
     HuggingFaceGpt2,
     PeerStep,
     XTransformer,
@@ -28,33 +28,11 @@ from benchmarks.speed.peers import (
 )
 from benchmarks.speed.sizes import NARROW, WIDE, Size, matmul_peak
 
-from regard.training.device import choose_machine
-from regard.training.loop import update
-from regard.training.optimiser import build_optimiser
-from regard.training.settings import Train
-
 GROUP = "training"
 GOALS = {(NARROW, 0.0): 2.0, (NARROW, 0.1): 2.0, (WIDE, 0.0): 1.2, (WIDE, 0.1): 1.7}
 SAME_LOSS = 1e-4
 MEMORY_GOAL = 1 / 3
 PEERS = ("plain GPT", "plain GPT, compiled", "transformers GPT-2", "x-transformers")
-
-
-def our_step(size: Size, *, dropout: float, **changes: object) -> Callable[[], float]:
-    """A step exactly as `regard train` does it."""
-    settings = Train(clip=CLIP, lr=1e-4, threads=torch.get_num_threads())
-    machine = choose_machine("cpu", threads=torch.get_num_threads())
-    model = size.model(dropout=dropout, **changes).train()
-    optimiser, batch = build_optimiser(model, settings), size.batch()
-    steps = iter(range(1, 1_000_000))
-
-    def step() -> float:
-        loss, _ = update(
-            model, optimiser, batch, step=next(steps), lr=1e-4, settings=settings, machine=machine
-        )
-        return loss
-
-    return step
 
 
 def peer_step(name: str, size: Size, *, dropout: float) -> PeerStep:
@@ -73,16 +51,13 @@ def contest(size: Size, *, dropout: float, rounds: int, peak: float) -> Row:
     first = {OURS: ours(), **{name: peer() for name, peer in peers.items()}}
     taken = times_in_turn({OURS: ours, **peers}, rounds=rounds)
     best = fastest_other(taken)
-    ratio, low, high = ratio_by_round(taken[best], taken[OURS])
     share = size.step_operations / median(taken[OURS]) / peak
     return Row(
         GROUP,
         f"one step, {size.name}, {size.rows} × {size.places} tokens, dropout {dropout:g}",
         "ms",
         {name: 1e3 * median(seconds) for name, seconds in taken.items()},
-        ratio,
-        low,
-        high,
+        ratio_by_round(taken[best], taken[OURS]),
         f"time of {best} ÷ ours",
         GOALS[size, dropout],
         same_work=same_work(size, first, peers, dropout=dropout),
@@ -115,15 +90,12 @@ def memory_row() -> Row:
     """Each contestant in a process of its own: three steps of 12,800 tokens."""
     held = {name: measured_alone(name) for name in (OURS, *PEERS)}
     leanest = min((name for name in held if name != OURS), key=lambda name: held[name])
-    ratio = held[OURS] / held[leanest]
     return Row(
         "memory",
         f"peak of training, {NARROW.name}, 12,800 tokens a step",
         "MB",
         held,
-        ratio,
-        ratio,
-        ratio,
+        Ratio.of_one(held[OURS] / held[leanest]),
         f"ours ÷ {leanest}",
         MEMORY_GOAL,
         better="lower",

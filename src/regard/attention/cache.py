@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -118,7 +118,7 @@ class Cache:
         "(b, j, w): what the source was read as."
         self.source_valid: Tensor | None = None
         "(b, j): which source places hold a token."
-        self.ready: Any = None
+        self.ready: object | None = None
         """What reads one place of each row at a time, once it was made ready. It holds weights, as
         what is held here was made by them."""
         self._source_of: Tensor | None = None

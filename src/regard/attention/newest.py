@@ -36,7 +36,7 @@ class Sight:
     "Where it stands among the keys."
     added: Tensor | None
     "(b or 1,1,1,j): 0 where it may attend and −∞ elsewhere; None where it sees everything."
-    of_patterns: bool = True
+    says_all: bool = True
     "Whether `added` says all there is to say: no row is blind, and no head sees otherwise."
 
     @classmethod
@@ -44,14 +44,14 @@ class Sight:
         """From `place`, over so many keys."""
         known, last = mask.known, place + 1 == keys
         if not (known.pattern == "everything" or (known.pattern == "causal" and last)):
-            return cls(mask, place, None, of_patterns=False)
+            return cls(mask, place, None, says_all=False)
         # With either pattern the last place sees every key that may be seen at all.
         if known.valid is None:
             return cls(mask, place, None)
         added = torch.where(known.valid, 0.0, -torch.inf).to(dtype)[:, None, None]
         # The newest place sees itself; a source may have no place that holds a token.
         seeing = known.valid[:, -1] if last else known.valid.any(dim=1)
-        return cls(mask, place, added, of_patterns=bool(seeing.all()))
+        return cls(mask, place, added, says_all=bool(seeing.all()))
 
 
 class Newest:
@@ -165,7 +165,7 @@ class Mix:
         """(b,h,1,d), twice (b,h,j,d) -> (b,w), or (w)"""
         if q.shape[1] != k.shape[1]:
             k, v = self.attention.for_every_head(k), self.attention.for_every_head(v)
-        if self.fused and sight.of_patterns:
+        if self.fused and sight.says_all:
             added = sight.added
             if bias is not None:
                 added = bias if added is None else added + bias

@@ -1,0 +1,65 @@
+"""Regard's side of a contest: updates exactly as `regard train` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count, islice
+
+import torch
+from benchmarks.speed.peers import CLIP
+from benchmarks.speed.sizes import Size
+
+from regard.experiment.bench import Bench
+from regard.text.batches import Batch
+from regard.training.device import Machine, choose_machine
+from regard.training.loop import update
+from regard.training.optimiser import build_optimiser
+from regard.training.settings import Train
+from regard.training.stream import Cursor
+
+LR = 1e-5
+
+
+def our_step(size: Size, *, dropout: float, **changes: object) -> Callable[[], float]:
+    """One batch again and again; gives its loss."""
+    threads = torch.get_num_threads()
+    machine = choose_machine("cpu", threads=threads)
+    step = _updates(
+        size.model(dropout=dropout, **changes), Train(clip=CLIP, threads=threads), machine
+    )
+    batch = size.batch()
+    return lambda: step(batch)
+
+
+def our_run(bench: Bench, batches: Sequence[Batch]) -> Callable[[], None]:
+    """All of these batches, each once."""
+    step = _updates(bench.model, bench.recipe.train, bench.machine)
+
+    def run() -> None:
+        for batch in batches:
+            step(batch)
+
+    return run
+
+
+def first_batches(bench: Bench, count: int) -> list[Batch]:
+    """Those that a training would begin with."""
+    return [batch for batch, _ in islice(bench.stream.after(Cursor()), count)]
+
+
+def _updates(model: torch.nn.Module, settings: Train, machine: Machine) -> Callable[[Batch], float]:
+    optimiser, numbers = build_optimiser(model.train(), settings), count(1)
+
+    def step(batch: Batch) -> float:
+        loss, _ = update(
+            model,
+            optimiser,
+            batch,
+            step=next(numbers),
+            lr=LR,
+            settings=settings,
+            machine=machine,
+        )
+        return loss
+
+    return step
