@@ -4,9 +4,10 @@
 
 At a vocabulary of thousands the scores are the largest tensor of a step by far: rows are taken a
 few at a time, and the gradient is computed together with the loss, while a chunk's scores are
-still at hand. Each pass over them costs about as much as a product, so there are only four: with
-s their largest, scores become exp(x_i · e_v − s), once; what they have to be divided by and what
-was to be told goes to the gradients' far smaller rows. `plain_losses` is the readable oracle.
+still at hand. Each pass over them costs about as much as a product, so there are only two: scores
+become exp(x_i · e_v), and are summed; what they have to be divided by and what was to be told goes
+to the gradients' far smaller rows. Where such a sum leaves the middle of what a float can hold, the
+chunk is scored again and its largest taken off first. `plain_losses` is the readable oracle.
 
 Smoothed, a share ε of each target goes to all v tokens alike (Szegedy et al., 2016):
 
@@ -28,8 +29,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-SCORES_AT_ONCE = 2**21
-"8 MB in float32: more fall out of the cache between two passes, fewer do not fill a product."
+SCORES_AT_ONCE = 2**22
+"16 MB in float32: more fall out of the cache between two passes, fewer do not fill a product."
 FEWEST_ROWS = 64
 
 
@@ -85,10 +86,8 @@ class _WeightedLoss(Function):
         scores = x.new_empty(min(size, len(x)), len(table))
         for begin in range(0, len(x), size):
             rows = slice(begin, begin + size)
-            chunk = torch.mm(x[rows], table.T, out=scores[: len(x[rows])])
-            largest = chunk.amax(dim=-1, keepdim=True)
-            mass = chunk.sub_(largest).exp_().sum(dim=-1, keepdim=True)
-            normalisers[rows] = (mass.log() + largest).squeeze(1)
+            chunk = scores[: len(x[rows])]
+            mass = _exponentials(x[rows], table, chunk, normalisers[rows])
             # softmax(scores) = chunk / mass, and the weight beside it.
             factor = weights[rows, None] / mass
             if x_gradient is not None:
@@ -114,3 +113,24 @@ class _WeightedLoss(Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         scaled = (None if g is None else g * upstream for g in ctx.gradients)
         return (*scaled, None, None, None)
+
+
+def _exponentials(x: Tensor, table: Tensor, chunk: Tensor, normalisers: Tensor) -> Tensor:
+    """Fills `chunk` (n,v) with exp(scores), up to a factor a row, and `normalisers` (n) with their
+    log-sum-exp; gives what a row of the chunk sums to, (n,1)."""
+    torch.mm(x, table.T, out=chunk)
+    mass = chunk.exp_().sum(dim=-1, keepdim=True)
+    normalisers.copy_(mass.log().squeeze(1))
+    if _in_the_middle(mass):
+        return mass
+    torch.mm(x, table.T, out=chunk)
+    largest = chunk.amax(dim=-1, keepdim=True)
+    mass = chunk.sub_(largest).exp_().sum(dim=-1, keepdim=True)
+    normalisers.copy_((mass.log() + largest).squeeze(1))
+    return mass
+
+
+def _in_the_middle(mass: Tensor) -> bool:
+    """Whether every sum is as far from 0 as from infinity: nothing that counts was lost in it."""
+    kind = torch.finfo(mass.dtype)
+    return bool(((mass > kind.tiny**0.5) & (mass < kind.max**0.5)).all())
