@@ -188,6 +188,7 @@ def _inside_blocks(asked: Asked, block: int) -> tuple[Mask, Grid]:
 
 def _folded(x: Tensor, blocks: int, block: int) -> Tensor:
     """(b,h,n,d) -> (b·blocks,h,block,d), the last block filled up with zeros."""
-    b, h, n, d = x.shape
-    whole = F.pad(x, (0, 0, 0, blocks * block - n)).view(b, h, blocks, block, d)
-    return whole.transpose(1, 2).flatten(0, 1)
+    n = x.shape[2]
+    if n < blocks * block:  # torch would copy to add nothing
+        x = F.pad(x, (0, 0, 0, blocks * block - n))
+    return x.unflatten(2, (blocks, block)).transpose(1, 2).flatten(0, 1)
