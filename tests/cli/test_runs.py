@@ -68,11 +68,11 @@ def test_each_run_is_a_line(regard, three):
     assert done.listed == ["stopped", "study/additive", "study/dot"]
     lines = done.out.splitlines()
     assert re.fullmatch(
-        r"run +state +family +attention +parameters +steps +seed +dev perplexity +audit +finished",
+        r"run +state +family +attention +parameters +steps +seed +on dev +audit +finished",
         lines[0],
     )
     assert re.fullmatch(
-        r"study/dot +finished +decoder +dot +473,712 +500 +2 +118.4 +clean +2026-11-15 21:56",
+        r"study/dot +finished +decoder +dot +473,712 +500 +2 +perplexity 118.4 +clean +2026-11-15 21:56",
         lines[3],
     )
     assert re.search(r"unfinished .* 120 of 500 ", lines[1])
@@ -144,11 +144,22 @@ def test_an_invalid_run_is_red_and_the_table_fits(monkeypatch, tmp_path):
         verb.runs(root=tmp_path)
         text = screen.getvalue()
         assert "\x1b[1;31mINVALID" in text
-        assert re.search(r"\x1b\[31m *61.0", text)
+        assert re.search(r"\x1b\[31m *perplexity 61.0", text)
         assert "\x1b[31mdamaged  half/figures.json: damaged, not JSON" in text
         plain = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
         assert all(len(line) <= width for line in plain[:3])
         assert ("no room here for" in text) is (width < 120)
+
+
+def test_a_run_that_answers_is_told_by_its_own_metric_and_a_collapse_is_said(regard):
+    judged = {"part": "dev", "metric": "exact_match", "value": 0.59, "n": 300, "of": "model"}
+    health = {"predictions": {"n": 300, "collapsed": "all rows are answered 'true'"}}
+    write_run(Path("runs/answers"), figures=[judged])
+    write_run(Path("runs/one-class"), figures=[judged], health=health)
+    lines = regard().out.splitlines()
+    assert " exact match 0.5900 " in lines[1]
+    assert "COLLAPSED" not in lines[1]
+    assert " COLLAPSED exact match 0.5900 " in lines[2]
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,13 @@ COLUMNS = {
     "parameters": "parameters",
     "steps": "steps",
     "seed": "train.seed",
-    "dev perplexity": "dev.perplexity",
+    "on dev": "metric",
     "audit": "audit",
     "finished": "finished",
     "size": "size",
 }
 "Heading and key of each column."
-NUMBERS = {"parameters", "steps", "seed", "dev perplexity", "size"}
+NUMBERS = {"parameters", "steps", "seed", "on dev", "size"}
 FIRST_LEFT_OUT = ("family", "seed", "finished", "parameters", "steps", "attention")
 "Columns that go, one after the other, where the terminal is narrow."
 GAP = 2
@@ -234,7 +234,7 @@ def _print_rows(shown: Sequence[ListedRun]) -> list[str]:
 
 def _cell(run: ListedRun, heading: str) -> Cell:
     from regard.study.index import INVALID, State
-    from regard.study.wording import count, memory, number
+    from regard.study.wording import count, memory
 
     value = run.facts.get(COLUMNS[heading])
     invalid = run.facts.get("audit") == INVALID
@@ -249,10 +249,27 @@ def _cell(run: ListedRun, heading: str) -> Cell:
         return words[:16].replace("T", " "), ""
     if heading == "steps":
         return _progress(run), ""
-    shapes = {"parameters": count, "size": memory, "dev perplexity": number}
+    if heading == "on dev":
+        return _judged(run)
+    shapes = {"parameters": count, "size": memory}
     if heading in shapes and isinstance(value, int | float):  # a recipe may say what it likes
         words = shapes[heading](value)
-    return words, "red" if invalid and heading == "dev perplexity" else ""
+    return words, ""
+
+
+def _judged(run: ListedRun) -> Cell:
+    """`accuracy 0.891`: what the run is judged by, and whether that means anything."""
+    from regard.study.index import INVALID
+    from regard.study.wording import number
+
+    name = str(run.facts["metric"])
+    value = run.facts.get(f"dev.{name}")
+    if not isinstance(value, int | float):
+        return "–", "dim"
+    words = f"{name.replace('_', ' ')} {number(value)}"
+    if run.facts.get("collapsed"):
+        return f"COLLAPSED {words}", "bold red"
+    return words, "red" if run.facts.get("audit") == INVALID else ""
 
 
 def _progress(run: ListedRun) -> str:

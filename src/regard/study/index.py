@@ -28,7 +28,7 @@ from regard.study.runs import SCHEMA as FIGURES_SCHEMA
 from regard.study.runs import printable, read_run
 from regard.toml_tables import flat, read_toml
 
-SCHEMA = 1
+SCHEMA = 2
 "Of the index; raised whenever the same folder would give other facts."
 INDEX = ".index.json"
 RECIPE = "recipe.toml"
@@ -191,6 +191,7 @@ def _measured(figures: Figures) -> Facts:
     cost = figures.cost.model_dump(exclude_none=True)
     facts: Facts = {f"cost.{key}": value for key, value in cost.items()}
     facts["finished"] = figures.finished
+    facts["metric"] = figures.main
     for key in ("parameters", "steps"):
         if key in cost:
             facts[key] = cost[key]
@@ -204,6 +205,9 @@ def _measured(figures: Figures) -> Facts:
             facts[f"{name}.fingerprint"] = part.fingerprint
     if figures.tokenizer is not None:
         facts["tokenizer.fingerprint"] = figures.tokenizer.fingerprint
+    answers = figures.health.predictions if figures.health else None
+    if answers is not None and answers.collapsed:
+        facts["collapsed"] = answers.collapsed
     return facts | _audited(figures.audit)
 
 
