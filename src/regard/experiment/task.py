@@ -265,7 +265,10 @@ def _losses(rows: Sequence[Row]) -> list[float]:
 
 def _said(row: Row) -> str:
     truth = row.get("truth", row.get("truths"))
-    return f"{row['predicted']}  (true: {truth})" if truth is not None else str(row["predicted"])
+    if truth is None:
+        return str(row["predicted"])
+    told = " or ".join(map(str, truth)) if isinstance(truth, list | tuple) else str(truth)
+    return f"{row['predicted']}  (true: {told or 'no answer'})"
 
 
 def _sums(columns: np.ndarray) -> np.ndarray:

@@ -214,14 +214,14 @@ def _place(order: Sequence[str]) -> Callable[[str], tuple[int, str]]:
 
 def write_page(target: Path, page: str) -> None:
     if target.is_dir():
-        raise UserError("is a folder", topic="report", where=str(target), mend="Name a file.")
+        raise UserError("is a folder", topic="output", where=str(target), mend="Name a file.")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_text(target, page)
     except (PermissionError, FileExistsError, NotADirectoryError) as problem:
         raise UserError(
             f"cannot be written ({problem.strerror})",
-            topic="report",
+            topic="output",
             where=str(target),
             mend="Choose another place with --out FILE.",
         ) from None
