@@ -30,7 +30,7 @@ def dropped_dot(asked: Asked) -> Tensor:
 class DotScoring(Scoring):
     """Products of the two sides; the queries' is scaled already."""
 
-    size = BlockSize(values=2**20, queries=64)
+    size = BlockSize(values=2**21, queries=64)
 
     def scores(self, part: Sides) -> tuple[Tensor, None]:
         return part.query @ part.key.transpose(-2, -1), None
