@@ -72,7 +72,8 @@ def test_each_run_is_a_line(regard, three):
         lines[0],
     )
     assert re.fullmatch(
-        r"study/dot +finished +decoder +dot +473,712 +500 +2 +perplexity 118.4 +clean +2026-11-15 21:56",
+        r"study/dot +finished +decoder +dot +473,712 +500 +2 +perplexity 118.4 +clean "
+        r"+2026-11-15 21:56",
         lines[3],
     )
     assert re.search(r"unfinished .* 120 of 500 ", lines[1])

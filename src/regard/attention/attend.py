@@ -188,7 +188,8 @@ def _inside_blocks(asked: Asked, block: int) -> tuple[Mask, Grid]:
 
 def _folded(x: Tensor, blocks: int, block: int) -> Tensor:
     """(b,h,n,d) -> (b·blocks,h,block,d), the last block filled up with zeros."""
-    n = x.shape[2]
+    b, h, n, d = x.shape
     if n < blocks * block:  # torch would copy to add nothing
         x = F.pad(x, (0, 0, 0, blocks * block - n))
-    return x.unflatten(2, (blocks, block)).transpose(1, 2).flatten(0, 1)
+    # Parting one axis in two is always a view, however the others lie in memory.
+    return x.view(b, h, blocks, block, d).transpose(1, 2).flatten(0, 1)

@@ -33,6 +33,20 @@ LOWER_IS_BETTER = (
     "mean_squared_error",
 )
 "Of every metric there is; the others count what is right."
+NO_END = float("inf")
+ENDS: Mapping[str, tuple[float, float]] = {
+    "perplexity": (1.0, NO_END),
+    "perplexity_per_byte": (1.0, NO_END),
+    "bits_per_byte": (0.0, NO_END),
+    "loss_per_document": (0.0, NO_END),
+    "mean_squared_error": (0.0, NO_END),
+    "mcc": (-1.0, 1.0),
+    "spearman": (-1.0, 1.0),
+    "pearson": (-1.0, 1.0),
+    "bleu": (0.0, 100.0),
+    "chrf": (0.0, 100.0),
+}
+"Between which a metric can lie; the others are shares, 0 to 1."
 
 FEWEST_ITEMS = 20
 "A bootstrap of fewer items draws its interval too narrow; no verdict rests on it."
@@ -68,6 +82,10 @@ class Measure(ABC):
 
     def higher_is_better(self, metric: str) -> bool:
         return metric not in LOWER_IS_BETTER
+
+    def ends(self, metric: str) -> tuple[float, float]:
+        """The least and the most that the metric can be."""
+        return ENDS.get(metric, (0.0, 1.0))
 
     def is_share(self, metric: str) -> bool:
         """Whether the metric is a share of items that are right."""

@@ -105,7 +105,9 @@ def _fill(variant: VariantOutcome, runs: Mapping[int, Usable]) -> None:
     for part, metric in sorted(shown):
         key = f"{part}.{metric}"
         measured = measured_of(variant.name, runs, key)
-        variant.figures[key] = spread_of(measured, measure.statistic(metric))
+        variant.figures[key] = spread_of(
+            measured, measure.statistic(metric), ends=measure.ends(metric)
+        )
 
 
 def _verdicts(

@@ -25,7 +25,13 @@ class Spread:
     items: str
 
 
-def spread_of(measured: Measured, statistic: SumStatistic) -> Spread:
+def spread_of(
+    measured: Measured,
+    statistic: SumStatistic,
+    *,
+    ends: tuple[float, float] = (-math.inf, math.inf),
+) -> Spread:
+    """`ends` are what the figure cannot leave: near them a symmetric interval would."""
     whole, without = measured.values(statistic)
     seeds, n = len(whole), measured.columns.shape[-1]
     value = float(whole.mean())
@@ -34,5 +40,5 @@ def spread_of(measured: Measured, statistic: SumStatistic) -> Spread:
         se_seeds = float(whole.std(ddof=1)) / math.sqrt(seeds)
         se_items = math.sqrt((n - 1) * float(without.mean(axis=0).var()))
         half = float(stdtrit(seeds - 1, (1 + LEVEL) / 2)) * math.hypot(se_seeds, se_items)
-        low, high = value - half, value + half
+        low, high = max(value - half, ends[0]), min(value + half, ends[1])
     return Spread(value, low, high, tuple(map(float, whole)), n, measured.items)
