@@ -2,57 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.cli.console import console
 from regard.cli.training_display import shown_value
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 UNREACHED_SHOWN = 3
 MOST_BESIDE = 2
 "Other metrics that stand beside the main one."
-VERDICT_STYLES = {"better than": "green", "behind": "red"}
+NAMES_AT_LEAST = 16
+INDENT = 2
+VERDICT_STYLES = {"better": "green", "behind": "red"}
 
 
 def print_figures(figures: dict[str, Any], *, title: str) -> None:
     """The main metric by part with interval and n; a verdict for each baseline; remarks last."""
+    from rich.measure import Measurement
     from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
 
-    by_key = {(row["part"], row["of"], row["metric"]): row for row in figures["figures"]}
-    verdicts = {(row["part"], row["against"]): row for row in figures["comparisons"]}
     main, *others = dict.fromkeys(row["metric"] for row in figures["figures"])
     beside = _beside(main, others)
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading, justify in (
-        ("part", "left"),
-        ("", "left"),
-        (_words(main), "right"),
-        ("95 % interval", "left"),
-        *((_words(metric), "right") for metric in beside),
-        ("n", "right"),
-        ("the model is", "left"),
-    ):
-        table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    for (part, of, metric), row in by_key.items():
-        if metric != main:
-            continue
-        verdict = verdicts.get((part, of), {}).get("verdict", "")
-        table.add_row(
-            part if of == "model" else "",
-            of if of == "model" else f"─ {of}",
-            shown_value(row["value"]),
-            Text(_interval(row)),
-            *(_other(by_key.get((part, of, name))) for name in beside),
-            f"{row['n']:,}",
-            Text(
-                verdict.removesuffix(" than").removesuffix(" from"), VERDICT_STYLES.get(verdict, "")
-            ),
-            style="bold" if of == "model" else "",
-        )
+    table = _table(figures, main, beside)
+    # Names go on below, and other metrics stay away, before a figure is cut: it would be another.
+    while beside and Measurement.get(console(), console().options, table).minimum > _room():
+        table = _table(figures, main, beside := beside[:-1])
     console().print(f"\n  {title}", markup=False)
     _print_audit(figures.get("audit"))
-    console().print(Padding(table, (0, 0, 0, 2)))
+    console().print(Padding(table, (0, 0, 0, INDENT)))
     items = next((row["items"] for row in figures["figures"]), "items")
     console().print(
         f"  n counts {items}; verdicts rest on paired differences over the same {items}, for this "
@@ -63,6 +42,52 @@ def print_figures(figures: dict[str, Any], *, title: str) -> None:
     _print_health(figures.get("health"))
     for remark in figures.get("remarks", ()):
         console().print(f"  {remark}", markup=False, soft_wrap=True)
+
+
+def _table(figures: dict[str, Any], main: str, beside: list[str]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    by_key = {(row["part"], row["of"], row["metric"]): row for row in figures["figures"]}
+    verdicts = {(row["part"], row["against"]): row for row in figures["comparisons"]}
+    rows = [
+        (
+            part if of == "model" else "",
+            of if of == "model" else f"─ {of}",
+            shown_value(row["value"]),
+            _interval(row),
+            *(_other(by_key.get((part, of, name))) for name in beside),
+            f"{row['n']:,}",
+            _bare(verdicts.get((part, of), {}).get("verdict", "")),
+        )
+        for (part, of, metric), row in by_key.items()
+        if metric == main
+    ]
+    others = [_words(metric) for metric in beside]
+    headings = ["part", "", _words(main), "95 % interval", *others, "n", "the model is"]
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading, cells in zip(headings, zip(*rows, strict=True), strict=True):
+        whole = max(len(cell) for cell in (heading, *cells))
+        to_the_right = heading in {_words(main), *others, "n"}
+        table.add_column(
+            heading,
+            justify="right" if to_the_right else "left",
+            min_width=min(whole, NAMES_AT_LEAST) if heading == "" else whole,
+        )
+    for *cells, verdict in rows:
+        said = Text(verdict, VERDICT_STYLES.get(verdict, ""))
+        style = "bold" if cells[1] == "model" else ""
+        table.add_row(*map(Text, cells), said, style=style)
+    return table
+
+
+def _bare(verdict: str) -> str:
+    """`better` for `better than`: what it is better than begins the line."""
+    return verdict.removesuffix(" than").removesuffix(" from")
+
+
+def _room() -> int:
+    return console().width - INDENT
 
 
 def _print_audit(audit: dict[str, Any] | None) -> None:
