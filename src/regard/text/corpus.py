@@ -35,12 +35,21 @@ def _check_part(value: Any) -> Any:
         return _check_chosen(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _check_names(value)
+    if isinstance(value, int) and value > 0:
+        return value
     if not 0 < value < 0.5:
         raise ValueError(
             f"{value} is no share; give one above 0 and below 0.5 (0.05 is a document in twenty), "
-            "or a path"
+            "a number of documents, or a path"
         )
-    return float(value)
+    return value
+
+
+def _check_of_test(value: Any) -> Any:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is None or (is_number and (0 < value < 1 or (isinstance(value, int) and value > 0))):
+        return value
+    raise ValueError(f"{value!r} is not allowed: give a share between 0 and 1, or a number of rows")
 
 
 def _check_chosen(value: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
@@ -58,9 +67,10 @@ def _check_chosen(value: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
 
 Names = Annotated[str | tuple[str, ...], BeforeValidator(_check_names)]
 OfAPart = Annotated[
-    float | str | tuple[str, ...] | dict[str, tuple[bool | int | float | str, ...]] | None,
+    int | float | str | tuple[str, ...] | dict[str, tuple[bool | int | float | str, ...]] | None,
     BeforeValidator(_check_part),
 ]
+OfTest = Annotated[int | float | None, BeforeValidator(_check_of_test)]
 
 
 class Data(Settings):
@@ -81,14 +91,14 @@ class Data(Settings):
     "What one document is in plain text: a line, a paragraph (blank lines between), or a file."
 
     dev: OfAPart = 0.05
-    """The part that choices are made on: a share of the documents, files of its own, or the rows
-    whose column holds certain values, { title = ["Warsaw", "Force"] }."""
+    """The part that choices are made on: a share of the documents (0.05), how many (500), files of
+    its own, or the rows whose column holds certain values, { title = ["Warsaw", "Force"] }."""
 
     test: OfAPart = 0.05
-    "The part that only judges: a share of the documents, files of its own, or rows by a column."
+    "The part that only judges: a share or a number of documents, files, or rows by a column."
 
-    dev_from_test: float | None = Field(default=None, gt=0.0, lt=1.0)
-    "Instead of data.dev: this share of the test part is taken out of it and becomes dev."
+    dev_from_test: OfTest = None
+    "Instead of data.dev: this share of the test part, or so many of its rows, becomes dev."
 
     group: str | None = Field(default=None, min_length=1)
     "A column by whose values shares are cut, so that one article never straddles parts."
@@ -130,9 +140,9 @@ class Data(Settings):
 
     @property
     def shares(self) -> dict[Part, float]:
-        """The parts that are cut out of the corpus itself by a share."""
+        """The parts that are cut out of the corpus itself: a share, or as many records."""
         given = self._given_parts()
-        return {part: value for part, value in given.items() if isinstance(value, float)}
+        return {part: value for part, value in given.items() if isinstance(value, int | float)}
 
     @property
     def chosen(self) -> dict[Part, Chosen]:

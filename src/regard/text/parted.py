@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from regard.errors import UserError
 from regard.text.reading import Dropped, Record
 from regard.text.sources import Identity, Source
-from regard.text.split import PARTS, Part
+from regard.text.split import PARTS, Part, Split, share_of_so_many
 
 if TYPE_CHECKING:
     from regard.text.corpus import Data
@@ -76,16 +76,57 @@ class Parted(ABC):
 
     def stream_of(self, role: Part) -> Iterator[tuple[Part, Record]]:
         """The records that the sources of one role hold, each with its part."""
-        split = self.data.split(self.text_roles)
+        split = self._split(role)
+        for record, own in self._records(role):
+            part = split.part_of(record, role=role, own=own)
+            if part is not None:
+                yield part, record
+        if role == "train":
+            split.refuse_unmet(where=self.name)
+
+    def _records(self, role: Part) -> Iterator[tuple[Record, frozenset[str]]]:
+        """The records of a role, and which parts their source brings itself."""
         for source in self.sources[role]:
             own = source.own_parts
             self._refuse_two_ways(source, role=role, own=own)
             for record in _first(source.records(self.dropped), self.data.limit, own=own):
-                part = split.part_of(record, role=role, own=own)
-                if part is not None:
-                    yield part, record
-        if role == "train":
-            split.refuse_unmet(where=self.name)
+                yield record, own
+
+    def _split(self, role: Part) -> Split:
+        """How a role is cut, in shares: a part of so many records has the share that holds them."""
+        split = self.data.split(self.text_roles)
+        counts = {part: n for part, n in split.shares.items() if isinstance(n, int)}
+        if role == "train" and counts:
+            places = self._places(role, replace(split, shares={}, dev_from_test=None), "train")
+            self._refuse_too_many(sum(counts.values()), len(places), setting=" and ".join(counts))
+            found = {part: share_of_so_many(n, places, part=part) for part, n in counts.items()}
+            split = replace(split, shares={**split.shares, **found})
+        if isinstance(split.dev_from_test, int):
+            places = self._places(role, replace(split, dev_from_test=None), "test")
+            if places:  # of the roles only one holds what is test
+                self._refuse_too_many(split.dev_from_test, len(places), setting="dev_from_test")
+                share = share_of_so_many(split.dev_from_test, places, part="dev")
+                split = replace(split, dev_from_test=share)
+        return split
+
+    def _places(self, role: Part, split: Split, part: Part) -> list[float]:
+        """Where the records fall that are of a part before anything is taken out of it."""
+        place = split.place_in_test if part == "test" else split.place
+        # The group of a record is gone once its part is known.
+        placed = (
+            (place(record), split.part_of(record, role=role, own=own))
+            for record, own in self._records(role)
+        )
+        return [at for at, found in placed if found == part]
+
+    def _refuse_too_many(self, wanted: int, there: int, *, setting: str) -> None:
+        if wanted >= there:
+            raise UserError(
+                f"{wanted:,} records are asked for out of {there:,}, which leaves none",
+                topic="data",
+                where=f"data.{setting}",
+                mend="Ask for fewer, or give the part a file of its own.",
+            )
 
     def role_of(self, part: Part) -> Part:
         """The sources that a part comes from."""
@@ -96,12 +137,12 @@ class Parted(ABC):
     def _origin(self, part: Part) -> str:
         if part in self.shares:
             by = f" by {self.data.group}" if self.data.group else ""
-            return f"{100 * self.shares[part]:.3g} % of it{by}"
+            return f"{_told(self.shares[part])} of it{by}"
         if part in self.data.chosen:
             chosen = self.data.chosen[part]
             return f"{chosen.column} = {', '.join(chosen.values)}"
         if part == "dev" and self.data.dev_from_test is not None:
-            return f"{100 * self.data.dev_from_test:.3g} % of test"
+            return f"{_told(self.data.dev_from_test)} of test"
         return ", ".join(source.name for source in self.sources[part])
 
     def _refuse_two_ways(self, source: Source, *, role: Part, own: frozenset[str]) -> None:
@@ -130,6 +171,11 @@ class Parted(ABC):
 
     def _every_source(self) -> Iterator[Source]:
         return chain.from_iterable(self.sources.values())
+
+
+def _told(share: float) -> str:
+    """`5 %`, or `500` records."""
+    return f"{share:,}" if isinstance(share, int) else f"{100 * share:.3g} %"
 
 
 def _first(

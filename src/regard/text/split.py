@@ -6,7 +6,9 @@ record's own text unless a column or the source gives one:
     u = hash(split_seed, group) / 2⁶⁴        dev if u < dev,  test if u ≥ 1 − test,  else train
 
 So exact duplicates never straddle parts, and the split depends on neither order nor memory. Where
-dev or test is `{ title = ["Warsaw"] }`, it is the records whose column `title` holds that value.
+a part is a number of records, it has the share that holds them: those with the smallest u, for test
+the largest; all of them are looked at first. Where dev or test is `{ title = ["Warsaw"] }`, it is
+the records whose column `title` holds that value.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any, get_args
 from regard.errors import UserError
 from regard.text.reading import Column, Part, Record
 
-__all__ = ["PARTS", "Chosen", "Part", "Split", "place_in_split", "written"]
+__all__ = ["PARTS", "Chosen", "Part", "Split", "place_in_split", "share_of_so_many", "written"]
 
 PARTS: tuple[Part, ...] = get_args(Part)
 MARKS = ("data.group", "data.dev", "data.test")
@@ -43,6 +45,7 @@ class Split:
     """How the records of one reading are cut; it remembers which values it has met."""
 
     shares: Mapping[Part, float]
+    "Of what is drawn; as many records as it says where it is a whole number."
     chosen: Mapping[Part, Chosen]
     group: str | None
     "The column by whose values shares are cut."
@@ -71,13 +74,18 @@ class Split:
         else:
             part = (self._chosen(record) if self.chosen else None) or self._drawn(record, own)
         if part == "test" and self.dev_from_test is not None:
-            # A hash of its own: the test part may itself be the upper end of the first.
-            place = place_in_split(f"dev from test\0{self.group_of(record)}", seed=self.seed)
-            part = "dev" if place < self.dev_from_test else "test"
+            part = "dev" if self.place_in_test(record) < self.dev_from_test else "test"
         if self.group or self.chosen:
             for mark in MARKS:
                 record.pop(mark, None)
         return part
+
+    def place(self, record: Record) -> float:
+        return place_in_split(self.group_of(record), seed=self.seed)
+
+    def place_in_test(self, record: Record) -> float:
+        # A hash of its own: the test part may itself be the upper end of the first.
+        return place_in_split(f"dev from test\0{self.group_of(record)}", seed=self.seed)
 
     def group_of(self, record: Record) -> str:
         """Records of one group always fall into the same part."""
@@ -128,7 +136,7 @@ class Split:
         """Shares are for the parts that the source does not bring."""
         dev = 0.0 if "dev" in own else self.shares.get("dev", 0.0)
         test = 0.0 if "test" in own else self.shares.get("test", 0.0)
-        place = place_in_split(self.group_of(record), seed=self.seed)
+        place = self.place(record)
         return "dev" if place < dev else "test" if place >= 1 - test else "train"
 
 
@@ -136,6 +144,17 @@ def place_in_split(group: str, *, seed: int) -> float:
     """Where a group falls, uniform in [0, 1)."""
     digest = hashlib.blake2b(f"{seed}\0{group}".encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) / 2**53  # 53 bits: exact as a float, below 1
+
+
+def share_of_so_many(count: int, places: Sequence[float], *, part: Part) -> float:
+    """The share that holds `count` of these places; fewer only where a group would be parted."""
+    if part == "dev":  # the lowest: those below the next one
+        ordered = sorted(places)
+        return ordered[count] if count < len(ordered) else 1.0
+    highest = sorted(1 - place for place in places)  # exact: places have 53 bits
+    while 0 < count < len(highest) and highest[count - 1] == highest[count]:
+        count -= 1
+    return highest[count - 1] if count else 0.0
 
 
 def written(value: Any) -> str:
