@@ -5,6 +5,12 @@ import json
 import pytest
 
 from regard.errors import UserError
+from regard.metrics.answers import Answers
+from regard.metrics.classification import Classification
+from regard.metrics.overlap import Summary, Translation
+from regard.metrics.ranking import Ranking
+from regard.metrics.recall import Recall
+from regard.metrics.similarity import Similarity
 from regard.study.errors import errors_of
 
 TRUTHS = ["a", "a", "b", "b", "b", "a"]
@@ -12,7 +18,8 @@ TRUTHS = ["a", "a", "b", "b", "b", "a"]
 
 def answered(make_run, name, answers, *, which="one"):
     """A run that gave these answers (made by a program)."""
-    made = make_run(items={"dev": {"documents": which, "told": which}})
+    measure = Classification(labels=("a", "b")).settings()
+    made = make_run(items={"dev": {"documents": which, "told": which}}, measure=measure)
     folder = made.rename(made.with_name(name))
     (folder / "items").mkdir()
     lines = [
@@ -64,3 +71,24 @@ def test_a_damaged_line_is_named(make_run):
         errors_of([folder], part="dev")
     with pytest.raises(UserError, match=r"train\.jsonl is missing"):
         errors_of([folder], part="train")
+
+
+@pytest.mark.parametrize(
+    ("measure", "row", "right"),
+    [
+        (Classification(labels=("a", "b")), {"predicted": "a", "truth": "a"}, True),
+        (Classification(labels=("a", "b")), {"predicted": "b", "truth": "a"}, False),
+        (Answers(), {"predicted": "the Rhine", "truths": ["Rhine", "Main"]}, True),
+        (Answers(), {"predicted": "", "truths": []}, True),
+        (Answers(), {"predicted": "Rhine", "truths": ["Rhine"], "answerable": False}, False),
+        (Recall(), {"predicted": "Paris", "truths": ["London"]}, False),
+        (Ranking(), {"predicted": "7", "truth": ["3", "7"], "mrr": 1.0}, True),
+        (Ranking(), {"predicted": "8", "truth": ["3", "7"], "mrr": 0.5}, False),
+        # Nothing is right or wrong about these: they are better or worse.
+        (Similarity(), {"predicted": 4.0, "truth": 4.0}, None),
+        (Translation(), {"predicted": "ein Hund", "truths": ["ein Hund"]}, None),
+        (Summary(), {"predicted": "dogs", "truths": ["dogs"]}, None),
+    ],
+)
+def test_what_is_right_is_for_the_measure_to_say(measure, row, right):
+    assert measure.is_right(row) is right

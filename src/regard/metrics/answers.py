@@ -53,6 +53,10 @@ class Answers(RatioMeasure):
 
     items: str = "questions"
 
+    def is_right(self, row: Row) -> bool:
+        accepted = list(row["truths"]) if row.get("answerable", True) else []
+        return exact_and_f1(str(row["predicted"]), accepted)[0] == 1.0
+
     def columns(self, rows: Sequence[Row]) -> Values:
         predicted, truths = texts(rows, "predicted"), lists_of_texts(rows, "truths")
         table = np.zeros((8, len(rows)))

@@ -49,6 +49,9 @@ class Classification(Measure):
     def metrics(self) -> tuple[str, ...]:
         return tuple(_STATISTICS)
 
+    def is_right(self, row: Row) -> bool:
+        return bool(row["predicted"] == row["truth"])
+
     def columns(self, rows: Sequence[Row]) -> Values:
         """(3 (k+1), n) for k labels and the rest: right, predicted, true, as ones and noughts."""
         places = {label: place for place, label in enumerate(self.labels)}

@@ -76,6 +76,10 @@ class Measure(ABC):
     def statistic(self, metric: str) -> SumStatistic:
         """Sums of the columns (c, …) to the metric (…)."""
 
+    def is_right(self, row: Row) -> bool | None:
+        """Whether one answer is right; None where that is not the question, as of a translation."""
+        return None
+
     def counted(self, metric: str) -> int | None:
         """The column that is 1 for the metric's own items; None where every item counts."""
         return None

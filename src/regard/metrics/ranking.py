@@ -38,6 +38,10 @@ class Ranking(Measure):
     def metrics(self) -> tuple[str, ...]:
         return METRICS
 
+    def is_right(self, row: Row) -> bool:
+        """Whether the first document that was found is a relevant one."""
+        return bool(row["mrr"] == 1.0)
+
     def columns(self, rows: Sequence[Row]) -> Values:
         return np.stack([*(numbers(rows, metric) for metric in METRICS), np.ones(len(rows))])
 

@@ -42,6 +42,9 @@ class Recall(RatioMeasure):
 
     items: str = "questions"
 
+    def is_right(self, row: Row) -> bool:
+        return exact_and_f1(str(row["predicted"]), list(row["truths"]))[0] == 1.0
+
     def columns(self, rows: Sequence[Row]) -> Values:
         predicted, truths = texts(rows, "predicted"), lists_of_texts(rows, "truths")
         table = np.zeros((9, len(rows)))

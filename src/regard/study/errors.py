@@ -19,8 +19,7 @@ from scipy.stats import binomtest
 
 from regard.errors import UserError
 from regard.experiment.items import read_items
-from regard.metrics.answers import exact_and_f1
-from regard.metrics.measure import Row
+from regard.metrics.measure import Measure, Row, measure_of
 from regard.study.runs import read_run
 
 BOTH, ONLY_FIRST, ONLY_SECOND, NEITHER = "both", "only the first", "only the second", "neither"
@@ -103,16 +102,17 @@ MOST_LABELS = 20
 def errors_of(runs: Sequence[Path], *, part: str) -> Errors:
     """The items of one run, or of two that were measured on the same."""
     rows = [read_items(run, part) for run in runs]
-    _refuse_other_items(runs, part)
+    measure = _measure_of_the_same(runs, part)
     return Errors(
         tuple(map(str, runs)),
         part,
-        tuple(_item(together) for together in zip(*rows, strict=True)),
+        tuple(_item(together, measure) for together in zip(*rows, strict=True)),
     )
 
 
-def _refuse_other_items(runs: Sequence[Path], part: str) -> None:
-    told = []
+def _measure_of_the_same(runs: Sequence[Path], part: str) -> Measure:
+    """What the runs were judged by; refused where they were judged on other items."""
+    told, measures = [], []
     for run in runs:
         figures = read_run(run).figures
         if figures is None:
@@ -122,22 +122,24 @@ def _refuse_other_items(runs: Sequence[Path], part: str) -> None:
                 mend=f"Finish it: regard train {run} --resume",
             )
         told.append(figures.items.get(part, {}).get("documents"))
+        measures.append(figures.measure)
     if len(set(told)) > 1:
         raise UserError(
             f"{runs[0]} and {runs[1]} were measured on other items of {part}",
             topic="errors",
             mend="Compare runs with the same data, split seed and evaluate.documents.",
         )
+    return measure_of(measures[0])
 
 
-def _item(together: Sequence[Row]) -> Item:
+def _item(together: Sequence[Row], measure: Measure) -> Item:
     first = together[0]
     return Item(
         item=int(first["item"]),
         shown=_shown(first),
         truth=_truth(first),
-        predicted=tuple(str(row.get("predicted", "")) for row in together),
-        right=tuple(_right(row) for row in together),
+        predicted=tuple(_told(row.get("predicted", "")) for row in together),
+        right=tuple(measure.is_right(row) for row in together),
         loss=tuple(_loss(row) for row in together),
         confidence=tuple(row.get("confidence") for row in together),
     )
@@ -153,19 +155,15 @@ TRUTHS = ("label", "answer", "answers", "target", "summary", "score")
 "Roles that say what is right, which is shown beside and not in the question."
 
 
+def _told(answer: object) -> str:
+    return f"{answer:.4g}" if isinstance(answer, float) else str(answer)
+
+
 def _truth(row: Row) -> str:
     if "truths" in row:
         return " / ".join(map(str, row["truths"])) or "no answer"
-    return str(row.get("truth", ""))
-
-
-def _right(row: Row) -> bool | None:
-    """Whether an answer is right, where it is one of labels or of accepted answers."""
-    if "truth" in row:
-        return bool(row["predicted"] == row["truth"])
-    if "truths" in row and row.get("measure") != "overlap":
-        return exact_and_f1(str(row["predicted"]), list(row["truths"]))[0] == 1.0
-    return None
+    truth = row.get("truth", "")
+    return " / ".join(map(str, truth)) if isinstance(truth, list) else _told(truth)
 
 
 def _loss(row: Row) -> float | None:
