@@ -44,10 +44,10 @@ from regard.experiment.train import run_experiment
 from regard.experiment.watch import SILENT, Watch
 from regard.files import MANIFEST
 from regard.model.families import FAMILIES
-from regard.model.heads import SentenceHead
+from regard.model.heads import PooledHead, SentenceHead
 from regard.model.model import Model
 from regard.model.row_model import RowModel
-from regard.model.sentence_model import LikenessModel
+from regard.model.sentence_model import ReadingModel
 from regard.objectives import OBJECTIVES, Objective, Vocabulary
 from regard.own_files import OwnFile, load_own_files
 from regard.recipe import Recipe, tools_of
@@ -55,6 +55,8 @@ from regard.tasks import TASKS, OnProgress, Problem, Task, untold
 from regard.tasks.sentences import vectors_of
 from regard.text.builtin import BUILTIN
 from regard.text.corpus import Data
+from regard.text.readers import read_records
+from regard.text.reading import Dropped, Reading, Record
 from regard.text.record_corpus import open_records
 from regard.text.tokenizer import Tokenizer
 from regard.text.tokenizers import TOKENIZERS
@@ -155,7 +157,11 @@ def predict(
     own_files: Sequence[str | Path] = (),
     on_progress: OnProgress = untold,
 ) -> list[dict[str, Any]]:
-    """What a task's model answers to every row of a file, with how sure it is."""
+    """What a task's model answers to every row of a file, with how sure it is.
+
+    `at` says where in the file a row stands, `record` is the row with all its columns. A row whose
+    text is empty has None as `predicted`.
+    """
     loaded = run if isinstance(run, Loaded) else load(run, own_files=own_files)
     if loaded.task is None or loaded.problem is None:
         raise UserError(
@@ -174,7 +180,18 @@ def predict(
         settings=task.column_settings(),
     ).every()
     answers = loaded.problem.answer(loaded.model, rows, on_progress=on_progress)
-    return [{**answer, "record": dict(row)} for answer, row in zip(answers, rows, strict=True)]
+    answered = {row.at: answer for row, answer in zip(rows, answers, strict=True)}
+    return [
+        {**answered.get(row.at, {"predicted": None}), "item": number, "at": row.at, "record": row}
+        for number, row in enumerate(_with_all_columns(Path(file), rows, header=header))
+    ]
+
+
+def _with_all_columns(file: Path, rows: list[Record], *, header: bool) -> Iterable[Record]:
+    """Every row of the file as it stands there; a built-in set has no columns but what is read."""
+    if not file.is_file():
+        return rows
+    return read_records(file, Reading(columns=None, header=header), Dropped())
 
 
 def ledger(run: str | Path, *, own_files: Sequence[str | Path] = ()) -> Ledger:
@@ -331,18 +348,21 @@ class Loaded:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(b,w): a vector of length 1 for each text, so that products are cosines; an imported
-        model pools its places as its checkpoint says."""
+        model cuts texts, pools places and keeps or drops lengths as its checkpoint says."""
         if self.problem is not None:
             return vectors_of(self.model, texts, self.problem.tools)
-        pooling = self.saved.config.get("imported", {}).get("pooling")
-        if pooling is None or not isinstance(self.model, RowModel):
+        said = self.saved.config.get("imported", {})
+        if said.get("pooling") is None or not isinstance(self.model, RowModel):
             raise UserError(
                 f"{self.folder} was trained on texts and gives no vectors of whole texts",
                 topic="encode",
                 mend='Train one with task.kind = "retrieval" or "similarity".',
             )
-        model = LikenessModel(self.model, SentenceHead(pooling=pooling), seed=0).eval()
-        return vectors_of(model, texts, tools_of(None, self.saved.family, self.tokenizer))
+        head = SentenceHead if said["normalise"] else PooledHead
+        model = ReadingModel(self.model, head(pooling=said["pooling"]), seed=0).eval()
+        tools = tools_of(None, self.saved.family, self.tokenizer)
+        longest = min(tools.context, said.get("longest") or tools.context)
+        return vectors_of(model, texts, replace(tools, context=longest))
 
     def loss(self, texts: Sequence[str]) -> list[float]:
         """Mean loss of each text in nats, over the tokens that the objective tells of it."""

@@ -89,6 +89,18 @@ def test_a_file_of_ones_own_is_answered(trained, tmp_path):
     assert "truth" not in answers[0]
 
 
+def test_a_row_keeps_its_columns_and_its_place_also_where_there_is_no_text(trained, tmp_path):
+    made = rows(3, 3)
+    file = tmp_path / "mine.csv"
+    lines = [f"{7 + n},{row['text'] if n != 1 else ''},x" for n, row in enumerate(made)]
+    file.write_text("\n".join(["id,text,note", *lines]) + "\n")
+    answers = regard.predict(trained.folder, file)
+    assert [answer["record"]["id"] for answer in answers] == ["7", "8", "9"]
+    assert [answer["predicted"] is None for answer in answers] == [False, True, False]
+    assert answers[2]["at"].endswith("mine.csv, row 4")
+    assert answers[2]["record"]["note"] == "x"
+
+
 def test_measuring_again_gives_the_same(trained):
     again = regard.evaluate(trained.folder)
     assert again["figures"] == trained.figures()["figures"]

@@ -8,6 +8,10 @@ from typing import Annotated
 import typer
 
 from regard.cli.console import AsJson, Base, OwnFiles, console, print_json, progress_bar
+from regard.errors import UserError
+
+BARE_SHOWN = 3
+"Rows without a text that are named."
 
 
 def predict(
@@ -26,8 +30,16 @@ def predict(
 
     The file needs the columns that the model reads; what is right need not be in it."""
     from regard import api
-    from regard.cli.written import write_rows
+    from regard.cli.written import check_form, write_rows
 
+    place = out or file.with_name(f"{file.name}.predicted.jsonl")
+    check_form(place)
+    if place.exists() and file.exists() and place.samefile(file):
+        raise UserError(
+            f"{place} holds the rows that are to be answered",
+            topic="predict",
+            mend="Write the answers to another file.",
+        )
     with progress_bar("answering") as on_progress:
         answers = api.predict(
             api.load(run, base=base, own_files=own_files or ()),
@@ -38,7 +50,11 @@ def predict(
     if as_json:
         print_json(answers)
         return
-    place = out or file.with_name(f"{file.name}.predicted.jsonl")
     write_rows(place, answers)
-    console().print(f"  {len(answers):,} rows answered", markup=False)
+    bare = [answer["at"] for answer in answers if answer["predicted"] is None]
+    console().print(f"  {len(answers) - len(bare):,} rows answered", markup=False)
+    if bare:
+        shown = "; ".join(bare[:BARE_SHOWN]) + (" …" if len(bare) > BARE_SHOWN else "")
+        words = f"  {len(bare):,} without a text have no answer: {shown}"
+        console().print(words, markup=False, soft_wrap=True, style="yellow")
     console().print(f"  {place}", markup=False, soft_wrap=True)

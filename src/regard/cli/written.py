@@ -15,17 +15,22 @@ from regard.files import write_text
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
+def check_form(place: Path) -> None:
+    """Asked before the rows are made: nobody waits for answers that cannot be written."""
+    if place.is_dir() or place.suffix not in (".jsonl", *SEPARATORS):
+        raise UserError(
+            f"{place} is a folder" if place.is_dir() else f"{place} could be many things",
+            topic="predict",
+            mend="Name a file that ends in .jsonl, .csv or .tsv.",
+        )
+
+
 def write_rows(place: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """JSON lines, CSV or TSV; the file is whole or not there."""
+    check_form(place)
     if place.suffix == ".jsonl":
         write_text(place, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         return
-    if place.suffix not in SEPARATORS:
-        raise UserError(
-            f"{place} could be many things",
-            topic="predict",
-            mend="End its name in .jsonl, .csv or .tsv.",
-        )
     written = io.StringIO()
     flat = [{**row.get("record", {}), **_without_record(row)} for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
