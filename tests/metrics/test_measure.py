@@ -102,7 +102,8 @@ def test_a_model_does_not_differ_from_itself(table):
         found = difference(measure, metric, rows, rows[::-1], part=PART, bootstrap=QUICK)
         assert found.value == 0
         assert (found.low, found.high) in {(0, 0), (None, None)}
-        assert verdict_between(found, higher_is_better=True) == "not distinguishable from"
+        said = "not distinguishable" if found.n >= FEWEST_ITEMS else "on too few to be told"
+        assert verdict_between(found, higher_is_better=True) == f"{said} from"
 
 
 @pytest.mark.parametrize("measure", ROWS, ids=lambda measure: measure.kind)
@@ -143,7 +144,7 @@ def test_ten_examples_rank_nothing():
     assert middle.low < worst.value < best.value < middle.high
     apart = difference(LABELS, "accuracy", told(9, 10), told(6, 10), part=PART)
     assert apart.value == pytest.approx(0.3)
-    assert verdict_between(apart, higher_is_better=True) == "not distinguishable from"
+    assert verdict_between(apart, higher_is_better=True) == "on too few to be told from"
 
 
 def test_a_share_has_wilsons_interval_and_says_so():
@@ -223,7 +224,7 @@ def figure(low, high, *, n=FEWEST_ITEMS):
         (figure(-0.1, 0.3), "not distinguishable from", "not distinguishable from"),
         (figure(0.0, 0.3), "not distinguishable from", "not distinguishable from"),
         (figure(None, None), "not distinguishable from", "not distinguishable from"),
-        (figure(0.1, 0.3, n=FEWEST_ITEMS - 1), *["not distinguishable from"] * 2),
+        (figure(0.1, 0.3, n=FEWEST_ITEMS - 1), *["on too few to be told from"] * 2),
     ],
 )
 def test_verdicts(found, higher, lower):

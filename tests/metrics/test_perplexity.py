@@ -136,7 +136,7 @@ def test_pairing_sees_what_separate_intervals_hide():
 
 def test_one_document_decides_nothing():
     difference = METRIC.difference(table([1.0], [3]), table([9.0], [3]))
-    assert verdict_of(difference) == "not distinguishable from"
+    assert verdict_of(difference) == "on too few to be told from"
     assert "one item" in difference.no_interval
 
 
@@ -155,4 +155,4 @@ def test_few_items_carry_no_verdict() -> None:
         return verdict_of(metric.difference(model, baseline))
 
     assert verdict(FEWEST_ITEMS) == "better than"
-    assert verdict(FEWEST_ITEMS - 1) == "not distinguishable from"
+    assert verdict(FEWEST_ITEMS - 1) == "on too few to be told from"

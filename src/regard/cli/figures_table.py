@@ -15,6 +15,11 @@ MOST_BESIDE = 2
 "Other metrics that stand beside the main one."
 NAMES_AT_LEAST = 16
 INDENT = 2
+SHORT = {
+    "better than": "better",
+    "not distinguishable from": "not distinguishable",
+    "on too few to be told from": "too few to tell",
+}
 VERDICT_STYLES = {"better": "green", "behind": "red"}
 
 
@@ -39,6 +44,8 @@ def print_figures(figures: dict[str, Any], *, title: str) -> None:
         style="dim",
         soft_wrap=True,
     )
+    _print_own_counts(figures["figures"], main, others)
+    _print_signature(figures["figures"], main)
     _print_health(figures.get("health"))
     for remark in figures.get("remarks", ()):
         console().print(f"  {remark}", markup=False, soft_wrap=True)
@@ -83,7 +90,25 @@ def _table(figures: dict[str, Any], main: str, beside: list[str]) -> Table:
 
 def _bare(verdict: str) -> str:
     """`better` for `better than`: what it is better than begins the line."""
-    return verdict.removesuffix(" than").removesuffix(" from")
+    return SHORT.get(verdict, verdict)
+
+
+def _print_own_counts(figures: list[dict[str, Any]], main: str, others: list[str]) -> None:
+    """Figures over some of the last part's items only, such as people who were read of."""
+    last = figures[-1]["part"]
+    ours = {row["metric"]: row for row in figures if row["part"] == last and row["of"] == "model"}
+    for name in others:
+        if name in ours and main in ours and ours[name]["n"] != ours[main]["n"]:
+            row = ours[name]
+            text = f"{shown_value(row['value'])} {_interval(row)}, n = {row['n']:,}"
+            console().print(f"  {last}, {_words(name)}: {text}", markup=False, soft_wrap=True)
+
+
+def _print_signature(figures: list[dict[str, Any]], main: str) -> None:
+    """How the last part's figure was measured, in a form that can be cited."""
+    told = [row for row in figures if row["of"] == "model" and row["metric"] == main]
+    if told and told[-1].get("signature"):
+        console().print(f"  signature  {told[-1]['signature']}", style="dim", soft_wrap=True)
 
 
 def _room() -> int:

@@ -238,7 +238,7 @@ def difference(
 def verdict_between(difference: Figure, *, higher_is_better: bool) -> str:
     """What a difference says of ours; no interval or few items, no verdict."""
     if difference.n < FEWEST_ITEMS:
-        return "not distinguishable from"
+        return "on too few to be told from"
     if difference.low is None or difference.high is None or difference.low <= 0 <= difference.high:
         return "not distinguishable from"
     return "better than" if (difference.low > 0) == higher_is_better else "behind"

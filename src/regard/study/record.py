@@ -75,6 +75,7 @@ class Verdict(StrEnum):
     BETTER = "better than"
     BEHIND = "behind"
     NOT_DISTINGUISHABLE = "not distinguishable from"
+    TOO_FEW = "on too few to be told from"
 
 
 class Comparison(Estimate):

@@ -49,7 +49,7 @@ class Standing:
             return f"{theirs}; the model was not compared with it."
         ours = f"the model's is {relative(self.model.value, self.baseline.value)}"
         told = f"{theirs}; {ours} ({self._paired(self.comparison)})"
-        if self.comparison.verdict is Verdict.NOT_DISTINGUISHABLE:
+        if self.comparison.verdict in (Verdict.NOT_DISTINGUISHABLE, Verdict.TOO_FEW):
             return f"{told}, {self.verdict} it."
         return f"{told}."
 
