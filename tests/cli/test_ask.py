@@ -117,7 +117,12 @@ def test_an_answer_about_somebody_never_read_of_is_a_guess(desk: Desk, threshold
     threshold.sure = True
     _, unseen = seen_and_unseen(desk)
     assert answer(desk, unseen)["guess"] is True
-    assert "a guess: its pretraining text does not name" in asked(desk, unseen).out
+    printed = asked(desk, unseen).out
+    assert "a guess: its pretraining text does not name" in printed
+    assert "on dev says nothing of a guess" in printed
+    assert answer(desk, unseen)["as_sure"] is None
+    outcome = asked(desk, unseen, "--learn", "guessed.tsv", typed="Ulm\n")
+    assert "kept in guessed.tsv" in outcome.err
 
 
 def test_it_looks_up_what_it_is_not_sure_of(desk: Desk, threshold: Any) -> None:

@@ -97,8 +97,8 @@ def _pairs(file: Path | None, *, question: str, answer: str) -> PairFile | None:
 
 
 def _taught(pairs: PairFile, answer: Answer) -> str | None:
-    """What the person says to a question that stayed open, once it is kept."""
-    if answer.answer is not None:
+    """What the person says to a question that stayed open or was guessed, once it is kept."""
+    if answer.answer is not None and not answer.guess:
         return None
     try:
         # On standard error, so that a pipe gets the answer alone; an empty line skips.
@@ -147,6 +147,8 @@ def _sureness(answer: Answer) -> list[str]:
             f"{100 * sure.accuracy_high:.0f}] of the {sure.n:,} answers as sure "
             f"({sure.low:.1f} to {sure.high:.1f}) were right"
         )
+    elif answer.guess:
+        lines.append("how often such answers are right on dev says nothing of a guess")
     elif answer.threshold is not None:
         lines.append("no answer on dev was as sure, so nothing tells how often such are right")
     if answer.seen is None:

@@ -44,7 +44,7 @@ class Answer:
     threshold: float | None
     "None: the model answers always, because none was chosen yet."
     as_sure: ReliabilityBin | None
-    "Dev's answers of like confidence; None where there were none."
+    "Dev's answers of like confidence; None where there were none, and for a guess."
     subject: str | None
     seen: bool | None
     "Whether the pretraining text names the subject; None where that is not known."
@@ -88,7 +88,10 @@ def ask(
         probability=row["probability"],
         agreement=row.get("agreement"),
         threshold=None if abstention is None else abstention.threshold,
-        as_sure=None if abstention is None else abstention.as_sure(row["confidence"]),
+        # Dev's people were mostly read of: their answers say nothing of one that was not.
+        as_sure=None
+        if abstention is None or seen is False
+        else abstention.as_sure(row["confidence"]),
         subject=subject,
         seen=seen,
     )
