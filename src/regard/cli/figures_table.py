@@ -135,11 +135,13 @@ def _print_audit(audit: dict[str, Any] | None) -> None:
 
 
 def _print_health(health: dict[str, Any] | None) -> None:
-    """A yellow line for each thing that is wrong with what the model writes or answers."""
-    for judged in ("samples", "predictions"):
-        flags = ((health or {}).get(judged) or {}).get("flags")
-        if flags:
-            console().print(f"  {'; '.join(flags)}", style="yellow", markup=False, soft_wrap=True)
+    """What is wrong with what the model writes; of its answers the remarks tell the rest."""
+    health = health or {}
+    if one_class := (health.get("predictions") or {}).get("collapsed"):
+        text = f"  COLLAPSED  {one_class}: its figures are those of that answer"
+        console().print(text, style="bold red", markup=False, soft_wrap=True)
+    if flags := (health.get("samples") or {}).get("flags"):
+        console().print(f"  {'; '.join(flags)}", style="yellow", markup=False, soft_wrap=True)
 
 
 def _beside(main: str, others: list[str]) -> list[str]:

@@ -7,6 +7,7 @@ here of the model that predicted them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from regard.errors import UserError
 
 NEARLY = 0.1
 "Other labels than the commonest, predicted less often than this share of what the truth holds."
+NEXT_TO_NONE = 0.01
+"The same share, below which the few others change nothing: one class is answered."
 COINCIDENCE = 0.05
 "Chance of meeting a share by accident, from which on an exact match is no longer remarkable."
 FEWEST_OTHERS = 5
@@ -53,8 +56,14 @@ class Predictions:
     @property
     def is_nearly_constant(self) -> bool:
         """Whether all but one label are predicted far more rarely than they are true."""
+        return self.others < NEARLY
+
+    @property
+    def others(self) -> float:
+        """How often all labels but the favourite are predicted, by how often they are true."""
         label, times = self.favourite
-        return self.n - times < NEARLY * (self.n - self.true[label])
+        true = self.n - self.true[label]
+        return (self.n - times) / true if true else math.inf
 
     @property
     def meets_the_majority(self) -> bool:
@@ -89,14 +98,16 @@ def collapsed(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> st
     `all 200 rows are answered '1', the majority class (55.8 %)`
     """
     seen = Predictions(Counter(predictions), Counter(labels), right=0)
-    if len(seen.predicted) != 1:
+    if not seen.others < NEXT_TO_NONE:
         return ""
-    label, _ = seen.favourite
+    label, times = seen.favourite
     share = seen.true[label]
     if seen.n - share < FEWEST_OTHERS:
         return ""
     which = "the majority class" if share == seen.majority[1] else "one class"
-    return f"all {seen.n:,} rows are answered {label!r}, {which} ({_percent(share / seen.n, 1)})"
+    but = f"all but {seen.n - times:,} of" if times < seen.n else "all"
+    told = f"{label!r}, {which} ({_percent(share / seen.n, 1)})"
+    return f"{but} {seen.n:,} rows are answered {told}"
 
 
 def _one_label(seen: Predictions) -> tuple[str, ...]:
