@@ -194,9 +194,11 @@ def _with_all_columns(file: Path, rows: list[Record], *, header: bool) -> Iterab
     return read_records(file, Reading(columns=None, header=header), Dropped())
 
 
-def ledger(run: str | Path, *, own_files: Sequence[str | Path] = ()) -> Ledger:
+def ledger(
+    run: str | Path, *, base: str | Path | None = None, own_files: Sequence[str | Path] = ()
+) -> Ledger:
     """Every tensor that a run trained, and the closed formula that says how many numbers it is."""
-    saved = load(run, own_files=own_files).saved
+    saved = load(run, base=base, own_files=own_files).saved
     return count_trained(saved.model, saved.adapter, saved.family, vocabulary=saved.vocabulary)
 
 

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.console import AsJson, Base, OwnFiles, console, print_json
+from regard.cli.console import AsJson, Base, OwnFiles, console, print_json, side_console
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regard.api import Loaded
     from regard.decode.generate import Strategy
 
 
@@ -48,6 +51,7 @@ def generate(
                 f"prompt {number} is not valid UTF-8", topic="generate", mend="Type it anew."
             )
     loaded = api.load(run, tokenizer=tokenizer, base=base, own_files=own_files or ())
+    _tell_cut(texts, loaded)
     written = loaded.generate(texts, strategy=strategy, max_new=max_new, seed=seed)
     if as_json:
         print_json([{"prompt": p, "text": t} for p, t in zip(texts, written, strict=True)])
@@ -58,6 +62,15 @@ def generate(
         if number:
             console().print("─" * 24, style="dim")
         console().print(Text(prompt, style="bold") + Text(text))
+
+
+def _tell_cut(texts: Sequence[str], loaded: Loaded) -> None:
+    """On standard error: what does not fit into the model's places is not read."""
+    places = loaded.saved.family.context
+    for number, ids in enumerate(loaded.tokenizer.encode_many(list(texts)), 1):
+        if len(ids) >= places:  # with <start> it is one more
+            words = f"prompt {number} has {len(ids):,} tokens, the model {places:,} places"
+            side_console().print(f"  {words}: not all of it is read", style="yellow")
 
 
 def _strategy(*, beam: int, temperature: float, top_k: int, top_p: float) -> Strategy:

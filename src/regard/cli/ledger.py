@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.console import AsJson, OwnFiles, console, print_json
+from regard.cli.console import AsJson, Base, OwnFiles, console, print_json
 
 
 def ledger(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
+    base: Base = None,
     own_files: OwnFiles = None,
     as_json: AsJson = False,
 ) -> None:
@@ -23,7 +24,7 @@ def ledger(
 
     from regard import api
 
-    kept = api.ledger(run, own_files=own_files or ())
+    kept = api.ledger(run, base=base, own_files=own_files or ())
     if as_json:
         print_json(kept.as_dict())
         return
