@@ -135,14 +135,14 @@ def test_what_cannot_be_taught_is_left_out_and_counted() -> None:
         row("one two three", "who", answers="hre"),
         row(long, "who", answers=" ".join(long.split()[2:9])),
     ]
-    problem = problem_of(*rows, tokenizer=words, context=12, longest=5)
+    problem = problem_of(*rows, tokenizer=words, context=12, longest_answer=5)
     assert [len(problem.examples(one)) > 0 for one in rows] == [True, False, True, True, False]
     remarks = problem.remarks()
     starts = ["1 of 5 training rows have an answer that is not in"]
     starts.append("1 of 5 training rows have an answer that is in no window whole")
     starts.append("1 of 5 training rows say a wrong start")
     starts.append("1 of 5 training rows have an answer that begins or ends inside a token")
-    starts.append("1 of 5 training rows have an answer of more than task.longest = 5 tokens")
+    starts.append("1 of 5 training rows have an answer of more than task.longest_answer = 5 tokens")
     assert len(remarks) == len(starts)
     assert all(text.startswith(start) for text, start in zip(remarks, starts, strict=True))
 

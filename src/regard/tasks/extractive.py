@@ -71,7 +71,7 @@ class Extractive(Task):
     "The column that says that there is no answer, whatever stands under answers; may be missing."
     title: str = "title"
     "The column that names the article, kept with the answers; may be missing."
-    longest: int = Field(default=30, ge=1)
+    longest_answer: int = Field(default=30, ge=1)
     "Tokens of an answer, at most."
     stride: int = Field(default=0, ge=0)
     """Tokens from the beginning of one window of a long passage to that of the next, at most as
@@ -133,7 +133,7 @@ class SpanProblem(Problem):
     def survey(self, train: Sequence[Record]) -> None:
         """Count what cannot be taught; refused where nothing is left, or nothing to find."""
         rows = [self.read(record) for record in train]
-        self._said = said_of(rows, longest=self.task.longest)
+        self._said = said_of(rows, longest=self.task.longest_answer)
         if not any(row.is_taught and row.span for row in rows):
             raise UserError(
                 f"none of {len(rows):,} training rows has an answer that stands in its passage",
@@ -181,7 +181,7 @@ class SpanProblem(Problem):
         examples = [example for rows in asked for example in rows.examples()]
 
         def candidates_of(batch: Batch) -> Iterator[Candidate]:
-            spans = model.spans(batch, longest=self.task.longest)
+            spans = model.spans(batch, longest=self.task.longest_answer)
             return map(Candidate._make, zip(*(each.tolist() for each in spans), strict=True))
 
         found = told_of(

@@ -85,8 +85,8 @@ def said_of(rows: Iterable[QuestionRows], *, longest: int) -> list[str]:
         ),
         f"{n} have an answer that begins or ends inside a token; the smallest run of whole tokens "
         "around it is trained": sum(row.is_cut_through for row in every),
-        f"{n} have an answer of more than task.longest = {longest} tokens, which is never given "
-        "whole": sum(span is not None and span[1] - span[0] >= longest for span in spans),
+        f"{n} have an answer of more than task.longest_answer = {longest} tokens, which is never "
+        "given whole": sum(span is not None and span[1] - span[0] >= longest for span in spans),
     }
     return [f"{count:,} {what}" for what, count in counted.items() if count]
 
