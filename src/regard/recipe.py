@@ -157,6 +157,13 @@ class Recipe(Settings):
         file = Path(path)
         inside = file / "recipe.toml"
         read = read_toml(inside if inside.is_file() else file, topic="recipe")
+        if {"base", "variants"} & read.table.keys():
+            raise UserError(
+                "is a study, not a recipe",
+                topic="recipe",
+                where=str(file),
+                mend=f"regard compare {file}",
+            )
         read.table.setdefault("name", file.stem)
         _find_beside(file, read.table)
         for text in overrides:
