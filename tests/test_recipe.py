@@ -92,7 +92,7 @@ def test_a_recipe_without_a_name_goes_by_its_file(tmp_path: Path) -> None:
 def test_a_study_is_not_taken_for_a_recipe(tmp_path: Path) -> None:
     study = tmp_path / "rates.toml"
     study.write_text('base = "a.toml"\n\n[variants.low]\n"train.lr" = 1e-4\n')
-    with pytest.raises(UserError, match="is a study, not a recipe. regard compare"):
+    with pytest.raises(UserError, match=r"is a study, not a recipe\. regard compare"):
         Recipe.load(study)
 
 
