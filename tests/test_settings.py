@@ -120,7 +120,11 @@ def test_the_string_below_a_field_documents_it() -> None:
         ),
         ({"title": "a", "shape": {"kind": 3}}, "shape.kind: unknown shape 3"),
         ({"title": "a", "shape": 3}, "shape takes a name or a table with kind = …, not 3"),
-        ({"title": "a", "shape": {"kind": "circle", "side": 2}}, "unknown setting shape.side"),
+        (
+            {"title": "a", "shape": {"kind": "circle", "side": 2}},
+            "shape.side belongs to kind = 'square', and this is 'circle'",
+        ),
+        ({"title": "a", "shape": {"kind": "circle", "x": 2}}, "unknown setting shape.x"),
         ({"title": "a", "ink": "red"}, "ink is a table: write [ink]"),
         ({"title": "a", "frame": 0}, "a frame of 0 is no frame"),
         ({}, "title is missing. Give it: What stands below it."),

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from regard.catalog import Catalog, UnknownPartError
 from regard.errors import UserError, did_you_mean
@@ -182,7 +183,27 @@ def _read_part(
             topic="recipe",
             where=locate(_join(key, named.selector)) or locate(key),
         )
-    return read_settings(settings_class(named.catalog, name), rest, key=key, locate=locate)
+    part = settings_class(named.catalog, name)
+    for given in rest:
+        owners = () if given in part.model_fields else _owners(given, named.catalog)
+        if owners:
+            raise UserError(
+                f"{_join(key, given)} belongs to {named.selector} = {' or '.join(owners)}, and "
+                f"this is {name!r}",
+                topic="recipe",
+                where=locate(_join(key, given)),
+                mend="Leave it out, or choose another.",
+            )
+    return read_settings(part, rest, key=key, locate=locate)
+
+
+def _owners(setting: str, catalog: Catalog) -> tuple[str, ...]:
+    """The parts of a catalogue that have a setting of this name, as a recipe writes them."""
+    return tuple(
+        repr(entry.name)
+        for entry in catalog
+        if setting in settings_class(catalog, entry.name).model_fields
+    )
 
 
 def _explain(
@@ -205,7 +226,7 @@ def _explain(
         meaning = described.description if described is not None else None
         mend = f"Give it: {' '.join(meaning.split())}" if meaning else "Give it."
         return UserError(f"{dotted} is missing", topic="recipe", where=where, mend=mend)
-    message = _allowed(error["type"], error["msg"])
+    message = _allowed(error)
     if error["type"] == "value_error":
         given = f"{dotted}: {message}" if path else f"{key}: {message}" if key else message
         return UserError(given, topic="recipe", where=where)
@@ -214,9 +235,14 @@ def _explain(
     )
 
 
-def _allowed(sort: str, message: str) -> str:
+def _allowed(error: ErrorDetails) -> str:
     """pydantic's complaint as something to give: `a number greater than 0`."""
-    words = message.removeprefix("Value error, ").removeprefix("Input should be ")
+    sort = error["type"]
+    words = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if sort == "too_short":
+        return "a list that is not empty"
+    if sort == "string_too_short":
+        return "a text that is not empty"
     if sort.endswith("_parsing"):
         return words.partition(", unable")[0].replace("a valid", "a").replace("a int", "an int")
     if sort.startswith(("greater_than", "less_than")):

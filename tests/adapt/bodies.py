@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.model.families import FAMILIES, Family
 from regard.model.headed import LabelModel
-from regard.model.heads import ClassificationHead
+from regard.model.heads import ClassificationHead, Pooling
 from regard.model.model import Model
 from regard.model.row_model import RowModel
 from regard.settings import read_settings
@@ -43,10 +43,12 @@ def body(name: str, **table) -> Model:
     return family_of(name, **deviation, **table).build(vocabulary=VOCABULARY, seed=1).eval()
 
 
-def labelled(name: str = "encoder", *, labels: int = 2, **table) -> LabelModel:
+def labelled(
+    name: str = "encoder", *, labels: int = 2, pooling: Pooling = "mean", **table
+) -> LabelModel:
     model = body(name, **table)
     assert isinstance(model, RowModel)
-    head = ClassificationHead(16, labels=labels, pooling="mean")
+    head = ClassificationHead(16, labels=labels, pooling=pooling)
     return LabelModel(model, head, seed=0).eval()
 
 

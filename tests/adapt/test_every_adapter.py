@@ -34,7 +34,7 @@ from regard.errors import UserError
 from regard.model.families import FAMILIES
 from regard.model.headed import HeadedModel
 from regard.settings import read_settings, table_of
-from regard.training.checkpoint import fill
+from regard.training.checkpoint import fill, weights_of
 
 CHANGE_NOTHING = ("full", "top", "bias", "lora", "none")
 REFUSED = {
@@ -86,22 +86,58 @@ def test_adapts_every_family_or_says_why_not(kind, name):
 
 
 @pytest.mark.parametrize("kind", ADAPTERS.names())
-@pytest.mark.parametrize("table", [{}, LIKE_BERT], ids=["plain", "like-bert"])
-def test_a_task_trains_its_head_beside_the_adapter_and_never_the_pooler(kind, table):
-    adapter, family = adapter_of(kind), family_of("encoder", **table)
-    model = labelled("encoder", **table)
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+@pytest.mark.parametrize(
+    "table",
+    [{}, LIKE_BERT, {**LIKE_BERT, "tied": False, "boundary": True}],
+    ids=["plain", "like-bert", "untied"],
+)
+def test_a_task_trains_its_head_beside_the_adapter_and_nothing_that_it_does_not_read(
+    kind, pooling, table
+):
+    everywhere = {"targets": ("*",)} if kind == "lora" else {}
+    adapter, family = adapter_of(kind, **everywhere), family_of("encoder", **table)
+    model = labelled("encoder", pooling=pooling, **table)
     adapter.apply(model, seed=0)
     found = ledger(model, adapter, family, vocabulary=VOCABULARY)
     names = {row.name for row in found.rows}
     assert ("head.labels.weight" in names) is (kind != "none")
-    assert any(name.startswith("body.pooler") for name in names) is (kind == "full" and bool(table))
+    read = pooling == "first" and bool(table)
+    assert any(name.startswith("body.pooler") for name in names) is (kind == "full" and read)
     if kind == "none":
         return
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    trained_a_little(model, batch_of())
+    # Where every place sees tokens at other places, so that no parameter stands still by chance.
+    trained_a_little(model, replace(batch_of(), segments=torch.arange(9).expand(3, -1) // 5))
     moved = {n for n, p in model.named_parameters() if not torch.equal(p, before[n])}
-    assert "head.labels.bias" in moved
-    assert moved <= names
+    assert moved == names
+
+
+@pytest.mark.parametrize("kind", ["full", "bias", "lora"])
+def test_a_pooler_that_no_task_reads_stays_frozen(kind):
+    adapter, family = adapter_of(kind), family_of("encoder", **LIKE_BERT)
+    model = body("encoder", **LIKE_BERT)
+    adapter.apply(model, seed=0)
+    found = ledger(model, adapter, family, vocabulary=VOCABULARY)
+    assert not [row.name for row in found.rows if "pooler" in row.name]
+    trains_head = any(row.name.startswith("head.network") for row in found.rows)
+    assert trains_head is (kind == "full"), "texts are told through it"
+
+
+def test_full_training_keeps_also_what_it_froze(tmp_path):
+    """No base holds it: the pooler of a run has to lie in the run."""
+    model, other = labelled(**LIKE_BERT), labelled(**LIKE_BERT)
+    for one in (model, other):
+        Full().apply(one, seed=0)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.zero_()
+    kept = weights_of(model)
+    assert "body.pooler.linear.weight" in kept
+    fill(other, {name: tensor.clone() for name, tensor in kept.items()}, where=Path("kept"))
+    assert all(
+        torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("name", ["decoder", "encoder", "encoder-decoder"])

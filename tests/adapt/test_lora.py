@@ -25,6 +25,7 @@ from regard.adapt.linears import linears_in, linears_of
 from regard.adapt.lora import Lora, LoraLinear, matching
 from regard.attention.kinds import ATTENTION
 from regard.errors import UserError
+from regard.settings import read_settings
 
 sizes = st.integers(1, 12)
 
@@ -145,9 +146,30 @@ def test_a_target_that_matches_nothing_is_an_error_that_names_what_there_is(targ
         matching(("query", target), NAMES)
 
 
-def test_the_output_layer_and_the_pooler_are_no_targets():
-    model = body("encoder", **LIKE_BERT)
-    assert {"head.tokens", "pooler.linear"}.isdisjoint(linears_in(model))
+def test_no_target_at_all_is_refused():
+    with pytest.raises(UserError, match=r"targets = \[\] is not allowed: give a list that is not"):
+        read_settings(Lora, {"targets": []}, key="adapt")
+
+
+def test_a_rank_beyond_a_layer_s_directions_is_refused():
+    too_much = r"adapt\.rank: a rank of 9 is more than the 8 .*blocks\.0\.attention\.key \(16 × 8\)"
+    adapter = Lora(rank=9, targets=("query", "key"))
+    model = body("decoder", **LIKE_LLAMA)
+    for ask in (
+        lambda: adapter.apply(model, seed=0),
+        lambda: adapter.terms(family_of("decoder", **LIKE_LLAMA), vocabulary=VOCABULARY),
+    ):
+        with pytest.raises(UserError, match=too_much + r".*Give at most 8"):
+            ask()
+    Lora(rank=8, targets=("query", "key")).apply(model, seed=0)
+
+
+def test_what_stands_behind_the_trunk_is_no_target():
+    table = {**LIKE_BERT, "boundary": True}
+    model = body("encoder", **table)
+    assert all(name.startswith("stack.") for name in linears_in(model))
+    with pytest.raises(UserError, match=r"is named 'head\.network\.linear'"):
+        Lora(targets=("head.network.linear",)).apply(labelled("encoder", **table), seed=0)
     with pytest.raises(UserError, match="no linear layer of this model is named 'tokens'"):
         Lora(targets=("tokens",)).apply(model, seed=0)
     with pytest.raises(UserError, match=r"is named 'pooler\.\*'"):

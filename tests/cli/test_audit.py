@@ -218,7 +218,7 @@ def test_a_run_folder_is_loaded(
 
     asked: list[object] = []
 
-    def load(folder: object, *, own_files: object) -> api.Loaded:
+    def load(folder: object, *, base: object, own_files: object) -> api.Loaded:
         asked.append((folder, own_files))
         model = _made_by(f"{models}:leaking")
         return api.Loaded(SimpleNamespace(model=model), tmp_path)  # type: ignore[arg-type]

@@ -169,7 +169,7 @@ def test_the_tokenizer_inside(tmp_path):
         ({"facts": {"rope_dimension_count": 8}}, "llama.rope.dimension_count is 8"),
         ({"facts": {"key_length": 32}}, "llama.attention.key_length is 32"),
         ({"facts": {"expert_count": 4}}, "llama.expert_count is 4"),
-        ({"facts": {"block_count": 3}}, "nothing in it fills stack.blocks.2"),
+        ({"facts": {"block_count": 3}}, "num_hidden_layers is 3, and its weights have 2"),
         ({"facts": {"feed_forward_length": 64}}, "has shape (96, 64)"),
         ({"leave": ("token_embd.weight",)}, "nothing in it fills embedding.tokens.weight"),
         ({"more": {"rope_freqs.weight": np.ones(8, "float32")}}, "rope_freqs.weight"),

@@ -272,9 +272,23 @@ def test_vocab_txt_will_do(tmp_path):
         (lambda folder: edited(folder, vocab_size=31), "config asks for (31, 16)"),
         (lambda folder: edited(folder, hidden_size=10**12), "config asks for (30, 1000000000000)"),
         (lambda folder: edited(folder, intermediate_size=25), "config asks for (25, 16)"),
-        (lambda folder: edited(folder, num_hidden_layers=3), "fills stack.blocks.2"),
+        (
+            lambda folder: edited(folder, num_hidden_layers=3),
+            "num_hidden_layers is 3, and its weights have 2 blocks",
+        ),
+        (
+            lambda folder: edited(folder, num_hidden_layers=1),
+            "num_hidden_layers is 1, and its weights have 2 blocks",
+        ),
         (lambda folder: edited(folder, num_attention_heads=3), "heads = 3 does not divide"),
         (lambda folder: edited(folder, model_type="t5"), "regard reads bert"),
+        (lambda folder: edited(folder, model_type=None), "Give a checkpoint of one of these"),
+        (lambda folder: edited(folder, hidden_size=None), "missing, which every checkpoint of"),
+        (lambda folder: edited(folder, regard="1.0"), "is regard's own already"),
+        (
+            lambda folder: (folder / "config.json").rename(folder / "adapter_config.json"),
+            "holds an adapter (adapter_config.json)",
+        ),
         (lambda folder: edited(folder, hidden_size="wide"), "hidden_size is 'wide'"),
         (lambda folder: edited(folder, num_hidden_layers=None), "num_hidden_layers is missing"),
         (lambda folder: edited(folder, quantization_config={"bits": 4}), "quantization_config"),
@@ -340,5 +354,27 @@ def test_nothing_is_overwritten_and_nothing_fetched(tmp_path):
 
 
 def test_names_that_differ_in_numbers_are_told_once():
-    names = ["h.0.attn.bias", "h.1.attn.bias", "lm_head.weight"]
-    assert summed_up(names) == ["h.*.attn.bias × 2", "lm_head.weight"]
+    names = ["h.0.attn.bias", "h.1.attn.bias", "h.1.norm", "lm_head.weight"]
+    assert summed_up(names) == ["h.*.attn.bias × 2 (0 to 1)", "h.1.norm", "lm_head.weight"]
+    some = [f"h.{block}.attn.bias" for block in (10, 2, 7)]
+    assert summed_up(some) == ["h.*.attn.bias × 3 (2, 7, 10)"]
+    nested = [f"h.{block}.parts.{part}.x" for block in (0, 1) for part in (0, 1)]
+    assert summed_up(nested) == ["h.0.parts.0.x and 3 alike"]
+
+
+def test_one_weight_that_is_missing_is_named(tmp_path):
+    folder = saved(bert(), tmp_path / "theirs")
+    renamed(folder, lambda n: None if n.endswith("layer.1.attention.self.query.weight") else n)
+    _, imported = brought(folder, tmp_path / "ours")
+    name = "stack.blocks.1.attention.query.weight"
+    assert f"unfilled      {name}" in imported.lines()
+    assert f"nothing in the file fills {name}: random, drawn by seed 0" in imported.remarks
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "roberta"])
+def test_blocks_that_a_config_does_not_know_of(name, tmp_path):
+    folder = saved(shaken((ENCODERS | DECODERS)[name]()), tmp_path / "theirs")
+    key = "n_layer" if name == "gpt2" else "num_hidden_layers"
+    edited(folder, **{key: 1})
+    with pytest.raises(UserError, match=f"{key} is 1, and its weights have 2 blocks"):
+        import_model(str(folder), tmp_path / "ours")

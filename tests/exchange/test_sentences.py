@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
+import sentence_transformers
 import transformers
 from tests.exchange.theirs import SMALL, brought, saved, shaken
+from tokenizers.processors import TemplateProcessing
 
+import regard
 from regard.errors import UserError
 from regard.exchange.sentences import read_sentences
 
@@ -18,7 +22,7 @@ def told(folder, *sorts, pooling=None, length=None):
     """Write what such a folder says: its modules, its pooling, how long its texts are."""
     paths = {"Transformer": "", "Pooling": "1_Pooling"}
     modules = [
-        {"type": HOME + sort, "path": paths.get(sort, f"{number}_{sort}")}
+        {"name": str(number), "type": HOME + sort, "path": paths.get(sort, f"{number}_{sort}")}
         for number, sort in enumerate(sorts)
     ]
     folder.mkdir(exist_ok=True)
@@ -82,7 +86,35 @@ def test_it_reaches_the_model_folder(tmp_path):
     kept = json.loads((tmp_path / "ours" / "config.json").read_text())["imported"]
     assert (kept["pooling"], kept["normalise"]) == ("mean", True)
     assert any("9 tokens" in remark for remark in kept["remarks"])
-    assert "sentences     pooled by mean, length 1" in imported.lines()
+    assert "sentences     pooled by mean, length 1, cut at 9 tokens" in imported.lines()
+
+
+@pytest.mark.parametrize("length", [None, 9])
+@pytest.mark.parametrize("behind", [(), ("Normalize",)])
+def test_vectors_are_those_of_sentence_transformers(behind, length, tmp_path):
+    model = shaken(transformers.BertModel(transformers.BertConfig(**SMALL)))
+    folder = saved(model, tmp_path / "theirs")
+    text = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(folder / "tokenizer.json"),
+        **{"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"},
+        model_max_length=20,
+    )
+    text._tokenizer.post_processor = TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    text.save_pretrained(folder)
+    told(folder, "Transformer", "Pooling", *behind, pooling={"pooling_mode": "mean"}, length=length)
+    (folder / "1_Pooling" / "config.json").write_text(
+        json.dumps({"word_embedding_dimension": 16, "pooling_mode_mean_tokens": True})
+    )
+    texts = ["word1 word2", " ".join(f"word{n}" for n in range(16))]
+    theirs = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    expected = theirs.encode(texts)
+    brought(folder, tmp_path / "ours")
+    found = regard.load(tmp_path / "ours").encode(texts)
+    assert np.abs(found - expected).max() < 1e-5
+    lengths = np.linalg.norm(found, axis=1)
+    assert np.allclose(lengths, 1, atol=1e-5) == bool(behind)
 
 
 @pytest.mark.parametrize("modules", [{}, [], [{"type": "x.Pooling", "path": "../up"}], [3]])

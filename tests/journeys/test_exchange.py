@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+from tests.exchange.theirs import installed
 from tests.journeys.desk import Desk, generated_text
 
 MODERN = {
@@ -17,6 +19,7 @@ MODERN = {
     "model__dropout": 0.0,
     "train__max_steps": 3,
 }
+ON = {"name": "on", "model": None, "tokenizer": None, "train__max_steps": 1}
 IDS = torch.tensor([[2, 9, 8, 7, 11, 10]])
 
 
@@ -94,6 +97,65 @@ def test_what_cannot_be_imported_is_said(desk: Desk, write: dict[str, str], says
     assert outcome.code == 2
     assert says in outcome.complaint
     assert not (desk.folder / "new").exists()
+
+
+def test_what_an_import_said_is_said_of_runs_that_start_from_it(desk: Desk) -> None:
+    desk.done("export", "runs/first", "--out", "whole")
+    file = desk.folder / "whole/model.safetensors"
+    gone = "model.layers.0.self_attn.q_proj.weight"
+    save_file({name: t for name, t in load_file(file).items() if name != gone}, file)
+    desk.done("import", "whole", "--out", "holed")
+    desk.recipe("on.toml", **{**ON, "start": "holed"})
+    outcome = desk.regard("train", "on.toml")
+    said = "holed: nothing in the file fills stack.blocks.0.attention.query.weight: random"
+    assert outcome.code == 0
+    assert said in outcome.out + outcome.err
+    figures = json.loads((desk.folder / "runs/on/figures.json").read_text())
+    assert any(remark.startswith(said) for remark in figures["remarks"])
+    assert said in (desk.folder / "runs/on/report.html").read_text()
+
+
+def test_what_the_import_of_a_package_said_is_said_too(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(installed(desk.folder / "site")))
+    rows = [f"word{n} word{n + 3},{'yes' if n % 2 else 'no'}" for n in range(20)]
+    desk.write("rows.csv", "\n".join(["text,label", *rows]) + "\n")
+    task = {"data__corpus": "rows.csv", "task__kind": "classification", "samples": None}
+    task["train__batch_tokens"] = 16
+    for name in ("fresh", "cached"):  # the second import is none
+        desk.recipe("on.toml", **{**ON, **task, "start": "pip:tiny-model"})
+        desk.done("train", "on.toml", "--out", f"runs/{name}")
+        figures = json.loads((desk.folder / f"runs/{name}/figures.json").read_text())
+        said = "pip:tiny-model: the file has no output network"
+        assert sum(remark.startswith(said) for remark in figures["remarks"]) == 1
+
+
+def test_folders_that_are_something_else_are_known(desk: Desk) -> None:
+    desk.done("export", "runs/lora", "--out", "known")
+    outcome = desk.regard("import", "known/adapter", "--out", "new")
+    assert outcome.code == 2
+    assert "holds an adapter (adapter_config.json) for the model known" in outcome.complaint
+    assert "merge_and_unload" in outcome.complaint
+    for own in ("runs/lora", "runs/lora/final"):
+        outcome = desk.regard("import", own, "--out", "new")
+        assert outcome.code == 2
+        assert "is regard's own already" in outcome.complaint
+    outcome = desk.regard("generate", "runs/lora", "the cat", "--base", "known")
+    assert outcome.code == 2
+    assert "known is no model of regard's yet" in outcome.complaint
+    assert "regard import known --out ANOTHER_FOLDER" in outcome.complaint
+    desk.done("import", "known", "--out", "imported")
+    desk.done("generate", "runs/lora", "the cat", "--base", "imported")
+
+
+def test_a_model_that_was_only_measured_goes_out_as_it_is(desk: Desk) -> None:
+    desk.recipe("on.toml", **{**ON, "start": "runs/first", "adapt__kind": "none"})
+    desk.done("train", "on.toml", "--out", "runs/measured")
+    desk.done("export", "runs/measured", "--out", "measured")
+    desk.done("export", "runs/first", "--out", "as-it-was")
+    assert not (desk.folder / "measured/adapter").exists()
+    assert torch.equal(outputs(desk.folder / "measured"), outputs(desk.folder / "as-it-was"))
 
 
 def test_a_model_that_transformers_has_no_word_for_is_refused(desk: Desk) -> None:

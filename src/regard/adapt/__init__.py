@@ -1,14 +1,15 @@
 """Every way to adapt a model that was trained before, one file each: what is trained, what is new.
 
 An adapter freezes a model, puts in what is new and marks what is trained; the head of a task is
-always trained. What it trains is also told as a formula from settings alone, which the ledger holds
-against the tensors.
+always trained. What no loss passes stays frozen under every adapter: it could learn nothing. What
+is trained is also told as a formula from settings alone, which the ledger holds against the
+tensors.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from regard.catalog import Catalog
 from regard.count import Term
@@ -23,8 +24,14 @@ ADAPTERS = Catalog("adapter", home="regard.adapt")
 
 NEW_PARAMETERS = ("prompt", "prefix", "lora_A", "lora_B")
 "Last names of the parameters that adapters put into a model."
-NOT_OF_THE_TRUNK = ("head.", "pooler.", "boundary.")
-"Parts of a body that tell tokens or stand before a head: their names begin so."
+WITHOUT: dict[str, dict[str, Any]] = {
+    "head.": {"output_network": False, "tied": True},
+    "pooler.": {"pooler": False},
+    "boundary.": {"boundary": False},
+}
+"Parts of a body behind its trunk, which tell tokens or stand before a head, by how their names "
+"begin; and the settings of a family that has none."
+NOT_OF_THE_TRUNK = tuple(WITHOUT)
 
 
 class Adapter(Settings, ABC):
@@ -48,6 +55,10 @@ class Adapter(Settings, ABC):
         if isinstance(model, HeadedModel):
             model.context = body.context
             model.head.requires_grad_(True)
+        for name, parameter in model.named_parameters():  # a tied table goes by its first name
+            if name.startswith(model.unread):
+                parameter.requires_grad_(False)
+        model.base_apart = self.saved_alone
 
     @abstractmethod
     def change(self, body: Model, *, seed: int) -> None:
@@ -55,7 +66,8 @@ class Adapter(Settings, ABC):
 
     @abstractmethod
     def terms(self, family: Family, *, vocabulary: int) -> list[Term]:
-        """What is trained in the body, as formulas of the settings."""
+        """What is trained in the body, as formulas of the settings; the family is `family_read`,
+        without what no loss passes."""
 
     def merge(self, model: Model) -> None:
         """Fold what is new into the weights; an adapter that trains these themselves has done so
@@ -65,6 +77,15 @@ class Adapter(Settings, ABC):
 def body_of(model: Model) -> Model:
     """The model without the head of its task."""
     return model.body if isinstance(model, HeadedModel) else model
+
+
+def family_read(model: Model, family: Family) -> Family:
+    """The settings of what the model's losses pass, of a family that has parts beside it."""
+    settings: dict[str, Any] = {}
+    for part in model.unread:
+        settings |= WITHOUT[part.removeprefix("body.")]
+    known = {name: value for name, value in settings.items() if name in type(family).model_fields}
+    return family.model_copy(update=known)
 
 
 def refuse_adapted(model: Model) -> None:

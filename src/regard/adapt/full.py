@@ -1,4 +1,4 @@
-"""Full fine-tuning: every parameter goes on learning from where it stands."""
+"""Full fine-tuning: every parameter that a loss passes goes on learning from where it stands."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from regard.model.families import Family
 from regard.model.model import Model
 
 
-@ADAPTERS.add("full", trains="every parameter")
+@ADAPTERS.add("full", trains="every parameter that a loss passes")
 class Full(Adapter):
-    """Train everything."""
+    """Train everything that takes part."""
 
     saved_alone: ClassVar[bool] = False
 

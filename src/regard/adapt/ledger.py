@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from regard.adapt import ADAPTERS, Adapter
+from regard.adapt import ADAPTERS, Adapter, family_read
 from regard.count import Term, total
 from regard.errors import UserError
 from regard.model.families import Family
@@ -75,7 +75,7 @@ def ledger(
         Trained(name, tuple(tensor.shape), tensor.numel())
         for name, tensor in trained_tensors(model).items()
     )
-    terms = list(adapter.terms(family, vocabulary=vocabulary))
+    terms = list(adapter.terms(family_read(model, family), vocabulary=vocabulary))
     head = model.head if isinstance(model, HeadedModel) else None
     if head is not None and any(one.requires_grad for one in head.parameters()):
         terms += _head_terms(head) if head_terms is None else head_terms

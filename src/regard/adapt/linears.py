@@ -1,8 +1,8 @@
 """The linear layers of a model by name, with their sizes, as its settings tell them.
 
-`stack.blocks.0.attention.query` → (w, w), … for every layer that a low-rank change can be put
-beside. Left out are the output layer, whose table is read without calling it, and a pooler, which
-stays frozen.
+`stack.blocks.0.attention.query` → (w, w), … for every layer of the trunk, which a low-rank change
+can be put beside. Left out is what stands behind it: networks that tell tokens, the output layer
+and a pooler.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from regard.adapt import NOT_OF_THE_TRUNK
 from regard.attention.kinds import AttentionKind, Projections
 from regard.attention.mixer import Mixer
 from regard.attention.rule import HeadShape
@@ -21,8 +22,6 @@ from regard.model.families.encoder import Encoder
 from regard.model.families.encoder_decoder import EncoderDecoder
 from regard.model.families.recurrent import Recurrent
 from regard.model.transformer import Transformer
-
-LEFT_OUT = ("head.tokens", "pooler.linear")
 
 
 class Size(NamedTuple):
@@ -35,7 +34,7 @@ def linears_in(body: nn.Module) -> dict[str, nn.Linear]:
     return {
         name: module
         for name, module in body.named_modules()
-        if isinstance(module, nn.Linear) and name not in LEFT_OUT
+        if isinstance(module, nn.Linear) and not name.startswith(NOT_OF_THE_TRUNK)
     }
 
 
@@ -106,21 +105,10 @@ def _of_attention(
 
 
 def _beside_the_stack(family: Transformer) -> dict[str, Size]:
-    if not isinstance(family, Encoder):
+    if not isinstance(family, Encoder) or not family.patch_values:
         return {}
-    w = family.width
-    sizes = {
-        "output_network": {"head.network.linear": Size(w, w)},
-        "boundary": {"boundary.first": Size(3 * w, w), "boundary.second": Size(w, w)},
-        "patch_values": {
-            "patches.values": Size(family.patch_values, token_width(w, family.positions))
-        },
-    }
     return {
-        name: size
-        for setting, layers in sizes.items()
-        if getattr(family, setting)
-        for name, size in layers.items()
+        "patches.values": Size(family.patch_values, token_width(family.width, family.positions))
     }
 
 

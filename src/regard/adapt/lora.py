@@ -8,7 +8,7 @@ and costs nothing any more. Shapes: r rank.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 import torch
@@ -42,7 +42,8 @@ class Lora(Adapter):
 
     def change(self, body: Model, *, seed: int) -> None:
         layers = linears_in(body)
-        for name in matching(self.targets, layers):
+        sizes = {name: Size(one.in_features, one.out_features) for name, one in layers.items()}
+        for name in self._beside(sizes):
             start = _starting_a(layers[name], rank=self.rank, seed=seed, name=name)
             beside = LoraLinear(
                 layers[name], start, scale=self.alpha / self.rank, dropout=self.dropout
@@ -52,7 +53,7 @@ class Lora(Adapter):
     def terms(self, family: Family, *, vocabulary: int) -> list[Term]:
         sizes = linears_of(family)
         sorts: dict[tuple[str, Size], int] = {}
-        for name in matching(self.targets, sizes):
+        for name in self._beside(sizes):
             sort = (_without_number(name), sizes[name])
             sorts[sort] = sorts.get(sort, 0) + 1
         return [
@@ -69,6 +70,21 @@ class Lora(Adapter):
         for name, module in list(body.named_modules()):
             if isinstance(module, LoraLinear):
                 _put(body, name, module.merged())
+
+    def _beside(self, sizes: Mapping[str, Size]) -> list[str]:
+        """The layers that it stands beside, none with fewer directions than the rank."""
+        found = matching(self.targets, sizes)
+        narrowest = min(found, key=lambda name: min(sizes[name]))
+        size = sizes[narrowest]
+        if self.rank > min(size):
+            raise UserError(
+                f"a rank of {self.rank} is more than the {min(size)} directions that a change of "
+                f"{narrowest} ({size.inputs} × {size.outputs}) can have",
+                topic="adapt",
+                where="adapt.rank",
+                mend=f"Give at most {min(size)}, or leave that layer out of adapt.targets.",
+            )
+        return found
 
 
 class LoraLinear(nn.Linear):

@@ -15,6 +15,7 @@ class Nothing(Adapter):
     def apply(self, model: Model, *, seed: int) -> None:
         refuse_adapted(model)
         model.requires_grad_(False)
+        model.base_apart = self.saved_alone
 
     def change(self, body: Model, *, seed: int) -> None:
         """There is nothing to do."""

@@ -90,6 +90,10 @@ class Architecture(ABC):
     "What such models were pretrained to tell."
     task: ClassVar[str]
     "What peft calls the use that an adapter is made for."
+    blocks: ClassVar[str]
+    "What stands before the number of a block in bare names."
+    layers_key: ClassVar[str] = "num_hidden_layers"
+    "What config.json calls the number of blocks."
 
     @classmethod
     def for_config(cls, config: Keys) -> Architecture:
@@ -148,7 +152,11 @@ def architecture_of(config: Keys) -> Architecture:
     given = config.table.get("model_type")
     known = {sort: entry for entry in ARCHITECTURES for sort in entry.properties["model_types"]}
     if not isinstance(given, str) or given not in known:
-        raise config.error("model_type", f"regard reads {', '.join(known)}")
+        raise config.error(
+            "model_type",
+            f"regard reads {', '.join(known)}",
+            mend="Give a checkpoint of one of these architectures.",
+        )
     return kind_of(known[given].name).for_config(config)
 
 

@@ -9,19 +9,19 @@ No code from a checkpoint is ever run, and nothing is fetched from the network.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from regard import __version__
 from regard.errors import UserError
 from regard.exchange.architecture import Architecture, architecture_of
-from regard.exchange.checkpoint import Checkpoint, read_checkpoint
+from regard.exchange.checkpoint import Checkpoint, read_checkpoint, read_table
 from regard.exchange.filling import Filled, bare_names, fill
 from regard.exchange.packaged import MARK, packaged_checkpoint
 from regard.exchange.sentences import Sentences, read_sentences
+from regard.exchange.vocabulary import check_vocabulary, named_tokens
 from regard.files import sealed_folder
 from regard.model.families import FAMILIES
 from regard.model.transformer import Transformer
@@ -31,6 +31,9 @@ from regard.training.checkpoint import save_model
 
 SEED = 0
 "From which parameters start that a file does not fill."
+
+NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
+"Of a block, within a name."
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Imported:
     unfilled: list[str]
     pooling: str | None
     normalise: bool
+    longest: int | None
+    "Tokens of a sentence at most, where its checkpoint cuts them."
     remarks: list[str]
 
     def lines(self) -> list[str]:
@@ -61,7 +66,8 @@ class Imported:
         ]
         if self.pooling is not None:
             how = ", length 1" if self.normalise else ""
-            said.append(f"sentences     pooled by {self.pooling}{how}")
+            cut = f", cut at {self.longest:,} tokens" if self.longest else ""
+            said.append(f"sentences     pooled by {self.pooling}{how}{cut}")
         said.append(f"unused        {', '.join(summed_up(self.unused)) or 'nothing in the file'}")
         said.append(f"unfilled      {', '.join(summed_up(self.unfilled)) or 'no parameter'}")
         return said + [f"remark        {remark}" for remark in self.remarks]
@@ -77,12 +83,14 @@ def import_model(source: str, out: Path) -> Imported:
         raise UserError(
             "is already there", topic="import", where=str(out), mend="Give a new folder."
         )
-    checkpoint, tokenizer, sentences = _read(_located(source))
+    found = _read(_located(source))
+    checkpoint, tokenizer, sentences = found.checkpoint, found.tokenizer, found.sentences
     remarks = [*checkpoint.remarks, *sentences.remarks]
     architecture = architecture_of(checkpoint.config)
     family = _family(architecture, checkpoint, remarks)
+    _check_layers(architecture, family, checkpoint)
     vocabulary = _rows(architecture, family, checkpoint)
-    _check_vocabulary(vocabulary, tokenizer, checkpoint)
+    remarks += check_vocabulary(tokenizer, checkpoint.config, rows=vocabulary, named=found.named)
     model = family.build(vocabulary=vocabulary, seed=SEED)
     filled = fill(model, architecture, family=family, tensors=checkpoint.tensors)
     remarks += _said_of_head(filled, family, architecture)
@@ -99,6 +107,7 @@ def import_model(source: str, out: Path) -> Imported:
         unfilled=filled.unfilled,
         pooling=sentences.pooling,
         normalise=sentences.normalise,
+        longest=sentences.longest,
         remarks=remarks,
     )
     with sealed_folder(out) as inside:
@@ -107,9 +116,22 @@ def import_model(source: str, out: Path) -> Imported:
 
 
 def summed_up(names: Iterable[str]) -> list[str]:
-    """Names that differ in their numbers alone, told once: `h.*.attn.bias × 12`."""
-    counts = Counter(re.sub(r"(?<=\.)\d+(?=\.)", "*", name) for name in names)
-    return [name if count == 1 else f"{name} × {count}" for name, count in counts.items()]
+    """Names that differ in their numbers alone, told once: `h.*.attn.bias × 12 (0 to 11)`."""
+    sorts: dict[str, list[str]] = {}
+    for name in names:
+        sorts.setdefault(NUMBER.sub("*", name), []).append(name)
+    return [_told_once(sort, alike) for sort, alike in sorts.items()]
+
+
+def _told_once(sort: str, alike: list[str]) -> str:
+    if len(alike) == 1:
+        return alike[0]
+    if sort.count("*") > 1:
+        return f"{alike[0]} and {len(alike) - 1} alike"
+    numbers = sorted(int(number) for name in alike for number in NUMBER.findall(name))
+    whole = numbers[-1] - numbers[0] == len(numbers) - 1
+    which = f"{numbers[0]} to {numbers[-1]}" if whole else ", ".join(map(str, numbers))
+    return f"{sort} × {len(alike)} ({which})"
 
 
 def _located(source: str) -> Path:
@@ -127,15 +149,28 @@ def _located(source: str) -> Path:
     return path
 
 
-def _read(path: Path) -> tuple[Checkpoint, Tokenizer, Sentences]:
+@dataclass(frozen=True)
+class _Found:
+    """All that was read of a source."""
+
+    checkpoint: Checkpoint
+    tokenizer: Tokenizer
+    sentences: Sentences
+    named: Mapping[str, str] = field(default_factory=dict)
+    "The special tokens that files beside the tokenizer name."
+
+
+def _read(path: Path) -> _Found:
     if path.is_dir():
+        _refuse_what_is_no_checkpoint(path)
         sentences = read_sentences(path)
         checkpoint = read_checkpoint(sentences.folder)
-        return checkpoint, _tokenizer(sentences.folder, path), sentences
+        home = _home_of_tokenizer(sentences.folder, path)
+        return _Found(checkpoint, Tokenizer.load(home), sentences, named_tokens(home))
     if path.suffix == ".gguf":
         from regard.exchange.gguf import read_gguf
 
-        return *read_gguf(path), Sentences(path)
+        return _Found(*read_gguf(path), Sentences(path))
     raise UserError(
         "is neither a folder nor a .gguf file",
         topic="import",
@@ -144,10 +179,32 @@ def _read(path: Path) -> tuple[Checkpoint, Tokenizer, Sentences]:
     )
 
 
-def _tokenizer(*folders: Path) -> Tokenizer:
+def _refuse_what_is_no_checkpoint(folder: Path) -> None:
+    """Folders that are known here, and are something else."""
+    config, described = folder / "config.json", folder / "adapter_config.json"
+    is_run = (folder / "recipe.toml").is_file()
+    if is_run or (config.is_file() and "regard" in read_table(config)):
+        raise UserError(
+            "is regard's own already, and needs no import",
+            topic="import",
+            where=str(folder),
+            mend=f"Start from it, start = {str(folder)!r}, or give the checkpoint of another tool.",
+        )
+    if described.is_file() and not config.is_file():
+        base = read_table(described).get("base_model_name_or_path") or "BASE"
+        raise UserError(
+            f"holds an adapter (adapter_config.json) for the model {base}, and no model",
+            topic="import",
+            where=str(folder),
+            mend="Import the model it is for, or make one of both first: peft.PeftModel"
+            ".from_pretrained(base, folder).merge_and_unload().save_pretrained(new_folder).",
+        )
+
+
+def _home_of_tokenizer(*folders: Path) -> Path:
     for folder in folders:
         if (folder / "tokenizer.json").is_file() or (folder / "vocab.txt").is_file():
-            return Tokenizer.load(folder)
+            return folder
     raise UserError(
         "holds neither tokenizer.json nor vocab.txt",
         topic="import",
@@ -173,6 +230,21 @@ def _family(architecture: Architecture, checkpoint: Checkpoint, remarks: list[st
     return family
 
 
+def _check_layers(architecture: Architecture, family: Transformer, checkpoint: Checkpoint) -> None:
+    """A config that knows of fewer blocks than there are would drop the others unseen."""
+    numbered = re.compile(rf"{re.escape(architecture.blocks)}(\d+)\.")
+    matches = (numbered.match(name) for name in bare_names(architecture, checkpoint.tensors))
+    blocks = {int(match[1]) for match in matches if match}
+    if blocks and len(blocks) != family.layers:
+        raise UserError(
+            f"{architecture.layers_key} is {family.layers}, and its weights have {len(blocks)} "
+            f"block{'s' * (len(blocks) != 1)}",
+            topic="import",
+            where=checkpoint.config.file,
+            mend="Settings and weights are of different models: get both anew.",
+        )
+
+
 def _rows(architecture: Architecture, family: Transformer, checkpoint: Checkpoint) -> int:
     """Of the token table, which may be longer than the tokenizer's list."""
     place = architecture.places(family)["embedding.tokens.weight"]
@@ -192,17 +264,6 @@ def _rows(architecture: Architecture, family: Transformer, checkpoint: Checkpoin
     return asked
 
 
-def _check_vocabulary(rows: int, tokenizer: Tokenizer, checkpoint: Checkpoint) -> None:
-    if tokenizer.size > rows:
-        raise UserError(
-            f"the tokenizer {tokenizer.name} has {tokenizer.size:,} pieces, the model a table of "
-            f"{rows:,} rows",
-            topic="import",
-            where=checkpoint.tensors.where,
-            mend="Put the tokenizer beside it that it was trained with.",
-        )
-
-
 def _said_of_head(filled: Filled, family: Transformer, architecture: Architecture) -> list[str]:
     said = []
     if architecture.family == "encoder" and not getattr(family, "output_network", True):
@@ -212,8 +273,8 @@ def _said_of_head(filled: Filled, family: Transformer, architecture: Architectur
         )
     if filled.unfilled:
         said.append(
-            f"{len(filled.unfilled)} parameters are as seed {SEED} drew them: nothing in the file "
-            "fills them"
+            f"nothing in the file fills {', '.join(summed_up(filled.unfilled))}: random, drawn by "
+            f"seed {SEED}"
         )
     return said
 
@@ -234,6 +295,7 @@ def _config(
             "unfilled": imported.unfilled,
             "pooling": imported.pooling,
             "normalise": imported.normalise,
+            "longest": imported.longest,
             "remarks": imported.remarks,
         },
     }

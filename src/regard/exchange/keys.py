@@ -61,15 +61,20 @@ class Keys:
         if key in self and self.table[key] not in usual:
             raise self.error(key, reason)
 
-    def error(self, key: str, reason: str) -> UserError:
+    def error(self, key: str, reason: str, *, mend: str = "") -> UserError:
         """That `key` cannot be used as it stands."""
         given = repr(self.table[key]) if key in self else "missing"
-        return UserError(f"{key} is {given}: {reason}", topic="import", where=self.file)
+        return UserError(f"{key} is {given}: {reason}", topic="import", where=self.file, mend=mend)
 
     def _value(self, key: str, default: Any) -> Any:
         value = self.table.get(key)
         if value is None:
             value = default
         if value is None:
-            raise UserError(f"{key} is missing", topic="import", where=self.file)
+            raise UserError(
+                f"{key} is missing, which every checkpoint of this architecture has",
+                topic="import",
+                where=self.file,
+                mend="Get the file anew, or take it from the model that this one was made from.",
+            )
         return value

@@ -32,6 +32,9 @@ OWN = "regard."
 "Stands before tensors that peft has no place for, such as a task's head; peft passes them over."
 TABLE = "prompt_embeddings"
 
+BASE_STAYS = (None, True, False, "gaussian", "eva", "orthogonal", "mica")
+"How peft may draw an adapter without changing the weights below it, as PiSSA or LoftQ do."
+
 
 def to_peft(
     tensors: Mapping[str, Tensor],
@@ -59,21 +62,6 @@ def to_peft(
         table, written = _virtual_to_peft(mine, kind, family)
     rest = {OWN + name: tensor for name, tensor in tensors.items() if not _is_in(name, mine)}
     return {**config, **table}, {**written, **rest}
-
-
-def has_place(
-    names: Iterable[str],
-    *,
-    adapter: Mapping[str, Any],
-    family: Transformer,
-    architecture: Architecture,
-) -> bool:
-    """Whether peft can load an adapter with tensors of these names over the exported base."""
-    if adapter["kind"] != "lora":
-        return adapter["kind"] in KINDS
-    known = architecture.module_names(family)
-    inner = (name.removeprefix("body.") for name in names if name.endswith((".lora_A", ".lora_B")))
-    return all(name.rpartition(".")[0] in known for name in inner)
 
 
 def from_peft(
@@ -161,6 +149,14 @@ def _lora_from_peft(
     for key in ("use_dora", "lora_bias", "modules_to_save", "use_qalora"):
         if config.get(key):
             raise _refused(config, key, "regard has plain LoRA")
+    if config.get("init_lora_weights") not in BASE_STAYS:
+        raise _refused(
+            config,
+            "init_lora_weights",
+            "the base was changed when this adapter was made, and only the adapter is here",
+            mend="Write it as plain LoRA: save_pretrained with "
+            "path_initial_model_for_weight_conversion, or merge it into its base.",
+        )
     if config.get("bias", "none") != "none":
         raise _refused(config, "bias", "regard's LoRA leaves biases as they are")
     places = architecture.module_names(family)
@@ -299,7 +295,10 @@ def _check_used(used: set[str], tensors: Mapping[str, Tensor], there: Architectu
         raise UserError(f"the adapter does not fit {there.name}: {what}", topic="import")
 
 
-def _refused(config: Mapping[str, Any], key: str, reason: str) -> UserError:
+def _refused(config: Mapping[str, Any], key: str, reason: str, *, mend: str = "") -> UserError:
     return UserError(
-        f"{key} is {config.get(key)!r}: {reason}", topic="import", where="adapter_config.json"
+        f"{key} is {config.get(key)!r}: {reason}",
+        topic="import",
+        where="adapter_config.json",
+        mend=mend,
     )

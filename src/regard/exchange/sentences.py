@@ -11,6 +11,7 @@ from typing import Any
 
 from regard.errors import UserError
 from regard.exchange.checkpoint import read_document, read_table
+from regard.exchange.keys import Keys
 from regard.model.heads import Pooling
 
 POOLINGS: dict[str, Pooling] = {"cls": "first", "mean": "mean", "lasttoken": "last"}
@@ -33,6 +34,8 @@ class Sentences:
     "Where its Transformer stands."
     pooling: Pooling | None = None
     normalise: bool = False
+    longest: int | None = None
+    "Tokens of a text at most, specials too."
     remarks: list[str] = field(default_factory=list)
 
 
@@ -45,7 +48,7 @@ def read_sentences(folder: Path) -> Sentences:
     if not (isinstance(modules, list) and modules and all(_is_module(m) for m in modules)):
         raise UserError("is not a list of modules", topic="import", where=str(file))
     sorts = {_sort(module): folder / module["path"] for module in modules}
-    remarks = _said_length(folder)
+    longest, remarks = _reading(folder)
     pooling = _pooling(sorts["Pooling"] / "config.json", remarks) if "Pooling" in sorts else None
     others = sorted(sorts.keys() - {"Transformer", "Pooling", "Normalize"})
     if others:
@@ -55,7 +58,7 @@ def read_sentences(folder: Path) -> Sentences:
         )
         pooling = None
     body = sorts.get("Transformer", folder)
-    return Sentences(body, pooling, "Normalize" in sorts, remarks)
+    return Sentences(body, pooling, "Normalize" in sorts, longest, remarks)
 
 
 def _is_module(module: Any) -> bool:
@@ -83,13 +86,14 @@ def _pooling(file: Path, remarks: list[str]) -> Pooling | None:
     return None
 
 
-def _said_length(folder: Path) -> list[str]:
+def _reading(folder: Path) -> tuple[int | None, list[str]]:
+    """Where texts are cut before they are read, and what else happens to them."""
     file = folder / "sentence_bert_config.json"
     if not file.is_file():
-        return []
-    table = read_table(file)
-    longest = table.get("max_seq_length")
+        return None, []
+    keys = Keys(read_table(file), file=str(file))
+    longest = keys.integer("max_seq_length", 0) or None
     said = [f"sentence-transformers cuts its texts at {longest} tokens"] if longest else []
-    if table.get("do_lower_case"):
+    if keys.table.get("do_lower_case"):
         said.append("sentence-transformers lower-cases its texts first: do the same")
-    return said
+    return longest, said

@@ -4,7 +4,8 @@
     head.safetensors                                  the head of the task, where there is one
 
 Where the peft library has the kind of adapter, and transformers the architecture of the base, both
-adapter files are as peft writes and reads them; else the tensors have the names they have here.
+adapter files are as peft writes and reads them; else the tensors have the names they have here, and
+a remark says why.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from regard.errors import UserError
-from regard.exchange.architecture import Architecture
 from regard.exchange.exporting import fitting_architecture
-from regard.exchange.peft_format import KINDS, from_peft, has_place, to_peft
+from regard.exchange.peft_format import KINDS, from_peft, to_peft
 from regard.files import write_json
 from regard.model.families import Family
+from regard.model.families.encoder import Encoder
 from regard.model.headed import HeadedModel
 from regard.model.model import Model
-from regard.model.transformer import Transformer
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoint import (
     ADAPTER_FILE,
@@ -42,11 +42,11 @@ ADAPTER_CONFIG = "adapter_config.json"
 HEAD_FILE = "head.safetensors"
 
 
-def save_adapter(folder: Path, bench: Bench) -> None:
-    """Of a finished training, into `folder`."""
+def save_adapter(folder: Path, bench: Bench) -> list[str]:
+    """Of a finished training, into `folder`; what a person should know of it."""
     config, tokenizer = bench.config(), bench.prepared.tokenizer
     body, head = _apart(bench.model, weights_of(bench.model))
-    write_adapter(
+    remarks = write_adapter(
         folder,
         body,
         adapter=config["adapt"],
@@ -58,6 +58,7 @@ def save_adapter(folder: Path, bench: Bench) -> None:
     if head:
         write_tensors(head, folder / HEAD_FILE)
     save_description(folder, tokenizer, config)
+    return remarks
 
 
 def write_adapter(
@@ -69,19 +70,24 @@ def write_adapter(
     tokenizer: Tokenizer,
     base: str,
     architecture: str | None,
-) -> None:
-    """The two adapter files, for the model that lies in `base`."""
-    fitting = _fitting(family, tokenizer, architecture) if adapter["kind"] in KINDS else None
+) -> list[str]:
+    """The two adapter files, for the model that lies in `base`; where peft has the kind of adapter
+    and still cannot read this one, the reason is what a person should know."""
     described: dict[str, Any] = {"peft_type": None, "base_model_name_or_path": base}
     tensors = dict(body)
-    if fitting is not None:
-        there, settings = fitting
-        if has_place(body, adapter=adapter, family=settings, architecture=there):
+    remarks = []
+    if adapter["kind"] in KINDS:
+        try:
+            _check_read_alike(adapter, family)
+            there, settings = fitting_architecture(family, tokenizer, architecture)
             described, tensors = to_peft(
                 body, adapter=adapter, family=settings, architecture=there, base=base
             )
+        except UserError as problem:
+            remarks.append(f"peft cannot read the adapter: {problem.what}")
     write_json(folder / ADAPTER_CONFIG, described)
     write_tensors(tensors, folder / ADAPTER_FILE)
+    return remarks
 
 
 def load_adapter(
@@ -96,9 +102,7 @@ def load_adapter(
     described = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     found = read_tensors(folder / ADAPTER_FILE)
     if described.get("peft_type") is not None:
-        fitting = _fitting(family, tokenizer, architecture)
-        assert fitting is not None, "it was written so"
-        there, settings = fitting
+        there, settings = fitting_architecture(family, tokenizer, architecture)
         modules = [name.rpartition(".")[0] for name in trained_of_body(model)]
         _, found = from_peft(described, found, family=settings, architecture=there, modules=modules)
     if isinstance(model, HeadedModel):
@@ -113,14 +117,14 @@ def trained_of_body(model: Model) -> dict[str, Tensor]:
     return _apart(model, weights_of(model))[0]
 
 
-def _fitting(
-    family: Family, tokenizer: Tokenizer, architecture: str | None
-) -> tuple[Architecture, Transformer] | None:
-    """How transformers has the base; none where it has no such model."""
-    try:
-        return fitting_architecture(family, tokenizer, architecture)
-    except UserError:
-        return None
+def _check_read_alike(adapter: Mapping[str, Any], family: Family) -> None:
+    """Refuse a prompt that reads less than it would in peft: between documents that are kept apart
+    it would tell one of the other, and a document has to come out alike alone and among others."""
+    if adapter["kind"] == "prompt" and isinstance(family, Encoder) and not family.across_documents:
+        raise UserError(
+            "with model.across_documents = false a prompt reads itself alone, and in peft it reads "
+            "the whole row"
+        )
 
 
 def _apart(

@@ -6,12 +6,13 @@ the training goes on, and everything that tells of it begins with what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+import numpy as np
+from torch import Tensor, nn
 
 from regard.attention.kinds import ATTENTION, BrokenKind
 from regard.attention.mask import bidirectional, causal, same_document
@@ -19,15 +20,24 @@ from regard.errors import UserError
 from regard.experiment.run import AUDIT_SCHEMA, Run
 from regard.files import read_json, write_json
 from regard.model.families import Family
+from regard.model.headed import HeadedModel
 from regard.model.model import Model
 from regard.model.row_model import RowModel, document_of
 from regard.settings import name_of
+from regard.text.batches import Batch
+from regard.training.stream import Stream
 from regard.trust.audit import Audit, audit
+from regard.trust.reach import DATA_SEEDS, ROWS, LossOf
+
+FEWEST_ROWS = 2
+"That a loss is asked on: one which tells rows from each other has nothing to tell of one alone."
+MOST_PLACES = 256
+"Of such rows together, as the gradients are found in float64."
 
 
-def audit_before_training(model: Model, family: Family) -> dict[str, Any]:
+def audit_before_training(model: Model, family: Family, stream: Stream) -> dict[str, Any]:
     """The audit as it is recorded with the run; an error where the training must not begin."""
-    seen = _audit_as_trained(model)
+    seen = _audit_as_trained(model, stream)
     broken = broken_kinds(family)
     for kind in broken:
         if not kind.on_purpose:
@@ -49,9 +59,11 @@ def audit_before_training(model: Model, family: Family) -> dict[str, Any]:
     return {**seen.as_dict(), "broken": reasons}
 
 
-def _audit_as_trained(model: Model) -> Audit:
-    """Rows of one text; where documents of a row are kept apart, also rows of several."""
-    whole = audit(model, mask=model.sees)
+def _audit_as_trained(model: Model, stream: Stream) -> Audit:
+    """Rows of one text; where documents of a row are kept apart, also rows of several. Under the
+    head of a task, what can learn is asked by its loss on rows of the training."""
+    loss_of = _loss_on(_few_rows(stream)) if isinstance(model, HeadedModel) else None
+    whole = audit(model, mask=model.sees, loss_of=loss_of)
     if not isinstance(model, RowModel) or model.across_documents or whole.verdict != "clean":
         return whole
     apart = audit(model.audit_subject_apart(), mask=_kept_apart(model.sees))
@@ -59,6 +71,25 @@ def _audit_as_trained(model: Model) -> Audit:
         return apart
     named = tuple(f"documents kept apart: {check}" for check in apart.checked)
     return replace(whole, checked=whole.checked + named, seconds=whole.seconds + apart.seconds)
+
+
+def _few_rows(stream: Stream) -> list[Batch]:
+    """Small batches of the first epoch, other rows in each."""
+    first = np.concatenate(stream.plan(0))[: ROWS * len(DATA_SEEDS)]
+    fit = MOST_PLACES // int(stream.examples.lengths[first].max())
+    rows = first[: max(FEWEST_ROWS, min(ROWS, fit)) * len(DATA_SEEDS)]
+    parts = np.array_split(rows, min(len(DATA_SEEDS), len(rows)))
+    return [stream.batch(part, epoch=0) for part in parts]
+
+
+def _loss_on(batches: Sequence[Batch]) -> LossOf:
+    def loss(module: nn.Module, seed: int) -> Tensor:
+        device = next(module.parameters()).device
+        terms = module(batches[seed % len(batches)].to(device)).values()
+        total: Tensor = sum(term.sum / term.weight for term in terms)
+        return total
+
+    return loss
 
 
 def _kept_apart(sees: str) -> Callable[[int], Tensor]:

@@ -30,6 +30,15 @@ def imported_package(source: str) -> Path:
     return folder
 
 
+def is_foreign(place: Path) -> bool:
+    """Whether a folder holds a model of another tool, which is not imported yet."""
+    return (place / "config.json").is_file() and not (place / MANIFEST).is_file()
+
+
+def import_command(place: Path) -> str:
+    return f"regard import {place} --out ANOTHER_FOLDER"
+
+
 def weights_fingerprint(folder: Path) -> str:
     """Of all the weights that a model folder stands for, its base's too."""
     if (folder / WEIGHTS_FILE).is_file():
@@ -56,6 +65,12 @@ def find_base(base: dict[str, Any], *, owner: Path, given: Path | None) -> Path:
         folder = Run(Path(place)).model_folder()
     elif (Path(place) / MANIFEST).is_file():
         folder = check_whole(Path(place))
+    elif is_foreign(Path(place)):
+        raise UserError(
+            f"{place} is no model of regard's yet, so it cannot be the base of {owner}",
+            topic="model",
+            mend=f"Import it: {import_command(Path(place))}, and give that: --base ANOTHER_FOLDER.",
+        )
     else:
         raise UserError(
             f"{owner} holds an adapter for the model {place}, which is not there",

@@ -70,7 +70,8 @@ def set_up(recipe: Recipe, *, start: Start | None, watch: Watch) -> Bench:
     """Everything up to the first step."""
     recipe = inherit(recipe, start)
     prepared = prepare(recipe, tokenizer=start.tokenizer if start else None, watch=watch)
-    for text in (said_dropped(prepared.statistics), *prepared.remarks()):
+    said = start.remarks if start else ()
+    for text in (*said, said_dropped(prepared.statistics), *prepared.remarks()):
         if text:
             watch.on_event({"event": "remark", "text": text})
     check_keys_fit(recipe.evaluate.ngram, prepared.tokenizer.size)  # now, not after the training

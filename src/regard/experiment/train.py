@@ -62,7 +62,7 @@ def run_experiment(
     seen = recorded_audit(run) if run is not None else None
     if seen is None:
         watch.on_progress("auditing", 0, None)
-        seen = audit_before_training(bench.model, bench.recipe.model)
+        seen = audit_before_training(bench.model, bench.recipe.model, bench.stream)
     foreseen = predict(bench) if run is None else None  # by a few steps of a copy
     run = run or create_run(folder, resolved)  # not before: what cannot be used leaves none
     record_audit(run, seen)

@@ -6,6 +6,7 @@ attend.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 import torch
@@ -36,6 +37,16 @@ class HeadedModel(Model, Generic[Head]):
         self.sees = body.sees
         initialise(head, seed=seed, layers=1)
 
+    @property
+    def reads_pooler(self) -> bool:
+        """Whether what the head reads goes through the body's pooler."""
+        return False
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        beside = ("body.head.", "body.boundary.")  # they tell tokens
+        return beside if self.reads_pooler else (*beside, "body.pooler.")
+
     def vectors(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
         """(b,t,w); the texts of a row are one row here, even where documents are kept apart."""
         _, mask = self.body.standing(batch.ids, batch.valid)
@@ -49,7 +60,9 @@ class HeadedModel(Model, Generic[Head]):
         )
 
     def audit_subject(self) -> Subject:
-        return self.body.audit_subject()
+        """The body, place by place; what can learn is asked of the whole, by the task's loss."""
+        below = self.body.audit_subject()
+        return replace(below, name=f"{below.name}, below the head of its task", trained=self)
 
 
 class LabelModel(HeadedModel[ClassificationHead]):
@@ -61,10 +74,14 @@ class LabelModel(HeadedModel[ClassificationHead]):
         total = F.cross_entropy(scores, batch.labels[:, 0], reduction="sum")
         return {"label": LossTerm(total, batch.weights.sum())}
 
+    @property
+    def reads_pooler(self) -> bool:
+        return self.body.pooler is not None and self.head.pooling == "first"
+
     def scores(self, batch: Batch) -> Tensor:
         """(b,c)"""
         pooled = self.head.pooled(self.vectors(batch), batch.valid)
-        if self.body.pooler is not None and self.head.pooling == "first":
+        if self.body.pooler is not None and self.reads_pooler:
             pooled = self.body.pooler(pooled)
         y: Tensor = self.head.labels(pooled)
         return y

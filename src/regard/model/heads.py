@@ -183,17 +183,24 @@ class YesNoHead(RowHead):
         return [Term("head, yes or no", "w + 1", self.yes.in_features + 1)]
 
 
-class SentenceHead(RowHead):
-    """One vector of length 1 for each row, (b,t,w) -> (b,w), so that products are cosines."""
+class PooledHead(RowHead):
+    """One vector for each row as it is pooled, (b,t,w) -> (b,w)."""
 
     def __init__(self, *, pooling: Pooling = "mean") -> None:
         super().__init__(pooling=pooling)
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
-        return F.normalize(self.pooled(x, valid), dim=-1)
+        return self.pooled(x, valid)
 
     def terms(self) -> list[Term]:
         return []
+
+
+class SentenceHead(PooledHead):
+    """The same with length 1, so that products are cosines."""
+
+    def forward(self, x: Tensor, valid: Tensor) -> Tensor:
+        return F.normalize(super().forward(x, valid), dim=-1)
 
 
 def _label_term(labels: nn.Linear) -> Term:

@@ -20,6 +20,13 @@ class Model(nn.Module, ABC):
     "Places it sees at once."
     sees: str = "causal"
     "The mask that a place's influence has to keep to, by name."
+    base_apart: bool = False
+    "Whether what is frozen lies in the base it was adapted from, and is not saved with it."
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Parts that no loss of its passes, by how the names of their parameters begin."""
+        return ()
 
     @abstractmethod
     def forward(self, batch: Batch) -> dict[str, LossTerm]:

@@ -48,6 +48,10 @@ class RowModel(VirtualPlaces, Model):
         self.pooler = pooler
         self.register_parameter("prompt", None)
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        return ("pooler.",)  # it is there for the head of a task
+
     @abstractmethod
     def standing(self, ids: Tensor, valid: Tensor | None) -> tuple[Places, Mask]:
         """Where tokens stand and what each may see; `valid` (b,t) is True where there is one."""

@@ -1,4 +1,5 @@
-"""Models that give each text one vector of length 1, so that products of vectors are cosines.
+"""Models that give each text one vector; where they learn, of length 1, so that products of
+vectors are cosines.
 
     contrast   loss_i = −½ (log softmax_j(s_ij)_i + log softmax_j(s_ji)_i)    s_ij = q_i · d_j / τ
     likeness   loss_i = (a_i · b_i − y_i)²      y = how alike people say the two texts are, 0 to 1
@@ -21,14 +22,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.errors import UserError
 from regard.model.headed import HeadedModel
-from regard.model.heads import SentenceHead
+from regard.model.heads import PooledHead, SentenceHead
 from regard.model.loss import LossTerm
 from regard.model.row_model import RowModel
 from regard.text.batches import Batch
 
 
-class SentenceModel(HeadedModel[SentenceHead]):
+class SentenceModel(HeadedModel[PooledHead]):
     """A vector for each text."""
 
     def encode(self, batch: Batch) -> Tensor:
@@ -42,6 +44,17 @@ class SentenceModel(HeadedModel[SentenceHead]):
         assert batch.source_valid is not None
         second = replace(batch, ids=batch.source, valid=batch.source_valid, segments=None)
         return self.encode(batch), self.encode(second)
+
+
+class ReadingModel(SentenceModel):
+    """Gives the vectors that its checkpoint gave, and learns nothing here."""
+
+    def forward(self, batch: Batch) -> dict[str, LossTerm]:
+        raise UserError(
+            "this model reads texts as it was imported, so it has no loss",
+            topic="model",
+            mend='Train one with task.kind = "retrieval" or "similarity".',
+        )
 
 
 class ContrastModel(SentenceModel):
@@ -64,6 +77,9 @@ class ContrastModel(SentenceModel):
 
 class LikenessModel(SentenceModel):
     """Learns how alike two texts are; labels (b,1) say it from 0 to 1."""
+
+    def __init__(self, body: RowModel, head: SentenceHead, *, seed: int) -> None:
+        super().__init__(body, head, seed=seed)
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         assert batch.labels is not None

@@ -4,8 +4,8 @@
                               state.json manifest.json}
 
 Random states need no saving: dropout, order and samples are functions of seed and step. No pickle
-is ever read or written. Shared tensors (a tied output layer) are saved once; frozen ones, which
-lie where the training started from, never.
+is ever read or written. Shared tensors (a tied output layer) are saved once; frozen ones, where
+they lie in the base that an adapter is for, never.
 """
 
 from __future__ import annotations
@@ -173,11 +173,12 @@ def _step(path: Path) -> int:
 
 @torch.no_grad()
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """What is saved of a model: tensors by name without frozen ones; one that several names share
-    goes by the first."""
+    """What is saved of a model: tensors by name, without frozen ones where its base has them; one
+    that several names share goes by the first."""
     seen: set[int] = set()
     tensors = {}
-    frozen = {name for name, one in model.named_parameters() if not one.requires_grad}
+    apart = getattr(model, "base_apart", False)
+    frozen = {name for name, one in model.named_parameters() if apart and not one.requires_grad}
     for name, tensor in model.state_dict().items():
         if name in frozen:
             seen.add(tensor.data_ptr())

@@ -17,7 +17,7 @@ from regard.trust.causality import WITHIN_A_LAYER, Leak, find_leaks
 from regard.trust.invariance import Finding, find_findings
 from regard.trust.notes import Notes
 from regard.trust.permission import MaskAt, Permission, permission_of
-from regard.trust.reach import Unreached, find_unreached, loss_of_subject
+from regard.trust.reach import LossOf, Unreached, find_unreached, loss_of_subject
 from regard.trust.subject import Subject
 from regard.trust.view import first_line
 from regard.trust.ways import ways_of
@@ -73,12 +73,14 @@ def audit(
     sample: Tensor | None = None,
     seed: int = 0,
     lengths: Sequence[int] | None = None,
+    loss_of: LossOf | None = None,
 ) -> Audit:
     """Audit a model, a module or a callable from token ids (b,t) or vectors (b,t,w) to outputs.
 
     `mask` says what may be seen: "causal", "bidirectional", "prefix:3", a (t,t) table or a function
     of t that gives one, True = may attend; without one it is what the model says it `sees`, else
-    causal. `lengths` replaces the lengths that are tried.
+    causal. `lengths` replaces the lengths that are tried. `loss_of` is the loss of the training, by
+    which parameters are then asked for their gradient; without it any change of outputs counts.
 
     A module is copied, and left as it was. Of a callable without its module only the outputs can
     be compared, and through `sample`'s vectors gradients taken: its training mode, cache, padding,
@@ -98,7 +100,9 @@ def audit(
     ways = ways_of(subject, notes, seed=seed)
     leaks = find_leaks(ways, permission, notes, seed=seed, lengths=lengths)
     findings = find_findings(ways, notes, seed=seed)
-    unreached = _reach(subject, notes)
+    unreached = _reach(subject, loss_of, notes)
+    if subject.trained is not None:
+        notes.could_not("leaks in the head of the task: it may read its row whole")
     verdict, reason = _verdict(leaks, permission, notes)
     return Audit(
         target=subject.name,
@@ -115,18 +119,26 @@ def audit(
     )
 
 
-def _reach(subject: Subject, notes: Notes) -> list[Unreached]:
-    if subject.module is None:
+def _reach(subject: Subject, loss_of: LossOf | None, notes: Notes) -> list[Unreached]:
+    module = subject.trained or subject.module
+    if module is None:
         notes.could_not("gradient reach: a callable without its module has no parameters to ask")
         return []
+    if subject.trained is not None and loss_of is None:
+        notes.could_not(
+            "gradient reach: under the head of a task it is asked by the task's loss on its rows, "
+            "which `regard train` does"
+        )
+        return []
     try:
-        found = find_unreached(subject.module, loss_of_subject(subject))
+        found = find_unreached(module, loss_of or loss_of_subject(subject))
     except (
         Exception
     ) as problem:  # the model's own code, copied and run in float64, may raise anything
         notes.could_not(f"gradient reach: {first_line(problem)}")
         return []
-    notes.did("gradient reach of every trained parameter")
+    by = "" if loss_of is None else ", by the loss of the training on its rows"
+    notes.did(f"gradient reach of every trained parameter{by}")
     return found
 
 

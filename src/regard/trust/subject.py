@@ -31,6 +31,8 @@ class Subject:
     run: Run
     "(module, ids (b,t) or vectors (b,t,w), valid (b,t) or None) -> outputs, one row a place."
     module: nn.Module | None = None
+    trained: nn.Module | None = None
+    "What is trained, where `module` is a part of it: the head of a task stands on that."
     vocabulary: int = 0
     "Ids are 0 … vocabulary − 1; 0 where the inputs are vectors."
     width: int = 0

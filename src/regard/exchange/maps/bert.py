@@ -48,6 +48,7 @@ class Bert(Architecture):
     head_names: ClassVar[tuple[str, ...]] = ("cls.",)
     objective = "masked"
     task = "FEATURE_EXTRACTION"
+    blocks = "encoder.layer."
 
     head: ClassVar[dict[str, str]] = {
         "head.network.linear": "cls.predictions.transform.dense",
@@ -75,7 +76,7 @@ class Bert(Architecture):
         texts = "embeddings.token_type_embeddings.weight" in held
         return {
             "context": config.integer("max_position_embeddings") - self.first_place,
-            "layers": config.integer("num_hidden_layers"),
+            "layers": config.integer(self.layers_key),
             "heads": config.integer("num_attention_heads"),
             "width": config.integer("hidden_size"),
             "feed_forward": config.integer("intermediate_size"),

@@ -48,6 +48,8 @@ class Gpt2(Architecture):
     head_names = ("lm_head.", "score.")
     objective = "causal"
     task = "CAUSAL_LM"
+    blocks = "h."
+    layers_key = "n_layer"
 
     def settings(self, config: Keys, held: frozenset[str], remarks: list[str]) -> dict[str, Any]:
         config.refuse("scale_attn_weights", usual=(True,), reason="regard always divides by √d")
@@ -69,7 +71,7 @@ class Gpt2(Architecture):
             )
         return {
             "context": config.integer("n_positions", 1024),
-            "layers": config.integer("n_layer"),
+            "layers": config.integer(self.layers_key),
             "heads": config.integer("n_head"),
             "width": width,
             "feed_forward": config.integer("n_inner", 4 * width),

@@ -52,6 +52,7 @@ class Llama(Architecture):
     head_names = ("lm_head.", "score.")
     objective = "causal"
     task = "CAUSAL_LM"
+    blocks = "layers."
 
     def settings(self, config: Keys, held: frozenset[str], remarks: list[str]) -> dict[str, Any]:
         width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
@@ -63,7 +64,7 @@ class Llama(Architecture):
             raise config.error("attention_bias", "regard has biases everywhere or nowhere")
         return {
             "context": _context(config, remarks),
-            "layers": config.integer("num_hidden_layers"),
+            "layers": config.integer(self.layers_key),
             "heads": heads,
             "width": width,
             "key_value_heads": 0 if shared == heads else shared,

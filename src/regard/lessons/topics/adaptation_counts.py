@@ -43,10 +43,10 @@ BERT_BASE = Encoder(
     context=512,
     texts=2,
     embedding_norm=True,
-    output_network=True,
     pooler=True,
     norm_place="post",
 )
+"Under the head of a task, so without the network that told hidden words."
 BERT_VOCABULARY = 30_522
 IN_BERT = "parameters in BERT base"
 
@@ -57,7 +57,7 @@ def adapter_counts(
     heads: Annotated[int, Range(1, 16)] = 4,
     layers: Annotated[int, Range(1, 8)] = 4,
     length: Annotated[int, Range(1, 256)] = 128,
-    rank: Annotated[int, Range(1, 32)] = 8,
+    rank: Annotated[int, Range(1, HEAD_WIDTH)] = 8,
 ) -> Lesson:
     """How many parameters does each way of adapting a model train?
 
