@@ -56,7 +56,7 @@ def vectors_of(
     device: str = "cpu",
     on_progress: OnProgress = untold,
 ) -> NDArray[np.float32]:
-    """(n,w): a vector of length 1 for each text, in their order."""
+    """(n,w): a vector for each text, in their order; as long as the model's head leaves it."""
     if not isinstance(model, SentenceModel):
         raise UserError(
             "this model gives no vectors of texts",
