@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-import sentence_transformers
 import transformers
 from tests.exchange.theirs import SMALL, brought, saved, shaken
 from tokenizers.processors import TemplateProcessing
@@ -108,7 +107,9 @@ def test_vectors_are_those_of_sentence_transformers(behind, length, tmp_path):
         json.dumps({"word_embedding_dimension": 16, "pooling_mode_mean_tokens": True})
     )
     texts = ["word1 word2", " ".join(f"word{n}" for n in range(16))]
-    theirs = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    from sentence_transformers import SentenceTransformer  # takes seconds to import
+
+    theirs = SentenceTransformer(str(folder), device="cpu")
     expected = theirs.encode(texts)
     brought(folder, tmp_path / "ours")
     found = regard.load(tmp_path / "ours").encode(texts)
