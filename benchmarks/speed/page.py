@@ -11,10 +11,11 @@ import vl_convert
 
 WORDS = """# How fast it is, and beside whom
 
-Written by `make bench`; every figure on this page is of that one run. Speed is told as a ratio of
-two times measured in turn in one process tree (medians over rounds; in brackets the second lowest
-and the second highest round), because these machines drift by more than most of what is compared.
-Goals were set before anything was measured; a goal that was not reached says so.
+Written by `make bench`; every figure in its tables is of that one run, the remarks below them tell
+of others too. Speed is told as a ratio of two times measured in turn in one process tree (medians
+over rounds; in brackets the second lowest and the second highest round), because these machines
+drift by more than most of what is compared. Goals were set before anything was measured; reached
+means that the median reaches it, and where the brackets hold the goal another run may not.
 
 {machine}
 
