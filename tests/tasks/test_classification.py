@@ -146,6 +146,24 @@ def test_one_label_is_nothing_to_tell():
         labels_of([{"label": "yes"}] * 3)
 
 
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ("aabb", []),
+        ("aabbc", ["1 label has one training row alone"]),
+        ("aabcdefgh", ["7 labels have one training row alone"]),
+    ],
+)
+def test_a_class_with_one_example_is_said(labels, said):
+    train = [{"text": "good", "label": label} for label in labels]
+    problem = Classification().open(train, tools())
+    remarks = problem.remarks(train)
+    assert [text.startswith(start) for text, start in zip(remarks, said, strict=True)] == [
+        True for _ in said
+    ]
+    assert all("'b', 'c', 'd', 'e', 'f', …" in text for text in remarks if text.startswith("7"))
+
+
 def test_a_label_that_training_never_had_is_said():
     problem = Classification().reopen({"labels": ["a", "b"]}, tools())
     rows = [{"item": i, "truth": t, "predicted": p} for i, (t, p) in enumerate(("ab", "ba", "ca"))]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import regard
 from regard.errors import UserError
 from regard.metrics.answers import exact_and_f1
-from regard.metrics.measure import score
+from regard.metrics.measure import TUNED, score
 from regard.model.families.decoder import Decoder
 from regard.model.families.encoder import Encoder
 from regard.model.span_model import SpanModel
@@ -137,7 +137,7 @@ def test_what_cannot_be_taught_is_left_out_and_counted() -> None:
     ]
     problem = problem_of(*rows, tokenizer=words, context=12, longest_answer=5)
     assert [len(problem.examples(one)) > 0 for one in rows] == [True, False, True, True, False]
-    remarks = problem.remarks()
+    remarks = problem.remarks(rows)
     starts = ["1 of 5 training rows have an answer that is not in"]
     starts.append("1 of 5 training rows have an answer that is in no window whole")
     starts.append("1 of 5 training rows say a wrong start")
@@ -345,6 +345,8 @@ def test_a_training_learns_to_find_and_to_abstain(
     assert of_test["model", "f1"] > of_test["always no answer", "f1"] + 0.3
     assert of_test["model", "f1_answerable"] > 0.6
     assert any("was chosen on the 60 questions of dev" in remark for remark in figures["remarks"])
+    verdicts = {row["part"]: row["verdict"] for row in figures["comparisons"]}
+    assert verdicts == {"dev": TUNED, "test": "better than"}
     loaded = regard.load(run.folder)
     assert isinstance(loaded.problem, SpanProblem)
     assert loaded.problem.tau != 0

@@ -19,6 +19,7 @@ SHORT = {
     "better than": "better",
     "not distinguishable from": "not distinguishable",
     "on too few to be told from": "too few to tell",
+    "tuned on these rows, and not judged against": "tuned here",
 }
 VERDICT_STYLES = {"better": "green", "behind": "red"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from regard.adapt import ADAPTERS
 from regard.experiment.prepared import Measured, Prepared
 from regard.experiment.watch import Watch
 from regard.metrics.figure import Figure
-from regard.metrics.measure import Row, difference, score, verdict_between
+from regard.metrics.measure import TUNED, Row, difference, score, verdict_between
 from regard.metrics.perplexity import FEWEST_ITEMS
 from regard.model.headed import HeadedModel
 from regard.model.model import Model
@@ -70,7 +71,7 @@ class PreparedTask(Prepared):
         return PackedExamples(packed, self.problem)
 
     def remarks(self) -> list[str]:
-        return self.problem.remarks()
+        return list(self._said_of_training)
 
     def fitted(self, model: Model, *, seed: int) -> Model:
         return self.problem.fit(model, seed=seed)
@@ -170,6 +171,10 @@ class PreparedTask(Prepared):
             )
         ]
 
+    @cached_property
+    def _said_of_training(self) -> tuple[str, ...]:
+        return tuple(self.problem.remarks(self.records["train"]))
+
     @property
     def _items(self) -> str:
         return self.problem.measure.items
@@ -198,6 +203,8 @@ class PreparedTask(Prepared):
         main = measure.metrics[0]
         found = difference(measure, main, ours, theirs, part=label)
         verdict = verdict_between(found, higher_is_better=measure.higher_is_better(main))
+        if part == "dev" and self.problem.is_tuned_on_dev:
+            verdict = TUNED
         row = {key: value for key, value in found.as_dict().items() if key != "name"}
         return {"part": part, "against": of, **row, "metric": main, "verdict": verdict}
 

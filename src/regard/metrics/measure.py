@@ -244,6 +244,10 @@ def verdict_between(difference: Figure, *, higher_is_better: bool) -> str:
     return "better than" if (difference.low > 0) == higher_is_better else "behind"
 
 
+TUNED = "tuned on these rows, and not judged against"
+"Where something was chosen by the very figure that is compared."
+
+
 def ratio_of(top: int, bottom: int) -> SumStatistic:
     """One sum over another: a mean, where the second column counts."""
 

@@ -76,6 +76,7 @@ class Verdict(StrEnum):
     BEHIND = "behind"
     NOT_DISTINGUISHABLE = "not distinguishable from"
     TOO_FEW = "on too few to be told from"
+    TUNED = "tuned on these rows, and not judged against"
 
 
 class Comparison(Estimate):

@@ -49,9 +49,9 @@ class Standing:
             return f"{theirs}; the model was not compared with it."
         ours = f"the model's is {relative(self.model.value, self.baseline.value)}"
         told = f"{theirs}; {ours} ({self._paired(self.comparison)})"
-        if self.comparison.verdict in (Verdict.NOT_DISTINGUISHABLE, Verdict.TOO_FEW):
-            return f"{told}, {self.verdict} it."
-        return f"{told}."
+        if self.comparison.verdict in (Verdict.BETTER, Verdict.BEHIND):
+            return f"{told}."
+        return f"{told}, {self.verdict} it."
 
     def _paired(self, compared: Comparison) -> str:
         # As exact as the larger of the two figures is shown, so that the sum can be checked by eye.

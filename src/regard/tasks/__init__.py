@@ -133,6 +133,8 @@ class Problem(ABC):
     """A task in the tokens of one tokenizer, with what its training rows taught."""
 
     measure: Measure
+    is_tuned_on_dev: ClassVar[bool] = False
+    "Whether what `tune` chose on dev moves the main metric, so that dev judges nothing."
     answers_quickly: bool = True
     "Whether looks at dev while it trains can afford answers, and not the loss alone."
 
@@ -173,7 +175,7 @@ class Problem(ABC):
     ) -> Iterator[tuple[str, Mapping[Part, list[Row]]]]:
         """Label and answers of each baseline, for the same records."""
 
-    def remarks(self) -> list[str]:
+    def remarks(self, train: Sequence[Record]) -> list[str]:
         """What people have to know of the training rows before anything is trained."""
         return []
 

@@ -84,7 +84,7 @@ class Extractive(Task):
 
     def open(self, train: Sequence[Record], tools: Tools) -> SpanProblem:
         problem = SpanProblem(self, tools)
-        problem.survey(train)
+        problem.refuse_unteachable(train)
         return problem
 
     def reopen(self, learnt: Learnt, tools: Tools) -> SpanProblem:
@@ -114,6 +114,8 @@ class Candidate(NamedTuple):
 class SpanProblem(Problem):
     """Answer each question from its passage."""
 
+    is_tuned_on_dev = True
+
     def __init__(
         self, task: Extractive, tools: Tools, *, tau: float = 0.0, curve: Sequence[Point] = ()
     ) -> None:
@@ -124,25 +126,22 @@ class SpanProblem(Problem):
         "An answer is given where its score is at least the null score plus this."
         self.curve = [(float(at), float(f1)) for at, f1 in curve]
         "F1 on dev against τ."
-        self._said: list[str] = []
         self._passage = lru_cache(PASSAGES_REMEMBERED)(self._read_passage)
 
     def learnt(self) -> Learnt:
         return {"tau": self.tau, "curve": [list(point) for point in self.curve]}
 
-    def survey(self, train: Sequence[Record]) -> None:
-        """Count what cannot be taught; refused where nothing is left, or nothing to find."""
-        rows = [self.read(record) for record in train]
-        self._said = said_of(rows, longest=self.task.longest_answer)
-        if not any(row.is_taught and row.span for row in rows):
+    def refuse_unteachable(self, train: Sequence[Record]) -> None:
+        """An error where no row has an answer to find."""
+        if not any(row.is_taught and row.span for row in map(self.read, train)):
             raise UserError(
-                f"none of {len(rows):,} training rows has an answer that stands in its passage",
+                f"none of {len(train):,} training rows has an answer that stands in its passage",
                 topic="task",
                 mend="Set task.answers and task.context to the columns that hold them.",
             )
 
-    def remarks(self) -> list[str]:
-        return self._said
+    def remarks(self, train: Sequence[Record]) -> list[str]:
+        return said_of(map(self.read, train), longest=self.task.longest_answer)
 
     def fit(self, model: Model, *, seed: int) -> Model:
         refuse_family(model, EncoderModel, 'Set model.family = "encoder".')

@@ -36,6 +36,9 @@ from regard.trust.tfidf import TfIdf
 Pooled = Literal["auto", "first", "mean", "last"]
 Baseline = tuple[str, Mapping[Part, list[Row]]]
 
+NAMED = 5
+"Labels that a remark names, at most."
+
 
 class Labelling(Problem):
     """Tell the label of each row, whatever makes one label likelier than another."""
@@ -53,6 +56,18 @@ class Labelling(Problem):
         """Of its label; a row to answer has none, and one never met counts as the first until it
         is answered."""
         return self._number.get(label_of(record), 0) if "label" in record else 0
+
+    def remarks(self, train: Sequence[Record]) -> list[str]:
+        counts = Counter(label_of(record) for record in train)
+        lone = [repr(label) for label in self.labels if counts[label] == 1]
+        if not lone:
+            return []
+        named = ", ".join(lone[:NAMED]) + (", …" if len(lone) > NAMED else "")
+        which = "label has" if len(lone) == 1 else "labels have"
+        return [
+            f"{len(lone):,} {which} one training row alone, too little to learn a class from: "
+            f"{named}. Give more such rows, or join the label with another"
+        ]
 
     def warnings(self, answers: Sequence[Row]) -> tuple[str, ...]:
         health = prediction_health(*_both(answers))

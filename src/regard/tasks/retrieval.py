@@ -195,7 +195,7 @@ class RetrievalProblem(Problem):
     def answers_quickly(self) -> bool:  # type: ignore[override]
         return len(self.task.searched or ()) <= LOOKED_THROUGH
 
-    def remarks(self) -> list[str]:
+    def remarks(self, train: Sequence[Record]) -> list[str]:
         whole = self.task.searched
         if whole is None:
             return []

@@ -4,6 +4,7 @@ Six facts are told, three of each person, and each sort of fact of one of them a
 asks for one of the six, of either person: of the one it is told of, it has an answer; of the other
 it has none, though the passage holds the name, the words of the question and a value that would
 fit. So the words in common say nothing about whether there is an answer: who did what does.
+Nobody of dev or test is in a training passage; there everybody stands beside several others.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from regard.text.builtin.people import Person, pairs_of_told
 from regard.text.builtin.telling import RELATIONS, SPOUSE, Relation, ask, tell
 
 SEED = 73
-PASSAGES = {"train": 400, "dev": 100, "test": 100}
+PAIRS = {"train": 400, "dev": 100, "test": 100}
+"Nobody is in two of them."
+FURTHER = 1_600
+"Training passages about people of the training pairs, mixed anew: 400 alone teach no reading."
 ANSWERABLE, IMPOSSIBLE = 3, 2
 "How many questions of each sort a passage has."
 BETWEEN = (
@@ -34,9 +38,11 @@ Fact = tuple[Relation, Person]
 @cache
 def _rows() -> tuple[Row, ...]:
     random = Random(SEED)
-    pairs = pairs_of_told(sum(PASSAGES.values()), random)
+    pairs = list(parted(pairs_of_told(sum(PAIRS.values()), random), PAIRS, random))
+    known = [person for part, pair in pairs if part == "train" for person in pair]
+    pairs += (("train", _two_of(known, random)) for _ in range(FURTHER))
     rows: list[Row] = []
-    for part, pair in parted(pairs, PASSAGES, random):
+    for part, pair in pairs:
         title = " and ".join(person.name for person in pair)
         rows += (
             {**row, "title": title, "part": part, "group": title} for row in _ask(pair, random)
@@ -53,6 +59,13 @@ def _rows() -> tuple[Row, ...]:
 def passages() -> Iterator[Row]:
     """Passages about made-up people; 3 of 5 questions have their answer in the passage."""
     yield from map(dict, _rows())
+
+
+def _two_of(people: list[Person], random: Random) -> tuple[Person, Person]:
+    while True:
+        first, second = random.sample(people, 2)
+        if first.surname != second.surname:
+            return first, second
 
 
 def _ask(pair: tuple[Person, Person], random: Random) -> Iterator[Row]:
