@@ -197,9 +197,12 @@ def _with_all_columns(file: Path, rows: list[Record], *, header: bool) -> Iterab
 def ledger(
     run: str | Path, *, base: str | Path | None = None, own_files: Sequence[str | Path] = ()
 ) -> Ledger:
-    """Every tensor that a run trained, and the closed formula that says how many numbers it is."""
+    """Every tensor that a run trained, and the closed formula that says how many numbers it is.
+
+    Of an imported model it is what a training of all of it would train."""
     saved = load(run, base=base, own_files=own_files).saved
-    return count_trained(saved.model, saved.adapter, saved.family, vocabulary=saved.vocabulary)
+    counted = count_trained(saved.model, saved.adapter, saved.family, vocabulary=saved.vocabulary)
+    return replace(counted, is_foretold="imported" in saved.config)
 
 
 def import_model(source: str | Path, out: str | Path) -> Imported:

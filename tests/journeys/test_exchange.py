@@ -146,6 +146,8 @@ def test_folders_that_are_something_else_are_known(desk: Desk) -> None:
     assert "known is no model of regard's yet" in outcome.complaint
     assert "regard import known --out ANOTHER_FOLDER" in outcome.complaint
     desk.done("import", "known", "--out", "imported")
+    assert "imported, and nothing of it trained yet" in desk.done("ledger", "imported")
+    assert "nothing of it trained yet" not in desk.done("ledger", "runs/lora")
     desk.done("generate", "runs/lora", "the cat", "--base", "imported")
 
 

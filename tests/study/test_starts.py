@@ -41,7 +41,9 @@ def test_a_package_to_start_from_stays_a_package(tmp_path, monkeypatch):
     home = tmp_path / "runs" / "study"
     home.mkdir(parents=True)
     starts = make_starts(loaded, home=home, run_jobs=never)
-    assert said_of(starts, loaded)[0].startswith("every variant starts from pip:tiny-model, the")
+    shared, imported = said_of(starts, loaded)
+    assert shared.startswith("every variant starts from pip:tiny-model, the same for all seeds")
+    assert imported.startswith("pip:tiny-model: the file has no output network")
     for planned in plan(home, loaded, starts, watch=SILENT):
         for seed in (0, 1):
             recipe = planned.job(home, seed, tuned={}).recipe

@@ -45,6 +45,8 @@ class Ledger:
     "Parameters that the model has, those that were added among them."
     terms: tuple[Term, ...]
     "Formulas whose sum is the total."
+    is_foretold: bool = False
+    "Whether this is what would be trained, of a model that nothing was trained of here."
 
     @property
     def share(self) -> float:

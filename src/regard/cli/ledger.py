@@ -11,7 +11,7 @@ from regard.cli.console import AsJson, Base, OwnFiles, console, print_json
 
 
 def ledger(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Annotated[Path, typer.Argument(help="A run folder, or an imported model.")],
     base: Base = None,
     own_files: OwnFiles = None,
     as_json: AsJson = False,
@@ -42,8 +42,10 @@ def ledger(
         formulas.add_row(term.name, f"{term.value:,}", term.formula)
     for table in (tensors, formulas):
         console().print(Padding(table, (0, 0, 1, 2)))
+    verb = "would train" if kept.is_foretold else "trained"
+    foretold = "imported, and nothing of it trained yet: " if kept.is_foretold else ""
     console().print(
-        f"  adapt.kind = {kept.adapter!r} trained {kept.total:,} of {kept.of:,} parameters "
+        f"  {foretold}adapt.kind = {kept.adapter!r} {verb} {kept.total:,} of {kept.of:,} parameters "
         f"({kept.share:.3%})",
         markup=False,
     )

@@ -19,7 +19,7 @@ from regard.experiment.saved import Saved, architecture_of, load_saved
 from regard.files import new_folder
 from regard.model.headed import HeadedModel
 
-HEAD_STAYS = "the head of its task stays behind: transformers has no place for it"
+HEAD_STAYS = "the head of its task is not exported: `regard predict` answers with it"
 
 
 def export_saved(

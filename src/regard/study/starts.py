@@ -88,7 +88,7 @@ def _of_seed(file: Path, seed: int, *, folder: Path) -> Path:
 
 
 def said_of(starts: Starts, loaded: LoadedStudy) -> list[str]:
-    """Who shares a pretraining, and what that keeps the seeds from telling."""
+    """Who shares a pretraining, what that keeps the seeds from telling, and what an import said."""
     sharing: dict[tuple[str, ...], list[str]] = {}
     for name, by_seed in starts.items():
         places = tuple(dict.fromkeys(start.named for start in by_seed.values()))
@@ -106,4 +106,5 @@ def said_of(starts: Starts, loaded: LoadedStudy) -> list[str]:
             told.append(f"{who} {verb} from {places[0]}{alike if several else ''}")
         else:
             told.append(f"{who} {verb} with each seed from a pretraining with that seed")
-    return told
+    every = (start for by_seed in starts.values() for start in by_seed.values())
+    return told + list(dict.fromkeys(remark for start in every for remark in start.remarks))
