@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from regard.decode import choose
-from regard.decode.choose import Greedy, Sample, draw, keep_top
+from regard.decode.choose import Greedy, Sample, draw, most_likely, nucleus
 
 weights = st.lists(st.integers(0, 50), min_size=1, max_size=12).filter(any)
 
@@ -23,22 +23,23 @@ def test_greedy_takes_the_most_likely():
 
 
 def test_top_k_keeps_k_and_breaks_ties_by_id():
-    kept = keep_top(normalised([1, 3, 1, 1, 2]), k=3, mass=1.0)[0]
-    assert (kept > 0).tolist() == [True, True, False, False, True]
+    p = normalised([1, 3, 1, 1, 2])
+    assert most_likely(p, 3).tolist() == [[0, 1, 4]]
+    kept = Sample(top_k=3).distribution(p.log())[0]
     torch.testing.assert_close(kept, normalised([1, 3, 0, 0, 2])[0])
 
 
 def test_top_p_at_the_very_edge():
     p = normalised([5, 3, 2])  # 0.5 + 0.3 is just enough for 0.8
-    assert (keep_top(p, k=3, mass=0.8)[0] > 0).tolist() == [True, True, False]
-    assert (keep_top(p, k=3, mass=0.81)[0] > 0).tolist() == [True, True, True]
+    assert (nucleus(p, 0.8)[0] > 0).tolist() == [True, True, False]
+    assert (nucleus(p, 0.81)[0] > 0).tolist() == [True, True, True]
 
 
 @settings(deadline=None)
 @given(weights, st.floats(0.001, 1))
 def test_top_p_keeps_the_smallest_set_with_enough_mass(numbers, mass):
     p = normalised(numbers)
-    kept = keep_top(p, k=len(numbers), mass=mass)[0] > 0
+    kept = nucleus(p, mass)[0] > 0
     inside = p[0][kept].sort(descending=True).values
     assert len(inside) >= 1
     assert inside.sum() >= mass - 1e-9
@@ -50,7 +51,7 @@ def test_top_p_keeps_the_smallest_set_with_enough_mass(numbers, mass):
 @given(weights, st.integers(1, 12))
 def test_top_k_keeps_the_k_most_likely_in_proportion(numbers, k):
     p = normalised(numbers)[0]
-    kept = keep_top(p[None], k=k, mass=1.0)[0]
+    kept = Sample(top_k=k).distribution(p.log()[None])[0]
     possible = min(k, int((p > 0).sum()))
     assert int((kept > 0).sum()) == possible
     assert p[kept > 0].sum() == pytest.approx(p.sort(descending=True).values[:k].sum().item())
@@ -115,7 +116,7 @@ def test_settings_out_of_range_are_refused(bad):
 
 
 def sorted_cut(p, *, k, mass):
-    """The same as keep_top by sorting the whole row."""
+    """What top-k and top-p leave, by sorting the whole row."""
     order = sorted(range(len(p)), key=lambda token: (-p[token], token))[:k]
     total, before, kept = sum(p[token] for token in order), 0.0, {}
     for token in order:
@@ -135,10 +136,26 @@ def sorted_cut(p, *, k, mass):
 def test_cutting_needs_no_whole_ranking(numbers, k, mass, few):
     p = torch.cat([normalised(row) for row in numbers])
     with patch.object(choose, "FEW", few):
-        kept = keep_top(p, k=k, mass=mass)
+        kept = Sample(top_k=k, top_p=mass).distribution(p.log())
     for row, cut in zip(p.tolist(), kept.tolist(), strict=True):
         found = {token: share for token, share in enumerate(cut) if share}
         assert found == pytest.approx(sorted_cut(row, k=k, mass=mass))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.integers(-3, 3), min_size=9, max_size=9), min_size=1),
+    st.integers(0, 9),
+    st.sampled_from([1.0, 0.9511, 0.5127]),
+    st.integers(0, 2**32 - 1),
+)
+def test_what_is_drawn_is_drawn_from_the_whole_distribution(scores, k, mass, seed):
+    rows = torch.tensor(scores, dtype=torch.float32)
+    uniforms = torch.rand(
+        len(rows), dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+    )
+    way = Sample(top_k=k, top_p=mass)
+    assert torch.equal(way.choose(rows, uniforms), draw(way.distribution(rows), uniforms))
 
 
 def test_what_all_tokens_have_in_common_changes_nothing():

@@ -45,7 +45,7 @@ def ledger(
     verb = "would train" if kept.is_foretold else "trained"
     foretold = "imported, and nothing of it trained yet: " if kept.is_foretold else ""
     console().print(
-        f"  {foretold}adapt.kind = {kept.adapter!r} {verb} {kept.total:,} of {kept.of:,} parameters "
-        f"({kept.share:.3%})",
+        f"  {foretold}adapt.kind = {kept.adapter!r} {verb} {kept.total:,} of {kept.of:,} "
+        f"parameters ({kept.share:.3%})",
         markup=False,
     )

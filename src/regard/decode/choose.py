@@ -40,57 +40,68 @@ class Sample(Settings):
     "Draw among the fewest tokens whose probabilities add up to at least this; 1 for all."
 
     def choose(self, scores: Tensor, uniforms: Tensor) -> Tensor:
-        """(b, v) scores and (b,) numbers in [0, 1) to (b,) ids."""
-        return draw(self.distribution(scores), uniforms)
+        """(b, v) scores and (b,) numbers in [0, 1) to (b,) ids: drawn from `distribution`, which
+        is not written out where few tokens can be drawn."""
+        ids = self._candidates(scores)
+        if ids is None:
+            return draw(self._shares(scores), uniforms)
+        drawn = draw(self._shares(scores.gather(-1, ids)), uniforms)
+        return ids.gather(-1, drawn[:, None]).squeeze(-1)
 
     def distribution(self, scores: Tensor) -> Tensor:
         """(b, v) scores to the probabilities, in double precision, that are drawn from."""
+        ids = self._candidates(scores)
+        if ids is None:
+            return self._shares(scores)
+        shares = self._shares(scores.gather(-1, ids))
+        return shares.new_zeros(scores.shape).scatter_(-1, ids, shares)
+
+    def _candidates(self, scores: Tensor) -> Tensor | None:
+        """The ids that top-k leaves, (b, k), in their order; None where it leaves all."""
+        return most_likely(scores, self.top_k) if 0 < self.top_k < scores.shape[-1] else None
+
+    def _shares(self, scores: Tensor) -> Tensor:
         # The largest becomes 0 first, so that no temperature, however low, overflows.
         relative = scores.double() - scores.amax(dim=-1, keepdim=True)
         if self.temperature != 1:
             relative = relative / self.temperature
         p = torch.softmax(relative, dim=-1)
-        if self.top_k or self.top_p < 1:
-            p = keep_top(p, k=self.top_k or p.shape[-1], mass=self.top_p)
-        return p
+        return nucleus(p, self.top_p) if self.top_p < 1 else p
 
 
-def keep_top(p: Tensor, *, k: int, mass: float) -> Tensor:
-    """Probabilities (b, v) cut to the k most likely, then to the fewest with `mass` of the rest.
+def most_likely(scores: Tensor, k: int) -> Tensor:
+    """The ids (b, k) of each row's k largest scores, in the order of ids; of equals the lower id
+    is taken."""
+    largest, ids = scores.topk(k, dim=-1)
+    least = largest[:, -1:]
+    if int((scores >= least).sum()) == ids.numel():
+        return ids.sort(dim=-1).values
+    # More are as likely as the last one, and topk tells nothing of the order among equals.
+    certain, tied = scores > least, scores == least
+    wanting = k - certain.sum(dim=-1, keepdim=True)
+    kept = certain | (tied & (tied.cumsum(dim=-1) <= wanting))
+    return kept.nonzero()[:, 1].view(-1, k)
 
-    At least one token is kept; of equally likely ones the lower id comes first."""
-    ranked, ids = _ranked(p, k) if mass == 1 or k < p.shape[-1] else _ranked_to(p, mass)
-    if mass < 1:
-        mass_before = F.pad(ranked.cumsum(dim=-1), (1, 0))[:, :-1]
-        ranked = torch.where(mass_before < mass, ranked, 0)
-        ranked = ranked / ranked.sum(dim=-1, keepdim=True)
+
+def nucleus(p: Tensor, mass: float) -> Tensor:
+    """Probabilities (b, v) cut to the fewest of the most likely that hold `mass`, at least one; of
+    equally likely ones the lower id comes first."""
+    ranked, ids = _ranked(p, mass)
+    mass_before = F.pad(ranked.cumsum(dim=-1), (1, 0))[:, :-1]
+    ranked = torch.where(mass_before < mass, ranked, 0)
+    ranked = ranked / ranked.sum(dim=-1, keepdim=True)
     return torch.zeros_like(p).scatter_(-1, ids, ranked)
 
 
-def _ranked_to(p: Tensor, mass: float) -> tuple[Tensor, Tensor]:
-    """The most likely tokens of each row, as many as have `mass` together or more."""
-    _, ids = _ranked(p, FEW)
-    held = p.gather(-1, ids) / p.sum(dim=-1, keepdim=True)
-    if bool((held.cumsum(dim=-1)[:, -1] >= mass).all()):
-        return held, ids
-    return _ranked(p, p.shape[-1])
-
-
-def _ranked(p: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k most likely of each row, their shares of what they hold together and their ids; of
-    equally likely ones the lower id comes first."""
-    # Finding k takes a small part of the time that sorting all takes, but tells nothing of the
-    # order among equals: those as likely as the last one are taken anew, by their ids.
-    if k < p.shape[-1]:
-        least = p.topk(k, dim=-1).values[:, -1:]
-        certain, tied = p > least, p == least
-        wanting = k - certain.sum(dim=-1, keepdim=True)
-        kept = certain | (tied & (tied.cumsum(dim=-1) <= wanting))
-        ids = kept.nonzero()[:, 1].view(-1, k)
-        ranked, order = p.gather(-1, ids).sort(dim=-1, descending=True, stable=True)
-        ids = ids.gather(-1, order)
-    else:
-        ranked, ids = p.sort(dim=-1, descending=True, stable=True)
+def _ranked(p: Tensor, mass: float) -> tuple[Tensor, Tensor]:
+    """The most likely tokens of each row, their shares and ids, as many as hold `mass` or more."""
+    if p.shape[-1] > FEW:
+        ids = most_likely(p, FEW)
+        held, order = p.gather(-1, ids).sort(dim=-1, descending=True, stable=True)
+        held = held / p.sum(dim=-1, keepdim=True)
+        if bool((held.cumsum(dim=-1)[:, -1] >= mass).all()):
+            return held, ids.gather(-1, order)
+    ranked, ids = p.sort(dim=-1, descending=True, stable=True)
     return ranked / ranked.sum(dim=-1, keepdim=True), ids
 
 
