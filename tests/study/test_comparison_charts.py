@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.study.made_study import evidence_of, outcome_with
 
@@ -22,6 +24,56 @@ def test_variants_that_cheat_are_left_out_of_the_figures_and_labelled_in_the_los
     losses = loss_bands.loss_by_step(evidence, theme=theme, width=360).to_dict()
     named = {row["variant"] for row in losses["datasets"]["rows"]}
     assert named == {"dot", "additive", "zero-masked (invalid)"}
+
+
+def scored(record, values):
+    """The same run, of a task that keeps a score by length."""
+    assert record.figures is not None
+    common = {"part": "test", "metric": "bleu", "items": "sentences", "n": 40}
+    rows = [
+        {**common, "words": words, "value": value, "low": value - 2, "high": value + 2}
+        for words, value in values.items()
+    ]
+    figures = record.figures.model_copy(update={"tables": {"by source length": rows}})
+    return replace(record, figures=figures)
+
+
+def test_scores_by_length_stand_side_by_side(tmp_path):
+    evidence = evidence_of(tmp_path, outcome_with("dot", "additive", "zero-masked", seeds=2))
+    assert comparison_charts.length_chart(evidence, theme=LIGHT, width=860) is None
+    by_length = {"below 8": 30.0, "8 to 11": 20.0}
+    records = {
+        name: {seed: scored(run, by_length) for seed, run in runs.items()}
+        for name, runs in evidence.records.items()
+    }
+    outcome = replace(evidence.outcome, decides="dev.bleu")
+    evidence = replace(evidence, records=records, outcome=outcome)
+    drawn = comparison_charts.length_chart(evidence, theme=LIGHT, width=860).to_dict()
+    rows = drawn["datasets"]["rows"]
+    assert {row["of"] for row in rows} == {"dot", "additive"}  # not the one that cheats
+    assert len(rows) == 2 * 2 * 2
+    assert [row["words"] for row in rows[:2]] == ["below 8", "8 to 11"]
+
+
+@pytest.mark.parametrize(
+    ("decides", "side", "scale"),
+    [("dev.perplexity", "left", "log"), ("dev.accuracy", "right", None)],
+)
+def test_the_axis_says_which_side_is_better(tmp_path, decides, side, scale):
+    outcome = replace(outcome_with("dot", "additive", seeds=2), decides=decides)
+    metric = decides.partition(".")[2]
+    for variant in outcome.variants:
+        for part in ("dev", "test"):
+            variant.figures[f"{part}.{metric}"] = variant.figures[f"{part}.perplexity"]
+    outcome.baselines = [
+        {**row, "metric": metric, "value": 1.0, "low": 0.9, "high": 1.1}
+        for row in outcome.baselines
+    ]
+    evidence = evidence_of(tmp_path, outcome)
+    drawn = comparison_charts.figure_chart(evidence, theme=LIGHT, width=860).to_dict()
+    x = drawn["layer"][0]["encoding"]["x"]
+    assert x["title"].endswith(f"{side} is better")
+    assert x["scale"].get("type") == scale
 
 
 def test_titles_keep_what_vega_escaped():

@@ -1,4 +1,4 @@
-"""The pictures of a study: differences seed by seed, and figures with their intervals.
+"""The pictures of a study: differences seed by seed, figures with intervals, scores by length.
 
 As in `charts`, each takes the theme and the whole width, and is None where there is nothing to
 draw; text enters as data values only. What a mark says when pointed at is its description, which
@@ -16,12 +16,14 @@ import altair as alt
 from markupsafe import Markup
 
 from regard.metrics.figure import decimals_shown
+from regard.metrics.measure import LOWER_IS_BETTER
 from regard.study import theme as dress
 from regard.study.charts import Row, figure_scale
 from regard.study.evidence import Evidence
 from regard.study.findings import seeds_of, short_name
-from regard.study.outcome import VerdictOutcome
+from regard.study.outcome import Outcome, VerdictOutcome
 from regard.study.record import Figure
+from regard.study.task_charts import length_scores
 from regard.study.theme import Chart, Theme
 from regard.study.wording import (
     counted,
@@ -34,6 +36,7 @@ from regard.study.wording import (
 )
 
 PARTS_DRAWN = ("dev", "test")
+ENDS = ("low", "value", "high")
 
 
 def difference_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | None:
@@ -90,7 +93,8 @@ def figure_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | Non
     scale, ticks = figure_scale(rows, label_room=labels / (width - names))
     axis = dress.magnitude_axis(ticks) if ticks else alt.Axis(labelOverlap="greedy")
     what = metric(evidence.outcome.decides.partition(".")[2])
-    x = alt.X("value:Q", scale=scale, title=f"{what}, left is better", axis=axis)
+    better = better_side(evidence.outcome)
+    x = alt.X("value:Q", scale=scale, title=f"{what}, {better} is better", axis=axis)
     y, offset = _rows_of(rows, names)
     colour = alt.Color("of:N", legend=None, scale=palette(evidence, theme))
     base = alt.Chart(alt.NamedData("rows")).encode(y=y, yOffset=offset, color=colour)
@@ -105,6 +109,52 @@ def figure_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | Non
     )
     chart = dress.dressed(alt.layer(*layers), theme=theme, size=(width, 60 + 28 * len(rows)))
     return with_data(chart, rows=rows)
+
+
+def length_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | None:
+    """The deciding metric on test by the length of the source: a dot and an interval for each
+    training, the variants side by side."""
+    what = evidence.outcome.decides.partition(".")[2]
+    rows = [
+        {
+            "of": variant.name,
+            "words": row["words"],
+            **{end: row["value"] if row[end] is None else row[end] for end in ENDS},
+            "says": f"{variant.name}, seed {seed}, {row['words']}: {number(row['value'])} "
+            f"{interval(row['low'], row['high'], beside=row['value'])}, "
+            f"n = {counted(row['n'], row['items'])}",
+        }
+        for variant in evidence.valid
+        for seed, record in evidence.records[variant.name].items()
+        for row in length_scores(record, what)
+    ]
+    if not rows:
+        return None
+    order = list(dict.fromkeys(row["words"] for row in rows))
+    names = list(dict.fromkeys(row["of"] for row in rows))
+    base = alt.Chart(alt.NamedData("rows")).encode(
+        x=alt.X("words:N", sort=order, title="words of the source", axis=alt.Axis(labelAngle=0)),
+        xOffset=alt.XOffset("of:N", sort=names),
+        color=alt.Color(
+            "of:N", scale=palette(evidence, theme, names), legend=dress.legend(width), sort=names
+        ),
+    )
+    layers = (
+        base.mark_rule(strokeWidth=7, opacity=0.35, aria=True).encode(
+            y=alt.Y("low:Q", title=metric(what)), y2="high:Q", description="says:N"
+        ),
+        base.mark_circle(size=40, opacity=1, aria=True).encode(
+            y=alt.Y("value:Q", title=metric(what), scale=alt.Scale(zero=True)),
+            description="says:N",
+        ),
+    )
+    chart = dress.dressed(alt.layer(*layers), theme=theme, size=(width, 280))
+    return with_data(chart, rows=rows)
+
+
+def better_side(outcome: Outcome) -> str:
+    """Of an axis of the metric that decides, or of differences in it."""
+    return "left" if outcome.decides.partition(".")[2] in LOWER_IS_BETTER else "right"
 
 
 def with_data(chart: Chart, **datasets: Sequence[Row]) -> Chart:
@@ -130,15 +180,17 @@ def shown_name(evidence: Evidence, variant: str) -> str:
     return f"{variant} ({'collapsed' if found.is_valid else 'invalid'})"
 
 
-def palette(evidence: Evidence, theme: Theme) -> alt.Scale:
-    """A variant keeps its colour in every chart; baselines are quiet."""
+def palette(evidence: Evidence, theme: Theme, shown: Sequence[str] | None = None) -> alt.Scale:
+    """A variant keeps its colour in every chart; baselines are quiet. A legend has those that are
+    `shown`, or all."""
     colours = (theme.model, *theme.baselines, theme.training)
     variants = [variant.name for variant in evidence.variants]
     chosen = {name: colours[place % len(colours)] for place, name in enumerate(variants)}
     chosen |= {shown_name(evidence, name): chosen[name] for name in variants}
     others = {row["of"] for row in evidence.outcome.baselines} - chosen.keys()
     chosen |= dict.fromkeys(sorted(others), theme.quiet)
-    return alt.Scale(domain=list(chosen), range=list(chosen.values()))
+    names = list(chosen) if shown is None else list(shown)
+    return alt.Scale(domain=names, range=[chosen[name] for name in names])
 
 
 def _rows_of(rows: Sequence[Row], names: int) -> tuple[alt.Y, alt.YOffset]:
@@ -203,8 +255,11 @@ def _figure_rows(evidence: Evidence) -> list[Row]:
         for figure in map(Figure.model_validate, evidence.outcome.baselines)
         if figure.metric == what and figure.part in PARTS_DRAWN
     ]
+    lowest = 0.0 if what in LOWER_IS_BETTER else -math.inf  # a perplexity has to have a logarithm
     return [
-        row for row in found if all(math.isfinite(row[e]) and row[e] > 0 for e in ("low", "high"))
+        row | {"metric": what}
+        for row in found
+        if all(math.isfinite(row[end]) and row[end] > lowest for end in ENDS)
     ]
 
 

@@ -42,6 +42,7 @@ from regard.study.theme import LIGHT, Chart, Theme
 CHARTS: dict[str, Callable[..., Chart | None]] = {
     "differences": comparison_charts.difference_chart,
     "figures": comparison_charts.figure_chart,
+    "by-length": comparison_charts.length_chart,
     "loss-by-step": loss_by_step,
     "loss-by-tokens": loss_by_tokens,
     "loss-by-seconds": loss_by_seconds,
@@ -112,6 +113,7 @@ def comparison_html(evidence: Evidence, attention: Sequence[Attention]) -> str:
             samples=_side_by_side(outcome.variants, "samples", "prompt")[:MOST_SAMPLES],
             attention=_by_text(attention),
             settings=differing_settings(outcome),
+            better_side=comparison_charts.better_side(outcome),
             cost=_cost(outcome),
         )
     )

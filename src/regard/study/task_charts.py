@@ -105,11 +105,7 @@ def calibration_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart |
 def length_score_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
     """The main metric on test by the length of the source, each with its interval."""
     main = record.figures.main if record.figures else ""
-    rows = [
-        row | {"label": counted(row["n"], row["items"])}
-        for row in _rows(record, "by source length", "value")
-        if row["metric"] == main and row["part"] == "test"
-    ]
+    rows = [row | {"label": counted(row["n"], row["items"])} for row in length_scores(record, main)]
     if not rows:
         return None
     order = [row["words"] for row in rows]
@@ -124,6 +120,15 @@ def length_score_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart 
         base.mark_circle(size=40, opacity=1).encode(y=up),
     )
     return dress.dressed(chart, theme=theme, size=(width, 260))
+
+
+def length_scores(record: RunRecord, metric_name: str) -> list[Row]:
+    """A metric on test by the length of the source, the shortest first."""
+    return [
+        row
+        for row in _rows(record, "by source length", "value")
+        if row["metric"] == metric_name and row["part"] == "test"
+    ]
 
 
 def _rows(record: RunRecord, table: str, *numbers: str) -> list[Row]:
