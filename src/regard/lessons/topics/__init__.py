@@ -79,6 +79,7 @@ TOPICS = (
         "Pretraining: masked language models, spans, transfer",
         (
             "recipes/mini-bert.toml",
+            "recipes/masked-vs-spanbert.toml",
             "recipes/pretrained.toml",
             "recipes/checkpoints.toml",
             "recipes/full/birthplaces-study.toml",
