@@ -50,6 +50,8 @@ ENDS: Mapping[str, tuple[float, float]] = {
 
 FEWEST_ITEMS = 20
 "A bootstrap of fewer items draws its interval too narrow; no verdict rests on it."
+TUNED = "tuned on these rows, and not judged against"
+"In the place of a verdict, where something was chosen by the very figure that is compared."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,10 +244,6 @@ def verdict_between(difference: Figure, *, higher_is_better: bool) -> str:
     if difference.low is None or difference.high is None or difference.low <= 0 <= difference.high:
         return "not distinguishable from"
     return "better than" if (difference.low > 0) == higher_is_better else "behind"
-
-
-TUNED = "tuned on these rows, and not judged against"
-"Where something was chosen by the very figure that is compared."
 
 
 def ratio_of(top: int, bottom: int) -> SumStatistic:
