@@ -44,7 +44,7 @@ def interval_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | No
         yOffset=alt.YOffset("part:N", sort=parts),
         color=alt.Color("of:N", legend=None, scale=theme.palette(who)),
     )
-    axis = dress.magnitude_axis(ticks) if ticks else alt.Axis(labelOverlap="greedy")
+    axis = dress.magnitude_axis(ticks) if ticks else dress.value_axis(width - names)
     name = rows[0]["metric"]
     better = "left" if name in LOWER_IS_BETTER else "right"
     title = f"{metric(name)}, {better} is better"

@@ -53,13 +53,12 @@ def difference_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart |
     span = max(ends) - min(ends) or 1.0
     room = labels / (width - names)
     domain = [min(ends) - 0.06 * span, max(ends) + span * (0.02 + room / (1 - room))]
-    axis = alt.Axis(labelOverlap="greedy", tickCount=max((width - names) // 90, 3))
     what = metric(judged[0].figure.partition(".")[2])
     x = alt.X(
         "value:Q",
         scale=alt.Scale(domain=domain, nice=False),
         title=f"difference in {what}",
-        axis=axis,
+        axis=dress.value_axis(width - names),
     )
     y, offset = _rows_of(bars, names)
     colour = alt.Color("variant:N", legend=None, scale=palette(evidence, theme))
@@ -91,7 +90,7 @@ def figure_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | Non
     names = dress.name_room([row["of"] for row in rows], width=width)
     labels = dress.label_room((row["label"] for row in rows), width=width - names)
     scale, ticks = figure_scale(rows, label_room=labels / (width - names))
-    axis = dress.magnitude_axis(ticks) if ticks else alt.Axis(labelOverlap="greedy")
+    axis = dress.magnitude_axis(ticks) if ticks else dress.value_axis(width - names)
     what = metric(evidence.outcome.decides.partition(".")[2])
     better = better_side(evidence.outcome)
     x = alt.X("value:Q", scale=scale, title=f"{what}, {better} is better", axis=axis)

@@ -69,6 +69,11 @@ def step_axis(width: int) -> alt.Axis:
     return alt.Axis(format=",d", tickCount=max(width // 110, 3), grid=False)
 
 
+def value_axis(width: int) -> alt.Axis:
+    """A horizontal axis of figures, with room for each number."""
+    return alt.Axis(labelOverlap="greedy", tickCount=max(width // 90, 3))
+
+
 def level_axis(*, ticks: int = 6, format: str = "~g") -> alt.Axis:
     """A vertical axis of one fixed width, so that charts above one another line up."""
     return alt.Axis(tickCount=ticks, format=format, minExtent=52, maxExtent=52, domain=False)
