@@ -31,7 +31,8 @@ from regard.attention.rule import RecurrentRule
 class Sight:
     """What one place of each row may see: the same in every layer."""
 
-    mask: Mask
+    written_out: Callable[[], Mask]
+    "Few kinds of attention ask for the mask itself."
     place: int
     "Where it stands among the keys."
     added: Tensor | None
@@ -44,14 +45,26 @@ class Sight:
         """From `place`, over so many keys."""
         known, last = mask.known, place + 1 == keys
         if not (known.pattern == "everything" or (known.pattern == "causal" and last)):
-            return cls(mask, place, None, says_all=False)
+            return cls(lambda: mask, place, None, says_all=False)
         # With either pattern the last place sees every key that may be seen at all.
-        if known.valid is None:
+        return cls.of_tokens(known.valid, lambda: mask, place=place, dtype=dtype)
+
+    @classmethod
+    def of_tokens(
+        cls, valid: Tensor | None, mask: Callable[[], Mask], *, place: int, dtype: torch.dtype
+    ) -> Sight:
+        """From `place`, which the mask lets see every key that holds a token: (b,j), None where
+        all do."""
+        if valid is None:
             return cls(mask, place, None)
-        added = torch.where(known.valid, 0.0, -torch.inf).to(dtype)[:, None, None]
+        added = torch.where(valid, 0.0, -torch.inf).to(dtype)[:, None, None]
         # The newest place sees itself; a source may have no place that holds a token.
-        seeing = known.valid[:, -1] if last else known.valid.any(dim=1)
+        seeing = valid.select(1, -1) if place + 1 == valid.shape[1] else valid.any(dim=1)
         return cls(mask, place, added, says_all=bool(seeing.all()))
+
+    @property
+    def mask(self) -> Mask:
+        return self.written_out()
 
 
 class Newest:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -54,10 +55,14 @@ class Ending:
         """Scores (b, v) with the forbidden ids taken out, in single precision at least.
 
         On the CPU, because not every device has double precision and choosing is a small job."""
-        scores = logits.to("cpu", torch.promote_types(logits.dtype, torch.float32))
-        if not self.forbidden:
-            return scores
-        return scores.index_fill(1, torch.tensor(self.forbidden), -torch.inf)
+        scores = logits
+        if not (logits.is_cpu and logits.dtype is torch.float32):
+            scores = logits.to("cpu", torch.promote_types(logits.dtype, torch.float32))
+        return scores.index_fill(1, self.never, -torch.inf) if self.forbidden else scores
+
+    @cached_property
+    def never(self) -> Tensor:
+        return torch.tensor(self.forbidden)
 
 
 def check_numbers(logprobs: Sequence[float]) -> None:

@@ -72,7 +72,7 @@ class Window(Generic[AnyCache]):
     @property
     def valid(self) -> Tensor:
         """(b, t): which of them are real."""
-        return torch.arange(self.length, device=self.device) >= self._padding
+        return self._real.narrow(1, 0, self.length)
 
     def open(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Read whole rows in one pass; logits (b, vocabulary) behind each."""
@@ -86,15 +86,16 @@ class Window(Generic[AnyCache]):
             device=self.device,
         )
         self._read = [ids]
-        self._padding = torch.tensor(gaps, device=self.device)[:, None]
+        padding = torch.tensor(gaps, device=self.device)[:, None]
         self._padded = any(gaps)
-        self._next = self.length - self._padding
+        self._real = torch.arange(context, device=self.device) >= padding
+        self._next = self.length - padding
         if self.cache is None:
             self.cache = self.model.new_cache(len(kept))
         else:
             self.cache.clear()
         column = torch.arange(self.length, device=self.device)
-        return self._step(ids, (column - self._padding).clamp(min=0))
+        return self._step(ids, (column - padding).clamp(min=0))
 
     def advance(self, ids: Tensor) -> Tensor:
         """Put one token (b,) behind each row; logits (b, vocabulary) behind that."""
@@ -115,10 +116,10 @@ class Window(Generic[AnyCache]):
     def select(self, rows: Tensor) -> None:
         """Row r becomes what row `rows[r]` was: drops, doubles and reorders."""
         rows = rows.to(self.device)
-        if torch.equal(rows, torch.arange(len(self._padding), device=self.device)):
+        if torch.equal(rows, torch.arange(len(self._next), device=self.device)):
             return
         self._read = [self.ids[rows]]
-        self._padding, self._next = self._padding[rows], self._next[rows]
+        self._real, self._next = self._real[rows], self._next[rows]
         assert self.cache is not None
         self.cache.reorder(rows)
 

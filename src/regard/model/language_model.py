@@ -59,9 +59,9 @@ class LanguageModel(RowModel):
             y: Tensor = self.head(self.after(ids, valid=valid, cache=cache)[:, -1])
             return y
         x = ready.embedded(ids, positions, self.embedding)
-        places, mask = partial(_read, valid, cache.length + 1, ids.device), _seen(valid)
-        own = Sight.of(mask, place=cache.length, keys=cache.length + 1, dtype=x.dtype)
-        x = ready(x[:, 0], Newest(len(ids), positions, own, places=places), cache)
+        own = Sight.of_tokens(valid, partial(_seen, valid), place=cache.length, dtype=x.dtype)
+        places = partial(_read, valid, cache.length + 1, ids.device)
+        x = ready(x, Newest(ids.shape[0], positions, own, places=places), cache)
         return ready.scores(x, self.head.tokens) if self.head.network is None else self.head(x)
 
     def after(self, ids: Tensor, *, valid: Tensor | None, cache: Cache) -> Tensor:

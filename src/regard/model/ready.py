@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -43,12 +44,11 @@ class ReadyStack:
         self._lay_out(inputs_first=False)
 
     def __call__(self, x: Tensor, newest: Newest, cache: Cache) -> Tensor:
-        """(b,w) -> (b,w)"""
+        """(b,1,w) -> (b,w)"""
         self._steps += 1
         if self._steps == TURNED_AT and newest.rows >= MANY_ROWS:
             self._lay_out(inputs_first=True)
-        if newest.rows == 1:
-            x = x.view(-1)
+        x = x.view(-1) if newest.rows == 1 else x.view(newest.rows, -1)
         for block, memory in zip(self._blocks, cache.blocks, strict=True):
             x = block(x, newest, memory)
         return self._norm(x).view(newest.rows, -1)
@@ -63,7 +63,7 @@ class ReadyStack:
         """(b,w) -> (b,v): by the layer that scores tokens, laid out as the blocks are."""
         if self._score is None:
             self._score = product_of([layer], inputs_first=self._inputs_first)
-        return self._score(x) if len(x) > 1 else self._score(x.view(-1))[None]
+        return self._score(x) if x.shape[0] > 1 else self._score(x.view(-1)).view(1, -1)
 
     def _lay_out(self, *, inputs_first: bool) -> None:
         self._inputs_first = inputs_first
@@ -121,7 +121,7 @@ def ready_embedding(embedding: Embedding) -> Callable[[Tensor, Tensor], Tensor]:
     if not all(map(_unheard, (embedding, tokens, places))):
         return embedding
     of_token, of_place = tokens.weight, places.weight
-    return lambda ids, positions: F.embedding(ids, of_token) + F.embedding(positions, of_place)
+    return lambda ids, places: torch.embedding(of_token, ids) + torch.embedding(of_place, places)
 
 
 def ready_residual(residual: Residual) -> PastIt:
@@ -133,13 +133,8 @@ def ready_residual(residual: Residual) -> PastIt:
 
 def ready_norm(norm: nn.Module) -> Product:
     if type(norm) is nn.LayerNorm and _unheard(norm):
-        return partial(
-            F.layer_norm,
-            normalized_shape=norm.normalized_shape,
-            weight=norm.weight,
-            bias=norm.bias,
-            eps=norm.eps,
-        )
+        shape, weight, bias, eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
+        return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
     return norm
 
 

@@ -35,7 +35,7 @@ class Stack(nn.Module):
         ready = self.ready_for(x.shape[1], cache) if recorder is None else None
         if ready is not None and cache is not None:
             newest = newest_of(x, mask=mask, places=places, source=source)
-            return ready(x[:, 0], newest, cache)[:, None]
+            return ready(x, newest, cache)[:, None]
         for number, block in enumerate(self.blocks):
             x = block(
                 x,
