@@ -140,7 +140,7 @@ def group_rows(rounds: int) -> list[Row]:
     dot = as_rule(Dot().build(shape))
     mask = grouped.narrow(causal(), Places.of_row(n))
     runs = {
-        "group, 8 groups": pass_of(grouped, mask, n, path="blocks, fused-causal"),
+        "group, 8 groups": pass_of(grouped, mask, n, path="blocks, query-blocks"),
         "dot, fused": pass_of(dot, causal(), n, path="fused-causal"),
         "dot, written out": pass_of(
             dot, causal(), n, path="fused-causal", within=lambda: sdpa_kernel(SDPBackend.MATH)

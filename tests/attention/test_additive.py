@@ -8,9 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.attention import additive_blocks
 from regard.attention import mask as masks
 from regard.attention.attend import attend
-from regard.attention.kinds.additive import Additive, AdditiveScoring
+from regard.attention.kinds.additive import Additive
 from regard.attention.multi_head import build_mixer
 from regard.attention.places import Places
 from regard.attention.query_blocks import BlockSize
@@ -114,7 +115,7 @@ def test_blocks_equal_the_readable_way(case):
         bias = draw(seed + 3, rows, case.heads, case.queries, keys, dtype=dtype) if rows else None
         torch.manual_seed(seed)  # dropout
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(AdditiveScoring, "size", BlockSize(case.inner_values, queries=16))
+            patch.setattr(additive_blocks, "SIZE", BlockSize(case.inner_values, queries=16))
             attended = attend(
                 q, k, v, mask, rule,
                 bias=bias, first_query=case.cached, dropout=dropout, want_weights=want_weights,
@@ -139,7 +140,7 @@ def test_the_path_is_told():
 
 @pytest.mark.parametrize("inner_values", [1, 10**6])
 def test_gradients_are_those_that_small_steps_show(monkeypatch, inner_values):
-    monkeypatch.setattr(AdditiveScoring, "size", BlockSize(inner_values, queries=16))
+    monkeypatch.setattr(additive_blocks, "SIZE", BlockSize(inner_values, queries=16))
     rule = rule_of(hidden=2)
     q, k, v = (draw(n, 2, 2, 3, 3) for n in range(3))
     bias = draw(3, 1, 2, 3, 3)
@@ -152,7 +153,7 @@ def test_gradients_are_those_that_small_steps_show(monkeypatch, inner_values):
 
 
 def test_only_keys_that_the_band_can_reach_are_read(monkeypatch):
-    monkeypatch.setattr(AdditiveScoring, "size", AdditiveScoring.size._replace(queries=4))
+    monkeypatch.setattr(additive_blocks, "SIZE", additive_blocks.SIZE._replace(queries=4))
     q = draw(0, 1, 2, 8, 3)
     k = draw(1, 1, 2, 8, 3).detach()
     k[:, :, 4:] = torch.nan  # would spoil even a weight of 0
@@ -175,7 +176,7 @@ def test_the_inner_values_are_never_all_there():
             return made
 
     with pytest.MonkeyPatch.context() as patch, Largest():
-        patch.setattr(AdditiveScoring, "size", BlockSize(4096, queries=16))
+        patch.setattr(additive_blocks, "SIZE", BlockSize(4096, queries=16))
         attend(q, k, v, masks.causal(), rule).out.sum().backward()
     assert largest <= 4096 < b * h * n * n
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from regard.attention import dot_blocks
 from regard.attention import mask as masks
 from regard.attention.attend import attend
-from regard.attention.dot_blocks import DotScoring
 from regard.attention.kinds.dot import Dot
 from regard.attention.multi_head import build_mixer
 from regard.attention.places import Places
@@ -77,7 +77,7 @@ def test_a_fully_masked_row_is_zeros_and_has_no_gradient(want_weights):
 @pytest.mark.parametrize("bias_rows", [1, 2])
 @pytest.mark.parametrize("values", [1, 40, 10**6])
 def test_dropped_blocks_equal_explicit_with_a_bias_and_a_past(values, bias_rows, monkeypatch):
-    monkeypatch.setattr(DotScoring, "size", BlockSize(values, queries=3))
+    monkeypatch.setattr(dot_blocks, "SIZE", BlockSize(values, queries=3))
     answers = []
     for want_weights in (False, True):
         q = draw(1, 2, 3, 5, 4, dtype=torch.float64)
@@ -92,6 +92,41 @@ def test_dropped_blocks_equal_explicit_with_a_bias_and_a_past(values, bias_rows,
         answers.append([out.detach(), q.grad, k.grad, v.grad, bias.grad])
     for fast, readable in zip(*answers, strict=True):
         assert torch.allclose(fast, readable, atol=1e-12)
+
+
+# Larger queries than usual: with them sums of exp(score) cannot be held.
+@pytest.mark.parametrize(
+    ("dtype", "size", "near"),
+    [
+        (torch.float32, 1, 1e-5),
+        (torch.float32, 30, 1e-4),
+        (torch.float64, 1, 1e-12),
+        (torch.float64, 300, 1e-12),
+    ],
+)
+def test_blocks_without_dropout_equal_explicit(dtype, size, near):
+    answers = []
+    for want_weights in (False, True):
+        q, k, v = (draw(n, 2, 10, 330, 8, dtype=dtype) for n in (1, 2, 3))
+        attended = attend(size * q, k, v, masks.causal(), want_weights=want_weights)
+        assert attended.path == ("explicit" if want_weights else "query-blocks")
+        (attended.out * torch.arange(1, 9)).sum().backward()
+        answers.append([attended.out.detach(), q.grad, k.grad, v.grad])
+    for fast, readable in zip(*answers, strict=True):
+        assert torch.allclose(fast, readable, rtol=0, atol=near * readable.abs().max())
+
+
+def test_blocks_pass_gradcheck_with_a_bias_and_blind_rows(monkeypatch):
+    monkeypatch.setattr(dot_blocks, "SIZE", BlockSize(values=40, queries=2))
+    q, k, v = (draw(n, 2, 2, 5, 3, dtype=torch.float64) for n in (1, 2, 3))
+    bias = draw(4, 1, 2, 5, 5, dtype=torch.float64)
+    blind = masks.Mask(lambda b, h, i, j: (j <= i) & ((i != 2) | (b != 1)), "third is blind")
+
+    def out(q, k, v, bias, dropout):
+        torch.manual_seed(0)
+        return attend(q, k, v, blind, bias=bias, dropout=dropout).out
+
+    assert torch.autograd.gradcheck(lambda *given: out(*given, 0.4), (q, k, v, bias))
 
 
 def test_the_path_taken_is_told():

@@ -50,6 +50,7 @@ def test_every_kind_keeps_every_contract_500_times(name: str, contract: str) -> 
 def test_the_configurations_visit_every_path_of_dot() -> None:
     assert judged("dot", "fast-path", configurations=500).seen == (
         "blocks, fused-dense",
+        "blocks, fused-everything",
         "fused-causal",
         "fused-dense",
         "fused-everything",

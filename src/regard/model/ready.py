@@ -8,7 +8,6 @@ called as such. Whatever is not known here is called as it is. Shapes: b rows, w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import torch
 import torch.nn.functional as F

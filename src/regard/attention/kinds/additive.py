@@ -16,10 +16,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from regard.attention.additive_blocks import Halves, additive_in_blocks
 from regard.attention.kinds import AttentionKind, kind
-from regard.attention.query_blocks import BlockSize
 from regard.attention.rule import Asked, Fast, HeadShape, Rule
-from regard.attention.softmax_blocks import Scoring, Sides, softmax_in_blocks
 
 
 @kind("additive", cost="n² · d", relations=("bias",))
@@ -62,8 +61,8 @@ class AdditiveScore(Rule):
         # Under autocast the halves may be wider than the values: one type for all, then back.
         dtype = torch.promote_types(from_query.dtype, from_key.dtype)
         with torch.autocast(asked.q.device.type, enabled=False):
-            sides = Sides(*(x.to(dtype) for x in (from_query, from_key, self.out_weight)))
-            out = softmax_in_blocks(AdditiveScoring(), sides, asked.v.to(dtype), asked)
+            halves = Halves(*(x.to(dtype) for x in (from_query, from_key, self.out_weight)))
+            out = additive_in_blocks(halves, asked.v.to(dtype), asked)
         return Fast(out.to(asked.v.dtype), "query-blocks")
 
     def _halves(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
@@ -72,36 +71,3 @@ class AdditiveScore(Rule):
         if self.bias is not None:
             from_key = from_key + self.bias[:, None]
         return q @ self.query_weight, from_key
-
-
-class AdditiveScoring(Scoring):
-    """w · tanh(the two sides' sum)."""
-
-    size = BlockSize(values=2**20, queries=24)
-    "Of inner values 4 MB in float32: fewer spend their time on calls, more fall out of the cache."
-
-    def values_of_a_pair(self, sides: Sides) -> int:
-        return sides.query.shape[-1]
-
-    def scores(self, part: Sides) -> tuple[Tensor, Tensor]:
-        assert part.weight is not None
-        inner = (part.query[:, :, :, None] + part.key[:, :, None]).tanh_()
-        # One product of a matrix and a vector for each head; torch would make one for each query.
-        scores = inner.flatten(2, 3) @ part.weight[:, :, None]
-        return scores.view(inner.shape[:-1]), inner
-
-    def add_gradients(
-        self, d_part: Sides, part: Sides, d_scores: Tensor, inner: Tensor | None
-    ) -> None:
-        assert inner is not None
-        assert d_part.weight is not None
-        d_weight = d_scores.flatten(2)[:, :, None] @ inner.flatten(2, 3)
-        d_part.weight.add_(d_weight.squeeze(2).sum(dim=0))
-        # The slope of tanh is 1 − tanh²: its 1 is summed without the inner values.
-        bent = inner.square_().mul_(d_scores[..., None])
-        d_part.query.add_(d_scores.sum(dim=3)[..., None] - bent.sum(dim=3))
-        d_part.key.add_(d_scores.sum(dim=2)[..., None] - bent.sum(dim=2))
-
-    def factor(self, sides: Sides) -> Tensor:
-        assert sides.weight is not None
-        return sides.weight[:, None]
