@@ -76,7 +76,7 @@ class Ahead(Generic[Item]):
                 if self._closed.is_set():
                     return
             self._ready.put(_Ended(None))
-        except BaseException as problem:  # noqa: BLE001: it is raised where the item is asked for
+        except BaseException as problem:  # raised where the item is asked for
             self._ready.put(_Ended(problem))
 
     def _empty(self) -> None:
