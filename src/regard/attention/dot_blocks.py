@@ -6,8 +6,9 @@ On a processor torch's fused kernel makes every pair of a row of up to 512 keys,
 mask forbids among them, and has no dropout. Here products in a batch make what a block can reach.
 Each pass over the pairs costs half as much as a product, so there are few: scores become
 exp(score) and are summed, and what they are to be divided by goes to the far smaller rows of
-outputs and gradients. Where a sum leaves the middle of what a float can hold, the blocks are made
-again and each query's largest score is taken off first.
+outputs and gradients. Scores are made as powers of 2, which are quicker to raise than those of e.
+Where a sum leaves the middle of what a float can hold, the blocks are made again and each query's
+largest score is taken off first.
 
 Shapes: b batch, h heads, i query, j key, d head width; r = b·h rows.
 """
@@ -28,6 +29,7 @@ from regard.attention.query_blocks import Block, BlockSize, Setting, bias_of_pai
 from regard.attention.rule import Asked
 
 SIZE = BlockSize(values=2**21, queries=64)
+LOG2_E = math.log2(math.e)
 
 
 def dot_in_blocks(asked: Asked) -> Tensor:
@@ -81,11 +83,11 @@ class _Pairs:
         return x.view(-1, self.shape[1], *x.shape[1:])
 
     def scores(self, block: Block, r: slice) -> Tensor:
-        """(r,i,j), those that are forbidden as well."""
+        """(r,i,j) in powers of 2, those that are forbidden as well."""
         q, k = self.q[r, block.rows], self.k[r, block.columns]
-        scores = _ROOMS.product("pairs", q, k.mT, scale=self.scale)
+        scores = _ROOMS.product("pairs", q, k.mT, scale=self.scale * LOG2_E)
         if self.bias is not None:
-            self.by_head(scores).add_(block.pairs(self.bias))
+            self.by_head(scores).add_(block.pairs(self.bias), alpha=LOG2_E)
         return scores
 
     def exponentials(self, block: Block, r: slice, shift: Tensor | None) -> Tensor:
@@ -93,14 +95,14 @@ class _Pairs:
         there is one."""
         scores = self.scores(block, r)
         if shift is not None:
-            block.bar(self.by_head(scores)).sub_(block.queries(shift)).exp_()
+            block.bar(self.by_head(scores)).sub_(block.queries(shift)).exp2_()
         else:
-            # To exponentiate −∞ takes longer than a number: what is forbidden is cleared then.
-            block.cleared(self.by_head(scores.exp_()))
+            # To raise to −∞ takes longer than to a number: what is forbidden is cleared then.
+            block.cleared(self.by_head(scores.exp2_()))
         return scores
 
     def largest(self) -> Tensor:
-        """The largest score of each query, (b,h,i,1); 0 where it sees no key."""
+        """The largest score of each query, (b,h,i,1), in powers of 2; 0 where it sees no key."""
         found = self.q.new_zeros(*self.shape[:3], 1)
         for block, r in self.blocks():
             scores = block.bar(self.by_head(self.scores(block, r)))
