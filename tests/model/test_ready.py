@@ -6,11 +6,12 @@ import torch
 from regard.adapt.lora import Lora
 from regard.adapt.prefix import Prefix
 from regard.adapt.prompt import Prompt
+from regard.attention import products
 from regard.attention.kinds import ATTENTION
 from regard.attention.positions import POSITIONS
 from regard.model.families.decoder import Decoder
 from regard.model.families.encoder_decoder import EncoderDecoder
-from regard.model.ready import MANY_ROWS, TURNED_AT, ReadyStack
+from regard.model.ready import LAID_OUT_AT, ReadyStack
 from regard.settings import read_settings
 
 VOCABULARY = 23
@@ -76,9 +77,12 @@ def test_it_equals_the_readable_pass(settings, gaps):
 
 
 @pytest.mark.parametrize("settings", [{}, CHOICES[2], {"biases": False}], ids=str)
-def test_turned_matrices_of_many_rows_give_the_same(settings):
-    rows = MANY_ROWS + 1
-    ids, gaps = rows_of(rows, 4 + TURNED_AT + 2), torch.arange(rows) % 4
+@pytest.mark.parametrize("rows", [1, 2, products.MANY_ROWS + 1])
+@pytest.mark.parametrize("columns_pay", [False, True])
+def test_weights_laid_out_for_the_rows_give_the_same(settings, rows, columns_pay, monkeypatch):
+    monkeypatch.setattr(products, "COLUMNS_PAY", columns_pay)
+    monkeypatch.setattr(products, "VERY_WIDE", 1)
+    ids, gaps = rows_of(rows, 4 + LAID_OUT_AT + 2), torch.arange(rows) % 4
     check_same(decoder(**settings), ids, gaps)
 
 

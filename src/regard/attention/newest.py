@@ -97,10 +97,10 @@ Look = Callable[[Tensor, Newest, LayerCache], Tensor]
 one row alone (w) -> (w), as in a `Product`."""
 
 
-def ready_to_look(mixer: Mixer, *, inputs_first: bool) -> Look:
-    """A mixer for one place of each row at a time; `inputs_first`: see `product_of`."""
+def ready_to_look(mixer: Mixer, *, laid_out_for: int) -> Look:
+    """A mixer for one place of each row at a time; `laid_out_for`: see `product_of`."""
     if isinstance(mixer, MultiHeadAttention) and not isinstance(mixer.rule, RecurrentRule):
-        return OwnLook(mixer, inputs_first=inputs_first)
+        return OwnLook(mixer, laid_out_for=laid_out_for)
 
     def look(x: Tensor, newest: Newest, cache: LayerCache) -> Tensor:
         one = x.view(newest.rows, 1, -1)
@@ -114,11 +114,11 @@ def ready_to_look(mixer: Mixer, *, inputs_first: bool) -> Look:
 class OwnLook:
     """At one's own past, which the cache holds."""
 
-    def __init__(self, attention: MultiHeadAttention, *, inputs_first: bool) -> None:
+    def __init__(self, attention: MultiHeadAttention, *, laid_out_for: int) -> None:
         layers = [attention.query, attention.key, attention.value]
         there = [layer for layer in layers if layer is not None]
-        self.project = product_of(there, inputs_first=inputs_first)
-        self.join = product_of([attention.out], inputs_first=inputs_first)
+        self.project = product_of(there, laid_out_for=laid_out_for)
+        self.join = product_of([attention.out], laid_out_for=laid_out_for)
         self.mix = Mix(attention)
         self.attention = attention
         self.relation = attention.relation
@@ -143,9 +143,9 @@ class OwnLook:
 class SourceLook:
     """At a source, of which the cache holds keys and values since the first tokens were read."""
 
-    def __init__(self, attention: MultiHeadAttention, *, inputs_first: bool) -> None:
-        self.project = product_of([attention.query], inputs_first=inputs_first)
-        self.join = product_of([attention.out], inputs_first=inputs_first)
+    def __init__(self, attention: MultiHeadAttention, *, laid_out_for: int) -> None:
+        self.project = product_of([attention.query], laid_out_for=laid_out_for)
+        self.join = product_of([attention.out], laid_out_for=laid_out_for)
         self.mix = Mix(attention)
         self.width = attention.shape.width
 

@@ -22,10 +22,8 @@ from regard.attention.products import Product, product_of
 from regard.model.embedding import Embedding
 from regard.model.layers import Block, FeedForward, GatedFeedForward, Residual, Source
 
-MANY_ROWS = 6
-"From here on products are quicker with the inputs of their matrices first."
-TURNED_AT = 8
-"The step at which matrices are turned for that: it takes as long as a few steps do."
+LAID_OUT_AT = 8
+"The step at which weights are laid out for the rows there are: it takes as long as a few steps do."
 
 PastIt = Callable[[Tensor, Product], Tensor]
 "One part of a block with its norm and its way past: x and the part to what comes out"
@@ -40,13 +38,13 @@ class ReadyStack:
         self._steps = 0
         self._embed: Callable[[Tensor, Tensor], Tensor] | None = None
         self._score: Product | None = None
-        self._lay_out(inputs_first=False)
+        self._lay_out(rows=0)
 
     def __call__(self, x: Tensor, newest: Newest, cache: Cache) -> Tensor:
         """(b,1,w) -> (b,w)"""
         self._steps += 1
-        if self._steps == TURNED_AT and newest.rows >= MANY_ROWS:
-            self._lay_out(inputs_first=True)
+        if self._steps == LAID_OUT_AT:
+            self._lay_out(rows=newest.rows)
         x = x.view(-1) if newest.rows == 1 else x.view(newest.rows, -1)
         for block, memory in zip(self._blocks, cache.blocks, strict=True):
             x = block(x, newest, memory)
@@ -61,12 +59,12 @@ class ReadyStack:
     def scores(self, x: Tensor, layer: nn.Module) -> Tensor:
         """(b,w) -> (b,v): by the layer that scores tokens, laid out as the blocks are."""
         if self._score is None:
-            self._score = product_of([layer], inputs_first=self._inputs_first)
+            self._score = product_of([layer], laid_out_for=self._rows)
         return self._score(x) if x.shape[0] > 1 else self._score(x.view(-1)).view(1, -1)
 
-    def _lay_out(self, *, inputs_first: bool) -> None:
-        self._inputs_first = inputs_first
-        self._blocks = [ReadyBlock(block, inputs_first=inputs_first) for block in self._plain]
+    def _lay_out(self, *, rows: int) -> None:
+        self._rows = rows
+        self._blocks = [ReadyBlock(block, laid_out_for=rows) for block in self._plain]
         self._score = None
 
 
@@ -86,15 +84,15 @@ def newest_of(x: Tensor, *, mask: Mask, places: Places, source: Source | None) -
 
 
 class ReadyBlock:
-    def __init__(self, block: Block, *, inputs_first: bool) -> None:
-        self.look = ready_to_look(block.attention, inputs_first=inputs_first)
+    def __init__(self, block: Block, *, laid_out_for: int) -> None:
+        self.look = ready_to_look(block.attention, laid_out_for=laid_out_for)
         self.past_look = ready_residual(block.attention_residual)
         self.look_at_source: Look | None = None
         if block.source_attention is not None and block.source_residual is not None:
             assert isinstance(block.source_attention, MultiHeadAttention)
-            self.look_at_source = SourceLook(block.source_attention, inputs_first=inputs_first)
+            self.look_at_source = SourceLook(block.source_attention, laid_out_for=laid_out_for)
             self.past_source = ready_residual(block.source_residual)
-        self.feed = ready_feed_forward(block.feed_forward, inputs_first=inputs_first)
+        self.feed = ready_feed_forward(block.feed_forward, laid_out_for=laid_out_for)
         self.past_feed = ready_residual(block.feed_forward_residual)
 
     def __call__(self, x: Tensor, newest: Newest, memory: BlockCache) -> Tensor:
@@ -137,15 +135,15 @@ def ready_norm(norm: nn.Module) -> Product:
     return norm
 
 
-def ready_feed_forward(network: nn.Module, *, inputs_first: bool) -> Product:
+def ready_feed_forward(network: nn.Module, *, laid_out_for: int) -> Product:
     if type(network) is FeedForward and _unheard(network):
         bend = network.bend
-        widen = product_of([network.widen], inputs_first=inputs_first)
-        narrow = product_of([network.narrow], inputs_first=inputs_first)
+        widen = product_of([network.widen], laid_out_for=laid_out_for)
+        narrow = product_of([network.narrow], laid_out_for=laid_out_for)
         return lambda x: narrow(bend(widen(x)))
     if type(network) is GatedFeedForward and _unheard(network):
-        both = product_of([network.gate, network.widen], inputs_first=inputs_first)
-        narrow = product_of([network.narrow], inputs_first=inputs_first)
+        both = product_of([network.gate, network.widen], laid_out_for=laid_out_for)
+        narrow = product_of([network.narrow], laid_out_for=laid_out_for)
 
         def gated(x: Tensor) -> Tensor:
             gate, wide = both(x).chunk(2, dim=-1)
