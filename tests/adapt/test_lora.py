@@ -24,6 +24,7 @@ from regard.adapt.ledger import ledger, trained_tensors
 from regard.adapt.linears import linears_in, linears_of
 from regard.adapt.lora import Lora, LoraLinear, matching
 from regard.attention.kinds import ATTENTION
+from regard.attention.linear import Linear
 from regard.errors import UserError
 from regard.settings import read_settings
 
@@ -34,7 +35,7 @@ sizes = st.integers(1, 12)
 @given(sizes, sizes, st.integers(1, 6), st.floats(0.5, 64.0), st.booleans(), st.integers(0, 99))
 def test_a_layer_adds_the_low_rank_change_and_merges_to_the_same(i, o, rank, alpha, bias, seed):
     generator = torch.Generator().manual_seed(seed)
-    base = nn.Linear(i, o, bias=bias).double()
+    base = Linear(i, o, bias=bias).double()
     weight = base.weight.detach().clone()
     a, b = (torch.randn(shape, generator=generator).double() for shape in ((rank, i), (o, rank)))
     layer = LoraLinear(base, a, scale=alpha / rank, dropout=0.0)
@@ -47,7 +48,7 @@ def test_a_layer_adds_the_low_rank_change_and_merges_to_the_same(i, o, rank, alp
     assert torch.allclose(layer(x), expected, atol=1e-9)
     assert sum(p.numel() for n, p in layer.named_parameters() if "lora" in n) == rank * (i + o)
     plain = layer.merged()
-    assert type(plain) is nn.Linear
+    assert type(plain) is Linear
     assert plain.weight is base.weight
     assert torch.allclose(plain(x), expected, atol=1e-9)
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from regard.adapt import ADAPTERS, Adapter, body_of, letter
 from regard.adapt.linears import Size, linears_in, linears_of
 from regard.attention.chance import dropped
+from regard.attention.linear import Linear
 from regard.count import Term
 from regard.errors import UserError
 from regard.model.families import Family
@@ -87,7 +88,7 @@ class Lora(Adapter):
         return found
 
 
-class LoraLinear(nn.Linear):
+class LoraLinear(Linear):
     """A linear layer with a trained change of low rank; weight and bias are the very ones that
     were there, under their names."""
 
@@ -113,7 +114,7 @@ class LoraLinear(nn.Linear):
     @torch.no_grad()
     def merged(self) -> nn.Linear:
         """A plain layer that gives the same."""
-        plain = nn.Linear(
+        plain = Linear(
             self.in_features, self.out_features, bias=self.bias is not None, device="meta"
         )
         # In float64, so that only the last rounding is lost.

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from regard.attention.attend import Attended, attend
 from regard.attention.cache import KeyValueCache, LayerCache, StateCache
 from regard.attention.kinds import ATTENTION, AttentionKind, Projections
+from regard.attention.linear import Linear
 from regard.attention.mask import Mask, bidirectional
 from regard.attention.mixer import Mixer
 from regard.attention.places import Places
@@ -93,12 +94,12 @@ class MultiHeadAttention(Mixer):
         self.rule = rule
         self.relation = relation
         self.follows = follows
-        self.query = nn.Linear(width, width, bias=shape.biases)
+        self.query = Linear(width, width, bias=shape.biases)
         separate = projections == "separate"
-        self.key = nn.Linear(width, narrow, bias=shape.biases) if separate else None
+        self.key = Linear(width, narrow, bias=shape.biases) if separate else None
         shared = projections == "shared-qkv"
-        self.value = None if shared else nn.Linear(width, narrow, bias=shape.biases)
-        self.out = nn.Linear(width, width, bias=shape.biases)
+        self.value = None if shared else Linear(width, narrow, bias=shape.biases)
+        self.out = Linear(width, width, bias=shape.biases)
         self.key_value_width = narrow
         self.prefix: nn.Parameter | None
         "(2,p,k): trained keys and values of virtual places; k is the key/value width."

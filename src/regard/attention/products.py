@@ -2,17 +2,20 @@
 
     [x W_1ᵀ + b_1 … x W_nᵀ + b_n] = x [W_1; …; W_n]ᵀ + [b_1 … b_n]
 
-A matrix that widens is read quicker where its inputs stand first, and with many rows any matrix is;
-that takes a copy. Rows with very many outputs, as where tokens are scored, are made as columns where
-the processor has AVX2 and no more: that takes half the time. Shapes: r rows, in and out widths.
+How weights are best laid out depends on the rows and on the processor (`_laid_out`), and takes a
+copy. Shapes: r rows, in and out widths, p pieces.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
+
+from regard.attention import onednn
+from regard.attention.linear import Linear
 
 MANY_ROWS = 6
 VERY_WIDE = 8
@@ -36,26 +39,77 @@ def product_of(layers: Sequence[nn.Module], *, laid_out_for: int) -> Product:
         return lambda x: torch.cat([each(x) for each in own], dim=-1)
     weight = _stacked([layer.weight for layer in plain])
     bias = None if plain[0].bias is None else _stacked([layer.bias for layer in plain])
-    turned, (outputs, inputs) = weight.t(), weight.shape
-    if laid_out_for >= MANY_ROWS or (laid_out_for and inputs < outputs):
-        turned = turned.contiguous()
-    matrix = turned.t()
-    as_columns = COLUMNS_PAY and laid_out_for > 1 and outputs >= VERY_WIDE * inputs
+    return _laid_out(weight, bias, rows=laid_out_for)
+
+
+def _laid_out(weight: Tensor, bias: Tensor | None, *, rows: int) -> Product:
+    if rows and onednn.takes(weight):
+        return _in_pieces(weight, bias) if rows == 1 else _packed(weight, bias, rows=rows)
+    outputs, inputs = weight.shape
+    if COLUMNS_PAY and rows > 1 and outputs >= VERY_WIDE * inputs:
+        return _as_columns(weight, bias)
+    # A matrix that widens is read quicker where its inputs stand first; with many rows any is.
+    turned = rows >= MANY_ROWS or (rows and inputs < outputs)
+    return _whole(weight.t().contiguous().t() if turned else weight, bias)
+
+
+def _whole(weight: Tensor, bias: Tensor | None) -> Product:
+    turned = weight.t()
 
     def product(x: Tensor) -> Tensor:
         if x.ndim == 1:  # torch has less to do before its kernel begins
-            return torch.mv(matrix, x) if bias is None else torch.addmv(bias, matrix, x)
-        if as_columns:
-            columns = matrix @ x.t()
-            return columns.t().contiguous() if bias is None else columns.t() + bias
+            return torch.mv(weight, x) if bias is None else torch.addmv(bias, weight, x)
         return torch.mm(x, turned) if bias is None else torch.addmm(bias, x, turned)
+
+    return product
+
+
+def _as_columns(weight: Tensor, bias: Tensor | None) -> Product:
+    """Where the processor has AVX2 and no more, rows with very many outputs, as where tokens are
+    scored, take half the time when they are made as columns."""
+    of_one = _whole(weight, bias)
+
+    def product(x: Tensor) -> Tensor:
+        if x.ndim == 1:
+            return of_one(x)
+        columns = (weight @ x.t()).t()
+        return columns.contiguous() if bias is None else columns + bias
+
+    return product
+
+
+def _in_pieces(weight: Tensor, bias: Tensor | None) -> Product:
+    """A piece of the outputs for each thread: a product of one row is left to one thread otherwise,
+    and reading the matrix is most of it."""
+    outputs, inputs = weight.shape
+    pieces = math.gcd(outputs, torch.get_num_threads())
+    turned = weight.view(pieces, -1, inputs).mT.contiguous()
+    biases = None if bias is None else bias.view(pieces, 1, -1)
+
+    def product(x: Tensor) -> Tensor:
+        same = x.expand(pieces, 1 if x.ndim == 1 else len(x), inputs)
+        made = torch.bmm(same, turned) if biases is None else torch.baddbmm(biases, same, turned)
+        return made.view(-1) if x.ndim == 1 else made.transpose(0, 1).reshape(len(x), outputs)
+
+    return product
+
+
+def _packed(weight: Tensor, bias: Tensor | None, *, rows: int) -> Product:
+    packed = onednn.packed(weight, rows=rows)
+
+    def product(x: Tensor) -> Tensor:
+        if x.ndim == 1:
+            return onednn.product(x.view(1, -1), packed, bias).view(-1)
+        return onednn.product(x, packed, bias)
 
     return product
 
 
 def is_plain(layer: nn.Linear) -> bool:
     """Whether a layer is nothing but its matrix and its bias, and nobody listens to it."""
-    return type(layer) is nn.Linear and not (layer._forward_hooks or layer._forward_pre_hooks)
+    return type(layer) in (Linear, nn.Linear) and not (
+        layer._forward_hooks or layer._forward_pre_hooks
+    )
 
 
 def _stacked(tensors: Sequence[Tensor]) -> Tensor:

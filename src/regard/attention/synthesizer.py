@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.attend import Attended
 from regard.attention.cache import KeyValueCache, LayerCache
 from regard.attention.chance import dropped
+from regard.attention.linear import Linear
 from regard.attention.mask import Grid, Mask
 from regard.attention.mixer import Mixer
 from regard.attention.places import Places
@@ -29,8 +30,8 @@ class Synthesizer(Mixer):
     def __init__(self, shape: HeadShape) -> None:
         super().__init__()
         self.shape = shape
-        self.value = nn.Linear(shape.model_width, shape.model_width, bias=shape.biases)
-        self.out = nn.Linear(shape.model_width, shape.model_width, bias=shape.biases)
+        self.value = Linear(shape.model_width, shape.model_width, bias=shape.biases)
+        self.out = Linear(shape.model_width, shape.model_width, bias=shape.biases)
 
     @abstractmethod
     def scores(self, x: Tensor, places: Places) -> Tensor:

@@ -70,13 +70,13 @@ class Sample(Settings):
 
 
 def most_likely(scores: Tensor, k: int) -> Tensor:
-    """The ids (b, k) of each row's k largest scores, in the order of ids; of equals the lower id
-    is taken."""
-    largest, ids = scores.topk(k, dim=-1)
-    least = largest[:, -1:]
-    if int((scores >= least).sum()) == ids.numel():
-        return ids.sort(dim=-1).values
-    # More are as likely as the last one, and topk tells nothing of the order among equals.
+    """The ids (b, k) of each row's k largest scores of more than k, in the order of ids; of equals
+    the lower id is taken."""
+    largest, ids = scores.topk(k + 1, dim=-1)
+    least, next_one = largest[:, -2:-1], largest[:, -1:]
+    if bool((least > next_one).all()):
+        return ids[:, :-1].sort(dim=-1).values
+    # Another is as likely as the last one, and topk tells nothing of the order among equals.
     certain, tied = scores > least, scores == least
     wanting = k - certain.sum(dim=-1, keepdim=True)
     kept = certain | (tied & (tied.cumsum(dim=-1) <= wanting))

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.linear import Linear
 from regard.count import Term
 
 PLACES = 32
@@ -23,9 +24,9 @@ class SpanBoundary(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.positions = nn.Embedding(PLACES, width)
-        self.first = nn.Linear(3 * width, width)
+        self.first = Linear(3 * width, width)
         self.first_norm = nn.LayerNorm(width)
-        self.second = nn.Linear(width, width)
+        self.second = Linear(width, width)
         self.second_norm = nn.LayerNorm(width)
 
     def forward(self, left: Tensor, right: Tensor, place: Tensor) -> Tensor:

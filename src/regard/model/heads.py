@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.linear import Linear
 from regard.count import Term, linear
 from regard.model.loss import LossTerm, token_losses, token_term
 
@@ -27,7 +28,7 @@ class LanguageModelHead(nn.Module):
     def __init__(self, vocabulary: int, *, width: int, network: nn.Module | None = None) -> None:
         super().__init__()
         self.network = network
-        self.tokens = nn.Linear(width, vocabulary, bias=network is not None)
+        self.tokens = Linear(width, vocabulary, bias=network is not None)
 
     @property
     def width(self) -> int:
@@ -76,7 +77,7 @@ class OutputNetwork(nn.Module):
 
     def __init__(self, width: int, *, norm: nn.Module) -> None:
         super().__init__()
-        self.linear = nn.Linear(width, width)
+        self.linear = Linear(width, width)
         self.norm = norm
 
     def forward(self, x: Tensor) -> Tensor:
@@ -89,7 +90,7 @@ class Pooler(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.linear = nn.Linear(width, width)
+        self.linear = Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.tanh(self.linear(x))
@@ -100,7 +101,7 @@ class TokenHead(nn.Module):
 
     def __init__(self, width: int, *, labels: int) -> None:
         super().__init__()
-        self.labels = nn.Linear(width, labels)
+        self.labels = Linear(width, labels)
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.labels(x)
@@ -125,7 +126,7 @@ class SpanHead(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.boundaries = nn.Linear(width, 2, bias=False)
+        self.boundaries = Linear(width, 2, bias=False)
 
     def forward(self, x: Tensor, valid: Tensor) -> Boundaries:
         scores = self.boundaries(x).masked_fill(~valid[..., None], -torch.inf)
@@ -155,7 +156,7 @@ class ClassificationHead(RowHead):
 
     def __init__(self, width: int, *, labels: int, pooling: Pooling = "first") -> None:
         super().__init__(pooling=pooling)
-        self.labels = nn.Linear(width, labels)
+        self.labels = Linear(width, labels)
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
         y: Tensor = self.labels(self.pooled(x, valid))
@@ -173,7 +174,7 @@ class YesNoHead(RowHead):
 
     def __init__(self, width: int, *, pooling: Pooling = "first") -> None:
         super().__init__(pooling=pooling)
-        self.yes = nn.Linear(width, 1)
+        self.yes = Linear(width, 1)
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
         y: Tensor = self.yes(self.pooled(x, valid)).squeeze(-1)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.attention.cache import BlockCache
 from regard.attention.chance import Dropout
+from regard.attention.linear import Linear
 from regard.attention.mask import Mask
 from regard.attention.mixer import Mixer
 from regard.attention.places import Places
@@ -58,8 +59,8 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.bend = bend
-        self.widen = nn.Linear(width, hidden, bias=biases)
-        self.narrow = nn.Linear(hidden, width, bias=biases)
+        self.widen = Linear(width, hidden, bias=biases)
+        self.narrow = Linear(hidden, width, bias=biases)
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.narrow(self.bend(self.widen(x)))
@@ -71,9 +72,9 @@ class GatedFeedForward(nn.Module):
 
     def __init__(self, width: int, *, hidden: int, biases: bool) -> None:
         super().__init__()
-        self.gate = nn.Linear(width, hidden, bias=biases)
-        self.widen = nn.Linear(width, hidden, bias=biases)
-        self.narrow = nn.Linear(hidden, width, bias=biases)
+        self.gate = Linear(width, hidden, bias=biases)
+        self.widen = Linear(width, hidden, bias=biases)
+        self.narrow = Linear(hidden, width, bias=biases)
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.narrow(F.silu(self.gate(x)) * self.widen(x))

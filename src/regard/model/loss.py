@@ -31,9 +31,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-SCORES_AT_ONCE = 2**23
-"32 MB in float32: more fall out of the cache between two passes, fewer do not fill a product."
-FEWEST_ROWS = 64
+from regard.model.table_products import TableProducts, rows_at_once, table_products
+
 LOG2_E = math.log2(math.e)
 
 
@@ -64,10 +63,6 @@ def token_losses(x: Tensor, table: Tensor, *, targets: Tensor) -> Tensor:
     return torch.cat([plain_losses(row, table, target) for row, target in chunks]).view_as(targets)
 
 
-def rows_at_once(vocabulary: int) -> int:
-    return max(FEWEST_ROWS, SCORES_AT_ONCE // vocabulary)
-
-
 def plain_losses(x: Tensor, table: Tensor, targets: Tensor, *, smoothing: float = 0.0) -> Tensor:
     """(n,w), (v,w), (n) -> (n): the definition, all scores at once."""
     return F.cross_entropy(x @ table.T, targets, reduction="none", label_smoothing=smoothing)
@@ -84,19 +79,19 @@ class _WeightedLoss(Function):
         normalisers = x.new_empty(len(x))
         wants_x, wants_table = ctx.needs_input_grad[:2]
         x_gradient = torch.empty_like(x) if wants_x else None
-        table_gradient = torch.zeros_like(table) if wants_table else None
         size = rows_at_once(len(table))
-        scores = x.new_empty(min(size, len(x)), len(table))
+        products = table_products(x, table, rows=size)
         for begin in range(0, len(x), size):
             rows = slice(begin, begin + size)
-            chunk = scores[: len(x[rows])]
-            mass = _exponentials(x[rows], table, chunk, normalisers[rows])
+            chunk, mass = _exponentials(products, x[rows], normalisers[rows])
             # softmax(scores) = chunk / mass, and the weight beside it.
             factor = weights[rows, None] / mass
             if x_gradient is not None:
-                torch.mm(chunk, table, out=x_gradient[rows]).mul_(factor)
-            if table_gradient is not None:
-                table_gradient.addmm_(chunk.T, x[rows] * factor)
+                torch.mul(products.mixed(chunk), factor, out=x_gradient[rows])
+            if wants_table:
+                products.gather(chunk, x[rows] * factor)
+            del chunk  # the next one is then made where it lay, which the cache still holds
+        table_gradient = products.gathered() if wants_table else None
         told = table[targets]
         if smoothing:
             told = torch.lerp(told, table.mean(dim=0), smoothing)
@@ -118,18 +113,20 @@ class _WeightedLoss(Function):
         return (*scaled, None, None, None)
 
 
-def _exponentials(x: Tensor, table: Tensor, chunk: Tensor, normalisers: Tensor) -> Tensor:
-    """Fills `chunk` (n,v) with exp(scores), up to a factor a row, and `normalisers` (n) with their
-    log-sum-exp; gives what a row of the chunk sums to, (n,1)."""
+def _exponentials(products: TableProducts, x: Tensor, normalisers: Tensor) -> tuple[Tensor, Tensor]:
+    """exp(scores), (n,v), up to a factor a row, and what a row of them sums to, (n,1); fills
+    `normalisers` (n) with the log-sum-exp."""
     in_twos = x * LOG2_E
-    mass = torch.mm(in_twos, table.T, out=chunk).exp2_().sum(dim=-1, keepdim=True)
+    chunk = products.scores(in_twos).exp2_()
+    mass = chunk.sum(dim=-1, keepdim=True)
     normalisers.copy_(mass.log().squeeze(1))
     if _in_the_middle(mass):
-        return mass
-    largest = torch.mm(in_twos, table.T, out=chunk).amax(dim=-1, keepdim=True)
+        return chunk, mass
+    chunk = products.scores(in_twos)
+    largest = chunk.amax(dim=-1, keepdim=True)
     mass = chunk.sub_(largest).exp2_().sum(dim=-1, keepdim=True)
     normalisers.copy_((mass.log() + largest / LOG2_E).squeeze(1))
-    return mass
+    return chunk, mass
 
 
 def _in_the_middle(mass: Tensor) -> bool:

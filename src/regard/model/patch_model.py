@@ -18,6 +18,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from regard.attention.linear import Linear
 from regard.attention.mask import Mask
 from regard.attention.places import Places
 from regard.count import Term, linear
@@ -103,7 +104,7 @@ class PatchHead(nn.Module):
 
     def __init__(self, width: int, *, patch_values: int) -> None:
         super().__init__()
-        self.values = nn.Linear(width, patch_values)
+        self.values = Linear(width, patch_values)
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.values(x)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from regard.attention.linear import Linear
 from regard.count import Term, linear
 
 Numbers = NDArray[np.float32]
@@ -24,7 +25,7 @@ class PatchEmbedding(nn.Module):
 
     def __init__(self, patch_values: int, *, width: int) -> None:
         super().__init__()
-        self.values = nn.Linear(patch_values, width)
+        self.values = Linear(patch_values, width)
         # Pixels are below 1, and as a rule many are 0: drawn as other weights are, patches would
         # be drowned by what tells their places.
         self.values.starting_deviation = patch_values**-0.5

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from regard.attention.cache import BlockCache, Cache, StateCache
 from regard.attention.chance import Dropout
+from regard.attention.linear import Linear
 from regard.attention.mask import cross
 from regard.attention.mixer import Mixer
 from regard.attention.places import Places
@@ -46,7 +47,7 @@ class RecurrentModel(SourceModel):
         self.encoder = nn.GRU(width, width, layers, batch_first=True, dropout=between)
         self.decoder = nn.GRU(width, width, layers, batch_first=True, dropout=between)
         self.attention = attention
-        self.join = None if attention is None else nn.Linear(2 * width, width)
+        self.join = None if attention is None else Linear(2 * width, width)
         self.dropout = Dropout(dropout)
         self.head = LanguageModelHead(vocabulary, width=width)
         for module in self.modules():

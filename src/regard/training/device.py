@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 import torch
 
 from regard import __version__
+from regard.attention import onednn
 from regard.errors import UserError
 
 DEVICES = ("cpu", "cuda", "mps")
@@ -22,6 +23,8 @@ class Machine:
     device: str
     precision: str
     threads: int
+    products: str
+    "Whose: torch's own, or oneDNN's where the processor has them quicker."
     torch: str
     python: str
     platform: str
@@ -55,6 +58,7 @@ def choose_machine(device: str, *, threads: int) -> Machine:
         device=chosen,
         precision="float32" if chosen == "cpu" else "bfloat16",
         threads=torch.get_num_threads(),
+        products="oneDNN" if chosen == "cpu" and onednn.PAYS else "torch",
         torch=torch.__version__,
         python=platform.python_version(),
         platform=platform.platform(terse=True),

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.kinds import AttentionKind, kind
+from regard.attention.linear import Linear
 from regard.attention.mixer import Mixer
 from regard.attention.places import Places
 from regard.attention.rule import HeadShape
@@ -45,7 +46,7 @@ class DenseSynthesizer(Synthesizer):
     def __init__(self, shape: HeadShape) -> None:
         super().__init__(shape)
         h, d, c = shape.heads, shape.width, shape.context
-        self.hidden = nn.Linear(shape.model_width, shape.model_width, bias=shape.biases)
+        self.hidden = Linear(shape.model_width, shape.model_width, bias=shape.biases)
         self.score_weight = nn.Parameter(torch.randn(h, d, c) / d**0.5)
         self.score_bias = nn.Parameter(torch.randn(h, c) / d**0.5) if shape.biases else None
 
