@@ -15,7 +15,8 @@ from torch import Tensor
 
 from regard.attention import onednn
 
-FEWEST_ROWS = 64
+ROWS_OF_A_KERNEL = 64
+"Kernels take places by so many; others at the end of a chunk take longer."
 
 
 class TableProducts(Protocol):
@@ -39,9 +40,10 @@ def table_products(x: Tensor, table: Tensor, *, rows: int) -> TableProducts:
 
 
 def rows_at_once(vocabulary: int) -> int:
-    """More scores fall out of the cache between two passes, fewer do not fill a product."""
-    scores = 2**22 if onednn.PAYS else 2**23
-    return max(FEWEST_ROWS, scores // vocabulary)
+    """More scores fall out of the cache between two passes, fewer do not fill a product. From 32 MB
+    on, memory that is made anew for each chunk is cleared by the system first."""
+    scores = 7 * 2**20 if onednn.PAYS else 2**23
+    return max(1, scores // vocabulary // ROWS_OF_A_KERNEL) * ROWS_OF_A_KERNEL
 
 
 class ByTorch:
