@@ -38,6 +38,13 @@ class EluPlusOne(FeatureMap):
 class Relu(FeatureMap):
     """A query and a key that share no positive feature do not see each other at all."""
 
+    def of_queries(self, q: Tensor) -> Tensor:
+        # As shares of their sum: what is just above 0 would divide its own rounding otherwise, once
+        # weights are divided by their sum, and more so in the gradient.
+        features = q.relu()
+        total = features.sum(dim=-1, keepdim=True)
+        return features / total.masked_fill(total == 0, 1.0)
+
     def of_keys(self, k: Tensor) -> Tensor:
         return k.relu()
 
