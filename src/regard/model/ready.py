@@ -22,7 +22,7 @@ from regard.attention.products import Product, product_of
 from regard.model.embedding import Embedding
 from regard.model.layers import Block, FeedForward, GatedFeedForward, Residual, Source
 
-LAID_OUT_AT = 8
+LAID_OUT_AT = 4
 "The step at which weights are laid out for the rows there are: it takes as long as a few steps do."
 
 PastIt = Callable[[Tensor, Product], Tensor]
