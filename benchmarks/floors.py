@@ -1,0 +1,163 @@
+"""What the goals that are missed are up against: the work that nobody gets around, timed alone.
+
+    .venv-bench/bin/python -m benchmarks.floors
+
+A step has to make its products and its attention, whoever writes it. Both are timed here with
+nothing between them, in turn with the whole step and with the quickest peer; the ratio of the
+peer to such a bare step is the most that these kernels on this machine leave to be won.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+
+import torch
+import torch.nn.functional as F
+from benchmarks.speed.contest import OURS, ratio_by_round, times_in_turn
+from benchmarks.speed.generation import (
+    FAMILY,
+    NEW,
+    VOCABULARY,
+    drawn_prompts,
+    twin,
+    writers,
+)
+from benchmarks.speed.ours import our_step
+from benchmarks.speed.sizes import NARROW, WIDE, Size
+from benchmarks.speed.training import peer_step
+
+from regard.attention.attend import attend
+from regard.attention.linear import Linear
+from regard.attention.mask import causal
+from regard.attention.products import product_of
+from regard.model.table_products import rows_at_once, table_products
+
+Run = Callable[[], object]
+PEER, BARE = "plain GPT, compiled", "both"
+
+
+def main() -> None:
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    for size in (NARROW, WIDE):
+        for dropout in (0.0, 0.1):
+            told(f"one step, {size.name}, dropout {dropout:g}", training_runs(size, dropout), PEER)
+    told("128 tokens behind 16 prompts, greedy", writing_runs(16), "transformers.generate")
+
+
+def told(work: str, runs: dict[str, Run], peer: str) -> None:
+    taken = times_in_turn(runs, rounds=9)
+    figures = ", ".join(f"{name} {1e3 * median(one):.4g} ms" for name, one in taken.items())
+    ratios = ", ".join(
+        f"÷ {name} {ratio_by_round(taken[peer], taken[name]).value:.2f}" for name in (OURS, BARE)
+    )
+    print(f"{work}: {figures}; {peer} {ratios}", flush=True)
+
+
+def training_runs(size: Size, dropout: float) -> dict[str, Run]:
+    products = partial(each, [linear_products(size), output_products(size)])
+    return {
+        OURS: our_step(size, dropout=dropout),
+        **bare_runs(products, attention(size, dropout)),
+        PEER: peer_step(PEER, size, dropout=dropout),
+    }
+
+
+def bare_runs(products: Run, attention: Run, *, often: int = 1) -> dict[str, Run]:
+    """Each alone and both in turn, where each finds the caches full of the other's numbers."""
+    return {
+        "products": partial(each, [products] * often),
+        "attention": partial(each, [attention] * often),
+        BARE: partial(each, [products, attention] * often),
+    }
+
+
+def linear_products(size: Size) -> Run:
+    """Forward and backward of every linear layer of every block, on vectors that lie ready."""
+    w = size.width
+    layers = [Linear(w, w) for _ in range(4)] + [Linear(w, 4 * w), Linear(4 * w, w)]
+    given = [torch.randn(size.tokens, one.in_features, requires_grad=True) for one in layers]
+    back = [torch.randn(size.tokens, one.out_features) for one in layers]
+
+    def run() -> None:
+        for _ in range(size.layers):
+            for layer, x, d_y in zip(layers, given, back, strict=True):
+                torch.autograd.grad(layer(x), (x, *layer.parameters()), d_y)
+
+    return run
+
+
+def output_products(size: Size) -> Run:
+    """The three products of the output layer, a chunk of places at a time."""
+    x, table = torch.randn(size.tokens, size.width), torch.randn(size.vocabulary, size.width)
+    rows = rows_at_once(size.vocabulary)
+
+    def run() -> None:
+        products = table_products(x, table, rows=rows)
+        for chunk in x.split(rows):
+            scores = products.scores(chunk)
+            products.mixed(scores)
+            products.gather(scores, chunk)
+            del scores
+        products.gathered()
+
+    return run
+
+
+def attention(size: Size, dropout: float) -> Run:
+    """Forward and backward of the attention of every block, without its products of weights."""
+    shape = (size.rows, size.places, size.heads, size.width // size.heads)
+    q, k, v, pull = (torch.randn(shape).transpose(1, 2) for _ in range(4))
+    for tensor in (q, k, v):
+        tensor.requires_grad_()
+
+    def run() -> None:
+        for _ in range(size.layers):
+            out = attend(q, k, v, causal(), dropout=dropout).out
+            torch.autograd.grad(out, (q, k, v), pull)
+
+    return run
+
+
+def writing_runs(count: int) -> dict[str, Run]:
+    ours = FAMILY.build(vocabulary=VOCABULARY, seed=0).eval()
+    prompts = drawn_prompts(count)
+    write, write_there = writers(ours, twin(ours), prompts, choice="greedy", new=NEW)
+    keys = max(map(len, prompts)) + NEW // 2  # on average
+    runs = {
+        OURS: write,
+        **bare_runs(written_products(count), written_attention(count, keys=keys), often=NEW),
+        "transformers.generate": write_there,
+    }
+    return {name: torch.inference_mode()(run) for name, run in runs.items()}
+
+
+@torch.inference_mode()
+def written_products(count: int) -> Run:
+    """Those of one token a row, each layer with weights of its own."""
+    w = FAMILY.width
+    sizes = [(w, 3 * w), (w, w), (w, 4 * w), (4 * w, w)] * FAMILY.layers + [(w, VOCABULARY)]
+    made = [product_of([Linear(*size)], laid_out_for=count) for size in sizes]
+    given = [torch.randn(count, inputs) for inputs, _ in sizes]
+    return lambda: [product(x) for product, x in zip(made, given, strict=True)]
+
+
+@torch.inference_mode()
+def written_attention(count: int, *, keys: int) -> Run:
+    """That of one token a row over its past, each layer with a past of its own."""
+    heads, width = FAMILY.heads, FAMILY.width // FAMILY.heads
+    q, added = torch.randn(count, heads, 1, width), torch.zeros(count, 1, 1, keys)
+    room = (count, heads, FAMILY.context, width)
+    pasts = [[torch.randn(room).narrow(2, 0, keys) for _ in "kv"] for _ in range(FAMILY.layers)]
+    return lambda: [F.scaled_dot_product_attention(q, k, v, attn_mask=added) for k, v in pasts]
+
+
+def each(runs: list[Run]) -> None:
+    for run in runs:
+        run()
+
+
+if __name__ == "__main__":
+    main()
