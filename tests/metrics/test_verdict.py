@@ -1,7 +1,7 @@
 import math
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -77,6 +77,7 @@ def test_equal_methods_and_thousands_are_written_too():
     st.integers(1, 6),
     st.sampled_from([1, 19, 20, 904]),
 )
+@example(1e-159, 0.0, 1.0, 2, 20)  # would take more items than a float can count
 def test_there_is_always_a_sentence(value, by_seeds, by_items, seeds, n):
     known = {"se_seeds": by_seeds if seeds > 1 else None, "se_items": by_items}
     found = told(value, per_seed=(value,) * seeds, n=n, se_lasting=by_items, **known)

@@ -139,11 +139,11 @@ class MethodDifference:
         return enough
 
     def items_needed(self, difference: float) -> int | None:
-        """About how many items find it so, with as many seeds; None where the seeds forbid it."""
+        """About how many items find it so, with as many seeds; None where the seeds forbid it, or
+        where it would take more than a number can tell."""
         room = (difference / _reach(self.freedom, self.level)) ** 2 - (self.se_seeds or 0.0) ** 2
-        if room <= 0 or not math.isfinite(self.se_items):
-            return None
-        return max(2, math.ceil(self.n * self.se_items**2 / room))
+        needed = self.n * self.se_items**2 / room if room > 0 else math.inf
+        return max(2, math.ceil(needed)) if math.isfinite(needed) else None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; what is infinite is None there."""
