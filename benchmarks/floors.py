@@ -3,8 +3,8 @@
     .venv-bench/bin/python -m benchmarks.floors
 
 A step has to make its products and its attention, whoever writes it. Both are timed here with
-nothing between them, in turn with the whole step and with the quickest peer; the ratio of the
-peer to such a bare step is the most that these kernels on this machine leave to be won.
+nothing between them, in turn with the whole step and with a peer; the ratio of the peer to such a
+bare step is the most that these kernels on this machine leave to be won over it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.speed.sizes import NARROW, WIDE, Size
 from benchmarks.speed.training import peer_step
 
 from regard.attention.attend import attend
-from regard.attention.linear import Linear
+from regard.attention.linear_layer import Linear
 from regard.attention.mask import causal
 from regard.attention.products import product_of
 from regard.model.table_products import rows_at_once, table_products

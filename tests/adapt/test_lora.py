@@ -24,7 +24,7 @@ from regard.adapt.ledger import ledger, trained_tensors
 from regard.adapt.linears import linears_in, linears_of
 from regard.adapt.lora import Lora, LoraLinear, matching
 from regard.attention.kinds import ATTENTION
-from regard.attention.linear import Linear
+from regard.attention.linear_layer import Linear
 from regard.errors import UserError
 from regard.settings import read_settings
 

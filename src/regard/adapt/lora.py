@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.adapt import ADAPTERS, Adapter, body_of, letter
 from regard.adapt.linears import Size, linears_in, linears_of
 from regard.attention.chance import dropped
-from regard.attention.linear import Linear
+from regard.attention.linear_layer import Linear
 from regard.count import Term
 from regard.errors import UserError
 from regard.model.families import Family

@@ -18,6 +18,11 @@ import torch
 from torch import Tensor, nn
 
 
+def divided(parts: Tensor, total: Tensor) -> Tensor:
+    """Where the total is 0, so is each part, and they stay so."""
+    return parts / total.masked_fill(total == 0, 1.0)
+
+
 class FeatureMap(nn.Module, ABC):
     """(b,h,i,d) -> (b,h,i,f), each place on its own; queries and keys alike unless overridden."""
 
@@ -42,8 +47,7 @@ class Relu(FeatureMap):
         # As shares of their sum: what is just above 0 would divide its own rounding otherwise, once
         # weights are divided by their sum, and more so in the gradient.
         features = q.relu()
-        total = features.sum(dim=-1, keepdim=True)
-        return features / total.masked_fill(total == 0, 1.0)
+        return divided(features, features.sum(dim=-1, keepdim=True))
 
     def of_keys(self, k: Tensor) -> Tensor:
         return k.relu()

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard.attention.attend import Attended, attend
 from regard.attention.cache import KeyValueCache, LayerCache, StateCache
 from regard.attention.kinds import ATTENTION, AttentionKind, Projections
-from regard.attention.linear import Linear
+from regard.attention.linear_layer import Linear
 from regard.attention.mask import Mask, bidirectional
 from regard.attention.mixer import Mixer
 from regard.attention.places import Places

@@ -18,10 +18,14 @@ import torch
 from torch import Tensor
 
 AMD = "AuthenticAMD"
+OPERATIONS = ("_linear_pointwise", "_reorder_linear_weight")
+"Not public: a later torch may be without them."
 
 
 def _pays_here() -> bool:
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    if not all(hasattr(torch.ops.mkldnn, name) for name in OPERATIONS):
         return False
     return torch.backends.cpu.get_cpu_capability() == "AVX512" and _is_by_amd()
 

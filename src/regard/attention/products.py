@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import onednn
-from regard.attention.linear import Linear
+from regard.attention.linear_layer import Linear
 
 MANY_ROWS = 6
 VERY_WIDE = 8

@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.attention.attend import Attended
 from regard.attention.cache import KeyValueCache, LayerCache
 from regard.attention.chance import dropped
-from regard.attention.linear import Linear
+from regard.attention.linear_layer import Linear
 from regard.attention.mask import Grid, Mask
 from regard.attention.mixer import Mixer
 from regard.attention.places import Places

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.linear import Linear
+from regard.attention.linear_layer import Linear
 from regard.count import Term
 
 PLACES = 32

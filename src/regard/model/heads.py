@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.linear import Linear
+from regard.attention.linear_layer import Linear
 from regard.count import Term, linear
 from regard.model.loss import LossTerm, token_losses, token_term
 

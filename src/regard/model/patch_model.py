@@ -18,7 +18,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from regard.attention.linear import Linear
+from regard.attention.linear_layer import Linear
 from regard.attention.mask import Mask
 from regard.attention.places import Places
 from regard.count import Term, linear

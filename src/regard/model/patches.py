@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.attention.linear import Linear
+from regard.attention.linear_layer import Linear
 from regard.count import Term, linear
 
 Numbers = NDArray[np.float32]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.attention.cache import BlockCache, Cache, StateCache
 from regard.attention.chance import Dropout
-from regard.attention.linear import Linear
+from regard.attention.linear_layer import Linear
 from regard.attention.mask import cross
 from regard.attention.mixer import Mixer
 from regard.attention.places import Places

@@ -23,7 +23,7 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.attention.cache import StateCache
-from regard.attention.feature_maps import EluPlusOne, FeatureMap, RandomFeatures, Relu
+from regard.attention.feature_maps import EluPlusOne, FeatureMap, RandomFeatures, Relu, divided
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.mask import Grid, Mask
 from regard.attention.rule import Asked, Fast, HeadShape, RecurrentRule
@@ -76,7 +76,7 @@ class FeatureAttention(RecurrentRule):
 
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
         seen = scores.masked_fill(~allowed, 0.0)
-        return _divided(seen, seen.sum(dim=-1, keepdim=True))
+        return divided(seen, seen.sum(dim=-1, keepdim=True))
 
     def fast(self, asked: Asked) -> Fast | None:
         mask, grid = asked.mask, asked.grid
@@ -152,9 +152,4 @@ def _in_chunks(x: Tensor, chunk: int) -> Tensor:
 
 def _mean(mixed: Tensor) -> Tensor:
     """(b,h,i,e) -> (b,h,i,d): the values, divided by the sum of what weighed them."""
-    return _divided(mixed[..., :-1], mixed[..., -1:])
-
-
-def _divided(parts: Tensor, total: Tensor) -> Tensor:
-    """Where the total is 0, so is each part, and they stay so."""
-    return parts / total.masked_fill(total == 0, 1.0)
+    return divided(mixed[..., :-1], mixed[..., -1:])

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.kinds import AttentionKind, kind
-from regard.attention.linear import Linear
+from regard.attention.linear_layer import Linear
 from regard.attention.mixer import Mixer
 from regard.attention.places import Places
 from regard.attention.rule import HeadShape

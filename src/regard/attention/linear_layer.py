@@ -20,6 +20,7 @@ from torch.autograd.function import once_differentiable
 from regard.attention import onednn
 
 MANY_ROWS = 128
+"From here on a product pays for what oneDNN does before it begins."
 
 
 class Linear(nn.Linear):

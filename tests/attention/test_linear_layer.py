@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from regard.attention import linear, onednn, products
-from regard.attention.linear import Linear
+from regard.attention import linear_layer, onednn, products
+from regard.attention.linear_layer import Linear
 
 pytestmark = pytest.mark.skipif(
     not torch.backends.mkldnn.is_available(), reason="this torch was built without oneDNN"
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def _onednn_pays(monkeypatch):
     monkeypatch.setattr(onednn, "PAYS", True)
-    monkeypatch.setattr(linear, "MANY_ROWS", 1)
+    monkeypatch.setattr(linear_layer, "MANY_ROWS", 1)
 
 
 def close(found, wanted):
@@ -62,7 +62,7 @@ def test_few_rows_other_precisions_and_autocast_stay_with_torch(monkeypatch):
     assert type(layer.double()(torch.randn(9, 4).double()).grad_fn).__name__ == "AddmmBackward0"
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert layer.float()(torch.randn(9, 4)).dtype is torch.bfloat16
-    monkeypatch.setattr(linear, "MANY_ROWS", 10)
+    monkeypatch.setattr(linear_layer, "MANY_ROWS", 10)
     assert type(layer(torch.randn(9, 4)).grad_fn).__name__ == "AddmmBackward0"
 
 
