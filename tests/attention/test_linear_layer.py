@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from regard.attention import linear_layer, onednn, products
+from regard.attention import bends, linear_layer, onednn, products
 from regard.attention.linear_layer import Linear
+from regard.model.layers import BENDS
 
 pytestmark = pytest.mark.skipif(
     not torch.backends.mkldnn.is_available(), reason="this torch was built without oneDNN"
@@ -76,12 +77,21 @@ def test_the_choice_follows_from_the_processor(monkeypatch):
 @pytest.mark.parametrize("rows", [1, 2, 9])
 @pytest.mark.parametrize("laid_out_for", [1, 2, 9])
 @pytest.mark.parametrize("biases", [True, False])
-def test_products_laid_out_for_some_rows_serve_any(rows, laid_out_for, biases):
+@pytest.mark.parametrize("bend", [bends.STRAIGHT, bends.GELU], ids=lambda bend: bend.name)
+def test_products_laid_out_for_some_rows_serve_any(rows, laid_out_for, biases, bend):
     """Rows leave a batch while it is written, and beams come back."""
     layers = [Linear(6, 5, bias=biases), Linear(6, 7, bias=biases)]
-    made = products.product_of(layers, laid_out_for=laid_out_for)
+    made = products.product_of(layers, laid_out_for=laid_out_for, bend=bend)
     x = torch.randn(rows, 6)
     with torch.inference_mode():
-        wanted = torch.cat([layer(x) for layer in layers], dim=-1)
+        wanted = bend.plain(torch.cat([layer(x) for layer in layers], dim=-1))
         assert close(made(x), wanted)
         assert close(made(x[0]), wanted[0])
+
+
+@pytest.mark.parametrize("bend", BENDS.values(), ids=BENDS)
+def test_a_product_is_bent_as_torch_bends_it(bend):
+    x = torch.linspace(-30, 30, 9_001)[:, None]
+    torch.testing.assert_close(
+        onednn.product(x, torch.ones(1, 1), bend=bend), bend.plain(x), rtol=2e-6, atol=2e-6
+    )

@@ -1,6 +1,6 @@
 """Products by oneDNN, on the processors where torch's own take longer.
 
-    product(x, W, b) = x Wᵀ + b
+    product(x, W, b) = bend(x Wᵀ + b)
 
 torch makes products of single precision by MKL, which is at home on Intel's processors. oneDNN
 comes with torch too, makes its kernels on the spot, and on AMD's processors with AVX-512 takes two
@@ -16,6 +16,8 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+
+from regard.attention.bends import STRAIGHT, Bend
 
 AMD = "AuthenticAMD"
 OPERATIONS = ("_linear_pointwise", "_reorder_linear_weight")
@@ -47,10 +49,14 @@ def takes(*tensors: Tensor) -> bool:
     return all(one.is_cpu and one.dtype is torch.float32 for one in tensors)
 
 
-def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def product(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, *, bend: Bend = STRAIGHT
+) -> Tensor:
     """(…,in), (out,in) or what `packed` made of it, (out) -> (…,out); no gradient is kept."""
     # The very call that torch.compile makes of a linear layer.
-    made: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, weight, bias, "none", [], "")
+    made: Tensor = torch.ops.mkldnn._linear_pointwise.default(
+        x, weight, bias, bend.name, [], bend.algorithm
+    )
     return made
 
 

@@ -2,8 +2,8 @@
 
     [x W_1ᵀ + b_1 … x W_nᵀ + b_n] = x [W_1; …; W_n]ᵀ + [b_1 … b_n]
 
-How weights are best laid out depends on the rows and on the processor (`_laid_out`), and takes a
-copy. Shapes: r rows, in and out widths, p pieces.
+What comes out may be bent at once. How weights are best laid out depends on the rows and on
+the processor (`_laid_out`), and takes a copy. Shapes: r rows, in and out widths, p pieces.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import onednn
+from regard.attention.bends import STRAIGHT, Bend
 from regard.attention.linear_layer import Linear
 
 MANY_ROWS = 6
@@ -25,8 +26,8 @@ Product = Callable[[Tensor], Tensor]
 "(r, in) -> (r, out), and of one row alone (in) -> (out)"
 
 
-def product_of(layers: Sequence[nn.Module], *, laid_out_for: int) -> Product:
-    """What the layers make of the same x, side by side.
+def product_of(layers: Sequence[nn.Module], *, laid_out_for: int, bend: Bend = STRAIGHT) -> Product:
+    """What the layers make of the same x, side by side, bent.
 
     They share one product where all are plain; another sort of layer, such as one with a trained
     change beside it, is asked itself. Weights are laid out for so many rows, or with 0 left as
@@ -34,17 +35,26 @@ def product_of(layers: Sequence[nn.Module], *, laid_out_for: int) -> Product:
     plain = [layer for layer in layers if isinstance(layer, nn.Linear) and is_plain(layer)]
     if len(plain) < len(layers) or len({layer.bias is None for layer in plain}) > 1:
         if len(layers) == 1:
-            return layers[0]
-        own = [product_of([layer], laid_out_for=laid_out_for) for layer in layers]
+            return _bent(layers[0], bend)
+        own = [product_of([layer], laid_out_for=laid_out_for, bend=bend) for layer in layers]
         return lambda x: torch.cat([each(x) for each in own], dim=-1)
     weight = _stacked([layer.weight for layer in plain])
     bias = None if plain[0].bias is None else _stacked([layer.bias for layer in plain])
-    return _laid_out(weight, bias, rows=laid_out_for)
+    if laid_out_for > 1 and onednn.takes(weight):
+        return _packed(weight, bias, bend, rows=laid_out_for)
+    return _bent(_laid_out(weight, bias, rows=laid_out_for), bend)
+
+
+def _bent(product: Product, bend: Bend) -> Product:
+    if bend is STRAIGHT:
+        return product
+    plain = bend.plain
+    return lambda x: plain(product(x))
 
 
 def _laid_out(weight: Tensor, bias: Tensor | None, *, rows: int) -> Product:
-    if rows and onednn.takes(weight):
-        return _in_pieces(weight, bias) if rows == 1 else _packed(weight, bias, rows=rows)
+    if rows == 1 and onednn.takes(weight):
+        return _in_pieces(weight, bias)
     outputs, inputs = weight.shape
     if COLUMNS_PAY and rows > 1 and outputs >= VERY_WIDE * inputs:
         return _as_columns(weight, bias)
@@ -94,13 +104,13 @@ def _in_pieces(weight: Tensor, bias: Tensor | None) -> Product:
     return product
 
 
-def _packed(weight: Tensor, bias: Tensor | None, *, rows: int) -> Product:
+def _packed(weight: Tensor, bias: Tensor | None, bend: Bend, *, rows: int) -> Product:
     packed = onednn.packed(weight, rows=rows)
 
     def product(x: Tensor) -> Tensor:
         if x.ndim == 1:
-            return onednn.product(x.view(1, -1), packed, bias).view(-1)
-        return onednn.product(x, packed, bias)
+            return onednn.product(x.view(1, -1), packed, bias, bend=bend).view(-1)
+        return onednn.product(x, packed, bias, bend=bend)
 
     return product
 

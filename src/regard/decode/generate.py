@@ -24,6 +24,7 @@ from regard.decode.beam import Beam, Hypotheses
 from regard.decode.choose import Greedy, Sample
 from regard.decode.window import AnyCache, Cache, Decodable, Window
 from regard.errors import UserError
+from regard.kept_memory import keep_freed_memory
 
 __all__ = ["Beam", "Cache", "Decodable", "Generated", "Greedy", "Sample", "Strategy", "generate"]
 
@@ -94,6 +95,7 @@ def generate(
     _check(prompts, max_new=max_new, stop=stop, seed=seed, forbidden=forbidden)
     if not prompts:
         return []
+    keep_freed_memory()
     ending = Ending(max_new, stop, forbidden)
     window = Window(model, pad=pad)
     with torch.inference_mode(), _without_dropout(model):

@@ -10,12 +10,12 @@ Shapes: b batch, t place, w model width.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Literal, NamedTuple
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.bends import GELU, GELU_TANH, RELU, Bend
 from regard.attention.cache import BlockCache
 from regard.attention.chance import Dropout
 from regard.attention.linear_layer import Linear
@@ -37,11 +37,7 @@ class Source(NamedTuple):
     mask: Mask
 
 
-BENDS: dict[Activation, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu,
-    "gelu-tanh": partial(F.gelu, approximate="tanh"),  # GPT-2's
-    "relu": F.relu,
-}
+BENDS: dict[Activation, Bend] = {"gelu": GELU, "gelu-tanh": GELU_TANH, "relu": RELU}
 
 
 def build_norm(kind: NormKind, width: int, *, biases: bool, eps: float = 1e-5) -> nn.Module:
@@ -54,16 +50,14 @@ def build_norm(kind: NormKind, width: int, *, biases: bool, eps: float = 1e-5) -
 class FeedForward(nn.Module):
     """Each place on its own: widen, bend, narrow."""
 
-    def __init__(
-        self, width: int, *, hidden: int, bend: Callable[[Tensor], Tensor], biases: bool
-    ) -> None:
+    def __init__(self, width: int, *, hidden: int, bend: Bend, biases: bool) -> None:
         super().__init__()
         self.bend = bend
         self.widen = Linear(width, hidden, bias=biases)
         self.narrow = Linear(hidden, width, bias=biases)
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.narrow(self.bend(self.widen(x)))
+        y: Tensor = self.narrow(self.bend.plain(self.widen(x)))
         return y
 
 

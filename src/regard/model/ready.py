@@ -137,10 +137,9 @@ def ready_norm(norm: nn.Module) -> Product:
 
 def ready_feed_forward(network: nn.Module, *, laid_out_for: int) -> Product:
     if type(network) is FeedForward and _unheard(network):
-        bend = network.bend
-        widen = product_of([network.widen], laid_out_for=laid_out_for)
+        widen = product_of([network.widen], laid_out_for=laid_out_for, bend=network.bend)
         narrow = product_of([network.narrow], laid_out_for=laid_out_for)
-        return lambda x: narrow(bend(widen(x)))
+        return lambda x: narrow(widen(x))
     if type(network) is GatedFeedForward and _unheard(network):
         both = product_of([network.gate, network.widen], laid_out_for=laid_out_for)
         narrow = product_of([network.narrow], laid_out_for=laid_out_for)

@@ -12,6 +12,7 @@ import torch
 from regard import __version__
 from regard.attention import onednn
 from regard.errors import UserError
+from regard.kept_memory import keep_freed_memory
 
 DEVICES = ("cpu", "cuda", "mps")
 
@@ -40,7 +41,8 @@ class Machine:
 
 
 def choose_machine(device: str, *, threads: int) -> Machine:
-    """Settle the device and the thread count, and set the latter for this process."""
+    """Settle the device and the thread count; how many threads, and that freed memory is kept for
+    the next step, is set for this process."""
     chosen = _best_device() if device == "auto" else device
     try:
         if torch.device(chosen).type not in DEVICES:
@@ -54,6 +56,7 @@ def choose_machine(device: str, *, threads: int) -> Machine:
             mend='Set train.device = "auto".',
         ) from None
     torch.set_num_threads(threads or len(os.sched_getaffinity(0)))
+    keep_freed_memory()
     return Machine(
         device=chosen,
         precision="float32" if chosen == "cpu" else "bfloat16",
