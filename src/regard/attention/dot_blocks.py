@@ -25,11 +25,11 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from regard.attention.powers import LOG2_E, in_the_middle
 from regard.attention.query_blocks import Block, BlockSize, Setting, bias_of_pairs
 from regard.attention.rule import Asked
 
 SIZE = BlockSize(values=2**21, queries=64)
-LOG2_E = math.log2(math.e)
 
 
 def dot_in_blocks(asked: Asked) -> Tensor:
@@ -119,7 +119,7 @@ class _DotInBlocks(Function):
     ) -> Tensor:
         pairs, shift = _Pairs(q, k, bias, setting), None
         out, mass = _mixed(pairs, v, shift)
-        if not _in_the_middle(mass):
+        if not in_the_middle(mass):
             shift = pairs.largest()
             out, mass = _mixed(pairs, v, shift)
         ctx.save_for_backward(q, k, v, bias, out, mass, shift)
@@ -184,9 +184,3 @@ def _by_place(x: Tensor, *, places: int | None = None) -> Tensor:
     """Zeros (b,h,i,d) that lie in memory as the layers around attention want them: (b,i,h,d)."""
     b, h, i, d = x.shape
     return x.new_zeros(b, i if places is None else places, h, d).transpose(1, 2)
-
-
-def _in_the_middle(mass: Tensor) -> bool:
-    """Whether every sum is as far from 0 as from infinity: nothing that counts was lost in it."""
-    kind = torch.finfo(mass.dtype)
-    return bool(mass.amin() > kind.tiny**0.5) and bool(mass.amax() < kind.max**0.5)

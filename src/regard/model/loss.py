@@ -22,7 +22,6 @@ Shapes: n places, w model width, v vocabulary.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import torch
@@ -31,9 +30,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from regard.attention.powers import LOG2_E, in_the_middle
 from regard.model.table_products import TableProducts, rows_at_once, table_products
-
-LOG2_E = math.log2(math.e)
 
 
 class LossTerm(NamedTuple):
@@ -81,9 +79,10 @@ class _WeightedLoss(Function):
         x_gradient = torch.empty_like(x) if wants_x else None
         size = rows_at_once(len(table))
         products = table_products(x, table, rows=size)
+        in_twos = x * LOG2_E
         for begin in range(0, len(x), size):
             rows = slice(begin, begin + size)
-            chunk, mass = _exponentials(products, x[rows], normalisers[rows])
+            chunk, mass = _exponentials(products, in_twos[rows], normalisers[rows])
             # softmax(scores) = chunk / mass, and the weight beside it.
             factor = weights[rows, None] / mass
             if x_gradient is not None:
@@ -113,23 +112,18 @@ class _WeightedLoss(Function):
         return (*scaled, None, None, None)
 
 
-def _exponentials(products: TableProducts, x: Tensor, normalisers: Tensor) -> tuple[Tensor, Tensor]:
-    """exp(scores), (n,v), up to a factor a row, and what a row of them sums to, (n,1); fills
-    `normalisers` (n) with the log-sum-exp."""
-    in_twos = x * LOG2_E
+def _exponentials(
+    products: TableProducts, in_twos: Tensor, normalisers: Tensor
+) -> tuple[Tensor, Tensor]:
+    """2^scores, (n,v), up to a factor a row, and what a row of them sums to, (n,1); fills
+    `normalisers` (n) with the natural logarithm of that sum."""
     chunk = products.scores(in_twos).exp2_()
     mass = chunk.sum(dim=-1, keepdim=True)
     normalisers.copy_(mass.log().squeeze(1))
-    if _in_the_middle(mass):
+    if in_the_middle(mass):
         return chunk, mass
     chunk = products.scores(in_twos)
     largest = chunk.amax(dim=-1, keepdim=True)
     mass = chunk.sub_(largest).exp2_().sum(dim=-1, keepdim=True)
     normalisers.copy_((mass.log() + largest / LOG2_E).squeeze(1))
     return chunk, mass
-
-
-def _in_the_middle(mass: Tensor) -> bool:
-    """Whether every sum is as far from 0 as from infinity: nothing that counts was lost in it."""
-    kind = torch.finfo(mass.dtype)
-    return bool(((mass > kind.tiny**0.5) & (mass < kind.max**0.5)).all())
