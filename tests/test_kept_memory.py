@@ -6,6 +6,7 @@ import ctypes
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,19 +30,34 @@ print(kept, steps(5))
 """
 
 
+LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+HELD = f"""
+from pathlib import Path
+import numpy as np
+from regard.kept_memory import keep_freed_memory
+
+keep_freed_memory()
+held = [np.ones(24 * {MEGABYTES}, np.uint8) for _ in range(3)]
+lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+print(next(line.split()[1] for line in lines if line.startswith("AnonHugePages")))
+"""
+
+
 @pytest.fixture(autouse=True)
 def glibc():
     if not hasattr(ctypes.CDLL(None), "mallopt"):
         pytest.skip("this C library has no mallopt: freed memory is not kept here")
 
 
-def kept_and_cleared(**environment: str) -> tuple[bool, int]:
+def said_by(program: str, **environment: str) -> list[str]:
     untold = {name: value for name, value in os.environ.items() if "MALLOC" not in name.upper()}
-    command = [sys.executable, "-c", STEPS]
-    done = subprocess.run(
-        command, env={**untold, **environment}, capture_output=True, text=True, check=True
-    )
-    kept, pages = done.stdout.split()
+    command, told = [sys.executable, "-c", program], {**untold, **environment}
+    done = subprocess.run(command, env=told, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def kept_and_cleared(**environment: str) -> tuple[bool, int]:
+    kept, pages = said_by(STEPS, **environment)
     return kept == "True", int(pages)
 
 
@@ -49,6 +65,13 @@ def test_what_is_freed_is_not_cleared_again():
     kept, pages = kept_and_cleared()
     assert kept
     assert pages < 100  # 24 MB are 6,000 pages, or a dozen huge ones
+
+
+def test_what_is_asked_for_next_lies_on_large_pages():
+    if not LARGE_PAGES.exists() or "[never]" in LARGE_PAGES.read_text(encoding="ascii"):
+        pytest.skip("this system has no large pages to ask for")
+    [kilobytes] = said_by(HELD)
+    assert int(kilobytes) > 48 * 1024
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Contestants who do the same work, timed in turn in one process.
+"""Contestants who do the same work, timed in turn.
 
 The machine's own speed drifts by more than most of what is measured here, so each round times every
 contestant once, and what counts is the ratio of two times of the same round. A ratio's spread is
@@ -12,12 +12,15 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
 OURS = "regard"
 Better = Literal["higher", "lower"]
+Turn = Callable[[], float]
+"Does its work once, and says how many seconds that took."
 
 
 class Ratio(NamedTuple):
@@ -62,21 +65,28 @@ class Row:
         return {**asdict(self), **spread, "reached": self.reached}
 
 
-def times_in_turn(
-    runs: Mapping[str, Callable[[], object]], *, rounds: int, warm_up: int = 2
-) -> dict[str, list[float]]:
+def times_in_turn(turns: Mapping[str, Turn], *, rounds: int) -> dict[str, list[float]]:
     """Seconds of each contestant, by round; every other round goes the other way."""
+    taken: dict[str, list[float]] = {name: [] for name in turns}
+    for number in range(rounds):
+        for name in list(turns) if number % 2 == 0 else list(reversed(turns)):
+            taken[name].append(turns[name]())
+    return taken
+
+
+def turns_here(runs: Mapping[str, Callable[[], object]], *, warm_up: int = 2) -> dict[str, Turn]:
+    """Turns in this very process."""
     for run in runs.values():
         for _ in range(warm_up):
             run()
-    taken: dict[str, list[float]] = {name: [] for name in runs}
-    for turn in range(rounds):
-        for name in list(runs) if turn % 2 == 0 else list(reversed(runs)):
-            gc.collect()
-            began = time.perf_counter()
-            runs[name]()
-            taken[name].append(time.perf_counter() - began)
-    return taken
+    return {name: partial(_timed, run) for name, run in runs.items()}
+
+
+def _timed(run: Callable[[], object]) -> float:
+    gc.collect()
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
 
 
 def fastest_other(taken: Mapping[str, Sequence[float]]) -> str:

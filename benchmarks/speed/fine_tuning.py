@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -29,6 +30,7 @@ from benchmarks.speed.contest import (
 )
 from benchmarks.speed.data import MissingDataError, data_file
 from benchmarks.speed.ours import first_batches, our_run
+from benchmarks.speed.own_process import OwnProcess, take_turns
 from benchmarks.speed.peers import CLIP
 
 from regard.errors import UserError
@@ -38,7 +40,8 @@ from regard.experiment.watch import SILENT
 from regard.recipe import Recipe
 from regard.text.batches import Batch, collate
 
-PEER = "transformers + peft"
+MODULE = "benchmarks.speed.fine_tuning"
+PEER, THEIR_BATCHES = "transformers + peft", "ours, their batches"
 WAYS = {"full": {"kind": "full"}, "LoRA": {"kind": "lora", "rank": 8}}
 ROWS, BATCHES, BUDGET = 32, 6, 1024
 
@@ -138,26 +141,32 @@ def checked(bench: Bench, peer: PeerModel, batch: Batch) -> str:
     return f"hidden states within {apart:.1g}; {own:,} and {other:,} parameters trained"
 
 
-def contest(way: str, *, rounds: int) -> list[Row]:
+def turns_of(name: str, way: str) -> None:
     prepared = bench(way)
-    assert prepared.start is not None
-    own = first_batches(prepared, BATCHES)
-    padded = padded_batches(prepared)
+    batches = first_batches(prepared, BATCHES) if name == OURS else padded_batches(prepared)
+    examples = sum(len(batch.rows) for batch in batches)
+    if name != PEER:
+        take_turns(our_run(prepared, batches), warm_up=1, examples=examples)
+        return
     with TemporaryDirectory() as folder:
         peer = PeerModel(exported(prepared, Path(folder) / "minilm"), labels=2, way=way)
-    same = checked(prepared, peer, padded[0])
-    runs = {
-        OURS: our_run(prepared, own),
-        "ours, their batches": our_run(prepared, padded),
-        PEER: peer_run(peer, padded),
-    }
-    taken = times_in_turn(runs, rounds=rounds, warm_up=1)
-    examples = {OURS: sum(len(batch.rows) for batch in own)}
+    same = checked(prepared, peer, batches[0])
+    take_turns(peer_run(peer, batches), warm_up=1, examples=examples, same=same)
+
+
+def contest(way: str, *, rounds: int) -> list[Row]:
+    bench(way)  # says here what is missing
+    with ExitStack() as ends:
+        turns = {
+            name: ends.enter_context(OwnProcess(MODULE, "--turns-of", name, way))
+            for name in (OURS, THEIR_BATCHES, PEER)
+        }
+        taken = times_in_turn(turns, rounds=rounds)
     rates = {
-        name: [examples.get(name, BATCHES * ROWS) / one for one in seconds]
+        name: [turns[name].said["examples"] / one for one in seconds]
         for name, seconds in taken.items()
     }
-    in_same = ratio_by_round(rates["ours, their batches"], rates[PEER])
+    in_same = ratio_by_round(rates[THEIR_BATCHES], rates[PEER])
     held = {name: measured_alone(name, way) for name in (OURS, PEER)}
     return [
         Row(
@@ -168,7 +177,7 @@ def contest(way: str, *, rounds: int) -> list[Row]:
             ratio_by_round(rates[OURS], rates[PEER]),
             f"ours ÷ {PEER}",
             1.5,
-            same_work=same,
+            same_work=turns[PEER].said["same"],
             notes=[f"in the same batches {in_same.value:.2f}"],
         ),
         Row(
@@ -197,7 +206,7 @@ def exported(bench: Bench, folder: Path) -> Path:
 
 
 def measured_alone(name: str, way: str) -> float:
-    command = [sys.executable, "-m", "benchmarks.speed.fine_tuning", name, way]
+    command = [sys.executable, "-m", MODULE, "--memory-of", name, way]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return float(json.loads(told.splitlines()[-1]))
 
@@ -220,7 +229,10 @@ def rows(*, rounds: int = 5) -> list[Row]:
 
 if __name__ == "__main__":
     asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("name")
-    asked.add_argument("way")
+    asked.add_argument("--memory-of", nargs=2, metavar=("NAME", "WAY"))
+    asked.add_argument("--turns-of", nargs=2, metavar=("NAME", "WAY"))
     given = asked.parse_args()
-    print(json.dumps(memory_of(given.name, given.way)))
+    if given.memory_of:
+        print(json.dumps(memory_of(*given.memory_of)))
+    else:
+        turns_of(*given.turns_of)

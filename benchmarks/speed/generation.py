@@ -9,12 +9,15 @@ attention mask.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from statistics import median
 from typing import Any
 
 import torch
 from benchmarks.speed.contest import OURS, Row, ratio_by_round, times_in_turn
+from benchmarks.speed.own_process import OwnProcess, take_turns
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.utils import logging
@@ -40,17 +43,17 @@ Write = Callable[[], list[list[int]]]
 
 def rows(*, rounds: int = 7) -> list[Row]:
     """One row for each count of prompts and each way to choose a token."""
-    ours = FAMILY.build(vocabulary=VOCABULARY, seed=0).eval()
-    theirs = twin(ours)
     found = []
     for count, goal in GOALS.items():
-        prompts = drawn_prompts(count)
-        write, write_there = writers(ours, theirs, prompts, choice="greedy", new=NEW)
-        if write() != write_there():
-            raise RuntimeError("from the same weights other tokens are written greedily")
         for choice in CHOICES:
-            pair = writers(ours, theirs, prompts, choice=choice, new=NEW)
-            taken = times_in_turn(dict(zip((OURS, PEER), pair, strict=True)), rounds=rounds)
+            with ExitStack() as ends:
+                turns = {
+                    name: ends.enter_context(process_of(name, count, choice))
+                    for name in (OURS, PEER)
+                }
+                taken = times_in_turn(turns, rounds=rounds)
+            if turns[OURS].said != turns[PEER].said:
+                raise RuntimeError("from the same weights other tokens are written greedily")
             found.append(
                 Row(
                     "generation",
@@ -64,6 +67,19 @@ def rows(*, rounds: int = 7) -> list[Row]:
                 )
             )
     return found
+
+
+def process_of(name: str, count: int, choice: str) -> OwnProcess:
+    return OwnProcess("benchmarks.speed.generation", name, count, choice)
+
+
+def turns_of(name: str, count: int, choice: str) -> None:
+    ours = FAMILY.build(vocabulary=VOCABULARY, seed=0).eval()
+    theirs, prompts = twin(ours), drawn_prompts(count)
+    by = 0 if name == OURS else 1
+    greedy = writers(ours, theirs, prompts, choice="greedy", new=NEW)[by]
+    asked = writers(ours, theirs, prompts, choice=choice, new=NEW)[by]
+    take_turns(asked, greedily=greedy())
 
 
 def twin(model: LanguageModel) -> GPT2LMHeadModel:
@@ -126,3 +142,7 @@ def padded_left(prompts: list[list[int]]) -> tuple[Tensor, Tensor]:
     ids = torch.tensor([[PAD] * (longest - len(row)) + row for row in prompts])
     lengths = torch.tensor([len(row) for row in prompts])
     return ids, (torch.arange(longest) >= longest - lengths[:, None]).long()
+
+
+if __name__ == "__main__":
+    turns_of(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -7,7 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 
 import torch
-from benchmarks.speed.contest import Ratio, Row, growth_exponent, ratio_by_round, times_in_turn
+from benchmarks.speed.contest import (
+    Ratio,
+    Row,
+    growth_exponent,
+    ratio_by_round,
+    times_in_turn,
+    turns_here,
+)
 from benchmarks.speed.ours import our_step
 from benchmarks.speed.sizes import NARROW
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -36,7 +43,7 @@ def additive_row(rounds: int) -> Row:
         "additive": our_step(NARROW, dropout=0.0, attention=Additive()),
         "dot": our_step(NARROW, dropout=0.0, attention=Dot()),
     }
-    taken = times_in_turn(runs, rounds=rounds)
+    taken = times_in_turn(turns_here(runs), rounds=rounds)
     return Row(
         GROUP,
         f"one step, {NARROW.name}, additive beside dot",
@@ -89,7 +96,7 @@ def linear_rows(rounds: int) -> list[Row]:
         # A pass of a few milliseconds is timed ten times over.
         often = max(1, 16384 // length)
         repeated = {name: repeat(run, often) for name, run in runs.items()}
-        for name, seconds in times_in_turn(repeated, rounds=rounds).items():
+        for name, seconds in times_in_turn(turns_here(repeated), rounds=rounds).items():
             taken[name][length] = [one / often for one in seconds]
     medians = {
         name: {n: median(seconds) for n, seconds in lengths.items()}
@@ -146,7 +153,7 @@ def group_rows(rounds: int) -> list[Row]:
             dot, causal(), n, path="fused-causal", within=lambda: sdpa_kernel(SDPBackend.MATH)
         ),
     }
-    taken = times_in_turn(runs, rounds=rounds)
+    taken = times_in_turn(turns_here(runs), rounds=rounds)
     found = []
     for other in ("dot, fused", "dot, written out"):
         found.append(

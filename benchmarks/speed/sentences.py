@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from statistics import median
 
 import numpy as np
@@ -10,6 +12,7 @@ import torch
 from benchmarks.speed.contest import OURS, Row, ratio_by_round, times_in_turn
 from benchmarks.speed.data import data_file
 from benchmarks.speed.ours import first_batches, our_run
+from benchmarks.speed.own_process import OwnProcess, take_turns
 from benchmarks.speed.peers import CLIP, PeerStep, count, plain
 from benchmarks.speed.sizes import NARROW, Size
 
@@ -18,6 +21,7 @@ from regard.experiment.watch import SILENT
 from regard.recipe import Recipe
 
 PLAIN = "plain GPT, padded to 100"
+NEWS = "one-billion-words-slice/1b_benchmark.dev.tokens.xz"
 BATCHES = 6
 NOT_TOLD = -100
 
@@ -26,7 +30,7 @@ def bench() -> Bench:
     """News sentences, as `regard train` prepares them."""
     table = {
         "name": "sentences",
-        "data": {"corpus": str(data_file("one-billion-words-slice/1b_benchmark.dev.tokens.xz"))},
+        "data": {"corpus": str(data_file(NEWS))},
         "tokenizer": {"kind": "word", "minimum_count": 1, "vocabulary": NARROW.vocabulary},
         "model": {
             "family": "decoder",
@@ -71,18 +75,30 @@ def plain_run(bench: Bench) -> tuple[Callable[[], None], int, PeerStep]:
     return run, tokens, step
 
 
-def rows(*, rounds: int = 7) -> list[Row]:
+def turns_of(name: str) -> None:
     prepared = bench()
-    theirs, their_tokens, peer = plain_run(prepared)  # first: it copies the weights
-    batches = first_batches(prepared, BATCHES)
-    ours, our_tokens = our_run(prepared, batches), sum(batch.tokens for batch in batches)
-    taken = times_in_turn({OURS: ours, PLAIN: theirs}, rounds=rounds)
-    rates = {
-        OURS: [our_tokens / seconds for seconds in taken[OURS]],
-        PLAIN: [their_tokens / seconds for seconds in taken[PLAIN]],
-    }
-    own = count(prepared.model.parameters())
-    if own != count(peer.model.parameters()):
+    parameters = count(prepared.model.parameters())
+    if name == OURS:
+        batches = first_batches(prepared, BATCHES)
+        run, tokens = our_run(prepared, batches), sum(batch.tokens for batch in batches)
+    else:
+        run, tokens, peer = plain_run(prepared)
+        parameters = count(peer.model.parameters())
+    take_turns(run, tokens=tokens, parameters=parameters, vocabulary=prepared.vocabulary)
+
+
+def rows(*, rounds: int = 7) -> list[Row]:
+    data_file(NEWS)  # says here what is missing
+    with ExitStack() as ends:
+        turns = {
+            name: ends.enter_context(OwnProcess("benchmarks.speed.sentences", name))
+            for name in (OURS, PLAIN)
+        }
+        taken = times_in_turn(turns, rounds=rounds)
+    tokens = {name: one.said["tokens"] for name, one in turns.items()}
+    rates = {name: [tokens[name] / one for one in seconds] for name, seconds in taken.items()}
+    said = turns[OURS].said
+    if said["parameters"] != turns[PLAIN].said["parameters"]:
         raise RuntimeError("the two models are not alike")
     return [
         Row(
@@ -93,8 +109,12 @@ def rows(*, rounds: int = 7) -> list[Row]:
             ratio_by_round(rates[OURS], rates[PLAIN]),
             f"ours ÷ {PLAIN}",
             6.0,
-            same_work=f"{own:,} parameters, the same weights, sentences and vocabulary "
-            f"({prepared.vocabulary:,}); {our_tokens / BATCHES:,.0f} and "
-            f"{their_tokens / BATCHES:,.0f} tokens a step",
+            same_work=f"{said['parameters']:,} parameters, the same weights, sentences and "
+            f"vocabulary ({said['vocabulary']:,}); {tokens[OURS] / BATCHES:,.0f} and "
+            f"{tokens[PLAIN] / BATCHES:,.0f} tokens a step",
         )
     ]
+
+
+if __name__ == "__main__":
+    turns_of(sys.argv[1])

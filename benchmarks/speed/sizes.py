@@ -76,6 +76,7 @@ class Size:
 
 NARROW = Size("width 48, vocabulary 26.6k", 48, 3, 3, 26_600, rows=32, places=100)
 WIDE = Size("width 192, vocabulary 8k", 192, 6, 6, 8_000, rows=16, places=256)
+SIZES = (NARROW, WIDE)
 
 
 def matmul_peak(*, size: int = 1024, rounds: int = 20) -> float:

@@ -6,7 +6,10 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
 from statistics import median
+from typing import Any
 
 import torch
 from benchmarks.speed.contest import (
@@ -19,6 +22,7 @@ from benchmarks.speed.contest import (
     times_in_turn,
 )
 from benchmarks.speed.ours import our_step
+from benchmarks.speed.own_process import OwnProcess, take_turns
 from benchmarks.speed.peers import (
     HuggingFaceGpt2,
     PeerStep,
@@ -26,7 +30,7 @@ from benchmarks.speed.peers import (
     count,
     plain,
 )
-from benchmarks.speed.sizes import NARROW, WIDE, Size, matmul_peak
+from benchmarks.speed.sizes import NARROW, SIZES, WIDE, Size, matmul_peak
 
 GROUP = "training"
 GOALS = {(NARROW, 0.0): 2.0, (NARROW, 0.1): 2.0, (WIDE, 0.0): 1.2, (WIDE, 0.1): 1.7}
@@ -45,11 +49,35 @@ def peer_step(name: str, size: Size, *, dropout: float) -> PeerStep:
     return PeerStep(XTransformer(size, dropout=dropout).train(), ids)
 
 
+def process_of(
+    name: str, size: Size, *, dropout: float, environment: Mapping[str, str] | None = None
+) -> OwnProcess:
+    return OwnProcess(
+        "benchmarks.speed.training",
+        "--turns-of",
+        name,
+        SIZES.index(size),
+        dropout,
+        environment=environment,
+    )
+
+
+def turns_of(name: str, size: Size, *, dropout: float) -> None:
+    if name == OURS:
+        step, parameters = our_step(size, dropout=dropout), size.model().parameters()
+        take_turns(step, loss=step(), parameters=count(parameters))
+    else:
+        peer = peer_step(name, size, dropout=dropout)
+        take_turns(peer, loss=peer(), parameters=count(peer.model.parameters()))
+
+
 def contest(size: Size, *, dropout: float, rounds: int, peak: float) -> Row:
-    peers = {name: peer_step(name, size, dropout=dropout) for name in PEERS}
-    ours = our_step(size, dropout=dropout)
-    first = {OURS: ours(), **{name: peer() for name, peer in peers.items()}}
-    taken = times_in_turn({OURS: ours, **peers}, rounds=rounds)
+    with ExitStack() as ends:
+        turns = {
+            name: ends.enter_context(process_of(name, size, dropout=dropout))
+            for name in (OURS, *PEERS)
+        }
+        taken = times_in_turn(turns, rounds=rounds)
     best = fastest_other(taken)
     share = size.step_operations / median(taken[OURS]) / peak
     return Row(
@@ -60,29 +88,27 @@ def contest(size: Size, *, dropout: float, rounds: int, peak: float) -> Row:
         ratio_by_round(taken[best], taken[OURS]),
         f"time of {best} ÷ ours",
         GOALS[size, dropout],
-        same_work=same_work(size, first, peers, dropout=dropout),
+        same_work=same_work(size, {name: one.said for name, one in turns.items()}, dropout=dropout),
         notes=[f"{100 * share:.0f} % of the matmul peak ({peak / 1e9:.0f} GFLOP/s)"],
     )
 
 
-def same_work(
-    size: Size, losses: dict[str, float], peers: dict[str, PeerStep], *, dropout: float
-) -> str:
+def same_work(size: Size, said: Mapping[str, Mapping[str, Any]], *, dropout: float) -> str:
     """Refuse a contest in which somebody does something else."""
-    own = count(size.model().parameters())
-    counts = {name: count(peer.model.parameters()) for name, peer in peers.items()}
-    for name, number in counts.items():
+    own = said[OURS]["parameters"]
+    for name, told in said.items():
+        number = told["parameters"]
         if abs(number - own) > 0.01 * own:
             raise RuntimeError(f"{name} has {number:,} parameters, regard {own:,}")
-    said = f"{own:,} parameters (others within 1 %), {size.tokens:,} tokens a step"
+    work = f"{own:,} parameters (others within 1 %), {size.tokens:,} tokens a step"
     if dropout:  # each draws its own: losses differ by that
-        return said
-    copied = {name: loss for name, loss in losses.items() if name != "x-transformers"}
+        return work
+    copied = {name: told["loss"] for name, told in said.items() if name != "x-transformers"}
     apart = max(copied.values()) - min(copied.values())
     if not apart <= SAME_LOSS:
         raise RuntimeError(f"from the same weights the losses differ by {apart:.2g}: {copied}")
     return (
-        f"{said}; loss from the same weights within {apart:.1g} (not x-transformers: own weights)"
+        f"{work}; loss from the same weights within {apart:.1g} (not x-transformers: own weights)"
     )
 
 
@@ -133,5 +159,11 @@ def rows(*, rounds: int = 7) -> list[Row]:
 
 if __name__ == "__main__":
     asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--memory-of", required=True)
-    print(json.dumps(memory_of(asked.parse_args().memory_of)))
+    asked.add_argument("--memory-of")
+    asked.add_argument("--turns-of", nargs=3, metavar=("NAME", "SIZE", "DROPOUT"))
+    given = asked.parse_args()
+    if given.memory_of:
+        print(json.dumps(memory_of(given.memory_of)))
+    else:
+        who, number, share = given.turns_of
+        turns_of(who, SIZES[int(number)], dropout=float(share))
