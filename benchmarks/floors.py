@@ -2,9 +2,9 @@
 
     .venv-bench/bin/python -m benchmarks.floors
 
-A step has to make its products and its attention, whoever writes it. Both are timed here with
-nothing between them, in turn with the whole step and with a peer; the ratio of the peer to such a
-bare step is the most that these kernels on this machine leave to be won over it.
+A step has to make its products, the exponentials of its scores and their sums, and its attention,
+whoever writes it. They are timed here with nothing between them, in turn with the whole step and with a peer in a process of its own; the ratio
+of the peer to such a bare step is the most that these kernels on this machine leave to be won.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from statistics import median
 
 import torch
 import torch.nn.functional as F
-from benchmarks.speed.contest import OURS, ratio_by_round, times_in_turn
+from benchmarks.speed import generation, training
+from benchmarks.speed.contest import OURS, ratio_by_round, times_in_turn, turns_here
 from benchmarks.speed.generation import (
     FAMILY,
     NEW,
@@ -26,10 +27,12 @@ from benchmarks.speed.generation import (
     writers,
 )
 from benchmarks.speed.ours import our_step
-from benchmarks.speed.sizes import NARROW, WIDE, Size
-from benchmarks.speed.training import peer_step
+from benchmarks.speed.own_process import OwnProcess
+from benchmarks.speed.sizes import SIZES, Size
+from torch import Tensor
 
 from regard.attention.attend import attend
+from regard.attention.bends import GELU_TANH, STRAIGHT
 from regard.attention.linear_layer import Linear
 from regard.attention.mask import causal
 from regard.attention.products import product_of
@@ -37,23 +40,29 @@ from regard.model.table_products import rows_at_once, table_products
 
 Run = Callable[[], object]
 PEER, BARE = "plain GPT, compiled", "both"
+COMPARED = (OURS, BARE, "written out")
 
 
 def main() -> None:
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    for size in (NARROW, WIDE):
+    for size in SIZES:
         for dropout in (0.0, 0.1):
-            told(f"one step, {size.name}, dropout {dropout:g}", training_runs(size, dropout), PEER)
-    told("128 tokens behind 16 prompts, greedy", writing_runs(16), "transformers.generate")
+            peer = training.process_of(PEER, size, dropout=dropout)
+            told(f"one step, {size.name}, dropout {dropout:g}", training_runs(size, dropout), peer)
+    peer = generation.process_of(generation.PEER, 16, "greedy")
+    told("128 tokens behind 16 prompts, greedy", writing_runs(16), peer)
 
 
-def told(work: str, runs: dict[str, Run], peer: str) -> None:
-    taken = times_in_turn(runs, rounds=9)
+def told(work: str, runs: dict[str, Run], peer: OwnProcess) -> None:
+    with peer:
+        taken = times_in_turn({**turns_here(runs), "peer": peer}, rounds=9)
     figures = ", ".join(f"{name} {1e3 * median(one):.4g} ms" for name, one in taken.items())
     ratios = ", ".join(
-        f"÷ {name} {ratio_by_round(taken[peer], taken[name]).value:.2f}" for name in (OURS, BARE)
+        f"÷ {name} {ratio_by_round(taken['peer'], taken[name]).value:.2f}"
+        for name in taken
+        if name in COMPARED
     )
-    print(f"{work}: {figures}; {peer} {ratios}", flush=True)
+    print(f"{work}: {figures}; peer {ratios}", flush=True)
 
 
 def training_runs(size: Size, dropout: float) -> dict[str, Run]:
@@ -61,7 +70,6 @@ def training_runs(size: Size, dropout: float) -> dict[str, Run]:
     return {
         OURS: our_step(size, dropout=dropout),
         **bare_runs(products, attention(size, dropout)),
-        PEER: peer_step(PEER, size, dropout=dropout),
     }
 
 
@@ -90,14 +98,16 @@ def linear_products(size: Size) -> Run:
 
 
 def output_products(size: Size) -> Run:
-    """The three products of the output layer, a chunk of places at a time."""
-    x, table = torch.randn(size.tokens, size.width), torch.randn(size.vocabulary, size.width)
+    """The three products of the output layer, a chunk of places at a time; between them scores are
+    raised and summed."""
+    x, table = torch.randn(size.tokens, size.width), torch.randn(size.vocabulary, size.width) / 9
     rows = rows_at_once(size.vocabulary)
 
     def run() -> None:
         products = table_products(x, table, rows=rows)
         for chunk in x.split(rows):
-            scores = products.scores(chunk)
+            scores = products.scores(chunk).exp2_()
+            scores.sum(dim=-1)
             products.mixed(scores)
             products.gather(scores, chunk)
             del scores
@@ -124,12 +134,12 @@ def attention(size: Size, dropout: float) -> Run:
 def writing_runs(count: int) -> dict[str, Run]:
     ours = FAMILY.build(vocabulary=VOCABULARY, seed=0).eval()
     prompts = drawn_prompts(count)
-    write, write_there = writers(ours, twin(ours), prompts, choice="greedy", new=NEW)
+    write, _ = writers(ours, twin(ours), prompts, choice="greedy", new=NEW)
     keys = max(map(len, prompts)) + NEW // 2  # on average
     runs = {
         OURS: write,
         **bare_runs(written_products(count), written_attention(count, keys=keys), often=NEW),
-        "transformers.generate": write_there,
+        "written out": written_out(count, keys=keys),
     }
     return {name: torch.inference_mode()(run) for name, run in runs.items()}
 
@@ -152,6 +162,42 @@ def written_attention(count: int, *, keys: int) -> Run:
     room = (count, heads, FAMILY.context, width)
     pasts = [[torch.randn(room).narrow(2, 0, keys) for _ in "kv"] for _ in range(FAMILY.layers)]
     return lambda: [F.scaled_dot_product_attention(q, k, v, attn_mask=added) for k, v in pasts]
+
+
+@torch.inference_mode()
+def written_out(count: int, *, keys: int) -> Run:
+    """All that such a step has to do, one line after another, with nothing asked or checked."""
+    w, heads = FAMILY.width, FAMILY.heads
+    sizes = [(w, 3 * w, STRAIGHT), (w, w, STRAIGHT), (w, 4 * w, GELU_TANH), (4 * w, w, STRAIGHT)]
+    blocks = [
+        [product_of([Linear(a, b)], laid_out_for=count, bend=bend) for a, b, bend in sizes]
+        for _ in range(FAMILY.layers)
+    ]
+    room = (count, heads, FAMILY.context, w // heads)
+    pasts = [(torch.zeros(room), torch.zeros(room)) for _ in blocks]
+    table, gain, shift = torch.randn(VOCABULARY, w), torch.ones(w), torch.zeros(w)
+    score = product_of([torch.nn.Linear(w, VOCABULARY, bias=False)], laid_out_for=count)
+    added = torch.zeros(count, 1, 1, keys)
+
+    def norm(x: Tensor) -> Tensor:
+        return torch.layer_norm(x, (w,), gain, shift)
+
+    def run() -> None:
+        ids = torch.zeros(count, dtype=torch.int64)
+        for _ in range(NEW):
+            x = torch.embedding(table, ids)
+            for (project, join, widen, narrow), (ks, vs) in zip(blocks, pasts, strict=True):
+                made = project(norm(x)).view(count, 3 * heads, 1, -1)
+                q, k, v = torch.split_with_sizes(made, [heads] * 3, dim=1)
+                ks.narrow(2, keys - 1, 1).copy_(k)
+                vs.narrow(2, keys - 1, 1).copy_(v)
+                seen = (past.narrow(2, 0, keys) for past in (ks, vs))
+                out = F.scaled_dot_product_attention(q, *seen, attn_mask=added)
+                x = x + join(out.reshape(count, w))
+                x = x + narrow(widen(norm(x)))
+            ids = torch.from_numpy(score(norm(x)).numpy().argmax(axis=-1))
+
+    return run
 
 
 def each(runs: list[Run]) -> None:

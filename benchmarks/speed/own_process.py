@@ -47,7 +47,7 @@ class OwnProcess:
         "What it told of itself before the first turn."
 
     def __call__(self) -> float:
-        """One turn; the seconds it took."""
+        """One turn; the seconds that a run took."""
         assert self._process.stdin is not None
         time.sleep(QUIET)
         self._process.stdin.write("\n")
@@ -75,8 +75,10 @@ class OwnProcess:
         return json.loads(line)
 
 
-def take_turns(run: Callable[[], object], *, warm_up: int = 2, **said: object) -> None:
-    """In the process itself: tell, then run whenever asked to."""
+def take_turns(
+    run: Callable[[], object], *, warm_up: int = 2, often: int = 1, **said: object
+) -> None:
+    """In the process itself: tell, then run whenever asked to, so often in a turn."""
     answers, sys.stdout = sys.stdout, sys.stderr
     for _ in range(warm_up):
         run()
@@ -84,5 +86,6 @@ def take_turns(run: Callable[[], object], *, warm_up: int = 2, **said: object) -
     for _ in sys.stdin:
         gc.collect()
         began = time.perf_counter()
-        run()
-        print(time.perf_counter() - began, file=answers, flush=True)
+        for _ in range(often):
+            run()
+        print((time.perf_counter() - began) / often, file=answers, flush=True)

@@ -35,6 +35,8 @@ from benchmarks.speed.sizes import NARROW, SIZES, WIDE, Size, matmul_peak
 GROUP = "training"
 GOALS = {(NARROW, 0.0): 2.0, (NARROW, 0.1): 2.0, (WIDE, 0.0): 1.2, (WIDE, 0.1): 1.7}
 SAME_LOSS = 1e-4
+STEPS = 3
+"Of one turn: after a rest a first step takes longer."
 MEMORY_GOAL = 1 / 3
 PEERS = ("plain GPT", "plain GPT, compiled", "transformers GPT-2", "x-transformers")
 
@@ -65,10 +67,10 @@ def process_of(
 def turns_of(name: str, size: Size, *, dropout: float) -> None:
     if name == OURS:
         step, parameters = our_step(size, dropout=dropout), size.model().parameters()
-        take_turns(step, loss=step(), parameters=count(parameters))
+        take_turns(step, often=STEPS, loss=step(), parameters=count(parameters))
     else:
         peer = peer_step(name, size, dropout=dropout)
-        take_turns(peer, loss=peer(), parameters=count(peer.model.parameters()))
+        take_turns(peer, often=STEPS, loss=peer(), parameters=count(peer.model.parameters()))
 
 
 def contest(size: Size, *, dropout: float, rounds: int, peak: float) -> Row:

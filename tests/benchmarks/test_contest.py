@@ -9,6 +9,7 @@ from benchmarks.speed.contest import (
     growth_exponent,
     ratio_by_round,
     times_in_turn,
+    turns_here,
 )
 
 
@@ -32,7 +33,7 @@ def test_growth_finds_the_exponent(exponent):
 def test_every_contestant_runs_once_a_round_and_turns_change_direction():
     called = []
     runs = {name: lambda name=name: called.append(name) for name in "ab"}
-    taken = times_in_turn(runs, rounds=3, warm_up=1)
+    taken = times_in_turn(turns_here(runs, warm_up=1), rounds=3)
     assert called == ["a", "b", "a", "b", "b", "a", "a", "b"]
     assert {name: len(seconds) for name, seconds in taken.items()} == {"a": 3, "b": 3}
 
