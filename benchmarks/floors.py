@@ -3,8 +3,9 @@
     .venv-bench/bin/python -m benchmarks.floors
 
 A step has to make its products, the exponentials of its scores and their sums, and its attention,
-whoever writes it. They are timed here with nothing between them, in turn with the whole step and with a peer in a process of its own; the ratio
-of the peer to such a bare step is the most that these kernels on this machine leave to be won.
+whoever writes it. They are timed here with nothing between them, in turn with the whole step and
+with a peer in a process of its own; the ratio of the peer to such a bare step is the most that
+these kernels on this machine leave to be won.
 """
 
 from __future__ import annotations
@@ -135,11 +136,12 @@ def writing_runs(count: int) -> dict[str, Run]:
     ours = FAMILY.build(vocabulary=VOCABULARY, seed=0).eval()
     prompts = drawn_prompts(count)
     write, _ = writers(ours, twin(ours), prompts, choice="greedy", new=NEW)
+    read, _ = writers(ours, twin(ours), prompts, choice="greedy", new=1)
     keys = max(map(len, prompts)) + NEW // 2  # on average
     runs = {
         OURS: write,
         **bare_runs(written_products(count), written_attention(count, keys=keys), often=NEW),
-        "written out": written_out(count, keys=keys),
+        "written out": partial(each, [read, written_out(count, keys=keys)]),
     }
     return {name: torch.inference_mode()(run) for name, run in runs.items()}
 
@@ -166,7 +168,8 @@ def written_attention(count: int, *, keys: int) -> Run:
 
 @torch.inference_mode()
 def written_out(count: int, *, keys: int) -> Run:
-    """All that such a step has to do, one line after another, with nothing asked or checked."""
+    """All that the other steps have to do, one line after another, with nothing asked or checked,
+    and with no word on how likely a token was."""
     w, heads = FAMILY.width, FAMILY.heads
     sizes = [(w, 3 * w, STRAIGHT), (w, w, STRAIGHT), (w, 4 * w, GELU_TANH), (4 * w, w, STRAIGHT)]
     blocks = [
@@ -184,7 +187,7 @@ def written_out(count: int, *, keys: int) -> Run:
 
     def run() -> None:
         ids = torch.zeros(count, dtype=torch.int64)
-        for _ in range(NEW):
+        for _ in range(NEW - 1):
             x = torch.embedding(table, ids)
             for (project, join, widen, narrow), (ks, vs) in zip(blocks, pasts, strict=True):
                 made = project(norm(x)).view(count, 3 * heads, 1, -1)

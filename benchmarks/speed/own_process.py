@@ -21,8 +21,8 @@ import torch
 
 QUIET = 0.1
 "Seconds until the threads of whoever had the last turn no longer wait for more by counting."
-KEPT = {"MALLOC_MMAP_THRESHOLD_": str(32 * 2**20), "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}
-"What regard asks of glibc, as anybody may ask for it in the environment."
+KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(10**11)}
+"Whatever is freed is kept, also what is larger than the blocks that regard makes and keeps."
 
 
 class OwnProcess:
