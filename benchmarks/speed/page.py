@@ -28,6 +28,7 @@ READING = """
   torch's modules, fused attention, all scores of the output layer at once; nanoGPT is built so.
   Compiled, it is what `torch.compile` makes of it. *transformers* and *x-transformers* come from
   their packages. Each takes a step as ours does: forward, backward, clipping, fused AdamW.
+- Each runs in a process of its own, in turn with the others; a training's turn is three steps.
 - Before a row is timed it is checked that all sides do the same work: parameters, tokens, and the
   loss or hidden states from the same weights.
 - The share of the matmul peak counts the operations that the formula asks for (6 for each

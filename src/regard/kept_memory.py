@@ -1,10 +1,10 @@
 """Memory that is freed stays with the process for what comes next, on large pages.
 
 By default glibc gives a large block back to the system as soon as it is freed. The next step asks
-for it again, and the system clears every page of it first: a tenth of a training step, and half of
-one that makes larger tensors. Here blocks of up to 32 MB, the most that glibc lets be asked for,
-and 2 GB of what was freed are kept. The next gigabyte that is asked for lies on pages of 2 MB,
-which a processor finds sooner (2 % of a step); those that are never touched take no memory.
+for it again, and the system clears every page of it first: a tenth of a training step. Here blocks
+of up to 32 MB, the most that glibc lets be asked for, and 2 GB of what was freed are kept. The next
+gigabyte that is asked for lies on pages of 2 MB, which a processor finds sooner (2 % of a step);
+those that are never touched take no memory.
 
 Where there is no glibc, or where somebody has told it in the environment what to do, nothing is
 changed.
