@@ -55,8 +55,8 @@ def main() -> None:
 
 
 def told(work: str, runs: dict[str, Run], peer: OwnProcess) -> None:
-    with peer:
-        taken = times_in_turn({**turns_here(runs), "peer": peer}, rounds=9)
+    taken = times_in_turn({**turns_here(runs), "peer": peer}, rounds=9)
+    peer.end()
     figures = ", ".join(f"{name} {1e3 * median(one):.4g} ms" for name, one in taken.items())
     ratios = ", ".join(
         f"÷ {name} {ratio_by_round(taken['peer'], taken[name]).value:.2f}"
@@ -135,8 +135,9 @@ def attention(size: Size, dropout: float) -> Run:
 def writing_runs(count: int) -> dict[str, Run]:
     ours = FAMILY.build(vocabulary=VOCABULARY, seed=0).eval()
     prompts = drawn_prompts(count)
-    write, _ = writers(ours, twin(ours), prompts, choice="greedy", new=NEW)
-    read, _ = writers(ours, twin(ours), prompts, choice="greedy", new=1)
+    theirs = twin(ours)
+    write, _ = writers(ours, theirs, prompts, choice="greedy", new=NEW)
+    read, _ = writers(ours, theirs, prompts, choice="greedy", new=1)
     keys = max(map(len, prompts)) + NEW // 2  # on average
     runs = {
         OURS: write,

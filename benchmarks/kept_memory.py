@@ -10,15 +10,16 @@ with regard's.
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
 from statistics import median
 
 import torch
-from benchmarks.speed.contest import OURS, ratio_by_round, times_in_turn
-from benchmarks.speed.own_process import KEPT
+from benchmarks.speed.contest import OURS, ratio_by_round
+from benchmarks.speed.own_process import times_by_process
 from benchmarks.speed.sizes import SIZES, Size
 from benchmarks.speed.training import process_of
 
+KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(10**11)}
+"Whatever is freed is kept, also what is larger than the blocks that regard makes and keeps."
 PEERS = ("plain GPT", "plain GPT, compiled")
 
 
@@ -32,12 +33,11 @@ def contest(size: Size) -> None:
     asked = {OURS: (OURS, {})}
     for peer in PEERS:
         asked |= {peer: (peer, {}), f"{peer}, memory kept": (peer, KEPT)}
-    with ExitStack() as ends:
-        turns = {
-            label: ends.enter_context(process_of(name, size, dropout=0.0, environment=told))
-            for label, (name, told) in asked.items()
-        }
-        taken = times_in_turn(turns, rounds=7)
+    contestants = {
+        label: process_of(name, size, dropout=0.0, environment=told)
+        for label, (name, told) in asked.items()
+    }
+    taken = times_by_process(contestants, rounds=7)
     print(f"one step, {size.name}")
     for label, seconds in taken.items():
         ratio = ratio_by_round(seconds, taken[OURS]).value

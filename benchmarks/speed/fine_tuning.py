@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -26,11 +25,10 @@ from benchmarks.speed.contest import (
     Row,
     added_megabytes,
     ratio_by_round,
-    times_in_turn,
 )
 from benchmarks.speed.data import MissingDataError, data_file
 from benchmarks.speed.ours import first_batches, our_run
-from benchmarks.speed.own_process import OwnProcess, take_turns
+from benchmarks.speed.own_process import OwnProcess, take_turns, times_by_process
 from benchmarks.speed.peers import CLIP
 
 from regard.errors import UserError
@@ -156,14 +154,12 @@ def turns_of(name: str, way: str) -> None:
 
 def contest(way: str, *, rounds: int) -> list[Row]:
     bench(way)  # says here what is missing
-    with ExitStack() as ends:
-        turns = {
-            name: ends.enter_context(OwnProcess(MODULE, "--turns-of", name, way))
-            for name in (OURS, THEIR_BATCHES, PEER)
-        }
-        taken = times_in_turn(turns, rounds=rounds)
+    contestants = {
+        name: OwnProcess(MODULE, "--turns-of", name, way) for name in (OURS, THEIR_BATCHES, PEER)
+    }
+    taken = times_by_process(contestants, rounds=rounds)
     rates = {
-        name: [turns[name].said["examples"] / one for one in seconds]
+        name: [contestants[name].said["examples"] / one for one in seconds]
         for name, seconds in taken.items()
     }
     in_same = ratio_by_round(rates[THEIR_BATCHES], rates[PEER])
@@ -177,7 +173,7 @@ def contest(way: str, *, rounds: int) -> list[Row]:
             ratio_by_round(rates[OURS], rates[PEER]),
             f"ours ÷ {PEER}",
             1.5,
-            same_work=turns[PEER].said["same"],
+            same_work=contestants[PEER].said["same"],
             notes=[f"in the same batches {in_same.value:.2f}"],
         ),
         Row(

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from statistics import median
 from typing import Any
 
 import torch
-from benchmarks.speed.contest import OURS, Row, ratio_by_round, times_in_turn
-from benchmarks.speed.own_process import OwnProcess, take_turns
+from benchmarks.speed.contest import OURS, Row, ratio_by_round
+from benchmarks.speed.own_process import OwnProcess, take_turns, times_by_process
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.utils import logging
@@ -46,13 +45,9 @@ def rows(*, rounds: int = 7) -> list[Row]:
     found = []
     for count, goal in GOALS.items():
         for choice in CHOICES:
-            with ExitStack() as ends:
-                turns = {
-                    name: ends.enter_context(process_of(name, count, choice))
-                    for name in (OURS, PEER)
-                }
-                taken = times_in_turn(turns, rounds=rounds)
-            if turns[OURS].said != turns[PEER].said:
+            contestants = {name: process_of(name, count, choice) for name in (OURS, PEER)}
+            taken = times_by_process(contestants, rounds=rounds)
+            if contestants[OURS].said != contestants[PEER].said:
                 raise RuntimeError("from the same weights other tokens are written greedily")
             found.append(
                 Row(

@@ -14,15 +14,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any
 
 import torch
+from benchmarks.speed.contest import times_in_turn
 
 QUIET = 0.1
 "Seconds until the threads of whoever had the last turn no longer wait for more by counting."
-KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(10**11)}
-"Whatever is freed is kept, also what is larger than the blocks that regard makes and keeps."
 
 
 class OwnProcess:
@@ -55,15 +53,7 @@ class OwnProcess:
         seconds: float = self._heard()
         return seconds
 
-    def __enter__(self) -> OwnProcess:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def end(self) -> None:
         self._process.kill()
         self._process.wait()
 
@@ -73,6 +63,17 @@ class OwnProcess:
         if not line:
             raise RuntimeError(f"{self._name} ended before its turn")
         return json.loads(line)
+
+
+def times_by_process(
+    contestants: Mapping[str, OwnProcess], *, rounds: int
+) -> dict[str, list[float]]:
+    """Of all in turn; then they end."""
+    try:
+        return times_in_turn(contestants, rounds=rounds)
+    finally:
+        for one in contestants.values():
+            one.end()
 
 
 def take_turns(

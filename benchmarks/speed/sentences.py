@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from statistics import median
 
 import numpy as np
 import torch
-from benchmarks.speed.contest import OURS, Row, ratio_by_round, times_in_turn
+from benchmarks.speed.contest import OURS, Row, ratio_by_round
 from benchmarks.speed.data import data_file
 from benchmarks.speed.ours import first_batches, our_run
-from benchmarks.speed.own_process import OwnProcess, take_turns
+from benchmarks.speed.own_process import OwnProcess, take_turns, times_by_process
 from benchmarks.speed.peers import CLIP, PeerStep, count, plain
 from benchmarks.speed.sizes import NARROW, Size
 
@@ -89,16 +88,12 @@ def turns_of(name: str) -> None:
 
 def rows(*, rounds: int = 7) -> list[Row]:
     data_file(NEWS)  # says here what is missing
-    with ExitStack() as ends:
-        turns = {
-            name: ends.enter_context(OwnProcess("benchmarks.speed.sentences", name))
-            for name in (OURS, PLAIN)
-        }
-        taken = times_in_turn(turns, rounds=rounds)
-    tokens = {name: one.said["tokens"] for name, one in turns.items()}
+    contestants = {name: OwnProcess("benchmarks.speed.sentences", name) for name in (OURS, PLAIN)}
+    taken = times_by_process(contestants, rounds=rounds)
+    tokens = {name: one.said["tokens"] for name, one in contestants.items()}
     rates = {name: [tokens[name] / one for one in seconds] for name, seconds in taken.items()}
-    said = turns[OURS].said
-    if said["parameters"] != turns[PLAIN].said["parameters"]:
+    said = contestants[OURS].said
+    if said["parameters"] != contestants[PLAIN].said["parameters"]:
         raise RuntimeError("the two models are not alike")
     return [
         Row(

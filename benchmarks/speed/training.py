@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
 from statistics import median
 from typing import Any
 
@@ -19,10 +18,9 @@ from benchmarks.speed.contest import (
     added_megabytes,
     fastest_other,
     ratio_by_round,
-    times_in_turn,
 )
 from benchmarks.speed.ours import our_step
-from benchmarks.speed.own_process import OwnProcess, take_turns
+from benchmarks.speed.own_process import OwnProcess, take_turns, times_by_process
 from benchmarks.speed.peers import (
     HuggingFaceGpt2,
     PeerStep,
@@ -74,12 +72,8 @@ def turns_of(name: str, size: Size, *, dropout: float) -> None:
 
 
 def contest(size: Size, *, dropout: float, rounds: int, peak: float) -> Row:
-    with ExitStack() as ends:
-        turns = {
-            name: ends.enter_context(process_of(name, size, dropout=dropout))
-            for name in (OURS, *PEERS)
-        }
-        taken = times_in_turn(turns, rounds=rounds)
+    contestants = {name: process_of(name, size, dropout=dropout) for name in (OURS, *PEERS)}
+    taken = times_by_process(contestants, rounds=rounds)
     best = fastest_other(taken)
     share = size.step_operations / median(taken[OURS]) / peak
     return Row(
@@ -90,7 +84,9 @@ def contest(size: Size, *, dropout: float, rounds: int, peak: float) -> Row:
         ratio_by_round(taken[best], taken[OURS]),
         f"time of {best} ÷ ours",
         GOALS[size, dropout],
-        same_work=same_work(size, {name: one.said for name, one in turns.items()}, dropout=dropout),
+        same_work=same_work(
+            size, {name: one.said for name, one in contestants.items()}, dropout=dropout
+        ),
         notes=[f"{100 * share:.0f} % of the matmul peak ({peak / 1e9:.0f} GFLOP/s)"],
     )
 
