@@ -1,6 +1,8 @@
 # On a fresh machine `make demo` and `make test` need nothing else: each makes .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
+# Compiled where there is a C compiler; regard does without them where there is none.
+KERNELS := $(wildcard src/regard/kernels/*.[ch])
 # Two test processes with two torch threads each: waiting threads sleep instead of spinning.
 export OMP_WAIT_POLICY := PASSIVE
 
@@ -8,7 +10,7 @@ export OMP_WAIT_POLICY := PASSIVE
 
 setup: .venv/ready
 
-.venv/ready: pyproject.toml constraints.txt
+.venv/ready: pyproject.toml constraints.txt $(KERNELS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "regard needs Python 3.11 or newer: make setup PYTHON=python3.11"; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt torch==2.13.0
@@ -35,7 +37,7 @@ test-all: lint
 bench: .venv-bench/ready
 	env -u OMP_WAIT_POLICY .venv-bench/bin/python -m benchmarks.bench
 
-.venv-bench/ready: pyproject.toml constraints.txt
+.venv-bench/ready: pyproject.toml constraints.txt $(KERNELS)
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt torch==2.13.0
 	.venv-bench/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[minilm]' transformers peft x-transformers

@@ -3,9 +3,9 @@
     .venv-bench/bin/python -m benchmarks.floors
 
 A step has to make its products, the exponentials of its scores and their sums, and its attention,
-whoever writes it. They are timed here with nothing between them, in turn with the whole step and
-with a peer in a process of its own; the ratio of the peer to such a bare step is the most that
-these kernels on this machine leave to be won.
+whoever writes it. They are timed here by torch's operations with nothing between them, in turn with
+the whole step and with a peer in a process of its own; the ratio of the peer to such a bare step is
+the most that can be won without kernels of one's own (`regard/kernels`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from benchmarks.speed.generation import (
     twin,
     writers,
 )
-from benchmarks.speed.ours import our_step
 from benchmarks.speed.own_process import OwnProcess
 from benchmarks.speed.sizes import SIZES, Size
 from torch import Tensor
@@ -37,6 +36,7 @@ from regard.attention.bends import GELU_TANH, STRAIGHT
 from regard.attention.linear_layer import Linear
 from regard.attention.mask import causal
 from regard.attention.products import product_of
+from regard.kernels import library
 from regard.model.table_products import rows_at_once, table_products
 
 Run = Callable[[], object]
@@ -46,16 +46,19 @@ COMPARED = (OURS, BARE, "written out")
 
 def main() -> None:
     torch.set_num_threads(len(os.sched_getaffinity(0)))
+    library.PAYS = False  # here; whole steps are taken in processes of their own
     for size in SIZES:
         for dropout in (0.0, 0.1):
-            peer = training.process_of(PEER, size, dropout=dropout)
-            told(f"one step, {size.name}, dropout {dropout:g}", training_runs(size, dropout), peer)
-    peer = generation.process_of(generation.PEER, 16, "greedy")
-    told("128 tokens behind 16 prompts, greedy", writing_runs(16), peer)
+            others = [training.process_of(name, size, dropout=dropout) for name in (OURS, PEER)]
+            runs = training_runs(size, dropout)
+            told(f"one step, {size.name}, dropout {dropout:g}", runs, *others)
+    others = [generation.process_of(name, 16, "greedy") for name in (OURS, generation.PEER)]
+    told("128 tokens behind 16 prompts, greedy", writing_runs(16), *others)
 
 
-def told(work: str, runs: dict[str, Run], peer: OwnProcess) -> None:
-    taken = times_in_turn({**turns_here(runs), "peer": peer}, rounds=9)
+def told(work: str, runs: dict[str, Run], ours: OwnProcess, peer: OwnProcess) -> None:
+    taken = times_in_turn({OURS: ours, **turns_here(runs), "peer": peer}, rounds=9)
+    ours.end()
     peer.end()
     figures = ", ".join(f"{name} {1e3 * median(one):.4g} ms" for name, one in taken.items())
     ratios = ", ".join(
@@ -68,10 +71,7 @@ def told(work: str, runs: dict[str, Run], peer: OwnProcess) -> None:
 
 def training_runs(size: Size, dropout: float) -> dict[str, Run]:
     products = partial(each, [linear_products(size), output_products(size)])
-    return {
-        OURS: our_step(size, dropout=dropout),
-        **bare_runs(products, attention(size, dropout)),
-    }
+    return bare_runs(products, attention(size, dropout))
 
 
 def bare_runs(products: Run, attention: Run, *, often: int = 1) -> dict[str, Run]:
@@ -136,11 +136,9 @@ def writing_runs(count: int) -> dict[str, Run]:
     ours = FAMILY.build(vocabulary=VOCABULARY, seed=0).eval()
     prompts = drawn_prompts(count)
     theirs = twin(ours)
-    write, _ = writers(ours, theirs, prompts, choice="greedy", new=NEW)
     read, _ = writers(ours, theirs, prompts, choice="greedy", new=1)
     keys = max(map(len, prompts)) + NEW // 2  # on average
     runs = {
-        OURS: write,
         **bare_runs(written_products(count), written_attention(count, keys=keys), often=NEW),
         "written out": partial(each, [read, written_out(count, keys=keys)]),
     }

@@ -11,7 +11,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -219,8 +219,9 @@ def memory_of(name: str, way: str) -> float:
     return added_megabytes(peer_run(peer, batches))
 
 
-def rows(*, rounds: int = 5) -> list[Row]:
-    return [row for way in WAYS for row in contest(way, rounds=rounds)]
+def rows(*, rounds: int = 5) -> Iterator[Row]:
+    for way in WAYS:
+        yield from contest(way, rounds=rounds)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Any
 
@@ -149,10 +149,11 @@ def memory_of(name: str) -> float:
     return added_megabytes(train)
 
 
-def rows(*, rounds: int = 7) -> list[Row]:
+def rows(*, rounds: int = 7) -> Iterator[Row]:
     peak = matmul_peak()
-    contests = [contest(size, dropout=dropout, rounds=rounds, peak=peak) for size, dropout in GOALS]
-    return [*contests, memory_row()]
+    for size, dropout in GOALS:
+        yield contest(size, dropout=dropout, rounds=rounds, peak=peak)
+    yield memory_row()
 
 
 if __name__ == "__main__":

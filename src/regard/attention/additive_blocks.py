@@ -1,4 +1,4 @@
-"""Additive attention a block of queries at a time, with a backward pass of its own.
+"""Additive attention a block of queries at a time, with a backward pass of its own; or by a kernel.
 
     inner = σ(query + key)      out = (softmax(w · inner + bias) · kept / share) v
 
@@ -18,8 +18,9 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from regard.attention import by_kernel
 from regard.attention.query_blocks import Block, BlockSize, Setting, bias_of_pairs
-from regard.attention.rule import Asked
+from regard.attention.rule import Asked, Fast
 
 SIZE = BlockSize(values=2**20, queries=24)
 "Of inner values 4 MB in float32: fewer spend their time on calls, more fall out of the cache."
@@ -57,15 +58,19 @@ class Halves(NamedTuple):
         self.key.add_(bent.sum(dim=2))
 
 
-def additive_in_blocks(halves: Halves, v: Tensor, asked: Asked) -> Tensor:
+def additive(halves: Halves, v: Tensor, asked: Asked) -> Fast:
     """(b,h,i,d) by scores w · tanh(query + key); mask, bias and dropout are those that were asked
     for, in the type of `halves`."""
-    doubled = (2 * half for half in halves)
+    doubled, setting = Halves(*(2 * half for half in halves)), Setting.of(asked)
+    if by_kernel.takes(asked, doubled.query, doubled.key):
+        found = by_kernel.additive_by_kernel(*doubled, v, setting)
+        if found is not None:
+            return Fast(found, "kernel")
     bias = bias_of_pairs(asked, halves.query.dtype)
     out: Tensor = _AdditiveInBlocks.apply(  # type: ignore[no-untyped-call]
-        *doubled, v, bias, Setting.of(asked)
+        *doubled, v, bias, setting
     )
-    return out
+    return Fast(out, "query-blocks")
 
 
 class _AdditiveInBlocks(Function):

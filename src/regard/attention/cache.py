@@ -13,6 +13,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from regard.kernels import decoding
+
 
 class LayerCache(Protocol):
     """One attention's memory of the past."""
@@ -45,6 +47,19 @@ class KeyValueCache:
         self._values.narrow(2, self.length, new).copy_(v)
         self.length += new
         return self.held()
+
+    def takes_newest(self, made: Tensor) -> bool:
+        """Whether one place can be taken in and looked from at once."""
+        keys, values = self._keys, self._values
+        return keys is not None and values is not None and decoding.takes_looks(made, keys, values)
+
+    def look_from_newest(self, made: Tensor, *, added: Tensor | None) -> Tensor:
+        """Take in one place and look from it: queries, keys and values (b,h+2g,1,d) -> (b,w)."""
+        assert self._keys is not None
+        assert self._values is not None
+        out = decoding.look(made, self._keys, self._values, length=self.length, added=added)
+        self.length += 1
+        return out
 
     def held(self) -> tuple[Tensor, Tensor]:
         """Keys and values so far, (b,h,j,d)."""

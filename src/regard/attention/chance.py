@@ -47,7 +47,12 @@ def kept(draws: Tensor, p: float, *, dtype: torch.dtype) -> Tensor:
     """1 where a draw keeps its number, 0 where it drops it."""
     ones = torch.empty(draws.shape, dtype=dtype)
     # Written as numbers at once: to multiply by booleans takes four times as long.
-    return torch.ge(draws, _dropped_values(p) - CHANCES // 2, out=ones)
+    return torch.ge(draws, least_kept(p), out=ones)
+
+
+def least_kept(p: float) -> int:
+    """The least draw that keeps its number."""
+    return _dropped_values(p) - CHANCES // 2
 
 
 def share_kept(p: float) -> float:

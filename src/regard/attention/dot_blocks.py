@@ -36,11 +36,14 @@ def dot_in_blocks(asked: Asked) -> Tensor:
     """(b,h,i,d)"""
     with torch.autocast(asked.q.device.type, enabled=False):
         bias = bias_of_pairs(asked, asked.q.dtype)
-        q, k, v = (x.contiguous() for x in (asked.q, asked.k, asked.v))
-        out: Tensor = _DotInBlocks.apply(  # type: ignore[no-untyped-call]
-            q, k, v, bias, Setting.of(asked)
-        )
-        return out
+        return in_blocks(asked.q, asked.k, asked.v, bias, Setting.of(asked))
+
+
+def in_blocks(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, setting: Setting) -> Tensor:
+    """(b,h,i,d)"""
+    q, k, v = (x.contiguous() for x in (q, k, v))
+    out: Tensor = _DotInBlocks.apply(q, k, v, bias, setting)  # type: ignore[no-untyped-call]
+    return out
 
 
 class _Rooms(threading.local):

@@ -124,10 +124,14 @@ class OwnLook:
         self.relation = attention.relation
         self.width = attention.shape.width
         self.heads = [layer.out_features // self.width for layer in there]
+        self.looks_plainly = self.relation is None and len(there) == 3 and self.mix.fused
 
     def __call__(self, x: Tensor, newest: Newest, cache: LayerCache) -> Tensor:
         assert isinstance(cache, KeyValueCache)
         made = self.project(x).view(newest.rows, -1, 1, self.width)
+        if self.looks_plainly and newest.own.says_all and cache.takes_newest(made):
+            out = cache.look_from_newest(made, added=newest.own.added)
+            return self.join(out.view(-1) if newest.rows == 1 else out)
         # Where matrices are shared, a part stands for two or three.
         parts = torch.split_with_sizes(made, self.heads, dim=1)
         q, k, v = parts[0], parts[1 if len(parts) == 3 else 0], parts[-1]

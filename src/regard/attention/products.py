@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from regard.attention import onednn
 from regard.attention.bends import STRAIGHT, Bend
 from regard.attention.linear_layer import Linear
+from regard.kernels import decoding, library
 
 MANY_ROWS = 6
 VERY_WIDE = 8
@@ -40,9 +41,18 @@ def product_of(layers: Sequence[nn.Module], *, laid_out_for: int, bend: Bend = S
         return lambda x: torch.cat([each(x) for each in own], dim=-1)
     weight = _stacked([layer.weight for layer in plain])
     bias = None if plain[0].bias is None else _stacked([layer.bias for layer in plain])
+    if laid_out_for and library.takes(weight):
+        return _by_kernel(weight, bias, bend)
     if laid_out_for > 1 and onednn.takes(weight):
         return _packed(weight, bias, bend, rows=laid_out_for)
     return _bent(_laid_out(weight, bias, rows=laid_out_for), bend)
+
+
+def _by_kernel(weight: Tensor, bias: Tensor | None, bend: Bend) -> Product:
+    known = (bend.name, bend.algorithm)
+    if known in decoding.BENDS:
+        return decoding.product(weight, bias, bend=known)
+    return _bent(decoding.product(weight, bias), bend)
 
 
 def _bent(product: Product, bend: Bend) -> Product:

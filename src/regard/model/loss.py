@@ -31,6 +31,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from regard.attention.powers import LOG2_E, in_the_middle
+from regard.kernels import loss as kernel
 from regard.model.table_products import TableProducts, rows_at_once, table_products
 
 
@@ -74,23 +75,10 @@ class _WeightedLoss(Function):
         ctx: Any, x: Tensor, table: Tensor, targets: Tensor, weights: Tensor, smoothing: float
     ) -> Tensor:
         weights = weights.to(table.dtype)
-        normalisers = x.new_empty(len(x))
         wants_x, wants_table = ctx.needs_input_grad[:2]
-        x_gradient = torch.empty_like(x) if wants_x else None
-        size = rows_at_once(len(table))
-        products = table_products(x, table, rows=size)
-        in_twos = x * LOG2_E
-        for begin in range(0, len(x), size):
-            rows = slice(begin, begin + size)
-            chunk, mass = _exponentials(products, in_twos[rows], normalisers[rows])
-            # softmax(scores) = chunk / mass, and the weight beside it.
-            factor = weights[rows, None] / mass
-            if x_gradient is not None:
-                torch.mul(products.mixed(chunk), factor, out=x_gradient[rows])
-            if wants_table:
-                products.gather(chunk, x[rows] * factor)
-            del chunk  # the next one is then made where it lay, which the cache still holds
-        table_gradient = products.gathered() if wants_table else None
+        normalisers, x_gradient, table_gradient = _passed(
+            x, table, weights, wants_x=wants_x, wants_table=wants_table
+        )
         told = table[targets]
         if smoothing:
             told = torch.lerp(told, table.mean(dim=0), smoothing)
@@ -110,6 +98,56 @@ class _WeightedLoss(Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         scaled = (None if g is None else g * upstream for g in ctx.gradients)
         return (*scaled, None, None, None)
+
+
+class _Passed(NamedTuple):
+    """What one pass over all scores finds: the targets are not known to it."""
+
+    normalisers: Tensor
+    "(n): log Σ_v exp(x · e_v)"
+    x_gradient: Tensor | None
+    "(n,w), of Σ weight · normaliser"
+    table_gradient: Tensor | None
+    "(v,w), likewise"
+
+
+def _passed(
+    x: Tensor, table: Tensor, weights: Tensor, *, wants_x: bool, wants_table: bool
+) -> _Passed:
+    in_twos = x * LOG2_E
+    if kernel.takes(x, table):
+        found = kernel.scores_pass(
+            x, table, in_twos=in_twos, weights=weights, wants_x=wants_x, wants_table=wants_table
+        )
+        if in_the_middle(found.mass):
+            return _Passed(found.mass.log(), found.d_x, found.d_table)
+    return _in_chunks(x, table, weights, in_twos, wants_x=wants_x, wants_table=wants_table)
+
+
+def _in_chunks(
+    x: Tensor,
+    table: Tensor,
+    weights: Tensor,
+    in_twos: Tensor,
+    *,
+    wants_x: bool,
+    wants_table: bool,
+) -> _Passed:
+    normalisers = x.new_empty(len(x))
+    x_gradient = torch.empty_like(x) if wants_x else None
+    size = rows_at_once(len(table))
+    products = table_products(x, table, rows=size)
+    for begin in range(0, len(x), size):
+        rows = slice(begin, begin + size)
+        chunk, mass = _exponentials(products, in_twos[rows], normalisers[rows])
+        # softmax(scores) = chunk / mass, and the weight beside it.
+        factor = weights[rows, None] / mass
+        if x_gradient is not None:
+            torch.mul(products.mixed(chunk), factor, out=x_gradient[rows])
+        if wants_table:
+            products.gather(chunk, x[rows] * factor)
+        del chunk  # the next one is then made where it lay, which the cache still holds
+    return _Passed(normalisers, x_gradient, products.gathered() if wants_table else None)
 
 
 def _exponentials(

@@ -13,6 +13,7 @@ from regard import __version__
 from regard.attention import onednn
 from regard.errors import UserError
 from regard.kept_memory import keep_freed_memory
+from regard.kernels import library
 
 DEVICES = ("cpu", "cuda", "mps")
 
@@ -25,7 +26,7 @@ class Machine:
     precision: str
     threads: int
     products: str
-    "Whose: torch's own, or oneDNN's where the processor has them quicker."
+    "Whose: torch's own, oneDNN's where the processor has them quicker, or regard's kernels."
     torch: str
     python: str
     platform: str
@@ -61,12 +62,18 @@ def choose_machine(device: str, *, threads: int) -> Machine:
         device=chosen,
         precision="float32" if chosen == "cpu" else "bfloat16",
         threads=torch.get_num_threads(),
-        products="oneDNN" if chosen == "cpu" and onednn.PAYS else "torch",
+        products=_products() if chosen == "cpu" else "torch",
         torch=torch.__version__,
         python=platform.python_version(),
         platform=platform.platform(terse=True),
         regard=__version__,
     )
+
+
+def _products() -> str:
+    if library.PAYS:
+        return "regard"
+    return "oneDNN" if onednn.PAYS else "torch"
 
 
 def _best_device() -> str:

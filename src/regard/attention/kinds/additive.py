@@ -16,7 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.additive_blocks import Halves, additive_in_blocks
+from regard.attention.additive_blocks import Halves, additive
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.rule import Asked, Fast, HeadShape, Rule
 
@@ -62,8 +62,8 @@ class AdditiveScore(Rule):
         dtype = torch.promote_types(from_query.dtype, from_key.dtype)
         with torch.autocast(asked.q.device.type, enabled=False):
             halves = Halves(*(x.to(dtype) for x in (from_query, from_key, self.out_weight)))
-            out = additive_in_blocks(halves, asked.v.to(dtype), asked)
-        return Fast(out.to(asked.v.dtype), "query-blocks")
+            out, path = additive(halves, asked.v.to(dtype), asked)
+        return Fast(out.to(asked.v.dtype), path)
 
     def _halves(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """What query and key bring into the tanh, (b,h,i,m) and (b,h,j,m)."""

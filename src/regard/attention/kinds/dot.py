@@ -3,8 +3,9 @@
     score(q, k) = q · k / √d                                        Vaswani et al., 2017
 
 Without the root the variance of the scores grows with d, the softmax saturates and its gradient
-vanishes. The fast path is torch's fused kernel; blocks of queries where that has no dropout, or is
-slower than they are. Shapes: b batch, h heads, i query, j key, d head width.
+vanishes. The fast path is a kernel of our own where it was built and pays (`by_kernel`), otherwise
+torch's fused one; blocks of queries where that has no dropout, or is slower than they are.
+Shapes: b batch, h heads, i query, j key, d head width.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.dot_blocks import dot_in_blocks
+from regard.attention import by_kernel
+from regard.attention.dot_blocks import dot_in_blocks, in_blocks
 from regard.attention.kinds import AttentionKind, kind
+from regard.attention.query_blocks import Setting
 from regard.attention.rule import Asked, Fast, HeadShape, Rule
 
 ROWS_FOR_BLOCKS = range(320, 641)
@@ -42,6 +45,10 @@ class DotProduct(Rule):
 
     def fast(self, asked: Asked) -> Fast:
         q, k, v, mask, bias = asked.q, asked.k, asked.v, asked.mask, asked.bias
+        if by_kernel.takes(asked, q, k):
+            setting = Setting.of(asked)
+            out = by_kernel.dot_by_kernel(q, k, v, setting)
+            return Fast(in_blocks(q, k, v, None, setting) if out is None else out, "kernel")
         if q.device.type == "cpu" and (asked.dropout or _blocks_pay(asked)):
             return Fast(dot_in_blocks(asked), "query-blocks")
         fused = partial(F.scaled_dot_product_attention, dropout_p=asked.dropout)

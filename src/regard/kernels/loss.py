@@ -1,0 +1,64 @@
+"""One pass over the scores of an output layer (loss.c).
+
+    s = 2^(x' Eᵀ)      mass = Σ_v s      f = weight / mass      dx = f · s E      dE = sᵀ (f · x)
+
+Shapes: n places, w model width, v vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.kernels import library
+
+PANEL = 24
+"Tokens that are scored together."
+SCORES = 5 * 2**20
+"Held at once: 20 MB, which stay in the cache that cores share."
+FEWEST, MOST = 32, 256
+"Places at once. Fewer than that in all do not pay for packing the table."
+
+
+class Passed(NamedTuple):
+    mass: Tensor
+    "(n)"
+    d_x: Tensor | None
+    "(n,w)"
+    d_table: Tensor | None
+    "(v,w)"
+
+
+def takes(x: Tensor, table: Tensor) -> bool:
+    n, w = x.shape
+    return n >= FEWEST and w % library.LANES == 0 and library.takes(x, table)
+
+
+def scores_pass(
+    x: Tensor,
+    table: Tensor,
+    *,
+    in_twos: Tensor,
+    weights: Tensor,
+    wants_x: bool = True,
+    wants_table: bool = True,
+) -> Passed:
+    """(n,w), (v,w), (n,w), (n). Sums that leave what a float can hold are not mended here."""
+    (n, w), v = x.shape, len(table)
+    whole = -(-v // PANEL) * PANEL
+    threads = torch.get_num_threads()
+    fit = max(FEWEST, 16 * threads, min(MOST, SCORES // whole // 16 * 16))
+    mass = x.new_empty(n)
+    d_x = x.new_empty(n, w) if wants_x else None
+    d_table = x.new_zeros(whole, w) if wants_table else None
+    library.run(
+        "regard_loss_pass",
+        *(one.contiguous() for one in (x, in_twos, weights, table)),
+        mass,
+        d_x,
+        d_table,
+        *(n, v, w, fit, threads),
+    )
+    return Passed(mass, d_x, None if d_table is None else d_table[:v])
