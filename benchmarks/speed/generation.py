@@ -10,7 +10,7 @@ attention mask.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 from typing import Any
 
@@ -66,8 +66,11 @@ def contest(count: int, choice: str, *, rounds: int) -> Row:
     )
 
 
-def process_of(name: str, count: int, choice: str) -> OwnProcess:
-    return OwnProcess("benchmarks.speed.generation", name, count, choice)
+def process_of(
+    name: str, count: int, choice: str, *, environment: Mapping[str, str] | None = None
+) -> OwnProcess:
+    module = "benchmarks.speed.generation"
+    return OwnProcess(module, name, count, choice, environment=environment)
 
 
 def turns_of(name: str, count: int, choice: str) -> None:

@@ -87,7 +87,7 @@ def test_scores_that_a_float_cannot_raise_are_made_in_blocks(dropout):
     given, pull = drawn(2, 2, 40, 40, 16, scale=60.0)
     took, found = answers(DotProduct(), given, pull, masks.causal(), dropout=dropout)
     _, wanted = answers(DotProduct(), given, pull, masks.causal(), dropout=dropout, explicit=True)
-    assert took == "kernel"
+    assert took == "query-blocks"
     for one, other in zip(found, wanted, strict=True):
         assert (one - other).abs().max() <= 1e-4 * other.abs().max()
 
@@ -135,6 +135,24 @@ def test_what_it_does_not_know_is_left_to_torch(change, path):
     asked = {"i": 20, "d": 16, "mask": masks.causal(), **change}
     given, _ = drawn(1, 2, asked["i"], 20, asked["d"])
     assert attend(*given, asked["mask"]).path == path
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(
+    ("q", "k", "v"),
+    [
+        ((2, 2, 20, 16), (1, 2, 20, 16), (1, 2, 20, 16)),
+        ((2, 2, 20, 16), (2, 1, 20, 16), (2, 1, 20, 16)),
+        ((2, 2, 20, 16), (2, 2, 20, 16), (2, 1, 20, 16)),
+        ((0, 2, 20, 16), (0, 2, 20, 16), (0, 2, 20, 16)),
+        ((2, 2, 20, 16), (2, 2, 20, 16), (2, 2, 20, 12)),
+    ],
+)
+def test_tensors_that_only_fit_when_stretched_are_left_to_torch(name, q, k, v):
+    given = [torch.randn(shape) for shape in (q, k, v)]
+    attended = attend(*given, masks.causal(), rule_of(name, heads=2, width=16))
+    assert attended.path != "kernel"
+    assert attended.out.shape == (*q[:3], v[-1])
 
 
 def test_whoever_wants_products_one_by_one_gets_them():

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.attention import bends
+from regard.attention.cache import KeyValueCache
 from regard.attention.products import product_of
 from regard.kernels import decoding
 
@@ -85,3 +86,28 @@ def test_scores_of_any_size_can_be_looked_by(size):
     found = decoding.look(made, keys, values, length=8, added=None)
     wanted = F.scaled_dot_product_attention(made[:, :1].double(), keys.double(), values.double())
     assert (found - wanted.view(1, 8)).abs().max() <= 1e-5 * wanted.abs().max()
+
+
+def test_a_full_cache_takes_no_more():
+    cache = KeyValueCache(capacity=3)
+    cache.extend(*(torch.randn(1, 2, 3, 8) for _ in "kv"))
+    made = torch.randn(1, 6, 1, 8)
+    assert not cache.takes_newest(made)
+    with pytest.raises(RuntimeError):
+        cache.extend(made[:, :2], made[:, :2])
+
+
+def test_what_does_not_fit_the_cache_is_not_taken():
+    cache = KeyValueCache(capacity=9)
+    cache.extend(*(torch.randn(2, 2, 3, 8) for _ in "kv"))
+    assert cache.takes_newest(torch.randn(2, 6, 1, 8))
+    assert not cache.takes_newest(torch.randn(3, 6, 1, 8))
+    assert not cache.takes_newest(torch.randn(2, 6, 1, 16))
+    assert not cache.takes_newest(torch.randn(6, 2, 1, 8).transpose(0, 1))
+    assert not cache.takes_newest(torch.randn(2, 6, 1, 8, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("x", [torch.randn(2, 5), torch.randn(2, 4, dtype=torch.float64)])
+def test_a_product_refuses_other_rows(x):
+    with torch.inference_mode(), pytest.raises(ValueError, match="make a row here"):
+        product_of([torch.nn.Linear(4, 3)], laid_out_for=2)(x)

@@ -42,7 +42,7 @@ def defined(x, table, targets, weights, smoothing=0.0):
 @given(
     places=st.integers(32, 300),
     width=st.integers(1, 9).map(lambda n: 8 * n),
-    vocabulary=st.integers(1, 120),
+    vocabulary=st.integers(2, 120),
     smoothing=st.sampled_from([0.0, 0.1]),
     seed=st.integers(0, 99),
 )
@@ -51,7 +51,6 @@ def test_it_equals_the_definition(places, width, vocabulary, smoothing, seed):
     assert kernel.takes(given[0], given[1])
     found, wanted = loss_and_gradients(*given, smoothing), defined(*given, smoothing)
     for one, other in zip(found, wanted, strict=True):
-        # With one token there is nothing to tell, and no gradient but rounding.
         assert (one - other).abs().max() <= 1e-5 * max(other.abs().max().item(), 1.0)
 
 
@@ -91,10 +90,10 @@ def test_only_what_is_asked_for_is_found(wanted):
 
 
 def test_bits_do_not_depend_on_threads():
-    given, threads = drawn(333, 40, 1_000), torch.get_num_threads()
+    given, threads = drawn(111, 40, 110_000), torch.get_num_threads()
     try:
         found = []
-        for count in (1, 2, 3):
+        for count in (1, 3, 20):
             torch.set_num_threads(count)
             found.append(loss_and_gradients(*given)[1:])
     finally:
@@ -107,6 +106,7 @@ def test_bits_do_not_depend_on_threads():
 def test_other_shapes_and_types_are_left_to_torch():
     assert not kernel.takes(torch.randn(40, 12), torch.randn(9, 12))
     assert not kernel.takes(torch.randn(5, 16), torch.randn(9, 16))
+    assert not kernel.takes(torch.randn(40, 16), torch.randn(9, 8))
     assert not library.takes(torch.randn(3, dtype=torch.float64))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert not library.takes(torch.randn(3))

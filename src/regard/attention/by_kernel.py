@@ -33,11 +33,11 @@ def takes(asked: Asked, q: Tensor, k: Tensor) -> bool:
     # Also asked of processors; where it is off, somebody wants each product made by itself.
     if not torch.backends.cuda.flash_sdp_enabled():  # type: ignore[no-untyped-call]
         return False
-    if asked.bias is not None or q.shape[2] < FEWEST_QUERIES:
+    if asked.bias is not None or q.shape[-2] < FEWEST_QUERIES:
         return False
     if not (mask.is_everything or (mask.is_causal and grid.from_start)):
         return False
-    return kernel.takes(q, k, asked.v)
+    return asked.q.shape[:3] == q.shape[:3] and kernel.takes(q, k, asked.v)
 
 
 def dot_by_kernel(q: Tensor, k: Tensor, v: Tensor, setting: Setting) -> Tensor | None:

@@ -51,7 +51,9 @@ class KeyValueCache:
     def takes_newest(self, made: Tensor) -> bool:
         """Whether one place can be taken in and looked from at once."""
         keys, values = self._keys, self._values
-        return keys is not None and values is not None and decoding.takes_looks(made, keys, values)
+        if keys is None or values is None or self.length >= self.capacity:
+            return False
+        return decoding.takes_looks(made, keys, values)
 
     def look_from_newest(self, made: Tensor, *, added: Tensor | None) -> Tensor:
         """Take in one place and look from it: queries, keys and values (b,h+2g,1,d) -> (b,w)."""

@@ -2,8 +2,8 @@
 
     [x W_1ᵀ + b_1 … x W_nᵀ + b_n] = x [W_1; …; W_n]ᵀ + [b_1 … b_n]
 
-What comes out may be bent at once. How weights are best laid out depends on the rows and on
-the processor (`_laid_out`), and takes a copy. Shapes: r rows, in and out widths, p pieces.
+What comes out may be bent at once. How weights are best laid out, or packed for a kernel, depends
+on the rows and on the processor, and takes a copy. Shapes: r rows, in and out widths, p pieces.
 """
 
 from __future__ import annotations

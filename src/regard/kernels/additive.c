@@ -15,11 +15,14 @@ INLINE __m256 logistic(__m256 turned) {
     return _mm256_div_ps(one, _mm256_add_ps(one, power_of_2(turned)));
 }
 
-INLINE const float *weight_of(const Attention *a, size_t row) { return a->weight + row % a->heads * a->m; }
+INLINE const float *weight_of(const Attention *a, size_t row) {
+    return a->weight + row % a->heads * a->m;
+}
 
 static void score(Tile out, const Attention *a, const Rooms *o, size_t row, size_t first, size_t n,
                   size_t p) {
-    const float *q = o->q_in_twos + n * a->m, *k = o->k_panels + p * PANEL * a->m, *w = weight_of(a, row);
+    const float *q = o->q_in_twos + n * a->m, *k = o->k_panels + p * PANEL * a->m,
+                *w = weight_of(a, row);
     Tile t;
     clear(t);
     for (size_t m = 0; m < a->m; m++, k += PANEL) {
@@ -32,8 +35,9 @@ static void score(Tile out, const Attention *a, const Rooms *o, size_t row, size
             }
         }
     }
-    raise(t, a, first + n, p * PANEL);
-    EACH_ROW(r) EACH_VECTOR(c, WIDE) out[r][c] = t[r][c];
+    raise_seen(t, a, first + n, p * PANEL);
+    EACH_ROW(r)
+        EACH_VECTOR(c, WIDE) out[r][c] = t[r][c];
 }
 
 static void pack_turned(const Attention *a, const Rooms *o, size_t row) {
@@ -66,17 +70,20 @@ static void row_forward(const Attention *a, const Rooms *o, size_t row) {
 }
 
 /* Weights p and their gradients of one tile; sums of p · dp by lanes. */
-static void weigh(const Attention *a, const Rooms *o, size_t row, size_t first, size_t n, size_t p) {
+static void weigh(const Attention *a, const Rooms *o, size_t row, size_t first, size_t n,
+                  size_t p) {
     Tile t;
     score(t, a, o, row, first, n, p);
     EACH_ROW(r) {
         size_t query = least(first + n + r, a->i - 1);
         __m256 mass = _mm256_set1_ps(a->mass[row * a->i + query]);
         EACH_VECTOR(c, WIDE)
-            _mm256_storeu_ps(o->weights + (p * QUERIES + n + r) * PANEL + LANES * c, _mm256_div_ps(t[r][c], mass));
+            _mm256_storeu_ps(o->weights + (p * QUERIES + n + r) * PANEL + LANES * c,
+                             _mm256_div_ps(t[r][c], mass));
     }
     clear(t);
-    add_products(t, WIDE, a->d, o->d_out + n * a->d, a->d, 1, o->v_panels + p * PANEL * a->d, PANEL);
+    add_products(t, WIDE, a->d, o->d_out + n * a->d, a->d, 1, o->v_panels + p * PANEL * a->d,
+                 PANEL);
     EACH_ROW(r) {
         float *at = o->weights + (p * QUERIES + n + r) * PANEL, *sums = o->sums + (n + r) * LANES;
         float *d_at = o->d_scores + (p * QUERIES + n + r) * PANEL;
@@ -84,7 +91,8 @@ static void weigh(const Attention *a, const Rooms *o, size_t row, size_t first, 
         __m256 sum = _mm256_loadu_ps(sums);
         EACH_VECTOR(c, WIDE) {
             __m256 d_weight = t[r][c];
-            if (draws) d_weight = _mm256_and_ps(d_weight, kept_lanes(a, draws, p * PANEL + LANES * c));
+            if (draws)
+                d_weight = _mm256_and_ps(d_weight, kept_lanes(a, draws, p * PANEL + LANES * c));
             sum = _mm256_fmadd_ps(_mm256_loadu_ps(at + LANES * c), d_weight, sum);
             _mm256_storeu_ps(d_at + LANES * c, d_weight);
         }
@@ -93,14 +101,16 @@ static void weigh(const Attention *a, const Rooms *o, size_t row, size_t first, 
 }
 
 /* From gradients of weights to those of scores, and weights to what was kept of them. */
-static void take_off(const Attention *a, const Rooms *o, size_t row, size_t first, size_t n, size_t p) {
+static void take_off(const Attention *a, const Rooms *o, size_t row, size_t first, size_t n,
+                     size_t p) {
     EACH_ROW(r) {
         float *at = o->weights + (p * QUERIES + n + r) * PANEL;
         float *d_at = o->d_scores + (p * QUERIES + n + r) * PANEL;
         const int16_t *draws = draws_of(a, row, first + n + r);
         __m256 taken = _mm256_set1_ps(o->taken[n + r]);
         EACH_VECTOR(c, WIDE) {
-            __m256 weight = _mm256_loadu_ps(at + LANES * c), d_weight = _mm256_loadu_ps(d_at + LANES * c);
+            __m256 weight = _mm256_loadu_ps(at + LANES * c),
+                   d_weight = _mm256_loadu_ps(d_at + LANES * c);
             __m256 off = _mm256_mul_ps(weight, taken);
             _mm256_storeu_ps(d_at + LANES * c, _mm256_fmsub_ps(weight, d_weight, off));
             if (draws) {
@@ -127,7 +137,8 @@ static void hand_on(const Attention *a, const Rooms *o, size_t n, size_t p) {
             __m256 of_query = _mm256_loadu_ps(at);
             EACH_VECTOR(c, WIDE) {
                 __m256 inner = logistic(_mm256_add_ps(query, _mm256_loadu_ps(k + LANES * c)));
-                __m256 d_inner = _mm256_mul_ps(_mm256_loadu_ps(d_scores + r * PANEL + LANES * c), inner);
+                __m256 d_inner =
+                    _mm256_mul_ps(_mm256_loadu_ps(d_scores + r * PANEL + LANES * c), inner);
                 of_weight = _mm256_add_ps(of_weight, d_inner);
                 __m256 bent = _mm256_fnmadd_ps(d_inner, inner, d_inner);
                 of_query = _mm256_add_ps(of_query, bent);
@@ -135,21 +146,22 @@ static void hand_on(const Attention *a, const Rooms *o, size_t n, size_t p) {
             }
             _mm256_storeu_ps(at, of_query);
         }
-        _mm256_storeu_ps(d_w + m * LANES, _mm256_add_ps(_mm256_loadu_ps(d_w + m * LANES), of_weight));
+        _mm256_storeu_ps(d_w + m * LANES,
+                         _mm256_add_ps(_mm256_loadu_ps(d_w + m * LANES), of_weight));
         EACH_VECTOR(c, WIDE) _mm256_storeu_ps(d_k + LANES * c, of_key[c]);
     }
 }
 
-#define EACH_TILE(a, first, rows, n, p) \
-    for (size_t p = 0; p < panels_seen(a, (first) + (rows) - 1); p++) \
+#define EACH_TILE(a, first, rows, n, p)                                                            \
+    for (size_t p = 0; p < panels_seen(a, (first) + (rows) - 1); p++)                              \
         for (size_t n = first_to_see(a, first, p); n < (rows); n += ROWS)
 
 static void block_backward(const Attention *a, const Rooms *o, size_t row, size_t first) {
     const size_t real = least(QUERIES, a->i - first), rows = rounded_up(real, ROWS);
     const float *w = weight_of(a, row);
     copy_turned(a, o, row, first, real);
-    copy_scaled(o->d_out, of_row(a->d_out, a, row) + first * a->d_out.place, a->d_out.place, real, a->d,
-                1.0f / a->share_kept);
+    copy_scaled(o->d_out, of_row(a->d_out, a, row) + first * a->d_out.place, a->d_out.place, real,
+                a->d, 1.0f / a->share_kept);
     memset(o->sums, 0, rows * LANES * sizeof(float));
     memset(o->d_halves, 0, rows * a->m * LANES * sizeof(float));
     EACH_TILE(a, first, rows, n, p) weigh(a, o, row, first, n, p);
@@ -170,7 +182,8 @@ static void row_backward(const Attention *a, const Rooms *o, size_t row) {
     open_backward(a, o, row);
     memset(o->d_halves + QUERIES * a->m * LANES, 0, a->m * LANES * sizeof(float));
     for (size_t first = 0; first < a->i; first += QUERIES) block_backward(a, o, row, first);
-    for (size_t m = 0; m < a->m; m++) a->d_weight[row * a->m + m] = sum_of(_mm256_loadu_ps(d_w + m * LANES));
+    for (size_t m = 0; m < a->m; m++)
+        a->d_weight[row * a->m + m] = sum_of(_mm256_loadu_ps(d_w + m * LANES));
     for (size_t key = 0; key < a->j; key++) {
         float *to = of_row(a->d_k, a, row) + key * a->d_k.place;
         const float *panel = o->d_k + key / PANEL * PANEL * a->m + key % PANEL;
@@ -179,9 +192,15 @@ static void row_backward(const Attention *a, const Rooms *o, size_t row) {
     put_back(a->d_v, a, row, 0, o->d_v, a->j, a->d);
 }
 
-int regard_additive_forward(ROWS_OF(q), ROWS_OF(k), ROWS_OF(v), ROWS_OF(out), SETTING, float *weight) {
+int regard_additive_forward(ROWS_OF(q), ROWS_OF(k), ROWS_OF(v), ROWS_OF(out), SETTING,
+                            float *weight) {
     Attention a = {
-        .q = AS_ROWS(q), .k = AS_ROWS(k), .v = AS_ROWS(v), .out = AS_ROWS(out), .weight = weight, AS_ASKED,
+        .q = AS_ROWS(q),
+        .k = AS_ROWS(k),
+        .v = AS_ROWS(v),
+        .out = AS_ROWS(out),
+        .weight = weight,
+        AS_ASKED,
     };
     return each_row(&a, row_forward, threads);
 }
@@ -190,9 +209,17 @@ int regard_additive_backward(ROWS_OF(q), ROWS_OF(k), ROWS_OF(v), ROWS_OF(out), R
                              ROWS_OF(d_q), ROWS_OF(d_k), ROWS_OF(d_v), SETTING, float *weight,
                              float *d_weight) {
     Attention a = {
-        .q = AS_ROWS(q), .k = AS_ROWS(k), .v = AS_ROWS(v), .out = AS_ROWS(out),
-        .d_out = AS_ROWS(d_out), .d_q = AS_ROWS(d_q), .d_k = AS_ROWS(d_k), .d_v = AS_ROWS(d_v),
-        .weight = weight, .d_weight = d_weight, AS_ASKED,
+        .q = AS_ROWS(q),
+        .k = AS_ROWS(k),
+        .v = AS_ROWS(v),
+        .out = AS_ROWS(out),
+        .d_out = AS_ROWS(d_out),
+        .d_q = AS_ROWS(d_q),
+        .d_k = AS_ROWS(d_k),
+        .d_v = AS_ROWS(d_v),
+        .weight = weight,
+        .d_weight = d_weight,
+        AS_ASKED,
     };
     return each_row(&a, row_backward, threads);
 }

@@ -59,8 +59,14 @@ class Gradients(NamedTuple):
 
 
 def takes(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    widths = (q.shape[-1], v.shape[-1])
-    return not any(width % library.LANES for width in widths) and library.takes(q, k, v)
+    """Whether they fit together, which a kernel does not look at, and are worth it."""
+    if not (q.ndim == k.ndim == v.ndim == 4 and q.numel() and k.numel()):
+        return False
+    if not (q.shape[:2] == k.shape[:2] == v.shape[:2] and k.shape[2] == v.shape[2]):
+        return False
+    if q.shape[-1] != k.shape[-1] or q.shape[-1] % library.LANES or v.shape[-1] % library.LANES:
+        return False
+    return library.takes(q, k, v)
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, asked: Asked) -> Attended:

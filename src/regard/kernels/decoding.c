@@ -11,17 +11,22 @@
 enum { STRAIGHT, RELU, GELU_TANH };
 enum { SHARED_OUT_FROM = 1 << 14 }; /* multiplications; fewer are not worth waking a thread for */
 
+int regard_version(void) { return VERSION; }
+
 int regard_pack(const float *weight, float *packed, size_t outputs, size_t inputs) {
     for (size_t out = 0; out < outputs; out += PANEL)
-        pack_panel(packed + out * inputs, weight + out * inputs, inputs, least(PANEL, outputs - out), inputs);
+        pack_panel(packed + out * inputs, weight + out * inputs, inputs,
+                   least(PANEL, outputs - out), inputs);
     return 0;
 }
 
 /* x · σ(2u) with u = √(2/π) (x + 0.044715 x³), which is GELU by tanh */
 INLINE __m256 gelu_tanh(__m256 x) {
-    const float twice_in_twos = -2.0f * 0.7978845608028654f * 1.44269504088896341f;
-    __m256 cubic = _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(0.044715f), _mm256_set1_ps(1.0f));
-    __m256 power = power_of_2(_mm256_mul_ps(_mm256_mul_ps(x, cubic), _mm256_set1_ps(twice_in_twos)));
+    const float twice_in_twos = -2.0f * 0.7978845608028654f * LOG2_E;
+    __m256 cubic =
+        _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(0.044715f), _mm256_set1_ps(1.0f));
+    __m256 power =
+        power_of_2(_mm256_mul_ps(_mm256_mul_ps(x, cubic), _mm256_set1_ps(twice_in_twos)));
     return _mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1.0f), power));
 }
 
@@ -45,21 +50,26 @@ INLINE void put_bent(float *out, const float *bias, __m256 sum, size_t outputs, 
 static void row_product(float *out, const float *x, const float *panel, const float *bias,
                         size_t inputs, size_t outputs, int bend) {
     __m256 sums[4][WIDE];
-    for (int n = 0; n < 4; n++) EACH_VECTOR(c, WIDE) sums[n][c] = _mm256_setzero_ps();
+    for (int n = 0; n < 4; n++)
+        EACH_VECTOR(c, WIDE) sums[n][c] = _mm256_setzero_ps();
     size_t k = 0;
-    for (; k + 4 <= inputs; k += 4)
-        _Pragma("GCC unroll 4") for (int n = 0; n < 4; n++) {
+    for (; k + 4 <= inputs; k += 4) _Pragma("GCC unroll 4") for (int n = 0; n < 4; n++) {
             __m256 number = _mm256_broadcast_ss(x + k + n);
             EACH_VECTOR(c, WIDE)
-                sums[n][c] = _mm256_fmadd_ps(number, _mm256_loadu_ps(panel + (k + n) * PANEL + LANES * c), sums[n][c]);
+                sums[n][c] = _mm256_fmadd_ps(
+                    number, _mm256_loadu_ps(panel + (k + n) * PANEL + LANES * c), sums[n][c]);
         }
     for (; k < inputs; k++)
         EACH_VECTOR(c, WIDE)
-            sums[0][c] = _mm256_fmadd_ps(_mm256_broadcast_ss(x + k), _mm256_loadu_ps(panel + k * PANEL + LANES * c), sums[0][c]);
+            sums[0][c] =
+                _mm256_fmadd_ps(_mm256_broadcast_ss(x + k),
+                                _mm256_loadu_ps(panel + k * PANEL + LANES * c), sums[0][c]);
     EACH_VECTOR(c, WIDE) {
-        __m256 sum = _mm256_add_ps(_mm256_add_ps(sums[0][c], sums[1][c]), _mm256_add_ps(sums[2][c], sums[3][c]));
+        __m256 sum = _mm256_add_ps(_mm256_add_ps(sums[0][c], sums[1][c]),
+                                   _mm256_add_ps(sums[2][c], sums[3][c]));
         size_t before = LANES * c;
-        put_bent(out + before, bias ? bias + before : NULL, sum, outputs > before ? outputs - before : 0, bend);
+        put_bent(out + before, bias ? bias + before : NULL, sum,
+                 outputs > before ? outputs - before : 0, bend);
     }
 }
 
@@ -68,24 +78,29 @@ static void rows_product(float *out, size_t out_row, const float *x, const float
     Tile t;
     clear(t);
     add_products(t, WIDE, inputs, x, inputs, 1, panel, PANEL);
-    EACH_ROW(r) EACH_VECTOR(c, WIDE) {
-        size_t before = LANES * c;
-        put_bent(out + r * out_row + before, bias ? bias + before : NULL, t[r][c], outputs > before ? outputs - before : 0, bend);
-    }
+    EACH_ROW(r)
+        EACH_VECTOR(c, WIDE) {
+            size_t before = LANES * c;
+            put_bent(out + r * out_row + before, bias ? bias + before : NULL, t[r][c],
+                     outputs > before ? outputs - before : 0, bend);
+        }
 }
 
 /* bend(x Wᵀ + b): (r,in), packed W, (out) or nothing -> (r,out) */
 int regard_product(const float *x, const float *packed, const float *bias, float *out, size_t rows,
                    size_t inputs, size_t outputs, size_t bend, size_t threads) {
     size_t panels = rounded_up(outputs, PANEL) / PANEL;
-    #pragma omp parallel for schedule(static) num_threads((int)threads) if (rows * inputs * outputs >= SHARED_OUT_FROM)
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads((int)threads) if (rows * inputs * outputs >= SHARED_OUT_FROM)
     for (size_t p = 0; p < panels; p++) {
         size_t first = p * PANEL, real = least(PANEL, outputs - first), row = 0;
         const float *panel = packed + first * inputs, *added = bias ? bias + first : NULL;
         for (; row + ROWS <= rows; row += ROWS)
-            rows_product(out + row * outputs + first, outputs, x + row * inputs, panel, added, inputs, real, (int)bend);
+            rows_product(out + row * outputs + first, outputs, x + row * inputs, panel, added,
+                         inputs, real, (int)bend);
         for (; row < rows; row++)
-            row_product(out + row * outputs + first, x + row * inputs, panel, added, inputs, real, (int)bend);
+            row_product(out + row * outputs + first, x + row * inputs, panel, added, inputs, real,
+                        (int)bend);
     }
     return 0;
 }
@@ -101,7 +116,7 @@ INLINE __m256 sums_of_eight(const __m256 x[8]) {
 /* Scores of one query in powers of 2, (j) up to a whole vector; the largest of them. */
 static float score_keys(float *scores, const float *q, const float *keys, const float *added,
                         size_t j, size_t d, float scale) {
-    const float in_twos = scale * 1.44269504088896341f;
+    const float in_twos = scale * LOG2_E;
     __m256 largest = _mm256_set1_ps(-INFINITY);
     for (size_t key = 0; key < j; key += LANES) {
         __m256 products[LANES];
@@ -109,13 +124,14 @@ static float score_keys(float *scores, const float *q, const float *keys, const 
             const float *at = keys + least(key + n, j - 1) * d;
             products[n] = _mm256_setzero_ps();
             for (size_t k = 0; k < d; k += LANES)
-                products[n] = _mm256_fmadd_ps(_mm256_loadu_ps(q + k), _mm256_loadu_ps(at + k), products[n]);
+                products[n] =
+                    _mm256_fmadd_ps(_mm256_loadu_ps(q + k), _mm256_loadu_ps(at + k), products[n]);
         }
         __m256 score = _mm256_mul_ps(sums_of_eight(products), _mm256_set1_ps(in_twos));
         __m256 there = first_lanes((ptrdiff_t)(j - key));
         if (added) {
             __m256 bar = _mm256_maskload_ps(added + key, _mm256_castps_si256(there));
-            score = _mm256_fmadd_ps(bar, _mm256_set1_ps(1.44269504088896341f), score);
+            score = _mm256_fmadd_ps(bar, _mm256_set1_ps(LOG2_E), score);
         }
         score = _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), score, there);
         largest = _mm256_max_ps(largest, score);
@@ -130,19 +146,22 @@ static float score_keys(float *scores, const float *q, const float *keys, const 
 INLINE void mix_values(float *out, int vectors, const float *weights, const float *values, size_t j,
                        size_t d, float factor) {
     __m256 sums[2][WIDE];
-    for (int n = 0; n < 2; n++) EACH_VECTOR(c, vectors) sums[n][c] = _mm256_setzero_ps();
+    for (int n = 0; n < 2; n++)
+        EACH_VECTOR(c, vectors) sums[n][c] = _mm256_setzero_ps();
     size_t key = 0;
-    for (; key + 2 <= j; key += 2)
-        _Pragma("GCC unroll 2") for (int n = 0; n < 2; n++) {
+    for (; key + 2 <= j; key += 2) _Pragma("GCC unroll 2") for (int n = 0; n < 2; n++) {
             __m256 weight = _mm256_broadcast_ss(weights + key + n);
             EACH_VECTOR(c, vectors)
-                sums[n][c] = _mm256_fmadd_ps(weight, _mm256_loadu_ps(values + (key + n) * d + LANES * c), sums[n][c]);
+                sums[n][c] = _mm256_fmadd_ps(
+                    weight, _mm256_loadu_ps(values + (key + n) * d + LANES * c), sums[n][c]);
         }
     for (; key < j; key++)
         EACH_VECTOR(c, vectors)
-            sums[0][c] = _mm256_fmadd_ps(_mm256_broadcast_ss(weights + key), _mm256_loadu_ps(values + key * d + LANES * c), sums[0][c]);
+            sums[0][c] = _mm256_fmadd_ps(_mm256_broadcast_ss(weights + key),
+                                         _mm256_loadu_ps(values + key * d + LANES * c), sums[0][c]);
     EACH_VECTOR(c, vectors)
-        _mm256_storeu_ps(out + LANES * c, _mm256_mul_ps(_mm256_add_ps(sums[0][c], sums[1][c]), _mm256_set1_ps(factor)));
+        _mm256_storeu_ps(out + LANES * c, _mm256_mul_ps(_mm256_add_ps(sums[0][c], sums[1][c]),
+                                                        _mm256_set1_ps(factor)));
 }
 
 static void look(float *out, float *scores, const float *q, const float *keys, const float *values,
@@ -170,11 +189,12 @@ int regard_look(const float *made, float *keys, float *values, const float *adde
                 size_t rows, size_t h, size_t g, size_t j, size_t capacity, size_t d, float scale,
                 size_t threads) {
     int missing = 0;
-    #pragma omp parallel num_threads((int)threads) reduction(| : missing) if (rows * h * j * d >= SHARED_OUT_FROM)
+#pragma omp parallel num_threads((int)threads)                                                     \
+    reduction(| : missing) if (rows * h * j * d >= SHARED_OUT_FROM)
     {
         float *scores = room(rounded_up(j, LANES));
         missing = !scores;
-        #pragma omp for schedule(static)
+#pragma omp for schedule(static)
         for (size_t n = 0; n < rows * g; n++) {
             if (missing) continue;
             size_t row = n / g, head = n % g, each = h / g;

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from regard.kernels import library
 
-PANEL = 24
 BENDS = {("none", ""): 0, ("relu", ""): 1, ("gelu", "tanh"): 2}
 "By the names oneDNN has for them, as decoding.c numbers them."
 Product = Callable[[Tensor], Tensor]
@@ -25,8 +24,8 @@ def product(
 ) -> Product:
     """(out,in), (out) -> what makes (r,out) of (r,in), and (out) of (in); both are copied."""
     outputs, inputs = weight.shape
-    panels = -(-outputs // PANEL)
-    packed = weight.new_empty(panels * PANEL * inputs)
+    panels = -(-outputs // library.PANEL)
+    packed = weight.new_empty(panels * library.PANEL * inputs)
     library.run("regard_pack", weight.contiguous(), packed, outputs, inputs)
     run = library.function("regard_product", "tttt" + "n" * 5)
     bias = None if bias is None else bias.clone()
@@ -35,6 +34,8 @@ def product(
 
     # What is only known by its place has to be held as well.
     def of_rows(x: Tensor, _held: tuple[Tensor, Tensor | None] = (packed, bias)) -> Tensor:
+        if x.shape[-1] != inputs or x.dtype is not torch.float32:
+            raise ValueError(f"{inputs} floats make a row here, not {x.shape[-1]} of {x.dtype}")
         x = x.contiguous()
         rows = 1 if x.ndim == 1 else len(x)
         out = x.new_empty(outputs if x.ndim == 1 else (rows, outputs))
@@ -52,9 +53,12 @@ def product(
 
 def takes_looks(made: Tensor, keys: Tensor, values: Tensor) -> bool:
     """`keys` and `values` are the rooms they are kept in, (r,g,capacity,d)."""
-    if made.shape[-1] % library.LANES or not library.takes(made, keys, values):
+    rows, _, _, d = made.shape
+    if d % library.LANES or (keys.shape[0], keys.shape[-1]) != (rows, d):
         return False
-    return keys.is_contiguous() and values.is_contiguous() and keys.shape == values.shape
+    if keys.shape != values.shape or not library.takes(made, keys, values):
+        return False
+    return made.is_contiguous() and keys.is_contiguous() and values.is_contiguous()
 
 
 def look(

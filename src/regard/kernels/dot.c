@@ -5,14 +5,15 @@
        dq = c · ds k      dk = c · dsᵀ q      dv = (s · kept)ᵀ d_out'
 
    q' = c · log₂e · q are queries in powers of 2. What is kept by dropout is divided by the share kept
-   once, in the far smaller rows. Shapes as in pairs.h; m = d. */
+   once, in the far smaller rows. Shapes as in pairs.h. */
 
 #include "pairs.h"
 
 INLINE void score(Tile t, const Attention *a, const Rooms *o, size_t first, size_t n, size_t p) {
     clear(t);
-    add_products(t, WIDE, a->m, o->q_in_twos + n * a->m, a->m, 1, o->k_panels + p * PANEL * a->m, PANEL);
-    raise(t, a, first + n, p * PANEL);
+    add_products(t, WIDE, a->m, o->q_in_twos + n * a->m, a->m, 1, o->k_panels + p * PANEL * a->m,
+                 PANEL);
+    raise_seen(t, a, first + n, p * PANEL);
 }
 
 static void block_forward(const Attention *a, const Rooms *o, size_t row, size_t first) {
@@ -49,7 +50,8 @@ static void share_out(const Attention *a, const Rooms *o, size_t row, size_t fir
                 to[k] = d_out[k] / (mass * a->share_kept);
             }
             taken /= mass;
-        } else memset(to, 0, d * sizeof(float));
+        } else
+            memset(to, 0, d * sizeof(float));
         o->taken[n] = taken;
     }
 }
@@ -67,7 +69,8 @@ static void block_backward(const Attention *a, const Rooms *o, size_t row, size_
             score(t, a, o, first, n, p);
             put(pairs, PANEL, WIDE, t); /* there are not registers enough for two tiles */
             clear(t);
-            add_products(t, WIDE, a->d, o->d_out + n * a->d, a->d, 1, o->v_panels + p * PANEL * a->d, PANEL);
+            add_products(t, WIDE, a->d, o->d_out + n * a->d, a->d, 1,
+                         o->v_panels + p * PANEL * a->d, PANEL);
             EACH_ROW(r) {
                 float *at = pairs + r * PANEL, *d_at = o->d_scores + (p * QUERIES + n + r) * PANEL;
                 const int16_t *draws = draws_of(a, row, first + n + r);
@@ -79,7 +82,8 @@ static void block_backward(const Attention *a, const Rooms *o, size_t row, size_
                         d_weight = _mm256_and_ps(d_weight, kept);
                         _mm256_storeu_ps(at + LANES * c, _mm256_and_ps(weight, kept));
                     }
-                    _mm256_storeu_ps(d_at + LANES * c, _mm256_mul_ps(_mm256_sub_ps(d_weight, taken), weight));
+                    _mm256_storeu_ps(d_at + LANES * c,
+                                     _mm256_mul_ps(_mm256_sub_ps(d_weight, taken), weight));
                 }
             }
         }
@@ -100,15 +104,23 @@ static void row_backward(const Attention *a, const Rooms *o, size_t row) {
 }
 
 int regard_dot_forward(ROWS_OF(q), ROWS_OF(k), ROWS_OF(v), ROWS_OF(out), SETTING) {
-    Attention a = {.q = AS_ROWS(q), .k = AS_ROWS(k), .v = AS_ROWS(v), .out = AS_ROWS(out), AS_ASKED};
+    Attention a = {
+        .q = AS_ROWS(q), .k = AS_ROWS(k), .v = AS_ROWS(v), .out = AS_ROWS(out), AS_ASKED};
     return each_row(&a, row_forward, threads);
 }
 
 int regard_dot_backward(ROWS_OF(q), ROWS_OF(k), ROWS_OF(v), ROWS_OF(out), ROWS_OF(d_out),
                         ROWS_OF(d_q), ROWS_OF(d_k), ROWS_OF(d_v), SETTING) {
     Attention a = {
-        .q = AS_ROWS(q), .k = AS_ROWS(k), .v = AS_ROWS(v), .out = AS_ROWS(out),
-        .d_out = AS_ROWS(d_out), .d_q = AS_ROWS(d_q), .d_k = AS_ROWS(d_k), .d_v = AS_ROWS(d_v), AS_ASKED,
+        .q = AS_ROWS(q),
+        .k = AS_ROWS(k),
+        .v = AS_ROWS(v),
+        .out = AS_ROWS(out),
+        .d_out = AS_ROWS(d_out),
+        .d_q = AS_ROWS(d_q),
+        .d_k = AS_ROWS(d_k),
+        .d_v = AS_ROWS(d_v),
+        AS_ASKED,
     };
     return each_row(&a, row_backward, threads);
 }

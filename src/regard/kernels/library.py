@@ -9,6 +9,7 @@ two runs on one machine agree in every bit.
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -19,6 +20,10 @@ from torch import Tensor
 
 LANES = 8
 "Floats in a vector: widths have to be multiples of it."
+PANEL = 24
+"Columns that are packed together."
+VERSION = 1
+"Of how kernels are called; as in tiles.h. A library built before a change is not called."
 SORTS = {"t": ctypes.c_void_p, "n": ctypes.c_ssize_t, "f": ctypes.c_float}
 "Of arguments: where a tensor begins, or None; a number; a float."
 Argument = Tensor | int | float | None
@@ -29,13 +34,24 @@ def _built() -> ctypes.CDLL | None:
     files = (here / f"_compiled{suffix}" for suffix in EXTENSION_SUFFIXES)
     try:
         # torch is here already, and with it the threads that kernels share with it.
-        return next((ctypes.CDLL(str(file)) for file in files if file.is_file()), None)
-    except OSError:  # built for another machine
+        built = next((ctypes.CDLL(str(file)) for file in files if file.is_file()), None)
+        return built if built is not None and built.regard_version() == VERSION else None
+    except (OSError, AttributeError):  # built for another machine, or long ago
         return None
 
 
 _LIBRARY = _built()
-PAYS = _LIBRARY is not None and torch.backends.cpu.get_cpu_capability() == "AVX2"
+SWITCH = "REGARD_KERNELS"
+"In the environment: off does without them, to measure or to find out where a fault lies."
+
+
+def _pays_here() -> bool:
+    if _LIBRARY is None or os.environ.get(SWITCH) == "off":
+        return False
+    return torch.backends.cpu.get_cpu_capability() == "AVX2"
+
+
+PAYS = _pays_here()
 
 
 def takes(*tensors: Tensor) -> bool:

@@ -4,7 +4,7 @@
 
    x' are the vectors in powers of 2. A chunk of places is scored, raised, summed and mixed by places,
    each thread its own; then the table's gradient is gathered by tokens, each thread its own. Scores
-   are written once and read once, panel by panel: scores[panel][place][PANEL tokens]. Which thread
+   are written once, and read once by each, panel by panel: scores[panel][place][PANEL tokens]. Which thread
    does what never changes an order of adding, so the bits do not depend on how many there are.
 
    Shapes: n places, v vocabulary (tokens), w width, a multiple of LANES. */
@@ -20,15 +20,18 @@ typedef struct {
     float *mass, *d_x, *d_table; /* d_x or d_table may be missing: nobody wants it */
     size_t n, v, w, chunk, panels;
     float *scored; /* the table, panel by panel: (panels, w, PANEL) */
-    float *mixed_in; /* its columns: `columns_at` of them after the other, each (panels · PANEL, columns) */
+    float *
+        mixed_in; /* its columns: `columns_at` of them after the other, each (panels · PANEL, columns) */
     float *scores, *sums, *mixed, *given, *shares;
     double *totals;
 } Pass;
 
-typedef struct { size_t begin, end; } Range;
+typedef struct {
+    size_t begin, end;
+} Range;
 
-INLINE Range part_of(size_t count, size_t me, size_t all) {
-    return (Range){count * me / all, count * (me + 1) / all};
+INLINE Range part_of(size_t count, size_t me, size_t threads) {
+    return (Range){count * me / threads, count * (me + 1) / threads};
 }
 
 static void pack_table(const Pass *p, Range panels) {
@@ -78,8 +81,10 @@ INLINE void mix(float *mixed, size_t w, int vectors, const float *scores, size_t
 static void score_and_mix(const Pass *p, size_t first, size_t real, size_t all, Range rows) {
     const size_t w = p->w, count = rows.end - rows.begin;
     for (size_t row = rows.begin; row < rows.end; row++) {
-        if (row < real) memcpy(p->given + row * w, p->in_twos + (first + row) * w, w * sizeof(float));
-        else memset(p->given + row * w, 0, w * sizeof(float));
+        if (row < real)
+            memcpy(p->given + row * w, p->in_twos + (first + row) * w, w * sizeof(float));
+        else
+            memset(p->given + row * w, 0, w * sizeof(float));
         p->totals[row] = 0;
     }
     memset(p->mixed + rows.begin * w, 0, count * w * sizeof(float));
@@ -137,7 +142,8 @@ static void gather_panels(const Pass *p, size_t all, Range panels) {
         for (size_t g = 0, columns; g < p->w; g += columns) {
             columns = columns_at(p->w - g);
             for (size_t j = 0; j < PANEL; j += ROWS) {
-                const float *scores = p->scores + panel * all * PANEL + j, *shares = p->shares + g * all;
+                const float *scores = p->scores + panel * all * PANEL + j,
+                            *shares = p->shares + g * all;
                 float *out = p->d_table + (panel * PANEL + j) * p->w + g;
                 BY_VECTORS(columns, gather(out, p->w, vectors, scores, shares, all));
             }
@@ -145,21 +151,21 @@ static void gather_panels(const Pass *p, size_t all, Range panels) {
 }
 
 static void run(const Pass *p, int threads) {
-    #pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(threads)
     {
-        const size_t me = omp_get_thread_num(), all = omp_get_num_threads();
-        const Range panels = part_of(p->panels, me, all);
+        const size_t me = omp_get_thread_num(), threads_there = omp_get_num_threads();
+        const Range panels = part_of(p->panels, me, threads_there);
         pack_table(p, panels);
-        #pragma omp barrier
+#pragma omp barrier
         for (size_t first = 0; first < p->n; first += p->chunk) {
             size_t real = least(p->chunk, p->n - first), places = rounded_up(real, ROWS);
-            Range tiles = part_of(places / ROWS, me, all);
+            Range tiles = part_of(places / ROWS, me, threads_there);
             Range rows = {tiles.begin * ROWS, tiles.end * ROWS};
             score_and_mix(p, first, real, places, rows);
             share_out(p, first, real, places, rows);
-            #pragma omp barrier
+#pragma omp barrier
             if (p->d_table) gather_panels(p, places, panels);
-            #pragma omp barrier
+#pragma omp barrier
         }
     }
 }
@@ -171,15 +177,29 @@ int regard_loss_pass(const float *x, const float *in_twos, const float *weights,
                      size_t chunk, size_t threads) {
     size_t panels = rounded_up(v, PANEL) / PANEL;
     Pass p = {
-        .x = x, .in_twos = in_twos, .weights = weights, .table = table,
-        .mass = mass, .d_x = d_x, .d_table = d_table,
-        .n = n, .v = v, .w = w, .chunk = chunk, .panels = panels,
-        .scored = room(panels * PANEL * w), .mixed_in = room(panels * PANEL * w),
-        .scores = room(chunk * panels * PANEL), .sums = room(chunk * LANES),
-        .mixed = room(chunk * w), .given = room(chunk * w), .shares = room(chunk * w),
+        .x = x,
+        .in_twos = in_twos,
+        .weights = weights,
+        .table = table,
+        .mass = mass,
+        .d_x = d_x,
+        .d_table = d_table,
+        .n = n,
+        .v = v,
+        .w = w,
+        .chunk = chunk,
+        .panels = panels,
+        .scored = room(panels * PANEL * w),
+        .mixed_in = room(panels * PANEL * w),
+        .scores = room(chunk * panels * PANEL),
+        .sums = room(chunk * LANES),
+        .mixed = room(chunk * w),
+        .given = room(chunk * w),
+        .shares = room(chunk * w),
         .totals = malloc(chunk * sizeof(double)),
     };
-    int whole = p.scored && p.mixed_in && p.scores && p.sums && p.mixed && p.given && p.shares && p.totals;
+    int whole =
+        p.scored && p.mixed_in && p.scores && p.sums && p.mixed && p.given && p.shares && p.totals;
     if (whole) run(&p, (int)threads);
     free(p.scored), free(p.mixed_in), free(p.scores), free(p.sums), free(p.mixed), free(p.given);
     free(p.shares), free(p.totals);

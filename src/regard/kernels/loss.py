@@ -14,10 +14,8 @@ from torch import Tensor
 
 from regard.kernels import library
 
-PANEL = 24
-"Tokens that are scored together."
 SCORES = 5 * 2**20
-"Held at once: 20 MB, which stay in the cache that cores share."
+"Held at once, about: 20 MB, which stay in the cache that cores share."
 FEWEST, MOST = 32, 256
 "Places at once. Fewer than that in all do not pay for packing the table."
 
@@ -33,7 +31,8 @@ class Passed(NamedTuple):
 
 def takes(x: Tensor, table: Tensor) -> bool:
     n, w = x.shape
-    return n >= FEWEST and w % library.LANES == 0 and library.takes(x, table)
+    fit = w == table.shape[1] and w % library.LANES == 0
+    return n >= FEWEST and fit and library.takes(x, table)
 
 
 def scores_pass(
@@ -47,9 +46,9 @@ def scores_pass(
 ) -> Passed:
     """(n,w), (v,w), (n,w), (n). Sums that leave what a float can hold are not mended here."""
     (n, w), v = x.shape, len(table)
-    whole = -(-v // PANEL) * PANEL
-    threads = torch.get_num_threads()
-    fit = max(FEWEST, 16 * threads, min(MOST, SCORES // whole // 16 * 16))
+    whole = -(-v // library.PANEL) * library.PANEL
+    # Not by the number of threads: bits would then depend on it.
+    at_once = max(FEWEST, min(MOST, SCORES // whole // 16 * 16))
     mass = x.new_empty(n)
     d_x = x.new_empty(n, w) if wants_x else None
     d_table = x.new_zeros(whole, w) if wants_table else None
@@ -59,6 +58,6 @@ def scores_pass(
         mass,
         d_x,
         d_table,
-        *(n, v, w, fit, threads),
+        *(n, v, w, at_once, torch.get_num_threads()),
     )
     return Passed(mass, d_x, None if d_table is None else d_table[:v])

@@ -12,19 +12,22 @@
 
 #include "tiles.h"
 
-#define LOG2_E 1.44269504088896341f
-
 enum { QUERIES = 64 }; /* of a block */
-enum { PANELS_ADDED_UP = 16 }; /* longer sums are sums of such: one after another they round apart */
+enum {
+    PANELS_ADDED_UP = 16
+}; /* longer sums are sums of such: one after another they round apart */
 
 /* A tensor (batch, heads, places, d): how far apart its parts lie. */
-typedef struct { float *at; size_t batch, head, place; } Rows;
+typedef struct {
+    float *at;
+    size_t batch, head, place;
+} Rows;
 
 typedef struct {
     Rows q, k, v, out, d_out, d_q, d_k, d_v;
-    const float *weight; /* (heads,m), of additive attention alone */
-    float *mass; /* (r,i) */
-    float *d_weight; /* (r,m) */
+    const float *weight;  /* (heads,m), of additive attention alone */
+    float *mass;          /* (r,i) */
+    float *d_weight;      /* (r,m) */
     const int16_t *draws; /* (r,i,j), missing without dropout */
     size_t batch, heads, i, j, m, d;
     int causal, least_kept; /* a draw from here on keeps its weight */
@@ -33,14 +36,14 @@ typedef struct {
 
 /* What a thread works in. */
 typedef struct {
-    float *whole; /* in which all others lie */
-    float *k_panels, *k, *d_k; /* (keys, m), keys up to whole panels */
-    float *v_panels, *v, *d_v; /* (keys, d) */
+    float *whole;               /* in which all others lie */
+    float *k_panels, *k, *d_k;  /* (keys, m), keys up to whole panels */
+    float *v_panels, *v, *d_v;  /* (keys, d) */
     float *q, *q_in_twos, *d_q; /* (QUERIES, m) */
-    float *d_out, *mixed; /* (QUERIES, d) */
-    float *sums, *taken; /* (QUERIES, LANES) and (QUERIES) */
-    float *weights, *d_scores; /* (panels of keys, QUERIES, PANEL) */
-    float *d_halves; /* (QUERIES + 1, m, LANES): lanes of sums, in additive attention */
+    float *d_out, *mixed;       /* (QUERIES, d) */
+    float *sums, *taken;        /* (QUERIES, LANES) and (QUERIES) */
+    float *weights, *d_scores;  /* (panels of keys, QUERIES, PANEL) */
+    float *d_halves;            /* (QUERIES + 1, m, LANES): lanes of sums, in additive attention */
 } Rooms;
 
 INLINE float *of_row(Rows x, const Attention *a, size_t row) {
@@ -49,14 +52,18 @@ INLINE float *of_row(Rows x, const Attention *a, size_t row) {
 
 static inline int open_rooms(Rooms *o, const Attention *a) {
     const size_t keys = rounded_up(a->j, PANEL), pairs = QUERIES * keys;
-    struct { float **at; size_t floats; } parts[] = {
-        {&o->k_panels, keys * a->m}, {&o->k, keys * a->m}, {&o->d_k, keys * a->m},
-        {&o->v_panels, keys * a->d}, {&o->v, keys * a->d}, {&o->d_v, keys * a->d},
-        {&o->q, QUERIES * a->m}, {&o->q_in_twos, QUERIES * a->m}, {&o->d_q, QUERIES * a->m},
-        {&o->d_out, QUERIES * a->d}, {&o->mixed, QUERIES * a->d},
-        {&o->weights, pairs}, {&o->d_scores, pairs},
-        {&o->sums, QUERIES * LANES}, {&o->taken, QUERIES},
-        {&o->d_halves, a->weight ? (QUERIES + 1) * a->m * LANES : 0},
+    struct {
+        float **at;
+        size_t floats;
+    } parts[] = {
+        {&o->k_panels, keys * a->m}, {&o->k, keys * a->m},
+        {&o->d_k, keys * a->m},      {&o->v_panels, keys * a->d},
+        {&o->v, keys * a->d},        {&o->d_v, keys * a->d},
+        {&o->q, QUERIES * a->m},     {&o->q_in_twos, QUERIES * a->m},
+        {&o->d_q, QUERIES * a->m},   {&o->d_out, QUERIES * a->d},
+        {&o->mixed, QUERIES * a->d}, {&o->weights, pairs},
+        {&o->d_scores, pairs},       {&o->sums, QUERIES * LANES},
+        {&o->taken, QUERIES},        {&o->d_halves, a->weight ? (QUERIES + 1) * a->m * LANES : 0},
     };
     size_t all = 0, count = sizeof parts / sizeof *parts;
     for (size_t n = 0; n < count; n++) all += parts[n].floats;
@@ -66,7 +73,8 @@ static inline int open_rooms(Rooms *o, const Attention *a) {
 }
 
 static inline void copy_keys(float *to, const float *from, size_t place, size_t j, size_t d) {
-    for (size_t key = 0; key < j; key++) memcpy(to + key * d, from + key * place, d * sizeof(float));
+    for (size_t key = 0; key < j; key++)
+        memcpy(to + key * d, from + key * place, d * sizeof(float));
     memset(to + j * d, 0, (rounded_up(j, PANEL) - j) * d * sizeof(float));
 }
 
@@ -76,7 +84,8 @@ static inline void pack_keys(float *panels, const float *from, size_t place, siz
 }
 
 /* Queries of a block times a factor; those that only fill up its last tile are zeros. */
-static inline void copy_scaled(float *to, const float *from, size_t place, size_t real, size_t d, float by) {
+static inline void copy_scaled(float *to, const float *from, size_t place, size_t real, size_t d,
+                               float by) {
     for (size_t row = 0; row < rounded_up(real, ROWS); row++)
         for (size_t k = 0; k < d; k++)
             to[row * d + k] = row < real ? from[row * place + k] * by : 0.0f;
@@ -100,14 +109,15 @@ INLINE __m256 kept_lanes(const Attention *a, const int16_t *draws, size_t key) {
 }
 
 /* One tile of weights, before they are divided: 0 where there is no key or none may be seen. */
-INLINE void raise(Tile t, const Attention *a, size_t query, size_t key) {
+INLINE void raise_seen(Tile t, const Attention *a, size_t query, size_t key) {
     const int masked = key + PANEL > a->j || (a->causal && key + PANEL > query + 1);
     EACH_ROW(r) {
         size_t seen = a->causal ? least(a->j, query + r + 1) : a->j;
         EACH_VECTOR(c, WIDE) {
             t[r][c] = power_of_2(t[r][c]);
             if (masked)
-                t[r][c] = _mm256_and_ps(t[r][c], first_lanes((ptrdiff_t)seen - (ptrdiff_t)(key + LANES * c)));
+                t[r][c] = _mm256_and_ps(
+                    t[r][c], first_lanes((ptrdiff_t)seen - (ptrdiff_t)(key + LANES * c)));
         }
     }
 }
@@ -130,7 +140,8 @@ INLINE void mix(float *out, size_t d, int vectors, const float *pairs, size_t pa
     for (size_t p = 0; p < panels;) {
         clear(t);
         for (size_t end = least(panels, p + PANELS_ADDED_UP); p < end; p++)
-            add_products(t, vectors, PANEL, pairs + p * QUERIES * PANEL, PANEL, 1, keys + p * PANEL * d, d);
+            add_products(t, vectors, PANEL, pairs + p * QUERIES * PANEL, PANEL, 1,
+                         keys + p * PANEL * d, d);
         add_to(out, d, vectors, t);
     }
 }
@@ -193,7 +204,8 @@ INLINE void keep_weights(const Attention *a, const Rooms *o, Tile t, size_t row,
 }
 
 /* Mixes what was kept of a block, and divides it. */
-static inline void put_out(const Attention *a, const Rooms *o, size_t row, size_t first, size_t real) {
+static inline void put_out(const Attention *a, const Rooms *o, size_t row, size_t first,
+                           size_t real) {
     mix_block(o->mixed, a, o->weights, o->v, a->d, first, rounded_up(real, ROWS));
     for (size_t n = 0; n < real; n++) {
         float mass = sum_of(_mm256_loadu_ps(o->sums + n * LANES));
@@ -211,21 +223,22 @@ static inline void open_backward(const Attention *a, const Rooms *o, size_t row)
 }
 
 /* From what a thread has gathered to where the row's gradients belong. */
-static inline void put_back(Rows to, const Attention *a, size_t row, size_t first, const float *from,
-                            size_t places, size_t width) {
+static inline void put_back(Rows to, const Attention *a, size_t row, size_t first,
+                            const float *from, size_t places, size_t width) {
     for (size_t n = 0; n < places; n++)
-        memcpy(of_row(to, a, row) + (first + n) * to.place, from + n * width, width * sizeof(float));
+        memcpy(of_row(to, a, row) + (first + n) * to.place, from + n * width,
+               width * sizeof(float));
 }
 
 typedef void (*Does)(const Attention *, const Rooms *, size_t row);
 
 static inline int each_row(const Attention *a, Does does, size_t threads) {
     int missing = 0;
-    #pragma omp parallel num_threads((int)threads) reduction(| : missing)
+#pragma omp parallel num_threads((int)threads) reduction(| : missing)
     {
         Rooms o;
         missing = !open_rooms(&o, a);
-        #pragma omp for schedule(dynamic)
+#pragma omp for schedule(dynamic)
         for (size_t row = 0; row < a->batch * a->heads; row++)
             if (!missing) does(a, &o, row);
         free(o.whole);
@@ -237,11 +250,12 @@ static inline int each_row(const Attention *a, Does does, size_t threads) {
    places lie. */
 #define ROWS_OF(x) float *x, size_t x##_batch, size_t x##_head, size_t x##_place
 #define AS_ROWS(x) {x, x##_batch, x##_head, x##_place}
-#define SETTING \
-    float *mass, const int16_t *draws, size_t batch, size_t heads, size_t i, size_t j, size_t m, \
-        size_t d, size_t causal, ptrdiff_t least_kept, float scale, float share_kept, size_t threads
-#define AS_ASKED \
-    .mass = mass, .draws = draws, .batch = batch, .heads = heads, .i = i, .j = j, .m = m, .d = d, \
+#define SETTING                                                                                    \
+    float *mass, const int16_t *draws, size_t batch, size_t heads, size_t i, size_t j, size_t m,   \
+        size_t d, size_t causal, ptrdiff_t least_kept, float scale, float share_kept,              \
+        size_t threads
+#define AS_ASKED                                                                                   \
+    .mass = mass, .draws = draws, .batch = batch, .heads = heads, .i = i, .j = j, .m = m, .d = d,  \
     .causal = (int)causal, .least_kept = (int)least_kept, .scale = scale, .share_kept = share_kept
 
 #endif

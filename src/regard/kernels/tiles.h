@@ -1,11 +1,11 @@
 /* What all kernels are made of: tiles of a product that stay in registers, and powers of 2.
 
-   A tile is ROWS rows of up to WIDE vectors of LANES floats. Every product here has one form,
+   A tile is ROWS rows of up to WIDE vectors of LANES floats. Products of several rows have one form,
 
        tile[r][c] += Σ_k left[r][k] · right[k][c]
 
-   where left is read number by number and right vector by vector; what differs is how far apart the
-   numbers lie. Right sides are packed into panels, so that they are read as they lie: of PANEL
+   where left is read number by number and right vector by vector; what differs is how far apart
+   the numbers lie. Right sides are packed into panels, so that they are read as they lie: of PANEL
    columns where they are scored, of `columns_at` where something is mixed. */
 
 #ifndef REGARD_TILES_H
@@ -18,6 +18,9 @@
 #include <string.h>
 
 enum { ROWS = 4, LANES = 8, WIDE = 3, PANEL = LANES * WIDE };
+enum { VERSION = 1 }; /* of how kernels are called, as in library.py */
+
+#define LOG2_E 1.44269504088896341f
 
 typedef __m256 Tile[ROWS][WIDE];
 
@@ -36,21 +39,30 @@ INLINE size_t columns_at(size_t remaining) {
 }
 
 /* Calls with the number of vectors as a constant, so that tiles are taken apart into registers. */
-#define BY_VECTORS(columns, call) \
-    do { \
-        if ((columns) == PANEL) { enum { vectors = 3 }; call; } \
-        else if ((columns) == 2 * LANES) { enum { vectors = 2 }; call; } \
-        else { enum { vectors = 1 }; call; } \
+#define BY_VECTORS(columns, call)                                                                  \
+    do {                                                                                           \
+        if ((columns) == PANEL) {                                                                  \
+            enum { vectors = 3 };                                                                  \
+            call;                                                                                  \
+        } else if ((columns) == 2 * LANES) {                                                       \
+            enum { vectors = 2 };                                                                  \
+            call;                                                                                  \
+        } else {                                                                                   \
+            enum { vectors = 1 };                                                                  \
+            call;                                                                                  \
+        }                                                                                          \
     } while (0)
 
 INLINE void clear(Tile t) {
-    EACH_ROW(r) EACH_VECTOR(c, WIDE) t[r][c] = _mm256_setzero_ps();
+    EACH_ROW(r)
+        EACH_VECTOR(c, WIDE) t[r][c] = _mm256_setzero_ps();
 }
 
 INLINE void add_products(Tile t, int vectors, size_t count, const float *left, size_t left_row,
                          size_t left_step, const float *right, size_t right_step) {
     __m256 sums[ROWS][WIDE]; /* a copy of its own, or every step would be written to memory */
-    EACH_ROW(r) EACH_VECTOR(c, vectors) sums[r][c] = t[r][c];
+    EACH_ROW(r)
+        EACH_VECTOR(c, vectors) sums[r][c] = t[r][c];
     for (size_t k = 0; k < count; k++, left += left_step, right += right_step) {
         __m256 row[WIDE];
         EACH_VECTOR(c, vectors) row[c] = _mm256_loadu_ps(right + LANES * c);
@@ -59,22 +71,25 @@ INLINE void add_products(Tile t, int vectors, size_t count, const float *left, s
             EACH_VECTOR(c, vectors) sums[r][c] = _mm256_fmadd_ps(number, row[c], sums[r][c]);
         }
     }
-    EACH_ROW(r) EACH_VECTOR(c, vectors) t[r][c] = sums[r][c];
+    EACH_ROW(r)
+        EACH_VECTOR(c, vectors) t[r][c] = sums[r][c];
 }
 
 INLINE void put(float *out, size_t out_row, int vectors, Tile t) {
-    EACH_ROW(r) EACH_VECTOR(c, vectors) _mm256_storeu_ps(out + r * out_row + LANES * c, t[r][c]);
+    EACH_ROW(r)
+        EACH_VECTOR(c, vectors) _mm256_storeu_ps(out + r * out_row + LANES * c, t[r][c]);
 }
 
 INLINE void add_to(float *out, size_t out_row, int vectors, Tile t) {
-    EACH_ROW(r) EACH_VECTOR(c, vectors) {
-        float *at = out + r * out_row + LANES * c;
-        _mm256_storeu_ps(at, _mm256_add_ps(_mm256_loadu_ps(at), t[r][c]));
-    }
+    EACH_ROW(r)
+        EACH_VECTOR(c, vectors) {
+            float *at = out + r * out_row + LANES * c;
+            _mm256_storeu_ps(at, _mm256_add_ps(_mm256_loadu_ps(at), t[r][c]));
+        }
 }
 
-/* 2^x to about a unit in the last place (7.7e-8). Beyond what a float can hold it stays at the ends, where whoever
-   sums sees it; what is no number stays none. (Coefficients: Cephes, exp2f.) */
+/* 2^x to about a unit in the last place (7.7e-8). Beyond what a float can hold it stays at the
+   ends, where whoever sums sees it; what is no number stays none. (Coefficients: Cephes, exp2f.) */
 INLINE __m256 power_of_2(__m256 x) {
     x = _mm256_max_ps(_mm256_set1_ps(-126.0f), x);
     x = _mm256_min_ps(_mm256_set1_ps(127.0f), x);
@@ -106,9 +121,12 @@ INLINE __m256 first_lanes(ptrdiff_t n) {
 /* PANEL rows of w numbers, `real` of them there, as w rows of PANEL: the others are zeros. */
 INLINE void pack_panel(float *panel, const float *rows, size_t row, size_t real, size_t w) {
     for (size_t k = 0; k < w; k++)
-        for (size_t j = 0; j < PANEL; j++) panel[k * PANEL + j] = j < real ? rows[j * row + k] : 0.0f;
+        for (size_t j = 0; j < PANEL; j++)
+            panel[k * PANEL + j] = j < real ? rows[j * row + k] : 0.0f;
 }
 
-INLINE float *room(size_t floats) { return aligned_alloc(64, rounded_up(floats * sizeof(float), 64)); }
+INLINE float *room(size_t floats) {
+    return aligned_alloc(64, rounded_up(floats * sizeof(float), 64));
+}
 
 #endif

@@ -48,7 +48,9 @@ class DotProduct(Rule):
         if by_kernel.takes(asked, q, k):
             setting = Setting.of(asked)
             out = by_kernel.dot_by_kernel(q, k, v, setting)
-            return Fast(in_blocks(q, k, v, None, setting) if out is None else out, "kernel")
+            if out is None:
+                return Fast(in_blocks(q, k, v, None, setting), "query-blocks")
+            return Fast(out, "kernel")
         if q.device.type == "cpu" and (asked.dropout or _blocks_pay(asked)):
             return Fast(dot_in_blocks(asked), "query-blocks")
         fused = partial(F.scaled_dot_product_attention, dropout_p=asked.dropout)
