@@ -57,7 +57,7 @@ def check_equal(rule, given, pull, mask, *, dropout=0.0, path="kernel"):
 
 
 @pytest.mark.parametrize("name", RULES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     b=st.integers(1, 3),
     h=st.integers(1, 3),

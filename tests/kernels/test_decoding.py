@@ -12,7 +12,7 @@ from regard.attention.products import product_of
 from regard.kernels import decoding
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     rows=st.integers(1, 19),
     inputs=st.integers(1, 70),
@@ -43,7 +43,7 @@ def test_gelu_far_from_0_is_the_line_or_nothing():
     assert bent[4].isnan()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     rows=st.integers(1, 5),
     kept_heads=st.integers(1, 3),

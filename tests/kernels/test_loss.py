@@ -38,7 +38,7 @@ def defined(x, table, targets, weights, smoothing=0.0):
     return [total.detach(), *torch.autograd.grad(total, (x, table))]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     places=st.integers(32, 300),
     width=st.integers(1, 9).map(lambda n: 8 * n),
