@@ -54,12 +54,11 @@ static void block_forward(const Attention *a, const Rooms *o, size_t row, size_t
     const size_t real = least(QUERIES, a->i - first), rows = rounded_up(real, ROWS);
     copy_turned(a, o, row, first, real);
     memset(o->sums, 0, rows * LANES * sizeof(float));
-    for (size_t p = 0; p < panels_seen(a, first + rows - 1); p++)
-        for (size_t n = first_to_see(a, first, p); n < rows; n += ROWS) {
-            Tile t;
-            score(t, a, o, row, first, n, p);
-            keep_weights(a, o, t, row, first, n, p);
-        }
+    EACH_TILE(a, first, rows, n, p) {
+        Tile t;
+        score(t, a, o, row, first, n, p);
+        keep_weights(a, o, t, row, first, n, p);
+    }
     put_out(a, o, row, first, real);
 }
 
@@ -151,10 +150,6 @@ static void hand_on(const Attention *a, const Rooms *o, size_t n, size_t p) {
         EACH_VECTOR(c, WIDE) _mm256_storeu_ps(d_k + LANES * c, of_key[c]);
     }
 }
-
-#define EACH_TILE(a, first, rows, n, p)                                                            \
-    for (size_t p = 0; p < panels_seen(a, (first) + (rows) - 1); p++)                              \
-        for (size_t n = first_to_see(a, first, p); n < (rows); n += ROWS)
 
 static void block_backward(const Attention *a, const Rooms *o, size_t row, size_t first) {
     const size_t real = least(QUERIES, a->i - first), rows = rounded_up(real, ROWS);

@@ -21,12 +21,11 @@ static void block_forward(const Attention *a, const Rooms *o, size_t row, size_t
     const float *q = of_row(a->q, a, row) + first * a->q.place;
     copy_scaled(o->q_in_twos, q, a->q.place, real, a->m, a->scale * LOG2_E);
     memset(o->sums, 0, rows * LANES * sizeof(float));
-    for (size_t p = 0; p < panels_seen(a, first + rows - 1); p++)
-        for (size_t n = first_to_see(a, first, p); n < rows; n += ROWS) {
-            Tile t;
-            score(t, a, o, first, n, p);
-            keep_weights(a, o, t, row, first, n, p);
-        }
+    EACH_TILE(a, first, rows, n, p) {
+        Tile t;
+        score(t, a, o, first, n, p);
+        keep_weights(a, o, t, row, first, n, p);
+    }
     put_out(a, o, row, first, real);
 }
 
@@ -62,31 +61,30 @@ static void block_backward(const Attention *a, const Rooms *o, size_t row, size_
     copy_scaled(o->q, q, a->q.place, real, a->m, a->scale);
     copy_scaled(o->q_in_twos, q, a->q.place, real, a->m, a->scale * LOG2_E);
     share_out(a, o, row, first, real);
-    for (size_t p = 0; p < panels_seen(a, first + rows - 1); p++)
-        for (size_t n = first_to_see(a, first, p); n < rows; n += ROWS) {
-            float *pairs = o->weights + (p * QUERIES + n) * PANEL;
-            Tile t;
-            score(t, a, o, first, n, p);
-            put(pairs, PANEL, WIDE, t); /* there are not registers enough for two tiles */
-            clear(t);
-            add_products(t, WIDE, a->d, o->d_out + n * a->d, a->d, 1,
-                         o->v_panels + p * PANEL * a->d, PANEL);
-            EACH_ROW(r) {
-                float *at = pairs + r * PANEL, *d_at = o->d_scores + (p * QUERIES + n + r) * PANEL;
-                const int16_t *draws = draws_of(a, row, first + n + r);
-                __m256 taken = _mm256_set1_ps(o->taken[n + r]);
-                EACH_VECTOR(c, WIDE) {
-                    __m256 weight = _mm256_loadu_ps(at + LANES * c), d_weight = t[r][c];
-                    if (draws) {
-                        __m256 kept = kept_lanes(a, draws, p * PANEL + LANES * c);
-                        d_weight = _mm256_and_ps(d_weight, kept);
-                        _mm256_storeu_ps(at + LANES * c, _mm256_and_ps(weight, kept));
-                    }
-                    _mm256_storeu_ps(d_at + LANES * c,
-                                     _mm256_mul_ps(_mm256_sub_ps(d_weight, taken), weight));
+    EACH_TILE(a, first, rows, n, p) {
+        float *pairs = o->weights + (p * QUERIES + n) * PANEL;
+        Tile t;
+        score(t, a, o, first, n, p);
+        put(pairs, PANEL, WIDE, t); /* there are not registers enough for two tiles */
+        clear(t);
+        add_products(t, WIDE, a->d, o->d_out + n * a->d, a->d, 1, o->v_panels + p * PANEL * a->d,
+                     PANEL);
+        EACH_ROW(r) {
+            float *at = pairs + r * PANEL, *d_at = o->d_scores + (p * QUERIES + n + r) * PANEL;
+            const int16_t *draws = draws_of(a, row, first + n + r);
+            __m256 taken = _mm256_set1_ps(o->taken[n + r]);
+            EACH_VECTOR(c, WIDE) {
+                __m256 weight = _mm256_loadu_ps(at + LANES * c), d_weight = t[r][c];
+                if (draws) {
+                    __m256 kept = kept_lanes(a, draws, p * PANEL + LANES * c);
+                    d_weight = _mm256_and_ps(d_weight, kept);
+                    _mm256_storeu_ps(at + LANES * c, _mm256_and_ps(weight, kept));
                 }
+                _mm256_storeu_ps(d_at + LANES * c,
+                                 _mm256_mul_ps(_mm256_sub_ps(d_weight, taken), weight));
             }
         }
+    }
     mix_block(o->d_q, a, o->d_scores, o->k, a->m, first, rows);
     for (size_t n = 0; n < real * a->m; n++) o->d_q[n] *= a->scale;
     put_back(a->d_q, a, row, first, o->d_q, real, a->m);

@@ -132,6 +132,11 @@ INLINE size_t first_to_see(const Attention *a, size_t first, size_t panel) {
     return a->causal && panel * PANEL > first ? (panel * PANEL - first) / ROWS * ROWS : 0;
 }
 
+/* Every tile of a block that sees anything: its first query n in the block, its panel p of keys. */
+#define EACH_TILE(a, first, rows, n, p)                                                            \
+    for (size_t p = 0; p < panels_seen(a, (first) + (rows) - 1); p++)                              \
+        for (size_t n = first_to_see(a, first, p); n < (rows); n += ROWS)
+
 INLINE void mix(float *out, size_t d, int vectors, const float *pairs, size_t panels,
                 const float *keys) {
     Tile t;
