@@ -33,8 +33,8 @@ GROUP = "kinds of attention"
 HEADS, WIDTH = 4, 32
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 GROUPED_LENGTH = 4096
-DOT_PATH = "kernel" if library.PAYS else "fused-causal"
-BLOCK_PATH = "kernel" if library.PAYS else "query-blocks"
+DOT_PATH = "kernel" if library.USED else "fused-causal"
+BLOCK_PATH = "kernel" if library.USED else "query-blocks"
 
 
 def rows(*, rounds: int = 7) -> Iterator[Row]:

@@ -106,7 +106,7 @@ def test_dropped_blocks_equal_explicit_with_a_bias_and_a_past(values, bias_rows,
     ],
 )
 def test_blocks_without_dropout_equal_explicit(dtype, size, near, monkeypatch):
-    monkeypatch.setattr(library, "PAYS", False)
+    monkeypatch.setattr(library, "USED", None)
     answers = []
     for want_weights in (False, True):
         q, k, v = (draw(n, 2, 10, 330, 8, dtype=dtype) for n in (1, 2, 3))

@@ -1,15 +1,17 @@
-"""Kernels are tried wherever they were built and can run, also where they are not used."""
+"""Each library is tried wherever it was built and can run, also where it is not used."""
 
 import pytest
-import torch
 
+from regard import processor
 from regard.kernels import library
 
 
-@pytest.fixture(autouse=True)
-def kernels_pay(monkeypatch):
-    if library._LIBRARY is None:
+@pytest.fixture(autouse=True, params=library.RUNS_ON)
+def used(request, monkeypatch):
+    if processor.vectors() not in library.RUNS_ON[request.param]:
+        pytest.skip(f"this processor does not know the instructions of {request.param}")
+    built = library.built(request.param)
+    if built is None:
         pytest.skip("the kernels were not built: no C compiler, or another processor than x86-64")
-    if torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
-        pytest.skip("this processor has no AVX2")
-    monkeypatch.setattr(library, "PAYS", True)
+    monkeypatch.setattr(library, "USED", built)
+    return built

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from regard.attention import bends
 from regard.attention.cache import KeyValueCache
 from regard.attention.products import product_of
-from regard.kernels import decoding
+from regard.kernels import decoding, library
 
 
 @settings(max_examples=30, deadline=None)
@@ -49,13 +49,14 @@ def test_gelu_far_from_0_is_the_line_or_nothing():
     kept_heads=st.integers(1, 3),
     share=st.integers(1, 3),
     length=st.integers(0, 70),
-    d=st.sampled_from([8, 16, 32, 40, 64]),
+    vectors=st.integers(1, 5),
     padded=st.booleans(),
     seed=st.integers(0, 99),
 )
 def test_a_look_is_attention_from_the_newest_place(
-    rows, kept_heads, share, length, d, padded, seed
+    rows, kept_heads, share, length, vectors, padded, seed
 ):
+    d = vectors * library.USED.lanes
     torch.manual_seed(seed)
     keys, values = (torch.randn(rows, kept_heads, 72, d) for _ in "kv")
     made = torch.randn(rows, kept_heads * (share + 2), 1, d)
@@ -81,17 +82,18 @@ def test_a_look_is_attention_from_the_newest_place(
 @pytest.mark.parametrize("size", [1.0, 1e4])
 def test_scores_of_any_size_can_be_looked_by(size):
     torch.manual_seed(0)
-    keys, values, made = torch.randn(1, 1, 9, 8), torch.randn(1, 1, 9, 8), torch.randn(1, 3, 1, 8)
+    keys, values = torch.randn(1, 1, 9, 16), torch.randn(1, 1, 9, 16)
+    made = torch.randn(1, 3, 1, 16)
     made[:, 0] *= size
     found = decoding.look(made, keys, values, length=8, added=None)
     wanted = F.scaled_dot_product_attention(made[:, :1].double(), keys.double(), values.double())
-    assert (found - wanted.view(1, 8)).abs().max() <= 1e-5 * wanted.abs().max()
+    assert (found - wanted.view(1, 16)).abs().max() <= 1e-5 * wanted.abs().max()
 
 
 def test_a_full_cache_takes_no_more():
     cache = KeyValueCache(capacity=3)
-    cache.extend(*(torch.randn(1, 2, 3, 8) for _ in "kv"))
-    made = torch.randn(1, 6, 1, 8)
+    cache.extend(*(torch.randn(1, 2, 3, 16) for _ in "kv"))
+    made = torch.randn(1, 6, 1, 16)
     assert not cache.takes_newest(made)
     with pytest.raises(RuntimeError):
         cache.extend(made[:, :2], made[:, :2])
@@ -99,12 +101,12 @@ def test_a_full_cache_takes_no_more():
 
 def test_what_does_not_fit_the_cache_is_not_taken():
     cache = KeyValueCache(capacity=9)
-    cache.extend(*(torch.randn(2, 2, 3, 8) for _ in "kv"))
-    assert cache.takes_newest(torch.randn(2, 6, 1, 8))
-    assert not cache.takes_newest(torch.randn(3, 6, 1, 8))
-    assert not cache.takes_newest(torch.randn(2, 6, 1, 16))
-    assert not cache.takes_newest(torch.randn(6, 2, 1, 8).transpose(0, 1))
-    assert not cache.takes_newest(torch.randn(2, 6, 1, 8, dtype=torch.float64))
+    cache.extend(*(torch.randn(2, 2, 3, 16) for _ in "kv"))
+    assert cache.takes_newest(torch.randn(2, 6, 1, 16))
+    assert not cache.takes_newest(torch.randn(3, 6, 1, 16))
+    assert not cache.takes_newest(torch.randn(2, 6, 1, 32))
+    assert not cache.takes_newest(torch.randn(6, 2, 1, 16).transpose(0, 1))
+    assert not cache.takes_newest(torch.randn(2, 6, 1, 16, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("x", [torch.randn(2, 5), torch.randn(2, 4, dtype=torch.float64)])

@@ -4,33 +4,38 @@ import subprocess
 import sys
 
 import pytest
-import torch
 
+from regard import processor
 from regard.kernels import library
 
 
 @pytest.mark.parametrize(
-    ("capability", "switch", "pays"),
+    ("vectors", "by_amd", "switch", "name"),
     [
-        ("AVX2", None, True),
-        ("AVX512", None, False),
-        ("DEFAULT", None, False),
-        ("AVX2", "off", False),
+        ("AVX2", True, None, "avx2"),
+        ("AVX2", False, None, "avx2"),
+        ("AVX512", True, None, "avx512"),
+        ("AVX512", False, None, None),
+        ("DEFAULT", True, None, None),
+        ("AVX512", True, "off", None),
+        ("AVX512", True, "avx2", "avx2"),
+        ("AVX512", False, "avx512", "avx512"),
+        ("AVX2", True, "avx512", None),
     ],
 )
-def test_where_it_pays(capability, switch, pays, monkeypatch):
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+def test_the_choice_follows_from_the_processor(vectors, by_amd, switch, name, monkeypatch):
+    monkeypatch.setattr(processor, "vectors", lambda: vectors)
+    monkeypatch.setattr(processor, "is_by_amd", lambda: by_amd)
     if switch is None:
         monkeypatch.delenv(library.SWITCH, raising=False)
     else:
         monkeypatch.setenv(library.SWITCH, switch)
-    assert library._pays_here() is pays
+    assert library.chosen() == name
 
 
-def test_a_library_of_another_version_is_not_called(monkeypatch):
-    assert library._built() is not None
+def test_a_library_of_another_version_is_not_called(used, monkeypatch):
     monkeypatch.setattr(library, "VERSION", library.VERSION + 1)
-    assert library._built() is None
+    assert library.built(used.name) is None
 
 
 def test_kernels_use_the_threads_that_torch_has():

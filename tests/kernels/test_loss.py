@@ -41,13 +41,13 @@ def defined(x, table, targets, weights, smoothing=0.0):
 @settings(max_examples=25, deadline=None)
 @given(
     places=st.integers(32, 300),
-    width=st.integers(1, 9).map(lambda n: 8 * n),
+    vectors=st.integers(1, 7),
     vocabulary=st.integers(2, 120),
     smoothing=st.sampled_from([0.0, 0.1]),
     seed=st.integers(0, 99),
 )
-def test_it_equals_the_definition(places, width, vocabulary, smoothing, seed):
-    given = drawn(places, width, vocabulary, seed=seed)
+def test_it_equals_the_definition(places, vectors, vocabulary, smoothing, seed):
+    given = drawn(places, vectors * library.USED.lanes, vocabulary, seed=seed)
     assert kernel.takes(given[0], given[1])
     found, wanted = loss_and_gradients(*given, smoothing), defined(*given, smoothing)
     for one, other in zip(found, wanted, strict=True):
@@ -71,7 +71,7 @@ def test_sums_that_a_float_cannot_hold_are_made_again_by_others():
 
 
 def test_what_is_no_number_stays_none():
-    x, table, targets, weights = drawn(40, 8, 30)
+    x, table, targets, weights = drawn(40, 16, 30)
     broken = x.detach().clone()
     broken[7, 3] = torch.nan
     assert token_term(broken, table, targets=targets, weights=weights).sum.isnan()
@@ -79,7 +79,7 @@ def test_what_is_no_number_stays_none():
 
 @pytest.mark.parametrize("wanted", ["x", "table"])
 def test_only_what_is_asked_for_is_found(wanted):
-    x, table, _, weights = (one.detach() for one in drawn(70, 24, 100))
+    x, table, _, weights = (one.detach() for one in drawn(70, 48, 100))
     asked = {"wants_x": wanted == "x", "wants_table": wanted == "table"}
     part = kernel.scores_pass(x, table, in_twos=x, weights=weights, **asked)
     whole = kernel.scores_pass(x, table, in_twos=x, weights=weights)
@@ -90,7 +90,7 @@ def test_only_what_is_asked_for_is_found(wanted):
 
 
 def test_bits_do_not_depend_on_threads():
-    given, threads = drawn(111, 40, 110_000), torch.get_num_threads()
+    given, threads = drawn(111, 32, 110_000), torch.get_num_threads()
     try:
         found = []
         for count in (1, 3, 20):

@@ -6,6 +6,7 @@ from tests.journeys.desk import TINY, changed, generated_text
 
 from regard.count import total
 from regard.experiment.watch import SILENT
+from regard.kernels import library
 from regard.study.budget import share_out
 from regard.study.study import LoadedStudy
 
@@ -59,3 +60,10 @@ def _vocabulary(equal) -> int:
     """From the count of a model whose every other part is known."""
     family = equal.variant.recipe.model
     return (equal.parameters - total(family.count(0))) // family.width
+
+
+def test_operations_are_counted_whoever_makes_them(study, monkeypatch):
+    loaded = study(variants={"dot": {}, "wide": {"model.width": 48, "model.heads": 3}})
+    by_kernels = [one.operations for one in share_out(loaded, watch=SILENT)]
+    monkeypatch.setattr(library, "USED", None)
+    assert [one.operations for one in share_out(loaded, watch=SILENT)] == by_kernels

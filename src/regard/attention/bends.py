@@ -1,8 +1,4 @@
-"""What bends the numbers between two linear layers, and how oneDNN names it.
-
-oneDNN bends what a product makes while it is still at hand, which for the few rows of decoding is
-quicker than torch's own function behind it.
-"""
+"""What bends the numbers between two linear layers."""
 
 from __future__ import annotations
 
@@ -15,14 +11,14 @@ from torch import Tensor
 
 
 class Bend(NamedTuple):
+    name: str
     plain: Callable[[Tensor], Tensor]
     "torch's function, the oracle."
-    name: str
-    algorithm: str
-    "Both as oneDNN's product takes them."
+    number: int
+    "By which kernels know it, as in bends.h."
 
 
-STRAIGHT = Bend(lambda x: x, "none", "")
-GELU = Bend(F.gelu, "gelu", "none")
-GELU_TANH = Bend(partial(F.gelu, approximate="tanh"), "gelu", "tanh")  # GPT-2's
-RELU = Bend(F.relu, "relu", "")
+STRAIGHT = Bend("straight", lambda x: x, 0)
+RELU = Bend("relu", F.relu, 1)
+GELU_TANH = Bend("gelu-tanh", partial(F.gelu, approximate="tanh"), 2)  # GPT-2's
+GELU = Bend("gelu", F.gelu, 3)

@@ -8,21 +8,20 @@ on the rows and on the processor, and takes a copy. Shapes: r rows, in and out w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention import onednn
+from regard import processor
 from regard.attention.bends import STRAIGHT, Bend
-from regard.attention.linear_layer import Linear
+from regard.attention.linear_layer import is_plain
 from regard.kernels import decoding, library
 
 MANY_ROWS = 6
 VERY_WIDE = 8
 "Outputs to an input, at least."
-COLUMNS_PAY = torch.backends.cpu.get_cpu_capability() == "AVX2"
+COLUMNS_PAY = processor.vectors() == "AVX2"
 Product = Callable[[Tensor], Tensor]
 "(r, in) -> (r, out), and of one row alone (in) -> (out)"
 
@@ -42,17 +41,8 @@ def product_of(layers: Sequence[nn.Module], *, laid_out_for: int, bend: Bend = S
     weight = _stacked([layer.weight for layer in plain])
     bias = None if plain[0].bias is None else _stacked([layer.bias for layer in plain])
     if laid_out_for and library.takes(weight):
-        return _by_kernel(weight, bias, bend)
-    if laid_out_for > 1 and onednn.takes(weight):
-        return _packed(weight, bias, bend, rows=laid_out_for)
+        return decoding.product(weight, bias, bend=bend.number)
     return _bent(_laid_out(weight, bias, rows=laid_out_for), bend)
-
-
-def _by_kernel(weight: Tensor, bias: Tensor | None, bend: Bend) -> Product:
-    known = (bend.name, bend.algorithm)
-    if known in decoding.BENDS:
-        return decoding.product(weight, bias, bend=known)
-    return _bent(decoding.product(weight, bias), bend)
 
 
 def _bent(product: Product, bend: Bend) -> Product:
@@ -63,8 +53,6 @@ def _bent(product: Product, bend: Bend) -> Product:
 
 
 def _laid_out(weight: Tensor, bias: Tensor | None, *, rows: int) -> Product:
-    if rows == 1 and onednn.takes(weight):
-        return _in_pieces(weight, bias)
     outputs, inputs = weight.shape
     if COLUMNS_PAY and rows > 1 and outputs >= VERY_WIDE * inputs:
         return _as_columns(weight, bias)
@@ -96,40 +84,6 @@ def _as_columns(weight: Tensor, bias: Tensor | None) -> Product:
         return columns.contiguous() if bias is None else columns + bias
 
     return product
-
-
-def _in_pieces(weight: Tensor, bias: Tensor | None) -> Product:
-    """A piece of the outputs for each thread: a product of one row is left to one thread otherwise,
-    and reading the matrix is most of it."""
-    outputs, inputs = weight.shape
-    pieces = math.gcd(outputs, torch.get_num_threads())
-    turned = weight.view(pieces, -1, inputs).mT.contiguous()
-    biases = None if bias is None else bias.view(pieces, 1, -1)
-
-    def product(x: Tensor) -> Tensor:
-        same = x.expand(pieces, 1 if x.ndim == 1 else len(x), inputs)
-        made = torch.bmm(same, turned) if biases is None else torch.baddbmm(biases, same, turned)
-        return made.view(-1) if x.ndim == 1 else made.transpose(0, 1).reshape(len(x), outputs)
-
-    return product
-
-
-def _packed(weight: Tensor, bias: Tensor | None, bend: Bend, *, rows: int) -> Product:
-    packed = onednn.packed(weight, rows=rows)
-
-    def product(x: Tensor) -> Tensor:
-        if x.ndim == 1:
-            return onednn.product(x.view(1, -1), packed, bias, bend=bend).view(-1)
-        return onednn.product(x, packed, bias, bend=bend)
-
-    return product
-
-
-def is_plain(layer: nn.Linear) -> bool:
-    """Whether a layer is nothing but its matrix and its bias, and nobody listens to it."""
-    return type(layer) in (Linear, nn.Linear) and not (
-        layer._forward_hooks or layer._forward_pre_hooks
-    )
 
 
 def _stacked(tensors: Sequence[Tensor]) -> Tensor:

@@ -20,7 +20,7 @@ from regard.attention.kinds.dot import Dot
 from regard.attention.positions import POSITIONS, Positions
 from regard.catalog import Catalog
 from regard.exchange.keys import Keys
-from regard.model.layers import Activation
+from regard.model.feed_forward import Activation
 from regard.model.transformer import Transformer
 from regard.settings import name_of
 from regard.text.tokenizer import Tokenizer

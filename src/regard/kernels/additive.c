@@ -10,9 +10,9 @@
 
 #include "pairs.h"
 
-INLINE __m256 logistic(__m256 turned) {
-    const __m256 one = _mm256_set1_ps(1.0f);
-    return _mm256_div_ps(one, _mm256_add_ps(one, power_of_2(turned)));
+INLINE Vector logistic(Vector turned) {
+    const Vector one = all(1.0f);
+    return one / (one + power_of_2(turned));
 }
 
 INLINE const float *weight_of(const Attention *a, size_t row) {
@@ -26,12 +26,12 @@ static void score(Tile out, const Attention *a, const Rooms *o, size_t row, size
     Tile t;
     clear(t);
     for (size_t m = 0; m < a->m; m++, k += PANEL) {
-        const __m256 weight = _mm256_set1_ps(w[m] * LOG2_E);
+        const Vector weight = all(w[m] * LOG2_E);
         EACH_ROW(r) {
-            const __m256 query = _mm256_broadcast_ss(q + r * a->m + m);
+            const Vector query = all(q[r * a->m + m]);
             EACH_VECTOR(c, WIDE) {
-                __m256 inner = logistic(_mm256_add_ps(query, _mm256_loadu_ps(k + LANES * c)));
-                t[r][c] = _mm256_fmadd_ps(weight, inner, t[r][c]);
+                Vector inner = logistic(query + load(k + LANES * c));
+                t[r][c] = times_plus(weight, inner, t[r][c]);
             }
         }
     }
@@ -75,10 +75,9 @@ static void weigh(const Attention *a, const Rooms *o, size_t row, size_t first, 
     score(t, a, o, row, first, n, p);
     EACH_ROW(r) {
         size_t query = least(first + n + r, a->i - 1);
-        __m256 mass = _mm256_set1_ps(a->mass[row * a->i + query]);
+        Vector mass = all(a->mass[row * a->i + query]);
         EACH_VECTOR(c, WIDE)
-            _mm256_storeu_ps(o->weights + (p * QUERIES + n + r) * PANEL + LANES * c,
-                             _mm256_div_ps(t[r][c], mass));
+            store(o->weights + (p * QUERIES + n + r) * PANEL + LANES * c, t[r][c] / mass);
     }
     clear(t);
     add_products(t, WIDE, a->d, o->d_out + n * a->d, a->d, 1, o->v_panels + p * PANEL * a->d,
@@ -87,15 +86,14 @@ static void weigh(const Attention *a, const Rooms *o, size_t row, size_t first, 
         float *at = o->weights + (p * QUERIES + n + r) * PANEL, *sums = o->sums + (n + r) * LANES;
         float *d_at = o->d_scores + (p * QUERIES + n + r) * PANEL;
         const int16_t *draws = draws_of(a, row, first + n + r);
-        __m256 sum = _mm256_loadu_ps(sums);
+        Vector sum = load(sums);
         EACH_VECTOR(c, WIDE) {
-            __m256 d_weight = t[r][c];
-            if (draws)
-                d_weight = _mm256_and_ps(d_weight, kept_lanes(a, draws, p * PANEL + LANES * c));
-            sum = _mm256_fmadd_ps(_mm256_loadu_ps(at + LANES * c), d_weight, sum);
-            _mm256_storeu_ps(d_at + LANES * c, d_weight);
+            Vector d_weight = t[r][c];
+            if (draws) d_weight = only(kept_lanes(a, draws, p * PANEL + LANES * c), d_weight);
+            sum = times_plus(load(at + LANES * c), d_weight, sum);
+            store(d_at + LANES * c, d_weight);
         }
-        _mm256_storeu_ps(sums, sum);
+        store(sums, sum);
     }
 }
 
@@ -106,15 +104,13 @@ static void take_off(const Attention *a, const Rooms *o, size_t row, size_t firs
         float *at = o->weights + (p * QUERIES + n + r) * PANEL;
         float *d_at = o->d_scores + (p * QUERIES + n + r) * PANEL;
         const int16_t *draws = draws_of(a, row, first + n + r);
-        __m256 taken = _mm256_set1_ps(o->taken[n + r]);
+        Vector taken = all(o->taken[n + r]);
         EACH_VECTOR(c, WIDE) {
-            __m256 weight = _mm256_loadu_ps(at + LANES * c),
-                   d_weight = _mm256_loadu_ps(d_at + LANES * c);
-            __m256 off = _mm256_mul_ps(weight, taken);
-            _mm256_storeu_ps(d_at + LANES * c, _mm256_fmsub_ps(weight, d_weight, off));
+            Vector weight = load(at + LANES * c), d_weight = load(d_at + LANES * c);
+            store(d_at + LANES * c, times_plus(weight, d_weight, -(weight * taken)));
             if (draws) {
-                __m256 kept = kept_lanes(a, draws, p * PANEL + LANES * c);
-                _mm256_storeu_ps(at + LANES * c, _mm256_and_ps(weight, kept));
+                Lanes kept = kept_lanes(a, draws, p * PANEL + LANES * c);
+                store(at + LANES * c, only(kept, weight));
             }
         }
     }
@@ -128,26 +124,24 @@ static void hand_on(const Attention *a, const Rooms *o, size_t n, size_t p) {
     float *d_k = o->d_k + p * PANEL * a->m, *d_q = o->d_halves + n * a->m * LANES;
     float *d_w = o->d_halves + QUERIES * a->m * LANES;
     for (size_t m = 0; m < a->m; m++, k += PANEL, d_k += PANEL) {
-        __m256 of_weight = _mm256_setzero_ps(), of_key[WIDE];
-        EACH_VECTOR(c, WIDE) of_key[c] = _mm256_loadu_ps(d_k + LANES * c);
+        Vector of_weight = all(0.0f), of_key[WIDE];
+        EACH_VECTOR(c, WIDE) of_key[c] = load(d_k + LANES * c);
         EACH_ROW(r) {
-            const __m256 query = _mm256_broadcast_ss(q + r * a->m + m);
+            const Vector query = all(q[r * a->m + m]);
             float *at = d_q + (r * a->m + m) * LANES;
-            __m256 of_query = _mm256_loadu_ps(at);
+            Vector of_query = load(at);
             EACH_VECTOR(c, WIDE) {
-                __m256 inner = logistic(_mm256_add_ps(query, _mm256_loadu_ps(k + LANES * c)));
-                __m256 d_inner =
-                    _mm256_mul_ps(_mm256_loadu_ps(d_scores + r * PANEL + LANES * c), inner);
-                of_weight = _mm256_add_ps(of_weight, d_inner);
-                __m256 bent = _mm256_fnmadd_ps(d_inner, inner, d_inner);
-                of_query = _mm256_add_ps(of_query, bent);
-                of_key[c] = _mm256_add_ps(of_key[c], bent);
+                Vector inner = logistic(query + load(k + LANES * c));
+                Vector d_inner = load(d_scores + r * PANEL + LANES * c) * inner;
+                Vector bent = times_plus(-d_inner, inner, d_inner);
+                of_weight += d_inner;
+                of_query += bent;
+                of_key[c] += bent;
             }
-            _mm256_storeu_ps(at, of_query);
+            store(at, of_query);
         }
-        _mm256_storeu_ps(d_w + m * LANES,
-                         _mm256_add_ps(_mm256_loadu_ps(d_w + m * LANES), of_weight));
-        EACH_VECTOR(c, WIDE) _mm256_storeu_ps(d_k + LANES * c, of_key[c]);
+        store(d_w + m * LANES, load(d_w + m * LANES) + of_weight);
+        EACH_VECTOR(c, WIDE) store(d_k + LANES * c, of_key[c]);
     }
 }
 
@@ -160,13 +154,13 @@ static void block_backward(const Attention *a, const Rooms *o, size_t row, size_
     memset(o->sums, 0, rows * LANES * sizeof(float));
     memset(o->d_halves, 0, rows * a->m * LANES * sizeof(float));
     EACH_TILE(a, first, rows, n, p) weigh(a, o, row, first, n, p);
-    for (size_t n = 0; n < rows; n++) o->taken[n] = sum_of(_mm256_loadu_ps(o->sums + n * LANES));
+    for (size_t n = 0; n < rows; n++) o->taken[n] = sum_of(load(o->sums + n * LANES));
     EACH_TILE(a, first, rows, n, p) {
         take_off(a, o, row, first, n, p);
         hand_on(a, o, n, p);
     }
     for (size_t n = 0; n < real * a->m; n++)
-        o->d_q[n] = w[n % a->m] * sum_of(_mm256_loadu_ps(o->d_halves + n * LANES));
+        o->d_q[n] = w[n % a->m] * sum_of(load(o->d_halves + n * LANES));
     put_back(a->d_q, a, row, first, o->d_q, real, a->m);
     gather_block(o->d_v, a, o->weights, o->d_out, a->d, first, rows);
 }
@@ -177,8 +171,7 @@ static void row_backward(const Attention *a, const Rooms *o, size_t row) {
     open_backward(a, o, row);
     memset(o->d_halves + QUERIES * a->m * LANES, 0, a->m * LANES * sizeof(float));
     for (size_t first = 0; first < a->i; first += QUERIES) block_backward(a, o, row, first);
-    for (size_t m = 0; m < a->m; m++)
-        a->d_weight[row * a->m + m] = sum_of(_mm256_loadu_ps(d_w + m * LANES));
+    for (size_t m = 0; m < a->m; m++) a->d_weight[row * a->m + m] = sum_of(load(d_w + m * LANES));
     for (size_t key = 0; key < a->j; key++) {
         float *to = of_row(a->d_k, a, row) + key * a->d_k.place;
         const float *panel = o->d_k + key / PANEL * PANEL * a->m + key % PANEL;

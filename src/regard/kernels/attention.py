@@ -64,7 +64,7 @@ def takes(q: Tensor, k: Tensor, v: Tensor) -> bool:
         return False
     if not (q.shape[:2] == k.shape[:2] == v.shape[:2] and k.shape[2] == v.shape[2]):
         return False
-    if q.shape[-1] != k.shape[-1] or q.shape[-1] % library.LANES or v.shape[-1] % library.LANES:
+    if q.shape[-1] != k.shape[-1] or not library.whole_vectors(q.shape[-1], v.shape[-1]):
         return False
     return library.takes(q, k, v)
 

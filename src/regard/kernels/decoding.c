@@ -6,12 +6,15 @@
 
 #include <math.h>
 
+#include "bends.h"
 #include "tiles.h"
 
-enum { STRAIGHT, RELU, GELU_TANH };
+enum { FEW = 4 };                   /* rows that share a panel where they do not fill a tile */
 enum { SHARED_OUT_FROM = 1 << 14 }; /* multiplications; fewer are not worth waking a thread for */
 
 int regard_version(void) { return VERSION; }
+int regard_lanes(void) { return LANES; }
+int regard_panel(void) { return PANEL; }
 
 int regard_pack(const float *weight, float *packed, size_t outputs, size_t inputs) {
     for (size_t out = 0; out < outputs; out += PANEL)
@@ -20,70 +23,59 @@ int regard_pack(const float *weight, float *packed, size_t outputs, size_t input
     return 0;
 }
 
-/* x · σ(2u) with u = √(2/π) (x + 0.044715 x³), which is GELU by tanh */
-INLINE __m256 gelu_tanh(__m256 x) {
-    const float twice_in_twos = -2.0f * 0.7978845608028654f * LOG2_E;
-    __m256 cubic =
-        _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(0.044715f), _mm256_set1_ps(1.0f));
-    __m256 power =
-        power_of_2(_mm256_mul_ps(_mm256_mul_ps(x, cubic), _mm256_set1_ps(twice_in_twos)));
-    return _mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1.0f), power));
-}
-
-INLINE __m256 bent(__m256 x, int bend) {
-    if (bend == RELU) return _mm256_max_ps(_mm256_setzero_ps(), x);
-    return bend == GELU_TANH ? gelu_tanh(x) : x;
-}
-
-INLINE void put_bent(float *out, const float *bias, __m256 sum, size_t outputs, int bend) {
+INLINE void put_bent(float *out, const float *bias, Vector sum, size_t outputs, int bend) {
     if (outputs >= LANES) {
-        if (bias) sum = _mm256_add_ps(sum, _mm256_loadu_ps(bias));
-        _mm256_storeu_ps(out, bent(sum, bend));
+        if (bias) sum += load(bias);
+        store(out, bent(sum, bend).value);
     } else if (outputs) {
-        __m256i mask = _mm256_castps_si256(first_lanes((ptrdiff_t)outputs));
-        if (bias) sum = _mm256_add_ps(sum, _mm256_maskload_ps(bias, mask));
-        _mm256_maskstore_ps(out, mask, bent(sum, bend));
+        Lanes there = first_lanes((ptrdiff_t)outputs);
+        if (bias) sum += load_only(there, bias);
+        store_only(there, out, bent(sum, bend).value);
     }
 }
 
 /* One row and one panel: four sums for each output, so that many are under way at once. */
 static void row_product(float *out, const float *x, const float *panel, const float *bias,
                         size_t inputs, size_t outputs, int bend) {
-    __m256 sums[4][WIDE];
+    Vector sums[4][WIDE];
     for (int n = 0; n < 4; n++)
-        EACH_VECTOR(c, WIDE) sums[n][c] = _mm256_setzero_ps();
+        EACH_VECTOR(c, WIDE) sums[n][c] = all(0.0f);
     size_t k = 0;
     for (; k + 4 <= inputs; k += 4) _Pragma("GCC unroll 4") for (int n = 0; n < 4; n++) {
-            __m256 number = _mm256_broadcast_ss(x + k + n);
+            Vector number = all(x[k + n]);
             EACH_VECTOR(c, WIDE)
-                sums[n][c] = _mm256_fmadd_ps(
-                    number, _mm256_loadu_ps(panel + (k + n) * PANEL + LANES * c), sums[n][c]);
+                sums[n][c] =
+                    times_plus(number, load(panel + (k + n) * PANEL + LANES * c), sums[n][c]);
         }
     for (; k < inputs; k++)
         EACH_VECTOR(c, WIDE)
-            sums[0][c] =
-                _mm256_fmadd_ps(_mm256_broadcast_ss(x + k),
-                                _mm256_loadu_ps(panel + k * PANEL + LANES * c), sums[0][c]);
+            sums[0][c] = times_plus(all(x[k]), load(panel + k * PANEL + LANES * c), sums[0][c]);
     EACH_VECTOR(c, WIDE) {
-        __m256 sum = _mm256_add_ps(_mm256_add_ps(sums[0][c], sums[1][c]),
-                                   _mm256_add_ps(sums[2][c], sums[3][c]));
+        Vector sum = (sums[0][c] + sums[1][c]) + (sums[2][c] + sums[3][c]);
         size_t before = LANES * c;
         put_bent(out + before, bias ? bias + before : NULL, sum,
                  outputs > before ? outputs - before : 0, bend);
     }
 }
 
-static void rows_product(float *out, size_t out_row, const float *x, const float *panel,
+/* Several rows, known when it is compiled, and one panel. */
+INLINE void rows_product(int rows, float *out, size_t out_row, const float *x, const float *panel,
                          const float *bias, size_t inputs, size_t outputs, int bend) {
-    Tile t;
-    clear(t);
-    add_products(t, WIDE, inputs, x, inputs, 1, panel, PANEL);
-    EACH_ROW(r)
-        EACH_VECTOR(c, WIDE) {
-            size_t before = LANES * c;
-            put_bent(out + r * out_row + before, bias ? bias + before : NULL, t[r][c],
-                     outputs > before ? outputs - before : 0, bend);
+    Tile sums;
+    clear(sums);
+    for (size_t k = 0; k < inputs; k++) {
+        Vector weights[WIDE];
+        EACH_VECTOR(c, WIDE) weights[c] = load(panel + k * PANEL + LANES * c);
+        _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) {
+            Vector number = all(x[r * inputs + k]);
+            EACH_VECTOR(c, WIDE) sums[r][c] = times_plus(number, weights[c], sums[r][c]);
         }
+    }
+    _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) EACH_VECTOR(c, WIDE) {
+        size_t before = LANES * c;
+        put_bent(out + r * out_row + before, bias ? bias + before : NULL, sums[r][c],
+                 outputs > before ? outputs - before : 0, bend);
+    }
 }
 
 /* bend(x Wᵀ + b): (r,in), packed W, (out) or nothing -> (r,out) */
@@ -96,7 +88,10 @@ int regard_product(const float *x, const float *packed, const float *bias, float
         size_t first = p * PANEL, real = least(PANEL, outputs - first), row = 0;
         const float *panel = packed + first * inputs, *added = bias ? bias + first : NULL;
         for (; row + ROWS <= rows; row += ROWS)
-            rows_product(out + row * outputs + first, outputs, x + row * inputs, panel, added,
+            rows_product(ROWS, out + row * outputs + first, outputs, x + row * inputs, panel, added,
+                         inputs, real, (int)bend);
+        for (; row + FEW <= rows; row += FEW)
+            rows_product(FEW, out + row * outputs + first, outputs, x + row * inputs, panel, added,
                          inputs, real, (int)bend);
         for (; row < rows; row++)
             row_product(out + row * outputs + first, x + row * inputs, panel, added, inputs, real,
@@ -105,76 +100,61 @@ int regard_product(const float *x, const float *packed, const float *bias, float
     return 0;
 }
 
-/* The sums of eight vectors, as one. */
-INLINE __m256 sums_of_eight(const __m256 x[8]) {
-    __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(x[0], x[1]), _mm256_hadd_ps(x[2], x[3]));
-    __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(x[4], x[5]), _mm256_hadd_ps(x[6], x[7]));
-    __m256 low = _mm256_permute2f128_ps(a, b, 0x20), high = _mm256_permute2f128_ps(a, b, 0x31);
-    return _mm256_add_ps(low, high);
-}
-
 /* Scores of one query in powers of 2, (j) up to a whole vector; the largest of them. */
 static float score_keys(float *scores, const float *q, const float *keys, const float *added,
                         size_t j, size_t d, float scale) {
     const float in_twos = scale * LOG2_E;
-    __m256 largest = _mm256_set1_ps(-INFINITY);
+    Vector largest = all(-INFINITY);
     for (size_t key = 0; key < j; key += LANES) {
-        __m256 products[LANES];
+        Vector products[LANES];
         for (size_t n = 0; n < LANES; n++) {
             const float *at = keys + least(key + n, j - 1) * d;
-            products[n] = _mm256_setzero_ps();
+            products[n] = all(0.0f);
             for (size_t k = 0; k < d; k += LANES)
-                products[n] =
-                    _mm256_fmadd_ps(_mm256_loadu_ps(q + k), _mm256_loadu_ps(at + k), products[n]);
+                products[n] = times_plus(load(q + k), load(at + k), products[n]);
         }
-        __m256 score = _mm256_mul_ps(sums_of_eight(products), _mm256_set1_ps(in_twos));
-        __m256 there = first_lanes((ptrdiff_t)(j - key));
-        if (added) {
-            __m256 bar = _mm256_maskload_ps(added + key, _mm256_castps_si256(there));
-            score = _mm256_fmadd_ps(bar, _mm256_set1_ps(LOG2_E), score);
-        }
-        score = _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), score, there);
-        largest = _mm256_max_ps(largest, score);
-        _mm256_storeu_ps(scores + key, score);
+        Vector score = sums_of_each(products) * all(in_twos);
+        Lanes there = first_lanes((ptrdiff_t)(j - key));
+        if (added) score = times_plus(load_only(there, added + key), all(LOG2_E), score);
+        score = only_or(there, score, all(-INFINITY));
+        largest = larger(largest, score);
+        store(scores + key, score);
     }
     float lanes[LANES], found = -INFINITY;
-    _mm256_storeu_ps(lanes, largest);
+    store(lanes, largest);
     for (int n = 0; n < LANES; n++) found = lanes[n] > found ? lanes[n] : found;
     return found;
 }
 
 INLINE void mix_values(float *out, int vectors, const float *weights, const float *values, size_t j,
                        size_t d, float factor) {
-    __m256 sums[2][WIDE];
+    Vector sums[2][WIDE];
     for (int n = 0; n < 2; n++)
-        EACH_VECTOR(c, vectors) sums[n][c] = _mm256_setzero_ps();
+        EACH_VECTOR(c, vectors) sums[n][c] = all(0.0f);
     size_t key = 0;
     for (; key + 2 <= j; key += 2) _Pragma("GCC unroll 2") for (int n = 0; n < 2; n++) {
-            __m256 weight = _mm256_broadcast_ss(weights + key + n);
+            Vector weight = all(weights[key + n]);
             EACH_VECTOR(c, vectors)
-                sums[n][c] = _mm256_fmadd_ps(
-                    weight, _mm256_loadu_ps(values + (key + n) * d + LANES * c), sums[n][c]);
+                sums[n][c] =
+                    times_plus(weight, load(values + (key + n) * d + LANES * c), sums[n][c]);
         }
     for (; key < j; key++)
         EACH_VECTOR(c, vectors)
-            sums[0][c] = _mm256_fmadd_ps(_mm256_broadcast_ss(weights + key),
-                                         _mm256_loadu_ps(values + key * d + LANES * c), sums[0][c]);
-    EACH_VECTOR(c, vectors)
-        _mm256_storeu_ps(out + LANES * c, _mm256_mul_ps(_mm256_add_ps(sums[0][c], sums[1][c]),
-                                                        _mm256_set1_ps(factor)));
+            sums[0][c] =
+                times_plus(all(weights[key]), load(values + key * d + LANES * c), sums[0][c]);
+    EACH_VECTOR(c, vectors) store(out + LANES * c, (sums[0][c] + sums[1][c]) * all(factor));
 }
 
 static void look(float *out, float *scores, const float *q, const float *keys, const float *values,
                  const float *added, size_t j, size_t d, float scale) {
-    __m256 largest = _mm256_set1_ps(score_keys(scores, q, keys, added, j, d, scale));
-    __m256 sum = _mm256_setzero_ps();
+    Vector largest = all(score_keys(scores, q, keys, added, j, d, scale));
+    Vector sum = all(0.0f);
     for (size_t key = 0; key < j; key += LANES) {
-        __m256 score = _mm256_sub_ps(_mm256_loadu_ps(scores + key), largest);
+        Vector score = load(scores + key) - largest;
         /* 2^−∞ is 0, which a power that stays at its ends is not. */
-        __m256 seen = _mm256_cmp_ps(score, _mm256_set1_ps(-INFINITY), _CMP_NEQ_UQ);
-        __m256 weight = _mm256_and_ps(power_of_2(score), seen);
-        sum = _mm256_add_ps(sum, weight);
-        _mm256_storeu_ps(scores + key, weight);
+        Vector weight = only(lanes_unlike(score, -INFINITY), power_of_2(score));
+        sum += weight;
+        store(scores + key, weight);
     }
     const float factor = 1.0f / sum_of(sum);
     for (size_t g = 0, columns; g < d; g += columns) {

@@ -14,23 +14,18 @@ from torch import Tensor
 
 from regard.kernels import library
 
-BENDS = {("none", ""): 0, ("relu", ""): 1, ("gelu", "tanh"): 2}
-"By the names oneDNN has for them, as decoding.c numbers them."
 Product = Callable[[Tensor], Tensor]
 
 
-def product(
-    weight: Tensor, bias: Tensor | None, *, bend: tuple[str, str] = ("none", "")
-) -> Product:
-    """(out,in), (out) -> what makes (r,out) of (r,in), and (out) of (in); both are copied."""
+def product(weight: Tensor, bias: Tensor | None, *, bend: int) -> Product:
+    """(out,in), (out) -> what makes (r,out) of (r,in), and (out) of (in); both are copied. Bends
+    are numbered as in bends.h."""
     outputs, inputs = weight.shape
-    panels = -(-outputs // library.PANEL)
-    packed = weight.new_empty(panels * library.PANEL * inputs)
+    packed = weight.new_empty(library.up_to_panels(outputs) * inputs)
     library.run("regard_pack", weight.contiguous(), packed, outputs, inputs)
     run = library.function("regard_product", "tttt" + "n" * 5)
     bias = None if bias is None else bias.clone()
     weights, added = packed.data_ptr(), None if bias is None else bias.data_ptr()
-    number = BENDS[bend]
 
     # What is only known by its place has to be held as well.
     def of_rows(x: Tensor, _held: tuple[Tensor, Tensor | None] = (packed, bias)) -> Tensor:
@@ -44,7 +39,7 @@ def product(
             weights,
             added,
             out.data_ptr(),
-            *(rows, inputs, outputs, number, torch.get_num_threads()),
+            *(rows, inputs, outputs, bend, torch.get_num_threads()),
         )
         return out
 
@@ -54,7 +49,7 @@ def product(
 def takes_looks(made: Tensor, keys: Tensor, values: Tensor) -> bool:
     """`keys` and `values` are the rooms they are kept in, (r,g,capacity,d)."""
     rows, _, _, d = made.shape
-    if d % library.LANES or (keys.shape[0], keys.shape[-1]) != (rows, d):
+    if not library.whole_vectors(d) or (keys.shape[0], keys.shape[-1]) != (rows, d):
         return False
     if keys.shape != values.shape or not library.takes(made, keys, values):
         return False

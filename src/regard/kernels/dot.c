@@ -72,16 +72,15 @@ static void block_backward(const Attention *a, const Rooms *o, size_t row, size_
         EACH_ROW(r) {
             float *at = pairs + r * PANEL, *d_at = o->d_scores + (p * QUERIES + n + r) * PANEL;
             const int16_t *draws = draws_of(a, row, first + n + r);
-            __m256 taken = _mm256_set1_ps(o->taken[n + r]);
+            Vector taken = all(o->taken[n + r]);
             EACH_VECTOR(c, WIDE) {
-                __m256 weight = _mm256_loadu_ps(at + LANES * c), d_weight = t[r][c];
+                Vector weight = load(at + LANES * c), d_weight = t[r][c];
                 if (draws) {
-                    __m256 kept = kept_lanes(a, draws, p * PANEL + LANES * c);
-                    d_weight = _mm256_and_ps(d_weight, kept);
-                    _mm256_storeu_ps(at + LANES * c, _mm256_and_ps(weight, kept));
+                    Lanes kept = kept_lanes(a, draws, p * PANEL + LANES * c);
+                    d_weight = only(kept, d_weight);
+                    store(at + LANES * c, only(kept, weight));
                 }
-                _mm256_storeu_ps(d_at + LANES * c,
-                                 _mm256_mul_ps(_mm256_sub_ps(d_weight, taken), weight));
+                store(d_at + LANES * c, (d_weight - taken) * weight);
             }
         }
     }

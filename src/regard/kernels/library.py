@@ -1,16 +1,16 @@
-"""The compiled kernels: whether they are there, whether they pay, and how they are called.
+"""The compiled kernels: which there are, which pays here, and how they are called.
 
-They are compiled when regard is installed, where there is a C compiler, and written for processors
-with AVX2. With AVX-512 torch has other kernels, beside which ours were not measured: they are not
-used there. So the choice follows from the processor and the installation, never from a stopwatch:
-two runs on one machine agree in every bit.
+They are compiled when regard is installed, where there is a C compiler: once for processors with
+AVX2, once for those with AVX-512. Both were measured on AMD's; Intel's with AVX-512, for which
+torch's own products are written, go without.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -18,56 +18,99 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-LANES = 8
-"Floats in a vector: widths have to be multiples of it."
-PANEL = 24
-"Columns that are packed together."
-VERSION = 1
+from regard import processor
+
+VERSION = 2
 "Of how kernels are called; as in tiles.h. A library built before a change is not called."
 SORTS = {"t": ctypes.c_void_p, "n": ctypes.c_ssize_t, "f": ctypes.c_float}
 "Of arguments: where a tensor begins, or None; a number; a float."
 Argument = Tensor | int | float | None
 
 
-def _built() -> ctypes.CDLL | None:
-    here = Path(__file__).parent
-    files = (here / f"_compiled{suffix}" for suffix in EXTENSION_SUFFIXES)
-    try:
+class Library:
+    """One that was built, for vectors of its own width."""
+
+    def __init__(self, name: str, file: Path) -> None:
         # torch is here already, and with it the threads that kernels share with it.
-        built = next((ctypes.CDLL(str(file)) for file in files if file.is_file()), None)
-        return built if built is not None and built.regard_version() == VERSION else None
+        self._file = ctypes.CDLL(str(file))
+        if self._file.regard_version() != VERSION:
+            raise OSError(f"{file} was built for another version")
+        self.name = name
+        self.lanes: int = self._file.regard_lanes()
+        "Floats in a vector: widths have to be multiples of it."
+        self.panel: int = self._file.regard_panel()
+        "Columns that are packed together."
+
+    @cache  # noqa: B019 — libraries last as long as the process
+    def function(self, name: str, sorts: str) -> Callable[..., int]:
+        found = self._file[name]
+        found.argtypes = [SORTS[sort] for sort in sorts]  # type: ignore[misc]
+        return found
+
+
+def built(name: str) -> Library | None:
+    here = Path(__file__).parent
+    files = (here / f"_{name}{suffix}" for suffix in EXTENSION_SUFFIXES)
+    try:
+        return next((Library(name, file) for file in files if file.is_file()), None)
     except (OSError, AttributeError):  # built for another machine, or long ago
         return None
 
 
-_LIBRARY = _built()
+RUNS_ON = {"avx2": ("AVX2", "AVX512"), "avx512": ("AVX512",)}
+"Each library, and the processors that know its instructions, as torch calls them."
 SWITCH = "REGARD_KERNELS"
-"In the environment: off does without them, to measure or to find out where a fault lies."
+"In the environment: off does without them; avx2 or avx512 takes those, to measure them."
 
 
-def _pays_here() -> bool:
-    if _LIBRARY is None or os.environ.get(SWITCH) == "off":
-        return False
-    return torch.backends.cpu.get_cpu_capability() == "AVX2"
+def chosen() -> str | None:
+    """The library that pays here, or the one that was asked for; by name."""
+    asked, here = os.environ.get(SWITCH), processor.vectors()
+    if asked == "off":
+        return None
+    if asked in RUNS_ON:
+        return asked if here in RUNS_ON[asked] else None
+    if here == "AVX512":
+        return "avx512" if processor.is_by_amd() else None
+    return "avx2" if here == "AVX2" else None
 
 
-PAYS = _pays_here()
+USED = None if (_name := chosen()) is None else built(_name)
+
+
+@contextmanager
+def unused() -> Iterator[None]:
+    """Within it torch's operations do all: whoever counts them sees each."""
+    global USED
+    used, USED = USED, None
+    try:
+        yield
+    finally:
+        USED = used
 
 
 def takes(*tensors: Tensor) -> bool:
     """Whether what is made of these should be made here."""
-    if not PAYS or torch.is_autocast_enabled("cpu"):
+    if USED is None or torch.is_autocast_enabled("cpu"):
         return False
     return all(one.is_cpu and one.dtype is torch.float32 for one in tensors)
 
 
-@cache
+def whole_vectors(*widths: int) -> bool:
+    return USED is not None and not any(width % USED.lanes for width in widths)
+
+
+def up_to_panels(columns: int) -> int:
+    """How many there are room for, where they are packed."""
+    assert USED is not None
+    return -(-columns // USED.panel) * USED.panel
+
+
 def function(name: str, sorts: str) -> Callable[..., int]:
     """A kernel, to be called with where tensors begin; `sorts` has a letter for each argument. It
     says whether it failed for want of memory."""
-    found = _LIBRARY[name]  # type: ignore[index]
-    found.argtypes = [SORTS[sort] for sort in sorts]
-    return found
+    assert USED is not None
+    return USED.function(name, sorts)
 
 
 def run(name: str, *arguments: Argument) -> None:

@@ -13,7 +13,9 @@
 
 #include "tiles.h"
 
-enum { PANELS_AT_ONCE = 10 }; /* scored, then mixed: they stay in a core's own cache in between */
+enum {
+    PANELS_AT_ONCE = 240 / PANEL
+}; /* scored, then mixed: they stay in a core's own cache in between */
 
 typedef struct {
     const float *x, *in_twos, *weights, *table;
@@ -25,14 +27,6 @@ typedef struct {
     float *scores, *sums, *mixed, *given, *shares;
     double *totals;
 } Pass;
-
-typedef struct {
-    size_t begin, end;
-} Range;
-
-INLINE Range part_of(size_t count, size_t me, size_t threads) {
-    return (Range){count * me / threads, count * (me + 1) / threads};
-}
 
 static void pack_table(const Pass *p, Range panels) {
     for (size_t panel = panels.begin; panel < panels.end; panel++) {
@@ -55,15 +49,14 @@ static void score(float *scores, const float *x, const float *panel, size_t w, s
     clear(t);
     add_products(t, WIDE, w, x, w, 1, panel, PANEL);
     EACH_ROW(r) {
-        __m256 sum = _mm256_loadu_ps(sums + r * LANES);
+        Vector sum = load(sums + r * LANES);
         EACH_VECTOR(c, WIDE) {
-            __m256 raised = power_of_2(t[r][c]);
-            if (tokens < PANEL)
-                raised = _mm256_and_ps(raised, first_lanes((ptrdiff_t)tokens - LANES * c));
-            sum = _mm256_add_ps(sum, raised);
-            _mm256_storeu_ps(scores + r * PANEL + LANES * c, raised);
+            Vector raised = power_of_2(t[r][c]);
+            if (tokens < PANEL) raised = only(first_lanes((ptrdiff_t)tokens - LANES * c), raised);
+            sum += raised;
+            store(scores + r * PANEL + LANES * c, raised);
         }
-        _mm256_storeu_ps(sums + r * LANES, sum);
+        store(sums + r * LANES, sum);
     }
 }
 
@@ -106,7 +99,7 @@ static void score_and_mix(const Pass *p, size_t first, size_t real, size_t all, 
             }
         }
         for (size_t row = rows.begin; row < rows.end; row++)
-            p->totals[row] += sum_of(_mm256_loadu_ps(p->sums + row * LANES));
+            p->totals[row] += sum_of(load(p->sums + row * LANES));
     }
 }
 

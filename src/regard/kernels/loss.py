@@ -31,7 +31,7 @@ class Passed(NamedTuple):
 
 def takes(x: Tensor, table: Tensor) -> bool:
     n, w = x.shape
-    fit = w == table.shape[1] and w % library.LANES == 0
+    fit = w == table.shape[1] and library.whole_vectors(w)
     return n >= FEWEST and fit and library.takes(x, table)
 
 
@@ -46,7 +46,7 @@ def scores_pass(
 ) -> Passed:
     """(n,w), (v,w), (n,w), (n). Sums that leave what a float can hold are not mended here."""
     (n, w), v = x.shape, len(table)
-    whole = -(-v // library.PANEL) * library.PANEL
+    whole = library.up_to_panels(v)
     # Not by the number of threads: bits would then depend on it.
     at_once = max(FEWEST, min(MOST, SCORES // whole // 16 * 16))
     mass = x.new_empty(n)

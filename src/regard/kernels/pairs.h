@@ -14,7 +14,7 @@
 
 enum { QUERIES = 64 }; /* of a block */
 enum {
-    PANELS_ADDED_UP = 16
+    PANELS_ADDED_UP = 384 / PANEL
 }; /* longer sums are sums of such: one after another they round apart */
 
 /* A tensor (batch, heads, places, d): how far apart its parts lie. */
@@ -96,16 +96,15 @@ INLINE const int16_t *draws_of(const Attention *a, size_t row, size_t query) {
     return a->draws ? a->draws + (row * a->i + least(query, a->i - 1)) * a->j : NULL;
 }
 
-/* All bits where a weight is kept, from a key on. */
-INLINE __m256 kept_lanes(const Attention *a, const int16_t *draws, size_t key) {
+/* Where a weight is kept, from a key on. */
+INLINE Lanes kept_lanes(const Attention *a, const int16_t *draws, size_t key) {
     int16_t last[LANES] = {0};
     const int16_t *from = draws + key;
     if (key + LANES > a->j) {
         if (key < a->j) memcpy(last, from, (a->j - key) * sizeof(int16_t));
         from = last;
     }
-    __m256i drawn = _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)from));
-    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(drawn, _mm256_set1_epi32(a->least_kept - 1)));
+    return lanes_from(from, a->least_kept);
 }
 
 /* One tile of weights, before they are divided: 0 where there is no key or none may be seen. */
@@ -116,8 +115,8 @@ INLINE void raise_seen(Tile t, const Attention *a, size_t query, size_t key) {
         EACH_VECTOR(c, WIDE) {
             t[r][c] = power_of_2(t[r][c]);
             if (masked)
-                t[r][c] = _mm256_and_ps(
-                    t[r][c], first_lanes((ptrdiff_t)seen - (ptrdiff_t)(key + LANES * c)));
+                t[r][c] =
+                    only(first_lanes((ptrdiff_t)seen - (ptrdiff_t)(key + LANES * c)), t[r][c]);
         }
     }
 }
@@ -197,14 +196,14 @@ INLINE void keep_weights(const Attention *a, const Rooms *o, Tile t, size_t row,
     EACH_ROW(r) {
         float *sums = o->sums + (n + r) * LANES, *to = o->weights + (p * QUERIES + n + r) * PANEL;
         const int16_t *draws = draws_of(a, row, first + n + r);
-        __m256 sum = _mm256_loadu_ps(sums);
+        Vector sum = load(sums);
         EACH_VECTOR(c, WIDE) {
-            __m256 weight = t[r][c];
-            sum = _mm256_add_ps(sum, weight);
-            if (draws) weight = _mm256_and_ps(weight, kept_lanes(a, draws, p * PANEL + LANES * c));
-            _mm256_storeu_ps(to + LANES * c, weight);
+            Vector weight = t[r][c];
+            sum += weight;
+            if (draws) weight = only(kept_lanes(a, draws, p * PANEL + LANES * c), weight);
+            store(to + LANES * c, weight);
         }
-        _mm256_storeu_ps(sums, sum);
+        store(sums, sum);
     }
 }
 
@@ -213,7 +212,7 @@ static inline void put_out(const Attention *a, const Rooms *o, size_t row, size_
                            size_t real) {
     mix_block(o->mixed, a, o->weights, o->v, a->d, first, rounded_up(real, ROWS));
     for (size_t n = 0; n < real; n++) {
-        float mass = sum_of(_mm256_loadu_ps(o->sums + n * LANES));
+        float mass = sum_of(load(o->sums + n * LANES));
         float *out = of_row(a->out, a, row) + (first + n) * a->out.place;
         a->mass[row * a->i + first + n] = mass;
         for (size_t k = 0; k < a->d; k++) out[k] = o->mixed[n * a->d + k] / (mass * a->share_kept);

@@ -12,13 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.bends import GELU, GELU_TANH, RELU, Bend
 from regard.attention.cache import BlockCache
 from regard.attention.chance import Dropout
-from regard.attention.linear_layer import Linear
 from regard.attention.mask import Mask
 from regard.attention.mixer import Mixer
 from regard.attention.places import Places
@@ -26,7 +23,6 @@ from regard.model.recorder import Recorder
 
 NormKind = Literal["layer", "rms"]
 NormPlace = Literal["pre", "post"]
-Activation = Literal["gelu", "gelu-tanh", "relu", "swiglu"]
 
 
 class Source(NamedTuple):
@@ -37,50 +33,11 @@ class Source(NamedTuple):
     mask: Mask
 
 
-BENDS: dict[Activation, Bend] = {"gelu": GELU, "gelu-tanh": GELU_TANH, "relu": RELU}
-
-
 def build_norm(kind: NormKind, width: int, *, biases: bool, eps: float = 1e-5) -> nn.Module:
     """LayerNorm takes away the mean and scales (Ba et al., 2016); RMSNorm only scales."""
     if kind == "rms":
         return nn.RMSNorm(width, eps=eps)
     return nn.LayerNorm(width, eps=eps, bias=biases)
-
-
-class FeedForward(nn.Module):
-    """Each place on its own: widen, bend, narrow."""
-
-    def __init__(self, width: int, *, hidden: int, bend: Bend, biases: bool) -> None:
-        super().__init__()
-        self.bend = bend
-        self.widen = Linear(width, hidden, bias=biases)
-        self.narrow = Linear(hidden, width, bias=biases)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.narrow(self.bend.plain(self.widen(x)))
-        return y
-
-
-class GatedFeedForward(nn.Module):
-    """SwiGLU: a second projection decides how much of each hidden value passes (Shazeer, 2020)."""
-
-    def __init__(self, width: int, *, hidden: int, biases: bool) -> None:
-        super().__init__()
-        self.gate = Linear(width, hidden, bias=biases)
-        self.widen = Linear(width, hidden, bias=biases)
-        self.narrow = Linear(hidden, width, bias=biases)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.narrow(F.silu(self.gate(x)) * self.widen(x))
-        return y
-
-
-def build_feed_forward(
-    activation: Activation, width: int, *, hidden: int, biases: bool
-) -> nn.Module:
-    if activation == "swiglu":
-        return GatedFeedForward(width, hidden=hidden, biases=biases)
-    return FeedForward(width, hidden=hidden, bend=BENDS[activation], biases=biases)
 
 
 class Residual(nn.Module):

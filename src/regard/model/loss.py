@@ -22,6 +22,7 @@ Shapes: n places, w model width, v vocabulary.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -32,7 +33,11 @@ from torch.autograd.function import once_differentiable
 
 from regard.attention.powers import LOG2_E, in_the_middle
 from regard.kernels import loss as kernel
-from regard.model.table_products import TableProducts, rows_at_once, table_products
+
+SCORES = 2**23
+"Held at once, at most, where no kernel does it: 32 MB. More fall out of the cache between passes."
+ROWS_OF_A_PRODUCT = 64
+"torch's kernels take places by so many; others at the end of a chunk take longer."
 
 
 class LossTerm(NamedTuple):
@@ -135,32 +140,37 @@ def _in_chunks(
 ) -> _Passed:
     normalisers = x.new_empty(len(x))
     x_gradient = torch.empty_like(x) if wants_x else None
+    table_gradient = torch.zeros_like(table) if wants_table else None
     size = rows_at_once(len(table))
-    products = table_products(x, table, rows=size)
+    room = table.new_empty(min(size, len(x)), len(table))
     for begin in range(0, len(x), size):
         rows = slice(begin, begin + size)
-        chunk, mass = _exponentials(products, in_twos[rows], normalisers[rows])
+        chunk, mass = _exponentials(in_twos[rows], table, room, normalisers[rows])
         # softmax(scores) = chunk / mass, and the weight beside it.
         factor = weights[rows, None] / mass
         if x_gradient is not None:
-            torch.mul(products.mixed(chunk), factor, out=x_gradient[rows])
-        if wants_table:
-            products.gather(chunk, x[rows] * factor)
-        del chunk  # the next one is then made where it lay, which the cache still holds
-    return _Passed(normalisers, x_gradient, products.gathered() if wants_table else None)
+            torch.mul(torch.mm(chunk, table), factor, out=x_gradient[rows])
+        if table_gradient is not None:
+            table_gradient.addmm_(chunk.T, x[rows] * factor)
+    return _Passed(normalisers, x_gradient, table_gradient)
+
+
+def rows_at_once(vocabulary: int) -> int:
+    return max(1, SCORES // vocabulary // ROWS_OF_A_PRODUCT) * ROWS_OF_A_PRODUCT
 
 
 def _exponentials(
-    products: TableProducts, in_twos: Tensor, normalisers: Tensor
+    in_twos: Tensor, table: Tensor, room: Tensor, normalisers: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """2^scores, (n,v), up to a factor a row, and what a row of them sums to, (n,1); fills
-    `normalisers` (n) with the natural logarithm of that sum."""
-    chunk = products.scores(in_twos).exp2_()
+    """2^scores, (n,v), up to a factor a row, in `room`, and what a row of them sums to, (n,1);
+    fills `normalisers` (n) with the natural logarithm of that sum."""
+    scores = partial(torch.mm, in_twos, table.T, out=room[: len(in_twos)])
+    chunk = scores().exp2_()
     mass = chunk.sum(dim=-1, keepdim=True)
     normalisers.copy_(mass.log().squeeze(1))
     if in_the_middle(mass):
         return chunk, mass
-    chunk = products.scores(in_twos)
+    chunk = scores()
     largest = chunk.amax(dim=-1, keepdim=True)
     mass = chunk.sub_(largest).exp2_().sum(dim=-1, keepdim=True)
     normalisers.copy_((mass.log() + largest / LOG2_E).squeeze(1))

@@ -20,7 +20,8 @@ from regard.attention.newest import Look, Newest, Sight, SourceLook, ready_to_lo
 from regard.attention.places import Places
 from regard.attention.products import Product, product_of
 from regard.model.embedding import Embedding
-from regard.model.layers import Block, FeedForward, GatedFeedForward, Residual, Source
+from regard.model.feed_forward import FeedForward, GatedFeedForward
+from regard.model.layers import Block, Residual, Source
 
 LAID_OUT_AT = 4
 "The step at which weights are laid out for the rows there are: it takes as long as a few steps do."

@@ -23,15 +23,14 @@ from regard.attention.rule import HeadShape
 from regard.count import Term
 from regard.model.embedding import Embedding, position_width, token_width
 from regard.model.families import Family
+from regard.model.feed_forward import Activation, build_feed_forward
 from regard.model.heads import LanguageModelHead
 from regard.model.initialise import DEVIATION, initialise
 from regard.model.layers import (
-    Activation,
     Block,
     NormKind,
     NormPlace,
     Residual,
-    build_feed_forward,
     build_norm,
 )
 from regard.model.stack import Stack

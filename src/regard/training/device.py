@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 import torch
 
 from regard import __version__
-from regard.attention import onednn
 from regard.errors import UserError
 from regard.kept_memory import keep_freed_memory
 from regard.kernels import library
@@ -26,7 +25,7 @@ class Machine:
     precision: str
     threads: int
     products: str
-    "Whose: torch's own, oneDNN's where the processor has them quicker, or regard's kernels."
+    "Whose: torch's own, or regard's kernels, and which of them."
     torch: str
     python: str
     platform: str
@@ -71,9 +70,9 @@ def choose_machine(device: str, *, threads: int) -> Machine:
 
 
 def _products() -> str:
-    if library.PAYS:
-        return "regard"
-    return "oneDNN" if onednn.PAYS else "torch"
+    if library.USED is not None:
+        return f"regard, {library.USED.name}"
+    return "torch"
 
 
 def _best_device() -> str:

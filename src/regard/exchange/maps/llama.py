@@ -21,7 +21,7 @@ from regard.exchange.architecture import (
 )
 from regard.exchange.keys import Keys
 from regard.model.families.decoder import Decoder
-from regard.model.layers import Activation
+from regard.model.feed_forward import Activation
 from regard.model.transformer import Transformer
 
 NORMS = {

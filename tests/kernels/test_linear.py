@@ -1,0 +1,170 @@
+"""A linear layer and a feed-forward network by kernels equal torch's, values and gradients."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from regard.attention import bends
+from regard.attention.linear_layer import Linear
+from regard.kernels import library
+from regard.model.feed_forward import BENDS, FeedForward
+
+BY_KERNEL = "_ByKernelBackward"
+
+
+def answers(module, x, upstream):
+    """What comes out, and the gradients of whatever takes part in it."""
+    x = x.detach().requires_grad_()
+    y = module(x)
+    wanted = [x, *(one for one in module.parameters() if one.requires_grad)]
+    return type(y.grad_fn).__name__, [y.detach(), *torch.autograd.grad(y, wanted, upstream)]
+
+
+def defined(module, x, upstream):
+    return answers(module.double(), x.double(), upstream.double())[1]
+
+
+def check_equal(module, x, upstream):
+    made_by, found = answers(module, x, upstream)
+    assert made_by == BY_KERNEL
+    for one, other in zip(found, defined(module, x, upstream), strict=True):
+        assert (one - other).abs().max() <= 1e-5 * max(other.abs().max(), 1e-2)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    shape=st.sampled_from([(128,), (131,), (259,), (2, 300), (5, 7, 9)]),
+    inputs=st.integers(1, 8),
+    outputs=st.integers(1, 8),
+    biases=st.booleans(),
+    turned=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_a_layer_equals_torchs(shape, inputs, outputs, biases, turned, seed):
+    torch.manual_seed(seed)
+    inputs, outputs = (count * library.USED.lanes for count in (inputs, outputs))
+    x = torch.randn(inputs, *shape).movedim(0, -1) if turned else torch.randn(*shape, inputs)
+    check_equal(Linear(inputs, outputs, bias=biases), x, torch.randn(*shape, outputs))
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    shape=st.sampled_from([(128,), (131,), (259,), (2, 300), (5, 7, 9)]),
+    width=st.integers(1, 6),
+    hidden=st.integers(1, 12),
+    bend=st.sampled_from(list(BENDS.values())),
+    biases=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_a_network_equals_its_layers(shape, width, hidden, bend, biases, seed):
+    torch.manual_seed(seed)
+    width, hidden = (count * library.USED.lanes for count in (width, hidden))
+    network = FeedForward(width, hidden=hidden, bend=bend, biases=biases)
+    for one in network.parameters():
+        nn.init.normal_(one, std=width**-0.5)
+    check_equal(network, torch.randn(*shape, width), torch.randn(*shape, width))
+
+
+@pytest.mark.parametrize("bend", BENDS.values(), ids=BENDS)
+def test_a_bend_and_its_slope_are_torchs(bend):
+    """A network that widens one number to many, each moved by its bias, and adds one of them up."""
+    lanes, hidden = library.USED.lanes, 2_048
+    network = FeedForward(lanes, hidden=hidden, bend=bend, biases=True)
+    for one in network.parameters():
+        nn.init.zeros_(one)
+    nn.init.ones_(network.narrow.weight)
+    network.widen.bias.data.copy_(torch.linspace(-30, 30, hidden))
+    z = network.widen.bias.detach().double().requires_grad_()
+    slopes = torch.autograd.grad(bend.plain(z).sum(), z)[0]
+    upstream = torch.zeros(128, lanes)
+    upstream[5, 0] = 1.0
+    made_by, found = answers(network, torch.randn(128, lanes), upstream)
+    assert made_by == BY_KERNEL
+    gradients = dict(zip([name for name, _ in network.named_parameters()], found[2:], strict=True))
+    # The narrow layer's gradient is what was bent, the bias's is how steep it was there.
+    assert (gradients["narrow.weight"][0] - bend.plain(z)).abs().max() <= 2e-6
+    assert (gradients["widen.bias"] - slopes).abs().max() <= 5e-7
+
+
+def test_what_is_no_number_stays_none():
+    network = FeedForward(16, hidden=32, bend=bends.GELU, biases=True)
+    x = torch.randn(140, 16)
+    x[139, 3] = torch.nan
+    y = network(x)
+    assert type(y.grad_fn).__name__ == BY_KERNEL
+    assert y[139].isnan().all()
+    assert not y[:139].isnan().any()
+
+
+@pytest.mark.parametrize("trained", ["nothing", "biases", "widen", "narrow"])
+def test_frozen_weights_get_no_gradient_and_hand_one_on(trained):
+    torch.manual_seed(2)
+    network = FeedForward(32, hidden=64, bend=bends.GELU_TANH, biases=True)
+    for name, one in network.named_parameters():
+        one.requires_grad_(name.endswith("bias") if trained == "biases" else trained in name)
+    check_equal(network, torch.randn(150, 32), torch.randn(150, 32))
+    layer = Linear(32, 16).requires_grad_(False)
+    check_equal(layer, torch.randn(150, 32), torch.randn(150, 16))
+
+
+def test_inputs_that_need_no_gradient_get_none():
+    network = FeedForward(32, hidden=64, bend=bends.RELU, biases=True)
+    network(torch.randn(130, 32)).sum().backward()
+    assert all(one.grad is not None for one in network.parameters())
+
+
+def test_bits_do_not_depend_on_threads():
+    torch.manual_seed(3)
+    x, threads, found = torch.randn(700, 48), torch.get_num_threads(), []
+    network = FeedForward(48, hidden=96, bend=bends.GELU, biases=True)
+    layer = Linear(48, 48)
+    try:
+        for count in (1, 2, 3, 20):
+            torch.set_num_threads(count)
+            found.append([*answers(network, x, x)[1], *answers(layer, x, x)[1]])
+    finally:
+        torch.set_num_threads(threads)
+    assert all(
+        torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True)
+    )
+
+
+def test_a_place_has_the_same_bits_wherever_it_stands():
+    """Tiles at the end of a block begin earlier: what is made twice comes out alike."""
+    network = FeedForward(48, hidden=96, bend=bends.GELU, biases=True)
+    x = torch.randn(200, 48)
+    with torch.inference_mode():
+        assert torch.equal(network(x)[60:197], network(x[60:197]))
+
+
+@pytest.mark.parametrize(
+    ("x", "layer"),
+    [
+        (torch.randn(127, 16), Linear(16, 16)),
+        (torch.randn(200, 12), Linear(12, 16)),
+        (torch.randn(200, 16), Linear(16, 12)),
+        (torch.randn(200, 16).double(), Linear(16, 16).double()),
+        (torch.randn(0, 16), Linear(16, 16)),
+    ],
+)
+def test_what_it_does_not_take_is_left_to_torch(x, layer):
+    assert type(layer(x).grad_fn).__name__ == "AddmmBackward0"
+
+
+def test_autocast_stays_with_torch():
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert Linear(16, 16)(torch.randn(200, 16)).dtype is torch.bfloat16
+
+
+def test_rows_of_another_width_are_refused_by_torch():
+    with pytest.raises(RuntimeError):
+        Linear(32, 16)(torch.randn(200, 16))
+
+
+def test_whoever_listens_to_a_layer_hears_it():
+    network, heard = FeedForward(16, hidden=32, bend=bends.GELU, biases=True), []
+    network.widen.register_forward_hook(lambda module, given, made: heard.append(made.shape))
+    network(torch.randn(150, 16))
+    assert heard == [(150, 32)]
