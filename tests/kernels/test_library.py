@@ -10,27 +10,27 @@ from regard.kernels import library
 
 
 @pytest.mark.parametrize(
-    ("vectors", "by_amd", "switch", "name"),
+    ("vectors", "by_amd", "switch", "names"),
     [
-        ("AVX2", True, None, "avx2"),
-        ("AVX2", False, None, "avx2"),
-        ("AVX512", True, None, "avx512"),
-        ("AVX512", False, None, None),
-        ("DEFAULT", True, None, None),
-        ("AVX512", True, "off", None),
-        ("AVX512", True, "avx2", "avx2"),
-        ("AVX512", False, "avx512", "avx512"),
-        ("AVX2", True, "avx512", None),
+        ("AVX2", True, None, ("avx2",)),
+        ("AVX2", False, None, ("avx2",)),
+        ("AVX512", True, None, ("avx512", "avx2")),
+        ("AVX512", False, None, ()),
+        ("DEFAULT", True, None, ()),
+        ("AVX512", True, "off", ()),
+        ("AVX512", True, "avx2", ("avx2",)),
+        ("AVX512", False, "avx512", ("avx512",)),
+        ("AVX2", True, "avx512", ()),
     ],
 )
-def test_the_choice_follows_from_the_processor(vectors, by_amd, switch, name, monkeypatch):
+def test_the_choice_follows_from_the_processor(vectors, by_amd, switch, names, monkeypatch):
     monkeypatch.setattr(processor, "vectors", lambda: vectors)
     monkeypatch.setattr(processor, "is_by_amd", lambda: by_amd)
     if switch is None:
         monkeypatch.delenv(library.SWITCH, raising=False)
     else:
         monkeypatch.setenv(library.SWITCH, switch)
-    assert library.chosen() == name
+    assert library.chosen() == names
 
 
 def test_a_library_of_another_version_is_not_called(used, monkeypatch):

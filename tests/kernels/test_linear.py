@@ -5,11 +5,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from regard.attention import bends
 from regard.attention.linear_layer import Linear
-from regard.kernels import library
+from regard.kernels import library, linear
 from regard.model.feed_forward import BENDS, FeedForward
+from regard.trust.double import in_double
 
 BY_KERNEL = "_ByKernelBackward"
 
@@ -35,7 +37,7 @@ def check_equal(module, x, upstream):
 
 @settings(max_examples=20, deadline=None)
 @given(
-    shape=st.sampled_from([(128,), (131,), (259,), (2, 300), (5, 7, 9)]),
+    shape=st.sampled_from([(128,), (191,), (192,), (511,), (513,), (2, 300), (5, 7, 9)]),
     inputs=st.integers(1, 8),
     outputs=st.integers(1, 8),
     biases=st.booleans(),
@@ -51,7 +53,7 @@ def test_a_layer_equals_torchs(shape, inputs, outputs, biases, turned, seed):
 
 @settings(max_examples=20, deadline=None)
 @given(
-    shape=st.sampled_from([(128,), (131,), (259,), (2, 300), (5, 7, 9)]),
+    shape=st.sampled_from([(128,), (191,), (192,), (511,), (513,), (2, 300), (5, 7, 9)]),
     width=st.integers(1, 6),
     hidden=st.integers(1, 12),
     bend=st.sampled_from(list(BENDS.values())),
@@ -115,13 +117,14 @@ def test_inputs_that_need_no_gradient_get_none():
     assert all(one.grad is not None for one in network.parameters())
 
 
-def test_bits_do_not_depend_on_threads():
+@pytest.mark.parametrize("places", [128, 700])
+def test_bits_do_not_depend_on_threads(places):
     torch.manual_seed(3)
-    x, threads, found = torch.randn(700, 48), torch.get_num_threads(), []
+    x, threads, found = torch.randn(places, 48), torch.get_num_threads(), []
     network = FeedForward(48, hidden=96, bend=bends.GELU, biases=True)
     layer = Linear(48, 48)
     try:
-        for count in (1, 2, 3, 20):
+        for count in (1, 2, 3, 40):
             torch.set_num_threads(count)
             found.append([*answers(network, x, x)[1], *answers(layer, x, x)[1]])
     finally:
@@ -161,6 +164,54 @@ def test_autocast_stays_with_torch():
 def test_rows_of_another_width_are_refused_by_torch():
     with pytest.raises(RuntimeError):
         Linear(32, 16)(torch.randn(200, 16))
+
+
+def test_a_bias_that_only_fits_when_stretched_is_left_to_torch():
+    layer = Linear(32, 16)
+    layer.bias = nn.Parameter(torch.ones(1))
+    assert type(layer(torch.randn(200, 32)).grad_fn).__name__ == "AddmmBackward0"
+    network = FeedForward(32, hidden=64, bend=bends.GELU, biases=True)
+    network.narrow.bias = nn.Parameter(torch.ones(1))
+    assert type(network(torch.randn(200, 32)).grad_fn).__name__ != BY_KERNEL
+
+
+def test_nothing_to_add_up_is_left_to_torch():
+    assert not linear.takes(torch.zeros(3, 0), torch.zeros(32, 0), None)
+
+
+def test_weights_that_became_others_since_are_refused():
+    network, layer = FeedForward(32, hidden=64, bend=bends.GELU, biases=True), Linear(32, 32)
+    for module in (network, layer):
+        y = module(torch.randn(200, 32))
+        module.half()
+        with pytest.raises(RuntimeError, match="since the forward pass"):
+            y.sum().backward()
+
+
+def test_whoever_watches_torchs_operations_sees_each():
+    layer, x = Linear(32, 16), torch.randn(200, 32)
+    with FlopCounterMode(display=False) as counter:
+        layer(x)
+    assert counter.get_total_flops() == 2 * 200 * 32 * 16
+    with in_double():
+        assert torch.allclose(layer(x), layer.double()(x.double()).double(), atol=1e-12)
+
+
+@pytest.mark.parametrize("bend", BENDS.values(), ids=BENDS)
+def test_far_from_0_there_is_a_line_or_nothing(bend):
+    far = torch.tensor([-1e18, -1e13, -1e4, 1e4, 1e13, 1e18, torch.nan])
+    network = FeedForward(16, hidden=16, bend=bend, biases=True)
+    for one in network.parameters():
+        nn.init.zeros_(one)
+    nn.init.ones_(network.narrow.weight)
+    network.widen.bias.data[: len(far)] = far
+    upstream = torch.zeros(128, 16)
+    upstream[0, 0] = 1.0
+    _, found = answers(network, torch.zeros(128, 16), upstream)
+    slopes, values = found[3][:6], found[4][0, :6]
+    assert torch.allclose(slopes, (far[:6] > 0).float(), atol=1e-30)
+    assert torch.allclose(values, far[:6].clamp(min=0), atol=1e-15)
+    assert found[4][0, 6].isnan()
 
 
 def test_whoever_listens_to_a_layer_hears_it():

@@ -29,8 +29,16 @@ class Linear(nn.Linear):
 
 def is_plain(layer: nn.Module) -> bool:
     """Whether a layer is nothing but its matrix and its bias, and nobody listens to it."""
-    return type(layer) in (Linear, nn.Linear) and not (
-        layer._forward_hooks or layer._forward_pre_hooks
+    return type(layer) in (Linear, nn.Linear) and unheard(layer)
+
+
+def unheard(module: nn.Module) -> bool:
+    """Nobody listens to what goes through it."""
+    return not (
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
     )
 
 
@@ -38,7 +46,7 @@ class _ByKernel(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         rows = as_rows(x)
-        ctx.save_for_backward(rows, weight)
+        ctx.save_for_backward(rows if ctx.needs_input_grad[1] else None, weight)
         return kernel.forward(rows, weight, bias).view(*x.shape[:-1], len(weight))
 
     @staticmethod

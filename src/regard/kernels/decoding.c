@@ -63,19 +63,13 @@ INLINE void rows_product(int rows, float *out, size_t out_row, const float *x, c
                          const float *bias, size_t inputs, size_t outputs, int bend) {
     Tile sums;
     clear(sums);
-    for (size_t k = 0; k < inputs; k++) {
-        Vector weights[WIDE];
-        EACH_VECTOR(c, WIDE) weights[c] = load(panel + k * PANEL + LANES * c);
-        _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) {
-            Vector number = all(x[r * inputs + k]);
-            EACH_VECTOR(c, WIDE) sums[r][c] = times_plus(number, weights[c], sums[r][c]);
+    add_products_of(rows, sums, WIDE, inputs, x, inputs, 1, panel, PANEL);
+    EACH_OF(r, rows)
+        EACH_VECTOR(c, WIDE) {
+            size_t before = LANES * c;
+            put_bent(out + r * out_row + before, bias ? bias + before : NULL, sums[r][c],
+                     outputs > before ? outputs - before : 0, bend);
         }
-    }
-    _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) EACH_VECTOR(c, WIDE) {
-        size_t before = LANES * c;
-        put_bent(out + r * out_row + before, bias ? bias + before : NULL, sums[r][c],
-                 outputs > before ? outputs - before : 0, bend);
-    }
 }
 
 /* bend(x Wᵀ + b): (r,in), packed W, (out) or nothing -> (r,out) */
@@ -90,7 +84,7 @@ int regard_product(const float *x, const float *packed, const float *bias, float
         for (; row + ROWS <= rows; row += ROWS)
             rows_product(ROWS, out + row * outputs + first, outputs, x + row * inputs, panel, added,
                          inputs, real, (int)bend);
-        for (; row + FEW <= rows; row += FEW)
+        for (; (int)FEW < (int)ROWS && row + FEW <= rows; row += FEW)
             rows_product(FEW, out + row * outputs + first, outputs, x + row * inputs, panel, added,
                          inputs, real, (int)bend);
         for (; row < rows; row++)
@@ -157,8 +151,7 @@ static void look(float *out, float *scores, const float *q, const float *keys, c
         store(scores + key, weight);
     }
     const float factor = 1.0f / sum_of(sum);
-    for (size_t g = 0, columns; g < d; g += columns) {
-        columns = columns_at(d - g);
+    EACH_GROUP(g, columns, d) {
         BY_VECTORS(columns, mix_values(out + g, vectors, scores, values + g, j, d, factor));
     }
 }

@@ -21,6 +21,8 @@ def product(weight: Tensor, bias: Tensor | None, *, bend: int) -> Product:
     """(out,in), (out) -> what makes (r,out) of (r,in), and (out) of (in); both are copied. Bends
     are numbered as in bends.h."""
     outputs, inputs = weight.shape
+    if bias is not None and bias.shape != (outputs,):
+        raise ValueError(f"a bias of shape {tuple(bias.shape)} where there are {outputs} outputs")
     packed = weight.new_empty(library.up_to_panels(outputs) * inputs)
     library.run("regard_pack", weight.contiguous(), packed, outputs, inputs)
     run = library.function("regard_product", "tttt" + "n" * 5)

@@ -11,7 +11,7 @@
 #include "bends.h"
 #include "products.h"
 
-/* Places from `first` on, between the layers: z of all places, h and dz of these alone. */
+/* Places from `first` on, between the layers: z of all places, if it is kept; h and dz of these. */
 typedef struct {
     float *z, *h, *d_z;
     const float *bias;
@@ -26,7 +26,7 @@ INLINE void bend_tile(Tile t, int vectors, size_t row, size_t column, const void
         const Vector added = b->bias ? load(b->bias + at) : all(0.0f);
         for (int r = 0; r < ROWS; r++) {
             const Vector z = t[r][c] + added;
-            store(b->z + (row + r) * b->hidden + at, z);
+            if (b->z) store(b->z + (row + r) * b->hidden + at, z);
             store(b->h + (row + r - b->first) * b->hidden + at, bent(z, b->bend).value);
         }
     }
@@ -52,8 +52,8 @@ int regard_feed_forward(const float *x, const float *widen, const float *widen_b
     float *widening = room(w * hidden), *narrowing = room(w * hidden);
     int missing = !widening || !narrowing;
     if (!missing) {
-        pack_turned(widening, w, widen, hidden);
-        pack_turned(narrowing, hidden, narrow, w);
+        pack_transposed(widening, w, widen, hidden);
+        pack_transposed(narrowing, hidden, narrow, w);
 #pragma omp parallel num_threads((int)threads) reduction(| : missing)
         {
             float *h = room(2 * ROWS_AT_ONCE * hidden);
@@ -109,10 +109,12 @@ static void go_back(const Backward *b, size_t me, size_t threads) {
             const Put to = {b->d_x + first * b->w, NULL, b->w};
             multiply(b->d_z, rows, b->hidden, b->widening, b->w, put_tile, &to);
         }
-        pack_rows(b->d_z_packed, places, rows.begin, b->d_z + rows.begin * b->hidden, count,
-                  b->hidden);
-        pack_rows(b->d_y_packed, places, rows.begin, b->d_y + from * b->w, count, b->w);
-        pack_rows(b->x_packed, places, rows.begin, b->x + from * b->w, count, b->w);
+        if (b->d_widen || b->d_widen_bias)
+            pack_rows(b->d_z_packed, places, rows.begin, b->d_z + rows.begin * b->hidden, count,
+                      b->hidden);
+        if (b->d_narrow || b->d_narrow_bias)
+            pack_rows(b->d_y_packed, places, rows.begin, b->d_y + from * b->w, count, b->w);
+        if (b->d_widen) pack_rows(b->x_packed, places, rows.begin, b->x + from * b->w, count, b->w);
 #pragma omp barrier
         if (b->d_widen)
             gather(b->d_widen, inside, b->d_z_packed, b->hidden, b->x_packed, b->w, places);

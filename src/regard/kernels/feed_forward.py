@@ -7,6 +7,7 @@ Shapes: n places, w model width, hidden.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -27,8 +28,8 @@ class Network(NamedTuple):
 class Fed(NamedTuple):
     y: Tensor
     "(n,w)"
-    z: Tensor
-    "(n,hidden), for the way back"
+    z: Tensor | None
+    "(n,hidden), where there is a way back"
 
 
 class Gradients(NamedTuple):
@@ -44,33 +45,35 @@ def takes(x: Tensor, network: Network) -> bool:
     widen, widen_bias, narrow, narrow_bias = network
     if narrow.shape != widen.shape[::-1]:
         return False
-    return linear.takes(x, widen, widen_bias) and linear.lie_together(narrow, narrow_bias)
+    return linear.takes(x, widen, widen_bias) and linear.is_layer(narrow, narrow_bias)
 
 
-def forward(x: Tensor, network: Network, *, bend: int) -> Fed:
+def forward(x: Tensor, network: Network, *, bend: int, wants_back: bool) -> Fed:
     """(n,w) -> (n,w)"""
     n, hidden = len(x), len(network.widen)
-    fed = Fed(torch.empty_like(x), x.new_empty(n, hidden))
+    fed = Fed(torch.empty_like(x), x.new_empty(n, hidden) if wants_back else None)
     library.run("regard_feed_forward", x, *network, *fed, *_sizes(x, hidden, bend))
     return fed
 
 
 def backward(
-    d_y: Tensor, x: Tensor, z: Tensor, network: Network, *, bend: int, wants: tuple[bool, ...]
+    d_y: Tensor, x: Tensor | None, z: Tensor, network: Network, *, bend: int, wants: Sequence[bool]
 ) -> Gradients:
-    """(n,w), (n,w), (n,hidden) -> the gradients of x and of the network that are wanted."""
+    """(n,w), (n,w) if `widen` wants its gradient, (n,hidden) -> the gradients of x and of the
+    network that are wanted."""
+    widen, _, narrow, _ = network
+    fit = widen.shape == (z.shape[1], d_y.shape[1]) and narrow.shape == widen.shape[::-1]
+    linear.refuse_changed(fit and linear.is_layer(widen, None) and linear.is_layer(narrow, None))
     wants_x, *wants_weights = wants
     found = Gradients(
-        torch.empty_like(x) if wants_x else None,
+        torch.empty_like(d_y) if wants_x else None,
         *(
             torch.zeros_like(one) if one is not None and wanted else None
             for one, wanted in zip(network, wants_weights, strict=True)
         ),
     )
-    sizes = _sizes(x, z.shape[1], bend)
-    library.run(
-        "regard_feed_forward_backward", d_y, x, z, network.widen, network.narrow, *found, *sizes
-    )
+    sizes = _sizes(d_y, z.shape[1], bend)
+    library.run("regard_feed_forward_backward", d_y, x, z, widen, narrow, *found, *sizes)
     return found
 
 

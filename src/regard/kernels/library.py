@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from regard import processor
 
@@ -63,35 +63,26 @@ SWITCH = "REGARD_KERNELS"
 "In the environment: off does without them; avx2 or avx512 takes those, to measure them."
 
 
-def chosen() -> str | None:
-    """The library that pays here, or the one that was asked for; by name."""
+def chosen() -> tuple[str, ...]:
+    """The libraries that pay here, best first, or the one that was asked for; by name."""
     asked, here = os.environ.get(SWITCH), processor.vectors()
     if asked == "off":
-        return None
+        return ()
     if asked in RUNS_ON:
-        return asked if here in RUNS_ON[asked] else None
+        return (asked,) if here in RUNS_ON[asked] else ()
     if here == "AVX512":
-        return "avx512" if processor.is_by_amd() else None
-    return "avx2" if here == "AVX2" else None
+        return ("avx512", "avx2") if processor.is_by_amd() else ()
+    return ("avx2",) if here == "AVX2" else ()
 
 
-USED = None if (_name := chosen()) is None else built(_name)
-
-
-@contextmanager
-def unused() -> Iterator[None]:
-    """Within it torch's operations do all: whoever counts them sees each."""
-    global USED
-    used, USED = USED, None
-    try:
-        yield
-    finally:
-        USED = used
+USED = next((one for one in map(built, chosen()) if one is not None), None)
 
 
 def takes(*tensors: Tensor) -> bool:
     """Whether what is made of these should be made here."""
     if USED is None or torch.is_autocast_enabled("cpu"):
+        return False
+    if _get_current_dispatch_mode() is not None:  # somebody counts or changes torch's operations
         return False
     return all(one.is_cpu and one.dtype is torch.float32 for one in tensors)
 

@@ -11,7 +11,7 @@ int regard_linear_forward(const float *x, const float *weight, const float *bias
                           size_t n, size_t inputs, size_t outputs, size_t threads) {
     float *packed = room(inputs * outputs);
     if (!packed) return 1;
-    pack_turned(packed, inputs, weight, outputs);
+    pack_transposed(packed, inputs, weight, outputs);
     const Put to = {y, bias, outputs};
 #pragma omp parallel for schedule(dynamic) num_threads((int)threads)
     for (size_t block = 0; block < n / ROWS_AT_ONCE; block++) {
@@ -41,7 +41,8 @@ static void go_back(const Backward *b, size_t me, size_t threads) {
         if (b->d_x)
             multiply(b->d_y, (Range){from, from + count}, b->outputs, b->packed, b->inputs,
                      put_tile, &to);
-        pack_rows(b->left, places, rows.begin, b->d_y + from * b->outputs, count, b->outputs);
+        if (b->d_weight || b->d_bias)
+            pack_rows(b->left, places, rows.begin, b->d_y + from * b->outputs, count, b->outputs);
         if (b->d_weight)
             pack_rows(b->right, places, rows.begin, b->x + from * b->inputs, count, b->inputs);
 #pragma omp barrier

@@ -30,15 +30,17 @@ def takes(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     inputs = weight.shape[1]
     if x.shape[-1] != inputs or not library.whole_vectors(*weight.shape):
         return False
-    if x.numel() < FEWEST * inputs:
+    if x.numel() < FEWEST * max(inputs, 1):
         return False
-    return library.takes(x) and lie_together(weight, bias)
+    return library.takes(x) and is_layer(weight, bias)
 
 
-def lie_together(*weights: Tensor | None) -> bool:
-    """Whether those there are can be read as they lie."""
-    there = [one for one in weights if one is not None]
-    return library.takes(*there) and all(one.is_contiguous() for one in there)
+def is_layer(weight: Tensor, bias: Tensor | None) -> bool:
+    """Whether both are floats that can be read as they lie, and belong together."""
+    if bias is not None and bias.shape != weight.shape[:1]:
+        return False
+    there = [weight] if bias is None else [weight, bias]
+    return all(one.is_cpu and one.dtype is torch.float32 and one.is_contiguous() for one in there)
 
 
 def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -51,16 +53,24 @@ def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def backward(
-    d_y: Tensor, x: Tensor, weight: Tensor, *, wants: tuple[bool, bool, bool]
+    d_y: Tensor, x: Tensor | None, weight: Tensor, *, wants: tuple[bool, bool, bool]
 ) -> Gradients:
-    """(n,out), (n,in), (out,in) -> the gradients of x, weight and bias that are wanted."""
-    (n, inputs), outputs = x.shape, len(weight)
+    """(n,out), (n,in) if the weight wants its gradient, (out,in) -> the gradients of x, weight and
+    bias that are wanted."""
+    n, (outputs, inputs) = len(d_y), weight.shape
+    refuse_changed(is_layer(weight, None) and d_y.shape[1] == outputs)
     wants_x, wants_weight, wants_bias = wants
     found = Gradients(
-        torch.empty_like(x) if wants_x else None,
+        d_y.new_empty(n, inputs) if wants_x else None,
         torch.zeros_like(weight) if wants_weight else None,
         weight.new_zeros(outputs) if wants_bias else None,
     )
     sizes = (n, inputs, outputs, torch.get_num_threads())
     library.run("regard_linear_backward", d_y, x, weight, *found, *sizes)
     return found
+
+
+def refuse_changed(same: bool) -> None:
+    """As torch does where a weight was written to between the way there and the way back."""
+    if not same:
+        raise RuntimeError("a weight has been changed into another since the forward pass")

@@ -33,8 +33,7 @@ static void pack_table(const Pass *p, Range panels) {
         size_t real = least(PANEL, p->v - panel * PANEL);
         const float *rows = p->table + panel * PANEL * p->w;
         pack_panel(p->scored + panel * PANEL * p->w, rows, p->w, real, p->w);
-        for (size_t g = 0, columns; g < p->w; g += columns) {
-            columns = columns_at(p->w - g);
+        EACH_GROUP(g, columns, p->w) {
             float *to = p->mixed_in + g * p->panels * PANEL + panel * PANEL * columns;
             memset(to, 0, PANEL * columns * sizeof(float));
             for (size_t j = 0; j < real; j++)
@@ -89,15 +88,15 @@ static void score_and_mix(const Pass *p, size_t first, size_t real, size_t all, 
                 score(p->scores + (panel * all + row) * PANEL, p->given + row * w,
                       p->scored + panel * w * PANEL, w, least(PANEL, p->v - panel * PANEL),
                       p->sums + row * LANES);
-        for (size_t g = 0, columns; p->d_x && g < w; g += columns) {
-            columns = columns_at(w - g);
-            const float *table = p->mixed_in + g * p->panels * PANEL + b * PANEL * columns;
-            for (size_t row = rows.begin; row < rows.end; row += ROWS) {
-                const float *scores = p->scores + (b * all + row) * PANEL;
-                float *out = p->mixed + row * w + g;
-                BY_VECTORS(columns, mix(out, w, vectors, scores, all * PANEL, panels, table));
+        if (p->d_x)
+            EACH_GROUP(g, columns, w) {
+                const float *table = p->mixed_in + g * p->panels * PANEL + b * PANEL * columns;
+                for (size_t row = rows.begin; row < rows.end; row += ROWS) {
+                    const float *scores = p->scores + (b * all + row) * PANEL;
+                    float *out = p->mixed + row * w + g;
+                    BY_VECTORS(columns, mix(out, w, vectors, scores, all * PANEL, panels, table));
+                }
             }
-        }
         for (size_t row = rows.begin; row < rows.end; row++)
             p->totals[row] += sum_of(load(p->sums + row * LANES));
     }
@@ -109,8 +108,7 @@ static void share_out(const Pass *p, size_t first, size_t real, size_t all, Rang
     for (size_t row = rows.begin; row < rows.end; row++) {
         const size_t place = first + row;
         float factor = row < real ? (float)(p->weights[place] / p->totals[row]) : 0.0f;
-        for (size_t g = 0, columns; g < w; g += columns) {
-            columns = columns_at(w - g);
+        EACH_GROUP(g, columns, w) {
             float *share = p->shares + g * all + row * columns;
             for (size_t k = 0; k < columns; k++)
                 share[k] = row < real ? p->x[place * w + g + k] * factor : 0.0f;
@@ -122,23 +120,15 @@ static void share_out(const Pass *p, size_t first, size_t real, size_t all, Rang
     }
 }
 
-INLINE void gather(float *out, size_t w, int vectors, const float *scores, const float *shares,
-                   size_t places) {
-    Tile t;
-    clear(t);
-    add_products(t, vectors, places, scores, 1, PANEL, shares, LANES * vectors);
-    add_to(out, w, vectors, t);
-}
-
 static void gather_panels(const Pass *p, size_t all, Range panels) {
     for (size_t panel = panels.begin; panel < panels.end; panel++)
-        for (size_t g = 0, columns; g < p->w; g += columns) {
-            columns = columns_at(p->w - g);
+        EACH_GROUP(g, columns, p->w) {
             for (size_t j = 0; j < PANEL; j += ROWS) {
                 const float *scores = p->scores + panel * all * PANEL + j,
                             *shares = p->shares + g * all;
                 float *out = p->d_table + (panel * PANEL + j) * p->w + g;
-                BY_VECTORS(columns, gather(out, p->w, vectors, scores, shares, all));
+                BY_VECTORS(columns,
+                           gather_tile(out, p->w, vectors, scores, PANEL, shares, columns, all));
             }
         }
 }

@@ -150,19 +150,10 @@ INLINE void mix(float *out, size_t d, int vectors, const float *pairs, size_t pa
     }
 }
 
-INLINE void gather(float *out, size_t d, int vectors, const float *pairs, const float *queries,
-                   size_t count) {
-    Tile t;
-    clear(t);
-    add_products(t, vectors, count, pairs, 1, PANEL, queries, d);
-    add_to(out, d, vectors, t);
-}
-
 /* Each tile of queries against all it can see: out = pairs · keys, (i,j), (j,d) -> (i,d). */
 static inline void mix_block(float *out, const Attention *a, const float *pairs, const float *keys,
                              size_t width, size_t first, size_t rows) {
-    for (size_t g = 0, columns; g < width; g += columns) {
-        columns = columns_at(width - g);
+    EACH_GROUP(g, columns, width) {
         for (size_t row = 0; row < rows; row += ROWS) {
             size_t panels = panels_seen(a, first + row + ROWS - 1);
             const float *from = pairs + row * PANEL;
@@ -178,13 +169,13 @@ static inline void gather_block(float *out, const Attention *a, const float *pai
     const size_t panels = panels_seen(a, first + rows - 1);
     for (size_t p = 0; p < panels; p++) {
         const size_t blind = first_to_see(a, first, p);
-        for (size_t g = 0, columns; g < width; g += columns) {
-            columns = columns_at(width - g);
+        EACH_GROUP(g, columns, width) {
             for (size_t j = 0; j < PANEL; j += ROWS) {
                 const float *from = pairs + (p * QUERIES + blind) * PANEL + j;
                 const float *with = queries + blind * width + g;
                 float *to = out + (p * PANEL + j) * width + g;
-                BY_VECTORS(columns, gather(to, width, vectors, from, with, rows - blind));
+                BY_VECTORS(columns,
+                           gather_tile(to, width, vectors, from, PANEL, with, width, rows - blind));
             }
         }
     }

@@ -19,10 +19,6 @@ enum { CHUNK = 256 };       /* places between two looks at what other threads ha
 enum { ADDED_UP = 128 };    /* places of one sum: what they hold stays in a core's first cache */
 enum { ROWS_AT_ONCE = 64 }; /* that meet a group, while both are in a core's own cache */
 
-/* Groups of columns: where each begins, and how many it has. */
-#define EACH_GROUP(g, columns, width)                                                              \
-    for (size_t g = 0, columns; g < (width) && (columns = columns_at((width) - g)); g += columns)
-
 INLINE float *in_group(float *packed, size_t rows, size_t g, size_t columns, size_t row) {
     return packed + g * rows + row * columns;
 }
@@ -31,17 +27,17 @@ INLINE float *in_group(float *packed, size_t rows, size_t g, size_t columns, siz
 static inline void pack_rows(float *packed, size_t rows, size_t first, const float *from,
                              size_t count, size_t width) {
     EACH_GROUP(g, columns, width)
-    for (size_t n = 0; n < count; n++)
-        memcpy(in_group(packed, rows, g, columns, first + n), from + n * width + g,
-               columns * sizeof(float));
+        for (size_t n = 0; n < count; n++)
+            memcpy(in_group(packed, rows, g, columns, first + n), from + n * width + g,
+                   columns * sizeof(float));
 }
 
 /* (width,rows) as (rows,width), packed. */
-static inline void pack_turned(float *packed, size_t rows, const float *from, size_t width) {
+static inline void pack_transposed(float *packed, size_t rows, const float *from, size_t width) {
     EACH_GROUP(g, columns, width)
-    for (size_t k = 0; k < rows; k++)
-        for (size_t c = 0; c < columns; c++)
-            in_group(packed, rows, g, columns, k)[c] = from[(g + c) * rows + k];
+        for (size_t k = 0; k < rows; k++)
+            for (size_t c = 0; c < columns; c++)
+                in_group(packed, rows, g, columns, k)[c] = from[(g + c) * rows + k];
 }
 
 /* What is done with a tile once it is made: its first row and column. */
@@ -87,14 +83,6 @@ INLINE void put_tile(Tile t, int vectors, size_t row, size_t column, const void 
     put(p->out + row * p->width + column, p->width, vectors, t);
 }
 
-INLINE void gather_tile(float *out, size_t width, int vectors, const float *left, size_t left_step,
-                        const float *right, size_t places) {
-    Tile t;
-    clear(t);
-    add_products(t, vectors, places, left, 1, left_step, right, LANES * vectors);
-    add_to(out, width, vectors, t);
-}
-
 /* Rows of out += Lᵀ R, (n,a), (n,b) -> (a,b), both packed. */
 static inline void gather(float *out, Range rows, float *left, size_t a, float *right, size_t b,
                           size_t places) {
@@ -103,12 +91,13 @@ static inline void gather(float *out, Range rows, float *left, size_t a, float *
         EACH_GROUP(g, columns, b) {
             const float *with = in_group(right, places, g, columns, first);
             EACH_GROUP(h, high, a)
-            for (size_t row = h; row < h + high; row += ROWS) {
-                if (row < rows.begin || row >= rows.end) continue;
-                const float *from = in_group(left, places, h, high, first) + row - h;
-                float *to = out + row * b + g;
-                BY_VECTORS(columns, gather_tile(to, b, vectors, from, high, with, count));
-            }
+                for (size_t row = h; row < h + high; row += ROWS) {
+                    if (row < rows.begin || row >= rows.end) continue;
+                    const float *from = in_group(left, places, h, high, first) + row - h;
+                    float *to = out + row * b + g;
+                    BY_VECTORS(columns,
+                               gather_tile(to, b, vectors, from, high, with, columns, count));
+                }
         }
     }
 }
@@ -116,12 +105,13 @@ static inline void gather(float *out, Range rows, float *left, size_t a, float *
 /* Columns of out += Σ_n L, (n,a) -> (a), packed. */
 static inline void sum_rows(float *out, Range wanted, float *left, size_t a, size_t places) {
     EACH_GROUP(h, high, a)
-    for (size_t c = h; c < h + high; c += LANES) {
-        if (c < wanted.begin || c >= wanted.end) continue;
-        Vector sum = all(0.0f);
-        for (size_t n = 0; n < places; n++) sum += load(in_group(left, places, h, high, n) + c - h);
-        store(out + c, load(out + c) + sum);
-    }
+        for (size_t c = h; c < h + high; c += LANES) {
+            if (c < wanted.begin || c >= wanted.end) continue;
+            Vector sum = all(0.0f);
+            for (size_t n = 0; n < places; n++)
+                sum += load(in_group(left, places, h, high, n) + c - h);
+            store(out + c, load(out + c) + sum);
+        }
 }
 
 /* A thread's part of so many rows: whole tiles, and the last one what is left over. */

@@ -21,7 +21,8 @@ enum { VERSION = 2 }; /* of how kernels are called, as in library.py */
 
 typedef Vector Tile[ROWS][WIDE];
 
-#define EACH_ROW(r) _Pragma("GCC unroll 8") for (int r = 0; r < ROWS; r++)
+#define EACH_OF(r, rows) _Pragma("GCC unroll 8") for (int r = 0; r < (rows); r++)
+#define EACH_ROW(r) EACH_OF(r, ROWS)
 #define EACH_VECTOR(c, vectors) _Pragma("GCC unroll 3") for (int c = 0; c < (vectors); c++)
 
 INLINE size_t least(size_t a, size_t b) { return a < b ? a : b; }
@@ -43,6 +44,10 @@ INLINE size_t columns_at(size_t remaining) {
     return remaining >= 2 * LANES ? 2 * LANES : LANES;
 }
 
+/* Groups of columns: where each begins, and how many it has. */
+#define EACH_GROUP(g, columns, width)                                                              \
+    for (size_t g = 0, columns; g < (width) && (columns = columns_at((width) - g)); g += columns)
+
 /* Calls with the number of vectors as a constant, so that tiles are taken apart into registers. */
 #define BY_VECTORS(columns, call)                                                                  \
     do {                                                                                           \
@@ -63,21 +68,28 @@ INLINE void clear(Tile t) {
         EACH_VECTOR(c, WIDE) t[r][c] = all(0.0f);
 }
 
-INLINE void add_products(Tile t, int vectors, size_t count, const float *left, size_t left_row,
-                         size_t left_step, const float *right, size_t right_step) {
-    Vector sums[ROWS][WIDE]; /* a copy of its own, or every step would be written to memory */
-    EACH_ROW(r)
+/* Of the first `rows` rows of a tile, a constant. */
+INLINE void add_products_of(int rows, Tile t, int vectors, size_t count, const float *left,
+                            size_t left_row, size_t left_step, const float *right,
+                            size_t right_step) {
+    Tile sums; /* a copy of its own, or every step would be written to memory */
+    EACH_OF(r, rows)
         EACH_VECTOR(c, vectors) sums[r][c] = t[r][c];
     for (size_t k = 0; k < count; k++, left += left_step, right += right_step) {
         Vector row[WIDE];
         EACH_VECTOR(c, vectors) row[c] = load(right + LANES * c);
-        EACH_ROW(r) {
+        EACH_OF(r, rows) {
             Vector number = all(left[r * left_row]);
             EACH_VECTOR(c, vectors) sums[r][c] = times_plus(number, row[c], sums[r][c]);
         }
     }
-    EACH_ROW(r)
+    EACH_OF(r, rows)
         EACH_VECTOR(c, vectors) t[r][c] = sums[r][c];
+}
+
+INLINE void add_products(Tile t, int vectors, size_t count, const float *left, size_t left_row,
+                         size_t left_step, const float *right, size_t right_step) {
+    add_products_of(ROWS, t, vectors, count, left, left_row, left_step, right, right_step);
 }
 
 INLINE void put(float *out, size_t out_row, int vectors, Tile t) {
@@ -91,6 +103,16 @@ INLINE void add_to(float *out, size_t out_row, int vectors, Tile t) {
             float *at = out + r * out_row + LANES * c;
             store(at, load(at) + t[r][c]);
         }
+}
+
+/* out += leftᵀ · right over `count` rows: a tile of it, of as many rows of out as left is read from
+   side by side. */
+INLINE void gather_tile(float *out, size_t out_row, int vectors, const float *left,
+                        size_t left_step, const float *right, size_t right_step, size_t count) {
+    Tile t;
+    clear(t);
+    add_products(t, vectors, count, left, 1, left_step, right, right_step);
+    add_to(out, out_row, vectors, t);
 }
 
 /* PANEL rows of w numbers, `real` of them there, as w rows of PANEL: the others are zeros. */

@@ -26,14 +26,15 @@ INLINE Vector times_plus(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(
 /* The second where either is no number. */
 INLINE Vector larger(Vector a, Vector b) { return _mm512_max_ps(a, b); }
 INLINE Vector smaller(Vector a, Vector b) { return _mm512_min_ps(a, b); }
-INLINE Vector whole_part(Vector x) {
+INLINE Vector nearest_whole(Vector x) {
     return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 INLINE Vector times_2_to(Vector x, Vector whole) { return _mm512_scalef_ps(x, whole); }
 
 INLINE Lanes first_lanes_of(int n) { return (Lanes)((1u << n) - 1); }
 INLINE Lanes lanes_unlike(Vector x, float y) { return _mm512_cmp_ps_mask(x, all(y), _CMP_NEQ_UQ); }
-INLINE Lanes lanes_above(Vector x, float y) { return _mm512_cmp_ps_mask(x, all(y), _CMP_GT_OQ); }
+/* Where x is larger, or no number. */
+INLINE Lanes lanes_above(Vector x, float y) { return _mm512_cmp_ps_mask(x, all(y), _CMP_NLE_UQ); }
 INLINE Lanes lanes_from(const int16_t *numbers, int least) {
     __m512i wide = _mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)numbers));
     return _mm512_cmpge_epi32_mask(wide, _mm512_set1_epi32(least));
@@ -63,7 +64,7 @@ INLINE void store(float *to, Vector x) { _mm256_storeu_ps(to, x); }
 INLINE Vector times_plus(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
 INLINE Vector larger(Vector a, Vector b) { return _mm256_max_ps(a, b); }
 INLINE Vector smaller(Vector a, Vector b) { return _mm256_min_ps(a, b); }
-INLINE Vector whole_part(Vector x) {
+INLINE Vector nearest_whole(Vector x) {
     return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 INLINE Vector times_2_to(Vector x, Vector whole) {
@@ -76,7 +77,7 @@ INLINE Lanes first_lanes_of(int n) {
     return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n), number));
 }
 INLINE Lanes lanes_unlike(Vector x, float y) { return _mm256_cmp_ps(x, all(y), _CMP_NEQ_UQ); }
-INLINE Lanes lanes_above(Vector x, float y) { return _mm256_cmp_ps(x, all(y), _CMP_GT_OQ); }
+INLINE Lanes lanes_above(Vector x, float y) { return _mm256_cmp_ps(x, all(y), _CMP_NLE_UQ); }
 INLINE Lanes lanes_from(const int16_t *numbers, int least) {
     __m256i wide = _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)numbers));
     return _mm256_castsi256_ps(_mm256_cmpgt_epi32(wide, _mm256_set1_epi32(least - 1)));
@@ -131,7 +132,7 @@ INLINE Vector sums_of_each(const Vector x[LANES]) {
    ends, where whoever sums sees it; what is no number stays none. (Coefficients: Cephes, exp2f.) */
 INLINE Vector power_of_2(Vector x) {
     x = smaller(all(127.0f), larger(all(-126.0f), x));
-    Vector whole = whole_part(x), rest = x - whole, p = all(1.535336188319500e-4f);
+    Vector whole = nearest_whole(x), rest = x - whole, p = all(1.535336188319500e-4f);
     p = times_plus(p, rest, all(1.339887440266574e-3f));
     p = times_plus(p, rest, all(9.618437357674640e-3f));
     p = times_plus(p, rest, all(5.550332471162809e-2f));

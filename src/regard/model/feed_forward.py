@@ -68,8 +68,8 @@ class _ByKernel(Function):
     def forward(ctx: Any, x: Tensor, *given: Any) -> Tensor:
         *weights, bend = given
         rows, network = as_rows(x), kernel.Network(*weights)
-        y, z = kernel.forward(rows, network, bend=bend)
-        ctx.save_for_backward(rows, z, *network)
+        y, z = kernel.forward(rows, network, bend=bend, wants_back=any(ctx.needs_input_grad))
+        ctx.save_for_backward(rows if ctx.needs_input_grad[1] else None, z, *network)
         ctx.bend = bend
         return y.view_as(x)
 

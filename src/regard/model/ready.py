@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.cache import BlockCache, Cache
+from regard.attention.linear_layer import unheard
 from regard.attention.mask import Mask
 from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.newest import Look, Newest, Sight, SourceLook, ready_to_look
@@ -116,7 +117,7 @@ def ready_embedding(embedding: Embedding) -> Callable[[Tensor, Tensor], Tensor]:
     bare = embedding.texts is None and embedding.norm is None and embedding.combine == "add"
     if not (bare and isinstance(places, nn.Embedding)):
         return embedding
-    if not all(map(_unheard, (embedding, tokens, places))):
+    if not all(map(unheard, (embedding, tokens, places))):
         return embedding
     of_token, of_place = tokens.weight, places.weight
     return lambda ids, places: torch.embedding(of_token, ids) + torch.embedding(of_place, places)
@@ -130,18 +131,18 @@ def ready_residual(residual: Residual) -> PastIt:
 
 
 def ready_norm(norm: nn.Module) -> Product:
-    if type(norm) is nn.LayerNorm and _unheard(norm):
+    if type(norm) is nn.LayerNorm and unheard(norm):
         shape, weight, bias, eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
         return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
     return norm
 
 
 def ready_feed_forward(network: nn.Module, *, laid_out_for: int) -> Product:
-    if type(network) is FeedForward and _unheard(network):
+    if type(network) is FeedForward and unheard(network):
         widen = product_of([network.widen], laid_out_for=laid_out_for, bend=network.bend)
         narrow = product_of([network.narrow], laid_out_for=laid_out_for)
         return lambda x: narrow(widen(x))
-    if type(network) is GatedFeedForward and _unheard(network):
+    if type(network) is GatedFeedForward and unheard(network):
         both = product_of([network.gate, network.widen], laid_out_for=laid_out_for)
         narrow = product_of([network.narrow], laid_out_for=laid_out_for)
 
@@ -151,8 +152,3 @@ def ready_feed_forward(network: nn.Module, *, laid_out_for: int) -> Product:
 
         return gated
     return network
-
-
-def _unheard(module: nn.Module) -> bool:
-    """Nobody listens to what goes through it."""
-    return not (module._forward_hooks or module._forward_pre_hooks)

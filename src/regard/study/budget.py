@@ -22,7 +22,6 @@ from regard.errors import UserError
 from regard.experiment.bench import Bench, set_up
 from regard.experiment.start import preview_start
 from regard.experiment.watch import Watch
-from regard.kernels import library
 from regard.model.families import Family
 from regard.recipe import Recipe
 from regard.settings import read_settings, table_of
@@ -99,7 +98,7 @@ def operations_of(bench: Bench) -> float:
     """Floating-point operations of one update, forward and backward."""
     batch = bench.stream.batch(bench.stream.plan(0)[0], epoch=0).to(bench.machine.device)
     model = bench.model.train()
-    with library.unused(), FlopCounterMode(display=False, custom_mapping=_FUSED) as counter:
+    with FlopCounterMode(display=False, custom_mapping=_FUSED) as counter:
         losses = [term.sum / term.weight for term in model(batch).values()]
         torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
     model.zero_grad(set_to_none=True)
