@@ -1,10 +1,11 @@
 """`make bench`: regard beside its peers on the same work, and beside what the machine can do.
 
-    .venv-bench/bin/python -m benchmarks.bench                  # all rows, about 20 minutes
+    .venv-bench/bin/python -m benchmarks.bench                  # all rows, about 40 minutes
     .venv-bench/bin/python -m benchmarks.bench --only kinds     # some; the page is not written
 
-Writes benchmarks/results/<date>.json, docs/performance.md and its chart. Rows that need data of
-one's own (SST-2, the One Billion Words slice) look for it below the folder that REGARD_DATA names.
+Writes benchmarks/results/<date>-<vectors>.json, docs/performance.md and its chart. Rows that need
+data of one's own (SST-2, the One Billion Words slice) look for it below the folder that REGARD_DATA
+names.
 """
 
 from __future__ import annotations
@@ -19,15 +20,28 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.speed import fine_tuning, generation, kinds, page, sentences, starting, training
+from benchmarks.speed import (
+    fine_tuning,
+    generation,
+    kinds,
+    page,
+    peak,
+    sentences,
+    starting,
+    training,
+)
 from benchmarks.speed.contest import Row
 from benchmarks.speed.data import MissingDataError
+
+from regard import processor
+from regard.kernels import library
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 REMARKS = HERE / "speed" / "remarks.md"
 PARTS: dict[str, Callable[..., Iterable[Row]]] = {
     "training": training.rows,
+    "peak": peak.rows,
     "sentences": sentences.rows,
     "kinds": kinds.rows,
     "generation": generation.rows,
@@ -60,7 +74,8 @@ def main() -> None:
     folder = HERE / "results"
     folder.mkdir(exist_ok=True)
     whole = set(given.only) == set(PARTS)
-    file = folder / f"{results['date']}{'' if whole else '-' + '-'.join(given.only)}.json"
+    name = [results["date"], results["machine"]["vectors"], *([] if whole else given.only)]
+    file = folder / f"{'-'.join(name).lower()}.json"
     file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if whole:
         page.write_page(results, DOCS, remarks=REMARKS.read_text(encoding="utf-8"))
@@ -71,14 +86,16 @@ def machine() -> dict[str, Any]:
     return {
         "cores": len(os.sched_getaffinity(0)),
         "threads": torch.get_num_threads(),
-        "processor": processor(),
+        "processor": processor_name(),
+        "vectors": processor.vectors(),
+        "kernels": library.USED.name if library.USED else "none",
         "torch": torch.__version__,
         "python": platform.python_version(),
         "load": os.getloadavg()[0],
     }
 
 
-def processor() -> str:
+def processor_name() -> str:
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

@@ -41,7 +41,8 @@ def write_page(results: dict[str, Any], folder: Path, *, remarks: str) -> None:
     """`remarks` are what people found out about the rows; they stand below the table."""
     machine = results["machine"]
     facts = (
-        f"{results['date']}, {machine['cores']} cores of {machine['processor']}, torch "
+        f"{results['date']}, {machine['cores']} cores of {machine['processor']} with "
+        f"{machine['vectors']}, kernels of our own: {machine['kernels']}, torch "
         f"{machine['torch']}, {machine['threads']} threads, load before the run "
         f"{machine['load']:.1f}."
     )

@@ -16,6 +16,11 @@ from regard.trust.double import in_double
 BY_KERNEL = "_ByKernelBackward"
 
 
+@pytest.fixture(autouse=True)
+def _few_places(monkeypatch):
+    monkeypatch.setattr(linear, "FEWEST", 128)
+
+
 def answers(module, x, upstream):
     """What comes out, and the gradients of whatever takes part in it."""
     x = x.detach().requires_grad_()

@@ -52,12 +52,14 @@ int regard_feed_forward(const float *x, const float *widen, const float *widen_b
     float *widening = room(w * hidden), *narrowing = room(w * hidden);
     int missing = !widening || !narrowing;
     if (!missing) {
-        pack_transposed(widening, w, widen, hidden);
-        pack_transposed(narrowing, hidden, narrow, w);
 #pragma omp parallel num_threads((int)threads) reduction(| : missing)
         {
             float *h = room(2 * ROWS_AT_ONCE * hidden);
+            const size_t me = omp_get_thread_num(), there = omp_get_num_threads();
             missing = !h;
+            pack_turned_weight(widening, w, widen, hidden, me, there);
+            pack_turned_weight(narrowing, hidden, narrow, w, me, there);
+#pragma omp barrier
 #pragma omp for schedule(dynamic)
             for (size_t block = 0; block < n / ROWS_AT_ONCE; block++) {
                 if (missing) continue;
@@ -80,7 +82,7 @@ int regard_feed_forward(const float *x, const float *widen, const float *widen_b
 }
 
 typedef struct {
-    const float *d_y, *x;
+    const float *d_y, *x, *widen, *narrow;
     float *d_x, *d_widen, *d_widen_bias, *d_narrow, *d_narrow_bias; /* missing if unwanted */
     float *widening, *narrowing;
     float *z, *h, *d_z, *d_z_packed, *d_y_packed, *x_packed; /* of a chunk, but for z */
@@ -91,6 +93,9 @@ typedef struct {
 static void go_back(const Backward *b, size_t me, size_t threads) {
     const Range inside = vectors_of(b->hidden, me, threads),
                 outside = vectors_of(b->w, me, threads);
+    pack_weight(b->widening, b->hidden, b->widen, b->w, me, threads);
+    pack_weight(b->narrowing, b->w, b->narrow, b->hidden, me, threads);
+#pragma omp barrier
     for (size_t first = 0, end; first < b->n; first = end) {
         end = end_of(first, b->n, CHUNK);
         const size_t places = end - first;
@@ -134,6 +139,8 @@ int regard_feed_forward_backward(const float *d_y, const float *x, float *z, con
     Backward b = {
         .d_y = d_y,
         .x = x,
+        .widen = widen,
+        .narrow = narrow,
         .d_x = d_x,
         .d_widen = d_widen,
         .d_widen_bias = d_widen_bias,
@@ -151,8 +158,6 @@ int regard_feed_forward_backward(const float *d_y, const float *x, float *z, con
     b.widening = whole, b.narrowing = b.widening + weights;
     b.h = b.narrowing + weights, b.d_z = b.h + inside, b.d_z_packed = b.d_z + inside;
     b.d_y_packed = b.d_z_packed + inside, b.x_packed = b.d_y_packed + outside;
-    pack_rows(b.widening, hidden, 0, widen, hidden, w);
-    pack_rows(b.narrowing, w, 0, narrow, w, hidden);
 #pragma omp parallel num_threads((int)threads)
     go_back(&b, omp_get_thread_num(), omp_get_num_threads());
     free(whole);

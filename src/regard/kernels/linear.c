@@ -11,28 +11,35 @@ int regard_linear_forward(const float *x, const float *weight, const float *bias
                           size_t n, size_t inputs, size_t outputs, size_t threads) {
     float *packed = room(inputs * outputs);
     if (!packed) return 1;
-    pack_transposed(packed, inputs, weight, outputs);
     const Put to = {y, bias, outputs};
-#pragma omp parallel for schedule(dynamic) num_threads((int)threads)
-    for (size_t block = 0; block < n / ROWS_AT_ONCE; block++) {
-        const size_t first = block * ROWS_AT_ONCE;
-        const Range rows = {first, end_of(first, n, ROWS_AT_ONCE)};
-        multiply(x, rows, inputs, packed, outputs, put_tile, &to);
+#pragma omp parallel num_threads((int)threads)
+    {
+        pack_turned_weight(packed, inputs, weight, outputs, omp_get_thread_num(),
+                           omp_get_num_threads());
+#pragma omp barrier
+#pragma omp for schedule(dynamic)
+        for (size_t block = 0; block < n / ROWS_AT_ONCE; block++) {
+            const size_t first = block * ROWS_AT_ONCE;
+            const Range rows = {first, end_of(first, n, ROWS_AT_ONCE)};
+            multiply(x, rows, inputs, packed, outputs, put_tile, &to);
+        }
     }
     free(packed);
     return 0;
 }
 
 typedef struct {
-    const float *d_y, *x;
+    const float *d_y, *x, *weight;
     float *d_x, *d_weight, *d_bias; /* missing where nobody wants them */
-    float *packed, *left, *right;   /* W, and a chunk of dy and x */
+    float *packed, *left, *right;   /* the weight, and a chunk of dy and x */
     size_t n, inputs, outputs;
 } Backward;
 
 static void go_back(const Backward *b, size_t me, size_t threads) {
     const Range mine = vectors_of(b->outputs, me, threads);
     const Put to = {b->d_x, NULL, b->inputs};
+    if (b->d_x) pack_weight(b->packed, b->outputs, b->weight, b->inputs, me, threads);
+#pragma omp barrier
     for (size_t first = 0, end; first < b->n; first = end) {
         end = end_of(first, b->n, CHUNK);
         const size_t places = end - first;
@@ -60,6 +67,7 @@ int regard_linear_backward(const float *d_y, const float *x, const float *weight
     const Backward b = {
         .d_y = d_y,
         .x = x,
+        .weight = weight,
         .d_x = d_x,
         .d_weight = d_weight,
         .d_bias = d_bias,
@@ -72,7 +80,6 @@ int regard_linear_backward(const float *d_y, const float *x, const float *weight
     };
     const int whole = b.packed && b.left && b.right;
     if (whole) {
-        pack_rows(b.packed, outputs, 0, weight, outputs, inputs);
 #pragma omp parallel num_threads((int)threads)
         go_back(&b, omp_get_thread_num(), omp_get_num_threads());
     }

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.kernels import library
 
-FEWEST = 128
+FEWEST = 512
 "Places; fewer do not pay for packing the weights."
 
 

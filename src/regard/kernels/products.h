@@ -32,10 +32,19 @@ static inline void pack_rows(float *packed, size_t rows, size_t first, const flo
                    columns * sizeof(float));
 }
 
-/* (width,rows) as (rows,width), packed. */
-static inline void pack_transposed(float *packed, size_t rows, const float *from, size_t width) {
+/* A weight as it lies, (rows,width): a thread's part of its rows. */
+static inline void pack_weight(float *packed, size_t rows, const float *from, size_t width,
+                               size_t me, size_t threads) {
+    const Range part = part_of(rows, me, threads);
+    pack_rows(packed, rows, part.begin, from + part.begin * width, part.end - part.begin, width);
+}
+
+/* A weight that lies as (width,rows): a thread's part of its rows once it is turned. */
+static inline void pack_turned_weight(float *packed, size_t rows, const float *from, size_t width,
+                                      size_t me, size_t threads) {
+    const Range part = part_of(rows, me, threads);
     EACH_GROUP(g, columns, width)
-        for (size_t k = 0; k < rows; k++)
+        for (size_t k = part.begin; k < part.end; k++)
             for (size_t c = 0; c < columns; c++)
                 in_group(packed, rows, g, columns, k)[c] = from[(g + c) * rows + k];
 }
