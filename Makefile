@@ -3,8 +3,6 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Compiled where there is a C compiler; regard does without them where there is none.
 KERNELS := $(wildcard src/regard/kernels/*.[ch])
-# Two test processes with two torch threads each: waiting threads sleep instead of spinning.
-export OMP_WAIT_POLICY := PASSIVE
 
 .PHONY: setup demo test test-all bench lint format docs clean
 
@@ -26,6 +24,9 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Two test processes share the cores: waiting threads sleep instead of spinning. Nowhere else.
+test test-all: export OMP_WAIT_POLICY := PASSIVE
+
 test: lint
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "not long"
 
@@ -35,7 +36,7 @@ test-all: lint
 # Peers live in an environment of their own. Rows that need SST-2 or the One Billion Words slice look
 # for them below the folder that REGARD_DATA names.
 bench: .venv-bench/ready
-	env -u OMP_WAIT_POLICY .venv-bench/bin/python -m benchmarks.bench
+	.venv-bench/bin/python -m benchmarks.bench
 
 .venv-bench/ready: pyproject.toml constraints.txt $(KERNELS)
 	$(PYTHON) -m venv .venv-bench

@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("patient", deadline=None)
@@ -15,3 +16,12 @@ def pytest_configure() -> None:
     if worker and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
+
+
+@pytest.fixture
+def bf16_products() -> None:
+    """For tests that multiply in bfloat16 on the CPU, which ends the process on some CPUs."""
+    from regard.processor import bf16_products_work
+
+    if not bf16_products_work():
+        pytest.skip("bfloat16 products crash on this CPU (tried in a child process)")

@@ -21,6 +21,19 @@ def test_importing_costs_nothing_heavy() -> None:
     assert not {"torch", "numpy", "pydantic", "pyarrow", "tokenizers", "rich", "typer"} & loaded
 
 
+def test_the_interface_loads_what_every_experiment_needs_and_no_more() -> None:
+    """`import regard.api` is torch and little beside it: statistics, tables, charts come later."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, regard.api; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(done.stdout.split())
+    assert "torch" in loaded
+    assert not {"scipy", "sklearn", "pyarrow", "pandas", "altair", "sacrebleu", "jinja2"} & loaded
+
+
 @pytest.mark.parametrize("name", regard.__all__)
 def test_every_public_name_resolves_and_is_documented(name: str) -> None:
     found = getattr(regard, name)

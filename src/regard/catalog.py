@@ -54,7 +54,7 @@ class Entry:
 
 
 class Catalog:
-    """All parts of one sort, by name. `CATALOGS` holds every catalogue that exists."""
+    """All parts of one sort, by name; `regard.api.catalogs()` lists every catalogue."""
 
     def __init__(self, sort: str, *, home: str) -> None:
         self.sort = sort

@@ -1,12 +1,16 @@
-"""What the processor is, as far as choices between kernels rest on it.
+"""What this machine's CPU is and can do, as far as regard's choices rest on it.
 
-They follow from it and from what is installed, never from a stopwatch: two runs on one machine
-agree in every bit.
+Choices follow from the CPU and from what is installed, never from a stopwatch: two runs on one
+machine agree in every bit.
 """
 
 from __future__ import annotations
 
+import os
 import platform
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -24,3 +28,31 @@ def is_by_amd() -> bool:
         return AMD in Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:  # not Linux
         return AMD in platform.processor()
+
+
+def usable_cores() -> int:
+    """Cores this process may run on; all of the machine's where the system does not say."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+BF16_TRIAL = """
+import sys, torch
+from torch.nn.functional import linear
+for rows, width in ((200, 16), (64, 64), (1, 256), (512, 512)):
+    x = torch.randn(rows, width, device=sys.argv[1], dtype=torch.bfloat16, requires_grad=True)
+    weight = torch.randn(width, width, device=sys.argv[1], dtype=torch.bfloat16)
+    linear(x, weight, weight[0]).sum().backward()
+    assert x.grad.isfinite().all()
+"""
+
+
+@cache
+def bf16_products_work(device: str = "cpu") -> bool:
+    """Whether bfloat16 products run on `device`. Tried in a child process: on some CPUs that
+    announce AMX torch's products end the process with an illegal instruction."""
+    if not sys.executable:
+        return False
+    trial = [sys.executable, "-c", BF16_TRIAL, device]
+    return subprocess.run(trial, capture_output=True, check=False).returncode == 0

@@ -202,6 +202,7 @@ def test_decoding_through_the_cache_equals_one_pass():
     assert torch.allclose(torch.cat(pieces, dim=1), whole, atol=1e-12)
 
 
+@pytest.mark.usefixtures("bf16_products")
 def test_bfloat16_under_autocast_learns():
     rule = rule_of().float()
     q, k, v = (draw(n, 1, 2, 5, 3, dtype=torch.float32) for n in range(3))

@@ -109,7 +109,18 @@ def test_what_does_not_fit_the_cache_is_not_taken():
     assert not cache.takes_newest(torch.randn(2, 6, 1, 16, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("x", [torch.randn(2, 5), torch.randn(2, 4, dtype=torch.float64)])
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.randn(2, 5),
+        torch.randn(2, 4, dtype=torch.float64),
+        torch.randn(2, 3, 4),
+        torch.tensor(1.0),
+    ],
+)
 def test_a_product_refuses_other_rows(x):
-    with torch.inference_mode(), pytest.raises(ValueError, match="make a row here"):
+    with (
+        torch.inference_mode(),
+        pytest.raises(ValueError, match=r"expected \(rows, 4\) or \(4,\) of float32"),
+    ):
         product_of([torch.nn.Linear(4, 3)], laid_out_for=2)(x)

@@ -161,6 +161,7 @@ def test_what_it_does_not_take_is_left_to_torch(x, layer):
     assert type(layer(x).grad_fn).__name__ == "AddmmBackward0"
 
 
+@pytest.mark.usefixtures("bf16_products")
 def test_autocast_stays_with_torch():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert Linear(16, 16)(torch.randn(200, 16)).dtype is torch.bfloat16

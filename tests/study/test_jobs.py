@@ -1,9 +1,9 @@
 """Trainings of a study: what another process has begun is waited for, never trained beside it."""
 
-import fcntl
 import threading
 from pathlib import Path
 
+from regard.experiment.lock import lock_run
 from regard.recipe import Recipe
 from regard.study.jobs import Job, run_jobs
 
@@ -34,16 +34,25 @@ def test_what_is_finished_is_not_begun(tmp_path):
 def test_a_training_that_another_process_has_begun_is_waited_for(tmp_path):
     folder = tmp_path / "a" / "seed-0"
     words = []
-    with (tmp_path / "a-seed0.log").open("ab") as log:
-        fcntl.flock(log, fcntl.LOCK_EX)  # as the training that a killed study left behind does
+    # As the training does that a killed study left behind.
+    locked, done = threading.Event(), threading.Event()
 
-        def other(what: str, job: Job, word: str) -> None:
-            words.append((what, word))
-            if not folder.exists():
-                finish(folder)
-                threading.Timer(0.3, fcntl.flock, (log, fcntl.LOCK_UN)).start()
+    def train_elsewhere() -> None:
+        with lock_run(folder):
+            locked.set()
+            done.wait(10)
+            finish(folder)
 
-        [ended] = run_jobs([Job("a", 0, RECIPE, folder)], at_once=1, recipes=tmp_path, on_job=other)
+    elsewhere = threading.Thread(target=train_elsewhere)
+    elsewhere.start()
+    assert locked.wait(10)
+
+    def heard(what: str, job: Job, word: str) -> None:
+        words.append((what, word))
+        done.set()
+
+    [ended] = run_jobs([Job("a", 0, RECIPE, folder)], at_once=1, recipes=tmp_path, on_job=heard)
+    elsewhere.join()
     assert ended.reason == ""
     assert words[0] == ("goes", "in another process")
     assert words[-1] == ("finished", "in another process")
@@ -59,3 +68,48 @@ def test_a_training_that_cannot_be_says_why_and_the_others_go_on(tmp_path):
     broken, whole = run_jobs(jobs, at_once=1, recipes=tmp_path)
     assert "is not a run folder: it has no recipe.toml" in broken.reason
     assert whole.reason == ""
+
+
+def test_trainings_that_share_cores_let_waiting_threads_sleep(tmp_path, monkeypatch):
+    seen = []
+
+    class Process:
+        returncode = 0
+
+        def __init__(self, command, *, env, **_):
+            seen.append(env)
+            finish(tmp_path / "a" / "seed-0")
+
+        def poll(self):
+            return 0
+
+    monkeypatch.setattr("regard.study.jobs.subprocess.Popen", Process)
+    run_jobs([Job("a", 0, RECIPE, tmp_path / "a" / "seed-0")], at_once=2, recipes=tmp_path)
+    assert seen[0]["OMP_WAIT_POLICY"] == "PASSIVE"
+
+
+def test_a_training_that_lost_the_race_for_its_folder_is_waited_for(tmp_path, monkeypatch):
+    folder, words, held = tmp_path / "a" / "seed-0", [], []
+
+    class Loser:
+        """The folder was free when it began, and another process's when it asked for it."""
+
+        returncode = 2
+
+        def __init__(self, command, **_):
+            held.append(lock_run(folder))
+            held[0].__enter__()
+
+        def poll(self):
+            return self.returncode
+
+    def heard(what: str, job: Job, word: str) -> None:
+        words.append(what)
+        if what == "goes":
+            finish(folder)
+            held.pop().__exit__(None, None, None)
+
+    monkeypatch.setattr("regard.study.jobs.subprocess.Popen", Loser)
+    [ended] = run_jobs([Job("a", 0, RECIPE, folder)], at_once=1, recipes=tmp_path, on_job=heard)
+    assert words == ["began", "goes", "finished"]
+    assert ended.reason == ""

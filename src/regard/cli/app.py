@@ -91,9 +91,6 @@ REFUSED = {
 
 def main() -> None:
     """Run one command; exit 2 on what the user can mend, 130 on Ctrl-C, 70 on a bug of ours."""
-    # Torch's threads spin while they wait for each other; beside any other busy process that
-    # makes a step several times slower. Asleep they cost nothing. Read when torch is loaded.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
     except UserError as problem:

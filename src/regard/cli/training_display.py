@@ -111,11 +111,13 @@ def shown_value(value: float) -> str:
 
 def forecast_sentence(forecast: dict[str, Any]) -> str:
     """`800 steps, 2.6 M tokens, about 2 min 10 s, 0.6 GB, 0.5 M parameters (measured on …)`"""
+    peak = forecast["memory_bytes"]
+    memory = "" if peak is None else f"{peak / 1e9:.1f} GB · "
     return (
         f"{forecast['steps']:,} steps · {forecast['tokens']:,} tokens · "
         f"about {duration(forecast['seconds'])} of training "
         f"and {duration(forecast['measuring_seconds'])} of measuring · "
-        f"{forecast['memory_bytes'] / 1e9:.1f} GB · {forecast['parameters']:,} parameters"
+        f"{memory}{forecast['parameters']:,} parameters"
     )
 
 

@@ -76,7 +76,7 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
     )
 
 
-def _cost(bench: Bench, state: State) -> dict[str, float]:
+def _cost(bench: Bench, state: State) -> dict[str, float | None]:
     return {
         "seconds": state.seconds,
         "waiting_share": state.waited / max(state.seconds, 1e-9),

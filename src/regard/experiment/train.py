@@ -23,6 +23,7 @@ from regard.experiment.audited import (
 )
 from regard.experiment.bench import Bench, predict, set_up
 from regard.experiment.finish import finish, now
+from regard.experiment.lock import lock_run
 from regard.experiment.run import Run, create_run, refuse_existing, reopen_run
 from regard.experiment.start import find_start, inherit
 from regard.experiment.watch import SILENT, Watch
@@ -48,7 +49,11 @@ def run_experiment(
     """Run a recipe into `folder`; with `resume`, go on with what is there."""
     if not resume:
         refuse_existing(folder)  # before the work, not after it
+    with lock_run(folder):
+        return _run_locked(recipe, folder, resume=resume, watch=watch)
 
+
+def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, watch: Watch) -> Run:
     def run_first(first: Recipe, first_folder: Path) -> Run:
         return run_experiment(first, first_folder, resume=True, watch=watch)
 

@@ -25,14 +25,17 @@ def product(weight: Tensor, bias: Tensor | None, *, bend: int) -> Product:
         raise ValueError(f"a bias of shape {tuple(bias.shape)} where there are {outputs} outputs")
     packed = weight.new_empty(library.up_to_panels(outputs) * inputs)
     library.run("regard_pack", weight.contiguous(), packed, outputs, inputs)
-    run = library.function("regard_product", "tttt" + "n" * 5)
+    run = library.function("regard_product")
     bias = None if bias is None else bias.clone()
     weights, added = packed.data_ptr(), None if bias is None else bias.data_ptr()
 
     # What is only known by its place has to be held as well.
     def of_rows(x: Tensor, _held: tuple[Tensor, Tensor | None] = (packed, bias)) -> Tensor:
-        if x.shape[-1] != inputs or x.dtype is not torch.float32:
-            raise ValueError(f"{inputs} floats make a row here, not {x.shape[-1]} of {x.dtype}")
+        if x.ndim not in (1, 2) or x.shape[-1] != inputs or x.dtype is not torch.float32:
+            raise ValueError(
+                f"expected (rows, {inputs}) or ({inputs},) of float32, "
+                f"got {tuple(x.shape)} of {x.dtype}"
+            )
         x = x.contiguous()
         rows = 1 if x.ndim == 1 else len(x)
         out = x.new_empty(outputs if x.ndim == 1 else (rows, outputs))
@@ -70,7 +73,7 @@ def look(
     out = made.new_empty(rows, heads * d)
     if added is not None:
         added = added.expand(rows, 1, 1, places).contiguous()
-    if library.function("regard_look", "ttttt" + "n" * 6 + "fn")(
+    if library.function("regard_look")(
         made.data_ptr(),
         keys.data_ptr(),
         values.data_ptr(),

@@ -22,8 +22,25 @@ from regard import processor
 
 VERSION = 2
 "Of how kernels are called; as in tiles.h. A library built before a change is not called."
-SORTS = {"t": ctypes.c_void_p, "n": ctypes.c_ssize_t, "f": ctypes.c_float}
-"Of arguments: where a tensor begins, or None; a number; a float."
+ARGUMENT_TYPES = {"t": ctypes.c_void_p, "n": ctypes.c_ssize_t, "f": ctypes.c_float}
+"By letter: the address of a tensor, or None; a whole number; a float."
+_STRIDED = "tnnn"
+_ATTENTION = "tt" + "n" * 8 + "ffn"
+SIGNATURES = {
+    "regard_pack": "tt" + "nn",
+    "regard_product": "tttt" + "n" * 5,
+    "regard_look": "ttttt" + "n" * 6 + "fn",
+    "regard_linear_forward": "tttt" + "n" * 4,
+    "regard_linear_backward": "t" * 6 + "n" * 4,
+    "regard_feed_forward": "t" * 7 + "n" * 5,
+    "regard_feed_forward_backward": "t" * 10 + "n" * 5,
+    "regard_loss_pass": "t" * 7 + "n" * 5,
+    "regard_dot_forward": _STRIDED * 4 + _ATTENTION,
+    "regard_dot_backward": _STRIDED * 8 + _ATTENTION,
+    "regard_additive_forward": _STRIDED * 4 + _ATTENTION + "t",
+    "regard_additive_backward": _STRIDED * 8 + _ATTENTION + "tt",
+}
+"Arguments of each kernel as its C prototype declares them, never guessed from what is passed."
 Argument = Tensor | int | float | None
 
 
@@ -42,9 +59,9 @@ class Library:
         "Columns that are packed together."
 
     @cache  # noqa: B019 — libraries last as long as the process
-    def function(self, name: str, sorts: str) -> Callable[..., int]:
+    def function(self, name: str) -> Callable[..., int]:
         found = self._file[name]
-        found.argtypes = [SORTS[sort] for sort in sorts]  # type: ignore[misc]
+        found.argtypes = [ARGUMENT_TYPES[letter] for letter in SIGNATURES[name]]  # type: ignore[misc]
         return found
 
 
@@ -97,22 +114,27 @@ def up_to_panels(columns: int) -> int:
     return -(-columns // USED.panel) * USED.panel
 
 
-def function(name: str, sorts: str) -> Callable[..., int]:
-    """A kernel, to be called with where tensors begin; `sorts` has a letter for each argument. It
-    says whether it failed for want of memory."""
+def function(name: str) -> Callable[..., int]:
+    """A kernel, called with addresses where it takes tensors; nonzero means out of memory."""
     assert USED is not None
-    return USED.function(name, sorts)
+    return USED.function(name)
 
 
 def run(name: str, *arguments: Argument) -> None:
     """A kernel, called with tensors."""
-    sorts = "".join(map(_sort, arguments))
-    given = (one.data_ptr() if isinstance(one, Tensor) else one for one in arguments)
-    if function(name, sorts)(*given):
-        raise MemoryError(f"no memory for the rooms that {name} works in")
+    signature = SIGNATURES[name]
+    if len(signature) != len(arguments):
+        raise TypeError(f"{name} takes {len(signature)} arguments, not {len(arguments)}")
+    if function(name)(*map(_passed, signature, arguments)):
+        raise MemoryError(f"no memory for the workspace of {name}")
 
 
-def _sort(argument: Argument) -> str:
-    if isinstance(argument, float):
-        return "f"
-    return "n" if isinstance(argument, int) else "t"
+def _passed(letter: str, argument: Argument) -> int | float | None:
+    """The argument as C receives it, refused where the signature declares another type."""
+    if letter == "t" and (argument is None or isinstance(argument, Tensor)):
+        return None if argument is None else argument.data_ptr()
+    if isinstance(argument, int) and letter in "nf":
+        return argument
+    if isinstance(argument, float) and letter == "f":
+        return argument
+    raise TypeError(f"a {type(argument).__name__} where the signature says {letter!r}")

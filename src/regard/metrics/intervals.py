@@ -16,7 +16,6 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest
 
 from regard.errors import UserError
 
@@ -77,6 +76,8 @@ class Bootstrap:
 
 def wilson(successes: int, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
     """Low and high of the share successes / n."""
+    from scipy.stats import binomtest  # a second of import time
+
     if not 0 <= successes <= n or n < 1:
         raise UserError(f"{successes} successes of {n} items is no share", topic="interval")
     ends = binomtest(successes, n).proportion_ci(confidence_level=confidence, method="wilson")

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.stats import rankdata
 
 from regard.metrics.fields import numbers
 from regard.metrics.measure import Measure, Row
@@ -37,6 +36,8 @@ class Similarity(Measure):
         return ("spearman", "pearson")
 
     def columns(self, rows: Sequence[Row]) -> Values:
+        from scipy.stats import rankdata  # a second of import time
+
         scores = [numbers(rows, field) for field in ("truth", "predicted")]
         ranks = [np.asarray(rankdata(given), dtype=np.float64) for given in scores]
         return np.concatenate([_moments(*ranks), _moments(*scores)])

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import binomtest
-
 from regard.errors import UserError
 from regard.experiment.items import read_items
 from regard.metrics.measure import Measure, Row, measure_of
@@ -65,6 +63,8 @@ class Errors:
     @property
     def p(self) -> float | None:
         """Of the split of the items on which exactly one is right; None where there is none."""
+        from scipy.stats import binomtest  # a second of import time
+
         first, second = self.agreement[ONLY_FIRST], self.agreement[ONLY_SECOND]
         if not first + second:
             return None

@@ -87,7 +87,8 @@ def _fill(variant: VariantOutcome, runs: Mapping[int, Usable]) -> None:
     variant.tokens = costs[0].tokens or 0
     variant.seconds = _mean([cost.seconds for cost in costs])
     variant.tokens_per_second = _mean([cost.tokens_per_second for cost in costs])
-    variant.peak_memory_bytes = max(cost.peak_memory_bytes or 0 for cost in costs)
+    peaks = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]
+    variant.peak_memory_bytes = max(peaks, default=math.nan)
     variant.final_loss = _mean(
         [run.record.events.steps[-1].loss for run in runs.values() if run.record.events.steps]
     )

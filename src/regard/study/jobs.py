@@ -3,9 +3,9 @@
 A process with one thread computes the same bits however many run beside it, and on few cores many
 small trainings with one thread each end sooner than one after the other with all. A run that is
 finished is not run again; one that was stopped goes on from its last checkpoint; one that fails
-does not keep the others from running. While a training goes on, its log is locked: a study whose
-own process was killed leaves its trainings behind, and the next one waits for them instead of
-writing into the same folders.
+does not keep the others from running. A study whose own process was killed leaves its trainings
+behind: each holds the lock of its run folder, and the next study waits for them instead of writing
+into the same folders.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from regard.experiment.lock import is_locked
 from regard.experiment.run import Run
 from regard.files import write_text
 from regard.recipe import Recipe
@@ -83,17 +84,15 @@ def run_jobs(
             for job in list(waiting):
                 if len(going) == at_once:
                     break
-                log = _own_log(recipes / f"{_file_name(job)}.log")
-                if log is None:
+                if is_locked(job.folder):
                     on_job("goes", job, "in another process")
                     continue
                 waiting.remove(job)
                 if Run(job.folder).is_finished:  # by that other process, meanwhile
-                    log.close()
                     ended[job.folder] = Ended(job)
                     on_job("finished", job, "in another process")
                     continue
-                going.append(_begin(job, log, recipes, own_files))
+                going.append(_begin(job, recipes, own_files))
                 on_job("began", job, "")
             time.sleep(POLL_SECONDS)
             for one in list(going):
@@ -102,6 +101,9 @@ def run_jobs(
                     continue
                 going.remove(one)
                 one.log.close()
+                if one.process.returncode and is_locked(one.job.folder):
+                    waiting.append(one.job)  # another process was first to lock it
+                    continue
                 outcome = Ended(one.job, _reason(one))
                 ended[one.job.folder] = outcome
                 on_job("failed" if outcome.reason else "finished", one.job, outcome.reason)
@@ -115,39 +117,15 @@ def _file_name(job: Job) -> str:
     return "-".join((job.variant, f"seed{job.seed}", *([job.trial] if job.trial else [])))
 
 
-def _own_log(file: Path) -> IO[bytes] | None:
-    """The log of a training, empty and locked as long as it or its training is open; None where
-    another process has it."""
-    log = file.open("ab")
-    try:
-        _lock(log)
-    except BlockingIOError:
-        log.close()
-        return None
-    log.truncate(0)
-    return log
-
-
-def _lock(file: IO[bytes]) -> None:
-    if os.name != "posix":
-        return
-    import fcntl  # not everywhere
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:  # a file system without locks: nobody can be told apart there
-        return
-
-
-def _begin(job: Job, log: IO[bytes], recipes: Path, own_files: Sequence[Path]) -> Going:
+def _begin(job: Job, recipes: Path, own_files: Sequence[Path]) -> Going:
     recipe = recipes / f"{_file_name(job)}.toml"
     write_text(recipe, job.recipe.to_toml())
     command = [sys.executable, "-m", "regard", "train", str(recipe), "--out", str(job.folder)]
     command += ["--resume", *(word for file in own_files for word in ("--with", str(file)))]
     # One thread each, and a session of its own: Ctrl-C reaches the study, which tells its jobs.
+    # Trainings share the cores: threads that wait sleep.
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+    log = (recipes / f"{_file_name(job)}.log").open("wb")
     process = subprocess.Popen(
         command,
         stdout=log,
@@ -163,7 +141,10 @@ def _stop(going: Sequence[Going]) -> None:
     """Ask each to save and end, as Ctrl-C would."""
     for one in going:
         if one.process.poll() is None:
-            one.process.send_signal(signal.SIGINT)
+            if os.name == "posix":
+                one.process.send_signal(signal.SIGINT)
+            else:  # Windows has no such signal for one process
+                one.process.terminate()
     for one in going:
         try:
             one.process.wait(timeout=60)

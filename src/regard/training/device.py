@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
@@ -13,6 +12,7 @@ from regard import __version__
 from regard.errors import UserError
 from regard.kept_memory import keep_freed_memory
 from regard.kernels import library
+from regard.processor import bf16_products_work, usable_cores
 
 DEVICES = ("cpu", "cuda", "mps")
 
@@ -55,11 +55,11 @@ def choose_machine(device: str, *, threads: int) -> Machine:
             topic="recipe",
             mend='Set train.device = "auto".',
         ) from None
-    torch.set_num_threads(threads or len(os.sched_getaffinity(0)))
+    torch.set_num_threads(threads or usable_cores())
     keep_freed_memory()
     return Machine(
         device=chosen,
-        precision="float32" if chosen == "cpu" else "bfloat16",
+        precision=_precision(chosen),
         threads=torch.get_num_threads(),
         products=_products() if chosen == "cpu" else "torch",
         torch=torch.__version__,
@@ -67,6 +67,10 @@ def choose_machine(device: str, *, threads: int) -> Machine:
         platform=platform.platform(terse=True),
         regard=__version__,
     )
+
+
+def _precision(device: str) -> str:
+    return "bfloat16" if device != "cpu" and bf16_products_work(device) else "float32"
 
 
 def _products() -> str:

@@ -47,7 +47,7 @@ class Train(Settings):
     keep_checkpoints: int = Field(default=2, ge=1)
     "How many checkpoints stay on the disk."
     device: str = "auto"
-    "auto, cpu, cuda or mps. bf16 on cuda and mps, fp32 on the CPU."
+    "auto, cpu, cuda or mps. fp32 on the CPU; bf16 on cuda and mps where its products work."
     threads: int = Field(default=0, ge=0, le=256)
     "CPU threads; 0 takes all cores. Kept on resume, because it decides the bits."
     tensorboard: bool = False

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import UserError
+from regard.processor import bf16_products_work
 from regard.trust.hugging_face import hugging_face_subject, is_hugging_face
 from regard.trust.subject import Subject, rows_of
 from regard.trust.view import as_it_was, first_line, seeded
@@ -51,7 +52,19 @@ def subject_of(target: Any, sample: Tensor | None = None) -> Subject:
             topic="audit",
             mend="Give a module, or a function from token ids (b,t) to outputs (b,t,…).",
         )
+    _refuse_products_that_crash(subject.module)
     return _tried(subject if sample is None else _sampled(subject, sample))
+
+
+def _refuse_products_that_crash(module: nn.Module | None) -> None:
+    """Before anything is run: an illegal instruction would end the whole process."""
+    dtypes = {(p.device.type, p.dtype) for p in module.parameters()} if module else set()
+    if ("cpu", torch.bfloat16) in dtypes and not bf16_products_work():
+        raise UserError(
+            "the model's parameters are bfloat16, whose products crash on this CPU",
+            topic="audit",
+            mend="Audit it in float32: model.float().",
+        )
 
 
 def known_vocabulary(target: Any) -> int:

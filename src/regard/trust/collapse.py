@@ -19,7 +19,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.stats import hypergeom
 
 from regard.trust.texture import NOTHING, Ids, Ints, Matched, Texture, matched
 
@@ -176,6 +175,8 @@ def _without_order(pairs: Pairs) -> tuple[str, ...]:
 
 def _too_many_empty(samples: Sequence[Ids], reference: Sequence[Ids]) -> tuple[str, ...]:
     """A sentence where so many empty ones would hardly be drawn from real texts."""
+    from scipy.stats import hypergeom  # a second of import time
+
     empty, empty_real = _empty(samples), _empty(reference)
     n, documents = len(samples), len(reference)
     chance = hypergeom.sf(empty - 1, n + documents, empty + empty_real, n)

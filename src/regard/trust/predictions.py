@@ -13,8 +13,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from scipy.stats import binom
-
 from regard.errors import UserError
 
 NEARLY = 0.1
@@ -68,6 +66,8 @@ class Predictions:
     @property
     def meets_the_majority(self) -> bool:
         """Whether as many are right as the majority class has, where that is hardly an accident."""
+        from scipy.stats import binom  # a second of import time
+
         _, most = self.majority
         return self.right == most and bool(binom.pmf(most, self.n, most / self.n) < COINCIDENCE)
 
