@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Compiled where there is a C compiler; regard does without them where there is none.
-KERNELS := $(wildcard src/regard/kernels/*.[ch])
+KERNELS := $(wildcard src/regard/ops/cpu/*.[ch])
 
 .PHONY: setup demo test test-all bench lint format docs clean
 

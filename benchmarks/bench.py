@@ -33,8 +33,8 @@ from benchmarks.speed import (
 from benchmarks.speed.contest import Row
 from benchmarks.speed.data import MissingDataError
 
-from regard import processor
-from regard.kernels import library
+from regard.core import cpu
+from regard.ops.cpu import library
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
@@ -87,7 +87,7 @@ def machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "threads": torch.get_num_threads(),
         "processor": processor_name(),
-        "vectors": processor.vectors(),
+        "vectors": cpu.vectors(),
         "kernels": library.USED.name if library.USED else "none",
         "torch": torch.__version__,
         "python": platform.python_version(),

@@ -22,8 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from regard.metrics.measured import Measured, SumStatistic, Values, perplexity, ratio
-from regard.metrics.significance import MethodDifference, holm, method_difference
+from regard.evaluation.statistics.seed_tables import (
+    Measured,
+    SumStatistic,
+    Values,
+    perplexity,
+    ratio,
+)
+from regard.evaluation.statistics.significance import MethodDifference, holm, method_difference
 
 COMMAND = ".venv/bin/python benchmarks/calibration.py --out docs/studies/calibration.md"
 
@@ -235,7 +241,8 @@ PAGE = """# Calibration: what a verdict between methods is worth
 
 Made by `{command}`; simulated figures, no model is trained.
 What is drawn is described at the top of `benchmarks/calibration.py`; the rule is in
-`src/regard/metrics/significance.py`. `tests/metrics/test_significance.py` asserts the 6 % below.
+`src/regard/evaluation/statistics/significance.py`.
+`tests/evaluation/statistics/test_significance.py` asserts the 6 % below.
 
 ## Equal methods: how often a difference is found all the same
 

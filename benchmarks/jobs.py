@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from regard.recipe import Recipe
-from regard.study.jobs import Job, run_jobs
-from regard.study.study import LoadedStudy
+from regard.runs.recipe import Recipe
+from regard.studies.engines.local import Job, run_jobs
+from regard.studies.study import LoadedStudy
 
 HERE = Path(__file__).parent
 DEMO = HERE.parent / "recipes" / "dot-vs-additive.toml"

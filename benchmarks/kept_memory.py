@@ -2,9 +2,9 @@
 
     .venv-bench/bin/python -m benchmarks.kept_memory
 
-regard tells glibc to keep what is freed (`regard/kept_memory.py`). Anybody can, in the environment;
-hardly anybody does. Each peer takes its training step as it comes and with all memory kept, in turn
-with regard's.
+regard tells glibc to keep what is freed (`regard/core/malloc_tuning.py`). Anybody can, in the
+environment; hardly anybody does. Each peer takes its training step as it comes and with all memory
+kept, in turn with regard's.
 """
 
 from __future__ import annotations

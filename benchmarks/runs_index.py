@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from regard.recipe import Recipe
-from regard.study.index import INDEX, find_runs, list_runs, read_facts
+from regard.runs.archive.index import INDEX, find_runs, list_runs, read_facts
+from regard.runs.recipe import Recipe
 
 STEPS = 500
 PARTS = ("train", "dev", "test")

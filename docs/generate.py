@@ -14,10 +14,10 @@ from pathlib import Path
 from pydantic.fields import FieldInfo
 
 from regard.api import catalogs
-from regard.catalog import Catalog, Entry
-from regard.cli.parts import broken, further, main_heading, main_property
-from regard.recipe import Recipe
-from regard.settings import Settings, dotted_keys, named_part, settings_class
+from regard.cli.catalog.properties import broken, further, main_heading, main_property
+from regard.core.catalog import Catalog, Entry
+from regard.core.settings import Settings, dotted_keys, named_part, settings_class
+from regard.runs.recipe import Recipe
 
 DOCS = Path(__file__).parent
 SOURCE = DOCS.parent / "src"

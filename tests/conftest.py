@@ -21,7 +21,7 @@ def pytest_configure() -> None:
 @pytest.fixture
 def bf16_products() -> None:
     """For tests that multiply in bfloat16 on the CPU, which ends the process on some CPUs."""
-    from regard.processor import bf16_products_work
+    from regard.core.cpu import bf16_products_work
 
     if not bf16_products_work():
         pytest.skip("bfloat16 products crash on this CPU (tried in a child process)")

@@ -31,12 +31,12 @@ from benchmarks.speed.ours import first_batches, our_run
 from benchmarks.speed.own_process import OwnProcess, take_turns, times_by_process
 from benchmarks.speed.peers import CLIP
 
-from regard.errors import UserError
-from regard.experiment.bench import Bench, set_up
-from regard.experiment.start import find_start
-from regard.experiment.watch import SILENT
-from regard.recipe import Recipe
-from regard.text.batches import Batch, collate
+from regard.batch import Batch, collate
+from regard.core.errors import UserError
+from regard.runs.experiment import Bench, set_up
+from regard.runs.models.init_from import find_start
+from regard.runs.progress import SILENT
+from regard.runs.recipe import Recipe
 
 MODULE = "benchmarks.speed.fine_tuning"
 PEER, THEIR_BATCHES = "transformers + peft", "ours, their batches"
@@ -192,8 +192,8 @@ def contest(way: str, *, rounds: int) -> list[Row]:
 
 def exported(bench: Bench, folder: Path) -> Path:
     """The start's weights as a folder that transformers reads."""
-    from regard.exchange.exporting import export_model
-    from regard.experiment.start import body_of
+    from regard.interop.export_model import export_model
+    from regard.runs.models.init_from import body_of
 
     assert bench.start is not None
     return export_model(

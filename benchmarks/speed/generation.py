@@ -21,11 +21,11 @@ from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.utils import logging
 
-from regard.decode.generate import Greedy, Sample, Strategy, generate
-from regard.exchange.filling import gathered
-from regard.exchange.maps.gpt2 import Gpt2
-from regard.model.families.decoder import Decoder
-from regard.model.language_model import LanguageModel
+from regard.generation.generate import Greedy, Sample, Strategy, generate
+from regard.interop.huggingface.architectures.gpt2 import Gpt2
+from regard.interop.huggingface.tensors import gathered
+from regard.models.architectures.language_model import LanguageModel
+from regard.models.families.decoder import Decoder
 
 VOCABULARY = 8_000
 PAD = 0

@@ -20,14 +20,14 @@ from benchmarks.speed.sizes import NARROW
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention.attend import attend
+from regard.attention.function import HeadShape, Rule
 from regard.attention.kinds.additive import Additive
 from regard.attention.kinds.dot import Dot
 from regard.attention.kinds.group import Group
 from regard.attention.kinds.linear import Linear
-from regard.attention.mask import Mask, causal
-from regard.attention.places import Places
-from regard.attention.rule import HeadShape, Rule
-from regard.kernels import library
+from regard.attention.masks.mask import Mask, causal
+from regard.attention.token_positions import Places
+from regard.ops.cpu import library
 
 GROUP = "kinds of attention"
 HEADS, WIDTH = 4, 32

@@ -9,13 +9,13 @@ import torch
 from benchmarks.speed.peers import CLIP
 from benchmarks.speed.sizes import Size
 
-from regard.experiment.bench import Bench
-from regard.text.batches import Batch
+from regard.batch import Batch
+from regard.runs.experiment import Bench
+from regard.training.batch_loader import Cursor
 from regard.training.device import Machine, choose_machine
 from regard.training.loop import update
-from regard.training.optimiser import build_optimiser
+from regard.training.optimizer import build_optimiser
 from regard.training.settings import Train
-from regard.training.stream import Cursor
 
 LR = 1e-5
 

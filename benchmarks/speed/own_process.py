@@ -1,8 +1,8 @@
 """A contestant in a process of its own, which waits for its turn.
 
 People run a training alone. How memory is asked for and given back holds for a whole process, and
-regard changes it (`regard/kept_memory.py`): in one process with it others would have that for
-nothing, and would not have it anywhere else.
+regard changes it (`regard/core/malloc_tuning.py`): in one process with it others would have that
+for nothing, and would not have it anywhere else.
 """
 
 from __future__ import annotations

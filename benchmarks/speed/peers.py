@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from benchmarks.speed.sizes import Size
 from torch import Tensor, nn
 
-from regard.exchange.architecture import ARCHITECTURES
-from regard.exchange.filling import gathered
-from regard.model.language_model import LanguageModel
+from regard.interop.huggingface.architecture import ARCHITECTURES
+from regard.interop.huggingface.tensors import gathered
+from regard.models.architectures.language_model import LanguageModel
 
 CLIP = 1.0
 Loss = Callable[[Tensor, Tensor], Tensor]

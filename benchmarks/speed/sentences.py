@@ -15,9 +15,9 @@ from benchmarks.speed.own_process import OwnProcess, take_turns, times_by_proces
 from benchmarks.speed.peers import CLIP, PeerStep, count, plain
 from benchmarks.speed.sizes import NARROW, Size
 
-from regard.experiment.bench import Bench, set_up
-from regard.experiment.watch import SILENT
-from regard.recipe import Recipe
+from regard.runs.experiment import Bench, set_up
+from regard.runs.progress import SILENT
+from regard.runs.recipe import Recipe
 
 PLAIN = "plain GPT, padded to 100"
 NEWS = "one-billion-words-slice/1b_benchmark.dev.tokens.xz"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.model.families.decoder import Decoder
-from regard.model.language_model import LanguageModel
-from regard.text.batches import Batch
+from regard.batch import Batch
+from regard.models.architectures.language_model import LanguageModel
+from regard.models.families.decoder import Decoder
 
 
 @dataclass(frozen=True)

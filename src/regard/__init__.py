@@ -12,7 +12,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from regard.api import (
-        Loaded,
         audit,
         evaluate,
         export_model,
@@ -23,16 +22,17 @@ if TYPE_CHECKING:
         predict,
         train,
     )
-    from regard.attention import mask
     from regard.attention.attend import attend
-    from regard.errors import UserError
-    from regard.recipe import Recipe
-    from regard.study.report import write_report as report
+    from regard.attention.masks import mask
+    from regard.core.errors import UserError
+    from regard.reports.run_report import write_report as report
+    from regard.runs.models.loaded_model import LoadedModel
+    from regard.runs.recipe import Recipe
 
 _HOMES = {
-    "Loaded": "regard.api:Loaded",
-    "Recipe": "regard.recipe:Recipe",
-    "UserError": "regard.errors:UserError",
+    "LoadedModel": "regard.runs.models.loaded_model:LoadedModel",
+    "Recipe": "regard.runs.recipe:Recipe",
+    "UserError": "regard.core.errors:UserError",
     "attend": "regard.attention.attend:attend",
     "audit": "regard.api:audit",
     "evaluate": "regard.api:evaluate",
@@ -41,14 +41,14 @@ _HOMES = {
     "inspect": "regard.api:inspect",
     "ledger": "regard.api:ledger",
     "load": "regard.api:load",
-    "mask": "regard.attention.mask",
+    "mask": "regard.attention.masks.mask",
     "predict": "regard.api:predict",
-    "report": "regard.study.report:write_report",
+    "report": "regard.reports.run_report:write_report",
     "train": "regard.api:train",
 }
 
 __all__ = [
-    "Loaded",
+    "LoadedModel",
     "Recipe",
     "UserError",
     "__version__",

@@ -8,62 +8,49 @@ model.generate(["The list"])        model.loss(["One sentence."])
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.adapt import ADAPTERS
-from regard.adapt.ledger import Ledger
-from regard.adapt.ledger import ledger as count_trained
+from regard.adapters import ADAPTERS
+from regard.adapters.ledger import Ledger
+from regard.adapters.ledger import ledger as count_trained
 from regard.attention.kinds import ATTENTION
-from regard.attention.mask import MASKS, Mask
-from regard.attention.mask_expression import read_mask
+from regard.attention.masks.expression import read_mask
+from regard.attention.masks.mask import MASKS, Mask
 from regard.attention.positions import POSITIONS
-from regard.catalog import Catalog
-from regard.decode.generate import Sample, Strategy
-from regard.errors import UserError
-from regard.exchange.exporting import Exported
-from regard.exchange.importing import Imported
-from regard.exchange.importing import import_model as exchange_import
-from regard.experiment.audited import reasons_against
-from regard.experiment.base import weights_fingerprint
-from regard.experiment.export import export_saved
-from regard.experiment.inspect import inspect_text
-from regard.experiment.inspected import Inspected
-from regard.experiment.prepare import prepare
-from regard.experiment.prepared import Prepared
-from regard.experiment.run import Run, check_whole
-from regard.experiment.samples import write_texts
-from regard.experiment.saved import Saved, load_saved
-from regard.experiment.task import PreparedTask
-from regard.experiment.train import run_experiment
-from regard.experiment.watch import SILENT, Watch
-from regard.files import MANIFEST
-from regard.model.families import FAMILIES
-from regard.model.heads import PooledHead, SentenceHead
-from regard.model.model import Model
-from regard.model.row_model import RowModel
-from regard.model.sentence_model import ReadingModel
-from regard.objectives import OBJECTIVES, Objective, Vocabulary
-from regard.own_files import OwnFile, load_own_files
-from regard.recipe import Recipe, tools_of
-from regard.tasks import TASKS, OnProgress, Problem, Task, untold
-from regard.tasks.sentences import vectors_of
-from regard.text.builtin import BUILTIN
-from regard.text.corpus import Data
-from regard.text.readers import read_records
-from regard.text.reading import Dropped, Reading, Record
-from regard.text.record_corpus import open_records
-from regard.text.tokenizer import Tokenizer
-from regard.text.tokenizers import TOKENIZERS
-from regard.training.evaluation import document_losses
-from regard.trust import audit as trust_audit
-from regard.trust.audit import Audit
-from regard.trust.permission import Permission, permission_of
+from regard.audits import audit as trust_audit
+from regard.audits.audit import Audit
+from regard.audits.leaks.permission import Permission, permission_of
+from regard.core.catalog import Catalog
+from regard.core.errors import UserError
+from regard.core.own_files import OwnFile, load_own_files
+from regard.data.builtin import BUILTIN
+from regard.data.corpus import Data
+from regard.data.readers.formats import read_records
+from regard.data.readers.reading import Dropped, Reading, Record
+from regard.data.record_corpus import open_records
+from regard.data.tokenizers import TOKENIZERS
+from regard.interop.export_model import Exported
+from regard.interop.import_model import Imported
+from regard.interop.import_model import import_model as exchange_import
+from regard.models.families import FAMILIES
+from regard.objectives import OBJECTIVES
+from regard.runs.inspection.inspect import inspect_model
+from regard.runs.inspection.inspection import Inspected
+from regard.runs.models.base_model import weights_fingerprint
+from regard.runs.models.export import export_saved
+from regard.runs.models.loaded_model import LoadedModel, load_model
+from regard.runs.preparation.prepare import prepare
+from regard.runs.preparation.prepared import Prepared
+from regard.runs.preparation.task import PreparedTask
+from regard.runs.progress import SILENT, Watch
+from regard.runs.recipe import Recipe
+from regard.runs.run import Run
+from regard.runs.train import run_experiment
+from regard.tasks import TASKS, OnProgress, untold
 
 
 def train(
@@ -91,25 +78,14 @@ def load(
     tokenizer: str | Path | None = None,
     base: str | Path | None = None,
     own_files: Sequence[str | Path] = (),
-) -> Loaded:
+) -> LoadedModel:
     """A model with its tokenizer, from a run folder, a checkpoint, a `final` or imported folder.
 
     `tokenizer` names another file to use; it has to be the one the model was trained with. `base`
     is where the base of an adapter lies now, if it was moved.
     """
     load_parts(own_files)
-    place = Path(folder)
-    if not place.is_dir():
-        what = "is not a folder" if place.exists() else "does not exist"
-        raise UserError(f"{place} {what}", topic="run", mend="`regard train` makes run folders.")
-    home = _model_folder(place)
-    saved = load_saved(
-        home,
-        place=place,
-        tokenizer=Tokenizer.load(tokenizer or home),
-        base=None if base is None else Path(base),
-    )
-    return Loaded(saved, home)
+    return load_model(Path(folder), tokenizer=tokenizer, base=None if base is None else Path(base))
 
 
 def evaluate(
@@ -150,7 +126,7 @@ def evaluate(
 
 
 def predict(
-    run: str | Path | Loaded,
+    run: str | Path | LoadedModel,
     file: str | Path,
     *,
     header: bool = True,
@@ -162,7 +138,7 @@ def predict(
     `at` says where in the file a row stands, `record` is the row with all its columns. A row whose
     text is empty has None as `predicted`.
     """
-    loaded = run if isinstance(run, Loaded) else load(run, own_files=own_files)
+    loaded = run if isinstance(run, LoadedModel) else load(run, own_files=own_files)
     if loaded.task is None or loaded.problem is None:
         raise UserError(
             f"{loaded.folder} was trained on texts and has no task, so it answers nothing",
@@ -228,7 +204,7 @@ def export_model(
 
 
 def inspect(
-    run: str | Path | Loaded,
+    run: str | Path | LoadedModel,
     text: str,
     *,
     target: str | None = None,
@@ -238,9 +214,8 @@ def inspect(
 
     A model with a source reads the text as its source, and tells `target` or what it would write.
     """
-    loaded = run if isinstance(run, Loaded) else load(run, own_files=own_files)
-    seen = inspect_text(loaded.model, loaded.tokenizer, text, target=target)
-    return replace(seen, invalid=reasons_against(loaded.folder))
+    loaded = run if isinstance(run, LoadedModel) else load(run, own_files=own_files)
+    return inspect_model(loaded, text, target=target)
 
 
 def audit(
@@ -263,7 +238,7 @@ def audit(
     """
     if isinstance(model, str | Path):
         model = load(model, own_files=own_files)
-    if isinstance(model, Loaded):
+    if isinstance(model, LoadedModel):
         model = model.model
     permission = None if mask is None else _permission(mask)
     return trust_audit.audit(model, mask=permission, sample=sample, seed=seed, lengths=lengths)
@@ -290,104 +265,6 @@ def _refuse_other_text(run: Run, prepared: Prepared) -> None:
                 topic="run",
                 mend="Put the old text back, or train on the new.",
             )
-
-
-def _model_folder(place: Path) -> Path:
-    if (place / "recipe.toml").is_file():
-        return Run(place).model_folder()
-    if not (place / "config.json").is_file() and not (place / MANIFEST).is_file():
-        raise UserError(
-            f"{place} is neither a run nor a model: it has no recipe.toml and no config.json",
-            topic="run",
-            mend="Give the folder that `regard train` wrote, such as runs/mini-gpt.",
-        )
-    return check_whole(place)
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A trained model and the tokenizer it belongs to."""
-
-    saved: Saved
-    folder: Path
-
-    @property
-    def model(self) -> Model:
-        return self.saved.model
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.saved.tokenizer
-
-    @property
-    def objective(self) -> Objective:
-        """What it was trained to tell of texts."""
-        return self.saved.objective
-
-    @property
-    def task(self) -> Task | None:
-        return self.saved.task
-
-    @property
-    def problem(self) -> Problem | None:
-        """Its task with what was learnt of it, where it has one."""
-        return self.saved.problem
-
-    def generate(
-        self,
-        texts: Sequence[str],
-        *,
-        strategy: Strategy | None = None,
-        max_new: int = 60,
-        seed: int = 0,
-    ) -> list[str]:
-        """What the model writes after each text. The default draws with temperature 0.8."""
-        return write_texts(
-            self.model,
-            self.tokenizer,
-            texts,
-            strategy=strategy or Sample(temperature=0.8, top_p=0.95),
-            max_new=max_new,
-            seed=seed,
-        )
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(b,w): a vector of length 1 for each text, so that products are cosines; an imported
-        model cuts texts, pools places and keeps or drops lengths as its checkpoint says."""
-        if self.problem is not None:
-            return vectors_of(self.model, texts, self.problem.tools)
-        said = self.saved.config.get("imported", {})
-        if said.get("pooling") is None or not isinstance(self.model, RowModel):
-            raise UserError(
-                f"{self.folder} was trained on texts and gives no vectors of whole texts",
-                topic="encode",
-                mend='Train one with task.kind = "retrieval" or "similarity".',
-            )
-        head = SentenceHead if said["normalise"] else PooledHead
-        model = ReadingModel(self.model, head(pooling=said["pooling"]), seed=0).eval()
-        tools = tools_of(None, self.saved.family, self.tokenizer)
-        longest = min(tools.context, said.get("longest") or tools.context)
-        return vectors_of(model, texts, replace(tools, context=longest))
-
-    def loss(self, texts: Sequence[str]) -> list[float]:
-        """Mean loss of each text in nats, over the tokens that the objective tells of it."""
-        if not texts:
-            return []
-        told = document_losses(
-            self.model,
-            [np.asarray(ids, dtype=np.int64) for ids in self.tokenizer.encode_many(list(texts))],
-            self.objective,
-            vocabulary=Vocabulary.of(self.tokenizer),
-            pad=self.tokenizer.padding,
-        )
-        for number, tokens in enumerate(told.tokens, start=1):
-            if not tokens:
-                raise UserError(
-                    f"text {number} has no token to tell, so it has no loss",
-                    topic="loss",
-                    mend="Give a text with at least one word.",
-                )
-        return [float(value) for value in told.losses / told.tokens]
 
 
 def load_parts(own_files: Iterable[str | Path]) -> list[OwnFile]:

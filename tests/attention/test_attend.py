@@ -6,15 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from regard.attention import dot_blocks
-from regard.attention import mask as masks
 from regard.attention.attend import attend
+from regard.attention.function import HeadShape
 from regard.attention.kinds.dot import Dot
+from regard.attention.masks import mask as masks
 from regard.attention.multi_head import build_mixer
-from regard.attention.places import Places
-from regard.attention.query_blocks import BlockSize
-from regard.attention.rule import HeadShape
-from regard.kernels import library
+from regard.attention.paths import dot_blocks
+from regard.attention.paths.query_blocks import BlockSize
+from regard.attention.token_positions import Places
+from regard.ops.cpu import library
 
 
 def draw(seed: int, *shape: int, dtype: torch.dtype) -> torch.Tensor:

@@ -12,7 +12,7 @@ import pytest
 
 from regard.cli import app
 
-HEAVY = ("torch", "numpy", "pyarrow", "tokenizers", "rich.progress", "regard.settings")
+HEAVY = ("torch", "numpy", "pyarrow", "tokenizers", "rich.progress", "regard.core.settings")
 
 
 def in_a_new_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from regard.attention.function import HeadShape
 from regard.attention.kinds import ATTENTION
 from regard.attention.kinds.dot import Dot
-from regard.attention.mask import Mask, bidirectional, causal, padding
+from regard.attention.masks.mask import Mask, bidirectional, causal, padding
 from regard.attention.multi_head import MultiHeadAttention, build_mixer
-from regard.attention.places import Places
-from regard.attention.rule import HeadShape
+from regard.attention.token_positions import Places
 from regard.contracts.attention import ATTENTION_CONTRACTS
 from regard.contracts.check import check_part
 from regard.contracts.contract import Result
-from regard.kernels import library
+from regard.ops.cpu import library
 
 QUICK = 16
 "Random configurations for each kind and contract; `make test-all` and `regard check` try more."

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from safetensors.torch import load, save
 from torch import nn
 
+from regard.attention.function import HeadShape
 from regard.attention.kinds.dot import Dot
-from regard.attention.mask import bidirectional, causal, padding
+from regard.attention.masks.mask import bidirectional, causal, padding
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import build_mixer
-from regard.attention.places import Places
 from regard.attention.positions import POSITIONS, AbsolutePositions, Positions
-from regard.attention.rule import HeadShape
-from regard.settings import read_settings, table_of
+from regard.attention.token_positions import Places
+from regard.core.settings import read_settings, table_of
 
 ACTS = {"not at all", "on the embedding", "on queries and keys", "on the scores"}
 CONTEXT = 16

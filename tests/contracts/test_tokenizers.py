@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from regard.catalog import Entry
-from regard.errors import UserError
-from regard.text.tokenizer import SPECIALS, Tokenizer
-from regard.text.tokenizers import TOKENIZERS, TokenizerKind
+from regard.core.catalog import Entry
+from regard.core.errors import UserError
+from regard.data.tokenizers import TOKENIZERS, TokenizerKind
+from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
 TEXTS = [
     "The cat sat on the mat, and the dog sat on the cat.",

@@ -22,7 +22,7 @@ from unittest import mock
 import tomli_w
 
 from regard.cli.app import main
-from regard.files import sha256
+from regard.core.files import sha256
 
 WORDS = (
     ["the", "a", "one", "every", "some"],

@@ -12,7 +12,7 @@ from safetensors import safe_open
 from tests.journeys.desk import Desk, everything_in, generated_sentences
 
 import regard
-from regard.files import sha256
+from regard.core.files import sha256
 
 LABELLED = "text,label\n" + "".join(
     f"{sentence},{'live' if any(w in sentence for w in ('cat', 'dog', 'bird')) else 'dead'}\n"

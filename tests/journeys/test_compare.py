@@ -16,9 +16,9 @@ import tomli_w
 from tests.journeys.desk import Desk, everything_in
 
 from regard import api
-from regard.errors import UserError
-from regard.recipe import Recipe
-from regard.study import comparison_report
+from regard.core.errors import UserError
+from regard.reports import study_report
+from regard.runs.recipe import Recipe
 
 SHORT = {"train__max_steps": 12, "train__evaluate_every": 6, "train__checkpoint_every": 0}
 TAKEN_OVER = {"model": None, "tokenizer": None}
@@ -45,11 +45,11 @@ class TrainedHere:
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trainings without processes, reports without charts: one test below has both."""
-    undrawn = dict.fromkeys(comparison_report.CHARTS, lambda *_, **__: None)
-    monkeypatch.setattr(comparison_report, "CHARTS", undrawn)
+    undrawn = dict.fromkeys(study_report.CHARTS, lambda *_, **__: None)
+    monkeypatch.setattr(study_report, "CHARTS", undrawn)
     stand_in = SimpleNamespace(**{**vars(subprocess), "Popen": TrainedHere})
-    monkeypatch.setattr("regard.study.jobs.subprocess", stand_in)
-    monkeypatch.setattr("regard.study.jobs.POLL_SECONDS", 0.0)
+    monkeypatch.setattr("regard.studies.engines.local.subprocess", stand_in)
+    monkeypatch.setattr("regard.studies.engines.local.POLL_SECONDS", 0.0)
 
 
 def study(desk: Desk, **table: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.exchange.theirs import installed
+from tests.interop.theirs import installed
 from tests.journeys.desk import Desk, generated_text
 
 MODERN = {

@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.journeys.desk import Desk
 
-from regard.model.families import FAMILIES
+from regard.models.families import FAMILIES
 
 OBJECTIVES = {"decoder": "causal", "encoder": "masked", "encoder-decoder": "prefix"}
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 from tests.journeys.desk import Desk, weights
 
-from regard.files import damage
+from regard.core.files import damage
 
 FULL = "disk: no room left"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.journeys.desk import Desk, generated_sentences
 
-NO_CHARTS = "regard.study.report.drawings"
+NO_CHARTS = "regard.reports.run_report.drawings"
 BOILERPLATE = "the cat sees the dog again."
 
 

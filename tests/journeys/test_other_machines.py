@@ -6,7 +6,7 @@ import sys
 
 from tests.journeys.desk import Desk
 
-from regard.experiment.lock import lock_run
+from regard.runs.lock import lock_run
 
 WITHOUT = """
 import os, sys

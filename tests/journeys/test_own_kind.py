@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.journeys.desk import Desk, Outcome, everything_in
 
-from regard import own_files
+from regard.core import own_files
 
 GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 COSINE = {"kind": "cosine", "scale": 5.0}

@@ -80,7 +80,7 @@ def test_ctrl_c_before_there_is_a_run_says_so(desk: Desk, monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     desk.recipe()
-    monkeypatch.setattr("regard.experiment.bench.prepare", pressed)
+    monkeypatch.setattr("regard.runs.experiment.prepare", pressed)
     outcome = desk.regard("train", "tiny.toml")
     assert outcome.code == 130
     assert "Go on with: the same command" in outcome.complaint

@@ -2,9 +2,9 @@
 
 import pytest
 
-from regard.lessons.charts import bars, curves, heat
-from regard.study.charts import svg
-from regard.study.theme import DARK, LIGHT
+from regard.lessons.lesson_charts import bars, curves, heat
+from regard.reports.charts.run_charts import svg
+from regard.reports.charts.theme import DARK, LIGHT
 
 ROWS = [
     {"β": 1, "error": 0.5, "keys": "3 keys"},

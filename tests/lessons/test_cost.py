@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.lessons.holding import holds
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.lessons import run_lesson
 from regard.lessons.exercise import pose
-from regard.lessons.topics.cost_counted import exponent, operations
+from regard.lessons.topics.cost.counted import exponent, operations
 
 seeds = st.integers(0, 999_999)
 few = settings(max_examples=4, deadline=None)

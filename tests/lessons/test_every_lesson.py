@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.lessons import LESSONS, Lesson, Table, about, lesson, lessons_by_topic, run_lesson
 from regard.lessons.exercise import exercise_names
 from regard.lessons.topics import TOPICS
-from regard.study.theme import DARK, LIGHT
+from regard.reports.charts.theme import DARK, LIGHT
 
 ROOT = Path(__file__).parents[2]
 QUICK = [name for name in LESSONS.names() if about(name).takes == "seconds"]

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.lessons.exercise import exercise_names, pose, sheet
 from regard.lessons.sheets import sheet_text
 

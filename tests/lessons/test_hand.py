@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.lessons.holding import holds
 
-from regard.lessons.plain import look_up, orthonormal, scores_of, spread_keys, weights_of
-from regard.lessons.topics.hand_averages import better_query
+from regard.lessons.by_hand import look_up, orthonormal, scores_of, spread_keys, weights_of
+from regard.lessons.topics.by_hand.averages import better_query
 
 seeds = st.integers(0, 999_999)
 few = settings(max_examples=8, deadline=None)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.lessons.lesson import Lesson, Table, above, below, equal, near
-from regard.lessons.writing import expected, measured, written
+from regard.lessons.number_format import expected, measured, written
 
 numbers = st.floats(-1e6, 1e6)
 

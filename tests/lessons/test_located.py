@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.lessons.located import read_located
 
 values = st.recursive(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.lessons.exercise import pose, sheet
 from regard.lessons.marking import mark_file, mark_folder, marks_csv
 from regard.lessons.sheets import sheet_text

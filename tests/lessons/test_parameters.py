@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import pytest
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.lessons.parameters import Range, Seed, parameters, read_parameters
 
 

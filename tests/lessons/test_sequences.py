@@ -12,8 +12,8 @@ from tests.lessons.holding import holds
 
 from regard.attention.kinds.dot import Dot
 from regard.lessons.exercise import pose
-from regard.lessons.topics import sequences_bottleneck as bottleneck
-from regard.model.families.recurrent import Recurrent
+from regard.lessons.topics.sequences import bottleneck as bottleneck
+from regard.models.families.recurrent import Recurrent
 
 seeds = st.integers(0, 999_999)
 few = settings(max_examples=5, deadline=None)

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.lessons.holding import holds
 
+from regard.data.packing import pair
+from regard.data.tokenizers.bpe import Bpe
+from regard.data.tokenizers.tokenizer import SPECIALS
+from regard.data.tokenizers.wordpiece import Merges
 from regard.lessons.exercise import pose
-from regard.lessons.topics import text_wrong_tokenizer as wrong
-from regard.lessons.topics.text_tokenizers import MERGES, three_tokenizers
-from regard.model.families.decoder import Decoder
-from regard.text.packing import pair
-from regard.text.tokenizer import SPECIALS
-from regard.text.tokenizers.bpe import Bpe
-from regard.text.tokenizers.wordpiece import Merges
+from regard.lessons.topics.text import wrong_tokenizer as wrong
+from regard.lessons.topics.text.tokenizers import MERGES, three_tokenizers
+from regard.models.families.decoder import Decoder
 
 seeds = st.integers(0, 999_999)
 few = settings(max_examples=5, deadline=None)

@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 from hypothesis import strategies as st
 
+from regard.data.chunks import Document
+from regard.data.tokenizers import TOKENIZERS
+from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.objectives import Vocabulary
-from regard.text.rows import Document
-from regard.text.tokenizer import Tokenizer
-from regard.text.tokenizers import TOKENIZERS
 
 PLAIN = Vocabulary(
     size=99,

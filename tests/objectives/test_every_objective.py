@@ -7,9 +7,9 @@ import pytest
 from tests.objectives.shelf import biographies, row_of, tokenizer, vocabulary
 
 import regard
-from regard.model.families import FAMILIES
+from regard.batch import Example
+from regard.models.families import FAMILIES
 from regard.objectives import OBJECTIVES, Objective
-from regard.text.batches import Example
 
 ALONE = ("infill", "salient", "spans-in-row")
 "Those that make an example of one document."

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.objectives.shelf import PLAIN, ids_of, plain_row, seeds
 
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.data.chunks import Document
 from regard.objectives.infill import Infill
-from regard.text.rows import Document
 
 
 def row_and_weights(example):

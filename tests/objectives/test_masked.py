@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.objectives.shelf import PLAIN, ids_of, kinds, plain_row, row_of, seeds, texts, vocabulary
 
-from regard.errors import UserError
+from regard.core.errors import UserError
+from regard.core.settings import read_settings
 from regard.objectives.masked import Masked
-from regard.objectives.salience import salient_spans
+from regard.objectives.salient_spans import salient_spans
 from regard.objectives.words import words_of
-from regard.settings import read_settings
 
 
 @given(length=st.integers(1, 80), share=st.floats(0.05, 0.95), seed=seeds)

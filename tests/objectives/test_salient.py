@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.objectives.shelf import kinds, row_of, seeds, texts, tokenizer, vocabulary
 
-from regard.errors import UserError
-from regard.objectives.salience import first_sentence, name_runs, salient_spans
+from regard.core.errors import UserError
+from regard.data.chunks import Document
 from regard.objectives.salient import Salient
+from regard.objectives.salient_spans import first_sentence, name_runs, salient_spans
 from regard.objectives.words import words_of
-from regard.text.rows import Document
 
 TEXT = "Ada Kim. Kim was born on 3 April 1920 in New York City, London ."
 

@@ -5,9 +5,9 @@ import json
 import pytest
 from tests.journeys.desk import Desk
 
-from regard.errors import UserError
-from regard.model.families import FAMILIES
-from regard.recipe import Recipe
+from regard.core.errors import UserError
+from regard.models.families import FAMILIES
+from regard.runs.recipe import Recipe
 from regard.tasks import TASKS, Task
 from regard.tasks.advice import BEST, advise
 

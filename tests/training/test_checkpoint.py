@@ -5,10 +5,11 @@ import json
 import pytest
 import torch
 
-from regard.errors import UserError
-from regard.files import damage
-from regard.model.families.decoder import Decoder
-from regard.text.tokenizers.character import Character
+from regard.core.errors import UserError
+from regard.core.files import damage
+from regard.data.tokenizers.character import Character
+from regard.models.families.decoder import Decoder
+from regard.training.batch_loader import Cursor
 from regard.training.checkpoint import (
     State,
     checkpoints,
@@ -18,9 +19,8 @@ from regard.training.checkpoint import (
     prune,
     save_checkpoint,
 )
-from regard.training.optimiser import build_optimiser
+from regard.training.optimizer import build_optimiser
 from regard.training.settings import Train
-from regard.training.stream import Cursor
 
 TOKENIZER = Character().train(iter(["some words"]))
 

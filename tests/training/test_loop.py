@@ -7,13 +7,14 @@ import pytest
 import torch
 from tests.training.tiny import stream
 
-from regard.errors import UserError
-from regard.model.families.decoder import Decoder
-from regard.text.batches import Batch
+from regard.batch import Batch
+from regard.core.errors import UserError
+from regard.models.families.decoder import Decoder
 from regard.training.checkpoint import State
 from regard.training.device import choose_machine
 from regard.training.loop import Hooks, Look, fit, update
-from regard.training.optimiser import build_optimiser, learning_rate
+from regard.training.optimizer import build_optimiser
+from regard.training.schedule import learning_rate
 from regard.training.settings import Train
 
 MACHINE = choose_machine("cpu", threads=1)

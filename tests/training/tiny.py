@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from regard.data.chunks import Blocks, Pieces
 from regard.objectives import Vocabulary
 from regard.objectives.causal import Causal
-from regard.text.rows import Blocks, Pieces
+from regard.training.batch_loader import ObjectiveExamples, Stream
 from regard.training.settings import Train
-from regard.training.stream import ObjectiveExamples, Stream
 
 
 class Part:

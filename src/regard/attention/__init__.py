@@ -1,1 +1,1 @@
-"""Attention: masks, rules, kinds, positions, and the one place where they meet (`attend`)."""
+"""Attention: masks, functions, kinds, positions, and the one place where they meet (`attend`)."""

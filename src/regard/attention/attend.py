@@ -18,12 +18,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.chance import dropped
+from regard.attention.function import Asked, Rule
 from regard.attention.kinds.dot import DotProduct
-from regard.attention.known import Band
-from regard.attention.mask import Grid, Mask, bidirectional, causal
-from regard.attention.rule import Asked, Rule
-from regard.errors import UserError
+from regard.attention.masks.mask import Grid, Mask, bidirectional, causal
+from regard.attention.masks.structure import Band
+from regard.core.errors import UserError
+from regard.nn.dropout import dropped
 
 STRIPE = 64
 "Queries that go together where a mask stays in a band; fewer would not fill a kernel."

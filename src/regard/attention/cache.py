@@ -13,7 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from regard.kernels import decoding
+from regard.ops.cpu import decode
 
 
 class LayerCache(Protocol):
@@ -53,13 +53,13 @@ class KeyValueCache:
         keys, values = self._keys, self._values
         if keys is None or values is None or self.length >= self.capacity:
             return False
-        return decoding.takes_looks(made, keys, values)
+        return decode.takes_looks(made, keys, values)
 
     def look_from_newest(self, made: Tensor, *, added: Tensor | None) -> Tensor:
         """Take in one place and look from it: queries, keys and values (b,h+2g,1,d) -> (b,w)."""
         assert self._keys is not None
         assert self._values is not None
-        out = decoding.look(made, self._keys, self._values, length=self.length, added=added)
+        out = decode.look(made, self._keys, self._values, length=self.length, added=added)
         self.length += 1
         return out
 

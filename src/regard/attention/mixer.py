@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from regard.attention.attend import Attended
 from regard.attention.cache import KeyValueCache, LayerCache
-from regard.attention.mask import Mask
-from regard.attention.places import Places
+from regard.attention.masks.mask import Mask
+from regard.attention.token_positions import Places
 
 
 class Mixer(nn.Module, ABC):

@@ -16,16 +16,16 @@ from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
 from regard.attention.cache import KeyValueCache, LayerCache, StateCache
+from regard.attention.function import HeadShape, RecurrentRule, Rule
 from regard.attention.kinds import ATTENTION, AttentionKind, Projections
-from regard.attention.linear_layer import Linear
-from regard.attention.mask import Mask, bidirectional
+from regard.attention.masks.mask import Mask, bidirectional
 from regard.attention.mixer import Mixer
-from regard.attention.places import Places
 from regard.attention.positions import Relation
-from regard.attention.rule import HeadShape, RecurrentRule, Rule
-from regard.count import Term, linear
-from regard.errors import UserError
-from regard.settings import name_of
+from regard.attention.token_positions import Places
+from regard.core.count import Term, linear
+from regard.core.errors import UserError
+from regard.core.settings import name_of
+from regard.nn.linear import Linear
 
 
 def build_mixer(

@@ -15,13 +15,13 @@ from torch import Tensor
 
 from regard.attention.attend import Attended
 from regard.attention.cache import KeyValueCache, LayerCache
-from regard.attention.chance import dropped
-from regard.attention.linear_layer import Linear
-from regard.attention.mask import Grid, Mask
+from regard.attention.function import HeadShape, masked_softmax
+from regard.attention.masks.mask import Grid, Mask
 from regard.attention.mixer import Mixer
-from regard.attention.places import Places
-from regard.attention.rule import HeadShape, masked_softmax
-from regard.errors import UserError
+from regard.attention.token_positions import Places
+from regard.core.errors import UserError
+from regard.nn.dropout import dropped
+from regard.nn.linear import Linear
 
 
 class Synthesizer(Mixer):

@@ -14,29 +14,29 @@ from typing import NoReturn
 
 import typer
 
-from regard.cli import corpus, tokenizer
-from regard.cli.ask import ask
-from regard.cli.audit import audit
-from regard.cli.check import check
-from regard.cli.compare import compare, sweep
-from regard.cli.errors import errors
-from regard.cli.evaluate import evaluate
-from regard.cli.exercise import exercise
-from regard.cli.exporting import export_model
-from regard.cli.generate import generate
-from regard.cli.importing import import_model
-from regard.cli.inspect import inspect
-from regard.cli.ledger import ledger
-from regard.cli.lesson import lesson
-from regard.cli.ls import ls
-from regard.cli.mask import mask
-from regard.cli.new import new
-from regard.cli.predict import predict
-from regard.cli.report import report
-from regard.cli.runs import runs
-from regard.cli.train import train
-from regard.cli.validate import validate
-from regard.errors import UserError
+from regard.cli.catalog.ls import ls
+from regard.cli.catalog.mask import mask
+from regard.cli.data import corpus, tokenizer
+from regard.cli.data.new import new
+from regard.cli.lessons.exercise import exercise
+from regard.cli.lessons.lesson import lesson
+from regard.cli.models.ask import ask
+from regard.cli.models.export_model import export_model
+from regard.cli.models.generate import generate
+from regard.cli.models.import_model import import_model
+from regard.cli.models.inspect import inspect
+from regard.cli.models.ledger import ledger
+from regard.cli.models.predict import predict
+from regard.cli.studies.compare import compare, sweep
+from regard.cli.studies.errors import errors
+from regard.cli.studies.report import report
+from regard.cli.studies.runs import runs
+from regard.cli.training.evaluate import evaluate
+from regard.cli.training.train import train
+from regard.cli.training.validate import validate
+from regard.cli.trust.audit import audit
+from regard.cli.trust.check import check
+from regard.core.errors import UserError
 
 app = typer.Typer(
     name="regard",

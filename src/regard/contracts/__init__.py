@@ -1,1 +1,1 @@
-"""What every part owes, whoever wrote it: checked by the tests, and by `regard check` for yours."""
+"""Contracts: what every kind and position owes; run by the tests and by `regard check`."""

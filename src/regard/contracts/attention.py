@@ -15,9 +15,9 @@ from torch.autograd.gradcheck import GradcheckError
 from torch.func import functional_call
 
 from regard.attention.attend import Attended
-from regard.attention.mask import Mask, bidirectional, causal, cross, padding
+from regard.attention.masks.mask import Mask, bidirectional, causal, cross, padding
 from regard.attention.mixer import Mixer
-from regard.attention.places import Places
+from regard.attention.token_positions import Places
 from regard.contracts.case import AttentionCase, Mode, cut, fill
 from regard.contracts.contract import (
     LONG,

@@ -17,15 +17,15 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from torch import Tensor
 
+from regard.attention.function import HeadShape
 from regard.attention.kinds import AttentionKind, Projections, Traits
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import build_mixer
-from regard.attention.places import Places
 from regard.attention.positions import POSITIONS, Positions
-from regard.attention.rule import HeadShape
+from regard.attention.token_positions import Places
 from regard.contracts.contract import LOOSEST, PRECISE, WIDE_UNTIL, ContractBroken, Sizes
 from regard.contracts.masks import DrawnMask, draw_mask
-from regard.errors import UserError
+from regard.core.errors import UserError
 
 ATTEMPTS = 20
 "Sizes and settings tried before a kind that refuses them all is said to refuse everything."

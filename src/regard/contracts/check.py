@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from regard.attention.kinds import AttentionKind
 from regard.attention.positions import Positions
-from regard.catalog import Entry
 from regard.contracts import declarations, decoding, dropout  # noqa: F401 (each adds its contracts)
 from regard.contracts.attention import ATTENTION_CONTRACTS
 from regard.contracts.case import AttentionCase, attention_cases
@@ -26,7 +25,8 @@ from regard.contracts.positions import (
     position_cases,
     relation_cases,
 )
-from regard.errors import UserError
+from regard.core.catalog import Entry
+from regard.core.errors import UserError
 
 Check = Callable[[str, int], Result]
 "From a seed and a number of cases."

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 
 AnyCase = TypeVar("AnyCase")
 PRECISE = {torch.float64: 1e-12, torch.float32: 1e-5}

@@ -13,14 +13,14 @@ import torch
 from pydantic import BaseModel
 
 from regard.attention.kinds import AttentionKind, RelationSort
-from regard.attention.mask import MASKS, cross
+from regard.attention.masks.mask import MASKS, cross
 from regard.attention.mixer import Mixer
 from regard.contracts.attention import ATTENTION_CONTRACTS
 from regard.contracts.case import AttentionCase, fill
 from regard.contracts.contract import ContractBroken
 from regard.contracts.masks import NARROWING, WHOLE_ROW, can_follow, named_mask
-from regard.errors import UserError
-from regard.settings import Settings, read_settings, table_of
+from regard.core.errors import UserError
+from regard.core.settings import Settings, read_settings, table_of
 
 
 @ATTENTION_CONTRACTS.add("parameters")

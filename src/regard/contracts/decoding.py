@@ -11,9 +11,9 @@ from random import Random
 import torch
 from torch import Tensor
 
-from regard.attention.mask import Mask, causal, cross, lookback, padding
+from regard.attention.masks.mask import Mask, causal, cross, lookback, padding
 from regard.attention.mixer import Mixer
-from regard.attention.places import Places
+from regard.attention.token_positions import Places
 from regard.contracts.attention import ATTENTION_CONTRACTS
 from regard.contracts.case import AttentionCase, cut
 from regard.contracts.contract import NotAsked, check_equal

@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from regard.attention.mask import (
+from regard.attention.masks.mask import (
     Mask,
     bidirectional,
     causal,

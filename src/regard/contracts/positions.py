@@ -12,9 +12,9 @@ from random import Random
 
 import torch
 
+from regard.attention.function import HeadShape
 from regard.attention.kinds.dot import Dot
 from regard.attention.positions import AbsolutePositions, Positions
-from regard.attention.rule import HeadShape
 from regard.contracts.case import AttentionCase, attention_cases, draw_shape, fill, varied
 from regard.contracts.contract import (
     Contract,
@@ -25,7 +25,7 @@ from regard.contracts.contract import (
     check_equal,
 )
 from regard.contracts.declarations import check_settings
-from regard.errors import UserError
+from regard.core.errors import UserError
 
 INSIDE_ATTENTION = (
     "shape",

@@ -23,18 +23,10 @@ carry ranges, so that `--set beta=20` and a page's slider know them. One that tr
 stands beside it, under `@exercise("average-of-two")`: see `lessons/exercise.py`.
 """
 
-from regard.lessons.catalogue import LESSONS, About, about, lesson, lessons_by_topic
-from regard.lessons.lesson import (
-    Check,
-    Lesson,
-    Table,
-    above,
-    below,
-    equal,
-    near,
-)
+from regard.lessons.lesson import Check, Lesson, Table, above, below, equal, near
 from regard.lessons.parameters import Parameter, Range, Seed, parameters
-from regard.lessons.run import Ran, run_lesson
+from regard.lessons.registry import LESSONS, About, about, lesson, lessons_by_topic
+from regard.lessons.run_lesson import Ran, run_lesson
 
 __all__ = [
     "LESSONS",

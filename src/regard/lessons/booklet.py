@@ -7,8 +7,8 @@ from pathlib import Path
 
 from regard.lessons.notebooks import notebook
 from regard.lessons.page import anchor, booklet_html, by_topic, course_html
-from regard.lessons.run import Ran
-from regard.study.report import write_page
+from regard.lessons.run_lesson import Ran
+from regard.reports.run_report import write_page
 
 
 def write_booklet(all_ran: Sequence[Ran], folder: Path) -> list[Path]:

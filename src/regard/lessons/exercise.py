@@ -23,8 +23,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from regard.catalog import Catalog
-from regard.errors import UserError
+from regard.core.catalog import Catalog
+from regard.core.errors import UserError
 from regard.lessons.parameters import Range
 
 EXERCISES = Catalog("exercise", home="regard.lessons.topics")

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-from regard.study.theme import Chart, Theme
+from regard.reports.charts.theme import Chart, Theme
 
 Relation = Literal["near", "below", "above", "equal"]
 Number = float | int

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 
 BLANK = " \t\r\n"
 DEEPEST = 50

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.errors import UserError, did_you_mean
+from regard.core.errors import UserError, did_you_mean
 from regard.lessons.exercise import Answer, Mark, Posed, Slot, pose
 from regard.lessons.located import Located, named_blocks, read_located
 

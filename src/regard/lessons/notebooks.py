@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from regard.lessons.catalogue import About
+from regard.lessons.registry import About
 
 FORMAT = {"nbformat": 4, "nbformat_minor": 5}
 

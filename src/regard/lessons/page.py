@@ -1,6 +1,6 @@
 """Lessons as pages: one lesson alone, or all of them as a booklet. No script, no request.
 
-The look is the report's (`study/templates/report.css`); charts stand in light and dark, wide and
+The look is the report's (`reports/templates/report.css`); charts stand in light and dark, wide and
 narrow.
 """
 
@@ -13,14 +13,14 @@ from functools import cache
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from regard.lessons import writing
-from regard.lessons.catalogue import lessons_by_topic
+from regard.evaluation import wording
+from regard.lessons import number_format
 from regard.lessons.exercise import exercise_names
-from regard.lessons.run import Ran
+from regard.lessons.registry import lessons_by_topic
+from regard.lessons.run_lesson import Ran
 from regard.lessons.topics import TOPICS, Topic
-from regard.study import wording
-from regard.study.report import Drawing, drawings
-from regard.study.theme import Chart, Theme
+from regard.reports.charts.theme import Chart, Theme
+from regard.reports.run_report import Drawing, drawings
 
 
 def lesson_html(ran: Ran) -> str:
@@ -109,16 +109,16 @@ def _studies(topic: Topic, lessons: Sequence[Ran]) -> list[str]:
 @cache
 def _templates() -> Environment:
     templates = Environment(
-        loader=ChoiceLoader([PackageLoader("regard.lessons"), PackageLoader("regard.study")]),
+        loader=ChoiceLoader([PackageLoader("regard.lessons"), PackageLoader("regard.reports")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     for write in (
-        writing.written,
-        writing.measured,
-        writing.expected,
+        number_format.written,
+        number_format.measured,
+        number_format.expected,
         wording.duration,
         wording.capitalised,
         typeset,

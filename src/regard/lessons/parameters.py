@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from regard.errors import UserError, did_you_mean
+from regard.core.errors import UserError, did_you_mean
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.catalog import Catalog
+from regard.batch import Example, Ints
+from regard.core.catalog import Catalog
+from regard.core.settings import Settings
+from regard.data.chunks import Document
 from regard.objectives.vocabulary import Vocabulary
-from regard.settings import Settings
-from regard.text.batches import Example, Ints
-from regard.text.rows import Document
 
 __all__ = ["OBJECTIVES", "Objective", "Scored", "Vocabulary"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from regard.batch import Example, Ints
+from regard.data.chunks import Document
 from regard.objectives import OBJECTIVES, Objective, Scored, Vocabulary
-from regard.text.batches import Example, Ints
-from regard.text.rows import Document
 
 
 @OBJECTIVES.add("causal", families=("decoder",))

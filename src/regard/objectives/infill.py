@@ -15,11 +15,11 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
+from regard.batch import Example, Ints
+from regard.data.chunks import Document
 from regard.objectives import OBJECTIVES, Objective, Scored, Vocabulary
-from regard.objectives.passage import Passage, check_room, passage_of, told_in_row
+from regard.objectives.document_window import Passage, check_room, passage_of, told_in_row
 from regard.objectives.words import Span
-from regard.text.batches import Example, Ints
-from regard.text.rows import Document
 
 LEAST_ROOM = 4
 

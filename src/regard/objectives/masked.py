@@ -14,11 +14,11 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import model_validator
 
+from regard.batch import Example, Ints
 from regard.objectives import OBJECTIVES, Vocabulary
-from regard.objectives.hiding import Hiding
-from regard.objectives.salience import NO_PHRASES, read_phrases, salient_spans
+from regard.objectives.masking import Hiding
+from regard.objectives.salient_spans import NO_PHRASES, read_phrases, salient_spans
 from regard.objectives.words import chosen_within, places_of, words_of
-from regard.text.batches import Example, Ints
 
 
 @OBJECTIVES.add("masked", families=("encoder",))

@@ -21,9 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from regard.batch import Example, Ints
+from regard.data.chunks import Document
 from regard.objectives import OBJECTIVES, Objective, Scored, Vocabulary
-from regard.objectives.passage import Passage, check_room, passage_of, told_in_row
-from regard.objectives.salience import (
+from regard.objectives.document_window import Passage, check_room, passage_of, told_in_row
+from regard.objectives.salient_spans import (
     NO_PHRASES,
     first_sentence,
     is_introduced,
@@ -32,8 +34,6 @@ from regard.objectives.salience import (
     salient_spans,
 )
 from regard.objectives.words import ROWS_REMEMBERED, Span, Words, words_of
-from regard.text.batches import Example, Ints
-from regard.text.rows import Document
 
 LEAST_ROOM = 8
 RANDOM_WORDS = 3

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from regard.batch import Example, Ints
 from regard.objectives import OBJECTIVES, Vocabulary
-from regard.objectives.hiding import Hiding
+from regard.objectives.masking import Hiding
 from regard.objectives.words import Span, Words, places_of, words_of
-from regard.text.batches import Example, Ints
 
 
 @OBJECTIVES.add("spanbert", families=("encoder",))

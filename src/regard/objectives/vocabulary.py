@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.errors import UserError
-from regard.text.batches import Ints
-from regard.text.spelling import UNREADABLE
-from regard.text.tokenizer import Tokenizer
+from regard.batch import Ints
+from regard.core.errors import UserError
+from regard.data.tokenizers.spelling import UNREADABLE
+from regard.data.tokenizers.tokenizer import Tokenizer
 
 Bools = NDArray[np.bool_]
 

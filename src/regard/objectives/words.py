@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from regard.batch import Ints
 from regard.objectives.vocabulary import Vocabulary
-from regard.text.batches import Ints
 
 ROWS_REMEMBERED = 4096
 "A small corpus is read hundreds of times over: its words need not be found each time."

@@ -18,16 +18,17 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from regard.catalog import Catalog
-from regard.errors import UserError
-from regard.metrics.measure import Measure, Row
-from regard.model.model import Model
-from regard.settings import Settings
-from regard.text.batches import Batch, Example, collate, in_order
-from regard.text.corpus import Part
-from regard.text.record_corpus import Holds, Record
-from regard.text.sources import Identity
-from regard.text.tokenizer import Tokenizer
+from regard.batch import Batch, Example, collate
+from regard.core.catalog import Catalog
+from regard.core.errors import UserError
+from regard.core.settings import Settings
+from regard.data.batching import in_order
+from regard.data.corpus import Part
+from regard.data.record_corpus import Holds, Record
+from regard.data.sources import Identity
+from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.evaluation.metrics.metric import Measure, Row
+from regard.models.model import Model
 
 TASKS = Catalog("task", home="regard.tasks")
 

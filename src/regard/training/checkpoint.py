@@ -24,10 +24,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from regard.errors import UserError
-from regard.files import damage, read_json, sealed_folder, write_json
-from regard.text.tokenizer import Tokenizer
-from regard.training.stream import Cursor
+from regard.core.errors import UserError
+from regard.core.files import damage, read_json, sealed_folder, write_json
+from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.training.batch_loader import Cursor
 
 STATE_SCHEMA = 1
 CONFIG_SCHEMA = 2

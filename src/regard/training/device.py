@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 import torch
 
 from regard import __version__
-from regard.errors import UserError
-from regard.kept_memory import keep_freed_memory
-from regard.kernels import library
-from regard.processor import bf16_products_work, usable_cores
+from regard.core.cpu import bf16_products_work, usable_cores
+from regard.core.errors import UserError
+from regard.core.malloc_tuning import keep_freed_memory
+from regard.ops.cpu import library
 
 DEVICES = ("cpu", "cuda", "mps")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from regard.files import write_text
+from regard.core.files import write_text
 
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]

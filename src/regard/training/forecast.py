@@ -7,8 +7,6 @@ Memory is the process's peak after those steps.
 
 from __future__ import annotations
 
-import ctypes
-import sys
 import time
 from copy import deepcopy
 from dataclasses import asdict, dataclass
@@ -17,10 +15,11 @@ from statistics import median
 import torch
 from torch import nn
 
-from regard.text.batches import Batch
+from regard.batch import Batch
+from regard.core.peak_memory import peak_memory_bytes
 from regard.training.device import Machine
 from regard.training.loop import update
-from regard.training.optimiser import build_optimiser
+from regard.training.optimizer import build_optimiser
 from regard.training.settings import Train
 
 TRIAL_STEPS = 5
@@ -76,35 +75,3 @@ def forecast(
         memory_bytes=peak_memory_bytes(),
         parameters=sum(p.numel() for p in model.parameters()),
     )
-
-
-def peak_memory_bytes() -> int | None:
-    """The most memory this process has held so far; None where the system does not say."""
-    if sys.platform == "win32":
-        return _windows_peak_bytes()
-    try:
-        import resource  # not on every system
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def _windows_peak_bytes() -> int | None:
-    class MemoryCounters(ctypes.Structure):
-        """PROCESS_MEMORY_COUNTERS of psapi.h."""
-
-        _fields_ = (
-            ("size", ctypes.c_uint32),
-            ("page_faults", ctypes.c_uint32),
-            *((name, ctypes.c_size_t) for name in ("peak_working_set", *"abcdefg")),
-        )
-
-    counters = MemoryCounters(size=ctypes.sizeof(MemoryCounters))
-    kernel32 = getattr(ctypes, "windll").kernel32  # noqa: B009 — unknown to mypy elsewhere
-    kernel32.GetCurrentProcess.restype = ctypes.c_void_p
-    read = kernel32.K32GetProcessMemoryInfo
-    read.argtypes = [ctypes.c_void_p, ctypes.POINTER(MemoryCounters), ctypes.c_uint32]
-    if not read(kernel32.GetCurrentProcess(), ctypes.byref(counters), counters.size):
-        return None
-    return int(counters.peak_working_set)

@@ -17,16 +17,16 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from regard.errors import UserError
-from regard.model.initialise import named_generator
-from regard.text.batches import Batch
-from regard.training.ahead import Ahead
+from regard.batch import Batch
+from regard.core.errors import UserError
+from regard.models.init_weights import named_generator
+from regard.training.batch_loader import Cursor, Stream
 from regard.training.checkpoint import State
 from regard.training.device import Machine
 from regard.training.events import OnEvent
-from regard.training.optimiser import learning_rate
+from regard.training.prefetch import Ahead
+from regard.training.schedule import learning_rate
 from regard.training.settings import Train
-from regard.training.stream import Cursor, Stream
 
 MOST_STEPS_TOLD_TOGETHER = 20
 "A step event tells the mean over the steps since the last one."

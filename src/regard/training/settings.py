@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from regard.settings import Settings
+from regard.core.settings import Settings
 
 
 class Train(Settings):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from regard.errors import UserError
+from regard.core.errors import UserError
 from regard.training.events import Event
 
 PLACES = {"step": "train", "evaluation": "dev"}

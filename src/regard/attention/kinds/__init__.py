@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
-from regard.attention.rule import HeadShape, Rule
-from regard.catalog import Catalog
-from regard.settings import Settings
+from regard.attention.function import HeadShape, Rule
+from regard.core.catalog import Catalog
+from regard.core.settings import Settings
 
 if TYPE_CHECKING:
     from regard.attention.mixer import Mixer

@@ -16,9 +16,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.additive_blocks import Halves, additive
+from regard.attention.function import Asked, Fast, HeadShape, Rule
 from regard.attention.kinds import AttentionKind, kind
-from regard.attention.rule import Asked, Fast, HeadShape, Rule
+from regard.attention.paths.additive_blocks import Halves, additive
 
 
 @kind("additive", cost="n² · d", relations=("bias",))

@@ -17,11 +17,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention import by_kernel
-from regard.attention.dot_blocks import dot_in_blocks, in_blocks
+from regard.attention.function import Asked, Fast, HeadShape, Rule
 from regard.attention.kinds import AttentionKind, kind
-from regard.attention.query_blocks import Setting
-from regard.attention.rule import Asked, Fast, HeadShape, Rule
+from regard.attention.paths import compiled
+from regard.attention.paths.dot_blocks import dot_in_blocks, in_blocks
+from regard.attention.paths.query_blocks import Setting
 
 ROWS_FOR_BLOCKS = range(320, 641)
 PAIRS_FOR_BLOCKS = 2**21
@@ -45,9 +45,9 @@ class DotProduct(Rule):
 
     def fast(self, asked: Asked) -> Fast:
         q, k, v, mask, bias = asked.q, asked.k, asked.v, asked.mask, asked.bias
-        if by_kernel.takes(asked, q, k):
+        if compiled.takes(asked, q, k):
             setting = Setting.of(asked)
-            out = by_kernel.dot_by_kernel(q, k, v, setting)
+            out = compiled.dot_by_kernel(q, k, v, setting)
             if out is None:
                 return Fast(in_blocks(q, k, v, None, setting), "query-blocks")
             return Fast(out, "kernel")

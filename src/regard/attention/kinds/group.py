@@ -18,12 +18,12 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor
 
+from regard.attention.function import HeadShape, Rule
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.kinds.dot import DotProduct
-from regard.attention.mask import Mask, bidirectional, same_block, same_group
-from regard.attention.places import Places
-from regard.attention.rule import HeadShape, Rule
-from regard.errors import UserError
+from regard.attention.masks.mask import Mask, bidirectional, same_block, same_group
+from regard.attention.token_positions import Places
+from regard.core.errors import UserError
 
 
 @kind("group", cost="n² · d / G", cross=False)

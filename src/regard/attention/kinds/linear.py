@@ -24,10 +24,10 @@ from torch import Tensor
 
 from regard.attention.cache import StateCache
 from regard.attention.feature_maps import EluPlusOne, FeatureMap, RandomFeatures, Relu, divided
+from regard.attention.function import Asked, Fast, HeadShape, RecurrentRule
 from regard.attention.kinds import AttentionKind, kind
-from regard.attention.mask import Grid, Mask
-from regard.attention.rule import Asked, Fast, HeadShape, RecurrentRule
-from regard.errors import UserError
+from regard.attention.masks.mask import Grid, Mask
+from regard.core.errors import UserError
 
 CHUNK = 64
 "Places that meet each other directly; what lies before them is met as a sum."

@@ -16,8 +16,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from regard.attention.function import HeadShape, Rule
 from regard.attention.kinds import BrokenKind, kind
-from regard.attention.rule import HeadShape, Rule
 
 
 @kind(

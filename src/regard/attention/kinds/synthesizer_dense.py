@@ -13,12 +13,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from regard.attention.function import HeadShape
 from regard.attention.kinds import AttentionKind, kind
-from regard.attention.linear_layer import Linear
 from regard.attention.mixer import Mixer
-from regard.attention.places import Places
-from regard.attention.rule import HeadShape
 from regard.attention.synthesizer import Synthesizer, outer_parameters
+from regard.attention.token_positions import Places
+from regard.nn.linear import Linear
 
 
 @kind(

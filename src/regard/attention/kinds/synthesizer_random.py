@@ -13,11 +13,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from regard.attention.function import HeadShape
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.mixer import Mixer
-from regard.attention.places import Places
-from regard.attention.rule import HeadShape
 from regard.attention.synthesizer import Synthesizer, outer_parameters
+from regard.attention.token_positions import Places
 
 
 @kind(

@@ -16,8 +16,8 @@ import math
 import torch
 from torch import Tensor
 
+from regard.attention.function import HeadShape, Rule
 from regard.attention.kinds import BrokenKind, kind
-from regard.attention.rule import HeadShape, Rule
 
 
 @kind(

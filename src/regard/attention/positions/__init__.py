@@ -14,10 +14,10 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor, nn
 
+from regard.attention.function import HeadShape
 from regard.attention.kinds import RelationSort
-from regard.attention.rule import HeadShape
-from regard.catalog import Catalog
-from regard.settings import Settings
+from regard.core.catalog import Catalog
+from regard.core.settings import Settings
 
 POSITIONS = Catalog("position", home="regard.attention.positions")
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.attention.function import HeadShape
 from regard.attention.kinds import RelationSort
 from regard.attention.positions import POSITIONS, Positions, Relation
-from regard.attention.rule import HeadShape
 
 
 @POSITIONS.add("alibi", reach="any place", acts="on the scores")

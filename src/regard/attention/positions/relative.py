@@ -14,10 +14,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from regard.attention.function import HeadShape
 from regard.attention.kinds import RelationSort
 from regard.attention.positions import POSITIONS, Positions, Relation
-from regard.attention.rule import HeadShape
-from regard.errors import UserError
+from regard.core.errors import UserError
 
 
 @POSITIONS.add(

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.positions import POSITIONS, AbsolutePositions
-from regard.errors import UserError
+from regard.core.errors import UserError
 
 
 @POSITIONS.add("sinusoidal", reach="any place", acts="on the embedding")

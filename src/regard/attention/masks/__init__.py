@@ -1,0 +1,1 @@
+"""Masks: predicates that compose with & | ~, True = may attend; read, drawn, analysed."""

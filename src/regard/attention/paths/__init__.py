@@ -1,0 +1,1 @@
+"""Fast paths of attention: blocks of queries, and compiled kernels."""

@@ -1,0 +1,1 @@
+"""Running a model reproducibly: modes, float64, perturbed weights."""

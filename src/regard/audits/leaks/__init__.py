@@ -1,0 +1,1 @@
+"""The search for leaks: perturbation, gradients and truncation against a mask."""

@@ -1,0 +1,1 @@
+"""Commands about data: corpus, tokenizer, new."""

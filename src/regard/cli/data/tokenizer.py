@@ -1,0 +1,201 @@
+"""`regard tokenizer`: train one on your text, look at one, or ask whether to train one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.console import AsJson, console, print_json, progress_bar
+from regard.core.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.data.corpus import Corpus
+    from regard.data.tokenizers.tokenizer import Tokenizer
+
+app = typer.Typer(
+    help="Train a tokenizer, look at one, or ask whether to train one.", no_args_is_help=True
+)
+
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SOURCE...", help="Built-in corpus, file, folder or pattern; one or more."
+    ),
+]
+Column = Annotated[
+    str, typer.Option("--text", metavar="COLUMN", help="The column that holds the text.")
+]
+
+
+@app.command()
+def train(
+    source: Sources,
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where it is written.")],
+    kind: Annotated[
+        str, typer.Option("--kind", help="bpe, wordpiece, unigram, word or character.")
+    ] = "bpe",
+    vocabulary: Annotated[
+        int | None, typer.Option("--vocabulary", help="Pieces, specials included.")
+    ] = None,
+    text: Column = "text",
+) -> None:
+    """Train a tokenizer on the training part of your text.
+
+    The dev and test parts stay unread, so that `advise` and a later run can be judged on them.
+    """
+    from regard.core.settings import read_settings
+    from regard.data.tokenizers import TOKENIZERS, TokenizerKind
+
+    if out.exists():
+        raise UserError(
+            "exists already",
+            topic="tokenizer",
+            where=str(out),
+            mend="Choose another --out, or delete it first.",
+        )
+    if kind == "file":
+        raise UserError(
+            "kind 'file' is loaded, not trained",
+            topic="tokenizer",
+            mend='Name it in a recipe: tokenizer = { kind = "file", path = … }.',
+        )
+    part = TOKENIZERS.get(kind).part
+    assert isinstance(part, type)
+    assert issubclass(part, TokenizerKind)
+    table = {} if vocabulary is None else {"vocabulary": vocabulary}
+    settings = read_settings(part, table, key="tokenizer")
+    corpus = _open(source, text)
+    with progress_bar("reading") as on_progress:
+        tokenizer = settings.train(corpus.texts("train"), on_progress=on_progress)
+    tokenizer.save(out)
+    console().print(
+        f"{tokenizer.name}, {tokenizer.size:,} pieces, fingerprint {tokenizer.short}, in {out}",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+@app.command()
+def show(
+    tokenizer: Annotated[
+        str,
+        typer.Argument(metavar="TOKENIZER", help="tokenizer.json, vocab.txt or their folder."),
+    ],
+    text_to_split: Annotated[
+        str | None, typer.Option("--text-to-split", help="A sentence to cut into pieces.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What a tokenizer is: kind, size, specials, fingerprint, some pieces."""
+    from regard.data.tokenizers.tokenizer import SPELLINGS, Tokenizer
+
+    loaded = Tokenizer.load(tokenizer)
+    figures: dict[str, Any] = {
+        "name": loaded.name,
+        "kind": loaded.description()["model"]["type"],
+        "size": loaded.size,
+        "fingerprint": loaded.fingerprint,
+        "specials": {
+            role: None if found is None else {"id": found, "piece": loaded.tokens([found])[0]}
+            for role in SPELLINGS
+            for found in [getattr(loaded, role)]
+        },
+        "pieces": _some_pieces(loaded),
+    }
+    if text_to_split is not None:
+        ids = loaded.encode(text_to_split)
+        figures["split"] = {
+            "pieces": loaded.tokens(ids),
+            "ids": ids,
+            "unknown": ids.count(loaded.unk) if loaded.unk is not None else 0,
+            "back": loaded.decode(ids),
+        }
+    if as_json:
+        print_json(figures)
+    else:
+        _print_shown(figures)
+
+
+@app.command()
+def advise(
+    source: Sources,
+    tokenizer: Annotated[
+        str,
+        typer.Option("--tokenizer", metavar="FILE", help="The one you have: file or folder."),
+    ],
+    text: Column = "text",
+    as_json: AsJson = False,
+) -> None:
+    """Keep a tokenizer, or train a new one on your text? Measured on held-out documents."""
+    from regard.data.tokenizers.advice import advise as advise_on
+    from regard.data.tokenizers.tokenizer import Tokenizer
+
+    existing = Tokenizer.load(tokenizer)
+    corpus = _open(source, text)
+    with progress_bar("training one to compare") as on_progress:
+        advice = advise_on(
+            existing,
+            train_texts=lambda: corpus.texts("train"),
+            held_out=corpus.texts("dev"),
+            on_progress=on_progress,
+        )
+    if as_json:
+        print_json(advice.as_dict())
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for column in ("tokenizer", "pieces", "tokens a word", "unknown"):
+        table.add_column(column, justify="left" if column == "tokenizer" else "right")
+    for label, fit in (("yours: ", advice.existing), ("new: ", advice.fresh)):
+        table.add_row(
+            label + fit.name, f"{fit.size:,}", f"{fit.fertility:.2f}", f"{fit.unknown_rate:.2%}"
+        )
+    console().print(table)
+    console().print(f"\n{advice.sentence}", markup=False)
+
+
+def _open(sources: list[str], column: str) -> Corpus:
+    from regard.core.settings import read_settings
+    from regard.data.corpus import Data, open_corpus
+
+    return open_corpus(read_settings(Data, {"corpus": sources, "text": column}, key="data"))
+
+
+def _some_pieces(tokenizer: Tokenizer, count: int = 16) -> list[str]:
+    """Pieces from all over the vocabulary, at even distances."""
+    return tokenizer.tokens(range(0, tokenizer.size, max(tokenizer.size // count, 1)))[:count]
+
+
+def _print_shown(figures: dict[str, Any]) -> None:
+    lines = [
+        ("name", figures["name"]),
+        ("kind", figures["kind"]),
+        ("pieces", f"{figures['size']:,}"),
+        ("fingerprint", figures["fingerprint"]),
+        ("specials", ", ".join(_special(*item) for item in figures["specials"].items())),
+        ("for example", _visible(figures["pieces"])),
+    ]
+    if split := figures.get("split"):
+        lines += [
+            ("cut", _visible(split["pieces"])),
+            ("ids", " ".join(str(i) for i in split["ids"])),
+            ("back", split["back"]),
+            ("counts", f"{len(split['ids'])} tokens, {split['unknown']} unknown"),
+        ]
+    for label, value in lines:
+        console().print(f"  {label:<12} {value}", markup=False, soft_wrap=True)
+
+
+def _special(role: str, found: dict[str, Any] | None) -> str:
+    return f"{role} {found['piece']} = {found['id']}" if found else f"{role} none"
+
+
+def _visible(pieces: list[str]) -> str:
+    """Pieces between bars; what a terminal cannot show, or would obey, is escaped."""
+    return " | ".join(
+        "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in piece)
+        for piece in pieces
+    )

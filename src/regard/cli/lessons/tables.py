@@ -1,0 +1,66 @@
+"""What lessons and exercises look like in a terminal: numbers, checks, weights as bars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from regard.lessons.number_format import expected, measured, written
+
+if TYPE_CHECKING:
+    from regard.lessons.exercise import Weights
+    from regard.lessons.lesson import Check, Table
+
+BAR = 24
+"Letters of a bar that stands for a weight of 1."
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+SHADES = " ░▒▓█"
+MOST_COLUMNS = 24
+
+
+def numbers_table(table: Table) -> RichTable:
+    shown = RichTable(box=None, padding=(0, 3, 0, 0), header_style="dim")
+    for number, column in enumerate(table.columns):
+        shown.add_column(Text(column), justify="left" if number == 0 else "right")
+    for row in table.rows:
+        shown.add_row(*(Text(written(cell)) for cell in row))
+    return shown
+
+
+def checks_table(checks: Sequence[Check]) -> RichTable:
+    shown = RichTable(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for check in checks:
+        mark = Text("✓", style="green") if check.passed else Text("✗", style="bold red")
+        shown.add_row(mark, Text(check.name), Text(measured(check)), Text(expected(check)))
+    return shown
+
+
+def weights_drawn(weights: Weights) -> Text:
+    """One query as bars; several as a map, the darker the heavier."""
+    names = max(map(len, (weights.columns if len(weights.rows) == 1 else weights.rows)), default=0)
+    if len(weights.rows) == 1:
+        row = weights.values.reshape(-1).tolist()
+        lines = [
+            f"  {name.ljust(names)}  {_bar(value)} {written(float(value))}"
+            for name, value in zip(weights.columns, row, strict=True)
+        ]
+    else:
+        lines = [
+            f"  {name.ljust(names)}  {' '.join(_shade(value) * 2 for value in row[:MOST_COLUMNS])}"
+            for name, row in zip(weights.rows, weights.values.tolist(), strict=True)
+        ]
+    return Text("\n".join(lines))
+
+
+def _bar(value: float) -> str:
+    filled = round(8 * BAR * min(max(value, 0.0), 1.0))
+    whole, rest = divmod(filled, 8)
+    return ("█" * whole + (EIGHTHS[rest] if rest else "")).ljust(BAR, "·")
+
+
+def _shade(value: float) -> str:
+    step = round((len(SHADES) - 1) * min(max(value, 0.0), 1.0))
+    return SHADES[step] if step else "·"

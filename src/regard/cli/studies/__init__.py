@@ -1,0 +1,1 @@
+"""Commands about studies and runs: compare, sweep, runs, report, errors."""

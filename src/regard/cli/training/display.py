@@ -1,0 +1,144 @@
+"""What a person sees while a model trains: stages, a bar with the figures that matter, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from regard.cli.console import side_console
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from regard.runs.progress import Watch
+
+
+@contextmanager
+def watched() -> Iterator[Watch]:
+    """A watch that draws on standard error; bars where it is a terminal, lines where not."""
+    from regard.runs.progress import Watch
+
+    display = Display()
+    with display.bars:
+        yield Watch(on_event=display.on_event, on_progress=display.on_progress)
+
+
+class Display:
+    def __init__(self) -> None:
+        self.console = side_console()
+        self.bars = _bars()
+        self.stages: dict[str, TaskID] = {}
+        self.training: TaskID | None = None
+        self.steps = 0
+        self.shown = {"loss": "", "dev": "", "speed": ""}
+        self.seen = (0.0, 0)
+
+    def on_progress(self, stage: str, done: int, total: int | None) -> None:
+        if stage not in self.stages:
+            for task in self.stages.values():
+                self.bars.update(task, visible=False)
+            self.stages[stage] = self.bars.add_task(stage, figures="")
+        self.bars.update(self.stages[stage], completed=done, total=total)
+
+    def on_event(self, event: dict[str, Any]) -> None:
+        match event["event"]:
+            case "forecast":
+                self.steps = event["steps"]
+                self.console.print(f"  {forecast_sentence(event)}", markup=False)
+            case "audit":
+                sound = event["verdict"] == "clean" and not event["broken"]
+                text = f"  audit  {event['sentence']}"
+                style = "dim" if sound else "bold red"
+                self.console.print(text, style=style, markup=False, soft_wrap=True)
+            case "start" | "resume":
+                self._begin(event)
+            case "step":
+                self._step(event)
+            case "evaluation":
+                self._evaluation(event)
+            case "sample" if event["texts"]:
+                text = " ".join(event["texts"][-1].split())
+                self.console.print(f"       “{text[:100]}…”", style="dim", markup=False)
+            case "remark":
+                text = f"  {event['text']}"
+                self.console.print(text, style="yellow", markup=False, soft_wrap=True)
+            case "finish" if self.training is not None:
+                self.bars.update(self.training, visible=False)
+
+    def _begin(self, event: dict[str, Any]) -> None:
+        for task in self.stages.values():
+            self.bars.update(task, visible=False)
+        if event["event"] == "resume":
+            self.console.print(f"  resuming at step {event['step']:,}")
+        self.training = self.bars.add_task(
+            "training", total=event.get("steps"), completed=event.get("step", 0), figures=""
+        )
+
+    def _step(self, event: dict[str, Any]) -> None:
+        seconds, tokens = self.seen
+        if event["seconds"] > seconds:
+            speed = (event["tokens"] - tokens) / (event["seconds"] - seconds)
+            self.shown["speed"] = f"{speed:,.0f} tokens/s" if tokens else ""
+        self.seen = (event["seconds"], event["tokens"])
+        self.shown["loss"] = f"loss {event['loss']:.3f}"
+        self._update(event["step"])
+
+    def _evaluation(self, event: dict[str, Any]) -> None:
+        from regard.evaluation.wording import counted
+
+        self.shown["dev"] = "dev " + ", ".join(
+            f"{name.replace('_', ' ')} {shown_value(value)}"
+            for name, value in event["figures"].items()
+        )
+        self._update(event["step"])
+        self.console.print(
+            f"  step {event['step']:>6,}  {self.shown['loss']}  {self.shown['dev']} "
+            f"({counted(event['n'], event['items'])})  {self.shown['speed']}",
+            markup=False,
+        )
+
+    def _update(self, step: int) -> None:
+        if self.training is not None:
+            figures = "  ".join(text for text in self.shown.values() if text)
+            self.bars.update(self.training, completed=step, figures=figures)
+
+
+def shown_value(value: float) -> str:
+    """Shares to three places, figures above one to one."""
+    return f"{value:.3f}" if abs(value) < 1 else f"{value:,.1f}"
+
+
+def forecast_sentence(forecast: dict[str, Any]) -> str:
+    """`800 steps, 2.6 M tokens, about 2 min 10 s, 0.6 GB, 0.5 M parameters (measured on …)`"""
+    peak = forecast["memory_bytes"]
+    memory = "" if peak is None else f"{peak / 1e9:.1f} GB · "
+    return (
+        f"{forecast['steps']:,} steps · {forecast['tokens']:,} tokens · "
+        f"about {duration(forecast['seconds'])} of training "
+        f"and {duration(forecast['measuring_seconds'])} of measuring · "
+        f"{memory}{forecast['parameters']:,} parameters"
+    )
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 90:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _bars() -> Progress:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("  {task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.completed:,.0f}"),
+        TextColumn("{task.fields[figures]}"),
+        TimeRemainingColumn(compact=True),
+        console=side_console(),
+        transient=True,
+    )

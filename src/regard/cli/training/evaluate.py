@@ -1,0 +1,36 @@
+"""`regard evaluate`: measure a finished run again, beside its baselines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.console import AsJson, Base, OwnFiles, print_json
+from regard.cli.training.display import watched
+from regard.cli.training.results_table import print_figures
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Also write the figures to this JSON file.")
+    ] = None,
+    base: Base = None,
+    own_files: OwnFiles = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a run's model on its own corpus: perplexity with intervals, beside baselines."""
+    from regard import api
+    from regard.core.files import write_json
+
+    with watched() as watch:
+        figures = api.evaluate(run, base=base, own_files=own_files or (), watch=watch)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_json(out, figures)
+    if as_json:
+        print_json(figures)
+    else:
+        print_figures(figures, title=str(run))

@@ -1,0 +1,54 @@
+"""`regard train`: run a recipe into a run folder, measure it, report it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.console import AsJson, OwnFiles, console, print_json
+from regard.cli.training.display import watched
+from regard.cli.training.results_table import print_figures
+
+RecipeFile = Annotated[Path, typer.Argument(help="A recipe (TOML), or a run folder.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", help="Override a setting: --set train.lr=1e-3")
+]
+
+
+def train(
+    recipe: RecipeFile,
+    out: Annotated[Path | None, typer.Option(help="Run folder; runs/NAME by default.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
+    ] = False,
+    overrides: Overrides = None,
+    own_files: OwnFiles = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a recipe, measure it beside its baselines, and write the report."""
+    from regard import api
+    from regard.reports.run_report import write_report
+    from regard.runs.recipe import Recipe
+    from regard.training.interrupt import InterruptedTraining
+
+    api.load_parts(own_files or ())
+    loaded = Recipe.load(recipe, overrides=overrides or ())
+    folder = out or (recipe if recipe.is_dir() else Path("runs") / loaded.name)
+    try:
+        with watched() as watch:
+            run = api.train(loaded, out=folder, resume=resume, watch=watch)
+    except (InterruptedTraining, KeyboardInterrupt) as stopped:
+        words = str(stopped) or "stopped"
+        given = "".join(f" --with {file}" for file in own_files or ())
+        again = f"regard train {folder} --resume{given}" if folder.is_dir() else "the same command"
+        print(f"\n{words}. Go on with: {again}", file=sys.stderr)
+        raise typer.Exit(130) from None
+    report = write_report(run.folder)
+    if as_json:
+        print_json(run.figures() | {"run": str(run.folder), "report": str(report)})
+        return
+    print_figures(run.figures(), title=str(run.folder))
+    console().print(f"  report  {report}", markup=False)

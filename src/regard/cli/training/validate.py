@@ -1,0 +1,97 @@
+"""`regard validate`: what a recipe would do, told before it is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.cli.console import AsJson, OwnFiles, console, print_json
+from regard.cli.training.display import forecast_sentence, watched
+from regard.cli.training.train import Overrides, RecipeFile
+
+if TYPE_CHECKING:
+    from regard.core.count import Term
+    from regard.runs.recipe import Recipe
+
+
+def validate(
+    recipe: RecipeFile,
+    overrides: Overrides = None,
+    own_files: OwnFiles = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a recipe and predict parameters, steps, time and memory, without training it.
+
+    The text is tokenised (and kept, so that training finds it done) and a few updates of a
+    throw-away model are timed."""
+    from dataclasses import asdict
+
+    from regard import api
+    from regard.runs.experiment import predict, set_up
+    from regard.runs.models.init_from import preview_start
+    from regard.runs.recipe import Recipe
+
+    api.load_parts(own_files or ())
+    loaded = Recipe.load(recipe, overrides=overrides or ())
+    with watched() as watch:
+        previewed, start = preview_start(loaded, runs=Path("runs"))
+        bench = set_up(previewed, start=start, watch=watch)
+        predicted = predict(bench)
+    waste = bench.stream.padding_waste()
+    terms = bench.recipe.model.count(bench.vocabulary)
+    if as_json:
+        counted = [asdict(term) for term in terms]
+        told = {"recipe": bench.recipe.to_table(), **predicted.as_dict(), "waste": waste}
+        print_json({**told, "parameters_by_part": counted})
+        return
+    parts = bench.prepared.statistics["parts"]
+    console().print(f"  {recipe} is valid", markup=False)
+    _print_advice(bench.recipe)
+    for name, part in parts.items():
+        console().print(
+            f"  {name:5} {part['documents']:>9,} documents {part['tokens']:>12,} tokens"
+        )
+    _print_parameters(terms, vocabulary=bench.vocabulary)
+    trained = bench.ledger()
+    if trained.total < trained.of:
+        console().print(
+            f"  adapt.kind = {trained.adapter!r} trains {trained.total:,} of {trained.of:,} "
+            f"({trained.share:.3%})",
+            markup=False,
+        )
+    console().print(f"  {forecast_sentence(predicted.as_dict())}", markup=False)
+    console().print(f"  padding waste {waste:.1%}")
+    if loaded.start and start is None:
+        console().print(f"  {loaded.start} is trained first (not counted here)", markup=False)
+
+
+def _print_advice(recipe: Recipe) -> None:
+    """Which family the task is best begun with, where the recipe has another."""
+    from regard.core.settings import name_of
+    from regard.models.families import FAMILIES
+    from regard.tasks import TASKS
+    from regard.tasks.advice import advise
+
+    if recipe.task is None:
+        return
+    kind = name_of(recipe.task, TASKS)
+    advice = advise(kind)
+    if name_of(recipe.model, FAMILIES) != advice.family:
+        text = f"  advice  task.kind = {kind!r} is {advice}"
+        console().print(text, style="yellow", markup=False, soft_wrap=True)
+
+
+def _print_parameters(terms: list[Term], *, vocabulary: int) -> None:
+    """Each part of the model with its formula, and the sum."""
+    from rich.padding import Padding
+    from rich.table import Table
+
+    from regard.core.count import total
+
+    table = Table(box=None, padding=(0, 2, 0, 0), show_footer=True)
+    table.add_column("parameters of", footer=f"all, with v = {vocabulary:,} tokens")
+    table.add_column("count", justify="right", footer=f"{total(terms):,}")
+    table.add_column("formula")
+    for term in terms:
+        table.add_row(term.name, f"{term.value:,}", term.formula)
+    console().print(Padding(table, (0, 0, 0, 2)))

@@ -1,0 +1,1 @@
+"""Data: sources and readers, splits, tokenizers, the token cache, batching."""

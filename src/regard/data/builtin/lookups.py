@@ -1,0 +1,145 @@
+"""Look-ups: short questions, each answered by one note of a collection that says it otherwise.
+
+A note is about a thing, a trouble and a time; each can be worded in several ways, and question and
+note draw theirs apart. Most notes share two of the three with others. So counting common words
+finds some notes, and only knowing which words mean the same finds all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+from random import Random
+
+from regard.data.builtin import BUILTIN
+from regard.data.builtin.generated import Row, identity_of, parted
+
+SEED = 78
+NOTES = 2_000
+PARTS = {"train": 1_200, "dev": 200, "test": 200}
+"Questions, each for another note; the rest of the notes answer none."
+
+THINGS = (
+    *("boat|vessel|skiff", "house|dwelling|cottage", "coat|jacket|overcoat", "road|street|lane"),
+    *(
+        "horse|mare|pony",
+        "baby|infant|newborn",
+        "doctor|physician|medic",
+        "car|automobile|motorcar",
+    ),
+    *("film|movie|picture", "shop|store|boutique", "forest|wood|grove", "stove|oven|furnace"),
+    *("sofa|couch|settee", "hat|cap|bonnet", "sea|ocean|gulf", "field|meadow|pasture"),
+    *("cellar|basement|vault", "engine|motor|machine", "painting|canvas|portrait"),
+    *("watch|clock|chronometer", "hotel|inn|guesthouse", "path|trail|track", "barn|shed|stable"),
+    "soup|broth|stew",
+)
+TROUBLES = (
+    *("is broken|does not work|is out of order", "smells|gives off an odour|stinks"),
+    *("is too loud|makes noise|is deafening", "is dirty|is full of grime|is filthy"),
+    *("was stolen|was taken by thieves|got robbed", "costs too much|is expensive|is dear"),
+    *("is wet|is soaked|is drenched", "is cold|is freezing|is chilly"),
+    *("is empty|holds nothing|is deserted", "looks old|is worn out|seems shabby"),
+    *("is lost|cannot be found|went missing", "caught fire|is burning|stands in flames"),
+    *("is too small|is tiny|lacks room", "shakes|trembles|wobbles"),
+)
+TIMES = (
+    *("in winter|during the frost|when snow lies", "at night|after dark|past midnight"),
+    *("in the morning|at dawn|around sunrise", "on holidays|during vacation|on days off"),
+    *("in summer|during the heat|in hot weather", "at the weekend|on Saturdays|on Sundays"),
+    *("in a storm|when wind blows|during a gale", "every year|annually|each spring"),
+)
+ADVICE = (
+    "Ask a neighbour first.",
+    "Keep the receipt.",
+    "Write down what you see.",
+    "A letter to the town hall helps.",
+    "Patience is cheaper than tools.",
+    "Two people should do this together.",
+    "Most cases settle themselves in a week.",
+    "Call before you come.",
+)
+NOTE = (
+    "What to do if the {thing} {trouble} {time}. {advice} A {again} is nothing unusual.",
+    "The {thing} {trouble} {time}: {advice} The same goes for any other {again}.",
+    "Advice for {time}. If a {thing} {trouble}, wait. {advice} No {again} is like another.",
+)
+QUESTION = (
+    "My {thing} {trouble} {time}, what now?",
+    "Who can help when {time} the {thing} {trouble}?",
+    "The {thing} {trouble} {time}. Any idea?",
+)
+
+COMMON = (6, 1, 1)
+"The first wording of each is the common one."
+
+Topic = tuple[str, str, str]
+"(thing, trouble, time), each with all its wordings"
+
+
+@cache
+def _notes() -> tuple[tuple[Topic, str], ...]:
+    random = Random(SEED)
+    topics = random.sample(list(product(THINGS, TROUBLES, TIMES)), NOTES)
+    return tuple((topic, _note(topic, random)) for topic in topics)
+
+
+@cache
+def _rows() -> tuple[Row, ...]:
+    random = Random(SEED + 1)
+    asked = random.sample(range(NOTES), sum(PARTS.values()))
+    return tuple(
+        {
+            "query": _question(_notes()[number][0], random),
+            "document": _notes()[number][1],
+            "document_id": str(number),
+            "part": part,
+        }
+        for part, number in parted(asked, PARTS, random)
+    )
+
+
+@cache
+def _collection() -> tuple[Row, ...]:
+    return tuple({"id": str(number), "text": text} for number, (_, text) in enumerate(_notes()))
+
+
+@BUILTIN.add(
+    "lookups",
+    generated=True,
+    identity=identity_of("lookups", _rows),
+    columns=("query", "document", "document_id"),
+)
+def lookups() -> Iterator[Row]:
+    """Made-up questions, each with the one note of `lookup-notes` that answers it."""
+    yield from map(dict, _rows())
+
+
+@BUILTIN.add(
+    "lookup-notes",
+    generated=True,
+    identity=identity_of("lookup-notes", _collection),
+    columns=("id", "text"),
+)
+def lookup_notes() -> Iterator[Row]:
+    """The whole collection that `lookups` are searched in, 2,000 notes."""
+    yield from map(dict, _collection())
+
+
+def _note(topic: Topic, random: Random) -> str:
+    """The thing is named twice, in two ways."""
+    _, trouble, time = _worded(topic, random)
+    thing, again = random.sample(topic[0].split("|"), 2)
+    return random.choice(NOTE).format(
+        thing=thing, trouble=trouble, time=time, again=again, advice=random.choice(ADVICE)
+    )
+
+
+def _question(topic: Topic, random: Random) -> str:
+    thing, trouble, time = _worded(topic, random)
+    return random.choice(QUESTION).format(thing=thing, trouble=trouble, time=time)
+
+
+def _worded(topic: Topic, random: Random) -> tuple[str, str, str]:
+    thing, trouble, time = (random.choices(wordings.split("|"), COMMON)[0] for wordings in topic)
+    return thing, trouble, time

@@ -1,0 +1,160 @@
+"""The documentation of the Python that runs: reference topics and standard-library docstrings.
+
+Real English prose and code, some 290,000 words without duplicates, with no network. Sources are
+parsed with `ast`, never imported. A document is a paragraph; its group is the topic, or the module
+or module-level object whose docstrings hold it, so that one docstring never straddles train and
+test. The text varies by Python version: its identity hashes every file that it is taken from.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+import sysconfig
+import textwrap
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from regard.core.errors import UserError
+from regard.data.builtin import BUILTIN
+from regard.data.readers.lines import paragraphs
+from regard.data.readers.reading import Text
+
+# Tests and bundled applications are not documentation, encodings are tables, and the rest is not
+# Python's own or differs between builds of one version.
+SKIPPED = {
+    *("test", "tests", "idle_test", "idlelib", "lib2to3", "encodings", "turtledemo", "ensurepip"),
+    *("site-packages", "dist-packages", "lib-dynload", "pydoc_data", "__pycache__", "__phello__"),
+}
+SKIPPED_STARTS = ("config-", "_sysconfigdata")
+RULE = re.compile(r"^\s*([*=~^#+\"'`-])\1{2,}\s*$")
+"A line that only underlines a title."
+LAYOUT = re.compile(r"^(>>>|\.\.\.|[-*+•|] |\d+[.)] |\S+ +--? |\S*\s{3,}\S|[|+])|\S {3,}\S")
+"What begins a line, or stands in it, whose place on the page means something."
+
+Owned = tuple[str, str]
+"(group, docstring)"
+
+
+def library() -> Path:
+    return Path(sysconfig.get_path("stdlib"))
+
+
+def identity() -> tuple[str, int, str]:
+    """(name, size, SHA-256) over every file that is read, this one too: it shapes the text."""
+    digest = hashlib.sha256()
+    size = 0
+    for file in [Path(__file__), *_files()]:
+        content = file.read_bytes()
+        digest.update(hashlib.sha256(content).digest())
+        size += len(content)
+    return "python-docs", size, digest.hexdigest()
+
+
+@BUILTIN.add("python-docs", generated=False, identity=identity)
+def python_docs() -> Iterator[Text]:
+    """The reference topics and standard-library docstrings of the running Python."""
+    documents = _documents()
+    if not documents:
+        raise UserError(
+            "this Python has neither its sources nor its topics on disk",
+            topic="data",
+            where="python-docs",
+            mend="Use an ordinary installation of Python, or give a file of text.",
+        )
+    yield from documents
+
+
+@cache
+def _documents() -> tuple[Text, ...]:
+    """Held once made: parsing takes seconds, every part and statistic asks again, all is 2 MB."""
+    owners: dict[str, str] = {}
+    for group, docstring in _docstrings():
+        for paragraph in paragraphs(docstring.expandtabs().splitlines()):
+            text = tidy(paragraph)
+            if any(map(str.isalpha, text)):
+                owners.setdefault(text, group)
+    return tuple(Text(text, group) for text, group in owners.items())
+
+
+def tidy(paragraph: str) -> str:
+    """Wrapped prose becomes one line; code, lists and tables keep their layout."""
+    rows = [row.rstrip() for row in paragraph.split("\n") if not RULE.match(row)]
+    rows = textwrap.dedent("\n".join(rows)).split("\n")
+    wrapped = all(len(row) >= 40 for row in rows[:-1])
+    if wrapped and not any(row.startswith(" ") or LAYOUT.search(row) for row in rows):
+        return " ".join(" ".join(rows).split())
+    return "\n".join(rows)
+
+
+def _files() -> list[Path]:
+    """The topics, then every module, in the order of their paths."""
+    root = library()
+    topics = root / "pydoc_data" / "topics.py"
+    return [topics] * topics.exists() + list(_modules(root))
+
+
+def _modules(folder: Path) -> Iterator[Path]:
+    for entry in sorted(folder.iterdir()):
+        if entry.name in SKIPPED or entry.name.startswith(SKIPPED_STARTS):
+            continue
+        if entry.suffix == ".py":
+            yield entry
+        elif entry.is_dir():
+            yield from _modules(entry)
+
+
+def _docstrings() -> Iterator[Owned]:
+    for file in _files():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # odd escapes in old modules are not the user's
+            tree = ast.parse(file.read_bytes())
+        if file.parent.name == "pydoc_data":
+            yield from _topics(tree)
+        else:
+            yield from _module(tree, _dotted(file))
+
+
+def _topics(tree: ast.Module) -> Iterator[Owned]:
+    """`topics = {name: text, …}`"""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            for name, text in sorted(ast.literal_eval(node).items()):
+                yield f"topic {name}", text
+
+
+def _module(tree: ast.Module, name: str) -> Iterator[Owned]:
+    yield from ((name, text) for text in _own(tree))
+    for node, owner in _definitions(tree.body, name):
+        yield from ((owner, text) for text in _own(node))
+
+
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _definitions(body: list[ast.stmt], owner: str) -> Iterator[tuple[Definition, str]]:
+    """Classes and functions at any depth, each with the module-level object it belongs to."""
+    for node in body:
+        if isinstance(node, Definition):
+            whose = owner if ":" in owner else f"{owner}:{node.name}"
+            yield node, whose
+            yield from _definitions(node.body, whose)
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            for inner in (getattr(node, part, []) for part in ("body", "orelse", "finalbody")):
+                yield from _definitions(inner, owner)
+            for handler in getattr(node, "handlers", []):
+                yield from _definitions(handler.body, owner)
+
+
+def _own(node: ast.Module | Definition) -> Iterator[str]:
+    docstring = ast.get_docstring(node)
+    if docstring:
+        yield docstring
+
+
+def _dotted(file: Path) -> str:
+    parts = file.relative_to(library()).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

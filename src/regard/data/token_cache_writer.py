@@ -1,0 +1,91 @@
+"""One part of a token cache being written: buffered, counted, fingerprinted, flushed to disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from regard.core.files import sha256
+
+BUFFERED = 1 << 18
+"Tokens that wait before they are written."
+
+
+class PartWriter:
+    """Appends documents to tokens.bin, offsets.bin and bytes.bin; a context manager."""
+
+    def __init__(self, folder: Path, *, vocabulary: int, unk: int | None) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.dtype = np.uint16 if vocabulary <= 1 << 16 else np.uint32
+        self.unk = unk
+        self.documents = self.tokens = self.bytes = 0
+        self.unknown = self.lost = self.without_tokens = 0
+        self._digest = hashlib.sha256()
+        self._stack = ExitStack()
+        self._files: dict[str, BinaryIO] = {
+            name: self._stack.enter_context((folder / f"{name}.bin").open("wb"))
+            for name in ("tokens", "offsets", "bytes")
+        }
+        self._ids: list[int] = []
+        self._ends: list[int] = [0]
+        self._sizes: list[int] = []
+
+    def add(self, raw: bytes, ids: Sequence[int], *, size: int, lost: int) -> None:
+        """One document: `raw` in UTF-8, `size` its bytes as kept, `lost` the tokens cut off."""
+        if not ids:
+            self.without_tokens += 1
+            return
+        # The length in front keeps ("ab", "c") and ("a", "bc") apart.
+        self._digest.update(len(raw).to_bytes(8, "big") + raw)
+        self.documents += 1
+        self.tokens += len(ids)
+        self.bytes += size
+        self.lost += lost
+        self._ids.extend(ids)
+        self._ends.append(self.tokens)
+        self._sizes.append(size)
+        if len(self._ids) >= BUFFERED:
+            self._flush()
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "documents": self.documents,
+            "tokens": self.tokens,
+            "bytes": self.bytes,
+            "unknown": self.unknown,
+            "lost_to_cut": self.lost,
+            "without_tokens": self.without_tokens,
+            "fingerprint": self._digest.hexdigest(),
+            "dtype": np.dtype(self.dtype).name,
+            "files": {name: sha256(self.folder / f"{name}.bin") for name in self._files},
+        }
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if error is None:
+                self._flush()
+                for file in self._files.values():
+                    file.flush()
+                    os.fsync(file.fileno())
+
+    def _flush(self) -> None:
+        ids = np.array(self._ids, dtype=self.dtype)
+        if self.unk is not None:
+            self.unknown += int(np.count_nonzero(ids == self.unk))
+        self._files["tokens"].write(ids.tobytes())
+        self._files["offsets"].write(np.array(self._ends, dtype=np.int64).tobytes())
+        self._files["bytes"].write(np.array(self._sizes, dtype=np.uint32).tobytes())
+        self._ids, self._ends, self._sizes = [], [], []

@@ -1,0 +1,188 @@
+"""Advice: keep an existing tokenizer, or train one on this text?
+
+    fertility = tokens / whitespace words          unknown rate = <unk> / tokens
+
+Both are measured on held-out text, for the existing tokenizer and for a new one of the same kind
+and size trained on the rest. The saving is 1 − Σ new / Σ existing tokens over the documents, with
+the 95 % interval of a ratio of sums (documents taken as independent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.core.errors import UserError
+from regard.data.tokenizers import TOKENIZERS, OnProgress, TokenizerKind, UnfilledError, silent
+from regard.data.tokenizers.tokenizer import Tokenizer
+
+WORTHWHILE_SAVING = 0.10
+"Fewer tokens than this share are no reason to give up a pretrained model's tokenizer."
+BEARABLE_UNKNOWN = 0.01
+"More unknown tokens than this, beyond the new tokenizer's own, are lost words."
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How one tokenizer cuts the held-out text."""
+
+    name: str
+    size: int
+    fingerprint: str
+    tokens: int
+    unknown: int
+    words: int
+    fertility: float
+    unknown_rate: float
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Both fits, what a new tokenizer saves, and what to do, in words."""
+
+    existing: Fit
+    fresh: Fit
+    documents: int
+    saving: float
+    "Share of tokens that the new one saves; negative where it needs more."
+    saving_interval: tuple[float, float] | None
+    "95 %; none with a single document."
+    train_anew: bool
+    sentence: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def advise(
+    existing: Tokenizer,
+    *,
+    train_texts: Callable[[], Iterator[str]],
+    held_out: Iterable[str],
+    on_progress: OnProgress = silent,
+) -> Advice:
+    """`train_texts` opens the stream anew each time: it is read twice where text is short."""
+    kind = kind_like(existing)
+    try:
+        fresh = kind.train(train_texts(), on_progress=on_progress)
+    except UnfilledError as short:  # then the largest vocabulary that this text fills is compared
+        smaller = kind.model_copy(update={"vocabulary": short.filled})
+        fresh = smaller.train(train_texts(), on_progress=on_progress)
+    counts = _count(held_out, existing, fresh)
+    words = int(counts[:, 0].sum())
+    if not words:
+        raise UserError(
+            "the held-out text has no words to compare tokenizers on",
+            topic="tokenizer",
+            mend="Give more text.",
+        )
+    old, new = (
+        _fit(tokenizer, words, tokens=counts[:, 1 + 2 * i], unknown=counts[:, 2 + 2 * i])
+        for i, tokenizer in enumerate((existing, fresh))
+    )
+    saving, interval = saved_share(counts[:, 1], counts[:, 3])
+    sure_saving = interval[0] if interval else saving
+    train_anew = (
+        sure_saving > WORTHWHILE_SAVING or old.unknown_rate > new.unknown_rate + BEARABLE_UNKNOWN
+    )
+    return Advice(
+        existing=old,
+        fresh=new,
+        documents=len(counts),
+        saving=saving,
+        saving_interval=interval,
+        train_anew=train_anew,
+        sentence=_say(old, new, saving, interval, len(counts), train_anew),
+    )
+
+
+def kind_like(tokenizer: Tokenizer) -> TokenizerKind:
+    """The settings that train a tokenizer of the same kind and size."""
+    table = tokenizer.description()
+    model = table["model"]
+    single_characters = sum(len(piece) == 1 for piece in model["vocab"]) > tokenizer.size / 2
+    settings: dict[str, Any] = {"vocabulary": tokenizer.size}
+    match model["type"]:
+        case "WordLevel" if single_characters:
+            name, settings = "character", {}
+        case "WordLevel":
+            name = "word"
+        case "WordPiece":
+            name = "wordpiece"
+        case "Unigram":
+            name = "unigram"
+        case _:
+            name = "bpe"
+            settings["bytes"] = "ByteLevel" in str((table["pre_tokenizer"], table["decoder"]))
+    kind = TOKENIZERS.get(name).part(**settings)
+    assert isinstance(kind, TokenizerKind)
+    return kind
+
+
+def saved_share(
+    existing: NDArray[np.int64], fresh: NDArray[np.int64]
+) -> tuple[float, tuple[float, float] | None]:
+    """1 − Σ fresh / Σ existing over documents, and its 95 % interval by linearisation."""
+    ratio = float(fresh.sum() / existing.sum())
+    n = len(existing)
+    if n < 2:
+        return 1 - ratio, None
+    residual = fresh - ratio * existing
+    error = float(np.sqrt(residual.var(ddof=1) / n) / existing.mean())
+    return 1 - ratio, (1 - ratio - 1.96 * error, 1 - ratio + 1.96 * error)
+
+
+def _count(held_out: Iterable[str], *tokenizers: Tokenizer) -> NDArray[np.int64]:
+    """One line a document that has words: its words, then tokens and unknowns of each tokenizer."""
+    lines: list[list[int]] = []
+    stream = (text for text in held_out if text and not text.isspace())
+    while texts := list(islice(stream, 1024)):
+        columns = [[len(text.split()) for text in texts]]
+        for tokenizer in tokenizers:
+            encoded = tokenizer.encode_many(texts)
+            columns.append([len(ids) for ids in encoded])
+            unknown = -1 if tokenizer.unk is None else tokenizer.unk
+            columns.append([ids.count(unknown) for ids in encoded])
+        lines.extend(list(line) for line in zip(*columns, strict=True))
+    return np.array(lines, dtype=np.int64).reshape(len(lines), 1 + 2 * len(tokenizers))
+
+
+def _fit(
+    tokenizer: Tokenizer, words: int, *, tokens: NDArray[np.int64], unknown: NDArray[np.int64]
+) -> Fit:
+    total, lost = int(tokens.sum()), int(unknown.sum())
+    return Fit(
+        name=tokenizer.name,
+        size=tokenizer.size,
+        fingerprint=tokenizer.fingerprint,
+        tokens=total,
+        unknown=lost,
+        words=words,
+        fertility=total / words,
+        unknown_rate=lost / total if total else 0.0,
+    )
+
+
+def _say(
+    old: Fit,
+    new: Fit,
+    saving: float,
+    interval: tuple[float, float] | None,
+    documents: int,
+    train_anew: bool,
+) -> str:
+    bounds = f" [{interval[0]:+.1%}, {interval[1]:+.1%}]" if interval else ""
+    figures = (
+        f"on {documents:,} held-out documents ({old.words:,} words) {old.name} "
+        f"({old.size:,} pieces) needs {old.fertility:.2f} tokens a word with "
+        f"{old.unknown_rate:.2%} unknown, a new {new.name} of {new.size:,} pieces "
+        f"{new.fertility:.2f} with {new.unknown_rate:.2%}: tokens saved {saving:+.1%}{bounds}"
+    )
+    if train_anew:
+        return f"Train a new one: {figures}. A model made with the old one must be trained anew."
+    return f"Keep {old.name}: {figures}."

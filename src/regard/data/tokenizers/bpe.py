@@ -1,0 +1,63 @@
+"""Byte-pair encoding: begin with single characters, merge the most frequent pair, again and again.
+
+    next merge = argmax over (a, b) of count(ab);  text is encoded by applying merges in that order
+
+Sennrich, Haddow and Birch, 2016; over bytes: Radford et al., 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import tokenizers
+from pydantic import Field
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+from regard.data.tokenizers import (
+    TOKENIZERS,
+    USUAL_VOCABULARY,
+    OnProgress,
+    TokenizerKind,
+    check_filled,
+    spaces_marked,
+    watched,
+)
+from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
+
+
+@TOKENIZERS.add("bpe", keeps="text")
+class Bpe(TokenizerKind):
+    """Byte-pair encoding: merges the most frequent pair; over bytes nothing is ever unknown."""
+
+    vocabulary: int | None = Field(default=None, ge=len(SPECIALS) + 1)
+    "Pieces in all, specials included; left out, 8,000 or as many as the text fills."
+    bytes: bool = True
+    "Begin with the 256 bytes; false begins with the text's characters, others become <unk>."
+    minimum_count: int = Field(default=2, ge=1)
+    "A pair seen less often is never merged."
+
+    def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
+        engine = _over_bytes() if self.bytes else _over_characters()
+        trainer = trainers.BpeTrainer(
+            vocab_size=self.vocabulary or USUAL_VOCABULARY,
+            min_frequency=self.minimum_count,
+            special_tokens=list(SPECIALS),
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()) if self.bytes else [],
+            show_progress=False,
+        )
+        engine.train_from_iterator(watched(texts, on_progress), trainer)
+        return check_filled(Tokenizer(engine, name="bpe"), vocabulary=self.vocabulary)
+
+
+def _over_bytes() -> tokenizers.Tokenizer:
+    engine = tokenizers.Tokenizer(models.BPE())
+    engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    engine.decoder = decoders.ByteLevel()
+    return engine
+
+
+def _over_characters() -> tokenizers.Tokenizer:
+    engine = tokenizers.Tokenizer(models.BPE(unk_token="<unk>"))
+    engine.pre_tokenizer = spaces_marked()
+    engine.decoder = decoders.Metaspace()
+    return engine

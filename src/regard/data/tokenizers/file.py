@@ -1,0 +1,21 @@
+"""A tokenizer from elsewhere: tokenizer.json, a WordPiece vocab.txt, or a folder with one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from regard.data.tokenizers import TOKENIZERS, OnProgress, TokenizerKind
+from regard.data.tokenizers.tokenizer import Tokenizer
+
+
+@TOKENIZERS.add("file", keeps="words")
+class File(TokenizerKind):
+    """Loaded from tokenizer.json, vocab.txt or a folder; learns nothing from the text."""
+
+    path: str = Field(min_length=1)
+    "The tokenizer.json, the vocab.txt (lower-cases where it has no capitals), or their folder."
+
+    def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
+        return Tokenizer.load(self.path)

@@ -1,0 +1,351 @@
+"""A tokenizer: text to ids and back, with the roles its special tokens play and a fingerprint.
+
+It wraps a `tokenizers.Tokenizer`, whatever its kind, and fixes three things for an experiment:
+
+- Text is only ever text. A document that spells `<stop>` is cut into pieces like any other words;
+  special ids come from packing alone. `decode` drops special tokens but keeps `<unk>` in sight.
+- Padding and truncation written into a file are switched off: they would shorten text unseen.
+- The fingerprint (SHA-256 of the canonical tokenizer.json) goes wherever ids go, so that ids of
+  one tokenizer never reach a model of another.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+from regard.core.errors import UserError
+from regard.core.files import write_json, write_text
+from regard.data.tokenizers.spelling import UNREADABLE, spelling_of
+
+SPELLINGS = {
+    "pad": ("<pad>", "[PAD]", "<|pad|>"),
+    "unk": ("<unk>", "[UNK]"),
+    "start": ("<start>", "<s>", "<|begin_of_text|>", "<|endoftext|>", "[CLS]"),
+    "stop": ("<stop>", "</s>", "<|end_of_text|>", "<|endoftext|>", "[SEP]"),
+    "cls": ("[CLS]", "<s>"),
+    "sep": ("[SEP]", "</s>"),
+    "mask": ("[MASK]", "<mask>"),
+}
+"How each role is spelled, ours first, then GPT-2's, LLaMA's, RoBERTa's and BERT's."
+
+SPECIALS = tuple(spellings[0] for spellings in SPELLINGS.values())
+"The specials of every tokenizer trained here, at ids 0 to 6."
+
+SENTINELS = ("<extra_{}>", "<extra_id_{}>")
+"How the tokens that stand for hidden spans are spelled, by number: ours, then T5's."
+
+HUGGING_FACE_ROLES = {"start": "bos_token", "stop": "eos_token"}
+
+
+class Tokenizer:
+    """One vocabulary and the rule that cuts text into it."""
+
+    def __init__(self, engine: tokenizers.Tokenizer, *, name: str) -> None:
+        engine.no_padding()
+        engine.no_truncation()
+        engine.encode_special_tokens = True  # means: cut them up, do not recognise them in text
+        self._engine = engine
+        self.name = name
+        self._roles = {
+            role: next((i for word in words if (i := engine.token_to_id(word)) is not None), None)
+            for role, words in SPELLINGS.items()
+        }
+        marked = {i for i, token in engine.get_added_tokens_decoder().items() if token.special}
+        self._silent = (marked | set(self._roles.values())) - {self.unk}
+        self.sentinels = _sentinels(engine, marked)
+        "The tokens that stand for hidden spans, the first span's first; often none."
+
+    @property
+    def pad(self) -> int | None:
+        return self._roles["pad"]
+
+    @property
+    def unk(self) -> int | None:
+        return self._roles["unk"]
+
+    @property
+    def start(self) -> int | None:
+        return self._roles["start"]
+
+    @property
+    def stop(self) -> int | None:
+        return self._roles["stop"]
+
+    @property
+    def cls(self) -> int | None:
+        return self._roles["cls"]
+
+    @property
+    def sep(self) -> int | None:
+        return self._roles["sep"]
+
+    @property
+    def mask(self) -> int | None:
+        return self._roles["mask"]
+
+    @property
+    def padding(self) -> int:
+        """What fills rows up: the pad token, or where there is none (GPT-2) any other id, because
+        masks keep such places from being read."""
+        return next(i for i in (self.pad, self.stop, 0) if i is not None)
+
+    def require(self, role: str) -> int:
+        """The id that plays `role`, or an error which names tokenizer and role."""
+        found = self._roles[role]
+        if found is None:
+            raise UserError(
+                f"{self.name} ({self.size:,} pieces) has no token for {role!r} "
+                f"(looked for {', '.join(SPELLINGS[role])})",
+                topic="tokenizer",
+                mend="Use a tokenizer that has one; those trained by regard have all roles.",
+            )
+        return found
+
+    @cached_property
+    def size(self) -> int:
+        """Rows an embedding needs: the largest id plus one, so that gaps in a file do no harm."""
+        return max(self._engine.get_vocab(with_added_tokens=True).values()) + 1
+
+    @cached_property
+    def pieces(self) -> tuple[str, ...]:
+        """The plain text of each id, with a space before it where it begins a word; specials have
+        none, and <unk> is a word that nobody can read."""
+        spell = spelling_of(self.description())
+        tokens = {i: token for token, i in self._engine.get_vocab(with_added_tokens=True).items()}
+        plain = [spell(tokens[i]) if i in tokens else "" for i in range(self.size)]
+        for i in self._silent:
+            if i is not None:
+                plain[i] = ""
+        if self.unk is not None:
+            plain[self.unk] = f" {UNREADABLE}"
+        return tuple(plain)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        canonical = json.dumps(
+            self.description(), sort_keys=True, ensure_ascii=False, separators=(",", ":")
+        )
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    @property
+    def short(self) -> str:
+        """The first eight digits of the fingerprint, for people."""
+        return self.fingerprint[:8]
+
+    def description(self) -> dict[str, Any]:
+        """The tokenizer.json as a table, without padding and truncation, which are never used."""
+        table: dict[str, Any] = json.loads(self._engine.to_str())
+        return {key: value for key, value in table.items() if key not in ("padding", "truncation")}
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of `text`, no special added."""
+        return list(self._engine.encode(text, add_special_tokens=False).ids)
+
+    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """`encode`, and the characters of `text` that each id stands for, the end excluded."""
+        encoding = self._engine.encode(text, add_special_tokens=False)
+        return list(encoding.ids), list(encoding.offsets)
+
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """`encode` of each, on all cores."""
+        batch = self._engine.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [list(encoding.ids) for encoding in batch]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of `ids`; specials are dropped, except `<unk>`, which a reader should see."""
+        kept = [int(i) for i in ids if int(i) not in self._silent]
+        return str(self._engine.decode(kept, skip_special_tokens=False))
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Each id's piece as the vocabulary spells it."""
+        return [str(self._engine.id_to_token(int(i))) for i in ids]
+
+    def with_sentinels(self, count: int) -> Tokenizer:
+        """The same with at least so many sentinels, new ones behind all other ids."""
+        if count <= len(self.sentinels):
+            return self
+        engine = tokenizers.Tokenizer.from_str(self._engine.to_str())
+        missing = range(len(self.sentinels), count)
+        engine.add_special_tokens([SENTINELS[0].format(number) for number in missing])
+        return Tokenizer(engine, name=self.name)
+
+    def save(self, folder: str | Path) -> Path:
+        """tokenizer.json, and the tokenizer_config.json that transformers reads, into `folder`."""
+        folder = Path(folder)
+        config = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "name_or_path": self.name,
+            "clean_up_tokenization_spaces": False,
+            "split_special_tokens": True,
+        }
+        for role, found in self._roles.items():
+            if found is not None:
+                config[HUGGING_FACE_ROLES.get(role, f"{role}_token")] = self.tokens([found])[0]
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_text(folder / "tokenizer.json", self._engine.to_str(pretty=True))
+            write_json(folder / "tokenizer_config.json", config)
+        except OSError as problem:
+            if problem.errno == errno.ENOSPC:
+                raise  # the command line has its own words for a full disk
+            raise UserError(
+                f"cannot be written ({problem.strerror})", topic="tokenizer", where=str(folder)
+            ) from None
+        return folder
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tokenizer:
+        """From a tokenizer.json, a WordPiece vocab.txt, or a folder that holds one of them.
+
+        A vocab.txt does not say whether text is lower-cased first; a vocabulary without capitals
+        is taken to mean so, and the tokenizer's name then says `lower-casing`.
+        """
+        path = Path(path)
+        file = _file_in(path) if path.is_dir() else path
+        text = _read(file)
+        if file.suffix == ".txt":
+            engine, remark = _from_vocabulary(text, file)
+        else:
+            engine, remark = _from_json(text, file), ""
+        _check_unknowns(engine, file)
+        return cls(engine, name=_name_beside(file) + remark)
+
+
+def check_same(expected_fingerprint: str, tokenizer: Tokenizer, *, owner: str) -> None:
+    """Refuse a tokenizer other than the one `owner` (`model runs/minilm`) was made with."""
+    if tokenizer.fingerprint != expected_fingerprint:
+        raise UserError(
+            f"{owner} expects tokenizer {expected_fingerprint[:8]}…, this file is "
+            f"{tokenizer.short}… ({tokenizer.name}, {tokenizer.size:,} pieces): "
+            "ids would mean other words"
+        )
+
+
+def _sentinels(engine: tokenizers.Tokenizer, marked: set[int]) -> tuple[int, ...]:
+    """Numbered from 0 without a gap; a word of the text that is spelled so is none."""
+    found: list[int] = []
+    while True:
+        spelled = (engine.token_to_id(form.format(len(found))) for form in SENTINELS)
+        special = next((i for i in spelled if i is not None and i in marked), None)
+        if special is None:
+            return tuple(found)
+        found.append(special)
+
+
+def _file_in(folder: Path) -> Path:
+    for name in ("tokenizer.json", "vocab.txt"):
+        if (folder / name).is_file():
+            return folder / name
+    raise UserError(
+        "holds neither tokenizer.json nor vocab.txt",
+        topic="tokenizer",
+        where=str(folder),
+        mend="Train one: regard tokenizer train SOURCE --out FOLDER.",
+    )
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        reason, mend = "there is no such file", "Check the path."
+    except UnicodeDecodeError:
+        reason, mend = "is not UTF-8 text", "Give a tokenizer.json or a WordPiece vocab.txt."
+    except OSError as problem:
+        reason, mend = f"cannot be read ({problem.strerror})", ""
+    raise UserError(reason, topic="tokenizer", where=str(file), mend=mend)
+
+
+def _from_json(text: str, file: Path) -> tokenizers.Tokenizer:
+    try:
+        return tokenizers.Tokenizer.from_str(text)
+    except Exception as problem:  # the library raises bare Exception, whatever is wrong
+        raise UserError(
+            f"is not a tokenizer, or damaged ({problem})",
+            topic="tokenizer",
+            where=str(file),
+            mend="Give a tokenizer.json, a WordPiece vocab.txt, or a folder with one of them.",
+        ) from None
+
+
+def _from_vocabulary(text: str, file: Path) -> tuple[tokenizers.Tokenizer, str]:
+    pieces = text.split("\n")  # not splitlines: some vocabularies hold U+2028 as a piece
+    if pieces[-1] == "":
+        pieces.pop()
+    ids = {piece.removesuffix("\r"): i for i, piece in enumerate(pieces)}
+    known = [word for words in SPELLINGS.values() for word in words if word in ids]
+    unknown = next((word for word in SPELLINGS["unk"] if word in ids), None)
+    if len(ids) < len(pieces):
+        first, second = _first_repeated(pieces)
+        raise UserError(
+            f"lines {first:,} and {second:,} hold the same piece",
+            topic="tokenizer",
+            where=str(file),
+            mend="A vocabulary lists each piece once, one a line.",
+        )
+    if unknown is None:
+        raise UserError(
+            f"has no line {SPELLINGS['unk'][1]}, so it is not a WordPiece vocabulary",
+            topic="tokenizer",
+            where=str(file),
+            mend="Give a tokenizer.json, or BERT's vocab.txt with one piece a line.",
+        )
+    lowercase = all(piece == piece.lower() for piece in ids if piece not in known)
+    engine = tokenizers.Tokenizer(models.WordPiece(ids, unk_token=unknown))
+    engine.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    engine.decoder = decoders.WordPiece()
+    engine.add_special_tokens(known)
+    return engine, ", lower-casing" if lowercase else ""
+
+
+def _first_repeated(pieces: list[str]) -> tuple[int, int]:
+    seen: dict[str, int] = {}
+    for line, piece in enumerate(pieces, start=1):
+        if piece in seen:
+            return seen[piece], line
+        seen[piece] = line
+    raise AssertionError("called only where a piece stands twice")
+
+
+def _check_unknowns(engine: tokenizers.Tokenizer, file: Path) -> None:
+    """A file may parse and yet fail on the first character it does not know: find out now."""
+    try:
+        engine.encode("\U0010fffd")
+    except Exception as problem:  # bare Exception again
+        raise UserError(
+            f"cannot encode characters it does not know ({problem})",
+            topic="tokenizer",
+            where=str(file),
+            mend="Its vocabulary lacks its own unknown token; get the file anew.",
+        ) from None
+
+
+def _name_beside(file: Path) -> str:
+    """The name saved in tokenizer_config.json, else the folder's or file's own."""
+    config = file.with_name("tokenizer_config.json")
+    if config.is_file() and file.name in ("tokenizer.json", "vocab.txt"):
+        try:
+            table = json.loads(_read(config))
+        except json.JSONDecodeError as problem:
+            raise UserError(
+                f"is not JSON ({problem.msg})",
+                topic="tokenizer",
+                where=f"{config}, line {problem.lineno}",
+                mend="Get it anew, or delete it: only names are read from it.",
+            ) from None
+        if isinstance(table, dict) and isinstance(table.get("name_or_path"), str):
+            name = str(table["name_or_path"]).rstrip("/").rpartition("/")[2]
+            return name or file.resolve().parent.name
+    if file.name in ("tokenizer.json", "vocab.txt"):
+        return file.resolve().parent.name
+    return file.stem

@@ -1,0 +1,203 @@
+"""WordPiece: merge the pair whose parts most seldom stand without each other.
+
+    next merge = argmax over (a, b) of count(ab) / (count(a) · count(b))
+
+Schuster and Nakajima, 2012; Devlin et al., 2019. Text is encoded word by word, longest match first;
+pieces inside a word carry `##`. The `tokenizers` library's own trainer merges by count(ab) as BPE
+does, so the merging is here; the result is an ordinary `tokenizers` WordPiece vocabulary.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+
+import tokenizers
+from pydantic import Field
+from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+from regard.data.tokenizers import (
+    TOKENIZERS,
+    USUAL_VOCABULARY,
+    OnProgress,
+    TokenizerKind,
+    check_filled,
+    too_small,
+    watched,
+)
+from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
+
+INSIDE = "##"
+LONGEST_WORD = 100
+"Longer words encode as one <unk>, as BERT's do, so they teach nothing either."
+
+Pair = tuple[str, str]
+Key = tuple[float, int, str, str]
+
+
+@TOKENIZERS.add("wordpiece", keeps="words")
+class WordPiece(TokenizerKind):
+    """WordPiece: merges by pair score, encodes by longest match; spacing is lost.
+
+    A word with a character that training never saw becomes one <unk>.
+    """
+
+    vocabulary: int | None = Field(default=None, ge=len(SPECIALS) + 1)
+    "Pieces in all, specials included; left out, 8,000 or as many as the text fills."
+    minimum_count: int = Field(default=2, ge=1)
+    "A pair seen less often is never merged; the score favours rare pairs, so raising it helps."
+
+    def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
+        clean = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+        cut = pre_tokenizers.BertPreTokenizer()
+        words: Counter[str] = Counter()
+        for text in watched(texts, on_progress):
+            words.update(word for word, _ in cut.pre_tokenize_str(clean.normalize_str(text)))
+        pieces = list(SPECIALS)
+        limit = self.vocabulary or USUAL_VOCABULARY
+        for piece in learn_pieces(words, minimum_count=self.minimum_count):
+            pieces.append(piece)
+            if len(pieces) % 256 == 0:
+                on_progress(len(pieces), limit)
+            if len(pieces) >= limit:
+                break
+        alphabet_size = len(SPECIALS) + len(alphabet_of(words))
+        if alphabet_size > limit:
+            raise too_small(limit, needed=alphabet_size)
+        ids = {piece: i for i, piece in enumerate(pieces)}
+        engine = tokenizers.Tokenizer(
+            models.WordPiece(ids, unk_token="<unk>", max_input_chars_per_word=LONGEST_WORD)
+        )
+        engine.normalizer, engine.pre_tokenizer = clean, cut
+        engine.decoder = decoders.WordPiece(prefix=INSIDE)
+        engine.add_special_tokens(list(SPECIALS))
+        return check_filled(Tokenizer(engine, name="wordpiece"), vocabulary=self.vocabulary)
+
+
+def spell(word: str) -> list[str]:
+    """`hug` → `h`, `##u`, `##g`."""
+    return [word[0], *(INSIDE + character for character in word[1:])]
+
+
+def join(left: str, right: str) -> str:
+    """`hu` + `##g` → `hug`."""
+    return left + right.removeprefix(INSIDE)
+
+
+def merge(symbols: list[str], pair: Pair) -> list[str]:
+    """Every `pair` in `symbols`, from the left, becomes one symbol."""
+    merged: list[str] = []
+    for symbol in symbols:
+        # A symbol made by this very merge cannot be the left half again: it is longer than it.
+        if merged and merged[-1] == pair[0] and symbol == pair[1]:
+            merged[-1] = join(*pair)
+        else:
+            merged.append(symbol)
+    return merged
+
+
+def alphabet_of(words: Iterable[str]) -> list[str]:
+    return sorted({symbol for word in words if len(word) <= LONGEST_WORD for symbol in spell(word)})
+
+
+def learn_pieces(words: Mapping[str, int], *, minimum_count: int) -> Iterator[str]:
+    """The alphabet, then each new piece in the order of merging, until no pair is left.
+
+    Of equal scores the more frequent pair goes first, then the one first in the alphabet.
+    """
+    yield from alphabet_of(words)
+    yield from Merges(words, minimum_count=minimum_count)
+
+
+class Merges(Iterator[str]):
+    """The segmentation of all words so far, with every count that the next merge needs.
+
+    A merge of (a, b) changes the counts of a, b and ab, hence the score of every pair that holds
+    one of them and of no other. Those pairs are pushed anew; an entry of the heap whose key is no
+    longer its pair's key is out of date and skipped.
+    """
+
+    def __init__(self, words: Mapping[str, int], *, minimum_count: int) -> None:
+        kept = {word: count for word, count in words.items() if 0 < len(word) <= LONGEST_WORD}
+        self.minimum_count = minimum_count
+        self.words = [spell(word) for word in kept]
+        self.counts = list(kept.values())
+        self.known = {symbol for symbols in self.words for symbol in symbols}
+        self.symbol_count: Counter[str] = Counter()
+        self.pair_count: Counter[Pair] = Counter()
+        self.words_with: defaultdict[Pair, set[int]] = defaultdict(set)
+        self.pairs_with: defaultdict[str, set[Pair]] = defaultdict(set)
+        self.keys: dict[Pair, Key] = {}
+        self.heap: list[Key] = []
+        for number in range(len(self.words)):
+            self._count(number, sign=+1)
+        self._push(self.pair_count)
+
+    def __next__(self) -> str:
+        """Merge until a piece appears that no earlier merge had made."""
+        while (pair := self._best()) is not None:
+            piece = join(*pair)
+            self._merge(pair)
+            if piece not in self.known:
+                self.known.add(piece)
+                return piece
+        raise StopIteration
+
+    def _best(self) -> Pair | None:
+        while self.heap:
+            key = heapq.heappop(self.heap)
+            pair = (key[2], key[3])
+            if self.keys.get(pair) == key:
+                return pair
+        return None
+
+    def _merge(self, pair: Pair) -> None:
+        for number in list(self.words_with[pair]):
+            self._count(number, sign=-1)
+            self.words[number] = merge(self.words[number], pair)
+            self._count(number, sign=+1)
+        left, right = pair
+        self._push(
+            self.pairs_with[left] | self.pairs_with[right] | self.pairs_with[join(left, right)]
+        )
+        if len(self.heap) > 8 * len(self.keys) + 1024:
+            self.heap = list(self.keys.values())  # without the entries that are out of date
+            heapq.heapify(self.heap)
+
+    def _count(self, number: int, *, sign: int) -> None:
+        """Add a word's symbols and pairs to the counts, or take them out."""
+        symbols, times = self.words[number], sign * self.counts[number]
+        for symbol in symbols:
+            self.symbol_count[symbol] += times
+        for pair in pairwise(symbols):
+            self.pair_count[pair] += times
+            if sign > 0:
+                self.words_with[pair].add(number)
+                self.pairs_with[pair[0]].add(pair)
+                self.pairs_with[pair[1]].add(pair)
+            else:
+                self.words_with[pair].discard(number)
+
+    def _push(self, pairs: Iterable[Pair]) -> None:
+        for pair in list(pairs):
+            count = self.pair_count[pair]
+            if count < self.minimum_count:
+                self.keys.pop(pair, None)
+                if count == 0:
+                    self._forget(pair)
+                continue
+            left, right = pair
+            score = count / (self.symbol_count[left] * self.symbol_count[right])
+            key = (-score, -count, left, right)
+            if self.keys.get(pair) != key:
+                self.keys[pair] = key
+                heapq.heappush(self.heap, key)
+
+    def _forget(self, pair: Pair) -> None:
+        """A pair that no word holds any more would only be looked at in vain."""
+        del self.pair_count[pair]
+        self.words_with.pop(pair, None)
+        for symbol in pair:
+            self.pairs_with[symbol].discard(pair)

@@ -1,0 +1,1 @@
+"""Evaluation: metrics, statistics, baselines and health checks, on arrays and texts alone."""

@@ -1,0 +1,71 @@
+"""Baselines of a language model: what counting achieves on the very same tokens.
+
+A unigram model knows how frequent tokens are; a Kneser-Ney n-gram model also knows the last few
+tokens. A neural model that is behind the first has learnt nothing, one behind the second has not
+yet earned its cost; both are printed beside it, always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.evaluation.baselines.ngrams import Ids, KneserNey, OnProgress
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What one baseline loses on each document of each part, in nats."""
+
+    label: str
+    nll: Mapping[str, NDArray[np.float64]]
+
+
+def language_model_baselines(
+    train_documents: Iterable[Ids],
+    parts: Mapping[str, Iterable[Ids]],
+    *,
+    vocabulary: int,
+    start: int,
+    stop: int,
+    counted: Mapping[str, Sequence[NDArray[np.bool_]]] | None = None,
+    order: int = 3,
+    token_limit: int = 10_000_000,
+    on_progress: OnProgress | None = None,
+) -> list[Baseline]:
+    """Kneser-Ney of `order`, then unigram, counted on the training documents, scored on `parts`.
+
+    Documents are token ids without specials; training documents may come from a generator, those
+    of a part are gone through once for each baseline. The predicted tokens of a document are its
+    own and one stop, or those of them that are `counted`: score the model on the same."""
+    model = KneserNey.fit(
+        train_documents,
+        order=order,
+        vocabulary=vocabulary,
+        start=start,
+        stop=stop,
+        token_limit=token_limit,
+        on_progress=on_progress,
+    )
+    models = [model, model.unigram()] if order > 1 else [model]
+    return [
+        Baseline(
+            label_of(one),
+            {
+                part: one.nll(documents, None if counted is None else counted[part])
+                for part, documents in parts.items()
+            },
+        )
+        for one in models
+    ]
+
+
+def label_of(model: KneserNey) -> str:
+    """`Kneser-Ney 3-gram`, `unigram`; says so where it was counted on a part of the text only."""
+    name = "unigram" if model.order == 1 else f"Kneser-Ney {model.order}-gram"
+    if not model.cut_short:
+        return name
+    return f"{name} (first {model.trained_tokens:,} training tokens)"

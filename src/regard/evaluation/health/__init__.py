@@ -1,0 +1,1 @@
+"""Health checks: collapsed samples, constant predictions, overfitting, overlap with training."""

@@ -1,0 +1,1 @@
+"""Metrics: per-item statistics, and scores made of their sums."""

@@ -1,0 +1,351 @@
+"""A measure: how the items of a task become figures.
+
+    value of a metric = statistic(Σ columns over items)
+
+Each item gives a few numbers (`columns`), a metric is a function of their sums (`statistic`). So
+one table serves the value, its interval, the difference of two models on the same items, and
+`method_difference` over seeds. Shares of items have Wilson's interval, all else is drawn anew.
+
+Shapes: c columns, n items.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from regard.core.errors import UserError, did_you_mean
+from regard.evaluation.statistics.estimate import Figure, signature
+from regard.evaluation.statistics.intervals import Bootstrap, Columns, wilson
+from regard.evaluation.statistics.seed_tables import SumStatistic, Values, ratio
+
+Row: TypeAlias = Mapping[str, Any]
+"One item as kept in items/<part>.jsonl: plain JSON values."
+
+Interval: TypeAlias = tuple[float, float] | None
+
+LOWER_IS_BETTER = (
+    *("perplexity", "perplexity_per_byte", "bits_per_byte", "loss_per_document"),
+    "mean_squared_error",
+)
+"Of every metric there is; the others count what is right."
+NO_END = float("inf")
+ENDS: Mapping[str, tuple[float, float]] = {
+    "perplexity": (1.0, NO_END),
+    "perplexity_per_byte": (1.0, NO_END),
+    "bits_per_byte": (0.0, NO_END),
+    "loss_per_document": (0.0, NO_END),
+    "mean_squared_error": (0.0, NO_END),
+    "mcc": (-1.0, 1.0),
+    "spearman": (-1.0, 1.0),
+    "pearson": (-1.0, 1.0),
+    "bleu": (0.0, 100.0),
+    "chrf": (0.0, 100.0),
+}
+"Between which a metric can lie; the others are shares, 0 to 1."
+
+FEWEST_ITEMS = 20
+"A bootstrap of fewer items draws its interval too narrow; no verdict rests on it."
+TUNED = "tuned on these rows, and not judged against"
+"In the place of a verdict, where something was chosen by the very figure that is compared."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure(ABC):
+    """Which metrics a task has, and how they come from its rows."""
+
+    kind: ClassVar[str]
+    truth: ClassVar[str] = "truth"
+    "The field that has to be the same in both of two rows that are compared."
+
+    items: str
+    "What n counts, in the plural."
+
+    @property
+    @abstractmethod
+    def metrics(self) -> tuple[str, ...]:
+        """Names, the main one first."""
+
+    @abstractmethod
+    def columns(self, rows: Sequence[Row]) -> Values:
+        """(c, n): what each item adds."""
+
+    @abstractmethod
+    def statistic(self, metric: str) -> SumStatistic:
+        """Sums of the columns (c, …) to the metric (…)."""
+
+    def is_right(self, row: Row) -> bool | None:
+        """Whether one answer is right; None where that is not the question, as of a translation."""
+        return None
+
+    def counted(self, metric: str) -> int | None:
+        """The column that is 1 for the metric's own items; None where every item counts."""
+        return None
+
+    def higher_is_better(self, metric: str) -> bool:
+        return metric not in LOWER_IS_BETTER
+
+    def ends(self, metric: str) -> tuple[float, float]:
+        """The least and the most that the metric can be."""
+        return ENDS.get(metric, (0.0, 1.0))
+
+    def is_share(self, metric: str) -> bool:
+        """Whether the metric is a share of items that are right."""
+        return False
+
+    def same_tokens(self, metric: str) -> bool:
+        """Whether two models have to have told the same tokens, and not only the same items."""
+        return False
+
+    def facts(self, metric: str, rows: Sequence[Row]) -> dict[str, object]:
+        """What else decides the value, for the signature."""
+        return {}
+
+    def settings(self) -> dict[str, Any]:
+        """Plain values for JSON, from which `measure_of` builds the measure again."""
+        plain = {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(self).items()
+        }
+        return {"kind": self.kind} | plain
+
+    def known(self, metric: str) -> str:
+        """The metric itself, refused where this measure has none of that name."""
+        if metric not in self.metrics:
+            raise UserError(
+                f"{self.kind} has no metric {metric}{did_you_mean(metric, self.metrics)}",
+                topic="evaluation",
+            )
+        return metric
+
+
+class RatioMeasure(Measure):
+    """Every metric is one sum over another."""
+
+    ratios: ClassVar[Mapping[str, tuple[int, int]]]
+    "By metric, the main one first: the column of the sum, and the column that counts."
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return tuple(self.ratios)
+
+    def statistic(self, metric: str) -> SumStatistic:
+        return ratio_of(*self.ratios[self.known(metric)])
+
+    def counted(self, metric: str) -> int | None:
+        return self.ratios[self.known(metric)][1]
+
+
+def measure_of(settings: Mapping[str, Any]) -> Measure:
+    """The measure that gave these `settings`."""
+    # The measures import this file, so they are looked up when asked for.
+    from regard.evaluation.metrics.bleu_and_rouge import Summary, Translation
+    from regard.evaluation.metrics.classification import Classification
+    from regard.evaluation.metrics.document_losses import Documents
+    from regard.evaluation.metrics.pixels import Pixels
+    from regard.evaluation.metrics.question_answering import Answers
+    from regard.evaluation.metrics.ranking import Ranking
+    from regard.evaluation.metrics.recall import Recall
+    from regard.evaluation.metrics.similarity import Similarity
+
+    sorts: tuple[type[Measure], ...] = (
+        *(Classification, Answers, Translation, Summary),
+        *(Ranking, Recall, Similarity, Documents, Pixels),
+    )
+    by_kind = {sort.kind: sort for sort in sorts}
+    kind, rest = str(settings.get("kind", "")), {k: v for k, v in settings.items() if k != "kind"}
+    if kind not in by_kind:
+        raise UserError(
+            f"unknown measure {kind!r}{did_you_mean(kind, by_kind)}", topic="evaluation"
+        )
+    try:
+        return by_kind[kind](**rest)
+    except TypeError as error:
+        raise UserError(
+            f"measure {kind} cannot be built from {', '.join(rest) or 'nothing'}",
+            topic="evaluation",
+            mend="The file was written by another version of regard, or edited.",
+        ) from error
+
+
+def score(
+    measure: Measure, rows: Sequence[Row], *, part: str, bootstrap: Bootstrap | None = None
+) -> list[Figure]:
+    """Every metric that has items, the main one first."""
+    bootstrap = bootstrap or Bootstrap()
+    rows = _by_item(_some(rows, part))
+    table = measure.columns(rows)
+    figures = []
+    for metric in measure.metrics:
+        own = _own_items(table, measure.counted(metric))
+        n = own.shape[1]
+        if not n:
+            continue
+        statistic = measure.statistic(metric)
+        value = float(statistic(own.sum(axis=1)))
+        interval: Interval
+        if measure.is_share(metric):
+            interval = wilson(round(value * n), n, confidence=bootstrap.confidence)
+            how = f"wilson-{100 * bootstrap.confidence:.4g}%"
+        else:
+            interval, how = _interval(own, statistic, bootstrap), str(bootstrap)
+        facts = {"part": part} | measure.facts(metric, rows) | {"interval": how}
+        figures.append(_figure(metric, measure, value=value, interval=interval, n=n, facts=facts))
+    return figures
+
+
+def difference(
+    measure: Measure,
+    metric: str,
+    ours: Sequence[Row],
+    theirs: Sequence[Row],
+    *,
+    part: str,
+    bootstrap: Bootstrap | None = None,
+) -> Figure:
+    """The metric of ours minus theirs, drawn on the same items."""
+    bootstrap = bootstrap or Bootstrap()
+    statistic, counted = measure.statistic(measure.known(metric)), measure.counted(metric)
+    ours, theirs = _paired(measure, _some(ours, part), _some(theirs, part), part=part)
+    tables = [measure.columns(rows) for rows in (ours, theirs)]
+    counts = [table[counted] if counted is not None else np.ones(len(ours)) for table in tables]
+    if not np.array_equal(counts[0], counts[1]) or not counts[0].any():
+        raise UserError(
+            f"{metric} does not count the same {measure.items} of ours ({counts[0].sum():,.0f}) "
+            f"and of theirs ({counts[1].sum():,.0f}), or counts none",
+            topic="comparison",
+            where=part,
+            mend="A difference needs the same items on both sides, and at least one.",
+        )
+    first, second = (_own_items(table, counted) for table in tables)
+    width, both = len(first), np.concatenate([first, second])
+
+    def apart(sums: Values) -> Values:
+        return np.asarray(statistic(sums[:width]) - statistic(sums[width:]))
+
+    return _figure(
+        f"{metric}_difference",
+        measure,
+        value=float(apart(both.sum(axis=1))),
+        interval=_interval(both, apart, bootstrap),
+        n=both.shape[1],
+        facts={"part": part} | measure.facts(metric, ours) | {"interval": str(bootstrap)},
+    )
+
+
+def verdict_between(difference: Figure, *, higher_is_better: bool) -> str:
+    """What a difference says of ours; no interval or few items, no verdict."""
+    if difference.n < FEWEST_ITEMS:
+        return "on too few to be told from"
+    if difference.low is None or difference.high is None or difference.low <= 0 <= difference.high:
+        return "not distinguishable from"
+    return "better than" if (difference.low > 0) == higher_is_better else "behind"
+
+
+def ratio_of(top: int, bottom: int) -> SumStatistic:
+    """One sum over another: a mean, where the second column counts."""
+
+    def statistic(sums: Values) -> Values:
+        return ratio(sums[[top, bottom]])
+
+    return statistic
+
+
+def _figure(
+    name: str,
+    measure: Measure,
+    *,
+    value: float,
+    interval: Interval,
+    n: int,
+    facts: Mapping[str, object],
+) -> Figure:
+    low, high = interval or (None, None)
+    told = facts if interval else {**facts, "interval": "none"}
+    return Figure(
+        name=name,
+        value=value,
+        low=low,
+        high=high,
+        n=n,
+        items=measure.items,
+        signature=signature(name, measure=measure.kind, **told),
+        no_interval="" if interval else "one item cannot show how items vary",
+    )
+
+
+def _interval(table: Values, statistic: SumStatistic, bootstrap: Bootstrap) -> Interval:
+    """Low and high of the statistic, the items drawn anew."""
+    n = table.shape[1]
+
+    def drawn(numbers: Columns) -> Values:
+        """(1, …, n) numbers of drawn items to (1, …) values."""
+        index = numbers[0].astype(np.int64)
+        draws = index.reshape(-1, n)
+        # How often each item was drawn: sums are then one product, however many columns.
+        spread = draws + n * np.arange(len(draws))[:, None]
+        times = np.bincount(spread.ravel(), minlength=draws.size).reshape(draws.shape)
+        sums = (table @ times.T.astype(np.float64)).reshape(len(table), *index.shape[:-1])
+        return np.asarray(statistic(sums)[None])
+
+    [interval] = bootstrap.intervals(np.arange(n, dtype=np.float64)[None], drawn)
+    return interval
+
+
+def _own_items(table: Values, counted: int | None) -> Values:
+    # Other items would only add draws in which the metric has nothing to count.
+    return table if counted is None else table[:, table[counted] > 0]
+
+
+def _some(rows: Sequence[Row], part: str) -> Sequence[Row]:
+    if not rows:
+        raise UserError(
+            "there is nothing to measure",
+            topic="evaluation",
+            where=part,
+            mend="Give at least one item.",
+        )
+    return rows
+
+
+def _by_item(rows: Sequence[Row]) -> Sequence[Row]:
+    """In the order of their numbers, so that the order of a file changes no drawn interval."""
+    if not all("item" in row for row in rows):
+        return rows
+    return sorted(rows, key=lambda row: int(row["item"]))
+
+
+def _paired(
+    measure: Measure, ours: Sequence[Row], theirs: Sequence[Row], *, part: str
+) -> tuple[Sequence[Row], Sequence[Row]]:
+    """Both in one order of items; refused where items or their truths are not the same."""
+
+    def refusal(what: str) -> UserError:
+        return UserError(
+            what,
+            topic="comparison",
+            where=part,
+            mend="Figures from different items are not put side by side: measure both on one part.",
+        )
+
+    sides = []
+    for name, rows in (("ours", ours), ("theirs", theirs)):
+        numbered = {row["item"]: row for row in rows if "item" in row}
+        if len(numbered) < len(rows):
+            raise refusal(f"{name}: an item has no number, or the number of another")
+        sides.append(numbered)
+    first, second = sides
+    if first.keys() != second.keys():
+        shared = len(first.keys() & second.keys())
+        raise refusal(
+            f"{len(first):,} {measure.items} of ours, {len(second):,} of theirs, {shared:,} in both"
+        )
+    order = sorted(first)
+    for item in order:
+        if first[item].get(measure.truth) != second[item].get(measure.truth):
+            raise refusal(f"item {item} has another {measure.truth} in ours than in theirs")
+    return [first[item] for item in order], [second[item] for item in order]

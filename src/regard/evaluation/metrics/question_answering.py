@@ -1,0 +1,161 @@
+"""Answers: exact match and F1 of words, overall and split by whether there is an answer.
+
+    exact_match   the answer equals one of the truths
+    f1            2 · shared words / (words of the answer + words of the truth), the best truth
+
+Both after SQuAD's normalisation (Rajpurkar et al., 2016 and 2018): lower case, no punctuation, no
+articles, single spaces. Where a question has no answer, saying nothing scores 1 and all else 0.
+Unlike the official script, a text of which normalisation leaves nothing ("the", "%") is compared
+as it stands, so it is never taken for an abstention.
+
+`best_threshold` chooses τ on one part: answer where best ≥ null + τ.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.core.errors import UserError
+from regard.evaluation.metrics.fields import field_error, lists_of_texts, texts
+from regard.evaluation.metrics.metric import RatioMeasure, Row
+from regard.evaluation.statistics.seed_tables import Values
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers(RatioMeasure):
+    """Reads `predicted` ("" says there is none), `truths` (none: no answer), and `answerable`.
+
+    `answerable` may be left out: a question with truths then has an answer. Where it is false,
+    truths (as SQuAD's plausible ones) do not count."""
+
+    kind: ClassVar[str] = "answers"
+    truth: ClassVar[str] = "truths"
+    # Columns: exact, f1, one, and then answerable,
+    # exact · answerable, f1 · answerable, unanswerable, exact · unanswerable.
+    ratios: ClassVar = {
+        "exact_match": (0, 2),
+        "f1": (1, 2),
+        "exact_match_answerable": (4, 3),
+        "f1_answerable": (5, 3),
+        "exact_match_unanswerable": (7, 6),
+    }
+
+    items: str = "questions"
+
+    def is_right(self, row: Row) -> bool:
+        accepted = list(row["truths"]) if row.get("answerable", True) else []
+        return exact_and_f1(str(row["predicted"]), accepted)[0] == 1.0
+
+    def columns(self, rows: Sequence[Row]) -> Values:
+        predicted, truths = texts(rows, "predicted"), lists_of_texts(rows, "truths")
+        table = np.zeros((8, len(rows)))
+        for number, (row, answer, accepted) in enumerate(zip(rows, predicted, truths, strict=True)):
+            answerable = row.get("answerable", bool(accepted))
+            if answerable and not accepted:
+                raise field_error(
+                    rows,
+                    number,
+                    "answerable, but without a truth",
+                    mend="Give an answer, or say answerable = false.",
+                )
+            exact, f1 = exact_and_f1(answer, accepted if answerable else [])
+            has, lacks = float(bool(answerable)), float(not answerable)
+            table[:, number] = (
+                *(exact, f1, 1.0),
+                *(has, exact * has, f1 * has),
+                *(lacks, exact * lacks),
+            )
+        return table
+
+    def is_share(self, metric: str) -> bool:
+        return metric.startswith("exact_match")
+
+
+def exact_and_f1(predicted: str, truths: Sequence[str]) -> tuple[float, float]:
+    """Of one answer, against the truth that suits it best; no truths: there is no answer."""
+    if not truths or not predicted.strip():
+        right = float(not truths and not predicted.strip())
+        return right, right
+    words = _words(predicted)
+    exact = float(any(words == _words(truth) for truth in truths))
+    return exact, max(_f1(words, _words(truth)) for truth in truths)
+
+
+def normalised(text: str) -> str:
+    """Lower case, no punctuation, no articles, single spaces."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+class Threshold(NamedTuple):
+    """τ, the F1 it gives on the part it was chosen on, and F1 against τ for drawing."""
+
+    tau: float
+    f1: float
+    curve: list[tuple[float, float]]
+
+
+def best_threshold(
+    null_scores: ArrayLike,
+    best_scores: ArrayLike,
+    f1_if_answered: ArrayLike,
+    f1_if_null: ArrayLike,
+) -> Threshold:
+    """The τ of `answers(null, best, τ)` with the highest mean F1; of equals the one nearest 0,
+    and of two as near the lower.
+
+    Every τ tried lies midway between two margins best − null that differ, or beyond them all by 1,
+    so that rounding decides nothing when τ is used."""
+    null, best, answered, silent = (
+        np.asarray(given, dtype=np.float64)
+        for given in (null_scores, best_scores, f1_if_answered, f1_if_null)
+    )
+    if not len(null) or not len(null) == len(best) == len(answered) == len(silent):
+        counts = ", ".join(f"{len(given):,}" for given in (null, best, answered, silent))
+        raise UserError(
+            f"a threshold needs as many scores as F1s, and at least one, got {counts}",
+            topic="evaluation",
+        )
+    margins = best - null
+    if not np.isfinite(np.concatenate([margins, answered, silent])).all():
+        raise UserError(
+            "a score of an answer is no finite number",
+            topic="evaluation",
+            mend="No threshold is made of them: look for a training that diverged.",
+        )
+    order = np.argsort(-margins, kind="stable")
+    margins, gains = margins[order], (answered - silent)[order]
+    close = 1e-9 * max(1.0, float(np.abs([null, best]).max()))
+    # After how many answers, most certain first, the next margin is another one.
+    cuts = np.flatnonzero(margins[:-1] - margins[1:] > close) + 1
+    taus = [margins[0] + 1, *((margins[cuts - 1] + margins[cuts]) / 2), margins[-1] - 1]
+    added = np.concatenate([[0.0], np.cumsum(gains)])[[0, *cuts, len(gains)]]
+    f1 = (silent.sum() + added) / len(gains)
+    equal = np.flatnonzero(f1 >= f1.max() - 1e-12)
+    chosen = min(equal, key=lambda place: (abs(taus[place]), taus[place]))
+    curve = [(float(tau), float(value)) for tau, value in zip(taus, f1, strict=True)]
+    return Threshold(*curve[chosen], curve[::-1])
+
+
+def answers(null_scores: ArrayLike, best_scores: ArrayLike, tau: float) -> NDArray[np.bool_]:
+    """True where the best span is given as the answer."""
+    return np.asarray(np.asarray(best_scores) >= np.asarray(null_scores) + tau)
+
+
+def _words(text: str) -> list[str]:
+    return normalised(text).split() or text.split()
+
+
+def _f1(predicted: list[str], true: list[str]) -> float:
+    shared = sum((Counter(predicted) & Counter(true)).values())
+    return 2 * shared / (len(predicted) + len(true))

@@ -1,0 +1,1 @@
+"""Statistics: estimates, intervals, significance, verdicts."""

@@ -1,1 +1,0 @@
-"""Models in and out: checkpoints of other tools become ours, ours become theirs."""

@@ -1,0 +1,1 @@
+"""Generation: sampling, beam search, and the window a model decodes in."""

@@ -1,0 +1,1 @@
+"""Interoperability: models of other tools in and out."""

@@ -1,0 +1,1 @@
+"""Hugging Face checkpoints: config, tensors, tokenizer, architectures."""

@@ -1,0 +1,168 @@
+"""LLaMA (Touvron et al., 2023) and its like: names and settings, both ways.
+
+Rotary positions, RMSNorm, SwiGLU, key/value heads that several heads share. SmolLM2 is one;
+Mistral is one within its sliding window.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.attention.positions.rotary import Rotary
+from regard.interop.huggingface.architecture import (
+    ARCHITECTURES,
+    PLAIN,
+    Architecture,
+    Place,
+    attention_dropout,
+    dropouts,
+    misfits_of,
+    per_parameter,
+)
+from regard.interop.huggingface.config_keys import Keys
+from regard.models.families.decoder import Decoder
+from regard.models.families.transformer import Transformer
+from regard.nn.mlp import Activation
+
+NORMS = {
+    "attention_residual.norm": "input_layernorm",
+    "feed_forward_residual.norm": "post_attention_layernorm",
+}
+LINEARS = {
+    "attention.query": "self_attn.q_proj",
+    "attention.key": "self_attn.k_proj",
+    "attention.value": "self_attn.v_proj",
+    "attention.out": "self_attn.o_proj",
+    "feed_forward.gate": "mlp.gate_proj",
+    "feed_forward.widen": "mlp.up_proj",
+    "feed_forward.narrow": "mlp.down_proj",
+}
+GATES: dict[str, Activation] = {"silu": "swiglu"}
+USUAL_BASE = 10_000.0
+
+
+@ARCHITECTURES.add("llama", model_types=("llama", "mistral"))
+class Llama(Architecture):
+    """A decoder with rotary positions, RMSNorm, SwiGLU and grouped keys and values."""
+
+    name = "llama"
+    family = "decoder"
+    prefix = "model."
+    adapted_prefix = "model."
+    head_names = ("lm_head.", "score.")
+    objective = "causal"
+    task = "CAUSAL_LM"
+    blocks = "layers."
+
+    def settings(self, config: Keys, held: frozenset[str], remarks: list[str]) -> dict[str, Any]:
+        width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
+        shared = config.integer("num_key_value_heads", heads)
+        if "head_dim" in config and config.integer("head_dim") * heads != width:
+            raise config.error("head_dim", f"regard has heads of width {width} / {heads}")
+        biases = config.truth("attention_bias", default=False)
+        if biases != config.truth("mlp_bias", default=False):
+            raise config.error("attention_bias", "regard has biases everywhere or nowhere")
+        return {
+            "context": _context(config, remarks),
+            "layers": config.integer(self.layers_key),
+            "heads": heads,
+            "width": width,
+            "key_value_heads": 0 if shared == heads else shared,
+            "positions": {"kind": "rotary", "base": _base(config)},
+            "feed_forward": config.integer("intermediate_size"),
+            "activation": config.choice("hidden_act", GATES, default="silu"),
+            "norm": "rms",
+            "norm_eps": config.number("rms_norm_eps", 1e-6),
+            "biases": biases,
+            "tied": config.truth("tie_word_embeddings", default=False),
+            **dropouts(0.0, config.number("attention_dropout", 0.0)),
+            "starting_deviation": config.number("initializer_range", 0.02),
+        }
+
+    def places(self, family: Transformer) -> dict[str, Place]:
+        norms, linears = {"stack.norm": Place("norm")}, {}
+        for layer in range(family.layers):
+            for ours, theirs in NORMS.items():
+                norms[f"stack.blocks.{layer}.{ours}"] = Place(f"layers.{layer}.{theirs}")
+            for ours, theirs in LINEARS.items():
+                linears[f"stack.blocks.{layer}.{ours}"] = Place(f"layers.{layer}.{theirs}")
+        tables = {"embedding.tokens.weight": Place("embed_tokens.weight")}
+        if not family.tied:
+            tables["head.tokens.weight"] = Place("lm_head.weight")
+        suffixes = ("weight", "bias") if family.biases else ("weight",)
+        return (
+            tables
+            | per_parameter(norms, suffixes=("weight",))
+            | per_parameter(linears, suffixes=suffixes)
+        )
+
+    def copies(self, family: Transformer) -> dict[str, str]:
+        return {"lm_head.weight": "embed_tokens.weight"} if family.tied else {}
+
+    def misfits(self, family: Transformer) -> list[str]:
+        if not isinstance(family, Decoder):
+            return [f'family = "{type(family).__name__.lower()}"']
+        expected = {**PLAIN, "norm": "rms", "norm_place": "pre", "activation": "swiglu"}
+        rotary = isinstance(family.positions, Rotary)
+        positions = {} if rotary else {"positions": Rotary()}
+        return misfits_of(family, {**expected, **positions})
+
+    def config(self, family: Transformer, *, vocabulary: int) -> dict[str, Any]:
+        assert isinstance(family.positions, Rotary)
+        base = family.positions.base
+        return {
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": self.name,
+            "vocab_size": vocabulary,
+            "hidden_size": family.width,
+            "num_hidden_layers": family.layers,
+            "num_attention_heads": family.heads,
+            "num_key_value_heads": family.key_value_heads or family.heads,
+            "head_dim": family.width // family.heads,
+            "intermediate_size": family.hidden_width,
+            "hidden_act": "silu",
+            "max_position_embeddings": family.context,
+            "rms_norm_eps": family.norm_eps,
+            "rope_theta": base,
+            "rope_parameters": {"rope_type": "default", "rope_theta": base},
+            "attention_bias": family.biases,
+            "mlp_bias": family.biases,
+            "attention_dropout": attention_dropout(family),
+            "initializer_range": family.starting_deviation,
+            "tie_word_embeddings": family.tied,
+        }
+
+    def left_out(self, family: Transformer) -> list[str]:
+        if not family.dropout:
+            return []
+        return [f"dropout = {family.dropout} has no place there: training goes on without it"]
+
+
+def _context(config: Keys, remarks: list[str]) -> int:
+    """Places it was made for; within Mistral's window a place sees all of its past, as here."""
+    places = config.integer("max_position_embeddings")
+    if "sliding_window" not in config:
+        return places
+    window = config.integer("sliding_window")
+    if window < places:
+        remarks.append(
+            f"it looks back over {window:,} places at most (sliding_window): the context is "
+            "that long, within which regard computes the same"
+        )
+    return min(window, places)
+
+
+def _base(config: Keys) -> float:
+    """Of the rotation; the newer configs have it in a table of its own."""
+    newer, older = config.section("rope_parameters"), config.section("rope_scaling")
+    for section in (newer, older):
+        for key in ("rope_type", "type"):
+            section.refuse(
+                key, usual=("default",), reason="regard has plain rotary positions alone"
+            )
+        section.refuse("factor", usual=(1, 1.0), reason="regard has plain rotary positions alone")
+    for section in (config, newer):
+        section.refuse("partial_rotary_factor", usual=(1, 1.0), reason="regard turns whole heads")
+    if "rope_theta" in newer:
+        return newer.number("rope_theta")
+    return config.number("rope_theta", USUAL_BASE)

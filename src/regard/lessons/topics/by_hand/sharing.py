@@ -1,0 +1,106 @@
+"""What sharing one matrix between queries and keys forces: symmetric scores.
+
+    s_ij = (W x_i)·(W x_j) = s_ji
+
+Shapes: h heads, n places, d head width.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from regard.attention.function import HeadShape
+from regard.attention.kinds import Projections
+from regard.attention.kinds.dot import Dot, DotProduct
+from regard.attention.multi_head import MultiHeadAttention, build_mixer
+from regard.lessons.lesson import Lesson, Table, above, below, near
+from regard.lessons.lesson_charts import heat
+from regard.lessons.parameters import Range, Seed
+from regard.lessons.registry import lesson
+
+
+@lesson("shared-projections", topic="attention by hand", title="Shared Q and K: symmetric scores")
+def shared_projections(
+    *,
+    places: Annotated[int, Range(2, 12)] = 6,
+    heads: Annotated[int, Range(1, 4)] = 2,
+    width: Annotated[int, Range(2, 32)] = 8,
+    seed: Seed = 0,
+) -> Lesson:
+    """What can attention no longer say when queries and keys share one matrix?
+
+    With W_q = W_k the score of i for j is (W x_i)·(W x_j), the same as that of j for i: a verb
+    cannot look for its subject unless the subject looks for the verb just as much. A place of the
+    longest vector W x even scores itself highest, by Cauchy and Schwarz. The weights are not
+    symmetric, since each row has its own sum; but w_ij·z_i = w_ji·z_j with z the sums. The saving
+    is one matrix of width² (and its bias).
+    """
+    x = torch.randn(
+        1, places, heads * width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
+    scores = {name: _scores(name, x, heads, width, seed=seed) for name in SHARINGS}
+    shared = scores["shared-qk"]
+    longest = int(shared.diagonal(dim1=-2, dim2=-1)[0].argmax())
+    sums = shared.exp().sum(dim=-1, keepdim=True)
+    everywhere = torch.ones_like(shared, dtype=torch.bool)
+    flows = DotProduct().normalise(shared, everywhere) * sums / shared.exp().max()
+    labels = [str(number + 1) for number in range(places)]
+    return Lesson(
+        table=Table(
+            ("projections", "largest |s_ij − s_ji|", "parameters"),
+            [
+                (name, _asymmetry(found), _parameters(name, heads, width))
+                for name, found in scores.items()
+            ],
+        ),
+        chart=heat(shared[0].tolist(), down=labels, across=labels, title="score, shared Q and K"),
+        caption="Scores of the first head with shared Q and K: the map is its own mirror image.",
+        checks=[
+            near("asymmetry, shared Q = K", _asymmetry(shared), 0, within=1e-12),
+            near("asymmetry, shared Q = K = V", _asymmetry(scores["shared-qkv"]), 0, within=1e-12),
+            above("asymmetry, separate", _asymmetry(scores["separate"]), 0.01),
+            near("w_ij·z_i − w_ji·z_j, of the largest", _asymmetry(flows), 0, within=1e-12),
+            below(
+                "what the longest place gives others above itself",
+                float((shared[0, longest] - shared[0, longest, longest]).max()),
+                1e-12,
+            ),
+        ],
+        see=["attention/multi_head.py", "recipes/projections.toml"],
+    )
+
+
+SHARINGS: tuple[Projections, ...] = ("separate", "shared-qk", "shared-qkv")
+
+
+def drawn_attention(projections: Projections, shape: HeadShape, *, seed: int) -> MultiHeadAttention:
+    """The real thing, its matrices large enough for scores to differ."""
+    mixer = build_mixer(Dot(), shape, projections=projections).double().requires_grad_(False)
+    assert isinstance(mixer, MultiHeadAttention)
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in mixer.parameters():
+        scale = shape.model_width**-0.5
+        parameter.copy_(
+            scale * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+        )
+    return mixer
+
+
+def _scores(name: Projections, x: Tensor, heads: int, width: int, *, seed: int) -> Tensor:
+    """(h,n,n)"""
+    mixer = drawn_attention(name, HeadShape(width, heads), seed=seed)
+    keys, _ = mixer.keys_and_values(x)
+    queries = mixer.query(x).view(1, -1, heads, width).transpose(1, 2)
+    return mixer.rule.scores(queries, keys)[0]
+
+
+def _asymmetry(scores: Tensor) -> float:
+    return float((scores - scores.transpose(-2, -1)).abs().max())
+
+
+def _parameters(name: Projections, heads: int, width: int) -> int:
+    mixer = build_mixer(Dot(), HeadShape(width, heads), projections=name)
+    return sum(parameter.numel() for parameter in mixer.parameters())

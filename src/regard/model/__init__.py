@@ -1,1 +1,0 @@
-"""Models: one block, the families built from it, and the heads that answer."""

@@ -1,0 +1,1 @@
+"""Models: blocks, architectures, heads, task models, and the families that build them."""

@@ -1,0 +1,1 @@
+"""Architectures: decoder, encoder, encoder-decoder and recurrent models."""

@@ -1,0 +1,1 @@
+"""Blocks of a Transformer: embedding, attention and MLP blocks, stacks, virtual tokens."""

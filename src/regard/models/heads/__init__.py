@@ -1,0 +1,1 @@
+"""Heads: from hidden states to logits, spans, labels, vectors and patches."""

@@ -1,0 +1,1 @@
+"""Task models: a pretrained body with a task's head."""

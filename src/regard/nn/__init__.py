@@ -1,0 +1,1 @@
+"""Neural layers: linear, MLP, activations, dropout, norms, residual connections."""

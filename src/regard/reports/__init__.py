@@ -1,0 +1,1 @@
+"""Reports: HTML, charts, tables of runs and studies, from what they wrote."""

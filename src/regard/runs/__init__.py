@@ -1,0 +1,1 @@
+"""Runs: one recipe becomes one run folder."""

@@ -1,0 +1,61 @@
+"""A trained model for other tools: a folder that transformers loads, and an adapter beside it.
+
+FOLDER/            config.json  model.safetensors  tokenizer.json  tokenizer_config.json
+FOLDER/adapter/    adapter_config.json  adapter_model.safetensors    unless it is merged
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from regard.adapters.none import Nothing
+from regard.core.errors import UserError
+from regard.interop.export_model import (Exported, export_model)
+from regard.interop.peft import KINDS
+from regard.runs.models.adapter_files import (trained_of_body, write_adapter)
+from regard.runs.models.base_model import find_base
+from regard.runs.models.saved_model import (Saved, architecture_of, load_saved)
+from regard.core.files import new_folder
+from regard.models.task_models.task_model import HeadedModel
+
+HEAD_STAYS = "the head of its task is not exported: `regard predict` answers with it"
+
+
+def export_saved(
+    saved: Saved, out: Path, *, place: Path, merge: bool, base: Path | None = None
+) -> Exported:
+    """Write the model into the new folder `out`; with `merge`, what was adapted is one with it."""
+    trains_nothing = isinstance(saved.adapter, Nothing)  # it is its base, with nothing beside it
+    apart = saved.adapter.saved_alone and not (merge or trains_nothing)
+    kind = str(saved.config["adapt"]["kind"]) if apart else ""
+    if apart and kind not in KINDS:
+        raise UserError(
+            f"an adapter of kind {kind!r} cannot lie beside its base: other tools have no such",
+            topic="export",
+            mend="Add --merge.",
+        )
+    body = saved.body
+    if apart:
+        below = find_base(saved.config["base"], owner=place, given=base)
+        body = load_saved(below, place=below).plain_body()
+        trained = trained_of_body(saved.model)
+    else:
+        body = saved.plain_body()
+    named = architecture_of(saved.config)
+    exported = export_model(body, saved.family, saved.tokenizer, out, architecture=named)
+    remarks = list(exported.remarks)
+    if apart:
+        with new_folder(out / "adapter") as inside:
+            remarks += write_adapter(
+                inside,
+                trained,
+                adapter=saved.config["adapt"],
+                family=saved.family,
+                tokenizer=saved.tokenizer,
+                base=str(out),
+                architecture=named,
+            )
+    if isinstance(saved.model, HeadedModel):
+        remarks.append(HEAD_STAYS)
+    return replace(exported, remarks=remarks)

@@ -1,0 +1,286 @@
+"""The rows of a task, packed for one tokenizer: what is trained on, looked at and judged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from regard.adapters import ADAPTERS
+from regard.runs.preparation.prepared import (Measured, Prepared)
+from regard.runs.progress import Watch
+from regard.evaluation.statistics.estimate import Figure
+from regard.evaluation.metrics.metric import (TUNED, Row, difference, score, verdict_between)
+from regard.evaluation.metrics.perplexity import FEWEST_ITEMS
+from regard.models.task_models.task_model import HeadedModel
+from regard.models.model import Model
+from regard.runs.recipe import Recipe
+from regard.core.settings import name_of
+from regard.tasks import (Problem, Task, mean_loss, places_of)
+from regard.batch import Example, Ints
+from regard.data.corpus import (PARTS, Part)
+from regard.data.record_corpus import Record
+from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.training.loop import Look
+from regard.evaluation.health.overfitting import row_gap
+
+MODEL = "model"
+PARTS_JUDGED: tuple[Part, ...] = ("dev", "test")
+SHOWN = 3
+"Rows of dev that people are shown with their answers."
+
+
+class PackedExamples:
+    """Examples that lie ready; the problem may draw something of them anew each time."""
+
+    def __init__(self, examples: Sequence[Example], problem: Problem) -> None:
+        self._examples = examples
+        self._problem = problem
+        self.lengths: Ints = np.array([places_of(one) for one in examples], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def example(self, row: int, generator: np.random.Generator) -> Example:
+        return self._problem.drawn(self._examples[row], generator)
+
+
+class PreparedTask(Prepared):
+    def __init__(
+        self,
+        recipe: Recipe,
+        tokenizer: Tokenizer,
+        records: Mapping[Part, Sequence[Record]],
+        problem: Problem,
+        *,
+        source: str,
+        statistics: dict[str, Any],
+    ) -> None:
+        super().__init__(recipe, tokenizer, source=source, statistics=statistics)
+        assert recipe.task is not None
+        self.task: Task = recipe.task
+        self.records = records
+        self.problem = problem
+
+    def examples(self) -> PackedExamples:
+        packed = [e for record in self.records["train"] for e in self.problem.examples(record)]
+        return PackedExamples(packed, self.problem)
+
+    def remarks(self) -> list[str]:
+        return list(self._said_of_training)
+
+    def fitted(self, model: Model, *, seed: int) -> Model:
+        return self.problem.fit(model, seed=seed)
+
+    def learnt(self) -> Mapping[str, Any]:
+        return self.problem.learnt()
+
+    def tune(self, model: Model, *, device: str) -> list[str]:
+        return self.problem.tune(model, self.records["dev"], device=device)
+
+    def look(self, model: Model, *, device: str) -> Look:
+        dev, _ = self._chosen("dev", self.recipe.train.evaluate_documents)
+        examples = [example for record in dev for example in self.problem.examples(record)]
+        pad = self.tokenizer.padding
+        loss = mean_loss(model, examples, pad=pad, device=device)
+        measure = self.problem.measure
+        figures, trouble = {"loss": loss}, ""
+        if self.problem.answers_quickly:
+            main = measure.metrics[0]
+            answers = self.problem.glance(model, dev, device=device)
+            figures = {main: float(measure.statistic(main)(_sums(measure.columns(answers))))}
+            if found := self.problem.collapse(answers):
+                trouble = f"dev: {found}. Try: {', '.join(cures(self.recipe, model))}"
+        return Look(loss, len(dev), figures, items=measure.items, trouble=trouble)
+
+    def places_measured(self, *, looks: int) -> int:
+        recipe = self.recipe
+        final = sum(
+            self._places(part, recipe.evaluate.documents, self.problem.places_to_answer)
+            for part in PARTS
+        )
+        look = self._places("dev", recipe.train.evaluate_documents, self._places_read)
+        return looks * look + final
+
+    def measure(self, model: Model, *, device: str, watch: Watch) -> Measured:
+        measure = self.problem.measure
+        chosen = {part: self._chosen(part, self.recipe.evaluate.documents) for part in PARTS}
+        labels = {part: label for part, (_, label) in chosen.items()}
+        answers: dict[str, Mapping[Part, list[Row]]] = {
+            MODEL: {
+                part: self.problem.answer(
+                    model,
+                    records,
+                    device=device,
+                    on_progress=watch.progress(f"answering {part}"),
+                )
+                for part, (records, _) in chosen.items()
+            }
+        }
+        watch.on_progress("baselines", 0, None)
+        judged = {part: chosen[part][0] for part in PARTS_JUDGED}
+        answers |= dict(self.problem.baselines(self.records["train"], judged))
+        figures = [
+            _row(part, of, figure)
+            for part in PARTS
+            for of, rows in answers.items()
+            if part in rows
+            for figure in score(measure, rows[part], part=labels[part])
+        ]
+        ours = answers[MODEL]
+        return Measured(
+            figures,
+            [
+                self._comparison(part, of, ours[part], rows[part], label=labels[part])
+                for part in PARTS_JUDGED
+                for of, rows in answers.items()
+                if of != MODEL
+            ],
+            self._remarks(answers[MODEL]),
+            items={part: _with_records(ours[part], chosen[part][0]) for part in PARTS},
+            fingerprints={part: self._fingerprints(chosen[part][0]) for part in PARTS},
+            measure=measure.settings(),
+            tables=self._tables(ours, labels),
+        )
+
+    def health(self, model: Model, measured: Measured) -> dict[str, Any]:
+        dev = list(measured.items["dev"])
+        predictions = {
+            "flags": list(self.problem.warnings(dev)),
+            "n": len(dev),
+            "collapsed": self.problem.collapse(dev),
+        }
+        gap = row_gap(_losses(measured.items["train"]), _losses(dev), items=self._items)
+        return {
+            "predictions": predictions,
+            "train_and_dev": gap.as_dict() if gap is not None else None,
+        }
+
+    def samples(self, model: Model) -> list[dict[str, str]]:
+        shown, _ = self._chosen("dev", self.recipe.evaluate.documents)
+        records = shown[:SHOWN]
+        device = str(next(model.parameters()).device)
+        return [
+            {"prompt": " ¦ ".join(self.task.asked(record)), "text": _said(row)}
+            for record, row in zip(
+                records, self.problem.answer(model, records, device=device), strict=True
+            )
+        ]
+
+    @cached_property
+    def _said_of_training(self) -> tuple[str, ...]:
+        return tuple(self.problem.remarks(self.records["train"]))
+
+    @property
+    def _items(self) -> str:
+        return self.problem.measure.items
+
+    def _chosen(self, part: Part, most: int) -> tuple[list[Record], str]:
+        """The records of a part, or `most` of them drawn by seed; the label says which."""
+        records, seed = self.records[part], self.recipe.data.split_seed
+        label = f"{part}:{self.statistics['parts'][part]['fingerprint'][:8]}"
+        if len(records) <= most:
+            return list(records), label
+        numbers = np.random.default_rng([seed, most]).choice(len(records), most, replace=False)
+        return [records[int(n)] for n in np.sort(numbers)], f"{label}:{most}-drawn-seed{seed}"
+
+    def _places(self, part: Part, most: int, cost: Callable[[Record], int]) -> int:
+        records, _ = self._chosen(part, most)
+        few = records[:50]
+        return round(sum(map(cost, few)) / max(len(few), 1) * len(records))
+
+    def _places_read(self, record: Record) -> int:
+        return sum(map(places_of, self.problem.examples(record)))
+
+    def _comparison(
+        self, part: Part, of: str, ours: Sequence[Row], theirs: Sequence[Row], *, label: str
+    ) -> dict[str, Any]:
+        measure = self.problem.measure
+        main = measure.metrics[0]
+        found = difference(measure, main, ours, theirs, part=label)
+        verdict = verdict_between(found, higher_is_better=measure.higher_is_better(main))
+        if part == "dev" and self.problem.is_tuned_on_dev:
+            verdict = TUNED
+        row = {key: value for key, value in found.as_dict().items() if key != "name"}
+        return {"part": part, "against": of, **row, "metric": main, "verdict": verdict}
+
+    def _tables(
+        self, answers: Mapping[Part, Sequence[Row]], labels: Mapping[Part, str]
+    ) -> dict[str, list[Row]]:
+        tables: dict[str, list[Row]] = {}
+        for part in PARTS_JUDGED:
+            for name, rows in self.problem.tables(answers[part], part=labels[part]).items():
+                tables.setdefault(name, []).extend({"part": part, **row} for row in rows)
+        return tables
+
+    def _remarks(self, answers: Mapping[Part, Sequence[Row]]) -> list[str]:
+        remarks = self.remarks() + [
+            f"{part}: {warning}"
+            for part in PARTS_JUDGED
+            for warning in self.problem.warnings(answers[part])
+        ]
+        for part in PARTS:
+            lost = [self.problem.lost(record) for record in self.records[part]]
+            if longer := sum(some > 0 for some in lost):
+                remarks.append(
+                    f"{part}: {longer:,} of {len(lost):,} rows are longer than the "
+                    f"{self.problem.tools.context} places there are, and lose {sum(lost):,} tokens"
+                )
+        return remarks + [
+            f"{part}: {len(answers[part])} {self._items} are too few for a verdict; it takes "
+            f"{FEWEST_ITEMS}"
+            for part in PARTS_JUDGED
+            if len(answers[part]) < FEWEST_ITEMS
+        ]
+
+    def _fingerprints(self, records: Sequence[Record]) -> dict[str, str]:
+        facts = [json.dumps(dict(record), sort_keys=True) for record in records]
+        told = [*facts, json.dumps(self.problem.measure.settings(), sort_keys=True)]
+        return {"documents": _hash(facts), "told": _hash(told)}
+
+
+def cures(recipe: Recipe, model: Model) -> list[str]:
+    """What to try where a training answers one class for every row."""
+    found = [
+        f"a lower train.lr (now {recipe.train.lr:g})",
+        f"a longer train.warmup (now {recipe.train.warmup:g})",
+    ]
+    if recipe.start is None:
+        return [*found, "more train.epochs"]
+    head_first = isinstance(model, HeadedModel) and name_of(recipe.adapt, ADAPTERS) != "head"
+    return [*found, *['adapt.kind = "head" first'] * head_first]
+
+
+def _row(part: Part, of: str, figure: Figure) -> dict[str, Any]:
+    row = figure.as_dict()
+    return {"part": part, "metric": row.pop("name"), "of": of, **row}
+
+
+def _with_records(answers: Sequence[Row], records: Sequence[Record]) -> list[Row]:
+    return [
+        {**answer, "record": dict(record)} for answer, record in zip(answers, records, strict=True)
+    ]
+
+
+def _losses(rows: Sequence[Row]) -> list[float]:
+    return [row["loss"] for row in rows if "loss" in row]
+
+
+def _said(row: Row) -> str:
+    truth = row.get("truth", row.get("truths"))
+    if truth is None:
+        return str(row["predicted"])
+    told = " or ".join(map(str, truth)) if isinstance(truth, list | tuple) else str(truth)
+    return f"{row['predicted']}  (true: {told or 'no answer'})"
+
+
+def _sums(columns: np.ndarray) -> np.ndarray:
+    return np.asarray(columns.sum(axis=-1))
+
+
+def _hash(facts: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]

@@ -1,0 +1,112 @@
+"""Text that an objective turns into examples: a language model's corpus, tokens and figures."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from regard.generation.decoders import can_write
+from regard.runs.results import (choose_documents, measure)
+from regard.runs.health import health_of
+from regard.runs.items import (rows_of, table_of)
+from regard.runs.preparation.prepared import (Measured, Prepared)
+from regard.runs.samples import (strategy_of, write_texts)
+from regard.runs.progress import Watch
+from regard.evaluation.metrics.document_losses import Documents
+from regard.evaluation.metrics.perplexity import MOST_NATS
+from regard.models.model import Model
+from regard.objectives import Vocabulary
+from regard.runs.recipe import Recipe
+from regard.data.token_cache import TokenCache
+from regard.data.corpus import (PARTS, Part)
+from regard.data.chunks import (Blocks, Pieces)
+from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.training.document_losses import document_losses
+from regard.training.loop import Look
+from regard.training.batch_loader import (Examples, ObjectiveExamples)
+
+
+class PreparedText(Prepared):
+    def __init__(
+        self,
+        recipe: Recipe,
+        tokenizer: Tokenizer,
+        cache: TokenCache,
+        *,
+        source: str,
+        statistics: dict[str, Any],
+    ) -> None:
+        super().__init__(recipe, tokenizer, source=source, statistics=statistics)
+        self.cache = cache
+        self.vocabulary = Vocabulary.of(tokenizer)
+
+    def examples(self) -> Examples:
+        kind = Blocks if self.recipe.train.batches == "packed" else Pieces
+        rows = kind(
+            self.cache.part("train"),
+            context=self.recipe.room,
+            start=self.tokenizer.require("start"),
+            stop=self.tokenizer.require("stop"),
+        )
+        return ObjectiveExamples(rows, self.recipe.objective, self.vocabulary)
+
+    def look(self, model: Model, *, device: str) -> Look:
+        drawn_by = self.recipe.data.split_seed
+        dev = choose_documents(
+            self.cache, "dev", most=self.recipe.train.evaluate_documents, seed=drawn_by
+        )
+        told = document_losses(
+            model,
+            dev.documents,
+            self.recipe.objective,
+            vocabulary=self.vocabulary,
+            pad=self.tokenizer.padding,
+            seed=drawn_by,
+            device=device,
+        )
+        loss = float(told.losses.sum() / told.tokens.sum())
+        return Look(loss, len(told.losses), {"perplexity": math.exp(min(loss, MOST_NATS))})
+
+    def places_measured(self, *, looks: int) -> int:
+        recipe = self.recipe
+        final = sum(self._places(part, recipe.evaluate.documents) for part in PARTS)
+        return looks * self._places("dev", recipe.train.evaluate_documents) + final
+
+    def measure(self, model: Model, *, device: str, watch: Watch) -> Measured:
+        told = measure(model, self.recipe, self.cache, self.tokenizer, device=device, watch=watch)
+        return Measured(
+            told.figures,
+            told.comparisons,
+            told.remarks,
+            items={part: rows_of(table) for part, table in told.tables.items()},
+            fingerprints=told.fingerprints,
+            measure=Documents().settings(),
+        )
+
+    def health(self, model: Model, measured: Measured) -> dict[str, Any]:
+        tables = {part: table_of(measured.items[part]) for part in PARTS}
+        return health_of(model, self.recipe, self.cache, self.tokenizer, tables=tables)
+
+    def samples(self, model: Model) -> list[dict[str, str]]:
+        if not can_write(model):
+            return []
+        asked = self.recipe.samples
+        texts = write_texts(
+            model,
+            self.tokenizer,
+            asked.prompts,
+            strategy=strategy_of(asked),
+            max_new=asked.max_new,
+            seed=self.recipe.train.seed,
+        )
+        return [
+            {"prompt": prompt, "text": text}
+            for prompt, text in zip(asked.prompts, texts, strict=True)
+        ]
+
+    def _places(self, part: Part, most: int) -> int:
+        chosen = choose_documents(self.cache, part, most=most, seed=self.recipe.data.split_seed)
+        lengths = np.array([len(ids) for ids in chosen.documents])
+        return self.recipe.objective.places_scored(lengths, context=self.recipe.room)

@@ -1,0 +1,47 @@
+"""Texts written by a model, with prompts and seed settled beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from regard.generation.generate import (Greedy, Sample, Strategy, generate)
+from regard.generation.decoders import (never_written, writer_of)
+from regard.models.model import Model
+from regard.runs.recipe import Samples
+from regard.data.tokenizers.tokenizer import Tokenizer
+
+
+def write_texts(
+    model: Model,
+    tokenizer: Tokenizer,
+    prompts: Sequence[str],
+    *,
+    strategy: Strategy,
+    max_new: int,
+    seed: int,
+) -> list[str]:
+    """What the model writes after each prompt, prompt not included.
+
+    A model with a source reads the prompt as its source and writes what follows."""
+    encoded = [[tokenizer.require("start"), *ids] for ids in tokenizer.encode_many(list(prompts))]
+    writer, begun = writer_of(model, encoded, tokenizer)
+    written = generate(
+        writer,
+        begun,
+        strategy=strategy,
+        max_new=max_new,
+        stop=tokenizer.require("stop"),
+        pad=tokenizer.padding,
+        seed=seed,
+        forbidden=never_written(tokenizer),
+    )
+    return [
+        tokenizer.decode([*ids, *one.ids]).removeprefix(tokenizer.decode(ids))
+        for ids, one in zip(encoded, written, strict=True)
+    ]
+
+
+def strategy_of(samples: Samples) -> Strategy:
+    if samples.temperature == 0:
+        return Greedy()
+    return Sample(temperature=samples.temperature, top_p=samples.top_p)

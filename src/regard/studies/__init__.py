@@ -1,0 +1,1 @@
+"""Studies: variants × seeds of one recipe, compared fairly, ending in a verdict."""

@@ -1,0 +1,94 @@
+"""The runs of a study that can be used: finished, whole, with what was measured of each item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from regard.core.errors import UserError
+from regard.evaluation.metrics.metric import Measure, measure_of
+from regard.evaluation.statistics.seed_tables import Measured, Values
+from regard.runs.archive.read_run import read_run
+from regard.runs.archive.record import Figures, RunRecord
+from regard.runs.items import read_items
+from regard.studies.engines.local import Ended
+
+PARTS = ("train", "dev", "test")
+
+
+@dataclass(frozen=True)
+class Usable:
+    """A finished run that was read whole."""
+
+    folder: Path
+    record: RunRecord
+    figures: Figures
+
+    @property
+    def measure(self) -> Measure:
+        return measure_of(self.figures.measure)
+
+    @property
+    def collapsed(self) -> str:
+        """How it answers one class for every row of dev, in words; nothing where it does not."""
+        health = self.figures.health
+        return health.predictions.collapsed if health and health.predictions else ""
+
+    def columns(self, part: str) -> Values:
+        """(c, n): what each item of a part adds to the figures."""
+        try:
+            return self.measure.columns(read_items(self.folder, part))
+        except (KeyError, TypeError, ValueError) as problem:
+            raise UserError(
+                f"{self.folder}/items/{part}.jsonl is damaged ({problem})", topic="run"
+            ) from None
+
+
+Usables = Mapping[str, Mapping[int, Usable]]
+"By variant and seed."
+
+
+def read_usable(one: Ended) -> tuple[Usable | None, str]:
+    """The run of a job, or why it cannot be used."""
+    folder = one.job.folder
+    if one.reason:
+        return None, one.reason
+    try:
+        record = read_run(folder)
+        if record.figures is None:
+            return None, "it is not finished"
+        found = Usable(folder, record, record.figures)
+        for part in PARTS:
+            found.columns(part)
+    except UserError as problem:  # damaged, or of another version: the others go on
+        return None, str(problem)
+    return found, ""
+
+
+def collapse_of(runs: Mapping[int, Usable]) -> str:
+    """How a variant answers one class for every row, with some of its seeds or with all."""
+    bad = {seed: run.collapsed for seed, run in runs.items() if run.collapsed}
+    if not bad:
+        return ""
+    seeds = f" with {len(bad)} of {len(runs)} seeds" if len(runs) > 1 else ""
+    first = next(iter(bad.values()))
+    return f"answers one class for every row{seeds}: on dev {first}"
+
+
+def measured_of(name: str, runs: Mapping[int, Usable], figure: str) -> Measured:
+    """Every seed's table of items."""
+    part, _, metric = figure.partition(".")
+    measure = next(iter(runs.values())).measure
+    which = "told" if measure.same_tokens(metric) else "documents"
+    return Measured(
+        variant=name,
+        seeds=tuple(runs),
+        columns=np.stack([run.columns(part) for run in runs.values()]),
+        parts=tuple(
+            f"{part}:{run.figures.items.get(part, {}).get(which, '')}" for run in runs.values()
+        ),
+        items=measure.items,
+    )

@@ -1,0 +1,76 @@
+"""What each variant attends to in a study's first probe sentences, computed once and stored.
+
+    runs/<study>/inspections/<variant>-probe0.json
+
+A report draws these files and runs no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.core.errors import UserError
+from regard.core.files import new_folder, read_json, write_json
+from regard.runs.archive.read_run import printable
+from regard.runs.inspection.inspect import inspect_model
+from regard.runs.inspection.inspection import SCHEMA, Inspected
+from regard.runs.models.loaded_model import load_model
+from regard.studies.outcome import Outcome, VariantOutcome
+
+FOLDER = "inspections"
+MAX_PROBES = 4
+
+
+@dataclass(frozen=True)
+class ProbeInspection:
+    """One variant's first seed on one probe sentence, or why there is nothing to see."""
+
+    variant: str
+    text: str
+    inspected: Inspected | None
+    refused: str = ""
+
+
+def store_inspections(outcome: Outcome, texts: Sequence[str], *, home: Path) -> None:
+    """Inspect every variant's first finished run, and keep what was seen beside the outcome."""
+    if not texts:
+        return
+    with new_folder(home / FOLDER) as inside:
+        for variant in outcome.variants:
+            for number, table in enumerate(_inspected(variant, texts[:MAX_PROBES], home=home)):
+                write_json(inside / _file_name(variant.name, number), table)
+
+
+def read_inspections(home: Path, outcome: Outcome) -> list[ProbeInspection]:
+    """What was stored, probe by probe; texts are made fit to be shown."""
+    found = []
+    for number in range(MAX_PROBES):
+        for variant in outcome.variants:
+            file = home / FOLDER / _file_name(variant.name, number)
+            if not file.is_file():
+                continue
+            table = printable(read_json(file, schema=SCHEMA))
+            refused = table.get("refused", "")
+            inspected = None if refused else Inspected.from_dict(table)
+            found.append(ProbeInspection(variant.name, table["text"], inspected, refused))
+    return found
+
+
+def _inspected(
+    variant: VariantOutcome, texts: Sequence[str], *, home: Path
+) -> Iterator[dict[str, Any]]:
+    run = next((run for run in variant.runs if not run.reason), None)
+    if run is None:
+        return
+    for text in texts:
+        try:
+            yield inspect_model(load_model(home / run.folder), text).as_dict()
+        except UserError as problem:  # no attention, no weights, or a kind that is not at hand
+            yield {"schema": SCHEMA, "text": text, "refused": str(problem)}
+
+
+def _file_name(variant: str, number: int) -> str:
+    return f"{variant}-probe{number}.json"

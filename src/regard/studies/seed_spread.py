@@ -1,0 +1,44 @@
+"""A variant's figure over its seeds: the mean, and how far seeds and items let it move."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from scipy.special import stdtrit
+
+from regard.evaluation.statistics.seed_tables import Measured, SumStatistic
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The mean over seeds, with an interval that seeds and items make."""
+
+    value: float
+    low: float | None
+    high: float | None
+    "None with one seed: it cannot tell how far another would move the figure."
+    per_seed: tuple[float, ...]
+    n: int
+    items: str
+
+
+def spread_of(
+    measured: Measured,
+    statistic: SumStatistic,
+    *,
+    ends: tuple[float, float] = (-math.inf, math.inf),
+) -> Spread:
+    """`ends` are what the figure cannot leave: near them a symmetric interval would."""
+    whole, without = measured.values(statistic)
+    seeds, n = len(whole), measured.columns.shape[-1]
+    value = float(whole.mean())
+    low = high = None
+    if seeds > 1 and n > 1:
+        se_seeds = float(whole.std(ddof=1)) / math.sqrt(seeds)
+        se_items = math.sqrt((n - 1) * float(without.mean(axis=0).var()))
+        half = float(stdtrit(seeds - 1, (1 + LEVEL) / 2)) * math.hypot(se_seeds, se_items)
+        low, high = max(value - half, ends[0]), min(value + half, ends[1])
+    return Spread(value, low, high, tuple(map(float, whole)), n, measured.items)

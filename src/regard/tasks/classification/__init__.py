@@ -1,0 +1,1 @@
+"""Classification of texts and pairs, by a head or by verbalizers."""

@@ -1,0 +1,1 @@
+"""Question answering: spans of a passage, and closed-book recall."""

@@ -1,0 +1,116 @@
+"""Questions and answers that a person gives, kept in a file for the next fine-tuning.
+
+The file has the columns of the run's own task, so that `data.corpus = ["train.tsv", "kept.tsv"]`
+reads both. A pair is appended in one write, and the file is as it was where that fails.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.core.errors import UserError, did_you_mean
+
+SEPARATORS = {".tsv": "\t", ".tab": "\t", ".csv": ","}
+
+
+@dataclass(frozen=True)
+class PairFile:
+    """A CSV or TSV file, there already or not, and the columns for questions and answers."""
+
+    file: Path
+    question: str
+    answer: str
+
+    def check(self) -> None:
+        """Refuse a file that could not take a pair, before anybody types one."""
+        if self.file.suffix.lower() not in SEPARATORS:
+            raise self._complaint(
+                "pairs are kept in CSV or TSV", mend="Give a name that ends in .tsv or .csv."
+            )
+        if self.file.is_dir() or not self.file.parent.is_dir():
+            what = "is a folder" if self.file.is_dir() else "its folder does not exist"
+            raise self._complaint(what, mend="Give a file in a folder that is there.")
+        self._header()
+
+    def keep(self, question: str, answer: str) -> None:
+        """Append one pair; a new file begins with its header."""
+        header, is_new = self._header()
+        cells = {self.question: _line(question), self.answer: _line(answer)}
+        rows = [[cells.get(column, "") for column in header]]
+        if is_new and not self._is_numbered:
+            rows.insert(0, header)
+        self._append("".join(map(self._written, rows)).encode())
+
+    @property
+    def _is_numbered(self) -> bool:
+        """Columns without a header are called 1, 2, …"""
+        return self.question.isdecimal() and self.answer.isdecimal()
+
+    @property
+    def _separator(self) -> str:
+        return SEPARATORS[self.file.suffix.lower()]
+
+    def _header(self) -> tuple[list[str], bool]:
+        """The columns of a row, in order, and whether the file has none yet."""
+        first = self._first_row()
+        if self._is_numbered:
+            farthest = max(int(self.question), int(self.answer), len(first))
+            return [str(number) for number in range(1, farthest + 1)], not first
+        if not first:
+            return [self.question, self.answer], True
+        for column in (self.question, self.answer):
+            if column not in first:
+                raise self._complaint(
+                    f"there is no column {column!r}{did_you_mean(column, first)}",
+                    mend="Give a file with the columns of the run's task, or a new one.",
+                )
+        return first, False
+
+    def _first_row(self) -> list[str]:
+        if not self.file.exists():
+            return []
+        try:
+            with self.file.open(encoding="utf-8-sig", newline="") as opened:
+                if self._separator == "\t":  # quotes are ordinary characters there
+                    line = next((line for line in opened if line.strip()), "")
+                    return line.rstrip("\r\n").split("\t") if line else []
+                return next((row for row in csv.reader(opened) if any(row)), [])
+        except (UnicodeDecodeError, csv.Error) as problem:
+            raise self._complaint(f"the file cannot be read ({problem})") from None
+
+    def _written(self, cells: list[str]) -> str:
+        if self._separator == "\t":
+            return "\t".join(cells) + "\n"
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(cells)
+        return text.getvalue()
+
+    def _append(self, line: bytes) -> None:
+        handle = os.open(self.file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            size = os.fstat(handle).st_size
+            if size:
+                os.lseek(handle, -1, os.SEEK_END)
+                line = line if os.read(handle, 1) == b"\n" else b"\n" + line
+            try:
+                written = os.write(handle, line)
+                if written < len(line):
+                    written += os.write(handle, line[written:])  # a full disk says so here
+                os.fsync(handle)
+            except OSError:
+                os.ftruncate(handle, size)
+                raise
+        finally:
+            os.close(handle)
+
+    def _complaint(self, what: str, *, mend: str = "") -> UserError:
+        return UserError(what, topic="learn", where=str(self.file), mend=mend)
+
+
+def _line(text: str) -> str:
+    """Tabs and line ends would end a cell."""
+    return " ".join(text.split())

@@ -1,0 +1,44 @@
+"""What a row of questions says besides the question: its answers, and whether they were told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regard.core.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.data.record_corpus import Record
+
+YES = ("true", "yes", "1")
+NO = ("false", "no", "0")
+
+
+def answers_in(record: Record) -> list[str]:
+    """Those of a row that hold anything; a number is taken as it is written."""
+    value = record.get("answer")
+    answers = value if isinstance(value, list | tuple) else [value]
+    for answer in answers:
+        if not isinstance(answer, str | int | float | None):
+            raise UserError(
+                f"the answer {answer!r} is no text",
+                topic="data",
+                where=record.at,
+                mend="Give a text, or a list of texts that count.",
+            )
+    return [text for answer in answers if answer is not None and (text := str(answer).strip())]
+
+
+def seen_in_record(record: Record) -> bool | None:
+    """What the column `seen` says; None where it says nothing."""
+    value = record.get("seen")
+    if value is None or isinstance(value, bool):
+        return value
+    word = str(value).strip().lower()
+    if word in ("", *YES, *NO):
+        return None if not word else word in YES
+    raise UserError(
+        f"seen is {value!r}, neither true nor false",
+        topic="data",
+        where=record.at,
+        mend="Write true or false, or set task.seen to the column that is meant.",
+    )

@@ -1,0 +1,1 @@
+"""Retrieval and similarity by sentence vectors."""

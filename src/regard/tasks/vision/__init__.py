@@ -1,0 +1,1 @@
+"""Images as patches: digits with questions, masked patches."""

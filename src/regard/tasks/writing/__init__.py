@@ -1,0 +1,1 @@
+"""Text to text: translation and summarisation."""

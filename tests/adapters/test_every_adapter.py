@@ -1,0 +1,304 @@
+"""Every adapter on every family: what it trains is what its ledger says, and nothing else moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tests.adapters.bodies import (
+    LIKE_BERT,
+    LIKE_LLAMA,
+    VOCABULARY,
+    batch_of,
+    body,
+    family_of,
+    labelled,
+    same_bits,
+    shaken,
+    told,
+)
+from torch.optim import AdamW
+
+from regard.adapters import ADAPTERS
+from regard.adapters.full import Full
+from regard.adapters.head_only import HeadOnly
+from regard.adapters.ledger import ledger, trained_tensors
+from regard.adapters.lora import Lora
+from regard.adapters.none import Nothing
+from regard.adapters.prompt_tuning import Prompt
+from regard.adapters.top_layers import Top
+from regard.attention.kinds import ATTENTION
+from regard.core.errors import UserError
+from regard.core.settings import read_settings, table_of
+from regard.models.families import FAMILIES
+from regard.models.task_models.task_model import HeadedModel
+from regard.training.checkpoint import fill, weights_of
+
+CHANGE_NOTHING = ("full", "top", "bias", "lora", "none")
+REFUSED = {
+    ("recurrent", "top"),
+    ("recurrent", "prompt"),
+    ("recurrent", "prefix"),
+    ("recurrent", "lora"),
+}
+
+
+def adapter_of(kind: str, **table):
+    lengths = {"length": 3} if kind in ("prompt", "prefix") else {}
+    return read_settings(ADAPTERS.get(kind).part, {**lengths, **table})
+
+
+def trained_a_little(model, batch, *, steps: int = 3):
+    model.train()
+    optimiser = AdamW([p for p in model.parameters() if p.requires_grad], lr=0.05)
+    for _ in range(steps):
+        [term] = model(batch).values()
+        (term.sum / term.weight).backward()
+        optimiser.step()
+        optimiser.zero_grad()
+    return model.eval()
+
+
+@pytest.mark.parametrize("name", FAMILIES.names())
+@pytest.mark.parametrize("kind", [kind for kind in ADAPTERS.names() if kind != "head"])
+def test_adapts_every_family_or_says_why_not(kind, name):
+    adapter, family, model = adapter_of(kind), family_of(name), body(name)
+    if (name, kind) in REFUSED:
+        with pytest.raises(UserError, match="adapt"):
+            adapter.apply(model, seed=0)
+        with pytest.raises(UserError, match="adapt"):
+            adapter.terms(family, vocabulary=VOCABULARY)
+        return
+    adapter.apply(model, seed=0)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    rows = {row.name for row in ledger(model, adapter, family, vocabulary=VOCABULARY).rows}
+    assert bool(rows) is (kind != "none")
+    if not rows:
+        return
+    trained_a_little(model, replace(batch_of(), labels=None))
+    moved = {n for n, p in model.named_parameters() if not torch.equal(p, before[n])}
+    assert moved <= rows
+    assert moved, "training moves something"
+    if kind not in ("full",):  # an untied table has rows that no batch names
+        assert moved == rows
+
+
+@pytest.mark.parametrize("kind", ADAPTERS.names())
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+@pytest.mark.parametrize(
+    "table",
+    [{}, LIKE_BERT, {**LIKE_BERT, "tied": False, "boundary": True}],
+    ids=["plain", "like-bert", "untied"],
+)
+def test_a_task_trains_its_head_beside_the_adapter_and_nothing_that_it_does_not_read(
+    kind, pooling, table
+):
+    everywhere = {"targets": ("*",)} if kind == "lora" else {}
+    adapter, family = adapter_of(kind, **everywhere), family_of("encoder", **table)
+    model = labelled("encoder", pooling=pooling, **table)
+    adapter.apply(model, seed=0)
+    found = ledger(model, adapter, family, vocabulary=VOCABULARY)
+    names = {row.name for row in found.rows}
+    assert ("head.labels.weight" in names) is (kind != "none")
+    read = pooling == "first" and bool(table)
+    assert any(name.startswith("body.pooler") for name in names) is (kind == "full" and read)
+    if kind == "none":
+        return
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    # Where every place sees tokens at other places, so that no parameter stands still by chance.
+    trained_a_little(model, replace(batch_of(), segments=torch.arange(9).expand(3, -1) // 5))
+    moved = {n for n, p in model.named_parameters() if not torch.equal(p, before[n])}
+    assert moved == names
+
+
+@pytest.mark.parametrize("kind", ["full", "bias", "lora"])
+def test_a_pooler_that_no_task_reads_stays_frozen(kind):
+    adapter, family = adapter_of(kind), family_of("encoder", **LIKE_BERT)
+    model = body("encoder", **LIKE_BERT)
+    adapter.apply(model, seed=0)
+    found = ledger(model, adapter, family, vocabulary=VOCABULARY)
+    assert not [row.name for row in found.rows if "pooler" in row.name]
+    trains_head = any(row.name.startswith("head.network") for row in found.rows)
+    assert trains_head is (kind == "full"), "texts are told through it"
+
+
+def test_full_training_keeps_also_what_it_froze(tmp_path):
+    """No base holds it: the pooler of a run has to lie in the run."""
+    model, other = labelled(**LIKE_BERT), labelled(**LIKE_BERT)
+    for one in (model, other):
+        Full().apply(one, seed=0)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.zero_()
+    kept = weights_of(model)
+    assert "body.pooler.linear.weight" in kept
+    fill(other, {name: tensor.clone() for name, tensor in kept.items()}, where=Path("kept"))
+    assert all(
+        torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", ["decoder", "encoder", "encoder-decoder"])
+@pytest.mark.parametrize("kind", CHANGE_NOTHING)
+@pytest.mark.parametrize("table", [{}, LIKE_LLAMA], ids=["plain", "like-llama"])
+def test_fresh_they_change_no_bit(kind, name, table):
+    if kind == "bias" and table is LIKE_LLAMA:
+        pytest.skip("a model without biases has none to train")
+    model = body(name, **table)
+    before = told(model)
+    adapter_of(kind).apply(model, seed=0)
+    assert same_bits(told(model), before)
+
+
+@pytest.mark.parametrize("kind", ["prompt", "prefix"])
+@pytest.mark.parametrize("name", ["decoder", "encoder", "encoder-decoder"])
+def test_fresh_virtual_places_take_part(kind, name):
+    model = body(name)
+    before = told(model)
+    adapter_of(kind).apply(model, seed=0)
+    assert not torch.allclose(told(model), before, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ADAPTERS.names())
+def test_the_same_seed_starts_alike_and_another_does_not(kind):
+    def fresh(seed):
+        model = labelled()
+        adapter_of(kind).apply(model, seed=seed)
+        return trained_tensors(model)
+
+    first, again, other = fresh(0), fresh(0), fresh(1)
+    assert first.keys() == again.keys() == other.keys()
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    drawn = kind in ("prompt", "prefix", "lora")
+    assert any(not torch.equal(first[name], other[name]) for name in first) is drawn
+
+
+@pytest.mark.parametrize("kind", ADAPTERS.names())
+def test_what_was_trained_goes_onto_another_copy_of_the_base(kind):
+    model, copy = labelled(), labelled()
+    for one, seed in ((model, 0), (copy, 5)):
+        adapter_of(kind).apply(one, seed=seed)
+    shaken(model)
+    fill(copy, trained_tensors(model), where=Path("kept"))
+    assert torch.equal(told(copy), told(model))
+
+
+@pytest.mark.parametrize("kind", ADAPTERS.names())
+def test_accumulated_gradients_are_those_of_the_whole_batch(kind):
+    if kind == "none":
+        pytest.skip("none trains nothing")
+    model = labelled().double()
+    adapter_of(kind).apply(model, seed=0)
+    shaken(model)
+    whole = batch_of(rows=4)
+    gradients = []
+    for parts in (1, 2):
+        model.zero_grad()
+        for part in whole.split(parts):
+            model(part)["label"].sum.backward()
+        gradients.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
+    assert gradients[0].keys() == gradients[1].keys() <= trained_tensors(model).keys()
+    for name, gradient in gradients[0].items():
+        assert torch.allclose(gradient, gradients[1][name], atol=1e-10), name
+
+
+@pytest.mark.parametrize("kind", ADAPTERS.names())
+def test_settings_survive_a_recipe(kind):
+    adapter = adapter_of(kind)
+    assert read_settings(type(adapter), table_of(adapter)) == adapter
+
+
+@pytest.mark.parametrize("attention", ATTENTION.names())
+@pytest.mark.parametrize("kind", ["bias", "lora", "prefix", "prompt", "top", "full"])
+def test_formulas_hold_for_every_kind_of_attention(kind, attention):
+    """Prefixes are refused where there are no keys and values to stand beside, in one sentence."""
+    targets = {"targets": ("out", "feed_forward.*")} if kind == "lora" else {}
+    adapter = adapter_of(kind, **targets)
+    family, model = family_of("encoder", attention=attention), body("encoder", attention=attention)
+    if kind == "prefix" and attention in ("linear", "synthesizer-dense", "synthesizer-random"):
+        for ask in (
+            lambda: adapter.apply(model, seed=0),
+            lambda: adapter.terms(family, vocabulary=VOCABULARY),
+        ):
+            with pytest.raises(UserError, match="more keys and values to choose from"):
+                ask()
+        return
+    adapter.apply(model, seed=0)
+    found = ledger(model, adapter, family, vocabulary=VOCABULARY)
+    assert found.total == sum(term.value for term in found.terms) > 0
+    assert torch.isfinite(told(model)).all()
+
+
+def test_nothing_is_adapted_twice_unless_it_was_merged():
+    model = body("decoder")
+    Lora(rank=2).apply(model, seed=0)
+    with pytest.raises(UserError, match=r"adapted already: it has stack\.blocks\.0.*lora_A"):
+        Prompt(length=2).apply(model, seed=0)
+    Lora(rank=2).merge(model)
+    Prompt(length=2).apply(model, seed=0)
+    with pytest.raises(UserError, match="adapted already: it has prompt"):
+        Full().apply(model, seed=0)
+
+
+@pytest.mark.parametrize("kind", ["prompt", "prefix"])
+def test_virtual_places_cannot_be_merged(kind):
+    model = body("decoder")
+    adapter_of(kind).apply(model, seed=0)
+    with pytest.raises(UserError, match=f"a {kind} is no part of the model's weights"):
+        adapter_of(kind).merge(model)
+
+
+@pytest.mark.parametrize("kind", ["prompt", "prefix"])
+@pytest.mark.parametrize("length", [23, 24, 100])
+def test_longer_than_the_context_is_refused(kind, length):
+    with pytest.raises(UserError, match=rf"adapt\.length: a {kind} of {length} places leaves"):
+        adapter_of(kind, length=length).apply(body("decoder"), seed=0)
+
+
+def test_a_head_is_needed_to_train_the_head_alone():
+    with pytest.raises(UserError, match="no head of a task"):
+        HeadOnly().apply(body("encoder"), seed=0)
+
+
+def test_nothing_trains_nothing_and_measures():
+    model = labelled()
+    Nothing().apply(model, seed=0)
+    assert isinstance(model, HeadedModel)
+    assert not trained_tensors(model)
+    found = ledger(model, Nothing(), family_of("encoder"), vocabulary=VOCABULARY)
+    assert (found.rows, found.total, found.terms) == ((), 0, ())
+
+
+def test_more_blocks_than_there_are_is_refused():
+    with pytest.raises(UserError, match=r"adapt\.n = 3 is more blocks than the model has \(2\)"):
+        Top(n=3).apply(body("decoder"), seed=0)
+
+
+def test_a_model_without_biases_is_refused():
+    with pytest.raises(UserError, match="no biases to train"):
+        adapter_of("bias").apply(body("decoder", **LIKE_LLAMA), seed=0)
+
+
+def test_tensors_of_another_adapter_are_refused():
+    model = labelled()
+    Prompt(length=3).apply(model, seed=0)
+    kept = trained_tensors(model)
+    other = labelled()
+    Prompt(length=4).apply(other, seed=0)
+    with pytest.raises(UserError, match=r"body.prompt has shape \(3, 16\)"):
+        fill(other, kept, where=Path("kept"))
+    with pytest.raises(UserError, match=r"not in the file \['body.prompt'\]"):
+        fill(other, {n: t for n, t in kept.items() if n != "body.prompt"}, where=Path("kept"))
+
+
+def test_dropout_is_drawn_alike_by_a_model_whose_adapter_adds_none():
+    """A frozen model in training drops as it did: adapting changes no draw of the body."""
+    batch = replace(batch_of(), labels=None)
+    model = body("decoder", dropout=0.2).train()
+    torch.manual_seed(0)
+    plain = model(batch)["token"].sum
+    Top(n=1).apply(model, seed=0)
+    torch.manual_seed(0)
+    assert torch.equal(model(batch)["token"].sum, plain)

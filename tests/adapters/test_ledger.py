@@ -1,0 +1,203 @@
+"""The ledger: tensors and formulas agree, in the counts that are known, and a lie is an error."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.adapters.bodies import LIKE_BERT, LIKE_LLAMA, VOCABULARY, family_of, labelled
+from torch import nn
+
+from regard.adapters import Adapter
+from regard.adapters.bias_only import BiasOnly
+from regard.adapters.full import Full
+from regard.adapters.head_only import HeadOnly
+from regard.adapters.ledger import ledger
+from regard.adapters.lora import Lora
+from regard.adapters.prefix_tuning import Prefix
+from regard.adapters.prompt_tuning import Prompt
+from regard.adapters.top_layers import Top
+from regard.core.count import Term, total
+from regard.core.errors import UserError
+from regard.models.heads.heads import (
+    ClassificationHead,
+    Pooling,
+    SentenceHead,
+    SpanHead,
+    TokenHead,
+    YesNoHead,
+)
+from regard.models.task_models.patch_model import PatchHead
+from regard.models.task_models.task_model import HeadedModel, LabelModel
+
+D, L = 16, 2
+
+
+def ledger_of(
+    adapter: Adapter,
+    name: str = "encoder",
+    *,
+    labels: int = 2,
+    pooling: Pooling = "mean",
+    **table,
+):
+    table = {"context": 140, **table}
+    model = labelled(name, labels=labels, pooling=pooling, **table)
+    adapter.apply(model, seed=0)
+    return ledger(model, adapter, family_of(name, **table), vocabulary=VOCABULARY)
+
+
+@pytest.mark.parametrize("name", ["encoder", "decoder"])
+@pytest.mark.parametrize(
+    ("adapter", "count"),
+    [
+        (HeadOnly(), 2 * D + 2),
+        (Prompt(length=128), 130 * D + 2),
+        (Prefix(length=128), 2 * 128 * L * D + 2 * D + 2),
+        (Lora(rank=4), 4 * (D + D) * 2 * L + 2 * D + 2),
+        (Lora(rank=1, targets=("widen",)), (D + 4 * D) * L + 2 * D + 2),
+        (BiasOnly(), L * (4 * D + 4 * D + D + 2 * D) + D + 2 * D + 2),
+        (Top(n=1), 12 * D * D + 9 * D + 4 * D + 2 * D + 2 * D + 2),
+    ],
+    ids=["head", "prompt", "prefix", "lora", "lora-widen", "bias", "top"],
+)
+def test_the_counts_for_two_labels(adapter, count, name):
+    found = ledger_of(adapter, name)
+    assert found.total == count == sum(row.count for row in found.rows) == total(found.terms)
+    assert found.share == pytest.approx(count / found.of)
+
+
+def test_full_trains_all_there_is():
+    found = ledger_of(Full())
+    assert found.total == found.of
+    assert found.share == 1.0
+
+
+@pytest.mark.parametrize(
+    ("pooling", "tied"), [("first", True), ("mean", True), ("first", False), ("mean", False)]
+)
+def test_full_counts_no_part_that_the_head_does_not_read(pooling, tied):
+    found = ledger_of(Full(), pooling=pooling, boundary=True, **LIKE_BERT, tied=tied)
+    network = D * D + D + 2 * D + VOCABULARY  # linear, norm, and a bias for each token
+    boundary = 32 * D + 4 * D * D + 6 * D
+    unread = network + boundary + (0 if tied else VOCABULARY * D)
+    assert found.of - found.total == unread + (0 if pooling == "first" else D * D + D)
+    assert found.share < 1.0
+
+
+@pytest.mark.parametrize("heads", [1, 2, 4])
+def test_grouped_keys_and_values_make_a_prefix_smaller(heads):
+    found = ledger_of(Prefix(length=128), "decoder", **{**LIKE_LLAMA, "key_value_heads": heads})
+    assert found.total == 2 * 128 * L * (heads * 4) + 2 * D + 2
+
+
+def test_an_encoder_decoder_has_prefixes_in_three_places():
+    family = family_of("encoder-decoder", context=140)
+    model = family.build(vocabulary=VOCABULARY, seed=0)
+    adapter = Prefix(length=128)
+    adapter.apply(model, seed=0)
+    found = ledger(model, adapter, family, vocabulary=VOCABULARY)
+    assert found.total == 2 * 128 * D * 3 * L
+    assert len(found.rows) == 3 * L
+    assert found.rows[0].shape == (2, 128, D)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rank=st.integers(1, 4),
+    layers=st.integers(1, 3),
+    heads=st.sampled_from([1, 2, 4]),
+    labels=st.integers(2, 5),
+    targets=st.sets(
+        st.sampled_from(["query", "key", "value", "out", "widen", "narrow", "*.key"]), min_size=1
+    ),
+)
+def test_lora_trains_rank_times_inputs_and_outputs(rank, layers, heads, labels, targets):
+    adapter = Lora(rank=rank, targets=tuple(sorted(targets)))
+    found = ledger_of(
+        adapter, "decoder", labels=labels, layers=layers, key_value_heads=heads, context=10
+    )
+    narrow = 4 * heads
+    sums = {"query": 2 * D, "key": D + narrow, "value": D + narrow, "out": 2 * D}
+    sums |= {"widen": 5 * D, "narrow": 5 * D}
+    each = sum(sums[name] for name in {target.removeprefix("*.") for target in targets})
+    assert found.total == rank * each * layers + labels * (D + 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    name=st.sampled_from(["encoder", "decoder"]),
+    table=st.fixed_dictionaries(
+        {
+            "layers": st.integers(1, 3),
+            "norm": st.sampled_from(["layer", "rms"]),
+            "norm_place": st.sampled_from(["pre", "post"]),
+            "activation": st.sampled_from(["gelu", "swiglu"]),
+            "biases": st.booleans(),
+            "projections": st.sampled_from(["separate", "shared-qk", "shared-qkv"]),
+            "positions": st.sampled_from(["learned", "relative", "none"]),
+            "attention": st.sampled_from(["dot", "additive", "hard"]),
+            "feed_forward": st.sampled_from([0, 7]),
+        }
+    ),
+    adapter=st.sampled_from([BiasOnly(), Top(n=1), Lora(targets=("out",)), Prefix(length=3)]),
+)
+def test_formulas_hold_whatever_a_model_is_made_of(name, table, adapter):
+    if isinstance(adapter, BiasOnly) and not table["biases"]:
+        return
+    assert ledger_of(adapter, name, **table).total > 0
+
+
+def test_a_patch_embedding_and_concatenated_positions_are_counted():
+    beside = {"kind": "learned", "combine": "concatenate", "own_width": 6}
+    table = {"patch_values": 5, "embedding_norm": True}
+    assert ledger_of(BiasOnly(), **table).total == ledger_of(BiasOnly()).total + 2 * D
+    found = ledger_of(Prompt(length=7), positions=beside, tied=False)
+    assert found.total == 7 * 10 + 2 * D + 2
+    assert found.terms[0] == Term("prompt", "7·10", 70)
+
+
+def test_formula_and_tensors_that_differ_are_an_error():
+    model = labelled()
+    adapter = Lora(rank=4)
+    adapter.apply(model, seed=0)
+    with pytest.raises(UserError, match=r"trains 546 parameters by its tensors and 290 by"):
+        ledger(model, Lora(rank=2), family_of("encoder"), vocabulary=VOCABULARY)
+    model.body.stack.norm.requires_grad_(True)
+    with pytest.raises(UserError, match=r"578 parameters by its tensors and 546 by its formula"):
+        ledger(model, adapter, family_of("encoder"), vocabulary=VOCABULARY)
+
+
+class Own(nn.Module):
+    """A head of a person's own, without a formula."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(D, 3)
+
+
+def test_a_head_without_a_formula_is_counted_and_said():
+    model = HeadedModel.__new__(LabelModel)
+    HeadedModel.__init__(model, labelled().body, Own(), seed=0)
+    HeadOnly().apply(model, seed=0)
+    found = ledger(model, HeadOnly(), family_of("encoder"), vocabulary=VOCABULARY)
+    assert found.terms == (Term("head, of one's own", "counted: it tells no formula", 51),)
+    given = [Term("mine", "3·w + 3", 51)]
+    table = {"vocabulary": VOCABULARY, "head_terms": given}
+    assert ledger(model, HeadOnly(), family_of("encoder"), **table).terms == tuple(given)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        ClassificationHead(D, labels=5),
+        TokenHead(D, labels=3),
+        SpanHead(D),
+        YesNoHead(D),
+        SentenceHead(),
+        PatchHead(D, patch_values=4),
+    ],
+    ids=lambda head: type(head).__name__,
+)
+def test_every_head_counts_as_its_formula(head):
+    assert total(head.terms()) == sum(parameter.numel() for parameter in head.parameters())

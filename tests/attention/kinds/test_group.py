@@ -1,0 +1,200 @@
+"""Group attention is dot-product attention under a narrower mask, at a G-th of the cost."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from regard.attention.attend import attend
+from regard.attention.function import HeadShape, Rule
+from regard.attention.kinds.dot import Dot, DotProduct
+from regard.attention.kinds.group import Group, InsideGroups
+from regard.attention.masks import mask as masks
+from regard.attention.multi_head import MultiHeadAttention, build_mixer
+from regard.attention.token_positions import Places
+from regard.core.errors import UserError
+
+
+def draw(seed: int, *shape: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
+
+
+def mixer_of(kind: Group | Dot, *, context: int, layer: int = 0) -> MultiHeadAttention:
+    mixer = build_mixer(kind, HeadShape(width=4, heads=2, context=context, layer=layer)).double()
+    assert isinstance(mixer, MultiHeadAttention)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in mixer.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    return mixer
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    context=st.integers(1, 40),
+    share=st.floats(0.0, 1.0),
+    missing=st.integers(0, 12),
+    outer=st.sampled_from([masks.causal(), masks.bidirectional(), masks.lookback(3)]),
+)
+def test_by_count_equals_dot_under_the_same_groups(seed, context, share, missing, outer):
+    groups = 1 + int(share * (context - 1))
+    length = max(1, context - missing)
+    rule = Group(groups=groups).build(HeadShape(width=4, heads=2, context=context))
+    q, k, v = (draw(seed + n, 2, 2, length, 4) for n in range(3))
+    size = -(-context // groups)
+    wanted = attend(
+        q, k, v, outer & masks.same_group(torch.arange(length)[None] // size), want_weights=True
+    )
+    found = attend(q, k, v, rule.narrow(outer, Places.of_row(length)), rule)
+    assert torch.allclose(found.out, wanted.out, atol=1e-12)
+    up = torch.arange(1.0, 5.0, dtype=torch.float64)
+    gradients = [
+        torch.autograd.grad((out * up).sum(), (q, k, v)) for out in (found.out, wanted.out)
+    ]
+    for fast, readable in zip(*gradients, strict=True):
+        assert torch.allclose(fast, readable, atol=1e-12)
+    if size < length:
+        assert found.path.startswith("blocks")
+
+
+@pytest.mark.parametrize("by", ["segments", "modality"])
+def test_by_ids_equals_dot_under_the_same_groups(by):
+    ids = torch.tensor([[0, 0, 1, 1, 1, 0], [2, 1, 2, 1, 2, 2]])
+    name = {"segments": "segments", "modality": "modalities"}[by]
+    places = Places.of_row(6, **{name: ids})
+    x = draw(0, 2, 6, 8)
+    found = mixer_of(Group(by=by), context=6)(x, mask=masks.causal(), places=places).out
+    narrower = masks.causal() & masks.same_group(ids)
+    wanted = mixer_of(Dot(), context=6)(x, mask=narrower, places=places).out
+    assert torch.allclose(found, wanted, atol=1e-12)
+    everything = mixer_of(Dot(), context=6)(x, mask=masks.causal(), places=places).out
+    assert not torch.allclose(found, everything)
+
+
+def test_missing_modalities_are_named():
+    mixer = mixer_of(Group(by="modality"), context=6)
+    with pytest.raises(UserError, match=r'model\.attention\.by = "modality" needs modality'):
+        mixer(draw(0, 1, 6, 8), mask=masks.causal(), places=Places.of_row(6))
+
+
+def test_a_row_without_segments_is_one_text():
+    x, places = draw(0, 1, 6, 8), Places.of_row(6)
+    found = mixer_of(Group(by="segments"), context=6)(x, mask=masks.causal(), places=places).out
+    wanted = mixer_of(Dot(), context=6)(x, mask=masks.causal(), places=places).out
+    assert torch.allclose(found, wanted, atol=1e-12)
+
+
+def test_more_groups_than_places_are_refused():
+    with pytest.raises(UserError, match=r"model\.attention\.groups = 9 .*\(8\)"):
+        Group(groups=9).build(HeadShape(width=4, heads=2, context=8))
+    Group(groups=8).build(HeadShape(width=4, heads=2, context=8))
+    # Ids say themselves how many groups there are.
+    Group(groups=9, by="segments").build(HeadShape(width=4, heads=2, context=8))
+
+
+def test_a_context_that_groups_do_not_divide_has_a_shorter_last_group():
+    rule = Group(groups=3).build(HeadShape(width=4, heads=1, context=10))
+    seen = rule.narrow(masks.bidirectional(), Places.of_row(10)).dense(10, 10)[0, 0]
+    assert seen.sum(dim=1).tolist() == [4, 4, 4, 4, 4, 4, 4, 4, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("every", "fusing"), [(0, []), (1, [0, 1, 2, 3, 4, 5]), (2, [1, 3, 5]), (3, [2, 5]), (7, [])]
+)
+def test_every_nth_layer_fuses(every, fusing):
+    kind = Group(groups=2, fusion_every=every)
+    rules = [kind.build(HeadShape(width=4, heads=2, context=8, layer=n)) for n in range(6)]
+    assert [n for n, rule in enumerate(rules) if not isinstance(rule, InsideGroups)] == fusing
+    assert all(isinstance(rule, DotProduct) for rule in rules)
+
+
+def test_a_fusion_layer_is_dot_product():
+    x, places = draw(0, 2, 8, 8), Places.of_row(8)
+    fusion = mixer_of(Group(groups=4, fusion_every=2), context=8, layer=1)
+    dot = mixer_of(Dot(), context=8)
+    for mask in (masks.causal(), masks.bidirectional()):
+        found = fusion(x, mask=mask, places=places).out
+        assert torch.equal(found, dot(x, mask=mask, places=places).out)
+
+
+@pytest.mark.parametrize("mask", [masks.causal(), masks.bidirectional()])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_does_not_move_the_borders(mask, side):
+    mixer = mixer_of(Group(groups=3), context=10)
+    x, filling = draw(0, 1, 7, 8), draw(1, 1, 3, 8)
+    alone = mixer(x, mask=mask, places=Places.of_row(7)).out
+    token, none = torch.ones(1, 7, dtype=torch.bool), torch.zeros(1, 3, dtype=torch.bool)
+    order = [(filling, none), (x, token)] if side == "left" else [(x, token), (filling, none)]
+    row = torch.cat([part for part, _ in order], dim=1)
+    valid = torch.cat([part for _, part in order], dim=1)
+    out = mixer(row, mask=mask & masks.padding(valid), places=Places.of_padded(valid)).out
+    assert torch.allclose(out[valid], alone[0], atol=1e-12)
+
+
+def test_rows_padded_unlike_each_other_keep_borders_of_their_own():
+    mixer = mixer_of(Group(groups=3), context=9)
+    valid = torch.tensor([[True] * 6, [False] * 2 + [True] * 4])
+    x = draw(0, 2, 6, 8)
+    mask = masks.causal() & masks.padding(valid)
+    out = mixer(x, mask=mask, places=Places.of_padded(valid)).out
+    for row, begin in ((0, 0), (1, 2)):
+        alone = x[row : row + 1, begin:]
+        wanted = mixer(alone, mask=masks.causal(), places=Places.of_row(6 - begin)).out
+        assert torch.allclose(out[row, begin:], wanted[0], atol=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(pieces=st.lists(st.integers(1, 5), min_size=1, max_size=5), padding=st.integers(0, 3))
+def test_decoding_in_pieces_equals_the_whole(pieces, padding):
+    length = sum(pieces)
+    mixer = mixer_of(Group(groups=4), context=25)
+    x = draw(length, 2, length, 8)
+    valid = torch.ones(2, length, dtype=torch.bool)
+    valid[1, : min(padding, length - 1)] = False
+
+    def read(begin: int, end: int, **kwargs: object) -> Tensor:
+        mask = masks.causal() & masks.padding(valid[:, :end])
+        places = Places.of_padded(valid[:, :end])
+        return mixer(x[:, begin:end], mask=mask, places=places, **kwargs).out
+
+    cache, outs, begin = mixer.new_cache(25), [], 0
+    with torch.no_grad():
+        for piece in pieces:
+            outs.append(read(begin, begin + piece, cache=cache))
+            begin += piece
+        assert torch.allclose(torch.cat(outs, dim=1), read(0, length), atol=1e-12)
+
+
+def test_other_groups_have_no_influence():
+    mixer = mixer_of(Group(groups=3), context=9)
+    x, places = draw(0, 1, 9, 8), Places.of_row(9)
+    out = mixer(x, mask=masks.bidirectional(), places=places).out
+    (gradient,) = torch.autograd.grad(out[:, 4].sum(), x)
+    reached = (gradient[0] != 0).any(dim=-1)
+    assert reached.tolist() == [False] * 3 + [True] * 3 + [False] * 3
+
+
+class Readable(InsideGroups):
+    """Without torch's fused kernel, whose multiply-adds the counter does not see on a CPU."""
+
+    fast = Rule.fast
+
+
+@pytest.mark.parametrize("mask", [masks.causal(), masks.bidirectional()])
+def test_the_cost_falls_with_the_number_of_groups(mask):
+    length, counted = 64, {}
+    q, k, v = (torch.randn(2, 2, length, 4) for _ in range(3))
+    for groups in (1, 2, 4, 8, 16):
+        built = Group(groups=groups).build(HeadShape(width=4, heads=2, context=length))
+        assert isinstance(built, InsideGroups)
+        rule = Readable(built.membership)
+        with FlopCounterMode(display=False) as counter:
+            attend(q, k, v, rule.narrow(mask, Places.of_row(length)), rule)
+        counted[groups] = counter.get_total_flops()
+    # Scores and mix: a multiplication and an addition, for each pair of places, head and width.
+    assert counted[1] == 2 * 2 * (2 * 2 * length * length * 4)
+    assert counted == {groups: counted[1] // groups for groups in counted}

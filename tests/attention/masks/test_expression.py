@@ -1,0 +1,178 @@
+"""Masks as a person types them: read by a grammar, never evaluated."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.attention.masks import mask
+from regard.attention.masks.expression import names_without_numbers, read_mask
+from regard.attention.masks.mask import MASKS, Mask
+from regard.core.errors import UserError
+
+LENGTH = 9
+
+
+def dense(one: Mask) -> torch.Tensor:
+    return one.dense(LENGTH, LENGTH)
+
+
+def same(text: str, expected: Mask) -> bool:
+    return torch.equal(dense(read_mask(text, LENGTH)), dense(expected))
+
+
+a, b, c = mask.causal(), mask.lookback(3), mask.same_block(4)
+documents = torch.tensor([[0] * 4 + [1] * 5])
+all_but_two = torch.tensor([[True] * 7 + [False] * 2])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("causal", a),
+        (" bidirectional ", mask.bidirectional()),
+        ("lookback:3", b),
+        ("lookback : 03", b),
+        ("prefix:5", mask.prefix(torch.tensor([5]))),
+        ("prefix:0", a),
+        ("padding:2", mask.padding(all_but_two)),
+        ("cross:2", mask.cross(all_but_two)),
+        ("cross", mask.bidirectional()),
+        ("same-block:4", c),
+        ("same-document:4,5", mask.same_document(documents)),
+        ("same-group: 4 , 5", mask.same_group(documents)),
+        ("~causal|same-block:4&lookback:3", ~a | (c & b)),
+        ("same-block:4 & lookback:3 | ~causal", (c & b) | ~a),
+        ("same-block:4 & (lookback:3 | ~causal)", c & (b | ~a)),
+        ("~(causal & same-block:4) | lookback:3", ~(a & c) | b),
+        ("~causal & same-block:4", ~a & c),
+        ("~~~causal", ~a),
+        (
+            "causal & lookback:3 | prefix:5 & ~same-block:4",
+            (a & b) | (mask.prefix(torch.tensor([5])) & ~c),
+        ),
+    ],
+)
+def test_what_is_written_is_what_is_meant(text: str, expected: Mask):
+    assert same(text, expected)
+
+
+expressions = st.recursive(
+    st.sampled_from(["causal", "lookback:3", "same-block:4", "prefix:5", "padding:2"]),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from("&|"), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+        inner.map(lambda text: f"~{text}"),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(expressions, expressions)
+def test_reading_agrees_with_composing(one: str, other: str):
+    x, y = read_mask(one, LENGTH), read_mask(other, LENGTH)
+    assert same(f"{one} & {other}", x & y)
+    assert same(f"{one} | {other}", x | y)
+    assert same(f"~{one}", ~x)
+
+
+def test_parts_and_what_is_known_stay_with_it():
+    read = read_mask("causal & padding:2", LENGTH)
+    assert read.parts == {"causal", "padding"}
+    assert read.known.pattern == "causal"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet="&|~():,- 035abcdeklops", max_size=30))
+def test_any_text_is_a_mask_or_a_sentence(text: str):
+    try:
+        made = read_mask(text, LENGTH)
+    except UserError:
+        return
+    assert dense(made).shape == (1, 1, LENGTH, LENGTH)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("causl", "unknown mask 'causl' — did you mean causal?"),
+        (
+            "causal & lokback:3",
+            "'causal & lokback:3': unknown mask 'lokback' — did you mean lookback",
+        ),
+        ("", "ends where a mask should follow"),
+        ("causal &", "ends where a mask should follow"),
+        ("& causal", "'&' where a mask should stand"),
+        ("()", "'\\)' where a mask should stand"),
+        ("(causal", "bracket \\( is not closed"),
+        ("causal)", "'\\)' after what is already a whole mask"),
+        ("causal lookback:3", "'lookback' after what is already a whole mask"),
+        ("lookback:-3", "':-3' cannot be read.*lookback:3"),
+        ("causal and padding:1", "'and' after"),
+        ("__import__('os')", "cannot be read"),
+        ("lookback", "lookback takes 1 number and is given none.*lookback:3"),
+        ("lookback:3,4", "takes 1 number and is given 3,4"),
+        ("causal:3", "causal takes 0 numbers and is given 3. Write causal\\."),
+        ("same-block:0", "a block has 1 place or more"),
+        ("prefix:10", "prefix of 10 places in a row of 9. Give it 0 to 9"),
+        ("padding:10", "padding of 10 places in a row of 9"),
+        ("same-document:4,4", "has 8 places in all, the row 9"),
+        ("lookback:1234567890", "more than 9 digits"),
+        ("lookback:" + "9" * 5000, "more than 9 digits"),
+        ("(" * 5000 + "causal" + ")" * 5000, "10001 names and signs"),
+        (" & ".join(["causal"] * 500), "999 names and signs"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(text: str, says: str):
+    with pytest.raises(UserError, match=says) as told:
+        read_mask(text, LENGTH)
+    assert len(str(told.value)) < 300
+
+
+@pytest.mark.parametrize("text", ["(" * 90 + "causal" + ")" * 90, "~" * 190 + "causal"])
+def test_the_deepest_expression_can_be_written_out(text: str):
+    assert same(text, mask.causal())
+    assert same("|".join(["same-block:4"] * 100), mask.same_block(4))
+
+
+def test_numbers_for_names_that_have_none():
+    numbers = {"lookback": (3,), "prefix": (2,)}
+    assert torch.equal(dense(read_mask("lookback", LENGTH, numbers=numbers)), dense(b))
+    own = read_mask("lookback:0", LENGTH, numbers=numbers)
+    assert torch.equal(dense(own), dense(mask.lookback(0)))
+    with pytest.raises(UserError, match="can look back 0 places or more"):
+        read_mask("lookback", LENGTH, numbers={"lookback": (-3,)})
+    assert names_without_numbers("causal & lookback | ~prefix:3") == {"causal", "lookback"}
+
+
+def test_every_mask_of_the_catalogue_can_be_typed():
+    for name in MASKS.names():
+        if any(same_one in name for same_one in ("group", "document")):
+            text = f"{name}:4,5"
+        else:
+            text = name if name in ("causal", "bidirectional", "cross") else f"{name}:3"
+        assert dense(read_mask(text, LENGTH)).shape == (1, 1, LENGTH, LENGTH)
+
+
+def test_a_mask_of_ones_own_can_be_typed(monkeypatch: pytest.MonkeyPatch):
+    MASKS.names()
+    monkeypatch.setattr(MASKS, "_entries", dict(MASKS._entries))
+
+    @MASKS.add("every", needs="how many places lie between")
+    def every(places: int, first: int) -> Mask:
+        """Keys at equal steps."""
+        return Mask(lambda b, h, i, j: (j - first) % places == 0, "every")
+
+    @MASKS.add("tabled", needs="a table")
+    def tabled(table: torch.Tensor) -> Mask:
+        """Whatever the table says."""
+        return Mask(lambda b, h, i, j: table[i, j], "tabled")
+
+    assert same("every:2,1 & causal", every(2, 1) & mask.causal())
+    with pytest.raises(UserError, match="tabled needs a table, which numbers cannot say"):
+        read_mask("tabled:3", LENGTH)
+
+
+def test_a_row_has_places():
+    with pytest.raises(UserError, match="a row of 0 places"):
+        read_mask("causal", 0)

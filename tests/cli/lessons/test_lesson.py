@@ -1,0 +1,101 @@
+"""`regard lesson`: lists, runs, writes pages; one sentence and exit code 2 where it cannot."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard import lessons
+from regard.cli import app, console
+from regard.lessons import LESSONS
+from regard.lessons.lesson import below
+from regard.lessons.topics.by_hand import one_key
+
+
+@pytest.fixture(autouse=True)
+def new_console(tmp_path, monkeypatch):
+    """Each command is a process of its own for a person; the console is made once a process."""
+    monkeypatch.chdir(tmp_path)
+    console.console.cache_clear()
+    console.side_console.cache_clear()
+    yield
+    console.console.cache_clear()
+    console.side_console.cache_clear()
+
+
+def regard(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["regard", "lesson", *words])
+    with pytest.raises(SystemExit) as left:
+        app.main()
+    return int(left.value.code or 0)  # type: ignore[arg-type]
+
+
+def test_it_lists_by_topic(monkeypatch, capsys):
+    assert regard(monkeypatch) == 0
+    out = capsys.readouterr().out
+    assert out.index("attention by hand") < out.index("copying") < out.index("masks\n")
+    assert regard(monkeypatch, "--json") == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert sorted(one["name"] for one in listed) == LESSONS.names()
+    (beta,) = (one["parameters"][0] for one in listed if one["name"] == "average-of-two")
+    assert beta == {"name": "beta", "sort": "float", "default": 20.0, "low": 1, "high": 50}
+
+
+def test_it_runs_one_and_writes_its_page(monkeypatch, capsys):
+    assert regard(monkeypatch, "average-of-two", "--set", "β=10", "--set", "keys=4") == 0
+    out = capsys.readouterr().out
+    assert "Which query returns the average of two values?" in out
+    assert "beta = 10.0, keys = 4" in out
+    assert out.count("✓") == 7
+    assert "✗" not in out
+    assert Path("lessons/average-of-two.html").read_text(encoding="utf-8").startswith("<!doctype")
+
+
+def test_json_writes_a_page_only_where_asked(monkeypatch, capsys):
+    assert regard(monkeypatch, "copying", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["passed"] is True
+    assert not Path("lessons").exists()
+    assert regard(monkeypatch, "copying", "--json", "--out", "new/page.html") == 0
+    assert Path("new/page.html").is_file()
+
+
+def test_all_writes_a_booklet(monkeypatch, capsys):
+    few = {"masks": [lessons.about("three-masks"), lessons.about("zero-masking")]}
+    monkeypatch.setattr(lessons, "lessons_by_topic", lambda: few)
+    assert regard(monkeypatch, "all", "--out", "book") == 0
+    out = capsys.readouterr().out
+    assert "✓ three-masks   7 of 7 checks" in out
+    assert "2 lessons in " in out
+    assert Path("book/booklet.html").is_file()
+    assert Path("book/course.html").is_file()
+    assert Path("book/notebooks/masks.ipynb").is_file()
+
+
+def test_a_check_that_fails_is_exit_code_1(monkeypatch, capsys):
+    monkeypatch.setattr(one_key, "above", lambda name, *_: below(name, 2, 1))
+    assert regard(monkeypatch, "copying") == 1
+    assert "✗" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("copyng",), "unknown lesson 'copyng' — did you mean copying?"),
+        (
+            ("copying", "--set", "beta=500"),
+            "beta = 500 is not allowed: give a number from 1 to 200",
+        ),
+        (("copying", "--set", "bet=5"), "unknown parameter bet — did you mean beta?"),
+        (("copying", "--set", "beta"), "--set beta: write it as name=value"),
+        (("copying", "--topic", "masks"), "--topic goes with `all`"),
+        (("all", "--topic", "mask"), "unknown topic 'mask' — did you mean masks?"),
+        (("all", "--set", "beta=5"), "--set goes with one lesson"),
+        (("copying", "--out", "."), "is a folder. Name a file."),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(monkeypatch, capsys, words, said):
+    assert regard(monkeypatch, *words) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1

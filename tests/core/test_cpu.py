@@ -1,0 +1,67 @@
+"""What regard asks of a machine before it relies on it, and what follows where it is missing."""
+
+import os
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import regard
+from regard.core import cpu
+from regard.core.errors import UserError
+from regard.core.peak_memory import peak_memory_bytes
+from regard.training import device
+from regard.training.device import choose_machine
+
+
+def test_cores_are_those_this_process_may_use():
+    assert cpu.usable_cores() == len(os.sched_getaffinity(0))
+
+
+def test_without_affinity_all_cores_count(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert cpu.usable_cores() == os.cpu_count()
+
+
+def test_the_peak_of_memory_is_unknown_where_nothing_says_it(monkeypatch):
+    assert peak_memory_bytes() > 10**7
+    monkeypatch.setitem(sys.modules, "resource", None)
+    assert peak_memory_bytes() is None
+
+
+@pytest.fixture
+def crashing_bf16(monkeypatch):
+    """A CPU on which bfloat16 products end the process."""
+    monkeypatch.setattr(cpu, "BF16_TRIAL", "import os; os.abort()")
+    cpu.bf16_products_work.cache_clear()
+    yield
+    cpu.bf16_products_work.cache_clear()
+
+
+@pytest.mark.usefixtures("crashing_bf16")
+def test_products_that_crash_are_told_by_a_child_process():
+    assert not cpu.bf16_products_work()
+
+
+@pytest.mark.usefixtures("crashing_bf16")
+def test_an_audit_of_a_bfloat16_model_is_refused_where_its_products_crash():
+    model = nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 9)).to(torch.bfloat16)
+    with pytest.raises(UserError, match=r"products crash on this CPU\. .*model\.float\(\)"):
+        regard.audit(model, "causal")
+
+
+@pytest.mark.parametrize(("works", "precision"), [(True, "bfloat16"), (False, "float32")])
+def test_an_accelerator_trains_in_bfloat16_only_where_its_products_work(
+    works, precision, monkeypatch
+):
+    monkeypatch.setattr(device, "bf16_products_work", lambda name: works)
+    monkeypatch.setattr(device, "DEVICES", ("meta",))
+    machine = choose_machine("meta", threads=torch.get_num_threads())
+    assert machine.precision == precision
+    assert choose_machine_on_cpu(monkeypatch).precision == "float32"
+
+
+def choose_machine_on_cpu(monkeypatch):
+    monkeypatch.setattr(device, "DEVICES", ("cpu",))
+    return choose_machine("cpu", threads=torch.get_num_threads())

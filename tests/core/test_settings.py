@@ -1,0 +1,163 @@
+"""Settings: read from tables, written back, and refused in words that name the key."""
+
+from typing import Annotated, Any, Self
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field, SerializeAsAny, ValidationError, model_validator
+
+from regard.core.catalog import Catalog
+from regard.core.errors import UserError
+from regard.core.settings import (
+    Named,
+    Settings,
+    dotted_keys,
+    read_settings,
+    settings_class,
+    table_of,
+)
+
+SHAPES = Catalog("shape", home="json")  # any package will do as a home: it holds none of ours
+
+
+@SHAPES.add("square")
+class Square(Settings):
+    """Four equal sides."""
+
+    side: float = Field(default=1.0, gt=0.0)
+    "Length of each."
+
+
+@SHAPES.add("circle")
+class Circle(Settings):
+    """All points at one distance."""
+
+    radius: float = 1.0
+    "That distance."
+
+
+class Ink(Settings):
+    colours: tuple[str, ...] = ("black",)
+    "One after the other."
+    layers: int = Field(default=1, ge=1, le=9)
+    "Times it is laid on."
+
+
+class Drawing(Settings):
+    title: str
+    "What stands below it."
+    shape: Annotated[SerializeAsAny[Settings], Named(SHAPES)] = Square()
+    "What is drawn."
+    ink: Ink = Ink()
+    "What it is drawn with."
+    frame: int | None = None
+    "Width of a frame; none by default."
+
+    @model_validator(mode="after")
+    def _frame_is_seen(self) -> Self:
+        if self.frame == 0:
+            raise ValueError("a frame of 0 is no frame: leave it out")
+        return self
+
+
+drawings = st.builds(
+    Drawing,
+    title=st.text(),
+    shape=st.builds(Square, side=st.floats(0.1, 9)) | st.builds(Circle, radius=st.floats(0, 9)),
+    ink=st.builds(Ink, colours=st.lists(st.text()).map(tuple), layers=st.integers(1, 9)),
+    frame=st.none() | st.integers(1),
+)
+
+
+@given(drawings)
+def test_a_table_read_back_is_the_same_settings(drawing: Drawing) -> None:
+    assert read_settings(Drawing, table_of(drawing)) == drawing
+
+
+def test_a_part_is_named_by_a_word_or_by_a_table() -> None:
+    by_word = read_settings(Drawing, {"title": "o", "shape": "circle"})
+    by_table = read_settings(Drawing, {"title": "o", "shape": {"kind": "circle", "radius": 1.0}})
+    assert by_word.shape == by_table.shape == Circle()
+    unnamed = read_settings(Drawing, {"title": "o", "shape": {"side": 2.0}})
+    assert unnamed.shape == Square(side=2.0)  # without a name, the default part is meant
+
+
+def test_what_is_not_given_is_the_default_and_not_written() -> None:
+    table = table_of(read_settings(Drawing, {"title": "a"}))
+    assert table["shape"] == {"kind": "square", "side": 1.0}
+    assert "frame" not in table
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Ink().layers = 2  # type: ignore[misc]
+
+
+def test_the_string_below_a_field_documents_it() -> None:
+    keys = dict(dotted_keys(Drawing))
+    assert list(keys) == ["title", "shape", "ink", "ink.colours", "ink.layers", "frame"]
+    assert keys["ink.layers"].description == "Times it is laid on."
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        (
+            {"title": "a", "ink": {"layer": 1}},
+            "unknown setting ink.layer — did you mean ink.layers?",
+        ),
+        ({"title": "a", "inc": {}}, "unknown setting inc — did you mean ink?"),
+        (
+            {"title": "a", "ink": {"layers": 0}},
+            "ink.layers = 0 is not allowed: give a number greater",
+        ),
+        (
+            {"title": "a", "ink": {"layers": "x"}},
+            "ink.layers = 'x' is not allowed: give an integer",
+        ),
+        (
+            {"title": "a", "shape": {"kind": "square", "side": "x"}},
+            "shape.side = 'x' is not allowed",
+        ),
+        ({"title": "a", "shape": {"kind": "square", "side": float("nan")}}, "shape.side = nan"),
+        (
+            {"title": "a", "shape": "sqare"},
+            "shape.kind: unknown shape 'sqare' — did you mean square?",
+        ),
+        ({"title": "a", "shape": {"kind": 3}}, "shape.kind: unknown shape 3"),
+        ({"title": "a", "shape": 3}, "shape takes a name or a table with kind = …, not 3"),
+        (
+            {"title": "a", "shape": {"kind": "circle", "side": 2}},
+            "shape.side belongs to kind = 'square', and this is 'circle'",
+        ),
+        ({"title": "a", "shape": {"kind": "circle", "x": 2}}, "unknown setting shape.x"),
+        ({"title": "a", "ink": "red"}, "ink is a table: write [ink]"),
+        ({"title": "a", "frame": 0}, "a frame of 0 is no frame"),
+        ({}, "title is missing. Give it: What stands below it."),
+    ],
+)
+def test_what_cannot_be_used_is_named(table: dict[str, Any], says: str) -> None:
+    with pytest.raises(UserError) as refused:
+        read_settings(Drawing, table, locate=lambda key: f"at {key}")
+    assert says in str(refused.value)
+    assert str(refused.value).startswith("recipe: ")
+
+
+def test_the_place_is_asked_for_by_dotted_key() -> None:
+    asked = []
+
+    def locate(key: str) -> str:
+        asked.append(key)
+        return "a.toml, line 7"
+
+    with pytest.raises(UserError, match=r"recipe: a\.toml, line 7: ink\.layers = 0"):
+        read_settings(Drawing, {"title": "a", "ink": {"layers": 0}}, locate=locate)
+    assert asked == ["ink.layers"]
+
+
+def test_a_part_that_is_no_settings_class_is_our_mistake() -> None:
+    things = Catalog("thing", home="json")
+    things.add("function")(lambda: None)
+    with pytest.raises(TypeError, match="thing 'function' is not a settings class"):
+        settings_class(things, "function")

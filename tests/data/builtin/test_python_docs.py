@@ -1,0 +1,79 @@
+"""python-docs: real text of this Python, in a fixed order, grouped by what it documents."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections import defaultdict
+
+from regard.data.builtin import BUILTIN
+from regard.data.builtin.python_docs import identity, python_docs, tidy
+from regard.data.corpus import PARTS, Data, open_corpus
+
+
+def test_it_is_in_the_catalogue_as_real_text() -> None:
+    assert BUILTIN.get("python-docs").properties["generated"] is False
+    assert not open_corpus(Data(corpus="python-docs")).generated
+
+
+def test_there_is_enough_and_nothing_twice() -> None:
+    texts = [document.text for document in python_docs()]
+    assert 200_000 < sum(len(text.split()) for text in texts) < 600_000
+    assert len(set(texts)) == len(texts)
+    assert all("\n\n" not in text and text == text.rstrip() for text in texts)
+
+
+def test_it_knows_topics_modules_classes_and_methods_by_their_owner() -> None:
+    groups = defaultdict(list)
+    for document in python_docs():
+        groups[document.group].append(document.text)
+    assert any("debugging assertions" in text for text in groups["topic assert"])
+    assert any("JSON" in text for text in groups["json"])
+    # a docstring of a method counts with its class
+    assert any("Format the specified record as text" in t for t in groups["logging:Formatter"])
+    assert not any((group or "").startswith(("test", "idlelib")) for group in groups)
+
+
+def test_no_docstring_straddles_parts() -> None:
+    owner = {document.text: document.group for document in python_docs()}
+    corpus = open_corpus(Data(corpus="python-docs"))
+    groups = {part: {owner[text] for text in corpus.texts(part)} for part in PARTS}
+    assert not groups["train"] & groups["dev"]
+    assert not groups["train"] & groups["test"]
+    assert not groups["dev"] & groups["test"]
+    assert min(map(len, groups.values())) > 50
+
+
+def test_another_process_reads_the_same_and_imports_none_of_it() -> None:
+    program = (
+        "import sys, hashlib;"
+        "from regard.data.builtin.python_docs import python_docs;"
+        "d = hashlib.sha256(repr(list(python_docs())).encode()).hexdigest();"
+        "print(d, 'this' in sys.modules or 'tkinter' in sys.modules)"
+    )
+    ours = hashlib.sha256(repr(list(python_docs())).encode()).hexdigest()
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout
+    assert told.decode().split() == [ours, "False"]
+
+
+def test_identity_is_stable_and_a_sha256() -> None:
+    name, size, digest = identity()
+    assert (name, len(digest)) == ("python-docs", 64)
+    assert size > 1_000_000
+    assert identity() == (name, size, digest)
+
+
+def test_prose_is_unwrapped_and_layout_is_kept() -> None:
+    prose = "An identifier occurring as an atom is a name.  See section\nIdentifiers for more."
+    assert tidy(prose) == (
+        "An identifier occurring as an atom is a name. See section Identifiers for more."
+    )
+    assert tidy("   >>> 1 + 1\n   2") == ">>> 1 + 1\n2"
+    assert tidy("Title\n*****") == "Title"
+    code = "if x:\n    return [a_rather_long_name_of_something_else, another]"
+    assert tidy(code) == code
+    table = (
+        "name        the name of the thing that is described\nvalue       what it is worth to you"
+    )
+    assert tidy(table) == table

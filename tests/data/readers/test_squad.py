@@ -1,0 +1,114 @@
+"""Questions in SQuAD's layout: what comes out, and what a misshapen file is told."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.core.errors import UserError
+from regard.data.readers.formats import read_records
+from regard.data.readers.reading import Column, Dropped, Reading, Record
+from regard.data.readers.squad import COLUMNS
+
+EVERY = Reading(columns=None)
+
+
+def document(*questions: dict[str, Any]) -> dict[str, Any]:
+    paragraphs = [{"context": "Rollo led them.", "qas": list(questions)}]
+    return {"version": "v2.0", "data": [{"title": "Normans", "paragraphs": paragraphs}]}
+
+
+ANSWERED = {
+    "question": "Who led them?",
+    "id": "q1",
+    "answers": [{"text": "Rollo", "answer_start": 0}],
+    "is_impossible": False,
+}
+UNANSWERED = {"question": "Who else?", "id": "q2", "answers": [], "is_impossible": True}
+
+
+def read(path: Path, reading: Reading = EVERY, dropped: Dropped | None = None) -> list[Record]:
+    return list(read_records(path, reading, dropped or Dropped()))
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_record_is_a_question(tmp_path: Path, indent: int | None) -> None:
+    path = tmp_path / "a.json.xz"
+    text = json.dumps(document(ANSWERED, UNANSWERED), indent=indent)
+    path.write_bytes(lzma.compress(text.encode()))
+    first, second = read(path)
+    assert tuple(first) == (
+        "title",
+        "context",
+        "question",
+        "answers",
+        "answer_starts",
+        "id",
+        "impossible",
+    )
+    assert set(first) == set(COLUMNS)
+    assert (first["title"], first["context"]) == ("Normans", "Rollo led them.")
+    assert (first["answers"], first["answer_starts"], first["impossible"]) == (
+        ["Rollo"],
+        [0],
+        False,
+    )
+    assert (second["answers"], second["answer_starts"], second["impossible"]) == ([], [], True)
+    assert second.at == f"{path}, article 1, paragraph 1, question 2"
+    asked = Reading(columns={"text": Column("question", "task.text")})
+    assert read(path, asked) == [{"text": "Who led them?"}, {"text": "Who else?"}]
+
+
+def test_a_file_that_says_nothing_of_impossible_has_answers(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    asked = {key: ANSWERED[key] for key in ("question", "id", "answers")}
+    path.write_text(json.dumps(document(asked)))
+    assert [record["impossible"] for record in read(path)] == [False]
+
+
+MISSHAPEN = [
+    ({**ANSWERED, "answers": []}, "question 2: no answer, yet not is_impossible"),
+    ({**ANSWERED, "question": 3}, "question 2: 'question' holds a number"),
+    ({**ANSWERED, "answers": [{"text": "Rollo"}]}, "question 2: no 'answer_start'"),
+    ({**ANSWERED, "answers": ["Rollo"]}, "question 2: a JSON string where an object"),
+    ("Who?", "question 2: a JSON string where an object is needed"),
+]
+
+
+@pytest.mark.parametrize(("question", "told"), MISSHAPEN)
+def test_a_misshapen_question_is_named_or_dropped(tmp_path: Path, question: Any, told: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(document(ANSWERED, question, UNANSWERED)))
+    with pytest.raises(UserError) as caught:
+        read(path)
+    assert f"{path}, article 1, paragraph 1, {told}" in str(caught.value)
+    dropped = Dropped()
+    kept = read(path, Reading(columns=None, skip_bad_rows=True), dropped)
+    assert [record["id"] for record in kept] == ["q1", "q2"]
+    assert dropped.as_dict()["bad"] == 1
+
+
+def test_misshapen_paragraphs_and_columns(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"data": [{"title": "a", "paragraphs": [{"qas": []}]}]}))
+    with pytest.raises(UserError, match="article 1, paragraph 1: no 'context'"):
+        read(path)
+    path.write_text(json.dumps(document(ANSWERED)))
+    with pytest.raises(UserError, match=r"no column 'contexts'.*did you mean 'context'"):
+        read(path, Reading(columns={"text": Column("contexts")}))
+
+
+def test_other_json_is_read_line_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"text": "a", "data": [1]}\n{"text": "b"}\n')
+    assert [record["text"] for record in read(path)] == ["a", "b"]
+    path.write_text('{\n "text": "a"\n}\n')
+    with pytest.raises(UserError, match="line 1: not valid JSON"):
+        read(path)
+    path.write_text(json.dumps(document(ANSWERED))[:-9])
+    with pytest.raises(UserError, match="line 1: not valid JSON"):
+        read(path)

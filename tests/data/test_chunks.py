@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.core.errors import UserError
+from regard.data.chunks import Blocks, Pieces
+
+START, STOP = 2, 3
+
+
+class FakePart:
+    """Documents in memory, as the token cache offers them."""
+
+    def __init__(self, documents: list[list[int]]) -> None:
+        self.lengths = np.array([len(document) for document in documents], dtype=np.int64)
+        self.offsets = np.concatenate(([0], np.cumsum(self.lengths)))
+        self._tokens = np.array([i for document in documents for i in document], dtype=np.uint16)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self._tokens[self.offsets[index] : self.offsets[index + 1]]
+
+
+documents = st.lists(st.lists(st.integers(7, 60_000), max_size=15), min_size=1, max_size=8)
+
+
+def test_pieces_by_hand() -> None:
+    rows = Pieces(FakePart([[10, 11, 12, 13, 14], [20]]), context=3, start=START, stop=STOP)
+    assert [row.ids.tolist() for row in rows] == [
+        [START, 10, 11, 12],
+        [12, 13, 14, STOP],
+        [START, 20, STOP],
+    ]
+    assert rows.lengths.tolist() == [4, 4, 3]
+    assert [rows.document_of(i) for i in range(3)] == [0, 0, 1]
+    assert rows[-1].ids.tolist() == [START, 20, STOP]
+
+
+def test_blocks_by_hand() -> None:
+    rows = Blocks(FakePart([[10, 11], [20], [30, 31]]), context=4, start=START, stop=STOP)
+    assert [row.ids.tolist() for row in rows] == [
+        [START, 10, 11, STOP, START],
+        [START, 20, STOP, START, 30],
+    ]
+    assert [row.segments.tolist() for row in rows] == [[0, 0, 0, 0, 1], [0, 0, 0, 1, 1]]
+    assert rows.dropped_tokens == 2
+
+
+@given(documents, st.integers(1, 9))
+def test_every_token_after_start_is_a_target_once(texts: list[list[int]], context: int) -> None:
+    rows = Pieces(FakePart(texts), context=context, start=START, stop=STOP)
+    targets: list[list[int]] = [[] for _ in texts]
+    for number, row in enumerate(rows):
+        assert row.segments is None
+        assert row.ids.dtype == np.int64
+        assert 2 <= len(row.ids) == rows.lengths[number] <= context + 1
+        targets[rows.document_of(number)] += row.ids[1:].tolist()
+    assert targets == [[*text, STOP] for text in texts]
+
+
+@given(documents, st.integers(1, 9))
+def test_rows_continue_where_the_last_one_ended(texts: list[list[int]], context: int) -> None:
+    rows = Pieces(FakePart(texts), context=context, start=START, stop=STOP)
+    for number in range(len(rows)):
+        follows = number and rows.document_of(number) == rows.document_of(number - 1)
+        before = rows[number - 1].ids[-1] if follows else START
+        assert rows[number].ids[0] == before
+
+
+@given(documents, st.integers(1, 9))
+def test_blocks_are_the_documents_end_to_end(texts: list[list[int]], context: int) -> None:
+    stream = [i for text in texts for i in (START, *text, STOP)]
+    owner = [d for d, text in enumerate(texts) for _ in range(len(text) + 2)]
+    if len(stream) < context + 1:
+        with pytest.raises(UserError):
+            Blocks(FakePart(texts), context=context, start=START, stop=STOP)
+        return
+    rows = Blocks(FakePart(texts), context=context, start=START, stop=STOP)
+    read = rows[0].ids[:1].tolist()
+    for number, row in enumerate(rows):
+        begin = number * context
+        assert row.ids.tolist() == stream[begin : begin + context + 1]
+        owners = np.array(owner[begin : begin + context + 1])
+        assert row.segments.tolist() == (owners - owners[0]).tolist()
+        read += row.ids[1:].tolist()
+    assert read == stream[: len(read)]
+    assert rows.dropped_tokens == len(stream) - len(read) < context
+    assert rows.lengths.tolist() == [context + 1] * len(rows)
+
+
+def test_text_shorter_than_a_block() -> None:
+    with pytest.raises(UserError) as problem:
+        Blocks(FakePart([list(range(7, 66))]), context=100, start=START, stop=STOP)
+    assert str(problem.value) == (
+        "corpus: 61 tokens where one block of model.context = 100 is needed. "
+        "Lower model.context or give more text."
+    )
+
+
+def test_a_row_that_does_not_exist() -> None:
+    rows = Pieces(FakePart([[7]]), context=4, start=START, stop=STOP)
+    with pytest.raises(IndexError):
+        rows[1]

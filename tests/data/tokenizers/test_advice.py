@@ -1,0 +1,88 @@
+import json
+
+import numpy as np
+import pytest
+
+from regard.core.errors import UserError
+from regard.data.tokenizers import TOKENIZERS
+from regard.data.tokenizers.advice import advise, kind_like, saved_share
+from regard.data.tokenizers.bpe import Bpe
+from regard.data.tokenizers.word import Word
+
+ENGLISH = [f"the quick brown fox number {i % 7} jumps over the lazy dog" for i in range(60)]
+LATIN = [f"arma virumque cano troiae qui primus ab oris {i % 5}" for i in range(60)]
+
+
+def test_a_tokenizer_of_another_language_is_worth_replacing() -> None:
+    advice = advise(
+        Bpe(vocabulary=300).train(iter(LATIN)),
+        train_texts=lambda: iter(ENGLISH),
+        held_out=ENGLISH[:20],
+    )
+    assert advice.train_anew
+    assert advice.fresh.fertility < advice.existing.fertility
+    assert advice.documents == 20
+    assert advice.existing.words == sum(len(text.split()) for text in ENGLISH[:20])
+    assert advice.saving_interval[0] <= advice.saving <= advice.saving_interval[1]
+    for figure in ("20 held-out documents", "220 words", f"{advice.existing.fertility:.2f}"):
+        assert figure in advice.sentence
+    json.dumps(advice.as_dict())
+
+
+def test_its_own_tokenizer_is_kept() -> None:
+    existing = Bpe(vocabulary=300).train(iter(ENGLISH))
+    advice = advise(existing, train_texts=lambda: iter(ENGLISH), held_out=ENGLISH[:20])
+    assert not advice.train_anew
+    assert advice.saving == 0
+    assert advice.sentence.startswith("Keep bpe")
+
+
+def test_lost_words_are_a_reason_of_their_own() -> None:
+    existing = Word().train(iter(LATIN))
+    advice = advise(existing, train_texts=lambda: iter(ENGLISH), held_out=ENGLISH[:20])
+    assert advice.saving == 0  # a word is a word
+    assert advice.existing.unknown_rate > 0.8
+    assert advice.fresh.unknown_rate < 0.05
+    assert advice.train_anew
+
+
+def test_a_size_the_text_cannot_fill_is_compared_at_what_it_fills() -> None:
+    existing = Bpe(vocabulary=300).train(iter(LATIN))
+    advice = advise(existing, train_texts=lambda: iter(["ab ab"]), held_out=["ab"])
+    assert advice.fresh.size < 300
+    assert advice.saving_interval is None  # one document
+
+
+@pytest.mark.parametrize("name", ["bpe", "wordpiece", "unigram", "word", "character"])
+def test_the_same_kind_is_found_again(name: str) -> None:
+    tokenizer = TOKENIZERS.get(name).part().train(iter(ENGLISH))
+    kind = kind_like(tokenizer)
+    assert type(kind) is TOKENIZERS.get(name).part
+    assert getattr(kind, "vocabulary", tokenizer.size) == tokenizer.size
+
+
+def test_plain_bpe_is_not_taken_for_bytes() -> None:
+    assert not kind_like(Bpe(bytes=False).train(iter(ENGLISH))).bytes
+
+
+def test_saving_of_sums() -> None:
+    saving, interval = saved_share(np.array([10, 30]), np.array([5, 15]))
+    assert saving == pytest.approx(0.5)
+    assert interval == pytest.approx((0.5, 0.5))
+
+
+def test_interval_covers_the_truth_about_95_times_in_100() -> None:
+    generator = np.random.default_rng(0)
+    covered = 0
+    for _ in range(400):
+        existing = generator.poisson(50, size=200) + 1
+        fresh = generator.binomial(existing, 0.7)
+        _, (low, high) = saved_share(existing, fresh)
+        covered += low <= 0.3 <= high
+    assert 0.91 < covered / 400 < 0.985
+
+
+def test_nothing_held_out() -> None:
+    existing = Bpe(vocabulary=300).train(iter(ENGLISH))
+    with pytest.raises(UserError, match="no words to compare"):
+        advise(existing, train_texts=lambda: iter(ENGLISH), held_out=[" "])

@@ -1,0 +1,93 @@
+from collections import Counter
+from itertools import islice, pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.data.tokenizers.wordpiece import WordPiece, join, learn_pieces, merge, spell
+
+
+def slow_pieces(words: dict[str, int], *, minimum_count: int) -> list[str]:
+    """The definition, word for word: count everything anew before each merge."""
+    texts = [(spell(word), count) for word, count in words.items()]
+    pieces = sorted({symbol for symbols, _ in texts for symbol in symbols})
+    while True:
+        singles: Counter[str] = Counter()
+        pairs: Counter[tuple[str, str]] = Counter()
+        for symbols, count in texts:
+            for symbol in symbols:
+                singles[symbol] += count
+            for pair in pairwise(symbols):
+                pairs[pair] += count
+        candidates = [
+            (-count / (singles[a] * singles[b]), -count, a, b)
+            for (a, b), count in pairs.items()
+            if count >= minimum_count
+        ]
+        if not candidates:
+            return pieces
+        *_, a, b = min(candidates)
+        if join(a, b) not in pieces:
+            pieces.append(join(a, b))
+        texts = [(merge(symbols, (a, b)), count) for symbols, count in texts]
+
+
+toy_words = st.dictionaries(
+    st.text("abc", min_size=1, max_size=7), st.integers(1, 6), min_size=1, max_size=12
+)
+
+
+@given(toy_words, st.integers(1, 4))
+def test_the_quick_way_equals_the_definition(words: dict[str, int], minimum_count: int) -> None:
+    expected = slow_pieces(words, minimum_count=minimum_count)
+    assert list(learn_pieces(words, minimum_count=minimum_count)) == expected
+
+
+@given(toy_words)
+def test_the_order_of_words_does_not_matter(words: dict[str, int]) -> None:
+    turned = dict(reversed(words.items()))
+    assert list(learn_pieces(words, minimum_count=2)) == list(learn_pieces(turned, minimum_count=2))
+
+
+def test_the_score_is_not_the_count() -> None:
+    """`##u ##g` is the most frequent pair (20), yet `##g ##s` has the best score: 5/(20·5) = 1/20.
+
+    Then every pair holds `##u` and scores 1/36: of equal ones the most frequent goes first.
+    """
+    words = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
+    alphabet = 7  # b h p ##g ##n ##s ##u
+    learned = list(islice(learn_pieces(words, minimum_count=2), alphabet, alphabet + 3))
+    assert learned == ["##gs", "pu", "hu"]
+
+
+def test_merging_goes_from_the_left() -> None:
+    assert merge(["a", "##a", "##a", "##a"], ("##a", "##a")) == ["a", "##aa", "##a"]
+
+
+def test_pairs_seen_too_seldom_are_never_merged() -> None:
+    assert list(learn_pieces({"ab": 1, "cd": 2}, minimum_count=2))[-1] == "cd"
+    assert "ab" not in learn_pieces({"ab": 1, "cd": 2}, minimum_count=2)
+
+
+def test_encoding_takes_the_longest_match() -> None:
+    texts = ["hug hugs pug pun bun hugs hug pug pun bun"] * 4
+    tokenizer = WordPiece().train(iter(texts))
+    assert tokenizer.tokens(tokenizer.encode("hugs")) == ["hugs"]
+    small = WordPiece(vocabulary=7 + 7 + 3).train(iter(texts))
+    for word in texts[0].split():
+        pieces = small.tokens(small.encode(word))
+        vocabulary = set(small.tokens(range(small.size)))
+        longest = max(end for end in range(1, len(word) + 1) if word[:end] in vocabulary)
+        assert pieces[0] == word[:longest]
+
+
+def test_a_word_with_an_unseen_character_is_unknown() -> None:
+    tokenizer = WordPiece().train(iter(["hug pug"] * 2))
+    assert tokenizer.encode("hug hüg") == [*tokenizer.encode("hug"), tokenizer.unk]
+
+
+def test_punctuation_stands_apart_and_very_long_words_teach_nothing() -> None:
+    tokenizer = WordPiece().train(iter(["hug, pug. " + "q" * 101] * 2))
+    assert tokenizer.tokens(tokenizer.encode("hug,pug.")) == ["hug", ",", "pug", "."]
+    assert tokenizer.encode("q" * 101) == [tokenizer.unk]
+    assert tokenizer.encode("q") == [tokenizer.unk]

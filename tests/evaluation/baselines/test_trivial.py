@@ -1,0 +1,88 @@
+"""Baselines that look at nothing, copy, or take the first sentence."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.core.errors import UserError
+from regard.evaluation.baselines.sentences import sentences
+from regard.evaluation.baselines.trivial import (
+    always_no_answer,
+    copy_source,
+    lead_sentence,
+    majority,
+    most_frequent_answer,
+)
+from regard.evaluation.health.predictions import prediction_health
+
+LABELS = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1)
+
+
+def test_the_majority_class_of_boolq_is_named_by_the_health_check() -> None:
+    truth = [True] * 2033 + [False] * 1237
+    said = majority([True] * 5874 + [False] * 3553, len(truth))
+    assert sum(one == other for one, other in zip(said, truth, strict=True)) == 2033
+    [flag] = prediction_health(said, truth)
+    assert flag.startswith("accuracy 62.17 % is exactly the share of the majority class")
+
+
+@given(LABELS, st.randoms())
+def test_the_majority_is_commonest_whatever_the_order_of_rows(labels: list[str], turn) -> None:
+    [said] = majority(labels, 1)
+    assert all(labels.count(said) >= labels.count(other) for other in labels)
+    turn.shuffle(labels)
+    assert majority(labels, 3) == [said] * 3
+
+
+def test_of_equally_common_labels_the_first_by_name() -> None:
+    assert majority(["no", "yes", "yes", "no"], 1) == ["no"]
+    assert majority([2, 1], 2) == [1, 1]
+
+
+def test_most_frequent_answer_is_stripped() -> None:
+    assert most_frequent_answer(["Paris", "London\n", " London"], 2) == ["London", "London"]
+
+
+def test_nothing_to_count() -> None:
+    with pytest.raises(UserError, match="no training row"):
+        majority([], 3)
+
+
+def test_no_answer_and_copies() -> None:
+    assert always_no_answer(2) == ["", ""]
+    assert copy_source(iter(["Ein Hund.", ""])) == ["Ein Hund.", ""]
+
+
+def test_lead_of_a_text_and_of_given_sentences() -> None:
+    documents = ["Dr. Birt hikes. She\nlikes it.", ["", "First, e.g. this.", "Second."], "", []]
+    assert lead_sentence(documents) == ["Dr. Birt hikes.", "First, e.g. this.", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (
+            "Dr. J. Birt left at 3.5 p.m. He was tired.",
+            ["Dr. J. Birt left at 3.5 p.m.", "He was tired."],
+        ),
+        ("The U.S. Army came. It left.", ["The U.S. Army came.", "It left."]),
+        ("See Fig. 3. It rises.", ["See Fig. 3.", "It rises."]),
+        ("He said no. Then he left.", ["He said no.", "Then he left."]),
+        ("It is I. You know me.", ["It is I.", "You know me."]),
+        ("As Vaswani et al. 2017 say, it works.", ["As Vaswani et al. 2017 say, it works."]),
+        ("“Really?” she said. ‘Yes!’ He ran.", ["“Really?” she said.", "‘Yes!’", "He ran."]),
+        ("Version 2.13 is out! Try it…  Now", ["Version 2.13 is out!", "Try it…", "Now"]),
+        ("A title\n\nand a text", ["A title", "and a text"]),
+        ("一つ。二つ！", ["一つ。", "二つ！"]),
+        (" \n\t", []),
+    ],
+)
+def test_sentences(text: str, parts: list[str]) -> None:
+    assert sentences(text) == parts
+
+
+@given(st.text(alphabet="aBI .!?\n\"'3。", max_size=60))
+def test_no_character_is_lost_but_white_space(text: str) -> None:
+    parts = sentences(text)
+    assert "".join("".join(parts).split()) == "".join(text.split())
+    assert all(part == part.strip() != "" for part in parts)

@@ -1,0 +1,50 @@
+"""Inputs of a judged part that train holds too."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.evaluation.health.train_test_overlap import shared_texts
+
+TEXTS = st.lists(st.sampled_from(["a", "A", "a b", "a  B", "c"]))
+
+
+def test_white_space_and_case_do_not_hide_a_duplicate() -> None:
+    found = shared_texts(
+        iter(["A good  film", "dull", "dull"]),
+        ["a good film\n", "Dull", "a good film!", "dull"],
+        train_labels=["pos", "neg", "pos"],
+        judged_labels=["neg", "neg", "pos", "pos"],
+    )
+    assert (found.count, found.n, found.same_label) == (3, 4, 2)
+    assert found.examples == ("a good film\n", "Dull", "dull")
+    assert found.sentence("test") == (
+        "3 of 4 test inputs (75.0 %) are in train too, 2 of them with the same label"
+    )
+
+
+def test_pairs_are_the_same_when_both_sides_are() -> None:
+    found = shared_texts([("a", "b")], [("A", "B "), ("b", "a"), ("a b", "")])
+    assert (found.count, found.same_label) == (1, None)
+    assert found.sentence("dev") == "1 of 3 dev inputs (33.3 %) is in train too"
+
+
+def test_nothing_shared_and_nothing_judged() -> None:
+    assert shared_texts(["a"], ["b"]).sentence("dev") == "none of the 1 dev inputs is in train"
+    assert shared_texts(["a"], []).share == 0.0
+
+
+@given(TEXTS, TEXTS)
+def test_counted_as_one_would_by_hand(train: list[str], judged: list[str]) -> None:
+    def same(one: str, other: str) -> bool:
+        return one.lower().split() == other.lower().split()
+
+    found = shared_texts(train, judged, train_labels=train, judged_labels=judged)
+    assert found.count == sum(any(same(one, other) for other in train) for one in judged)
+    assert found.same_label == sum(one in train for one in judged)
+    assert len(found.examples) == min(found.count, 5)
+
+
+def test_labels_that_do_not_belong_to_the_rows() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        shared_texts(["a", "b"], ["a"], train_labels=[1], judged_labels=[1])

@@ -1,0 +1,124 @@
+import logging
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics import BLEU, CHRF
+
+from regard.core.errors import UserError
+from regard.evaluation.metrics.bleu_and_rouge import Summary, Translation, bleu, sentence_rows
+from regard.evaluation.metrics.metric import score
+from regard.evaluation.statistics.intervals import Bootstrap
+
+QUICK = Bootstrap(resamples=80)
+
+words = st.lists(
+    st.sampled_from(
+        ["the", "cat", "sat", "on", "a", "mat,", "“und”", "die", "Häuser", "3.5", "%", ".", "don't"]
+    ),
+    max_size=9,
+)
+sentences = words.map(" ".join)
+
+
+def value(measure, metric, rows):
+    return float(measure.statistic(metric)(measure.columns(rows).sum(axis=1)))
+
+
+def corpus(pairs):
+    """Hypotheses, and streams of references with None where a sentence has fewer."""
+    most = max(len(own) for _, own in pairs)
+    streams = [[own[k] if k < len(own) else None for _, own in pairs] for k in range(most)]
+    return [text for text, _ in pairs], streams
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(sentences, st.lists(sentences, min_size=1, max_size=3)), min_size=1, max_size=8
+    )
+)
+def test_sacrebleu_agrees(pairs):
+    rows = sentence_rows(*map(list, zip(*pairs, strict=True)))
+    texts, streams = corpus(pairs)
+    for metric, oracle in (("bleu", BLEU()), ("chrf", CHRF())):
+        expected = oracle.corpus_score(texts, streams).score
+        assert value(Translation(), metric, rows) == pytest.approx(expected, abs=1e-9)
+
+
+def test_bleu_by_hand():
+    """One word of twelve, the second, is another."""
+    truth = "it is a guide to action that ensures the army always obeys"
+    predicted = truth.replace(" is ", " was ")
+    columns = Translation().columns([{"predicted": predicted, "truths": [truth]}])
+    assert columns[:10, 0].tolist() == [12, 12, 11, 9, 8, 7, 12, 11, 10, 9]
+    by_hand = (11 / 12 * 9 / 11 * 8 / 10 * 7 / 9) ** 0.25
+    assert float(bleu(columns[:10, 0])) == pytest.approx(100 * by_hand)
+    assert by_hand == pytest.approx(0.8265, abs=5e-5)
+
+
+def test_short_translations_pay():
+    sums = np.array([9.0, 12, 9, 8, 7, 6, 9, 8, 7, 6])
+    assert float(bleu(sums)) == pytest.approx(100 * np.exp(1 - 12 / 9))
+    assert float(bleu(np.zeros(10))) == 0
+
+
+def test_the_signature_holds_sacrebleus():
+    rows = sentence_rows(["a b", "c d"], [["a b"], ["c e"]])
+    figures = score(Translation(), rows, part="test:1", bootstrap=QUICK)
+    assert [figure.name for figure in figures] == ["bleu", "chrf"]
+    assert "sacrebleu:nrefs:1/case:mixed/eff:no/tok:13a/smooth:exp/version:" in figures[0].signature
+    assert "nc:6/nw:0" in figures[1].signature
+    several = [*rows[:1], rows[1] | {"truths": ["c", "d"]}]
+    assert "nrefs:var" in score(Translation(), several, part="test:1", bootstrap=QUICK)[0].signature
+
+
+def test_sacrebleu_prints_nothing(caplog):
+    rows = sentence_rows(["it is so ."] * 120, [["it is so ."]] * 120)
+    with caplog.at_level(logging.WARNING):
+        Translation().columns(rows)
+    assert not caplog.records
+
+
+def test_other_numbers_of_references_are_refused():
+    with pytest.raises(UserError, match="2 hypotheses came with 1 references"):
+        sentence_rows(["a", "b"], [["a"]])
+    with pytest.raises(UserError, match="item 1: no reference"):
+        Translation().columns(sentence_rows(["a", "b"], [["a"], []]))
+
+
+def test_rouge_by_hand():
+    rows = [{"predicted": "the cats sat", "truths": ["a cat sat down", "dogs"]}]
+    # Stems: cat and sat are shared; "cat sat" is the one shared pair of 2 and 3.
+    assert value(Summary(), "rouge1", rows) == pytest.approx(2 * 2 / (3 + 4))
+    assert value(Summary(), "rouge2", rows) == pytest.approx(2 * 1 / (2 + 3))
+    assert value(Summary(), "rougeL", rows) == pytest.approx(2 * 2 / (3 + 4))
+
+
+def test_rouge_takes_the_best_reference_and_the_mean_over_texts():
+    rows = [
+        {"predicted": "red fox", "truths": ["blue", "red fox"]},
+        {"predicted": "red fox", "truths": ["blue"]},
+    ]
+    figures = score(Summary(), rows, part="test", bootstrap=QUICK)
+    assert [figure.value for figure in figures] == [0.5, 0.5, 0.5]
+    assert "rouge-score:" in figures[0].signature
+
+
+def test_a_script_that_rouge_cannot_read_is_refused():
+    with pytest.raises(UserError, match="1 of 1 references have no letter"):
+        Summary().columns([{"predicted": "кот", "truths": ["кот"]}])
+
+
+def test_who_scores_no_text_does_not_pay_for_it():
+    code = (
+        "import sys, regard.evaluation.metrics.bleu_and_rouge;"
+        "import regard.evaluation.metrics.metric as m;"
+        "m.measure_of({'kind': 'translation'});"
+        "print([n for n in ('sacrebleu', 'rouge_score', 'nltk', 'torch') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,232 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.core.errors import UserError
+from regard.evaluation.metrics.bleu_and_rouge import Summary, Translation
+from regard.evaluation.metrics.classification import Classification
+from regard.evaluation.metrics.metric import (
+    FEWEST_ITEMS,
+    difference,
+    measure_of,
+    score,
+    verdict_between,
+)
+from regard.evaluation.metrics.question_answering import Answers
+from regard.evaluation.metrics.ranking import Ranking
+from regard.evaluation.metrics.similarity import Similarity
+from regard.evaluation.statistics.estimate import Figure
+from regard.evaluation.statistics.intervals import Bootstrap
+
+QUICK = Bootstrap(resamples=80)
+PART = "dev:77abf00d"
+
+words = st.lists(
+    st.sampled_from(["a", "man", "rode", "the", "old", "red", "horse", "home"]), max_size=7
+)
+phrases = words.map(" ".join)
+shares = st.floats(0, 1, allow_subnormal=False)
+
+LABELS = Classification(("no", "yes", "perhaps"))
+ROWS = {
+    LABELS: st.fixed_dictionaries(
+        {"truth": st.sampled_from(LABELS.labels), "predicted": st.sampled_from(LABELS.labels)}
+    ),
+    Answers(): st.fixed_dictionaries(
+        {"truths": st.lists(phrases.filter(bool), max_size=2), "predicted": phrases}
+    ),
+    Translation(): st.fixed_dictionaries(
+        {"truths": st.lists(phrases, min_size=1, max_size=2), "predicted": phrases}
+    ),
+    Summary(): st.fixed_dictionaries(
+        {"truths": st.lists(phrases.filter(bool), min_size=1, max_size=2), "predicted": phrases}
+    ),
+    Ranking(): st.fixed_dictionaries(
+        {"ndcg_at_10": shares, "recall_at_100": shares, "mrr": shares}
+    ),
+    Similarity(): st.fixed_dictionaries(
+        {"truth": st.integers(0, 5), "predicted": st.floats(-3, 3, allow_subnormal=False)}
+    ),
+}
+
+tables = st.sampled_from(list(ROWS)).flatmap(
+    lambda measure: st.tuples(
+        st.just(measure),
+        st.lists(ROWS[measure], min_size=1, max_size=8).map(
+            lambda rows: [row | {"item": item} for item, row in enumerate(rows)]
+        ),
+    )
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables, st.randoms(use_true_random=False))
+def test_the_order_of_the_items_changes_nothing(table, random):
+    measure, rows = table
+    mixed = random.sample(rows, len(rows))
+    assert score(measure, mixed, part=PART, bootstrap=QUICK) == score(
+        measure, rows, part=PART, bootstrap=QUICK
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables)
+def test_a_figure_is_the_statistic_of_the_sums(table):
+    measure, rows = table
+    sums = measure.columns(rows).sum(axis=1)
+    for figure in score(measure, rows, part=PART, bootstrap=QUICK):
+        assert figure.value == pytest.approx(float(measure.statistic(figure.name)(sums)))
+        assert np.isfinite([figure.value, figure.low or 0, figure.high or 0]).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables)
+def test_statistics_keep_the_shape_that_significance_needs(table):
+    measure, rows = table
+    columns = measure.columns(rows)
+    for figure in score(measure, rows, part=PART, bootstrap=QUICK):
+        many = np.repeat(columns.sum(axis=1)[:, None, None], 6, axis=1).repeat(2, axis=2)
+        values = measure.statistic(figure.name)(many)
+        assert values.shape == (6, 2)
+        assert values == pytest.approx(np.full((6, 2), figure.value))
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables)
+def test_a_model_does_not_differ_from_itself(table):
+    measure, rows = table
+    for metric in [figure.name for figure in score(measure, rows, part=PART, bootstrap=QUICK)]:
+        found = difference(measure, metric, rows, rows[::-1], part=PART, bootstrap=QUICK)
+        assert found.value == 0
+        assert (found.low, found.high) in {(0, 0), (None, None)}
+        said = "not distinguishable" if found.n >= FEWEST_ITEMS else "on too few to be told"
+        assert verdict_between(found, higher_is_better=True) == f"{said} from"
+
+
+@pytest.mark.parametrize("measure", ROWS, ids=lambda measure: measure.kind)
+def test_settings_survive_json(measure):
+    assert measure_of(json.loads(json.dumps(measure.settings()))) == measure
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"kind": "clasification", "labels": ["a"]}, "did you mean classification"),
+        ({}, "unknown measure"),
+        ({"kind": "classification"}, "cannot be built"),
+        ({"kind": "answers", "colour": 3}, "cannot be built from colour"),
+    ],
+)
+def test_settings_of_no_measure_are_refused(given, told):
+    with pytest.raises(UserError, match=told):
+        measure_of(given)
+
+
+def told(right, n, *, start=0):
+    return [
+        {"item": start + item, "truth": "yes", "predicted": "yes" if item < right else "no"}
+        for item in range(n)
+    ]
+
+
+def accuracy(rows):
+    return score(LABELS, rows, part=PART, bootstrap=QUICK)[0]
+
+
+def test_ten_examples_rank_nothing():
+    """0.9, 0.6 and 0.8 of ten examples were published as a ranking."""
+    best, worst, middle = (accuracy(told(right, 10)) for right in (9, 6, 8))
+    assert [figure.value for figure in (best, worst, middle)] == [0.9, 0.6, 0.8]
+    assert worst.high > best.low
+    assert middle.low < worst.value < best.value < middle.high
+    apart = difference(LABELS, "accuracy", told(9, 10), told(6, 10), part=PART)
+    assert apart.value == pytest.approx(0.3)
+    assert verdict_between(apart, higher_is_better=True) == "on too few to be told from"
+
+
+def test_a_share_has_wilsons_interval_and_says_so():
+    figure = accuracy(told(9, 10))
+    assert (figure.low, figure.high) == pytest.approx((0.5958, 0.9821), abs=1e-4)
+    assert "|interval:wilson-95%|" in figure.signature
+    assert f"|part:{PART}|" in figure.signature
+
+
+def test_one_item_has_no_drawn_interval():
+    figures = {
+        figure.name: figure for figure in score(LABELS, told(1, 1), part=PART, bootstrap=QUICK)
+    }
+    assert figures["macro_f1"].no_interval
+    assert figures["macro_f1"].low is None
+    assert figures["accuracy"].low is not None
+
+
+def test_a_drawn_interval_is_that_of_the_bootstrap():
+    """The quick sums by counts give what drawing the columns themselves gives."""
+    rows = [{"ndcg_at_10": x, "recall_at_100": x / 2, "mrr": x**2} for x in np.linspace(0, 1, 30)]
+    means = QUICK.intervals(Ranking().columns(rows)[:3], lambda columns: columns.mean(axis=-1))
+    for figure, (low, high) in zip(
+        score(Ranking(), rows, part=PART, bootstrap=QUICK), means, strict=True
+    ):
+        assert (figure.low, figure.high) == pytest.approx((low, high))
+
+
+def test_nothing_to_measure_is_refused():
+    with pytest.raises(UserError, match="nothing to measure"):
+        score(LABELS, [], part=PART)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "says"),
+    [
+        (told(3, 29), "30 texts of ours, 29 of theirs, 29 in both"),
+        (told(3, 30, start=5), "25 in both"),
+        ([row | {"truth": "no"} for row in told(3, 30)], "item 0 has another truth"),
+        ([{**row, "item": 0} for row in told(3, 30)], "number of another"),
+        ([{"truth": "yes", "predicted": "no"}] * 30, "no number"),
+    ],
+)
+def test_other_items_are_not_compared(theirs, says):
+    with pytest.raises(UserError, match=says):
+        difference(LABELS, "accuracy", told(20, 30), theirs, part=PART)
+
+
+def test_a_metric_that_counts_other_items_on_each_side_is_not_compared():
+    ours = [{"item": i, "predicted": "a", "truths": ["a"], "answerable": i > 0} for i in range(3)]
+    theirs = [row | {"answerable": row["item"] < 2} for row in ours]
+    with pytest.raises(UserError, match=r"same questions of ours \(2\) and of theirs \(2\)"):
+        difference(Answers(), "f1_answerable", ours, theirs, part=PART)
+    with pytest.raises(UserError, match="counts none"):
+        difference(Answers(), "exact_match_unanswerable", ours[1:], ours[1:], part=PART)
+
+
+def test_a_metric_that_the_measure_lacks_is_refused():
+    with pytest.raises(UserError, match="did you mean accuracy"):
+        difference(LABELS, "acuracy", told(2, 30), told(3, 30), part=PART)
+
+
+def figure(low, high, *, n=FEWEST_ITEMS):
+    middle = None if low is None else (low + high) / 2
+    reason = "" if low is not None else "none"
+    return Figure(
+        name="x", value=middle or 0.0, low=low, high=high, n=n, items="texts", signature="x",
+        no_interval=reason,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("found", "higher", "lower"),
+    [
+        (figure(0.1, 0.3), "better than", "behind"),
+        (figure(-0.3, -0.1), "behind", "better than"),
+        (figure(-0.1, 0.3), "not distinguishable from", "not distinguishable from"),
+        (figure(0.0, 0.3), "not distinguishable from", "not distinguishable from"),
+        (figure(None, None), "not distinguishable from", "not distinguishable from"),
+        (figure(0.1, 0.3, n=FEWEST_ITEMS - 1), *["on too few to be told from"] * 2),
+    ],
+)
+def test_verdicts(found, higher, lower):
+    assert verdict_between(found, higher_is_better=True) == higher
+    assert verdict_between(found, higher_is_better=False) == lower

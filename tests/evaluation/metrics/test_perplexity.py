@@ -1,0 +1,158 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.core.errors import UserError
+from regard.evaluation.metrics.perplexity import FEWEST_ITEMS, FIGURES, Perplexity, verdict_of
+from regard.evaluation.statistics.intervals import Bootstrap
+
+METRIC = Perplexity(part="dev:77abf00d", tokenizer="3f9c21aa", bootstrap=Bootstrap(resamples=400))
+
+
+def table(nll, tokens, sizes=None):
+    tokens = np.asarray(tokens)
+    return METRIC.statistics(nll, tokens=tokens, bytes=tokens * 4 if sizes is None else sizes)
+
+
+documents = st.lists(
+    st.tuples(st.floats(0.01, 12), st.integers(1, 200), st.integers(1, 900)),
+    min_size=2,
+    max_size=40,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(documents)
+def test_every_interval_holds_its_value(rows):
+    per_token, tokens, spare = (np.array(column) for column in zip(*rows, strict=True))
+    for figure in METRIC.score(table(per_token * tokens, tokens, tokens + spare)).values():
+        slack = 1e-9 * figure.value
+        assert figure.low - slack <= figure.value <= figure.high + slack
+
+
+@given(st.floats(0.01, 12), st.integers(1, 50), st.integers(2, 30))
+@settings(max_examples=40, deadline=None)
+def test_equal_documents_give_an_interval_without_width(per_token, tokens, n):
+    for figure in METRIC.score(table([per_token * tokens] * n, [tokens] * n)).values():
+        assert figure.high - figure.low == pytest.approx(0, abs=1e-9 * figure.value)
+        assert figure.low == pytest.approx(figure.value)
+
+
+@given(st.integers(2, 50_000), st.lists(st.integers(1, 300), min_size=1, max_size=20))
+@settings(max_examples=40, deadline=None)
+def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(vocabulary, tokens):
+    figures = METRIC.score(table(np.log(vocabulary) * np.array(tokens), tokens))
+    assert figures["perplexity"].value == pytest.approx(vocabulary)
+    assert figures["loss_per_document"].value == pytest.approx(np.log(vocabulary))
+    assert figures["bits_per_byte"].value == pytest.approx(np.log2(vocabulary) / 4)
+
+
+def test_figures_by_hand():
+    figures = METRIC.score(table([6.0, 2.0], [3, 1], [10, 6]))
+    assert figures["perplexity"].value == pytest.approx(np.exp(8 / 4))
+    assert figures["perplexity_per_byte"].value == pytest.approx(np.exp(8 / 16))
+    assert figures["bits_per_byte"].value == pytest.approx(8 / 16 / np.log(2))
+    assert figures["loss_per_document"].value == pytest.approx((6 / 3 + 2 / 1) / 2)
+
+
+def test_the_loss_of_each_document_is_kept():
+    assert table([6.0, 5.0], [3, 1]).loss.tolist() == [2.0, 5.0]
+
+
+def test_figures_are_named_counted_and_signed():
+    figures = METRIC.score(table([6.0, 2.0], [3, 1]))
+    assert list(figures) == list(FIGURES)
+    assert all(name == figure.name and figure.n == 2 for name, figure in figures.items())
+    assert figures["perplexity"].signature.startswith(
+        "perplexity|per:token|tokenizer:3f9c21aa|part:dev:77abf00d"
+        "|tells:causal|interval:bootstrap-percentile-95%-400-seed0|regard:"
+    )
+
+
+def test_one_document_says_why_it_has_no_interval():
+    figure = METRIC.score(table([6.0], [3]))["perplexity"]
+    assert figure.low is None
+    assert "interval:none" in figure.signature
+    assert "one item" in str(figure)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_loss_that_is_no_number_is_refused_by_name(bad):
+    with pytest.raises(UserError, match=r"dev:77abf00d: the loss of document 2 is (nan|inf)"):
+        table([1.0, bad, bad], [1, 1, 1])
+
+
+def test_empty_documents_are_refused_by_name():
+    with pytest.raises(UserError, match="document 3 has no tokens"):
+        table([1.0, 1.0, 0.0], [1, 1, 0])
+    with pytest.raises(UserError, match="document 1 has no bytes"):
+        table([1.0, 1.0], [1, 1], [0, 5])
+
+
+def test_nothing_to_measure_and_tables_that_do_not_fit_are_refused():
+    with pytest.raises(UserError, match="nothing to measure"):
+        table([], [])
+    with pytest.raises(UserError, match="2 losses came with 3 counts of tokens"):
+        table([1.0, 1.0], [1, 1, 1])
+
+
+def test_a_perplexity_beyond_floating_point_is_refused():
+    with pytest.raises(UserError, match="1,000 nats a token are too many"):
+        METRIC.score(table([1000.0, 1000.0], [1, 1]))
+
+
+def test_an_outlier_leaves_the_interval_finite():
+    figure = METRIC.score(table([1.0, 900.0], [1, 1]))["perplexity"]
+    assert np.isfinite([figure.value, figure.low, figure.high]).all()
+
+
+@pytest.mark.parametrize(
+    ("shift", "verdict"),
+    [(-0.2, "better than"), (0.2, "behind"), (0.0, "not distinguishable from")],
+)
+def test_standing_against_a_baseline(shift, verdict):
+    generator = np.random.default_rng(5)
+    tokens = generator.integers(5, 50, 300)
+    loss = generator.normal(4, 1, 300)
+    noise = generator.normal(0, 0.3, 300)
+    baseline = table(loss * tokens, tokens)
+    model = table((loss + shift + noise - noise.mean()) * tokens, tokens)
+    difference = METRIC.difference(model, baseline)
+    ours, theirs = (METRIC.score(losses)["perplexity"] for losses in (model, baseline))
+    assert difference.value == pytest.approx(ours.value - theirs.value)
+    assert (difference.n, verdict_of(difference)) == (300, verdict)
+
+
+def test_pairing_sees_what_separate_intervals_hide():
+    generator = np.random.default_rng(6)
+    tokens = np.full(200, 20)
+    loss = generator.normal(4, 1, 200)
+    model, baseline = table((loss - 0.05) * tokens, tokens), table(loss * tokens, tokens)
+    ours, theirs = METRIC.score(model)["perplexity"], METRIC.score(baseline)["perplexity"]
+    assert ours.high > theirs.low  # the intervals overlap …
+    assert verdict_of(METRIC.difference(model, baseline)) == "better than"
+
+
+def test_one_document_decides_nothing():
+    difference = METRIC.difference(table([1.0], [3]), table([9.0], [3]))
+    assert verdict_of(difference) == "on too few to be told from"
+    assert "one item" in difference.no_interval
+
+
+def test_other_documents_cannot_be_compared():
+    with pytest.raises(UserError, match="not measured on the same documents"):
+        METRIC.difference(table([1.0, 2.0], [3, 4]), table([1.0, 2.0], [4, 3]))
+
+
+def test_few_items_carry_no_verdict() -> None:
+    metric = Perplexity(part="dev", tokenizer="t")
+
+    def verdict(items: int) -> str:
+        tokens = np.full(items, 10)
+        model = metric.statistics(np.full(items, 20.0), tokens=tokens, bytes=tokens)
+        baseline = metric.statistics(np.full(items, 30.0), tokens=tokens, bytes=tokens)
+        return verdict_of(metric.difference(model, baseline))
+
+    assert verdict(FEWEST_ITEMS) == "better than"
+    assert verdict(FEWEST_ITEMS - 1) == "on too few to be told from"

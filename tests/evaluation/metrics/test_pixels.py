@@ -1,0 +1,39 @@
+"""Pixels are measured by their squared error."""
+
+import numpy as np
+import pytest
+
+from regard.core.errors import UserError
+from regard.evaluation.metrics.metric import difference, measure_of, score, verdict_between
+from regard.evaluation.metrics.pixels import METRIC, Pixels
+
+
+def rows(away: float, n: int = 30):
+    truths = np.random.default_rng(0).random((n, 4))
+    return [
+        {"item": i, "truth": truth.tolist(), "predicted": (truth + away).tolist()}
+        for i, truth in enumerate(truths)
+    ]
+
+
+def test_the_mean_of_squares_and_which_is_better():
+    [figure] = score(Pixels(), rows(0.1), part="dev")
+    assert figure.name == METRIC
+    assert figure.value == pytest.approx(0.01)
+    assert figure.n == 30
+    found = difference(Pixels(), METRIC, rows(0.1), rows(0.2), part="dev")
+    better = Pixels().higher_is_better(METRIC)
+    assert verdict_between(found, higher_is_better=better) == "better than"
+
+
+def test_it_comes_back_from_its_settings():
+    assert measure_of(Pixels().settings()) == Pixels()
+
+
+@pytest.mark.parametrize(
+    ("predicted", "words"),
+    [([0.1], "1 pixels told where 2 are true"), ("0.1", "not a list"), ([True, 1], "not a list")],
+)
+def test_what_cannot_be_measured_is_said(predicted, words):
+    with pytest.raises(UserError, match=words):
+        Pixels().columns([{"item": 0, "truth": [0.1, 0.2], "predicted": predicted}])

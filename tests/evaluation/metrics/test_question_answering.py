@@ -1,0 +1,141 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.core.errors import UserError
+from regard.evaluation.metrics.metric import score
+from regard.evaluation.metrics.question_answering import (
+    Answers,
+    answers,
+    best_threshold,
+    exact_and_f1,
+    normalised,
+)
+from regard.evaluation.statistics.intervals import Bootstrap
+
+QUICK = Bootstrap(resamples=80)
+
+
+def test_normalisation():
+    assert normalised("  The  Tower, of\nLondon! ") == "tower of london"
+    assert normalised("an apple a day; theatre") == "apple day theatre"
+
+
+@pytest.mark.parametrize(
+    ("predicted", "truths", "expected"),
+    [
+        ("The Tower", ["tower"], (1, 1)),
+        ("Tower of London", ["Tower Bridge", "London"], (0, 2 * 1 / (3 + 1))),
+        ("big big cat", ["big cat"], (0, 2 * 2 / (3 + 2))),
+        ("Paris", ["London"], (0, 0)),
+        ("", [], (1, 1)),
+        ("Paris", [], (0, 0)),
+        ("", ["Paris"], (0, 0)),
+        # Normalisation leaves nothing of these; they are answers all the same.
+        ("the", [], (0, 0)),
+        ("%", ["%"], (1, 1)),
+        ("%", ["$"], (0, 0)),
+    ],
+)
+def test_one_answer(predicted, truths, expected):
+    assert exact_and_f1(predicted, truths) == pytest.approx(expected)
+
+
+ROWS = [
+    {"predicted": "Rome", "truths": ["Rome"]},
+    {"predicted": "in Rome", "truths": ["Rome"]},
+    {"predicted": "", "truths": ["Rome"]},
+    {"predicted": "", "truths": []},
+    {"predicted": "Rome", "truths": ["Rome"], "answerable": False},
+]
+
+
+def test_split_by_answerable_with_counts_of_their_own():
+    found = {f.name: (f.value, f.n) for f in score(Answers(), ROWS, part="dev", bootstrap=QUICK)}
+    assert found == {
+        "exact_match": (2 / 5, 5),
+        "f1": (pytest.approx((1 + 2 / 3 + 0 + 1 + 0) / 5), 5),
+        "exact_match_answerable": (pytest.approx(1 / 3), 3),
+        "f1_answerable": (pytest.approx((1 + 2 / 3) / 3), 3),
+        "exact_match_unanswerable": (1 / 2, 2),
+    }
+
+
+def test_a_metric_without_items_is_left_out():
+    names = [figure.name for figure in score(Answers(), ROWS[:3], part="dev", bootstrap=QUICK)]
+    assert "exact_match_unanswerable" not in names
+    assert "exact_match_answerable" in names
+    none = [figure.name for figure in score(Answers(), ROWS[3:], part="dev", bootstrap=QUICK)]
+    assert none == ["exact_match", "f1", "exact_match_unanswerable"]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"predicted": "a", "truths": [], "answerable": True}, "answerable, but without a truth"),
+        ({"predicted": "a", "truths": "Rome"}, "not a list of texts"),
+        ({"predicted": None, "truths": []}, "predicted is None, not a text"),
+    ],
+)
+def test_rows_that_cannot_be_read_are_refused(row, says):
+    with pytest.raises(UserError, match=says):
+        Answers().columns([row])
+
+
+scored = st.lists(
+    st.tuples(
+        st.integers(-40, 40).map(lambda x: x / 8),
+        st.integers(-40, 40).map(lambda x: x / 8),
+        st.sampled_from([0.0, 0.5, 1.0]),
+        st.sampled_from([0.0, 1.0]),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+def f1_at(tau, null, best, answered, silent):
+    return float(np.where(answers(null, best, tau), answered, silent).mean())
+
+
+@settings(max_examples=120, deadline=None)
+@given(scored, st.floats(-12, 12))
+def test_no_threshold_is_better_than_the_best(rows, other):
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    tau, f1, curve = best_threshold(*columns)
+    assert f1 == pytest.approx(f1_at(tau, *columns))
+    assert f1_at(other, *columns) <= f1 + 1e-12
+    assert curve == sorted(curve)
+    for tried, value in curve:
+        assert value == pytest.approx(f1_at(tried, *columns))
+
+
+@settings(max_examples=60, deadline=None)
+@given(scored, st.randoms(use_true_random=False))
+def test_the_order_of_the_questions_does_not_move_the_threshold(rows, random):
+    mixed = random.sample(rows, len(rows))
+    first, second = (best_threshold(*zip(*some, strict=True)) for some in (rows, mixed))
+    assert first.tau == second.tau
+
+
+def test_the_threshold_by_hand():
+    # Margins 3, 1, −1: the first two have answers and are right, the third has none.
+    tau, f1, curve = best_threshold([0, 0, 0], [3, 1, -1], [1, 1, 0], [0, 0, 1])
+    assert (tau, f1) == (0, 1)
+    assert curve == [(-2, pytest.approx(2 / 3)), (0, 1), (2, pytest.approx(2 / 3)), (4, 1 / 3)]
+
+
+def test_of_equal_thresholds_the_one_nearest_nought_is_taken():
+    assert best_threshold([0, 0], [5, 2], [1, 1], [1, 1]).tau == 1
+    assert best_threshold([0, 0], [1, -1], [0, 0], [0, 0]).tau == 0
+    # ±1 are as near: the lower.
+    assert best_threshold([0], [0], [1], [1]).tau == -1
+
+
+@pytest.mark.parametrize(
+    "columns", [([], [], [], []), ([1], [1, 2], [1], [1]), ([0], [np.nan], [1], [1])]
+)
+def test_scores_that_make_no_threshold_are_refused(columns):
+    with pytest.raises(UserError, match=r"threshold|finite"):
+        best_threshold(*columns)

@@ -1,0 +1,79 @@
+from math import log2
+
+import numpy as np
+import pytest
+import sklearn.metrics
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.core.errors import UserError
+from regard.evaluation.metrics.metric import score
+from regard.evaluation.metrics.ranking import Ranking, judged, ndcg, recall
+
+
+def test_by_hand():
+    # d has gain 3 and is never found; b stands second, a fourth.
+    found = judged(["x", "b", "y", "a"], {"a": 1, "b": 2, "d": 3, "y": 0, "z": -1})
+    gained = 2 / log2(3) + 1 / log2(5)
+    best = 3 / log2(2) + 2 / log2(3) + 1 / log2(4)
+    assert found == {
+        "ndcg_at_10": pytest.approx(gained / best),
+        "recall_at_100": pytest.approx(2 / 3),
+        "mrr": 1 / 2,
+    }
+
+
+def test_depth_cuts():
+    ranked, judgements = [*range(10), "late"], {"late": 1}
+    assert ndcg(ranked, judgements, depth=10) == 0
+    assert ndcg(ranked, judgements, depth=11) > 0
+    assert recall(ranked, judgements, depth=10) == 0
+    # More relevant documents than places: the best order has ten of them.
+    assert ndcg(range(10), dict.fromkeys(range(30), 1), depth=10) == pytest.approx(1)
+
+
+def test_nothing_found_is_nought():
+    assert judged([], {"a": 1}) == {"ndcg_at_10": 0, "recall_at_100": 0, "mrr": 0}
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=10).filter(any), st.integers(0, 99))
+def test_scikit_learn_agrees(gains, seed):
+    order = np.random.default_rng(seed).permutation(len(gains))
+    scores = np.empty(len(gains))
+    scores[order] = np.arange(len(gains))[::-1]
+    expected = sklearn.metrics.ndcg_score([gains], [scores], k=10)
+    judgements = dict(enumerate(gains))
+    assert ndcg(order.tolist(), judgements, depth=10) == pytest.approx(expected)
+
+
+@given(st.permutations(range(6)))
+def test_the_best_order_is_the_best(order):
+    judgements = {0: 3.0, 1: 2.0, 2: 1.0}
+    assert ndcg(order, judgements, depth=10) <= ndcg(range(6), judgements, depth=10) == 1
+
+
+def test_figures_are_means_over_queries():
+    rows = [{"item": i, **judged(["a", "b"], {"ab"[i]: 1})} for i in range(2)]
+    figures = {figure.name: figure for figure in score(Ranking(), rows, part="test")}
+    assert figures["mrr"].value == pytest.approx((1 + 1 / 2) / 2)
+    assert figures["ndcg_at_10"].value == pytest.approx((1 + 1 / log2(3)) / 2)
+    assert (figures["mrr"].n, figures["mrr"].items) == (2, "queries")
+
+
+@pytest.mark.parametrize(
+    ("ranked", "judgements", "says"),
+    [
+        (["a"], {"a": 0}, "no relevant document"),
+        (["a"], {}, "no relevant document"),
+        (["a", "a"], {"a": 1}, "twice"),
+    ],
+)
+def test_queries_that_cannot_be_judged_are_refused(ranked, judgements, says):
+    with pytest.raises(UserError, match=says):
+        judged(ranked, judgements)
+
+
+def test_a_figure_that_is_no_number_is_refused():
+    with pytest.raises(UserError, match="mrr is nan, not a finite number"):
+        Ranking().columns([{"ndcg_at_10": 0, "recall_at_100": 1, "mrr": float("nan")}])

@@ -1,0 +1,48 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.core.errors import UserError
+from regard.evaluation.metrics.metric import measure_of, score
+from regard.evaluation.metrics.recall import Recall
+
+rows = st.lists(
+    st.fixed_dictionaries(
+        {"predicted": st.sampled_from(["Oslo", "oslo.", "Rome"]), "truths": st.just(["Oslo"])},
+        optional={"seen": st.booleans(), "answered": st.booleans()},
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(rows)
+def test_every_metric_is_a_share_of_the_rows_it_speaks_of(told: list[dict[str, Any]]) -> None:
+    items = [{"item": number, **row} for number, row in enumerate(told)]
+    figures = {one.name: one for one in score(Recall(), items, part="dev")}
+
+    def right(some: list[dict[str, Any]]) -> float:
+        return sum(row["predicted"] != "Rome" for row in some) / len(some)
+
+    split = {
+        "exact_match": items,
+        "exact_match_seen": [row for row in items if row.get("seen") is True],
+        "exact_match_unseen": [row for row in items if row.get("seen") is False],
+        "exact_match_answered": [row for row in items if row.get("answered") is True],
+    }
+    for name, some in split.items():
+        assert (name in figures) == bool(some)
+        if some:
+            assert figures[name].value == pytest.approx(right(some))
+            assert figures[name].n == len(some)
+    judged = [row["answered"] for row in items if "answered" in row]
+    if judged:
+        assert figures["coverage"].value == pytest.approx(sum(judged) / len(judged))
+
+
+def test_it_is_known_by_its_settings() -> None:
+    assert measure_of(Recall(items="people").settings()) == Recall(items="people")
+    with pytest.raises(UserError, match="did you mean exact_match_seen"):
+        Recall().statistic("exact_match_sen")

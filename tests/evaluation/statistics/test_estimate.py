@@ -1,0 +1,63 @@
+import json
+
+import pytest
+
+from regard.evaluation.statistics.estimate import Figure, decimals_shown, signature
+
+
+def figure(**changes):
+    values = {
+        "name": "perplexity",
+        "value": 118.42,
+        "low": 113.9,
+        "high": 123.2,
+        "n": 2104,
+        "items": "documents",
+        "signature": "perplexity|per:token",
+    }
+    return Figure(**values | changes)
+
+
+def test_a_figure_prints_value_interval_and_n():
+    assert str(figure()) == "118.4 [113.9, 123.2], n = 2,104 documents"
+
+
+def test_a_figure_without_interval_prints_the_reason():
+    alone = figure(low=None, high=None, n=1, no_interval="one item")
+    assert str(alone) == "118.4, n = 1 document (no interval: one item)"
+    assert alone.as_dict()["no_interval"] == "one item"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"low": None},
+        {"low": None, "high": None},
+        {"no_interval": "because"},
+        {"n": 0},
+    ],
+)
+def test_an_interval_is_never_missing_without_a_reason(changes):
+    with pytest.raises(ValueError, match="perplexity"):
+        figure(**changes)
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals"),
+    [(118.4, 1), (4.7321, 3), (0.8214, 4), (12345.6, 0), (0.0, 3), (-9.58, 3), (float("inf"), 1)],
+)
+def test_four_significant_digits_are_shown(value, decimals):
+    assert decimals_shown(value) == decimals
+
+
+def test_as_dict_survives_json():
+    assert json.loads(json.dumps(figure().as_dict())) == figure().as_dict()
+
+
+def test_a_signature_keeps_the_order_of_facts_and_names_the_version():
+    text = signature("perplexity", per="token", part="dev:77abf00d")
+    assert text.startswith("perplexity|per:token|part:dev:77abf00d|regard:")
+
+
+def test_a_fact_cannot_forge_another_fact():
+    assert signature("a", part="dev|per:byte").count("|") == 2

@@ -1,0 +1,322 @@
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from benchmarks.calibration import World, bootstrap_se, families_with_a_find, share_found
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from regard.core.errors import UserError
+from regard.evaluation.statistics.intervals import Bootstrap
+from regard.evaluation.statistics.seed_tables import Measured, perplexity, ratio
+from regard.evaluation.statistics.significance import MethodDifference, holm, method_difference
+
+SEED = st.integers(0, 2**32 - 1)
+
+
+def study(seed=0, *, seeds=5, n=60, planted=0.0):
+    """Two methods, the second worse by so many nats a token."""
+    world = World(seeds=seeds, n=n, trained=0.01)
+    return world.study(np.random.default_rng(seed), planted=planted)
+
+
+def measured(values, *, variant="a", part="dev:1"):
+    """(s, n) values to tables whose ratio is their mean."""
+    values = np.asarray(values, dtype=float)
+    columns = np.stack([values, np.ones_like(values)], axis=1)
+    return Measured(
+        variant=variant,
+        seeds=tuple(range(len(values))),
+        columns=columns,
+        parts=(part,) * len(values),
+    )
+
+
+def told(value=-1.9, *, per_seed=(-1.0, -2.8), n=904, **known):
+    known = {"se_seeds": 1.4, "se_items": 0.5, "se_lasting": 0.3} | known
+    return MethodDifference(a="additive", b="dot", value=value, per_seed=per_seed, n=n, **known)
+
+
+class TestDifference:
+    def test_by_hand(self):
+        # Seed differences 1, 2, 3 of means; item differences over seeds 1, 2, 3: sd 1 each.
+        a = measured([[0.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 4.0]])
+        b = measured(np.zeros((3, 3)), variant="b")
+        found = method_difference(a, b, ratio)
+        assert found.value == pytest.approx(2)
+        assert found.per_seed == pytest.approx((1, 2, 3))
+        assert found.se_seeds == pytest.approx(1 / math.sqrt(3))
+        assert found.se_items == pytest.approx(1 / math.sqrt(3))
+        half = stats.t.ppf(0.975, 2) * math.sqrt(2 / 3)
+        assert (found.low, found.high) == (pytest.approx(2 - half), pytest.approx(2 + half))
+        assert found.p == pytest.approx(2 * stats.t.sf(2 / math.sqrt(2 / 3), 2))
+
+    def test_without_luck_of_items_it_is_the_paired_t_test(self):
+        generator = np.random.default_rng(4)
+        per_seed = generator.normal(size=(2, 6, 1)) + np.zeros((2, 6, 40))
+        found = method_difference(*map(measured, per_seed), ratio)
+        theirs = stats.ttest_rel(per_seed[0, :, 0], per_seed[1, :, 0])
+        ends = theirs.confidence_interval(0.95)
+        assert found.p == pytest.approx(theirs.pvalue)
+        assert (found.low, found.high) == (pytest.approx(ends.low), pytest.approx(ends.high))
+
+    def test_one_seed_gives_the_interval_of_items_and_says_so(self):
+        a, b = study(seeds=1, n=400)
+        found = method_difference(a, b, perplexity)
+        assert found.speaks_of == "these trained models, not the methods"
+        assert (found.se_seeds, found.limits, found.seeds_needed(1)) == (None, "seeds", None)
+        columns = np.stack([a.columns[0, 0], b.columns[0, 0], a.columns[0, 1]])
+        [(low, high)] = Bootstrap().intervals(
+            columns,
+            lambda c: (np.exp(c[0].sum(-1) / c[2].sum(-1)) - np.exp(c[1].sum(-1) / c[2].sum(-1)))[
+                None
+            ],
+        )
+        assert found.low == pytest.approx(low, abs=0.1 * (high - low))
+        assert found.high == pytest.approx(high, abs=0.1 * (high - low))
+
+    def test_the_jackknife_agrees_with_the_bootstrap(self):
+        a, b = study(seeds=3, n=500)
+        drawn = bootstrap_se(a, b, draws=4000, generator=np.random.default_rng(0))
+        assert method_difference(a, b, perplexity).se_items == pytest.approx(drawn, rel=0.05)
+
+    def test_lasting_and_passing_luck_of_items_are_told_apart(self):
+        generator = np.random.default_rng(2)
+        lasting, passing = generator.normal(size=3000), generator.normal(size=(8, 3000))
+        none = measured(np.zeros((8, 3000)), variant="b")
+        for items, expected in ((lasting + 0 * passing, 1), (passing, 0), (lasting + passing, 1)):
+            found = method_difference(measured(items), none, ratio)
+            assert found.se_lasting * math.sqrt(3000) == pytest.approx(expected, abs=0.25)
+
+    def test_equal_methods_are_not_distinguishable(self):
+        a, _ = study()
+        found = method_difference(a, replace(a, variant="b"), perplexity)
+        assert (found.value, found.se, found.p) == (0, 0, 1)
+        assert not found.distinguishable
+        assert (found.detectable, found.items_needed(1), found.seeds_needed(1)) == (0, 2, 2)
+
+    def test_two_seeds_work(self):
+        found = method_difference(*study(seeds=2, n=3000, planted=3.0), ratio)
+        assert found.distinguishable
+        assert found.high < 0
+
+    def test_one_item_shows_nothing(self):
+        found = method_difference(*study(n=1, planted=3.0), perplexity)
+        assert (found.p, found.seeds_needed(1), found.items_needed(1)) == (1, None, None)
+        assert not found.distinguishable
+        assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["low"] is None
+
+    def test_few_items_carry_no_verdict(self):
+        few, enough = (study(n=n, planted=1.0) for n in (19, 20))
+        assert not method_difference(*few, ratio).distinguishable
+        assert method_difference(*enough, ratio).distinguishable
+
+
+class TestAlgebra:
+    @settings(max_examples=40, deadline=None)
+    @given(SEED, st.integers(1, 5), st.integers(2, 40))
+    def test_swapping_the_methods_turns_the_sign(self, seed, seeds, n):
+        a, b = study(seed, seeds=seeds, n=n)
+        one, other = (method_difference(*pair, perplexity) for pair in ((a, b), (b, a)))
+        assert (one.value, one.low, one.high) == (-other.value, -other.high, -other.low)
+        assert (one.p, one.se, one.limits) == (other.p, other.se, other.limits)
+
+    @settings(max_examples=40, deadline=None)
+    @given(SEED, st.integers(1, 5), st.integers(2, 40))
+    def test_the_order_of_items_and_of_seeds_decides_nothing(self, seed, seeds, n):
+        pair = study(seed, seeds=seeds, n=n)
+        generator = np.random.default_rng(seed)
+        items, order = generator.permutation(n), generator.permutation(seeds)
+        mixed = [
+            replace(method, columns=method.columns[:, :, items]).only(order) for method in pair
+        ]
+        one, other = (method_difference(*tables, perplexity) for tables in (pair, mixed))
+        for name in ("value", "low", "high", "p", "se_items"):
+            assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-6, abs=1e-9)
+
+    @settings(max_examples=40, deadline=None)
+    @given(SEED, st.floats(1e-3, 1e3), st.integers(1, 5))
+    def test_other_units_scale_the_difference_and_leave_p(self, seed, factor, seeds):
+        pair = study(seed, seeds=seeds)
+        units = np.array([[factor], [1.0]])
+        scaled = [replace(method, columns=method.columns * units) for method in pair]
+        one, other = (method_difference(*tables, ratio) for tables in (pair, scaled))
+        assert other.p == pytest.approx(one.p, rel=1e-6)
+        for name in ("value", "low", "high", "detectable"):
+            assert getattr(other, name) == pytest.approx(factor * getattr(one, name), rel=1e-6)
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.floats(-9, 9), st.floats(0.01, 9), st.integers(1, 9), st.floats(0.5, 0.999))
+    def test_the_interval_leaves_out_nought_where_p_is_small(self, value, se, seeds, level):
+        found = told(value, per_seed=(value,) * seeds, se_items=se, level=level)
+        assert found.distinguishable == (found.p < 1 - level)
+
+
+class TestPlanning:
+    @pytest.mark.parametrize("seeds", [2, 3, 5, 10])
+    def test_a_detectable_difference_is_found_four_times_in_five(self, seeds):
+        generator = np.random.default_rng(seeds)
+        truth = told(per_seed=(0.0,) * seeds, se_seeds=1.0, se_items=0.0).detectable
+        drawn = truth + math.sqrt(seeds) * generator.normal(size=(20_000, seeds))
+        found = stats.ttest_1samp(drawn, 0, axis=1).pvalue < 0.05
+        assert found.mean() == pytest.approx(0.8, abs=0.012)
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.integers(2, 12), st.floats(0.1, 5), st.floats(0, 0.5), st.floats(0.5, 20))
+    def test_as_many_seeds_as_needed_and_no_fewer(self, seeds, spread, lasting, difference):
+        def with_seeds(many):
+            return told(
+                per_seed=(0.0,) * many,
+                se_seeds=spread / math.sqrt(many),
+                se_items=lasting,
+                se_lasting=lasting,
+            )
+
+        needed = with_seeds(seeds).seeds_needed(difference)
+        if needed is None:
+            assert with_seeds(2**20).detectable > difference
+            return
+        assert with_seeds(needed).detectable <= difference * (1 + 1e-9)
+        assert needed == 2 or with_seeds(needed - 1).detectable > difference
+
+    def test_items_alone_can_forbid(self):
+        assert told(se_lasting=0.5).seeds_needed(1.3) is None
+        assert told(se_lasting=0.5).seeds_needed(1.5) > 2
+
+    def test_as_many_items_as_needed(self):
+        found = told(se_seeds=0.1, se_items=1.0, n=100)
+        needed = found.items_needed(10.0)
+        enough = replace(found, n=needed, se_items=math.sqrt(100 / needed))
+        assert enough.detectable == pytest.approx(10.0, rel=0.01)
+        assert found.items_needed(1.0) is None
+
+    def test_what_varies_most_limits(self):
+        assert told(se_seeds=2.0, se_items=1.0).limits == "seeds"
+        assert told(se_seeds=1.0, se_items=2.0).limits == "items"
+
+
+class TestHolm:
+    def test_by_hand(self):
+        # p = 0.01, 0.02, 0.04 of three: 0.03, 0.04, 0.04; all found, at α/3, α/2, α.
+        alone = [
+            told(value, per_seed=(value,) * 9, se_seeds=0.0) for value in _with_p(0.04, 0.01, 0.02)
+        ]
+        found = holm(alone)
+        assert [d.p_adjusted for d in found] == pytest.approx([0.04, 0.03, 0.04])
+        assert [d.level for d in found] == pytest.approx([0.95, 1 - 0.05 / 3, 0.975])
+        assert all(d.distinguishable and d.compared == 3 for d in found)
+
+    def test_from_the_first_that_fails_on_nothing_is_found(self):
+        # 0.03 is above 0.05 / 2, so 0.04 is not found either, though it is below 0.05.
+        alone = [
+            told(value, per_seed=(value,) * 9, se_seeds=0.0) for value in _with_p(0.001, 0.03, 0.04)
+        ]
+        found = holm(alone)
+        assert [d.distinguishable for d in found] == [True, False, False]
+        assert [d.level for d in found] == pytest.approx([1 - 0.05 / 3, 0.975, 0.975])
+
+    @settings(max_examples=100, deadline=None)
+    @given(st.lists(st.floats(-5, 5), min_size=1, max_size=8))
+    def test_interval_and_corrected_p_say_the_same(self, values):
+        found = holm([told(value, per_seed=(value,) * 6, se_seeds=0.3) for value in values])
+        for d in found:
+            assert d.distinguishable == (d.p_adjusted < 0.05)
+            assert d.p_adjusted >= d.p
+
+    @settings(max_examples=50, deadline=None)
+    @given(st.lists(st.integers(-5, 5), min_size=2, max_size=6), st.randoms())
+    def test_the_order_of_the_variants_decides_nothing(self, values, random):
+        alone = [told(float(value), per_seed=(0.0,) * 6) for value in values]
+        order = random.sample(range(len(values)), len(values))
+        found, mixed = holm(alone), holm([alone[place] for place in order])
+        assert mixed == [found[place] for place in order]
+
+    def test_none_and_one(self):
+        assert holm([]) == []
+        [one] = holm([told()])
+        assert (one.level, one.p_adjusted) == (pytest.approx(0.95), told().p)
+
+    def test_twice_is_refused(self):
+        with pytest.raises(ValueError, match="before"):
+            holm(holm([told(), told()]))
+
+
+def _with_p(*wanted):
+    """Differences of nine seeds with a standard error of one half."""
+    return [0.5 * stats.t.isf(p / 2, 8) for p in wanted]
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("bad", [math.nan, math.inf])
+    def test_what_is_no_number_is_named(self, bad):
+        values = np.ones((3, 30))
+        values[1, 4] = bad
+        with pytest.raises(UserError, match=r"additive: seed 1: document 5 .* no finite number"):
+            measured(values, variant="additive")
+
+    def test_a_figure_that_overflows_is_named(self):
+        a, b = measured(np.ones((2, 30))), measured(np.full((2, 30), 900.0), variant="b")
+        with pytest.raises(UserError, match="b: seed 0: the figure that is compared"):
+            method_difference(a, b, perplexity)
+
+    def test_figures_so_large_that_squares_overflow_show_nothing(self):
+        generator = np.random.default_rng(0)
+        a, b = (measured(600 + generator.normal(size=(3, 30))) for _ in range(2))
+        assert not method_difference(a, b, perplexity).distinguishable
+
+    def test_other_items_are_refused(self):
+        a, b = measured(np.ones((2, 30))), measured(np.ones((2, 30)), variant="b", part="dev:2")
+        with pytest.raises(UserError, match=r"dev:1 .* dev:2 .* different items"):
+            method_difference(a, b, ratio)
+        with pytest.raises(UserError, match=r"30 documents.*31 documents"):
+            method_difference(a, measured(np.ones((2, 31))), ratio)
+
+    def test_seeds_measured_on_other_items_are_refused(self):
+        with pytest.raises(UserError, match="seed 0 was measured on dev:1, seed 1 on dev:2"):
+            replace(measured(np.ones((2, 30))), parts=("dev:1", "dev:2"))
+
+    def test_other_seeds_are_refused_and_can_be_left_out(self):
+        a, b = (measured(np.eye(30)[:s], variant=name) for name, s in (("a", 3), ("b", 2)))
+        with pytest.raises(UserError, match=r"seeds that both have: 0, 1\."):
+            method_difference(a, b, ratio)
+        assert method_difference(a.only([0, 1]), b, ratio).value == 0
+
+    def test_a_seed_twice_is_refused(self):
+        with pytest.raises(UserError, match="twice in 4, 4"):
+            replace(measured(np.ones((2, 30))), seeds=(4, 4))
+
+    def test_a_level_that_is_none_is_refused(self):
+        with pytest.raises(UserError, match=r"Give 0\.95"):
+            method_difference(*study(), ratio, level=95)
+
+
+class TestCalibration:
+    """Over 1,000 studies of equal methods, at most 6 % find a difference."""
+
+    @pytest.mark.parametrize("seeds", [2, 3, 5])
+    @pytest.mark.parametrize(("balance", "n"), [(0.1, 50), (1.0, 300), (10.0, 50), (100.0, 50)])
+    def test_equal_methods(self, balance, n, seeds):
+        world = World.balanced(balance, seeds=seeds, n=n)
+        assert share_found(world.studies(1000)) <= 0.06
+
+    def test_equal_methods_on_many_items(self):
+        world = World.balanced(10.0, seeds=3, n=2000)
+        assert share_found(world.studies(1000)) <= 0.06
+
+    @pytest.mark.parametrize("seeds", [2, 3, 5])
+    def test_where_only_seeds_vary_it_is_not_silent_either(self, seeds):
+        # In nats, where the rule comes nearest to 5 %; the share's standard deviation is 0.5 %.
+        world = World.balanced(1000.0, seeds=seeds, n=20)
+        assert 0.035 <= share_found(world.studies(2000), ratio) <= 0.06
+
+    def test_several_equal_methods(self):
+        world = World.balanced(100.0, seeds=5, n=50)
+        assert families_with_a_find(world, 1000, methods=4, judged=holm) <= 0.06
+        assert families_with_a_find(world, 300, methods=4, judged=list) > 0.08
+
+    def test_a_planted_difference_is_found(self):
+        world = World(seeds=5, n=1000, trained=0.01)
+        assert share_found(world.studies(100, planted=0.1)) >= 0.95

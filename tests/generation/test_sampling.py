@@ -1,0 +1,166 @@
+from unittest.mock import patch
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from regard.generation import sampling
+from regard.generation.sampling import Greedy, Sample, draw, most_likely, nucleus
+
+weights = st.lists(st.integers(0, 50), min_size=1, max_size=12).filter(any)
+
+
+def normalised(numbers):
+    p = torch.tensor([numbers], dtype=torch.float64)
+    return p / p.sum()
+
+
+def test_greedy_takes_the_most_likely():
+    logprobs = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.2, 0.3]]).log()
+    assert Greedy().choose(logprobs, torch.zeros(2)).tolist() == [1, 0]
+
+
+def test_top_k_keeps_k_and_breaks_ties_by_id():
+    p = normalised([1, 3, 1, 1, 2])
+    assert most_likely(p, 3).tolist() == [[0, 1, 4]]
+    kept = Sample(top_k=3).distribution(p.log())[0]
+    torch.testing.assert_close(kept, normalised([1, 3, 0, 0, 2])[0])
+
+
+def test_top_p_at_the_very_edge():
+    p = normalised([5, 3, 2])  # 0.5 + 0.3 is just enough for 0.8
+    assert (nucleus(p, 0.8)[0] > 0).tolist() == [True, True, False]
+    assert (nucleus(p, 0.81)[0] > 0).tolist() == [True, True, True]
+
+
+@settings(deadline=None)
+@given(weights, st.floats(0.001, 1))
+def test_top_p_keeps_the_smallest_set_with_enough_mass(numbers, mass):
+    p = normalised(numbers)
+    kept = nucleus(p, mass)[0] > 0
+    inside = p[0][kept].sort(descending=True).values
+    assert len(inside) >= 1
+    assert inside.sum() >= mass - 1e-9
+    assert inside[:-1].sum() < mass + 1e-9  # without its least likely one it is not enough
+    assert p[0][~kept].max(dim=0).values <= inside[-1] if (~kept).any() else True
+
+
+@settings(deadline=None)
+@given(weights, st.integers(1, 12))
+def test_top_k_keeps_the_k_most_likely_in_proportion(numbers, k):
+    p = normalised(numbers)[0]
+    kept = Sample(top_k=k).distribution(p.log()[None])[0]
+    possible = min(k, int((p > 0).sum()))
+    assert int((kept > 0).sum()) == possible
+    assert p[kept > 0].sum() == pytest.approx(p.sort(descending=True).values[:k].sum().item())
+    assert kept.sum() == pytest.approx(1)
+
+
+def test_top_p_counts_mass_among_the_top_k():
+    # Of the two most likely, 6 and 5, the first alone has 55 %; of all three it has 40 %.
+    logprobs = normalised([6, 4, 5]).log()
+    for mass, kept in ((0.6, [True, False, True]), (0.5, [True, False, False])):
+        assert (Sample(top_k=2, top_p=mass).distribution(logprobs)[0] > 0).tolist() == kept
+
+
+@settings(deadline=None)
+@given(weights, st.floats(0, 1, exclude_max=True))
+def test_drawing_inverts_the_distribution_function(numbers, uniform):
+    p = normalised(numbers)
+    token = draw(p, torch.tensor([uniform], dtype=torch.float64)).item()
+    cumulative = p[0].cumsum(0)
+    assert p[0, token] > 0
+    assert cumulative[token] >= uniform - 1e-12
+    assert token == 0 or cumulative[token - 1] <= uniform + 1e-12
+
+
+def test_the_largest_uniform_number_never_draws_what_has_no_probability():
+    p = torch.tensor([[0.1] * 10 + [0.0] * 5], dtype=torch.float64)
+    largest = torch.tensor([1.0], dtype=torch.float64).nextafter(torch.tensor([0.0]).double())
+    assert draw(p, largest).item() == 9
+
+
+def test_evenly_spread_numbers_draw_each_token_in_its_share():
+    p = normalised([1, 0, 2, 5])
+    uniforms = (torch.arange(8, dtype=torch.float64) + 0.5) / 8
+    drawn = draw(p.expand(8, -1), uniforms)
+    assert drawn.bincount(minlength=4).tolist() == [1, 0, 2, 5]
+
+
+def test_temperature_raises_probabilities_to_its_inverse_power():
+    p = normalised([1, 2, 4])
+    squared = Sample(temperature=0.5).distribution(p.log())
+    torch.testing.assert_close(squared, normalised([1, 4, 16]))
+
+
+def test_a_temperature_near_zero_is_greedy_and_stays_a_distribution():
+    p = Sample(temperature=1e-320).distribution(normalised([1, 2, 4]).log())
+    assert p.tolist() == [[0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"temperature": 0},
+        {"temperature": float("nan")},
+        {"top_k": -1},
+        {"top_p": 0},
+        {"top_p": 1.1},
+    ],
+)
+def test_settings_out_of_range_are_refused(bad):
+    with pytest.raises(ValidationError):
+        Sample(**bad)
+
+
+def sorted_cut(p, *, k, mass):
+    """What top-k and top-p leave, by sorting the whole row."""
+    order = sorted(range(len(p)), key=lambda token: (-p[token], token))[:k]
+    total, before, kept = sum(p[token] for token in order), 0.0, {}
+    for token in order:
+        if before < mass or not kept:
+            kept[token] = p[token]
+        before += p[token] / total
+    return {token: share / sum(kept.values()) for token, share in kept.items() if share}
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 6), min_size=9, max_size=9).filter(any), min_size=1),
+    st.integers(1, 9),
+    st.sampled_from([1.0, 0.9511, 0.5127, 0.1037]),
+    st.integers(1, 4),
+)
+def test_cutting_needs_no_whole_ranking(numbers, k, mass, few):
+    p = torch.cat([normalised(row) for row in numbers])
+    with patch.object(sampling, "FEW", few):
+        kept = Sample(top_k=k, top_p=mass).distribution(p.log())
+    for row, cut in zip(p.tolist(), kept.tolist(), strict=True):
+        found = {token: share for token, share in enumerate(cut) if share}
+        assert found == pytest.approx(sorted_cut(row, k=k, mass=mass))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.integers(-3, 3), min_size=9, max_size=9), min_size=1),
+    st.integers(0, 9),
+    st.sampled_from([1.0, 0.9511, 0.5127]),
+    st.integers(0, 2**32 - 1),
+)
+def test_what_is_drawn_is_drawn_from_the_whole_distribution(scores, k, mass, seed):
+    rows = torch.tensor(scores, dtype=torch.float32)
+    uniforms = torch.rand(
+        len(rows), dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+    )
+    way = Sample(top_k=k, top_p=mass)
+    assert torch.equal(way.choose(rows, uniforms), draw(way.distribution(rows), uniforms))
+
+
+def test_what_all_tokens_have_in_common_changes_nothing():
+    logits = torch.tensor([[1.0, 3.0, 2.5], [0.0, -1.0, 4.0]], dtype=torch.float64)
+    way = Sample(temperature=0.7, top_k=2)
+    torch.testing.assert_close(
+        way.distribution(logits), way.distribution(logits.log_softmax(dim=-1))
+    )

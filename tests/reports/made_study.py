@@ -1,0 +1,165 @@
+"""A study made by hand: an outcome, and the run folders that stand behind it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.made_run import HOSTILE, all_figures, event_lines, figures_table
+
+from regard.reports.evidence import Evidence, read_evidence
+from regard.runs.inspection.inspection import AttentionMap, Inspected
+from regard.runs.inspection.inspection import Row as TokenRow
+from regard.studies.outcome import Outcome, RunOutcome, VariantOutcome, VerdictOutcome
+from regard.studies.seed_spread import Spread
+
+CLEAN = {"verdict": "clean", "sentence": "clean: nothing seen", "broken": []}
+LEAK = {
+    "verdict": "leak",
+    "sentence": "sees the future: position 7 reacts to tokens 8, 9, 11 (largest influence 0.31)",
+    "broken": ["zero-masked: the mask comes after the softmax"],
+}
+PERPLEXITIES = {"dot": 118.4, "additive": 116.5, "zero-masked": 61.0}
+
+
+def recipe_of(name: str, kind: str, lr: float) -> str:
+    return (
+        f'name = "{name}"\n[model]\nwidth = 48\nattention = {{ kind = "{kind}" }}\n'
+        f"[train]\nlr = {lr}\nseed = 0\n"
+    )
+
+
+def spread(value: float, seeds: int) -> Spread:
+    per_seed = tuple(value + 0.4 * (seed - (seeds - 1) / 2) for seed in range(seeds))
+    low, high = (value - 4.5, value + 4.8) if seeds > 1 else (None, None)
+    return Spread(value, low, high, per_seed, 2104, "documents")
+
+
+def variant_of(name: str, *, seeds: int, lr: float = 5e-4) -> VariantOutcome:
+    perplexity, kind = PERPLEXITIES[name], name
+    return VariantOutcome(
+        name,
+        {} if name == "dot" else {"model.attention.kind": kind},
+        runs=[RunOutcome(seed, f"{name}/seed-{seed}") for seed in range(seeds)],
+        parameters=1_130_000,
+        steps=1200,
+        tokens=412_318,
+        operations=3.2e9,
+        seconds=41.2,
+        tokens_per_second=9950.0,
+        peak_memory_bytes=612_000_000,
+        final_loss=4.71,
+        figures={
+            "train.perplexity": spread(perplexity * 0.93, seeds),
+            "dev.perplexity": spread(perplexity, seeds),
+            "test.perplexity": spread(perplexity * 1.02, seeds),
+        },
+        audit=dict(LEAK if name == "zero-masked" else CLEAN),
+        samples=[
+            {"prompt": "The return value", "text": f"of {name} is a string."},
+            {"prompt": HOSTILE, "text": HOSTILE},
+        ],
+        probes=[{"text": HOSTILE, "loss": 4.5, "perplexity": 90.0, "per_seed": [4.4, 4.6]}],
+        recipe=recipe_of(name, kind, lr),
+    )
+
+
+def judged(figure: str, **changes: Any) -> VerdictOutcome:
+    plain = {
+        "words": "not distinguishable at this size",
+        "notes": ("additive − dot: −1.9 [−6.0, +2.2], n = 2,104, seeds = 5",),
+        "better": "",
+        "value": -1.9,
+        "low": -6.0,
+        "high": 2.2,
+        "per_seed": (-1.0, -3.0, 0.5, -4.0, -2.0),
+        "n": 2104,
+        "seeds": 5,
+        "speaks_of": "the methods",
+    }
+    return VerdictOutcome(figure, "additive", "dot", **(plain | changes))
+
+
+def outcome_with(*names: str, seeds: int = 5, **changes: Any) -> Outcome:
+    every = [variant_of(name, seeds=seeds) for name in names]
+    baselines = [
+        row
+        for row in all_figures(100.0, kneser_ney=104.1, unigram=412.0)
+        if row["of"] != "model" and row["part"] != "train"
+    ]
+    verdicts = []
+    for figure in ("dev.perplexity", "test.perplexity"):
+        if "additive" in names:
+            verdicts.append(judged(figure))
+        if "zero-masked" in names:
+            why = ("zero-masked could see what it was asked to predict",)
+            verdicts.append(VerdictOutcome(figure, "zero-masked", "dot", "not compared", why, ""))
+    plain: dict[str, Any] = {
+        "name": "dot-vs-additive",
+        "question": f"Does additive attention predict better? {HOSTILE}",
+        "decides": "dev.perplexity",
+        "reference": "dot",
+        "seeds": tuple(range(seeds)),
+        "budget": "steps",
+        "tuned": (),
+        "variants": every,
+        "verdicts": verdicts,
+        "baselines": baselines,
+        "unequal": [],
+        "invalid": [
+            f"{one.name} {one.audit['sentence']}; its perplexity 61 means nothing"
+            for one in every
+            if not one.is_valid
+        ],
+        "missing": [],
+        "remarks": [],
+        "command": "regard compare recipes/dot-vs-additive.toml --seeds 0,1,2,3,4",
+    }
+    return Outcome(**(plain | changes))
+
+
+def write_runs(home: Path, outcome: Outcome, **changes: Any) -> None:
+    """The run folders that stand behind an outcome, and its own files."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "study.toml").write_text('base = "mini-gpt.toml"\n')
+    for variant in outcome.variants:
+        for run in variant.runs:
+            folder = home / run.folder
+            folder.mkdir(parents=True)
+            rivals = {"kneser_ney": 104.1, "unigram": 412.0}
+            model = PERPLEXITIES[variant.name] + 0.4 * run.seed
+            table = figures_table(model=model, **rivals) | {"audit": variant.audit} | changes
+            (folder / "figures.json").write_text(json.dumps(table))
+            (folder / "events.jsonl").write_text("\n".join(event_lines(200)) + "\n")
+            (folder / "recipe.toml").write_text(variant.recipe)
+            if not variant.is_valid:
+                leaks = [
+                    {"query": 7, "key": key, "influence": 0.31 / key, "where": "length 12"}
+                    for key in (8, 9, 11)
+                ]
+                audit = {"schema": 1, **LEAK, "leaks": leaks}
+                (folder / "audit.json").write_text(json.dumps(audit))
+    (home / "outcome.json").write_text(json.dumps(outcome.as_dict()))
+    write_inspections(home, outcome)
+
+
+def write_inspections(home: Path, outcome: Outcome) -> None:
+    """Of the first probe: weights of the reference, and why there are none of the others."""
+    row = TokenRow((1, 2), ("a", HOSTILE))
+    weights = np.array([[[1.0, 0.0], [0.3, 0.7]]])
+    seen = Inspected(
+        "a b", row, None, losses=(), maps=(AttentionMap("block.0.attention", row, row, weights),)
+    )
+    (home / "inspections").mkdir(exist_ok=True)
+    for variant in outcome.variants:
+        refused = {"schema": 1, "text": "a b", "refused": f"{variant.name} has no weights"}
+        table = seen.as_dict() if variant.name == outcome.reference else refused
+        file = home / "inspections" / f"{variant.name}-probe0.json"
+        file.write_text(json.dumps(table))
+
+
+def evidence_of(home: Path, outcome: Outcome, **changes: Any) -> Evidence:
+    write_runs(home, outcome, **changes)
+    return read_evidence(home, outcome)

@@ -1,0 +1,310 @@
+"""The list of runs: true with and without its index, whatever happened to either."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.core.errors import UserError
+from regard.runs.archive import index
+from regard.runs.archive.index import (INDEX, ListedRun, State, find_runs, in_order, list_runs, read_facts)
+
+
+def write_run(
+    folder: Path, *, perplexity: float | None = 118.4, attention: str = "dot", **changes: Any
+) -> Path:
+    """A run folder, finished where it has a perplexity; `changes` are keys of figures.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    recipe = {
+        "name": folder.name,
+        "model": {"family": "decoder", "layers": 3, "attention": {"kind": attention}},
+        "train": {"seed": 2, "lr": 5e-4, "tensorboard": False},
+    }
+    (folder / "recipe.toml").write_text(tomli_w.dumps(recipe))
+    start = {"event": "start", "steps": 500, "parameters": 473_712}
+    step = {"event": "step", "step": 120, "loss": 5.0}
+    (folder / "events.jsonl").write_text(f"{json.dumps(start)}\n{json.dumps(step)}\n")
+    if perplexity is not None:
+        figure = {"part": "dev", "metric": "perplexity", "value": perplexity, "n": 904}
+        ends = {"low": perplexity - 5, "high": perplexity + 5}
+        table = {
+            "schema": 1,
+            "run": folder.name,
+            "finished": "2026-11-15T21:56:41+00:00",
+            "figures": [{**figure, **ends, "of": "model"}, {**figure, "of": "unigram"}],
+            "audit": {"verdict": "clean", "sentence": "clean: 12 checks"},
+            "tokenizer": {"name": "bpe", "size": 8000, "fingerprint": "c547"},
+            "cost": {"steps": 500, "parameters": 473_712, "seconds": 125.0},
+            **changes,
+        }
+        (folder / "figures.json").write_text(json.dumps(table))
+    return folder
+
+
+ages = itertools.count(1)
+
+
+def settle(root: Path) -> None:
+    """Let time pass: files written just now get a time of their own, long ago."""
+    for file in root.rglob("*.*"):
+        if file.stat().st_mtime > 1e9 and file.is_file():
+            then = next(ages)
+            os.utime(file, (then, then))
+
+
+def names(runs: list[ListedRun]) -> list[str]:
+    return [run.name for run in runs]
+
+
+def test_a_finished_run_tells_its_recipe_and_its_figures(tmp_path):
+    write_run(tmp_path / "study" / "dot")
+    (run,) = list_runs(tmp_path)
+    assert run.folder == tmp_path / "study" / "dot"
+    assert run.name == "study/dot"
+    assert run.state == State.FINISHED
+    assert (
+        run.facts.items()
+        >= {
+            "model.attention.kind": "dot",
+            "train.seed": 2,
+            "dev.perplexity": 118.4,
+            "dev.perplexity.low": 113.4,
+            "dev.perplexity.n": 904,
+            "audit": "clean",
+            "parameters": 473_712,
+            "steps": 500,
+        }.items()
+    )
+
+
+def test_an_unfinished_run_tells_how_far_it_got(tmp_path):
+    folder = write_run(tmp_path / "a", perplexity=None)
+    audit = {"schema": 1, "verdict": "leak", "sentence": "leak: 7 reacts to 8", "broken": []}
+    (folder / "audit.json").write_text(json.dumps(audit))
+    (run,) = list_runs(tmp_path)
+    assert run.state == State.UNFINISHED
+    assert (run.facts["steps"], run.facts["steps_planned"]) == (120, 500)
+    assert run.facts["audit"] == "INVALID"
+    assert "dev.perplexity" not in run.facts
+
+
+def test_what_a_run_keeps_inside_is_no_run_and_hidden_folders_are_none(tmp_path):
+    write_run(tmp_path / "a")
+    for place in ("a/checkpoints/step-1", "a/with", ".being-made", "1/2/3/4/5/6"):
+        write_run(tmp_path / place)
+    write_run(tmp_path / "1/2/3/4/5")
+    write_run(tmp_path / "a" / "inner")
+    (tmp_path / "no-run").mkdir()
+    assert names(list_runs(tmp_path)) == ["1/2/3/4/5", "a", "a/inner"]
+
+
+def test_links_are_not_followed(tmp_path):
+    write_run(tmp_path / "elsewhere" / "b")
+    root = tmp_path / "runs"
+    write_run(root / "a")
+    (root / "link").symlink_to(tmp_path / "elsewhere" / "b")
+    (root / "round").symlink_to(root)
+    (root / "lost").mkdir()
+    (root / "lost" / "recipe.toml").symlink_to("recipe.toml")  # to itself: cannot be looked at
+    assert names(list_runs(root)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("recipe.toml", b'name = "half', "a/recipe.toml: not valid TOML"),
+        ("recipe.toml", b"\xff\xfe", "a/recipe.toml is not text in UTF-8"),
+        ("recipe.toml", b"x = " + b"[" * 5000, "a"),
+        ("figures.json", b'{"schema": 1, "run', "a/figures.json: damaged, not JSON"),
+        ("figures.json", b'{"schema": 7}', "a/figures.json: schema 7 is unknown"),
+        ("figures.json", b'{"schema": 1}', "a/figures.json: damaged at run"),
+        ("figures.json", b"[]", "a/figures.json: schema None is unknown"),
+        ("figures.json", b"[" * 100_000, "a"),
+    ],
+)
+def test_one_damaged_run_is_said_and_the_others_go_on(tmp_path, file, content, says):
+    write_run(tmp_path / "b")
+    (write_run(tmp_path / "a") / file).write_bytes(content)
+    for _ in range(2):
+        damaged, whole = list_runs(tmp_path)
+        assert damaged.state == State.DAMAGED
+        assert damaged.facts["why"].startswith(says)
+        assert "\n" not in damaged.facts["why"]
+        assert whole.state == State.FINISHED
+
+
+def test_a_damaged_run_that_is_mended_without_a_trace_is_seen(tmp_path, monkeypatch):
+    write_run(tmp_path / "a")
+
+    def forbidden(folder: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(folder / "figures.json"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(index, "_whole_figures", forbidden)
+        (run,) = list_runs(tmp_path)
+        assert run.facts["why"] == "a/figures.json cannot be read (Permission denied)"
+    assert list_runs(tmp_path)[0].state == State.FINISHED
+
+
+def fail_to_read(folder: Path, *, place: str) -> dict[str, Any]:
+    raise AssertionError(f"{place} was read again")
+
+
+def test_what_may_change_within_a_tick_of_the_clock_is_not_kept(tmp_path):
+    file = write_run(tmp_path / "a", perplexity=111.5) / "figures.json"
+    then = file.stat().st_mtime_ns
+    list_runs(tmp_path)
+    write_run(tmp_path / "a", perplexity=222.5)
+    os.utime(file, ns=(then, then))
+    assert list_runs(tmp_path)[0].facts["dev.perplexity"] == 222.5
+
+
+def test_what_did_not_change_is_not_read_again(tmp_path, monkeypatch):
+    for name in "abc":
+        write_run(tmp_path / name)
+    settle(tmp_path)
+    first = list_runs(tmp_path)
+    monkeypatch.setattr(index, "read_facts", fail_to_read)
+    assert list_runs(tmp_path) == first
+    write_run(tmp_path / "b", perplexity=9.5)
+    with pytest.raises(AssertionError, match=r"^b was read again"):
+        list_runs(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"schema": 0, "runs": {}}',
+        b'{"schema": 1, "runs": [1]}',
+        b'{"schema": 1, "runs": {"a": 3}}',
+        b'{"schema": 1, "runs": {"a": [[], {"run": "a", "state": "odd"}]}}',
+        b"\xff",
+        b"[" * 100_000,
+    ],
+)
+def test_a_spoiled_index_is_made_anew(tmp_path, spoiled):
+    write_run(tmp_path / "a")
+    settle(tmp_path)
+    first = list_runs(tmp_path)
+    whole = (tmp_path / INDEX).read_bytes()
+    (tmp_path / INDEX).write_bytes(spoiled)
+    assert list_runs(tmp_path) == first
+    assert (tmp_path / INDEX).read_bytes() == whole
+
+
+def test_where_nothing_can_be_written_the_list_is_the_same(tmp_path, monkeypatch):
+    write_run(tmp_path / "a")
+    settle(tmp_path)
+
+    def refuse(path: Path, text: str) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(index, "write_text", refuse)
+    assert names(list_runs(tmp_path)) == ["a"]
+    assert not (tmp_path / INDEX).exists()
+
+
+def test_several_at_once_never_leave_half_an_index(tmp_path):
+    for number in range(20):
+        write_run(tmp_path / f"run-{number}")
+    settle(tmp_path)
+
+    def look(turn: int) -> int:
+        if turn % 3 == 0:
+            (tmp_path / INDEX).unlink(missing_ok=True)
+        return len(list_runs(tmp_path))
+
+    with ThreadPoolExecutor(4) as people:
+        assert set(people.map(look, range(12))) == {20}
+    list_runs(tmp_path)
+    assert len(json.loads((tmp_path / INDEX).read_bytes())["runs"]) == 20
+    assert [file.name for file in tmp_path.glob(".*")] == [INDEX]
+
+
+def test_a_folder_without_runs_gets_no_index(tmp_path):
+    assert list_runs(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UserError, match="nowhere: there is no such folder"):
+        list_runs(tmp_path / "nowhere")
+
+
+def test_an_index_is_true_from_every_working_folder(tmp_path, monkeypatch):
+    (write_run(tmp_path / "runs" / "a") / "figures.json").write_text("{")
+    monkeypatch.chdir(tmp_path)
+    here = list_runs(Path("runs"))
+    monkeypatch.chdir(tmp_path / "runs")
+    assert [run.facts for run in list_runs(Path())] == [run.facts for run in here]
+
+
+PLACES = st.sampled_from(["a", "b", "s/1", "s/2"])
+DEEDS = st.lists(
+    st.one_of(
+        st.tuples(st.just("finish"), PLACES, st.floats(1, 1e6)),
+        st.tuples(st.just("begin"), PLACES, st.none()),
+        st.tuples(st.just("damage"), PLACES, st.none()),
+        st.tuples(st.just("delete"), PLACES, st.none()),
+        st.tuples(st.just("look"), PLACES, st.none()),
+        st.tuples(st.just("wait"), PLACES, st.none()),
+        st.tuples(st.just("spoil"), PLACES, st.none()),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(deeds=DEEDS)
+def test_the_index_changes_nothing_but_speed(deeds):
+    """After whatever was done, the list equals what the folders say when each is read."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        for deed, place, perplexity in deeds:
+            folder = root / place
+            if deed == "look":
+                list_runs(root)
+            elif deed == "wait":
+                settle(root)
+            elif deed == "spoil":
+                (root / INDEX).write_text('{"schema": 1, "runs": {"a": [[]')
+            elif deed in ("finish", "begin"):
+                write_run(folder, perplexity=perplexity)
+            elif deed == "damage" and folder.exists():
+                (folder / "figures.json").write_text("{")
+            elif deed == "delete" and folder.exists():
+                shutil.rmtree(folder)
+        fresh = {place: read_facts(root / place, place=place) for place, _ in find_runs(root)}
+        for _ in range(2):
+            assert {run.name: run.facts for run in list_runs(root)} == fresh
+
+
+def test_names_are_ordered_as_people_count():
+    assert sorted(["s-10", "s-2", "s", "a-3", "s-2-b"], key=in_order) == [
+        "a-3",
+        "s",
+        "s-2",
+        "s-2-b",
+        "s-10",
+    ]
+    in_order("7" * 10_000)  # longer than Python turns into a number
+
+
+def test_hostile_words_are_made_fit_to_show(tmp_path):
+    folder = write_run(tmp_path / "a\x1b[31m", run="x", finished="2026\u202e")
+    assert folder.is_dir()
+    (run,) = list_runs(tmp_path)
+    assert run.name == "a[U+001B][31m"
+    assert run.facts["finished"] == "2026[U+202E]"
+    assert list_runs(tmp_path) == [run]

@@ -1,0 +1,94 @@
+"""Single items: the worst of one run, and where two runs differ on the same ones."""
+
+import json
+
+import pytest
+
+from regard.core.errors import UserError
+from regard.evaluation.metrics.question_answering import Answers
+from regard.evaluation.metrics.classification import Classification
+from regard.evaluation.metrics.bleu_and_rouge import (Summary, Translation)
+from regard.evaluation.metrics.ranking import Ranking
+from regard.evaluation.metrics.recall import Recall
+from regard.evaluation.metrics.similarity import Similarity
+from regard.runs.archive.item_errors import errors_of
+
+TRUTHS = ["a", "a", "b", "b", "b", "a"]
+
+
+def answered(make_run, name, answers, *, which="one"):
+    """A run that gave these answers (made by a program)."""
+    measure = Classification(labels=("a", "b")).settings()
+    made = make_run(items={"dev": {"documents": which, "told": which}}, measure=measure)
+    folder = made.rename(made.with_name(name))
+    (folder / "items").mkdir()
+    lines = [
+        json.dumps(
+            {
+                "item": number,
+                "truth": truth,
+                "predicted": answer,
+                "loss": 0.1 if truth == answer else 1.0 + number,
+                "confidence": 0.9,
+                "record": {"text": f"text {number}", "label": truth},
+            }
+        )
+        for number, (truth, answer) in enumerate(zip(TRUTHS, answers, strict=True))
+    ]
+    (folder / "items" / "dev.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_the_worst_first_and_who_is_taken_for_whom(make_run):
+    found = errors_of([answered(make_run, "x", "aabaab")], part="dev")
+    assert [item.item for item in found.worst(10)] == [5, 4, 3]
+    assert found.worst(1)[0].shown == "text 5"
+    assert found.confusion == {("a", "a"): 2, ("b", "b"): 1, ("b", "a"): 2, ("a", "b"): 1}
+
+
+def test_where_two_differ(make_run):
+    first, second = answered(make_run, "x", "aabaab"), answered(make_run, "y", "aabbba")
+    found = errors_of([first, second], part="dev")
+    assert list(found.agreement.values()) == [3, 0, 3, 0]
+    assert [item.item for item in found.differing(10)] == [3, 4, 5]
+    assert found.p == pytest.approx(0.25)  # 2 · (1/2)³
+    same = errors_of([first, first], part="dev")
+    assert same.p is None
+    assert same.differing(10) == []
+
+
+def test_other_items_are_not_put_side_by_side(make_run):
+    first = answered(make_run, "x", "aabaab")
+    other = answered(make_run, "y", "aabaab", which="another")
+    with pytest.raises(UserError, match="other items of dev"):
+        errors_of([first, other], part="dev")
+
+
+def test_a_damaged_line_is_named(make_run):
+    folder = answered(make_run, "x", "aabaab")
+    (folder / "items" / "dev.jsonl").write_text('{"item": 0\n')
+    with pytest.raises(UserError, match=r"dev\.jsonl is damaged"):
+        errors_of([folder], part="dev")
+    with pytest.raises(UserError, match=r"train\.jsonl is missing"):
+        errors_of([folder], part="train")
+
+
+@pytest.mark.parametrize(
+    ("measure", "row", "right"),
+    [
+        (Classification(labels=("a", "b")), {"predicted": "a", "truth": "a"}, True),
+        (Classification(labels=("a", "b")), {"predicted": "b", "truth": "a"}, False),
+        (Answers(), {"predicted": "the Rhine", "truths": ["Rhine", "Main"]}, True),
+        (Answers(), {"predicted": "", "truths": []}, True),
+        (Answers(), {"predicted": "Rhine", "truths": ["Rhine"], "answerable": False}, False),
+        (Recall(), {"predicted": "Paris", "truths": ["London"]}, False),
+        (Ranking(), {"predicted": "7", "truth": ["3", "7"], "mrr": 1.0}, True),
+        (Ranking(), {"predicted": "8", "truth": ["3", "7"], "mrr": 0.5}, False),
+        # Nothing is right or wrong about these: they are better or worse.
+        (Similarity(), {"predicted": 4.0, "truth": 4.0}, None),
+        (Translation(), {"predicted": "ein Hund", "truths": ["ein Hund"]}, None),
+        (Summary(), {"predicted": "dogs", "truths": ["dogs"]}, None),
+    ],
+)
+def test_what_is_right_is_for_the_measure_to_say(measure, row, right):
+    assert measure.is_right(row) is right

@@ -1,0 +1,163 @@
+"""Reading a run folder back, whole, unfinished, resumed or damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.core.errors import UserError
+from regard.runs.archive.record import (Histogram, Verdict)
+from regard.runs.archive.read_run import (printable, read_run)
+
+
+def step(at: int, loss: float) -> str:
+    return json.dumps({"event": "step", "step": at, "loss": loss, "lr": 1e-3, "tokens": 10 * at})
+
+
+def losses(folder: Path) -> dict[int, float]:
+    return {event.step: event.loss for event in read_run(folder).events.steps}
+
+
+def test_everything_written_is_read(make_run):
+    run = read_run(make_run())
+    assert run.name == "mini-gpt"
+    assert run.events.start.steps == 1200
+    assert (len(run.events.steps), len(run.events.evaluations), len(run.events.samples)) == (
+        120,
+        12,
+        12,
+    )
+    assert run.events.finished_at == run.events.last_step == 1200
+    assert run.events.unreadable_lines == 0
+    assert run.figures is not None
+    assert len(run.figures.figures) == 36
+    assert run.figures.corpus is not None
+    assert run.figures.corpus.parts["dev"].documents == 2104
+
+
+def test_comparisons_are_read_as_they_were_recorded(make_run):
+    compared = read_run(make_run(model=100.0, kneser_ney=90.0)).figures.comparisons
+    assert [(c.part, c.against, c.verdict) for c in compared] == [
+        ("dev", "Kneser-Ney 3-gram", Verdict.BEHIND),
+        ("dev", "unigram", Verdict.BETTER),
+        ("test", "Kneser-Ney 3-gram", Verdict.BEHIND),
+        ("test", "unigram", Verdict.BETTER),
+    ]
+    assert (compared[0].value, compared[0].low, compared[0].high) == (10.0, 7.0, 13.0)
+
+
+def test_a_run_that_recorded_no_comparisons_has_none(make_run):
+    folder = make_run()
+    table = json.loads((folder / "figures.json").read_text())
+    del table["comparisons"]
+    (folder / "figures.json").write_text(json.dumps(table))
+    assert read_run(folder).figures.comparisons == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"verdict": "ahead of"}, r"damaged at comparisons\.0\.verdict: .*'better than', 'behind'"),
+        ({"against": "4-gram"}, r"damaged: .*compared with 4-gram, .*no such figure of 4-gram"),
+        ({"part": "far"}, r"damaged: .*far perplexity .*no such figure of model"),
+    ],
+)
+def test_a_comparison_that_cannot_be_shown_is_named(make_run, change, says):
+    folder = make_run()
+    table = json.loads((folder / "figures.json").read_text())
+    table["comparisons"][0] |= change
+    (folder / "figures.json").write_text(json.dumps(table))
+    with pytest.raises(UserError, match=says):
+        read_run(folder)
+
+
+def test_a_run_without_figures_is_unfinished_not_an_error(make_run):
+    run = read_run(make_run(finished=False))
+    assert run.figures is None
+    assert run.name == "mini-gpt"
+
+
+def test_a_half_written_last_line_is_passed_over(make_run):
+    folder = make_run(events=[step(10, 5.0)])
+    with (folder / "events.jsonl").open("a") as events:
+        events.write(step(20, 4.0)[:-9])
+    assert losses(folder) == {10: 5.0}
+    assert read_run(folder).events.unreadable_lines == 0
+
+
+@pytest.mark.parametrize("bad", ['{"event": "st', "[1, 2]", '"text"', '{"event": "step"}', "\x00"])
+def test_a_damaged_line_among_others_is_counted(make_run, bad):
+    folder = make_run(events=[step(10, 5.0), bad, step(20, 4.0)])
+    assert losses(folder) == {10: 5.0, 20: 4.0}
+    assert read_run(folder).events.unreadable_lines == 1
+
+
+def test_events_that_a_resume_undid_are_left_out(make_run):
+    resume = json.dumps({"event": "resume", "step": 20})
+    folder = make_run(events=[step(10, 5), step(20, 4), step(30, 9), resume, step(30, 3)])
+    assert losses(folder) == {10: 5, 20: 4, 30: 3}
+    assert read_run(folder).events.resumed_from == [20]
+
+
+def test_undone_events_are_left_out_even_where_the_resume_line_is_lost(make_run):
+    folder = make_run(events=[step(10, 5), step(20, 9), step(30, 9), step(20, 4), step(30, 3)])
+    assert losses(folder) == {10: 5, 20: 4, 30: 3}
+
+
+def test_an_event_of_a_later_version_is_passed_over(make_run):
+    folder = make_run(events=[step(10, 5.0), '{"event": "audit", "leaks": 0}'])
+    assert read_run(folder).events.unreadable_lines == 0
+
+
+def test_not_a_run(tmp_path):
+    with pytest.raises(UserError, match=r"run: .*: not a run: it holds neither recipe.toml nor"):
+        read_run(tmp_path)
+    with pytest.raises(UserError, match=r"nowhere: not a run: it is no folder"):
+        read_run(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('{"schema": 1, "run"', r"figures\.json: damaged, not JSON .*Delete the file"),
+        ("\xff", r"damaged, not JSON"),
+        ('{"schema": 7}', r"schema 7 is unknown; this regard reads schema 1"),
+        ("[]", r"schema None is unknown"),
+        ('{"schema": 1, "run": "a"}', r"damaged at finished: Field required"),
+    ],
+)
+def test_figures_that_cannot_be_read_are_named(make_run, content, says):
+    folder = make_run()
+    (folder / "figures.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(UserError, match=says) as problem:
+        read_run(folder)
+    assert problem.value.topic == "run"
+    assert "\n" not in str(problem.value)
+
+
+def test_a_histogram_has_one_more_edge_than_counts():
+    with pytest.raises(ValueError, match="2 edges cannot bound 3 counts"):
+        Histogram(edges=(0, 1), counts=(1, 2, 3))
+
+
+@given(st.text(alphabet=st.characters(codec=None, categories=None)))
+def test_printable_text_can_always_be_written_and_hides_nothing(text):
+    shown = printable(text)
+    shown.encode("utf-8")
+    hidden = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F))}
+    assert not (set(shown) & hidden) - {"\n", "\t"}
+    assert printable(shown) == shown
+
+
+@given(st.text(alphabet=st.characters(categories=("L", "N", "P", "S", "Zs"))))
+def test_printable_leaves_ordinary_text_alone(text):
+    assert printable(text) == text
+
+
+def test_printable_reaches_inside():
+    assert printable({"a\x00": ["\u202eb", 3, None]}) == {"a[U+0000]": ["[U+202E]b", 3, None]}
+    assert printable("\ud83d\ude00 \ud83d") == "😀 \ufffd"

@@ -1,0 +1,56 @@
+"""What an adapted training leaves: as peft reads it, or with the reason why it cannot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.adapters.bodies import (LIKE_BERT, body, family_of)
+
+from regard.adapters import ADAPTERS
+from regard.adapters.ledger import trained_tensors
+from regard.runs.models.adapter_files import (ADAPTER_CONFIG, write_adapter)
+from regard.core.settings import read_settings
+from regard.data.tokenizers.character import Character
+
+TOKENIZER = Character().train(iter(["some words"]))
+
+
+def written(folder: Path, kind: str, *, adapter: dict | None = None, **table) -> tuple:
+    """What peft takes the files for, and the remarks."""
+    settings = {**(adapter or {}), **({"length": 3} if kind == "prompt" else {"rank": 2})}
+    family, model = family_of("encoder", **table), body("encoder", **table)
+    read_settings(ADAPTERS.get(kind).part, settings).apply(model, seed=0)
+    remarks = write_adapter(
+        folder,
+        trained_tensors(model),
+        adapter={"kind": kind, "alpha": 16.0, **settings},
+        family=family,
+        tokenizer=TOKENIZER,
+        base="base",
+        architecture=None,
+    )
+    return json.loads((folder / ADAPTER_CONFIG).read_text())["peft_type"], remarks
+
+
+@pytest.mark.parametrize(
+    ("kind", "adapter"), [("lora", {}), ("lora", {"targets": ["*"]}), ("prompt", {})]
+)
+def test_peft_reads_what_it_has_a_place_for(tmp_path, kind, adapter):
+    known = {"lora": "LORA", "prompt": "PROMPT_TUNING"}
+    assert written(tmp_path, kind, adapter=adapter, **LIKE_BERT) == (known[kind], [])
+
+
+def test_a_remark_says_why_it_cannot(tmp_path):
+    sort, [remark] = written(tmp_path, "lora", **LIKE_BERT, attention="additive")
+    assert sort is None
+    assert remark.startswith("peft cannot read the adapter: this model is made as none of transf")
+    assert "bert does not have attention" in remark
+
+
+def test_a_prompt_that_reads_itself_alone_has_no_place_there(tmp_path):
+    sort, [remark] = written(tmp_path, "prompt", **LIKE_BERT, across_documents=False)
+    assert sort is None
+    assert "across_documents = false a prompt reads itself alone" in remark
+    assert written(tmp_path, "lora", **LIKE_BERT, across_documents=False) == ("LORA", [])

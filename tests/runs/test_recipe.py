@@ -1,0 +1,205 @@
+"""A recipe: TOML in, typed settings, the same TOML out; overrides and line numbers."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.core.errors import UserError
+from regard.models.families.decoder import Decoder
+from regard.runs.recipe import (Recipe, Samples)
+from regard.core.settings import OTHER_NAMES
+from regard.studies.study import LoadedStudy
+from regard.data.tokenizers.bpe import Bpe
+from regard.data.tokenizers.word import Word
+from regard.training.settings import Train
+
+SHIPPED = Path(__file__).parents[2] / "recipes"
+SMALL = """\
+name = "small"    # a comment
+
+[data]
+corpus = "some.txt"
+
+[tokenizer]
+kind = "word"
+
+[model]
+family = "decoder"
+heads = 2
+width = 16
+attention = { kind = "dot" }
+
+[train]
+lr = 1e-3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def test_each_table_reaches_the_part_it_configures(file: Path) -> None:
+    recipe = Recipe.load(file)
+    assert recipe.name == "small"
+    assert isinstance(recipe.tokenizer, Word)
+    assert recipe.model.width == 16  # type: ignore[attr-defined]
+    assert recipe.train.lr == 1e-3
+
+
+def test_the_resolved_copy_is_the_same_recipe_with_every_setting(
+    file: Path, tmp_path: Path
+) -> None:
+    recipe = Recipe.load(file)
+    copy = tmp_path / "recipe.toml"
+    copy.write_text(recipe.to_toml())
+    assert Recipe.load(copy) == recipe
+    assert Recipe.load(tmp_path) == recipe, "a run folder stands for the recipe in it"
+    assert "weight_decay" in recipe.to_toml()
+
+
+@given(
+    lr=st.floats(1e-9, 1.0),
+    steps=st.none() | st.integers(1, 10**9),
+    seed=st.integers(0, 2**40),
+    prompts=st.lists(st.text(st.characters(exclude_categories=["Cs"]))).map(tuple),
+)
+def test_any_value_survives_toml(
+    lr: float, steps: int | None, seed: int, prompts: tuple[str, ...]
+) -> None:
+    import tomllib
+
+    recipe = Recipe(
+        name="any",
+        data={"corpus": "some.txt"},  # type: ignore[arg-type]
+        train=Train(lr=lr, max_steps=steps, seed=seed),
+        samples=Samples(prompts=prompts),
+    )
+    assert Recipe.from_table(tomllib.loads(recipe.to_toml())) == recipe
+
+
+def test_a_recipe_without_a_name_goes_by_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "poems.toml"
+    file.write_text('[data]\ncorpus = "poems.txt"\n')
+    assert Recipe.load(file).name == "poems"
+
+
+def test_a_study_is_not_taken_for_a_recipe(tmp_path: Path) -> None:
+    study = tmp_path / "rates.toml"
+    study.write_text('base = "a.toml"\n\n[variants.low]\n"train.lr" = 1e-4\n')
+    with pytest.raises(UserError, match=r"is a study, not a recipe\. regard compare"):
+        Recipe.load(study)
+
+
+def test_a_byte_order_mark_does_no_harm(file: Path) -> None:
+    plain = Recipe.load(file)
+    file.write_text("\ufeff" + SMALL, encoding="utf-8")
+    assert Recipe.load(file) == plain
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "value"),
+    [
+        ("train.lr=2e-3", "lr", 2e-3),
+        ("train.max_steps = 7", "max_steps", 7),
+        ("train.batches=bucketed", "batches", "bucketed"),
+        ('train.batches="padded"', "batches", "padded"),
+        ("train.tensorboard=true", "tensorboard", True),
+    ],
+)
+def test_overrides_are_typed_as_toml_and_bare_words_are_text(
+    file: Path, given: str, key: str, value: object
+) -> None:
+    assert getattr(Recipe.load(file, overrides=[given]).train, key) == value
+
+
+def test_the_last_override_wins_and_may_reach_into_a_part(file: Path) -> None:
+    recipe = Recipe.load(
+        file, overrides=["train.lr=1", "train.lr=2", "model.positions.kind=sinusoidal"]
+    )
+    assert recipe.train.lr == 2
+    assert recipe.to_table()["model"]["positions"]["kind"] == "sinusoidal"
+
+
+def test_an_override_reaches_into_a_part_given_by_a_word(file: Path) -> None:
+    file.write_text(SMALL.replace('{ kind = "dot" }', '"dot"'))
+    with pytest.raises(UserError, match=r"unknown setting model\.attention\.sharpness"):
+        Recipe.load(file, overrides=["model.attention.sharpness=2"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where"),
+    [
+        ("lr = 1e-3", 'lr = "fast"', "small.toml, line 16: train.lr"),
+        ("heads = 2", "head = 2", "small.toml, line 11: unknown setting model.head"),
+        ('kind = "dot"', 'kind = "dit"', "small.toml, line 13: model.attention.kind"),
+        ("[train]", "[trane]", "small.toml, line 15: unknown setting trane"),
+        ("heads = 2", "heads = 3", "small.toml, line 9: model: heads = 3 does not divide"),
+        ('name = "small"', "name = small", "small.toml, line 1, column 8: not valid TOML"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(file: Path, old: str, new: str, where: str) -> None:
+    file.write_text(SMALL.replace(old, new))
+    with pytest.raises(UserError) as refused:
+        Recipe.load(file)
+    assert where in str(refused.value)
+
+
+def test_a_mistake_in_an_override_is_told_as_one(file: Path) -> None:
+    with pytest.raises(UserError, match=r"recipe: --set train\.lr: train\.lr = -1 is not allowed"):
+        Recipe.load(file, overrides=["train.lr=-1"])
+
+
+def test_a_start_beside_the_recipe_is_found_from_anywhere(file: Path) -> None:
+    (file.parent / "first.toml").write_text(SMALL)
+    file.write_text('start = "first.toml"\n' + SMALL)
+    assert Recipe.load(file).start == str(file.parent / "first.toml")
+
+
+def test_the_fingerprint_is_of_what_is_asked_for_not_of_its_name(file: Path) -> None:
+    recipe = Recipe.load(file)
+    renamed = Recipe.load(file, overrides=["name=other"])
+    faster = Recipe.load(file, overrides=["train.lr=2e-3"])
+    spelled_out = Recipe.load(file, overrides=["train.clip=1.0"])  # the default
+    assert renamed.fingerprint == recipe.fingerprint == spelled_out.fingerprint
+    assert faster.fingerprint != recipe.fingerprint
+
+
+def test_differences_name_each_setting(file: Path) -> None:
+    recipe = Recipe.load(file)
+    other = Recipe.load(file, overrides=["train.lr=2e-3", "model.heads=4"])
+    assert recipe.differences(other) == [
+        "model.heads: 2 here, 4 there",
+        "train.lr: 0.001 here, 0.002 there",
+    ]
+    assert recipe.differences(recipe) == []
+
+
+def is_study(file: Path) -> bool:
+    return "base" in tomllib.loads(file.read_text())
+
+
+@pytest.mark.parametrize("shipped", sorted(SHIPPED.rglob("*.toml")), ids=lambda p: p.stem)
+def test_recipes_and_studies_that_ship_are_valid(shipped: Path) -> None:
+    if is_study(shipped):
+        loaded = LoadedStudy.load(shipped)
+        assert loaded.study.name == shipped.stem
+        assert loaded.study.question.endswith("?")
+        assert len(loaded.variants) > 1
+    else:
+        assert Recipe.load(shipped).name == shipped.stem
+
+
+@pytest.mark.parametrize(("theirs", "ours"), sorted(OTHER_NAMES.items()))
+def test_names_of_other_tools_lead_to_ours(theirs: str, ours: str) -> None:
+    homes = {"train": Train, "model": Decoder, "tokenizer": Bpe}
+    [home] = [name for name, settings in homes.items() if ours in settings.model_fields]
+    with pytest.raises(
+        UserError, match=rf"unknown setting {home}\.{theirs} — did you mean {home}\.{ours}"
+    ):
+        Recipe.from_table({"name": "a", "data": {"corpus": "a.txt"}, home: {theirs: 1}})

@@ -1,0 +1,69 @@
+"""Budgets: what one update costs, and widths that match parameters (generated text)."""
+
+import pytest
+import tomli_w
+from tests.journeys.desk import TINY, changed, generated_text
+
+from regard.core.count import total
+from regard.ops.cpu import library
+from regard.runs.progress import SILENT
+from regard.studies.budget import share_out
+from regard.studies.study import LoadedStudy
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "generated.txt").write_text(generated_text())
+    corpus = str(tmp_path / "generated.txt")
+    (tmp_path / "tiny.toml").write_text(tomli_w.dumps(changed(TINY, {"data__corpus": corpus})))
+
+    def load(**table):
+        file = tmp_path / "study.toml"
+        file.write_text(tomli_w.dumps({"base": "tiny.toml", **table}))
+        return LoadedStudy.load(file)
+
+    return load
+
+
+def test_with_equal_steps_recipes_stay_as_they_are(study):
+    loaded = study(variants={"dot": {}, "wide": {"model.width": 32}})
+    dot, wide = share_out(loaded, watch=SILENT)
+    assert dot.steps == wide.steps == 20
+    assert wide.variant.recipe == loaded.variants[1].recipe
+    assert wide.operations > 2 * dot.operations
+
+
+def test_with_equal_operations_the_dearer_variant_takes_fewer_steps(study):
+    loaded = study(budget="flops", variants={"dot": {}, "wide": {"model.width": 32}})
+    dot, wide = share_out(loaded, watch=SILENT)
+    assert dot.steps == 20
+    assert wide.steps == round(20 * dot.operations / wide.operations)
+    assert wide.variant.recipe.train.max_steps == wide.steps
+
+
+def test_parameters_are_matched_by_width(study):
+    loaded = study(
+        match="parameters", variants={"dot": {}, "deep": {"model.layers": 3, "model.heads": 2}}
+    )
+    dot, deep = share_out(loaded, watch=SILENT)
+    family = deep.variant.recipe.model
+    assert family.width < 16
+    assert family.layers == 3
+    nearer = abs(deep.parameters - dot.parameters)
+    for width in (family.width - 2, family.width + 2):
+        other = type(family)(**{**dict(family), "width": width})
+        assert abs(total(other.count(_vocabulary(dot))) - dot.parameters) >= nearer
+
+
+def _vocabulary(equal) -> int:
+    """From the count of a model whose every other part is known."""
+    family = equal.variant.recipe.model
+    return (equal.parameters - total(family.count(0))) // family.width
+
+
+def test_operations_are_counted_whoever_makes_them(study, monkeypatch):
+    loaded = study(variants={"dot": {}, "wide": {"model.width": 48, "model.heads": 3}})
+    by_kernels = [one.operations for one in share_out(loaded, watch=SILENT)]
+    monkeypatch.setattr(library, "USED", None)
+    assert [one.operations for one in share_out(loaded, watch=SILENT)] == by_kernels

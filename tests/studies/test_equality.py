@@ -1,0 +1,117 @@
+"""What is not equal between variants is said, and what is equal is not."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+from regard.runs.archive.record import Figures, RunRecord
+from regard.studies.completed_runs import Usable
+from regard.studies.equality import unequal
+from regard.studies.outcome import VariantOutcome
+
+STUDY = SimpleNamespace(
+    study=SimpleNamespace(tolerance=0.05, budget="steps"),
+    variants=[SimpleNamespace(name="a", against="a"), SimpleNamespace(name="b", against="a")],
+)
+
+
+def variant(name: str, **facts) -> VariantOutcome:
+    sizes = {"parameters": 1000, "tokens": 500, "steps": 10}
+    return VariantOutcome(name, {}, **{**sizes, **facts})
+
+
+def usable(**facts) -> Usable:
+    table = {
+        "run": "x",
+        "finished": "now",
+        "figures": (),
+        "items": {part: {"documents": "d", "told": "t"} for part in ("train", "dev", "test")},
+        "order": "o",
+        "tokenizer": {"name": "bpe", "size": 9, "fingerprint": "f"},
+        "cost": {"steps": 10, "tokens": 500, "seconds": 20.0},
+        **facts,
+    }
+    figures = Figures.model_validate(table)
+    record = RunRecord(Path(), "x", "", None, figures)
+    return Usable(Path(), record, figures)
+
+
+def said(other: VariantOutcome, **facts) -> list[str]:
+    variants = {"a": variant("a"), "b": other}
+    runs = {"a": {0: usable(), 1: usable()}, "b": {0: usable(), 1: usable(**facts)}}
+    return unequal(STUDY, variants, runs)
+
+
+def test_equal_variants_have_nothing_said_about_them():
+    assert said(variant("b")) == []
+    assert said(variant("b", parameters=1040)) == []
+
+
+def test_sizes_beyond_the_tolerance_are_said():
+    [told] = said(variant("b", parameters=1100))
+    assert told == "b: 1,100 parameters where a has 1,000 (+10.0%; tolerance 5%)"
+    longer = {"steps": 12, "tokens": 510, "seconds": 20.0}
+    assert said(variant("b"), cost=longer) == [
+        "b: 11 steps where a had 10 (+10.0%)",
+        "b: 505 tokens where a had 500 (+1.0%)",
+    ]
+
+
+def test_seeds_are_compared_with_the_same_seed():
+    one_more = {"steps": 10, "tokens": 501, "seconds": 20.0}
+    variants = {"a": variant("a"), "b": variant("b")}
+    runs = {
+        "a": {0: usable(), 1: usable(cost=one_more)},
+        "b": {1: usable(cost=one_more)},
+    }
+    assert unequal(STUDY, variants, runs) == ["b: seed 0 is on one side only and left out"]
+
+
+def test_other_text_order_or_tokenizer_is_said_with_its_seed():
+    [told] = said(variant("b"), order="other")
+    assert told == "b: other tokens, or the same in another order (seed 1)"
+    other = {"name": "bpe", "size": 9, "fingerprint": "g"}
+    assert "another tokenizer" in said(variant("b"), tokenizer=other)[0]
+
+
+def test_a_seed_on_one_side_only_is_said():
+    variants = {"a": variant("a"), "b": variant("b")}
+    runs = {"a": {0: usable(), 1: usable()}, "b": {0: usable()}}
+    assert unequal(STUDY, variants, runs) == ["b: seed 1 is on one side only and left out"]
+
+
+def test_several_seeds_on_one_side_only_are_said():
+    variants = {"a": variant("a"), "b": variant("b")}
+    runs = {"a": {0: usable(), 1: usable()}, "b": {2: usable()}}
+    told = ["b: seeds 0, 1 and 2 are on one side only and left out"]
+    assert unequal(STUDY, variants, runs) == told
+
+
+def with_budget(budget: str) -> SimpleNamespace:
+    return SimpleNamespace(
+        study=SimpleNamespace(tolerance=0.05, budget=budget), variants=STUDY.variants
+    )
+
+
+def test_a_budget_in_operations_leaves_steps_and_tokens_free():
+    variants = {
+        "a": variant("a", operations=7.0),
+        "b": replace(variant("b", operations=10.0), steps=7, tokens=350),
+    }
+    fewer = {"steps": 7, "tokens": 350, "seconds": 90.0}
+    runs = {"a": {0: usable()}, "b": {0: usable(cost=fewer)}}
+    assert unequal(with_budget("flops"), variants, runs) == []
+    variants["b"].steps = 8
+    assert unequal(with_budget("flops"), variants, runs) == [
+        "b: 80 operations where a had 70 (+14.3%)"
+    ]
+
+
+def test_a_budget_in_seconds_says_when_the_time_was_not_kept():
+    variants = {"a": variant("a"), "b": variant("b")}
+    for seconds, told in (
+        (20.5, []),
+        (25.0, ["b: 25 seconds of training where a had 20 (+25.0%)"]),
+    ):
+        runs = {"a": {0: usable()}, "b": {0: usable(cost={"seconds": seconds})}}
+        assert unequal(with_budget("seconds"), variants, runs) == told

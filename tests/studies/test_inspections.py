@@ -1,0 +1,70 @@
+"""What a study keeps of its probe sentences is what inspecting the run shows."""
+
+import numpy as np
+import pytest
+from tests.journeys.desk import Desk, generated_text
+
+import regard
+from regard.studies.inspections import MAX_PROBES, read_inspections, store_inspections
+from regard.studies.outcome import Outcome, RunOutcome, VariantOutcome
+
+TEXTS = ["the cat sees a dog", "every river follows one stone"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    desk = Desk(tmp_path_factory.mktemp("study"))
+    desk.write("generated.txt", generated_text())
+    desk.recipe(train__max_steps=2)
+    desk.done("train", "tiny.toml")
+    return desk.folder / "runs"
+
+
+def outcome_of(*variants: VariantOutcome) -> Outcome:
+    return Outcome(
+        name="s",
+        question="",
+        decides="dev.perplexity",
+        reference=variants[0].name,
+        seeds=(0,),
+        budget="steps",
+        tuned=(),
+        variants=list(variants),
+        verdicts=[],
+        baselines=[],
+        unequal=[],
+        invalid=[],
+        missing=[],
+        remarks=[],
+        command="",
+    )
+
+
+def test_what_is_stored_is_what_inspecting_shows(home):
+    outcome = outcome_of(
+        VariantOutcome("tiny", {}, runs=[RunOutcome(0, "tiny")]),
+        VariantOutcome("gone", {}, runs=[RunOutcome(0, "gone")]),
+        VariantOutcome("unfinished", {}, runs=[RunOutcome(0, "tiny", reason="stopped")]),
+    )
+    store_inspections(outcome, TEXTS * MAX_PROBES, home=home)
+    stored = read_inspections(home, outcome)
+    assert [(one.variant, one.text) for one in stored[:2]] == [
+        ("tiny", TEXTS[0]),
+        ("gone", TEXTS[0]),
+    ]
+    assert len(stored) == 2 * MAX_PROBES
+    assert stored[1].inspected is None
+    assert "does not exist" in stored[1].refused
+    seen = regard.inspect(home / "tiny", TEXTS[0])
+    kept = stored[0].inspected
+    assert (kept.row, kept.source, kept.remarks) == (seen.row, seen.source, seen.remarks)
+    for one, other in zip(kept.maps, seen.maps, strict=True):
+        assert one.name == other.name
+        assert np.abs(one.weights - other.weights).max() <= 5e-7
+
+
+def test_a_study_without_probes_stores_nothing(home, tmp_path):
+    outcome = outcome_of(VariantOutcome("tiny", {}, runs=[RunOutcome(0, "tiny")]))
+    store_inspections(outcome, [], home=tmp_path)
+    assert read_inspections(tmp_path, outcome) == []
+    assert list(tmp_path.iterdir()) == []

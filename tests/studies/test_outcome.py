@@ -1,0 +1,44 @@
+"""An outcome is read back as it was written, and damage is told in words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.reports.made_study import outcome_with, write_runs
+
+from regard.core.errors import UserError
+from regard.studies.outcome import read_outcome
+
+
+def test_an_outcome_is_read_back_as_it_was_written(tmp_path):
+    outcome = outcome_with("dot", "additive", "zero-masked", question="Which?")
+    for variant in outcome.variants:
+        variant.samples, variant.probes = [], []
+    write_runs(tmp_path, outcome)
+    again = read_outcome(tmp_path)
+    assert json.loads(json.dumps(again.as_dict())) == json.loads(json.dumps(outcome.as_dict()))
+    assert again.verdicts == outcome.verdicts
+    assert [one.figures for one in again.variants] == [one.figures for one in outcome.variants]
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda table: table.pop("decides"), "damaged at decides"),
+        (lambda table: table["variants"][0].pop("name"), r"damaged at variants\.0\.name"),
+        (lambda table: table.update(reference="gru"), "gru is judged and is no variant"),
+        (lambda table: table["variants"][0].update(audit={}), "damaged at verdict"),
+        (lambda table: table.update(schema=99), "schema 99"),
+    ],
+)
+def test_a_damaged_outcome_is_told_in_words(tmp_path, damage, complaint):
+    write_runs(tmp_path, outcome_with("dot", "additive"))
+    table = json.loads((tmp_path / "outcome.json").read_text())
+    damage(table)
+    (tmp_path / "outcome.json").write_text(json.dumps(table))
+    with pytest.raises(UserError, match=complaint):
+        read_outcome(tmp_path)
+    (tmp_path / "outcome.json").unlink()
+    with pytest.raises(UserError, match="not a finished study"):
+        read_outcome(tmp_path)

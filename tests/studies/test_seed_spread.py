@@ -1,0 +1,45 @@
+"""A figure over seeds: its interval grows with the seeds' spread and stays where figures can be."""
+
+import math
+
+import numpy as np
+import pytest
+
+from regard.evaluation.metrics.bleu_and_rouge import Translation
+from regard.evaluation.metrics.document_losses import Documents
+from regard.evaluation.metrics.question_answering import Answers
+from regard.evaluation.metrics.similarity import Similarity
+from regard.evaluation.statistics.seed_tables import Measured, ratio
+from regard.studies.seed_spread import spread_of
+
+
+def measured(*right: list[int]) -> Measured:
+    """A seed each: which of the items it has right."""
+    columns = np.array([[seed, np.ones(len(seed))] for seed in right], dtype=float)
+    seeds = tuple(range(len(right)))
+    return Measured(variant="a", seeds=seeds, columns=columns, parts=("dev:1",) * len(right))
+
+
+def test_an_interval_near_the_end_does_not_leave_the_scale():
+    nearly_all = measured([1] * 20, [1] * 19 + [0], [1] * 18 + [0, 0])
+    free = spread_of(nearly_all, ratio)
+    held = spread_of(nearly_all, ratio, ends=(0.0, 1.0))
+    assert free.high > 1.0
+    assert (held.value, held.low, held.high) == (free.value, free.low, 1.0)
+
+
+def test_one_seed_has_no_interval():
+    assert spread_of(measured([1, 0, 1]), ratio, ends=(0.0, 1.0)).low is None
+
+
+@pytest.mark.parametrize(
+    ("measure", "metric", "ends"),
+    [
+        (Answers(), "f1", (0.0, 1.0)),
+        (Documents(), "perplexity", (1.0, math.inf)),
+        (Translation(), "bleu", (0.0, 100.0)),
+        (Similarity(), "spearman", (-1.0, 1.0)),
+    ],
+)
+def test_every_metric_knows_its_ends(measure, metric, ends):
+    assert measure.ends(metric) == ends

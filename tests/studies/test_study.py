@@ -1,0 +1,113 @@
+"""A study file: its variants, and what cannot be a study."""
+
+import pytest
+import tomli_w
+
+from regard.core.errors import UserError
+from regard.studies.study import LoadedStudy
+
+RECIPE = {
+    "name": "base",
+    "data": {"corpus": "python-docs"},
+    "model": {"layers": 1, "heads": 2, "width": 8, "positions": {"kind": "learned"}},
+    "train": {"max_steps": 2},
+}
+
+
+@pytest.fixture
+def write(tmp_path):
+    (tmp_path / "base.toml").write_text(tomli_w.dumps(RECIPE))
+
+    def write(**table):
+        file = tmp_path / "study.toml"
+        file.write_text(tomli_w.dumps({"base": "base.toml", **table}))
+        return file
+
+    return write
+
+
+def test_variants_are_the_base_with_dotted_changes(write):
+    loaded = LoadedStudy.load(
+        write(variants={"dot": {}, "additive": {"model.attention.kind": "additive"}})
+    )
+    assert [variant.name for variant in loaded.variants] == ["dot", "additive"]
+    assert loaded.reference.name == "dot"
+    dot, additive = (variant.recipe for variant in loaded.variants)
+    assert dot.differences(additive) == [
+        "model.attention.hidden: None here, 0 there",
+        "model.attention.kind: 'dot' here, 'additive' there",
+        "name: 'dot' here, 'additive' there",
+    ]
+
+
+def test_another_kind_leaves_the_settings_of_the_first_behind(write):
+    study = write(variants={"one": {"model.positions.kind": "rotary"}})
+    [variant] = LoadedStudy.load(study).variants
+    assert variant.recipe.to_table()["model"]["positions"] == {"kind": "rotary", "base": 10000.0}
+
+
+def test_a_grid_makes_every_combination_and_random_some_of_them(write):
+    values = {"train.lr": [0.1, 0.2], "model.width": [8, 16, 32]}
+    assert len(LoadedStudy.load(write(grid=values)).variants) == 6
+    drawn = LoadedStudy.load(write(random={"trials": 3, "values": values})).variants
+    assert len(drawn) == 3
+    again = LoadedStudy.load(write(random={"trials": 3, "values": values})).variants
+    assert [one.name for one in drawn] == [one.name for one in again]
+    assert drawn[0].name.startswith("lr=0.")
+
+
+def test_broken_kinds_are_there_on_purpose(write):
+    study = write(variants={"cheat": {"model.attention.kind": "zero-masked"}})
+    assert LoadedStudy.load(study).variants[0].recipe.model.attention.on_purpose
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({}, "there is nothing to compare"),
+        ({"variants": {"a": {"model.atention": "dot"}}}, "variants.a: unknown setting model.aten"),
+        ({"variants": {"a": {"train.seed": 3}}}, "train.seed is the study's own"),
+        ({"variants": {"a": {}}, "base": "gone.toml"}, "base = 'gone.toml': there is no such"),
+        ({"variants": {"a": {"recipe": "gone.toml"}}}, "variants.a.recipe = 'gone.toml'"),
+        ({"variants": {"a": {}}, "seeds": [1, 1]}, "give at least one, each once"),
+        ({"variants": {"a": {}}, "seeds": []}, "give at least one"),
+        ({"variants": {"a": {}}, "decides": "train.loss"}, "is no figure of a comparison"),
+        ({"variants": {"a": {}}, "reference": "b"}, "is no variant; there are a"),
+        ({"variants": {"a": {}}, "tune": {"train.lr": [1.0]}}, "nothing to choose from"),
+        ({"variants": {"a": {}, "b": {"data.corpus": "x.txt"}}}, "reads other data than a"),
+        ({"variants": {"a": {}}, "sedes": [0]}, "did you mean seeds"),
+        ({"variants": {"a": {}}, "tune": {"train.lrr": [1.0, 2.0]}}, "variants.a, with tune: unkn"),
+        ({"variants": {"a": {}}, "tune": {"train.lr": [1.0, -2.0]}}, "with tune: train.lr = -2.0"),
+        ({"variants": {"a/b": {}}}, "'a/b' names a folder"),
+        ({"variants": {"charts": {}}}, "'charts' is called like the study's own charts"),
+        ({"variants": {"dot": {}, "Dot": {}}}, "dot and Dot differ by capitals alone"),
+        ({"variants": {"a": {}}, "base": ""}, "base = '': there is no such"),
+        ({"variants": {"a": {"start": "gone"}}}, "variants.a.start = 'gone': there is no such"),
+    ],
+)
+def test_what_cannot_be_a_study_is_said(write, table, words):
+    with pytest.raises(UserError, match=words):
+        LoadedStudy.load(write(**table))
+
+
+def test_two_variants_of_one_name_are_said_with_their_line(tmp_path, write):
+    file = write(variants={"a": {}})
+    file.write_text(file.read_text() + "\n[variants.a]\n")
+    with pytest.raises(UserError, match=r"study.toml, line \d+.* of one name, \[variants.a\]"):
+        LoadedStudy.load(file)
+
+
+def test_the_first_variant_written_is_the_reference_of_a_sweep(write):
+    loaded = LoadedStudy.load(write(variants={"plain": {}}, grid={"model.width": [16, 32]}))
+    assert [one.name for one in loaded.variants] == ["plain", "width=16", "width=32"]
+    assert {one.against for one in loaded.variants} == {"plain"}
+
+
+def test_a_start_of_a_variant_is_found_beside_the_study(tmp_path, write):
+    taken_over = {key: value for key, value in RECIPE.items() if key != "model"}
+    (tmp_path / "base.toml").write_text(tomli_w.dumps(taken_over))
+    (tmp_path / "first.toml").write_text(tomli_w.dumps({**RECIPE, "name": "first"}))
+    [variant] = LoadedStudy.load(write(variants={"a": {"start": "first.toml"}})).variants
+    assert variant.recipe.start == str(tmp_path / "first.toml")
+    assert variant.changes == {"start": "first.toml"}
+    assert "model" not in variant.recipe.model_fields_set, "it comes from the start"

@@ -1,0 +1,155 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.batch import Example, collate, pad
+from regard.core.errors import UserError
+from regard.data.batching import bucketed, fixed, in_order, waste
+
+lengths_and_budget = st.lists(st.integers(1, 30), min_size=1, max_size=80).flatmap(
+    lambda lengths: st.tuples(
+        st.just(lengths), st.integers(max(lengths), max(max(lengths), sum(lengths) // 2 + 1))
+    )
+)
+
+
+def example(length: int, *, weight: float = 1, segment: int | None = None) -> Example:
+    return Example(
+        inputs=np.arange(10, 10 + length),
+        targets=np.arange(11, 11 + length),
+        weights=np.full(length, weight, dtype=np.float32),
+        segments=None if segment is None else np.full(length, segment),
+    )
+
+
+def test_padding_to_the_longest() -> None:
+    padded = pad([[4, 7, 9, 15, 23, 18], [2, 8, 10], [3, 13, 2, 8]], 0)
+    assert padded.tolist() == [
+        [4, 7, 9, 15, 23, 18],
+        [2, 8, 10, 0, 0, 0],
+        [3, 13, 2, 8, 0, 0],
+    ]
+
+
+def test_collate() -> None:
+    batch = collate([example(3), example(1, weight=0.5)], pad_id=9, rows=np.array([4, 17]))
+    assert batch.ids.tolist() == [[10, 11, 12], [10, 9, 9]]
+    assert batch.targets.tolist() == [[11, 12, 13], [11, 9, 9]]
+    assert batch.weights.tolist() == [[1, 1, 1], [0.5, 0, 0]]
+    assert batch.valid.tolist() == [[True] * 3, [True, False, False]]
+    assert batch.segments is None
+    assert batch.rows == (4, 17)
+    assert batch.tokens == 4
+    assert batch.padding_waste == pytest.approx(2 / 6)
+    assert (batch.ids.dtype, batch.weights.dtype) == (torch.int64, torch.float32)
+    assert batch.valid.dtype == torch.bool
+
+
+def test_segments_are_kept_or_refused() -> None:
+    batch = collate([example(2, segment=1), example(1, segment=2)], pad_id=9, rows=[0, 1])
+    assert batch.segments is not None
+    assert batch.segments.tolist() == [[1, 1], [2, 0]]
+    with pytest.raises(ValueError, match="some have none"):
+        collate([example(2, segment=1), example(1)], pad_id=9, rows=[0, 1])
+
+
+@given(st.integers(1, 9), st.integers(1, 12))
+def test_micro_batches_are_the_batch(count: int, parts: int) -> None:
+    examples = [example(1 + i % 3, segment=i) for i in range(count)]
+    batch = collate(examples, pad_id=0, rows=range(count))
+    small = batch.split(parts)
+    assert len(small) == min(parts, count)
+    assert all(part.rows for part in small)
+    assert sum((part.rows for part in small), ()) == batch.rows
+    for name in ("ids", "targets", "weights", "valid", "segments"):
+        joined = torch.cat([getattr(part, name) for part in small])
+        assert torch.equal(joined, getattr(batch, name))
+
+
+def test_moving_keeps_everything() -> None:
+    batch = collate([example(2)], pad_id=0, rows=[5]).to("meta")
+    assert batch.ids.device.type == batch.valid.device.type == "meta"
+    assert batch.rows == (5,)
+
+
+@given(lengths_and_budget, st.integers(1, 5), st.integers(0, 9))
+def test_bucketed_plans(given_lengths, pool: int, epoch: int) -> None:
+    lengths, budget = given_lengths
+    sizes = np.array(lengths)
+    if len(sizes) * sizes.max() < budget:
+        with pytest.raises(UserError, match=r"train\.batch_tokens"):
+            bucketed(lengths, budget=budget, pool=pool, seed=1, epoch=epoch)
+        return
+    plan = bucketed(lengths, budget=budget, pool=pool, seed=1, epoch=epoch)
+    assert sorted(np.concatenate(plan).tolist()) == list(range(len(lengths)))
+    for batch in plan:
+        assert len(batch) * sizes[batch].max() <= budget
+        assert (np.diff(sizes[batch]) <= 0).all()
+    again = bucketed(lengths, budget=budget, pool=pool, seed=1, epoch=epoch)
+    assert all(np.array_equal(a, b) for a, b in zip(plan, again, strict=True))
+
+
+@given(lengths_and_budget)
+def test_in_order_plans(given_lengths) -> None:
+    lengths, budget = given_lengths
+    plan = in_order(lengths, budget=budget)
+    sizes = np.array(lengths)
+    assert sorted(np.concatenate(plan).tolist()) == list(range(len(lengths)))
+    assert all(len(batch) * sizes[batch].max() <= budget for batch in plan)
+
+
+@given(st.integers(1, 200), st.integers(1, 20))
+def test_fixed_plans(count: int, rows: int) -> None:
+    if count < rows:
+        with pytest.raises(UserError, match=r"one batch of train\.batch_tokens holds"):
+            fixed(count, rows=rows, seed=0, epoch=0)
+        return
+    plan = fixed(count, rows=rows, seed=0, epoch=0)
+    assert sorted(np.concatenate(plan).tolist()) == list(range(count))
+    assert {len(batch) for batch in plan[:-1]} <= {rows}
+
+
+def test_another_epoch_or_seed_is_another_order() -> None:
+    lengths = np.tile(np.arange(1, 21), 50)
+
+    def plans(seed: int, epoch: int) -> tuple[list[int], list[int]]:
+        by_length = bucketed(lengths, budget=64, seed=seed, epoch=epoch)
+        by_number = fixed(1000, rows=8, seed=seed, epoch=epoch)
+        return np.concatenate(by_length).tolist(), np.concatenate(by_number).tolist()
+
+    first = plans(0, 0)
+    for other in (plans(0, 1), plans(1, 0)):
+        assert first[0] != other[0]
+        assert first[1] != other[1]
+
+
+def test_buckets_waste_less_than_chance() -> None:
+    lengths = np.random.default_rng(0).geometric(0.05, size=5000).clip(1, 100)
+    by_length = waste(lengths, bucketed(lengths, budget=1600, pool=50, seed=0, epoch=0))
+    by_chance = waste(lengths, fixed(len(lengths), rows=16, seed=0, epoch=0))
+    assert by_length < 0.1 < by_chance
+
+
+def test_waste_is_the_share_of_empty_places() -> None:
+    assert waste([6, 3, 4], [np.array([0, 1, 2])]) == pytest.approx(5 / 18)
+
+
+def test_batches_do_not_come_longest_first() -> None:
+    lengths = np.tile(np.arange(1, 41), 20)
+    longest = [int(lengths[batch].max()) for batch in bucketed(lengths, budget=80, seed=0, epoch=0)]
+    assert longest != sorted(longest, reverse=True)
+
+
+def test_a_row_longer_than_a_batch() -> None:
+    with pytest.raises(UserError, match=r"row 1 holds 70 tokens.*train\.batch_tokens = 64"):
+        bucketed([3, 70, 4], budget=64, seed=0, epoch=0)
+    with pytest.raises(UserError, match="there is no row"):
+        in_order([], budget=64)
+
+
+def test_less_text_than_a_batch_names_a_size_that_works() -> None:
+    with pytest.raises(UserError, match=r"Set train\.batch_tokens = 12 or less"):
+        bucketed([3, 4, 2], budget=64, seed=0, epoch=0)
+    assert len(bucketed([3, 4, 2], budget=12, seed=0, epoch=0)) == 1
