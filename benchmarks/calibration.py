@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from regard.evaluation.statistics.seed_tables import (
-    Measured,
+    SeedTables,
     SumStatistic,
     Values,
     perplexity,
@@ -71,7 +71,7 @@ class World:
 
     def study(
         self, generator: np.random.Generator, *, methods: int = 2, planted: float = 0.0
-    ) -> list[Measured]:
+    ) -> list[SeedTables]:
         """Tables of each method; all but the first lose `planted` nats a token more."""
         tokens = 2 + np.floor(generator.lognormal(3.0, 0.7, self.n))
         shared = 4.5 + 0.6 * generator.standard_normal(self.n)
@@ -84,7 +84,7 @@ class World:
             loss = loss + self.luck * generator.standard_normal((self.seeds, self.n))
             columns = np.stack([loss * tokens, np.broadcast_to(tokens, loss.shape)], axis=1)
             tables.append(
-                Measured(
+                SeedTables(
                     variant=f"method {method}",
                     seeds=tuple(range(self.seeds)),
                     columns=columns,
@@ -95,7 +95,7 @@ class World:
 
     def studies(
         self, many: int, *, planted: float = 0.0, seed: int = 0
-    ) -> Iterable[tuple[Measured, Measured]]:
+    ) -> Iterable[tuple[SeedTables, SeedTables]]:
         generator = np.random.default_rng([seed, self.seeds, self.n])
         for _ in range(many):
             first, second = self.study(generator, planted=planted)
@@ -103,7 +103,7 @@ class World:
 
 
 def share_found(
-    studies: Iterable[tuple[Measured, Measured]], statistic: SumStatistic = perplexity
+    studies: Iterable[tuple[SeedTables, SeedTables]], statistic: SumStatistic = perplexity
 ) -> float:
     found = [method_difference(a, b, statistic).distinguishable for a, b in studies]
     return sum(found) / len(found)
@@ -137,7 +137,9 @@ def p_by_welch(d: MethodDifference) -> float:
     return 2 * float(stdtr(freedom, -abs(d.value) / d.se))
 
 
-def bootstrap_se(a: Measured, b: Measured, *, draws: int, generator: np.random.Generator) -> float:
+def bootstrap_se(
+    a: SeedTables, b: SeedTables, *, draws: int, generator: np.random.Generator
+) -> float:
     """Standard error over items as a bootstrap has it: the oracle of the jackknife."""
     n = a.columns.shape[-1]
     weights = generator.multinomial(n, np.full(n, 1 / n), size=draws).astype(float)
@@ -218,7 +220,7 @@ def power(studies: int) -> Iterable[str]:
             yield f"| {seeds} | {n:,} | {cells} | {100 * said:.2g} % | {100 * truth:.0f} % |"
 
 
-def _said(a: Measured, b: Measured) -> float:
+def _said(a: SeedTables, b: SeedTables) -> float:
     """The detectable difference as a share of the perplexity that the simulated methods have."""
     return method_difference(a, b, perplexity).detectable / float(np.exp(4.5))
 

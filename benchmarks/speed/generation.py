@@ -21,7 +21,7 @@ from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.utils import logging
 
-from regard.generation.generate import Greedy, Sample, Strategy, generate
+from regard.generation.generate import Greedy, Sampling, Strategy, generate
 from regard.interop.huggingface.architectures.gpt2 import Gpt2
 from regard.interop.huggingface.tensors import gathered
 from regard.models.architectures.language_model import LanguageModel
@@ -37,7 +37,7 @@ PEER = "transformers.generate"
 FAMILY = Decoder(layers=6, heads=6, width=192, context=256, activation="gelu-tanh")
 CHOICES: dict[str, tuple[Strategy, dict[str, Any]]] = {
     "greedy": (Greedy(), {"do_sample": False}),
-    "top-k 50": (Sample(top_k=50), {"do_sample": True, "top_k": 50, "top_p": 1.0}),
+    "top-k 50": (Sampling(top_k=50), {"do_sample": True, "top_k": 50, "top_p": 1.0}),
 }
 Write = Callable[[], list[list[int]]]
 

@@ -20,21 +20,21 @@ from benchmarks.speed.sizes import NARROW
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention.attend import attend
-from regard.attention.function import HeadShape, Rule
+from regard.attention.function import AttentionFunction, HeadShape
 from regard.attention.kinds.additive import Additive
 from regard.attention.kinds.dot import Dot
 from regard.attention.kinds.group import Group
-from regard.attention.kinds.linear import Linear
+from regard.attention.kinds.linear import LinearAttention
 from regard.attention.masks.mask import Mask, causal
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.ops.cpu import library
 
 GROUP = "kinds of attention"
 HEADS, WIDTH = 4, 32
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 GROUPED_LENGTH = 4096
-DOT_PATH = "kernel" if library.USED else "fused-causal"
-BLOCK_PATH = "kernel" if library.USED else "query-blocks"
+DOT_PATH = "kernel" if library.LIBRARY else "fused-causal"
+BLOCK_PATH = "kernel" if library.LIBRARY else "query-blocks"
 
 
 def rows(*, rounds: int = 7) -> Iterator[Row]:
@@ -63,7 +63,7 @@ def additive_row(rounds: int) -> Row:
 
 
 def pass_of(
-    rule: Rule,
+    rule: AttentionFunction,
     mask: Mask,
     length: int,
     *,
@@ -95,7 +95,9 @@ def linear_rows(rounds: int) -> list[Row]:
     for length in LENGTHS:
         shape = shape_of(length)
         runs = {
-            "linear": pass_of(Linear().build(shape), causal(), length, path="linear-causal"),
+            "linear": pass_of(
+                LinearAttention().build(shape), causal(), length, path="linear-causal"
+            ),
             "dot": pass_of(as_rule(Dot().build(shape)), causal(), length, path=DOT_PATH),
         }
         # A pass of a few milliseconds is timed ten times over.
@@ -150,7 +152,7 @@ def group_rows(rounds: int) -> list[Row]:
     shape = shape_of(n)
     grouped = as_rule(Group(groups=8).build(shape))
     dot = as_rule(Dot().build(shape))
-    mask = grouped.narrow(causal(), Places.of_row(n))
+    mask = grouped.narrow(causal(), TokenPositions.of_row(n))
     runs = {
         "group, 8 groups": pass_of(grouped, mask, n, path=f"blocks, {BLOCK_PATH}"),
         "dot, fused": pass_of(dot, causal(), n, path=DOT_PATH),
@@ -175,8 +177,8 @@ def group_rows(rounds: int) -> list[Row]:
     return found
 
 
-def as_rule(part: object) -> Rule:
-    assert isinstance(part, Rule)
+def as_rule(part: object) -> AttentionFunction:
+    assert isinstance(part, AttentionFunction)
     return part
 
 

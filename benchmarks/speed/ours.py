@@ -10,11 +10,11 @@ from benchmarks.speed.peers import CLIP
 from benchmarks.speed.sizes import Size
 
 from regard.batch import Batch
-from regard.runs.experiment import Bench
+from regard.runs.experiment import Experiment
 from regard.training.batch_loader import Cursor
 from regard.training.device import Machine, choose_machine
 from regard.training.loop import update
-from regard.training.optimizer import build_optimiser
+from regard.training.optimizer import build_optimizer
 from regard.training.settings import Train
 
 LR = 1e-5
@@ -31,7 +31,7 @@ def our_step(size: Size, *, dropout: float, **changes: object) -> Callable[[], f
     return lambda: step(batch)
 
 
-def our_run(bench: Bench, batches: Sequence[Batch]) -> Callable[[], None]:
+def our_run(bench: Experiment, batches: Sequence[Batch]) -> Callable[[], None]:
     """All of these batches, each once."""
     step = _updates(bench.model, bench.recipe.train, bench.machine)
 
@@ -42,18 +42,18 @@ def our_run(bench: Bench, batches: Sequence[Batch]) -> Callable[[], None]:
     return run
 
 
-def first_batches(bench: Bench, count: int) -> list[Batch]:
+def first_batches(bench: Experiment, count: int) -> list[Batch]:
     """Those that a training would begin with."""
     return [batch for batch, _ in islice(bench.stream.after(Cursor()), count)]
 
 
 def _updates(model: torch.nn.Module, settings: Train, machine: Machine) -> Callable[[Batch], float]:
-    optimiser, numbers = build_optimiser(model.train(), settings), count(1)
+    optimizer, numbers = build_optimizer(model.train(), settings), count(1)
 
     def step(batch: Batch) -> float:
         loss, _ = update(
             model,
-            optimiser,
+            optimizer,
             batch,
             step=next(numbers),
             lr=LR,

@@ -29,7 +29,7 @@ class PlainBlock(nn.Module):
         self.heads, self.dropout = heads, dropout
         self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.up_proj, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         self.drop = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -39,14 +39,14 @@ class PlainBlock(nn.Module):
         dropped = self.dropout if self.training else 0.0
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropped)
         x = x + self.drop(self.out(mixed.transpose(1, 2).reshape(b, t, w)))
-        return x + self.drop(self.narrow(F.gelu(self.widen(self.norm_2(x)))))
+        return x + self.drop(self.narrow(F.gelu(self.up_proj(self.norm_2(x)))))
 
 
 class PlainGpt(nn.Module):
     def __init__(self, size: Size, *, dropout: float) -> None:
         super().__init__()
         self.tokens = nn.Embedding(size.vocabulary, size.width)
-        self.positions = nn.Embedding(size.places, size.width)
+        self.positions = nn.Embedding(size.positions, size.width)
         self.drop = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(
             PlainBlock(size.width, size.heads, dropout) for _ in range(size.layers)
@@ -77,9 +77,9 @@ class PlainGpt(nn.Module):
                     "qkv": torch.cat(parts),
                     "out": held[f"{block}attention.out.{sort}"],
                     "norm_1": held[f"{block}attention_residual.norm.{sort}"],
-                    "norm_2": held[f"{block}feed_forward_residual.norm.{sort}"],
-                    "widen": held[f"{block}feed_forward.widen.{sort}"],
-                    "narrow": held[f"{block}feed_forward.narrow.{sort}"],
+                    "norm_2": held[f"{block}mlp_residual.norm.{sort}"],
+                    "widen": held[f"{block}mlp.up_proj.{sort}"],
+                    "narrow": held[f"{block}mlp.down_proj.{sort}"],
                 }
                 state |= {f"blocks.{number}.{name}.{sort}": one for name, one in named.items()}
         self.load_state_dict(state)
@@ -100,7 +100,7 @@ class HuggingFaceGpt2(nn.Module):
 
         config = GPT2Config(
             vocab_size=size.vocabulary,
-            n_positions=size.places,
+            n_positions=size.positions,
             n_embd=size.width,
             n_layer=size.layers,
             n_head=size.heads,
@@ -135,7 +135,7 @@ class XTransformer(nn.Module):
 
         self.model = TransformerWrapper(
             num_tokens=size.vocabulary,
-            max_seq_len=size.places,
+            max_seq_len=size.positions,
             emb_dropout=dropout,
             tie_embedding=True,
             attn_layers=Decoder(
@@ -161,14 +161,14 @@ class PeerStep:
     def __init__(self, model: nn.Module, ids: Tensor, *, loss: Loss | None = None) -> None:
         self.model, self.loss = model, model if loss is None else loss
         self.inputs, self.targets = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
-        self.optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def __call__(self) -> float:
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss(self.inputs, self.targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
-        self.optimiser.step()
+        self.optimizer.step()
         return float(loss.detach())
 
 

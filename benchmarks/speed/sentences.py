@@ -15,8 +15,8 @@ from benchmarks.speed.own_process import OwnProcess, take_turns, times_by_proces
 from benchmarks.speed.peers import CLIP, PeerStep, count, plain
 from benchmarks.speed.sizes import NARROW, Size
 
-from regard.runs.experiment import Bench, set_up
-from regard.runs.progress import SILENT
+from regard.runs.experiment import Experiment, build_experiment
+from regard.runs.observer import SILENT
 from regard.runs.recipe import Recipe
 
 PLAIN = "plain GPT, padded to 100"
@@ -25,7 +25,7 @@ BATCHES = 6
 NOT_TOLD = -100
 
 
-def bench() -> Bench:
+def bench() -> Experiment:
     """News sentences, as `regard train` prepares them."""
     table = {
         "name": "sentences",
@@ -36,7 +36,7 @@ def bench() -> Bench:
             "layers": NARROW.layers,
             "heads": NARROW.heads,
             "width": NARROW.width,
-            "context": NARROW.places,
+            "context": NARROW.positions,
         },
         "train": {
             "max_steps": 1000,
@@ -46,18 +46,20 @@ def bench() -> Bench:
             "threads": torch.get_num_threads(),
         },
     }
-    return set_up(Recipe.from_table(table), start=None, watch=SILENT)
+    return build_experiment(Recipe.from_table(table), start=None, watch=SILENT)
 
 
-def plain_run(bench: Bench) -> tuple[Callable[[], None], int, PeerStep]:
+def plain_run(bench: Experiment) -> tuple[Callable[[], None], int, PeerStep]:
     """As many updates of 32 sentences in a random order, each padded to 100."""
-    size = Size("", NARROW.width, NARROW.layers, NARROW.heads, bench.vocabulary, 32, NARROW.places)
+    size = Size(
+        "", NARROW.width, NARROW.layers, NARROW.heads, bench.vocabulary, 32, NARROW.positions
+    )
     generator = np.random.default_rng(0)
     examples = bench.stream.examples
     order = generator.permutation(len(examples))
     batches, tokens = [], 0
     for begin in range(0, BATCHES * size.rows, size.rows):
-        ids = torch.zeros(size.rows, size.places, dtype=torch.int64)
+        ids = torch.zeros(size.rows, size.positions, dtype=torch.int64)
         targets = torch.full_like(ids, NOT_TOLD)
         for row, number in enumerate(order[begin : begin + size.rows]):
             example = examples.example(int(number), generator)

@@ -21,11 +21,11 @@ class Size:
     heads: int
     vocabulary: int
     rows: int
-    places: int
+    positions: int
 
     @property
     def tokens(self) -> int:
-        return self.rows * self.places
+        return self.rows * self.positions
 
     @property
     def matrix_parameters(self) -> int:
@@ -38,7 +38,7 @@ class Size:
 
         Scores and mixed values of all causal pairs count as well, the table look-up does not.
         """
-        pairs = self.rows * self.places * (self.places + 1) // 2
+        pairs = self.rows * self.positions * (self.positions + 1) // 2
         attention = 2 * 2 * self.layers * self.width * pairs
         return 3 * (2 * self.matrix_parameters * self.tokens + attention)
 
@@ -47,7 +47,7 @@ class Size:
             "width": self.width,
             "layers": self.layers,
             "heads": self.heads,
-            "context": self.places,
+            "context": self.positions,
             "dropout": dropout,
         }
         return Decoder.model_validate({**settings, **changes})
@@ -58,12 +58,12 @@ class Size:
     def ids(self, *, seed: int = 1) -> torch.Tensor:
         """(b,t+1): each place and the one it has to tell."""
         generator = torch.Generator().manual_seed(seed)
-        shape = (self.rows, self.places + 1)
+        shape = (self.rows, self.positions + 1)
         return torch.randint(4, self.vocabulary, shape, generator=generator)
 
     def batch(self, *, seed: int = 1) -> Batch:
         ids = self.ids(seed=seed)
-        ones = torch.ones(self.rows, self.places)
+        ones = torch.ones(self.rows, self.positions)
         return Batch(
             ids=ids[:, :-1].contiguous(),
             targets=ids[:, 1:].contiguous(),
@@ -74,8 +74,8 @@ class Size:
         )
 
 
-NARROW = Size("width 48, vocabulary 26.6k", 48, 3, 3, 26_600, rows=32, places=100)
-WIDE = Size("width 192, vocabulary 8k", 192, 6, 6, 8_000, rows=16, places=256)
+NARROW = Size("width 48, vocabulary 26.6k", 48, 3, 3, 26_600, rows=32, positions=100)
+WIDE = Size("width 192, vocabulary 8k", 192, 6, 6, 8_000, rows=16, positions=256)
 SIZES = (NARROW, WIDE)
 
 

@@ -78,7 +78,7 @@ def contest(size: Size, *, dropout: float, rounds: int, peak: float) -> Row:
     share = size.step_operations / median(taken[OURS]) / peak
     return Row(
         GROUP,
-        f"one step, {size.name}, {size.rows} × {size.places} tokens, dropout {dropout:g}",
+        f"one step, {size.name}, {size.rows} × {size.positions} tokens, dropout {dropout:g}",
         "ms",
         {name: 1e3 * median(seconds) for name, seconds in taken.items()},
         ratio_by_round(taken[best], taken[OURS]),
@@ -135,7 +135,7 @@ def measured_alone(name: str) -> float:
 
 def memory_of(name: str) -> float:
     """MB that three steps add to this process at most."""
-    size = Size(NARROW.name, 48, 3, 3, 26_600, rows=128, places=100)
+    size = Size(NARROW.name, 48, 3, 3, 26_600, rows=128, positions=100)
     if name == "x-transformers":
         import x_transformers  # noqa: F401
     if name == "transformers GPT-2":

@@ -30,23 +30,23 @@ from regard.core.own_files import OwnFile, load_own_files
 from regard.data.builtin import BUILTIN
 from regard.data.corpus import Data
 from regard.data.readers.formats import read_records
-from regard.data.readers.reading import Dropped, Reading, Record
+from regard.data.readers.reading import DropCounts, ReadOptions, Record
 from regard.data.record_corpus import open_records
 from regard.data.tokenizers import TOKENIZERS
-from regard.interop.export_model import Exported
-from regard.interop.import_model import Imported
+from regard.interop.export_model import ExportReport
+from regard.interop.import_model import ImportReport
 from regard.interop.import_model import import_model as exchange_import
 from regard.models.families import FAMILIES
 from regard.objectives import OBJECTIVES
 from regard.runs.inspection.inspect import inspect_model
-from regard.runs.inspection.inspection import Inspected
+from regard.runs.inspection.inspection import Inspection
 from regard.runs.models.base_model import weights_fingerprint
 from regard.runs.models.export import export_saved
 from regard.runs.models.loaded_model import LoadedModel, load_model
+from regard.runs.observer import SILENT, Observer
 from regard.runs.preparation.prepare import prepare
-from regard.runs.preparation.prepared import Prepared
+from regard.runs.preparation.prepared import PreparedData
 from regard.runs.preparation.task import PreparedTask
-from regard.runs.progress import SILENT, Watch
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
 from regard.runs.train import run_experiment
@@ -59,7 +59,7 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     own_files: Sequence[str | Path] = (),
-    watch: Watch = SILENT,
+    watch: Observer = SILENT,
 ) -> Run:
     """Train a recipe, measure the result, and give its run folder (`runs/<name>` or `out`).
 
@@ -93,7 +93,7 @@ def evaluate(
     *,
     base: str | Path | None = None,
     own_files: Sequence[str | Path] = (),
-    watch: Watch = SILENT,
+    watch: Observer = SILENT,
 ) -> dict[str, Any]:
     """Measure a finished run again, from its own recipe: figures with baselines, and remarks."""
     home = Run(Path(run))
@@ -102,7 +102,7 @@ def evaluate(
         raise UserError(
             f"{run} is a model without its recipe, so its corpus is not known",
             topic="run",
-            mend="Give the run folder it belongs to, such as runs/mini-gpt.",
+            hint="Give the run folder it belongs to, such as runs/mini-gpt.",
         )
     recipe = home.recipe()
     prepared = prepare(
@@ -143,7 +143,7 @@ def predict(
         raise UserError(
             f"{loaded.folder} was trained on texts and has no task, so it answers nothing",
             topic="predict",
-            mend="Let it write with `regard generate`, or train a recipe with a [task].",
+            hint="Let it write with `regard generate`, or train a recipe with a [task].",
         )
     task = loaded.task
     columns = task.columns()
@@ -167,7 +167,7 @@ def _with_all_columns(file: Path, rows: list[Record], *, header: bool) -> Iterab
     """Every row of the file as it stands there; a built-in set has no columns but what is read."""
     if not file.is_file():
         return rows
-    return read_records(file, Reading(columns=None, header=header), Dropped())
+    return read_records(file, ReadOptions(columns=None, header=header), DropCounts())
 
 
 def ledger(
@@ -181,7 +181,7 @@ def ledger(
     return replace(counted, is_foretold="imported" in saved.config)
 
 
-def import_model(source: str | Path, out: str | Path) -> Imported:
+def import_model(source: str | Path, out: str | Path) -> ImportReport:
     """A model folder from a Hugging Face folder, a GGUF file or `pip:NAME`, to start from."""
     return exchange_import(str(source), Path(out))
 
@@ -193,7 +193,7 @@ def export_model(
     merge: bool = False,
     base: str | Path | None = None,
     own_files: Sequence[str | Path] = (),
-) -> Exported:
+) -> ExportReport:
     """A folder that transformers loads, from a run or a model folder.
 
     An adapter lies in `out/adapter`, as peft reads it; with `merge` it is one with its base.
@@ -209,7 +209,7 @@ def inspect(
     *,
     target: str | None = None,
     own_files: Sequence[str | Path] = (),
-) -> Inspected:
+) -> Inspection:
     """What a model attends to in a text, in every layer and head, and the loss of each token.
 
     A model with a source reads the text as its source, and tells `target` or what it would write.
@@ -254,7 +254,7 @@ def _permission(mask: str | Tensor | Mask) -> Permission:
     return Permission(mask, lambda t: read_mask(mask, t).dense(t, t)[0, 0])
 
 
-def _refuse_other_text(run: Run, prepared: Prepared) -> None:
+def _refuse_other_text(run: Run, prepared: PreparedData) -> None:
     then = run.figures()["corpus"]["parts"]
     for name, part in prepared.statistics["parts"].items():
         before, now = then[name]["fingerprint"], part["fingerprint"]
@@ -263,7 +263,7 @@ def _refuse_other_text(run: Run, prepared: Prepared) -> None:
                 f"the text of {run.folder} has changed: its {name} part was {before[:8]}… and "
                 f"is {now[:8]}… now, so figures would speak of other documents",
                 topic="run",
-                mend="Put the old text back, or train on the new.",
+                hint="Put the old text back, or train on the new.",
             )
 
 

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from regard.batch import Batch
 from regard.core.settings import read_settings
-from regard.models.architectures.sequence_model import RowModel
+from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.families import FAMILIES, Family
 from regard.models.heads.heads import ClassificationHead, Pooling
 from regard.models.model import Model
-from regard.models.task_models.task_model import LabelModel
+from regard.models.task_models.task_model import SequenceClassifier
 
 VOCABULARY = 30
 LIKE_BERT = {
@@ -39,33 +39,33 @@ def family_of(name: str, **table) -> Family:
 
 def body(name: str, **table) -> Model:
     """With larger weights than a model starts with, so that nothing is nearly 0."""
-    deviation = {} if name == "recurrent" else {"starting_deviation": 0.3}
+    deviation = {} if name == "recurrent" else {"init_std": 0.3}
     return family_of(name, **deviation, **table).build(vocabulary=VOCABULARY, seed=1).eval()
 
 
 def labelled(
     name: str = "encoder", *, labels: int = 2, pooling: Pooling = "mean", **table
-) -> LabelModel:
+) -> SequenceClassifier:
     model = body(name, **table)
-    assert isinstance(model, RowModel)
+    assert isinstance(model, SequenceModel)
     head = ClassificationHead(16, labels=labels, pooling=pooling)
-    return LabelModel(model, head, seed=0).eval()
+    return SequenceClassifier(model, head, seed=0).eval()
 
 
-def ids_of(rows: int = 3, places: int = 9, *, seed: int = 0) -> Tensor:
+def ids_of(rows: int = 3, positions: int = 9, *, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randint(VOCABULARY, (rows, places), generator=generator)
+    return torch.randint(VOCABULARY, (rows, positions), generator=generator)
 
 
-def batch_of(rows: int = 3, places: int = 9, *, seed: int = 0) -> Batch:
-    ids, source = ids_of(rows, places, seed=seed), ids_of(rows, 7, seed=seed + 1)
+def batch_of(rows: int = 3, positions: int = 9, *, seed: int = 0) -> Batch:
+    ids, source = ids_of(rows, positions, seed=seed), ids_of(rows, 7, seed=seed + 1)
     source_valid = torch.ones_like(source, dtype=torch.bool)
     source_valid[-1, 5:] = False
     return Batch(
         ids=ids,
         targets=ids.roll(-1, dims=1),
-        weights=torch.ones(rows, places),
-        valid=torch.ones(rows, places, dtype=torch.bool),
+        weights=torch.ones(rows, positions),
+        valid=torch.ones(rows, positions, dtype=torch.bool),
         segments=None,
         rows=tuple(range(rows)),
         source=source,
@@ -78,9 +78,9 @@ def batch_of(rows: int = 3, places: int = 9, *, seed: int = 0) -> Batch:
 def told(model: Model, batch: Batch | None = None) -> Tensor:
     """What a model makes of a batch: scores of all tokens, or of labels."""
     batch = batch_of() if batch is None else batch
-    if isinstance(model, LabelModel):
+    if isinstance(model, SequenceClassifier):
         return model.scores(batch)
-    if isinstance(model, RowModel):
+    if isinstance(model, SequenceModel):
         return model.logits(batch.ids, valid=batch.valid)
     assert batch.source is not None
     assert batch.source_valid is not None

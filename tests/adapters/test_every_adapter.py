@@ -26,14 +26,14 @@ from regard.adapters.full import Full
 from regard.adapters.head_only import HeadOnly
 from regard.adapters.ledger import ledger, trained_tensors
 from regard.adapters.lora import Lora
-from regard.adapters.none import Nothing
-from regard.adapters.prompt_tuning import Prompt
-from regard.adapters.top_layers import Top
+from regard.adapters.none import NoTraining
+from regard.adapters.prompt_tuning import PromptTuning
+from regard.adapters.top_layers import TopLayers
 from regard.attention.kinds import ATTENTION
 from regard.core.errors import UserError
 from regard.core.settings import read_settings, table_of
 from regard.models.families import FAMILIES
-from regard.models.task_models.task_model import HeadedModel
+from regard.models.task_models.task_model import TaskModel
 from regard.training.checkpoint import fill, weights_of
 
 CHANGE_NOTHING = ("full", "top", "bias", "lora", "none")
@@ -52,12 +52,12 @@ def adapter_of(kind: str, **table):
 
 def trained_a_little(model, batch, *, steps: int = 3):
     model.train()
-    optimiser = AdamW([p for p in model.parameters() if p.requires_grad], lr=0.05)
+    optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=0.05)
     for _ in range(steps):
         [term] = model(batch).values()
         (term.sum / term.weight).backward()
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
     return model.eval()
 
 
@@ -214,7 +214,7 @@ def test_settings_survive_a_recipe(kind):
 @pytest.mark.parametrize("kind", ["bias", "lora", "prefix", "prompt", "top", "full"])
 def test_formulas_hold_for_every_kind_of_attention(kind, attention):
     """Prefixes are refused where there are no keys and values to stand beside, in one sentence."""
-    targets = {"targets": ("out", "feed_forward.*")} if kind == "lora" else {}
+    targets = {"targets": ("out", "mlp.*")} if kind == "lora" else {}
     adapter = adapter_of(kind, **targets)
     family, model = family_of("encoder", attention=attention), body("encoder", attention=attention)
     if kind == "prefix" and attention in ("linear", "synthesizer-dense", "synthesizer-random"):
@@ -235,9 +235,9 @@ def test_nothing_is_adapted_twice_unless_it_was_merged():
     model = body("decoder")
     Lora(rank=2).apply(model, seed=0)
     with pytest.raises(UserError, match=r"adapted already: it has stack\.blocks\.0.*lora_A"):
-        Prompt(length=2).apply(model, seed=0)
+        PromptTuning(length=2).apply(model, seed=0)
     Lora(rank=2).merge(model)
-    Prompt(length=2).apply(model, seed=0)
+    PromptTuning(length=2).apply(model, seed=0)
     with pytest.raises(UserError, match="adapted already: it has prompt"):
         Full().apply(model, seed=0)
 
@@ -264,16 +264,16 @@ def test_a_head_is_needed_to_train_the_head_alone():
 
 def test_nothing_trains_nothing_and_measures():
     model = labelled()
-    Nothing().apply(model, seed=0)
-    assert isinstance(model, HeadedModel)
+    NoTraining().apply(model, seed=0)
+    assert isinstance(model, TaskModel)
     assert not trained_tensors(model)
-    found = ledger(model, Nothing(), family_of("encoder"), vocabulary=VOCABULARY)
+    found = ledger(model, NoTraining(), family_of("encoder"), vocabulary=VOCABULARY)
     assert (found.rows, found.total, found.terms) == ((), 0, ())
 
 
 def test_more_blocks_than_there_are_is_refused():
     with pytest.raises(UserError, match=r"adapt\.n = 3 is more blocks than the model has \(2\)"):
-        Top(n=3).apply(body("decoder"), seed=0)
+        TopLayers(n=3).apply(body("decoder"), seed=0)
 
 
 def test_a_model_without_biases_is_refused():
@@ -283,10 +283,10 @@ def test_a_model_without_biases_is_refused():
 
 def test_tensors_of_another_adapter_are_refused():
     model = labelled()
-    Prompt(length=3).apply(model, seed=0)
+    PromptTuning(length=3).apply(model, seed=0)
     kept = trained_tensors(model)
     other = labelled()
-    Prompt(length=4).apply(other, seed=0)
+    PromptTuning(length=4).apply(other, seed=0)
     with pytest.raises(UserError, match=r"body.prompt has shape \(3, 16\)"):
         fill(other, kept, where=Path("kept"))
     with pytest.raises(UserError, match=r"not in the file \['body.prompt'\]"):
@@ -299,6 +299,6 @@ def test_dropout_is_drawn_alike_by_a_model_whose_adapter_adds_none():
     model = body("decoder", dropout=0.2).train()
     torch.manual_seed(0)
     plain = model(batch)["token"].sum
-    Top(n=1).apply(model, seed=0)
+    TopLayers(n=1).apply(model, seed=0)
     torch.manual_seed(0)
     assert torch.equal(model(batch)["token"].sum, plain)

@@ -14,9 +14,9 @@ from regard.adapters.full import Full
 from regard.adapters.head_only import HeadOnly
 from regard.adapters.ledger import ledger
 from regard.adapters.lora import Lora
-from regard.adapters.prefix_tuning import Prefix
-from regard.adapters.prompt_tuning import Prompt
-from regard.adapters.top_layers import Top
+from regard.adapters.prefix_tuning import PrefixTuning
+from regard.adapters.prompt_tuning import PromptTuning
+from regard.adapters.top_layers import TopLayers
 from regard.core.count import Term, total
 from regard.core.errors import UserError
 from regard.models.heads.heads import (
@@ -28,7 +28,7 @@ from regard.models.heads.heads import (
     YesNoHead,
 )
 from regard.models.task_models.patch_model import PatchHead
-from regard.models.task_models.task_model import HeadedModel, LabelModel
+from regard.models.task_models.task_model import SequenceClassifier, TaskModel
 
 D, L = 16, 2
 
@@ -52,14 +52,14 @@ def ledger_of(
     ("adapter", "count"),
     [
         (HeadOnly(), 2 * D + 2),
-        (Prompt(length=128), 130 * D + 2),
-        (Prefix(length=128), 2 * 128 * L * D + 2 * D + 2),
+        (PromptTuning(length=128), 130 * D + 2),
+        (PrefixTuning(length=128), 2 * 128 * L * D + 2 * D + 2),
         (Lora(rank=4), 4 * (D + D) * 2 * L + 2 * D + 2),
-        (Lora(rank=1, targets=("widen",)), (D + 4 * D) * L + 2 * D + 2),
+        (Lora(rank=1, targets=("up_proj",)), (D + 4 * D) * L + 2 * D + 2),
         (BiasOnly(), L * (4 * D + 4 * D + D + 2 * D) + D + 2 * D + 2),
-        (Top(n=1), 12 * D * D + 9 * D + 4 * D + 2 * D + 2 * D + 2),
+        (TopLayers(n=1), 12 * D * D + 9 * D + 4 * D + 2 * D + 2 * D + 2),
     ],
-    ids=["head", "prompt", "prefix", "lora", "lora-widen", "bias", "top"],
+    ids=["head", "prompt", "prefix", "lora", "lora-up_proj", "bias", "top"],
 )
 def test_the_counts_for_two_labels(adapter, count, name):
     found = ledger_of(adapter, name)
@@ -87,14 +87,16 @@ def test_full_counts_no_part_that_the_head_does_not_read(pooling, tied):
 
 @pytest.mark.parametrize("heads", [1, 2, 4])
 def test_grouped_keys_and_values_make_a_prefix_smaller(heads):
-    found = ledger_of(Prefix(length=128), "decoder", **{**LIKE_LLAMA, "key_value_heads": heads})
+    found = ledger_of(
+        PrefixTuning(length=128), "decoder", **{**LIKE_LLAMA, "key_value_heads": heads}
+    )
     assert found.total == 2 * 128 * L * (heads * 4) + 2 * D + 2
 
 
 def test_an_encoder_decoder_has_prefixes_in_three_places():
     family = family_of("encoder-decoder", context=140)
     model = family.build(vocabulary=VOCABULARY, seed=0)
-    adapter = Prefix(length=128)
+    adapter = PrefixTuning(length=128)
     adapter.apply(model, seed=0)
     found = ledger(model, adapter, family, vocabulary=VOCABULARY)
     assert found.total == 2 * 128 * D * 3 * L
@@ -109,7 +111,8 @@ def test_an_encoder_decoder_has_prefixes_in_three_places():
     heads=st.sampled_from([1, 2, 4]),
     labels=st.integers(2, 5),
     targets=st.sets(
-        st.sampled_from(["query", "key", "value", "out", "widen", "narrow", "*.key"]), min_size=1
+        st.sampled_from(["query", "key", "value", "out", "up_proj", "down_proj", "*.key"]),
+        min_size=1,
     ),
 )
 def test_lora_trains_rank_times_inputs_and_outputs(rank, layers, heads, labels, targets):
@@ -117,9 +120,9 @@ def test_lora_trains_rank_times_inputs_and_outputs(rank, layers, heads, labels, 
     found = ledger_of(
         adapter, "decoder", labels=labels, layers=layers, key_value_heads=heads, context=10
     )
-    narrow = 4 * heads
-    sums = {"query": 2 * D, "key": D + narrow, "value": D + narrow, "out": 2 * D}
-    sums |= {"widen": 5 * D, "narrow": 5 * D}
+    down_proj = 4 * heads
+    sums = {"query": 2 * D, "key": D + down_proj, "value": D + down_proj, "out": 2 * D}
+    sums |= {"up_proj": 5 * D, "down_proj": 5 * D}
     each = sum(sums[name] for name in {target.removeprefix("*.") for target in targets})
     assert found.total == rank * each * layers + labels * (D + 1)
 
@@ -137,10 +140,12 @@ def test_lora_trains_rank_times_inputs_and_outputs(rank, layers, heads, labels, 
             "projections": st.sampled_from(["separate", "shared-qk", "shared-qkv"]),
             "positions": st.sampled_from(["learned", "relative", "none"]),
             "attention": st.sampled_from(["dot", "additive", "hard"]),
-            "feed_forward": st.sampled_from([0, 7]),
+            "mlp_width": st.sampled_from([0, 7]),
         }
     ),
-    adapter=st.sampled_from([BiasOnly(), Top(n=1), Lora(targets=("out",)), Prefix(length=3)]),
+    adapter=st.sampled_from(
+        [BiasOnly(), TopLayers(n=1), Lora(targets=("out",)), PrefixTuning(length=3)]
+    ),
 )
 def test_formulas_hold_whatever_a_model_is_made_of(name, table, adapter):
     if isinstance(adapter, BiasOnly) and not table["biases"]:
@@ -152,7 +157,7 @@ def test_a_patch_embedding_and_concatenated_positions_are_counted():
     beside = {"kind": "learned", "combine": "concatenate", "own_width": 6}
     table = {"patch_values": 5, "embedding_norm": True}
     assert ledger_of(BiasOnly(), **table).total == ledger_of(BiasOnly()).total + 2 * D
-    found = ledger_of(Prompt(length=7), positions=beside, tied=False)
+    found = ledger_of(PromptTuning(length=7), positions=beside, tied=False)
     assert found.total == 7 * 10 + 2 * D + 2
     assert found.terms[0] == Term("prompt", "7·10", 70)
 
@@ -177,8 +182,8 @@ class Own(nn.Module):
 
 
 def test_a_head_without_a_formula_is_counted_and_said():
-    model = HeadedModel.__new__(LabelModel)
-    HeadedModel.__init__(model, labelled().body, Own(), seed=0)
+    model = TaskModel.__new__(SequenceClassifier)
+    TaskModel.__init__(model, labelled().body, Own(), seed=0)
     HeadOnly().apply(model, seed=0)
     found = ledger(model, HeadOnly(), family_of("encoder"), vocabulary=VOCABULARY)
     assert found.terms == (Term("head, of one's own", "counted: it tells no formula", 51),)

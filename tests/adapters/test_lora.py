@@ -117,7 +117,7 @@ NAMES = [
     f"{side}.blocks.{block}.{part}"
     for side in ("encoder", "decoder")
     for block in (0, 1, 10)
-    for part in ("attention.query", "source_attention.query", "feed_forward.widen")
+    for part in ("attention.query", "cross_attention.query", "mlp.up_proj")
 ]
 
 
@@ -126,13 +126,13 @@ NAMES = [
     [
         (("query",), 12),
         (("attention.query",), 6),
-        (("source_attention.*",), 6),
+        (("cross_attention.*",), 6),
         (("blocks.1.*",), 6),
         (("decoder.*",), 9),
         (("*",), 18),
-        (("query", "widen"), 18),
-        (("wid?n",), 6),
-        (("decoder.blocks.10.feed_forward.widen",), 1),
+        (("query", "up_proj"), 18),
+        (("up_pr?j",), 6),
+        (("decoder.blocks.10.mlp.up_proj",), 1),
     ],
 )
 def test_targets_name_layers_by_the_end_of_their_names(targets, count):

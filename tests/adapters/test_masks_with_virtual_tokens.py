@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from regard.attention.masks import mask as masks
 from regard.attention.masks.mask import Mask
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 
 ROWS, TOKENS = 2, 6
 
@@ -40,8 +40,8 @@ def some_mask(draw) -> Mask:
     return mask
 
 
-def written(mask: Mask, places: int) -> torch.Tensor:
-    return mask.dense(places, places, batch=ROWS).expand(ROWS, 1, places, places)[:, 0]
+def written(mask: Mask, positions: int) -> torch.Tensor:
+    return mask.dense(positions, positions, batch=ROWS).expand(ROWS, 1, positions, positions)[:, 0]
 
 
 @settings(max_examples=200, deadline=None)
@@ -49,7 +49,7 @@ def written(mask: Mask, places: int) -> torch.Tensor:
 def test_tokens_see_what_they_saw_and_all_that_stands_in_front(mask, virtual):
     behind = mask.behind(virtual)
     whole = written(behind, virtual + TOKENS)
-    behind.check_fits(rows=ROWS, keys=virtual + TOKENS, places=virtual + TOKENS)
+    behind.check_fits(rows=ROWS, keys=virtual + TOKENS, positions=virtual + TOKENS)
     assert torch.equal(whole[:, virtual:, virtual:], written(mask, TOKENS))
     assert bool(whole[:, virtual:, :virtual].all())
     assert behind.parts == mask.parts
@@ -59,30 +59,30 @@ def test_tokens_see_what_they_saw_and_all_that_stands_in_front(mask, virtual):
 @given(some_mask(), st.integers(1, 4))
 def test_what_is_known_of_them_stays_true(mask, virtual):
     behind = mask.behind(virtual)
-    whole, known = written(behind, virtual + TOKENS), behind.known
+    whole, structure = written(behind, virtual + TOKENS), behind.structure
     i, j = torch.arange(virtual + TOKENS)[:, None], torch.arange(virtual + TOKENS)
-    if known.pattern is not None:
-        exact = j <= i if known.pattern == "causal" else torch.ones_like(j <= i)
-        seen = exact if known.valid is None else exact & known.valid[:, None]
+    if structure.pattern is not None:
+        exact = j <= i if structure.pattern == "causal" else torch.ones_like(j <= i)
+        seen = exact if structure.valid is None else exact & structure.valid[:, None]
         assert torch.equal(whole, seen.expand_as(whole))
-    if known.band.ahead is not None:
-        assert not bool((whole & (j - i > known.band.ahead)).any())
-    if known.band.back is not None:
-        assert not bool((whole & (i - j > known.band.back)).any())
-    if mask.known.band.ahead == 0:
+    if structure.band.ahead is not None:
+        assert not bool((whole & (j - i > structure.band.ahead)).any())
+    if structure.band.back is not None:
+        assert not bool((whole & (i - j > structure.band.back)).any())
+    if mask.structure.band.ahead == 0:
         assert not bool((whole & (j > i)).any()), "no future is seen through them"
-    if mask.known.pattern is None:
+    if mask.structure.pattern is None:
         assert not bool(whole[:, :virtual, virtual:].any()), "they carry nothing on"
 
 
 def test_places_are_counted_from_behind_them_or_as_if_they_were_not_there():
-    tokens = Places.of_padded(torch.tensor([[False, True, True], [True, True, True]]))
+    tokens = TokenPositions.of_padded(torch.tensor([[False, True, True], [True, True, True]]))
     behind = tokens.behind(2, first=2)
-    assert behind.positions.tolist() == [[0, 1, 2, 2, 3], [0, 1, 2, 3, 4]]
+    assert behind.ids.tolist() == [[0, 1, 2, 2, 3], [0, 1, 2, 3, 4]]
     assert behind.tokens is tokens
     assert behind.virtual == 2
     hidden = tokens.behind(2, first=0)
-    assert hidden.positions.tolist() == [[0, 0, 0, 0, 1], [0, 0, 0, 1, 2]]
-    assert Places.of_row(3).behind(2, first=2).in_order
-    assert not Places.of_row(3).behind(2, first=0).in_order
+    assert hidden.ids.tolist() == [[0, 0, 0, 0, 1], [0, 0, 0, 1, 2]]
+    assert TokenPositions.of_row(3).behind(2, first=2).in_order
+    assert not TokenPositions.of_row(3).behind(2, first=0).in_order
     assert tokens.behind(0, first=0) is tokens

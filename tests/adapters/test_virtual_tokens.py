@@ -20,23 +20,25 @@ from tests.adapters.bodies import (
     told,
 )
 
-from regard.adapters.prefix_tuning import Prefix
-from regard.adapters.prompt_tuning import Prompt
+from regard.adapters.prefix_tuning import PrefixTuning
+from regard.adapters.prompt_tuning import PromptTuning
 from regard.attention.kinds import ATTENTION
 from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.positions import POSITIONS
 from regard.audits.audit import audit
 from regard.core.errors import UserError
-from regard.generation.generate import Beam, Greedy, generate
-from regard.models.architectures.sequence_model import RowModel
-from regard.models.blocks.recorder import Recorder
+from regard.generation.generate import BeamSearch, Greedy, generate
+from regard.models.architectures.sequence_model import SequenceModel
+from regard.models.blocks.recorder import AttentionRecorder
 from regard.models.blocks.virtual_tokens import hidden_virtual
 from regard.models.task_models.patch_model import mixed_batch
-from regard.models.task_models.task_model import HeadedModel
+from regard.models.task_models.task_model import TaskModel
 
 KEYLESS = ("linear", "synthesizer-dense", "synthesizer-random")
 LENGTH = 4
-BOTH = pytest.mark.parametrize("adapter", [Prompt(length=LENGTH), Prefix(length=LENGTH)])
+BOTH = pytest.mark.parametrize(
+    "adapter", [PromptTuning(length=LENGTH), PrefixTuning(length=LENGTH)]
+)
 FAMILIES = pytest.mark.parametrize("name", ["decoder", "encoder", "encoder-decoder"])
 
 
@@ -57,7 +59,7 @@ def test_a_prompt_is_tokens_that_the_vocabulary_does_not_have():
         ("decoder", {"positions": {"kind": "learned", "combine": "concatenate"}, "tied": False}),
         *(("encoder", {"attention": one}) for one in KEYLESS),
     ):
-        model = adapted(Prompt(length=LENGTH), name, **table)
+        model = adapted(PromptTuning(length=LENGTH), name, **table)
         prompt, table_of_tokens = model.prompt, model.embedding.tokens
         whole = torch.cat((table_of_tokens.weight, prompt))
         plain = body(name, **table).double()
@@ -71,7 +73,9 @@ def test_a_prompt_is_tokens_that_the_vocabulary_does_not_have():
 @pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "relative"])
 @pytest.mark.parametrize("grouped", [0, 2])
 def test_a_prefix_is_more_keys_and_values_written_out(positions, grouped):
-    model = adapted(Prefix(length=LENGTH), positions=positions, key_value_heads=grouped, layers=1)
+    model = adapted(
+        PrefixTuning(length=LENGTH), positions=positions, key_value_heads=grouped, layers=1
+    )
     attention = model.stack.blocks[0].attention
     assert isinstance(attention, MultiHeadAttention)
     x = torch.randn(1, 5, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -91,8 +95,8 @@ def test_a_prefix_is_more_keys_and_values_written_out(positions, grouped):
         seen = torch.ones(5, LENGTH + 5).tril(LENGTH).bool()
         heads.append(scores.masked_fill(~seen, -torch.inf).softmax(dim=-1) @ values)
     expected = attention.out(torch.cat(heads, dim=-1))
-    places = model.front.places(model.standing(ids_of(1, 5), None)[0])
-    found = attention(x, mask=model.standing(ids_of(1, 5), None)[1], places=places).out[0]
+    positions = model.front.positions(model.standing(ids_of(1, 5), None)[0])
+    found = attention(x, mask=model.standing(ids_of(1, 5), None)[1], positions=positions).out[0]
     assert torch.allclose(found, expected, atol=1e-12)
 
 
@@ -140,7 +144,7 @@ def test_cached_is_uncached_and_padding_on_the_left_moves_nothing(adapter, posit
 
 @pytest.mark.parametrize("attention", KEYLESS)
 def test_a_prompt_is_cached_by_kinds_that_keep_no_keys(attention):
-    model, ids = adapted(Prompt(length=LENGTH), attention=attention), ids_of()
+    model, ids = adapted(PromptTuning(length=LENGTH), attention=attention), ids_of()
     valid = torch.ones_like(ids, dtype=torch.bool)
     cache = model.new_cache(3)
     pieces = [
@@ -213,7 +217,7 @@ def test_an_encoder_decoder_writes_token_by_token_what_it_reads_whole(adapter):
 
 
 def test_the_source_is_padded_on_the_right_alone_or_in_a_batch():
-    for adapter in (Prompt(length=LENGTH), Prefix(length=LENGTH)):
+    for adapter in (PromptTuning(length=LENGTH), PrefixTuning(length=LENGTH)):
         model, batch = adapted(adapter, "encoder-decoder"), batch_of()
         alone = model.logits(
             batch.ids[2:], source=batch.source[2:, :5], source_valid=batch.source_valid[2:, :5]
@@ -226,7 +230,7 @@ def test_the_source_is_padded_on_the_right_alone_or_in_a_batch():
 def test_beams_find_what_scoring_whole_rows_finds(adapter, table):
     model = adapted(adapter, **table)
     prompts = [[1, 2, 3, 4], [5], [6, 7]]
-    for strategy in (Greedy(), Beam(width=3)):
+    for strategy in (Greedy(), BeamSearch(width=3)):
         found = generate(model, prompts, strategy=strategy, max_new=6, stop=None, pad=0)
         for prompt, one in zip(prompts, found, strict=True):
             row = torch.tensor([[*prompt, *one.ids]])
@@ -241,14 +245,14 @@ def test_beams_find_what_scoring_whole_rows_finds(adapter, table):
 @FAMILIES
 def test_recorded_weights_are_those_between_tokens(adapter, name):
     model, batch = adapted(adapter, name), replace(batch_of(), labels=None)
-    recorder = Recorder()
+    recorder = AttentionRecorder()
     model.losses(batch, recorder=recorder)
     assert recorder.weights
     for where, weights in recorder.weights.items():
         queries = 7 if where.startswith("encoder.") else 9
-        keys = 7 if where.endswith("source_attention") or queries == 7 else 9
+        keys = 7 if where.endswith("cross_attention") or queries == 7 else 9
         assert weights.shape == (3, 4, queries, keys), where
-        prompted_decoder = isinstance(adapter, Prompt) and where.startswith("decoder.")
+        prompted_decoder = isinstance(adapter, PromptTuning) and where.startswith("decoder.")
         missing = 1 - weights.sum(dim=-1)
         if prompted_decoder and where.endswith(".attention"):
             assert torch.allclose(missing, torch.zeros_like(missing), atol=1e-12)
@@ -276,7 +280,7 @@ def test_patches_keep_their_places_behind_virtual_ones(adapter):
 def test_a_head_reads_tokens_alone(adapter):
     model = labelled(**LIKE_BERT)
     adapter.apply(model, seed=0)
-    assert isinstance(model, HeadedModel)
+    assert isinstance(model, TaskModel)
     assert model.vectors(batch_of()).shape == (3, 9, 16)
 
 
@@ -306,11 +310,11 @@ def test_they_pass_the_audit(adapter, name):
 
 def test_a_prompt_starts_as_tokens_of_the_vocabulary_or_spreads_as_they_do():
     model = body("decoder")
-    Prompt(length=5).apply(model, seed=0)
+    PromptTuning(length=5).apply(model, seed=0)
     table = model.embedding.tokens.weight
     assert all(any(torch.equal(row, token) for token in table) for row in model.prompt)
     model = body("decoder")
-    Prompt(length=20, start="random").apply(model, seed=0)
+    PromptTuning(length=20, start="random").apply(model, seed=0)
     assert (model.prompt.std() / table.std()).item() == pytest.approx(1.0, abs=0.2)
 
 
@@ -322,7 +326,7 @@ def test_a_prefix_starts_as_keys_and_values_of_tokens():
     handle = model.embedding.tokens.register_forward_hook(
         lambda _, given, __: tokens.append(given[0])
     )
-    Prefix(length=5).apply(model, seed=0)
+    PrefixTuning(length=5).apply(model, seed=0)
     handle.remove()
     ids = ids_of()
     behind = torch.cat((tokens[0].expand(3, -1), ids), dim=1)
@@ -339,12 +343,12 @@ def test_a_prefix_starts_as_keys_and_values_of_tokens():
 def test_for_any_length_and_padding_a_row_is_read_as_alone(virtual, gaps, kind, is_prompt):
     if ATTENTION.get(kind).properties["broken"]:
         return  # broken kinds see padding, with or without virtual places
-    adapter = Prompt(length=virtual) if is_prompt else Prefix(length=virtual)
+    adapter = PromptTuning(length=virtual) if is_prompt else PrefixTuning(length=virtual)
     model = adapted(adapter, attention=kind)
     ids = ids_of(len(gaps), 7)
     valid = torch.arange(7) >= torch.tensor(gaps)[:, None]
     whole = model.logits(ids, valid=valid)
-    assert isinstance(model, RowModel)
+    assert isinstance(model, SequenceModel)
     for row, gap in enumerate(gaps):
         alone = model.logits(ids[row : row + 1, gap:])[0]
         assert torch.allclose(whole[row, gap:], alone, atol=1e-10)

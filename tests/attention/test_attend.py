@@ -13,7 +13,7 @@ from regard.attention.masks import mask as masks
 from regard.attention.multi_head import build_mixer
 from regard.attention.paths import dot_blocks
 from regard.attention.paths.query_blocks import BlockSize
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.ops.cpu import library
 
 
@@ -106,7 +106,7 @@ def test_dropped_blocks_equal_explicit_with_a_bias_and_a_past(values, bias_rows,
     ],
 )
 def test_blocks_without_dropout_equal_explicit(dtype, size, near, monkeypatch):
-    monkeypatch.setattr(library, "USED", None)
+    monkeypatch.setattr(library, "LIBRARY", None)
     answers = []
     for want_weights in (False, True):
         q, k, v = (draw(n, 2, 10, 330, 8, dtype=dtype) for n in (1, 2, 3))
@@ -167,10 +167,10 @@ def test_multi_head_equals_torch():
     x = torch.randn(2, 7, 12)
     forbidden = torch.ones(7, 7).triu(1).bool()  # torch's polarity: True = may not
     expected, _ = theirs(x, x, x, attn_mask=forbidden, need_weights=False)
-    places = Places.of_row(7)
-    out = ours(x, mask=masks.causal(), places=places).out
+    positions = TokenPositions.of_row(7)
+    out = ours(x, mask=masks.causal(), positions=positions).out
     assert torch.allclose(out, expected, atol=1e-6)
     memory = torch.randn(2, 4, 12)
     expected, _ = theirs(x, memory, memory, need_weights=False)
-    out = ours(x, mask=masks.bidirectional(), places=places, memory=memory).out
+    out = ours(x, mask=masks.bidirectional(), positions=positions, memory=memory).out
     assert torch.allclose(out, expected, atol=1e-6)

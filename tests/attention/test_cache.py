@@ -4,13 +4,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.attention.cache import BlockCache, Cache, KeyValueCache
+from regard.attention.cache import BlockCache, KVCache, ModelCache
 
 
-def filled(rows, places=3, capacity=5):
-    cache = KeyValueCache(capacity)
+def filled(rows, positions=3, capacity=5):
+    cache = KVCache(capacity)
     generator = torch.Generator().manual_seed(0)
-    k, v = torch.randn(2, rows, 2, places, 4, generator=generator)
+    k, v = torch.randn(2, rows, 2, positions, 4, generator=generator)
     cache.extend(k, v)
     return cache, k, v
 
@@ -47,7 +47,7 @@ def test_beams_of_one_source_leave_it_where_it_is():
     k[1], k[3] = k[0], k[2]
     source.clear()
     source.extend(k, k)
-    cache = Cache([BlockCache(own, source)])
+    cache = ModelCache([BlockCache(own, source)])
     cache.source, cache.source_valid = k[:, 0], torch.ones(4, 3, dtype=torch.bool)
     cache.reorder(torch.tensor([0, 0, 2, 2]))  # from here on two rows have each source
     source.held()[0][1] += 1  # a mark: whoever is copied from elsewhere loses it
@@ -61,7 +61,7 @@ def test_beams_of_one_source_leave_it_where_it_is():
 def test_what_is_forgotten_is_not_the_source():
     own, _, _ = filled(2)
     source, k, _ = filled(2)
-    cache = Cache([BlockCache(own, source)])
+    cache = ModelCache([BlockCache(own, source)])
     cache.clear()
     assert cache.length == 0
     assert torch.equal(source.held()[0], k)

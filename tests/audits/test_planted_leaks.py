@@ -7,7 +7,7 @@ import pytest
 from tests.audits.clean_models import clean
 from tests.audits.planted_leaks import LEAKS
 
-from regard.audits.forward.modes import ways_of
+from regard.audits.forward.modes import forward_modes
 from regard.audits.leaks.causality import Leak, find_leaks
 from regard.audits.leaks.permission import permission_of
 from regard.audits.notes import Notes
@@ -21,7 +21,7 @@ def search(
     subject: Subject, mask: str = "causal", *, lengths: Sequence[int] | None = None
 ) -> tuple[list[Leak], Notes]:
     notes = Notes()
-    found = find_leaks(ways_of(subject, notes), permission_of(mask), notes, lengths=lengths)
+    found = find_leaks(forward_modes(subject, notes), permission_of(mask), notes, lengths=lengths)
     return found, notes
 
 

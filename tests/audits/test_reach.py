@@ -6,7 +6,7 @@ from tests.audits.clean_models import argmax
 from tests.audits.toy_models import Parts, Toy
 from torch import Tensor, nn
 
-from regard.audits.reach import Unreached, find_unreached, loss_of_subject
+from regard.audits.reach import UnusedParameter, find_unused_parameters, loss_of_subject
 from regard.audits.wrap import subject_of
 
 
@@ -27,7 +27,7 @@ class Attention(nn.Module):
 
 
 def unreached(module: nn.Module) -> dict[str, str]:
-    found = find_unreached(module, loss_of_subject(subject_of(module)))
+    found = find_unused_parameters(module, loss_of_subject(subject_of(module)))
     return {one.name: one.why for one in found}
 
 
@@ -58,9 +58,9 @@ class Spare(nn.Module):
 
 
 def test_what_takes_no_part_is_named_with_its_shape() -> None:
-    found = find_unreached(Spare(), loss_of_subject(subject_of(Spare())))
-    assert Unreached("unused.weight", (8, 8), "no gradient flows to it") in found
-    assert Unreached("times_zero", (8,), "its gradient is zero") in found
+    found = find_unused_parameters(Spare(), loss_of_subject(subject_of(Spare())))
+    assert UnusedParameter("unused.weight", (8, 8), "no gradient flows to it") in found
+    assert UnusedParameter("times_zero", (8,), "its gradient is zero") in found
     assert "frozen" not in {one.name for one in found}
 
 
@@ -95,7 +95,7 @@ def test_a_gradient_that_ignores_the_data_is_named() -> None:
         data = torch.randn(4, generator=torch.Generator().manual_seed(seed))
         return (module.weight * data).sum() + module.shift.square().sum()
 
-    found = find_unreached(Shift(), loss)  # type: ignore[arg-type]
+    found = find_unused_parameters(Shift(), loss)  # type: ignore[arg-type]
     assert [(one.name, one.why) for one in found] == [
         ("shift", "its gradient is the same whatever the data")
     ]

@@ -14,7 +14,7 @@ from regard.attention.kinds import ATTENTION
 from regard.attention.kinds.dot import Dot
 from regard.attention.masks.mask import Mask, bidirectional, causal, padding
 from regard.attention.multi_head import MultiHeadAttention, build_mixer
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.contracts.attention import ATTENTION_CONTRACTS
 from regard.contracts.check import check_part
 from regard.contracts.contract import Result
@@ -57,7 +57,7 @@ def test_the_configurations_visit_every_path_of_dot() -> None:
         "fused-everything",
         "stripes, fused-dense",
     }
-    if library.USED is not None:
+    if library.LIBRARY is not None:
         paths.add("kernel")
     assert set(judged("dot", "fast-path", configurations=500).seen) == paths
 
@@ -120,7 +120,7 @@ def test_multi_head_dot_equals_torchs_own(direction: Mask, padded: bool) -> None
     mask = direction & padding(valid) if padded else direction
 
     mine, its = x.clone().requires_grad_(), x.clone().requires_grad_()
-    out = ours(mine, mask=mask, places=Places.of_row(n)).out
+    out = ours(mine, mask=mask, positions=TokenPositions.of_row(n)).out
     expected, _ = theirs(its, its, its, attn_mask=forbidden, key_padding_mask=ignored)
     assert torch.allclose(out, expected, rtol=0, atol=1e-12)
 

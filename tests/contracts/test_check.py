@@ -7,30 +7,39 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention.function import Asked, Fast, HeadShape, Rule, masked_softmax
+from regard.attention.function import (
+    AttentionFunction,
+    AttentionInputs,
+    FastOutput,
+    HeadShape,
+    masked_softmax,
+)
 from regard.attention.kinds import AttentionKind, Traits
 from regard.attention.kinds.dot import DotProduct
-from regard.attention.positions import POSITIONS, Positions, Relation
+from regard.attention.positions import POSITIONS, PositionKind, RelativePosition
 from regard.contracts.check import check_part
 from regard.contracts.contract import Result
 from regard.core.catalog import Entry
 from regard.core.errors import UserError
 
 
-def planted(rule: Callable[[], Rule], **declared: object) -> Entry:
+def planted(rule: Callable[[], AttentionFunction], **declared: object) -> Entry:
     class Planted(AttentionKind):
         """A kind with one fault."""
 
         traits = Traits("n²", **declared)
 
-        def build(self, shape: HeadShape) -> Rule:
+        def build(self, shape: HeadShape) -> AttentionFunction:
             return rule()
 
     return Entry("attention", "planted", Planted)
 
 
 def results_of(
-    rule: Callable[[], Rule], *contracts: str, configurations: int = 25, **declared: object
+    rule: Callable[[], AttentionFunction],
+    *contracts: str,
+    configurations: int = 25,
+    **declared: object,
 ) -> dict[str, Result]:
     found = check_part(
         planted(rule, **declared), configurations=configurations, only=contracts or None
@@ -45,12 +54,12 @@ def broken(results: dict[str, Result]) -> set[str]:
 class Readable(DotProduct):
     """Dot-product without its quick path."""
 
-    def fast(self, asked: Asked) -> None:
+    def fast(self, asked: AttentionInputs) -> None:
         return None
 
 
 class SkewedFast(DotProduct):
-    def fast(self, asked: Asked) -> Fast:
+    def fast(self, asked: AttentionInputs) -> FastOutput:
         fast = super().fast(asked)
         return fast._replace(out=fast.out * (1 + 1e-4))
 
@@ -153,19 +162,19 @@ class LeaksWithManyHeads(Readable):
 class FastUnderDropout(DotProduct):
     """Changes what the quick path does where weights are dropped."""
 
-    def fast(self, asked: Asked) -> Fast:
+    def fast(self, asked: AttentionInputs) -> FastOutput:
         share = self.share(asked.dropout)
         return self.dropped(super().fast(replace(asked, dropout=share)), asked.dropout)
 
     def share(self, dropout: float) -> float:
         return dropout
 
-    def dropped(self, fast: Fast, dropout: float) -> Fast:
+    def dropped(self, fast: FastOutput, dropout: float) -> FastOutput:
         return fast
 
 
 class DropsEverything(FastUnderDropout):
-    def dropped(self, fast: Fast, dropout: float) -> Fast:
+    def dropped(self, fast: FastOutput, dropout: float) -> FastOutput:
         return fast._replace(out=fast.out * (not dropout))
 
 
@@ -175,7 +184,7 @@ class DropsNothing(FastUnderDropout):
 
 
 class DropsWithoutScaling(FastUnderDropout):
-    def dropped(self, fast: Fast, dropout: float) -> Fast:
+    def dropped(self, fast: FastOutput, dropout: float) -> FastOutput:
         return fast._replace(out=fast.out * (1 - dropout))
 
 
@@ -218,7 +227,7 @@ class Raising(Readable):
     ],
 )
 def test_a_fault_is_found_and_told_with_its_numbers(
-    rule: type[Rule], contract: str, says: str
+    rule: type[AttentionFunction], contract: str, says: str
 ) -> None:
     results = results_of(rule, contract)
     assert broken(results) == {contract}
@@ -237,7 +246,7 @@ def test_parameters_that_are_not_counted_are_found() -> None:
 
         traits = Traits("n²", projections=("separate",))
 
-        def build(self, shape: HeadShape) -> Rule:
+        def build(self, shape: HeadShape) -> AttentionFunction:
             rule = Readable()
             rule.scale = nn.Parameter(torch.ones(shape.heads))
             return rule
@@ -258,7 +267,7 @@ def test_settings_without_words_are_found() -> None:
         traits = Traits("n²")
         size: int = 3
 
-        def build(self, shape: HeadShape) -> Rule:
+        def build(self, shape: HeadShape) -> AttentionFunction:
             return Readable()
 
     results = check_part(Entry("attention", "wordless", Wordless), configurations=2)
@@ -277,7 +286,7 @@ def test_a_setting_without_a_default_is_refused_by_name() -> None:
         size: int
         "How large."
 
-        def build(self, shape: HeadShape) -> Rule:
+        def build(self, shape: HeadShape) -> AttentionFunction:
             return Readable()
 
     with pytest.raises(UserError, match="size has none"):
@@ -287,7 +296,7 @@ def test_a_setting_without_a_default_is_refused_by_name() -> None:
 class Undeclared(AttentionKind):
     """Put into the catalogue by hand, not by @kind."""
 
-    def build(self, shape: HeadShape) -> Rule:
+    def build(self, shape: HeadShape) -> AttentionFunction:
         return Readable()
 
 
@@ -350,11 +359,11 @@ def test_what_is_not_declared_is_not_asked() -> None:
 
 def test_a_fast_path_that_loses_the_mask_is_found_on_plain_masks_too() -> None:
     class Unmasked(DotProduct):
-        def fast(self, asked: Asked) -> Fast | None:
+        def fast(self, asked: AttentionInputs) -> FastOutput | None:
             if not asked.mask.is_causal:
                 return None
             out = nn.functional.scaled_dot_product_attention(asked.q, asked.k, asked.v)
-            return Fast(out, "unmasked")
+            return FastOutput(out, "unmasked")
 
     faults = ("fast-path", "forbidden-keys", "cache")
     assert broken(results_of(Unmasked, *faults, configurations=60)) == {*faults}
@@ -368,19 +377,19 @@ def test_every_position_keeps_its_contracts(name: str) -> None:
 
 
 def test_a_position_that_counts_from_the_rows_end_is_found() -> None:
-    class FromTheEnd(Relation):
+    class FromTheEnd(RelativePosition):
         def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
             last = keys.shape[1] - 1
             return (0.3 * (keys - last)[:, None, None, :] * queries[:, None, :, None]).double()
 
-    class Backwards(Positions):
+    class Backwards(PositionKind):
         """Counts from the end of the row."""
 
         @property
         def relation_sort(self) -> str:
             return "bias"
 
-        def build_relation(self, shape: HeadShape) -> Relation:
+        def build_relation(self, shape: HeadShape) -> RelativePosition:
             return FromTheEnd()
 
     results = check_part(

@@ -14,17 +14,17 @@ from regard.attention.kinds.dot import Dot
 from regard.attention.masks.mask import bidirectional, causal, padding
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import build_mixer
-from regard.attention.positions import POSITIONS, AbsolutePositions, Positions
-from regard.attention.token_positions import Places
+from regard.attention.positions import POSITIONS, AbsolutePositionKind, PositionKind
+from regard.attention.token_positions import TokenPositions
 from regard.core.settings import read_settings, table_of
 
 ACTS = {"not at all", "on the embedding", "on queries and keys", "on the scores"}
 CONTEXT = 16
 
 
-def settings_of(name: str) -> Positions:
+def settings_of(name: str) -> PositionKind:
     made = POSITIONS.get(name).part()
-    assert isinstance(made, Positions)
+    assert isinstance(made, PositionKind)
     return made
 
 
@@ -45,10 +45,10 @@ class Stage(nn.Module):
             for parameter in self.parameters():
                 parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator).double())
 
-    def forward(self, x, mask, places, cache=None):
+    def forward(self, x, mask, positions, cache=None):
         if self.vectors is not None:
-            x = x + self.vectors(places.last(x.shape[1]))
-        return self.mixer(x, mask=mask, places=places, cache=cache).out
+            x = x + self.vectors(positions.last(x.shape[1]))
+        return self.mixer(x, mask=mask, positions=positions, cache=cache).out
 
 
 def rows(seed: int, batch: int, length: int, *, width: int = 12) -> torch.Tensor:
@@ -83,7 +83,7 @@ class TestEveryPosition:
 
     def test_settings_survive_a_recipe(self, name):
         made = settings_of(name)
-        if isinstance(made, AbsolutePositions):
+        if isinstance(made, AbsolutePositionKind):
             made = type(made)(combine="concatenate", own_width=4)
         assert read_settings(type(made), table_of(made)) == made
 
@@ -113,16 +113,16 @@ class TestEveryPosition:
     def test_order_is_seen(self, name):
         """Without a mask, tokens in another order give other outputs, unless nothing tells it."""
         stage, x, order = Stage(name), rows(0, 1, 6), torch.tensor([3, 1, 0, 5, 4, 2])
-        places = Places.of_row(6)
-        out = stage(x, bidirectional(), places)[:, order]
-        moved = stage(x[:, order], bidirectional(), places)
+        positions = TokenPositions.of_row(6)
+        out = stage(x, bidirectional(), positions)[:, order]
+        moved = stage(x[:, order], bidirectional(), positions)
         blind = POSITIONS.get(name).properties["acts"] == "not at all"
         assert torch.allclose(out, moved, atol=1e-9) == blind
 
     def test_gradients_reach_what_is_trained(self, name):
         stage = Stage(name)
         stage(
-            rows(0, 2, CONTEXT), bidirectional(), Places.of_row(CONTEXT)
+            rows(0, 2, CONTEXT), bidirectional(), TokenPositions.of_row(CONTEXT)
         ).square().sum().backward()
         parts = [part for part in (stage.vectors, stage.mixer.relation) if part is not None]
         for parameter in (p for part in parts for p in part.parameters()):
@@ -145,11 +145,11 @@ class TestEveryPosition:
         valid = torch.ones(2, whole, dtype=torch.bool)
         valid[0, :before] = valid[0, before + length :] = False
         mask = causal() & padding(valid)
-        together = stage(torch.cat((padded, other)), mask, Places.of_padded(valid))
-        alone = stage(x, causal(), Places.of_row(length))
+        together = stage(torch.cat((padded, other)), mask, TokenPositions.of_padded(valid))
+        alone = stage(x, causal(), TokenPositions.of_row(length))
         assert torch.allclose(together[:1, before : before + length], alone, atol=1e-12)
         assert torch.allclose(
-            together[1:], stage(other, causal(), Places.of_row(whole)), atol=1e-12
+            together[1:], stage(other, causal(), TokenPositions.of_row(whole)), atol=1e-12
         )
 
     @settings(max_examples=15, deadline=None)
@@ -165,12 +165,12 @@ class TestEveryPosition:
         stage, x = Stage(name, key_value_heads=key_value_heads), rows(seed, 2, length)
         valid = torch.ones(2, length, dtype=torch.bool)
         valid[0, :before] = False
-        whole = stage(x, causal() & padding(valid), Places.of_padded(valid))
+        whole = stage(x, causal() & padding(valid), TokenPositions.of_padded(valid))
         cache, outs = stage.mixer.new_cache(length), []
         for end, piece in zip(accumulate(pieces), pieces, strict=True):
             seen = valid[:, :end]
-            mask, places = causal() & padding(seen), Places.of_padded(seen)
-            outs.append(stage(x[:, end - piece : end], mask, places, cache))
+            mask, positions = causal() & padding(seen), TokenPositions.of_padded(seen)
+            outs.append(stage(x[:, end - piece : end], mask, positions, cache))
         assert torch.allclose(torch.cat(outs, dim=1), whole, atol=1e-12)
 
     def test_saved_and_loaded_is_the_same(self, name):
@@ -179,5 +179,5 @@ class TestEveryPosition:
             for parameter in again.parameters():
                 parameter.zero_()
         again.load_state_dict(load(save(stage.state_dict())))
-        x, places = rows(0, 2, 9), Places.of_row(9)
-        assert torch.equal(again(x, causal(), places), stage(x, causal(), places))
+        x, positions = rows(0, 2, 9), TokenPositions.of_row(9)
+        assert torch.equal(again(x, causal(), positions), stage(x, causal(), positions))

@@ -11,10 +11,10 @@ from regard.core.errors import UserError, did_you_mean
 words = st.text("abc xyz", min_size=1).map(str.strip).filter(bool)
 
 
-@given(what=words, topic=words, where=words, mend=words)
-def test_the_parts_stand_in_order(what: str, topic: str, where: str, mend: str) -> None:
-    assert str(UserError(what, topic=topic, where=where, mend=mend)) == (
-        f"{topic}: {where}: {what}. {mend}"
+@given(what=words, topic=words, where=words, hint=words)
+def test_the_parts_stand_in_order(what: str, topic: str, where: str, hint: str) -> None:
+    assert str(UserError(what, topic=topic, where=where, hint=hint)) == (
+        f"{topic}: {where}: {what}. {hint}"
     )
 
 
@@ -23,8 +23,8 @@ def test_the_parts_stand_in_order(what: str, topic: str, where: str, mend: str) 
     [
         (UserError("it is wet"), "it is wet"),
         (UserError("it is wet", topic="data"), "data: it is wet"),
-        (UserError("it is wet", mend="Dry it."), "it is wet. Dry it."),
-        (UserError("is it wet?", mend="Dry it."), "is it wet? Dry it."),
+        (UserError("it is wet", hint="Dry it."), "it is wet. Dry it."),
+        (UserError("is it wet?", hint="Dry it."), "is it wet? Dry it."),
     ],
 )
 def test_what_is_not_given_leaves_no_trace(error: UserError, sentence: str) -> None:
@@ -33,7 +33,7 @@ def test_what_is_not_given_leaves_no_trace(error: UserError, sentence: str) -> N
 
 
 def test_the_sentence_survives_another_process() -> None:
-    error = UserError("it is wet", topic="data", mend="Dry it.")
+    error = UserError("it is wet", topic="data", hint="Dry it.")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 

@@ -14,7 +14,7 @@ MEGABYTES = 2**20
 STEPS = f"""
 import resource
 import numpy as np
-from regard.core.malloc_tuning import keep_freed_memory
+from regard.core.malloc_tuning import tune_malloc
 
 def steps(count):
     "Pages that the system had to clear."
@@ -24,7 +24,7 @@ def steps(count):
         del held
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
-kept = keep_freed_memory()
+kept = tune_malloc()
 steps(2)
 print(kept, steps(5))
 """
@@ -34,9 +34,9 @@ LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 HELD = f"""
 from pathlib import Path
 import numpy as np
-from regard.core.malloc_tuning import keep_freed_memory
+from regard.core.malloc_tuning import tune_malloc
 
-keep_freed_memory()
+tune_malloc()
 held = [np.ones(24 * {MEGABYTES}, np.uint8) for _ in range(3)]
 lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
 print(next(line.split()[1] for line in lines if line.startswith("AnonHugePages")))

@@ -10,7 +10,7 @@ from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 from regard.core.catalog import Catalog
 from regard.core.errors import UserError
 from regard.core.settings import (
-    Named,
+    CatalogField,
     Settings,
     dotted_keys,
     read_settings,
@@ -47,7 +47,7 @@ class Ink(Settings):
 class Drawing(Settings):
     title: str
     "What stands below it."
-    shape: Annotated[SerializeAsAny[Settings], Named(SHAPES)] = Square()
+    shape: Annotated[SerializeAsAny[Settings], CatalogField(SHAPES)] = Square()
     "What is drawn."
     ink: Ink = Ink()
     "What it is drawn with."

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.chunks import Blocks, Pieces
+from regard.data.chunks import DocumentChunks, PackedBlocks
 
 START, STOP = 2, 3
 
@@ -28,7 +28,7 @@ documents = st.lists(st.lists(st.integers(7, 60_000), max_size=15), min_size=1, 
 
 
 def test_pieces_by_hand() -> None:
-    rows = Pieces(FakePart([[10, 11, 12, 13, 14], [20]]), context=3, start=START, stop=STOP)
+    rows = DocumentChunks(FakePart([[10, 11, 12, 13, 14], [20]]), context=3, start=START, stop=STOP)
     assert [row.ids.tolist() for row in rows] == [
         [START, 10, 11, 12],
         [12, 13, 14, STOP],
@@ -40,7 +40,7 @@ def test_pieces_by_hand() -> None:
 
 
 def test_blocks_by_hand() -> None:
-    rows = Blocks(FakePart([[10, 11], [20], [30, 31]]), context=4, start=START, stop=STOP)
+    rows = PackedBlocks(FakePart([[10, 11], [20], [30, 31]]), context=4, start=START, stop=STOP)
     assert [row.ids.tolist() for row in rows] == [
         [START, 10, 11, STOP, START],
         [START, 20, STOP, START, 30],
@@ -51,7 +51,7 @@ def test_blocks_by_hand() -> None:
 
 @given(documents, st.integers(1, 9))
 def test_every_token_after_start_is_a_target_once(texts: list[list[int]], context: int) -> None:
-    rows = Pieces(FakePart(texts), context=context, start=START, stop=STOP)
+    rows = DocumentChunks(FakePart(texts), context=context, start=START, stop=STOP)
     targets: list[list[int]] = [[] for _ in texts]
     for number, row in enumerate(rows):
         assert row.segments is None
@@ -63,7 +63,7 @@ def test_every_token_after_start_is_a_target_once(texts: list[list[int]], contex
 
 @given(documents, st.integers(1, 9))
 def test_rows_continue_where_the_last_one_ended(texts: list[list[int]], context: int) -> None:
-    rows = Pieces(FakePart(texts), context=context, start=START, stop=STOP)
+    rows = DocumentChunks(FakePart(texts), context=context, start=START, stop=STOP)
     for number in range(len(rows)):
         follows = number and rows.document_of(number) == rows.document_of(number - 1)
         before = rows[number - 1].ids[-1] if follows else START
@@ -76,9 +76,9 @@ def test_blocks_are_the_documents_end_to_end(texts: list[list[int]], context: in
     owner = [d for d, text in enumerate(texts) for _ in range(len(text) + 2)]
     if len(stream) < context + 1:
         with pytest.raises(UserError):
-            Blocks(FakePart(texts), context=context, start=START, stop=STOP)
+            PackedBlocks(FakePart(texts), context=context, start=START, stop=STOP)
         return
-    rows = Blocks(FakePart(texts), context=context, start=START, stop=STOP)
+    rows = PackedBlocks(FakePart(texts), context=context, start=START, stop=STOP)
     read = rows[0].ids[:1].tolist()
     for number, row in enumerate(rows):
         begin = number * context
@@ -93,7 +93,7 @@ def test_blocks_are_the_documents_end_to_end(texts: list[list[int]], context: in
 
 def test_text_shorter_than_a_block() -> None:
     with pytest.raises(UserError) as problem:
-        Blocks(FakePart([list(range(7, 66))]), context=100, start=START, stop=STOP)
+        PackedBlocks(FakePart([list(range(7, 66))]), context=100, start=START, stop=STOP)
     assert str(problem.value) == (
         "corpus: 61 tokens where one block of model.context = 100 is needed. "
         "Lower model.context or give more text."
@@ -101,6 +101,6 @@ def test_text_shorter_than_a_block() -> None:
 
 
 def test_a_row_that_does_not_exist() -> None:
-    rows = Pieces(FakePart([[7]]), context=4, start=START, stop=STOP)
+    rows = DocumentChunks(FakePart([[7]]), context=4, start=START, stop=STOP)
     with pytest.raises(IndexError):
         rows[1]

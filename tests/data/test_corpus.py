@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from regard.core.catalog import Entry
 from regard.core.errors import UserError
 from regard.core.settings import read_settings, table_of
-from regard.data.corpus import PARTS, Corpus, Data, open_corpus, place_in_split
+from regard.data.corpus import SPLITS, Corpus, Data, open_corpus, place_in_split
 from regard.data.readers.formats import Text
 from regard.data.sources import BuiltIn
 
@@ -33,7 +33,7 @@ def numbered(path: Path, count: int) -> str:
 
 
 def parts_of(corpus: Corpus) -> dict[str, list[str]]:
-    return {part: list(corpus.texts(part)) for part in PARTS}
+    return {part: list(corpus.texts(part)) for part in SPLITS}
 
 
 def complaint(**data: Any) -> str:
@@ -77,7 +77,7 @@ def test_shares_part_the_texts_without_loss(tmp_path: Path) -> None:
     # 4 standard deviations of a binomial around each share
     assert abs(len(parts["dev"]) - 400) < 4 * 19
     assert abs(len(parts["test"]) - 800) < 4 * 26
-    by_part = {part: [text for found, text in corpus.parted() if found == part] for part in PARTS}
+    by_part = {part: [text for found, text in corpus.parted() if found == part] for part in SPLITS}
     assert by_part == parts
 
 

@@ -23,7 +23,7 @@ from regard.data.corpus_stats import (
     ngram_hashes,
 )
 from regard.data.token_cache import build_cache
-from regard.data.tokenizers.whitespace import Words
+from regard.data.tokenizers.whitespace import WhitespaceTokenizer
 
 SENTENCE = "one two three four five six seven eight"
 
@@ -38,7 +38,7 @@ def three_files(folder: Path, **texts: list[str]) -> Data:
 
 def figures_of(data: Data, folder: Path) -> CorpusStatistics:
     corpus = open_corpus(data)
-    return corpus_statistics(build_cache(corpus, Words(), folder / "cache"), corpus)
+    return corpus_statistics(build_cache(corpus, WhitespaceTokenizer(), folder / "cache"), corpus)
 
 
 def test_counts_by_hand(tmp_path: Path) -> None:

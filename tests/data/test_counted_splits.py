@@ -10,7 +10,7 @@ from tests.data.test_record_corpus import COLUMNS, opened, put, table
 
 from regard.core.errors import UserError
 from regard.core.settings import read_settings, table_of
-from regard.data.corpus import PARTS, Data
+from regard.data.corpus import SPLITS, Data
 from regard.data.record_corpus import open_records
 
 
@@ -21,22 +21,22 @@ def test_parts_of_so_many_rows(tmp_path: Path) -> None:
     data = Data(corpus=name, dev=37, test=50)
     assert read_settings(Data, table_of(data)) == data
     corpus = open_records(data, COLUMNS)
-    assert [len(corpus.rows(part)) for part in PARTS] == [400 - 87, 37, 50]
+    assert [len(corpus.rows(part)) for part in SPLITS] == [400 - 87, 37, 50]
     assert "dev 37 of it · test 50 of it" in corpus.describe()
     # More of them are the same ones and others, and a share is cut by the same places.
     more = opened(corpus=name, dev=60, test=50)
     assert {row["text"] for row in corpus.rows("dev")} < {row["text"] for row in more.rows("dev")}
     halved = opened(corpus=name, test=str(judged), dev_from_test=50)
-    assert [len(halved.rows(part)) for part in PARTS] == [400, 50, 51]
+    assert [len(halved.rows(part)) for part in SPLITS] == [400, 50, 51]
     assert "dev 50 of test" in halved.describe()
     both = opened(corpus=name, test=80, dev_from_test=30)
-    assert [len(both.rows(part)) for part in PARTS] == [320, 30, 50]
+    assert [len(both.rows(part)) for part in SPLITS] == [320, 30, 50]
 
 
 def test_a_group_is_not_parted_to_make_up_a_number(tmp_path: Path) -> None:
     rows = [f"judged {i // 3},1" for i in range(90)]
     corpus = opened(corpus=put(tmp_path / "a.csv", "review,stars", *rows), dev=10, test=11)
-    assert [len(corpus.rows(part)) for part in PARTS] == [72, 9, 9]
+    assert [len(corpus.rows(part)) for part in SPLITS] == [72, 9, 9]
 
 
 @pytest.mark.parametrize(

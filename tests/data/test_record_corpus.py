@@ -14,7 +14,7 @@ import pytest
 from regard.core.errors import UserError
 from regard.core.settings import read_settings, table_of
 from regard.data.builtin import BUILTIN
-from regard.data.corpus import PARTS, Data, open_corpus
+from regard.data.corpus import SPLITS, Data, open_corpus
 from regard.data.record_corpus import Record, RecordCorpus, open_records
 
 COLUMNS = {"text": "review", "label": "stars"}
@@ -158,10 +158,10 @@ def test_columns_of_a_table_without_a_header_are_numbers(tmp_path: Path) -> None
 def test_duplicates_and_groups_never_straddle(tmp_path: Path) -> None:
     name = table(tmp_path / "a.csv")
     by_text = opened(corpus=name, dev=0.3, test=0.3)
-    texts = {part: {row["text"] for row in by_text.rows(part)} for part in PARTS}
+    texts = {part: {row["text"] for row in by_text.rows(part)} for part in SPLITS}
     assert sum(map(len, texts.values())) == 200
     by_film = opened({**COLUMNS, "film": "film"}, corpus=name, dev=0.3, test=0.3, group="film")
-    films = {part: {row["film"] for row in by_film.rows(part)} for part in PARTS}
+    films = {part: {row["film"] for row in by_film.rows(part)} for part in SPLITS}
     assert sum(map(len, films.values())) == 20
     assert by_film.describe().count("30 % of it by film") == 2
     assert opened(corpus=name, dev=0.3, test=0.3, group="film").rows("dev")[0].keys() == {
@@ -238,7 +238,7 @@ def test_dev_out_of_test(tmp_path: Path) -> None:
     lm = open_corpus(data.model_copy(update={"text": "review"}))
     assert list(lm.texts("dev")) == [row["text"] for row in corpus.rows("dev")]
     share = opened(corpus=name, test=0.4, dev_from_test=0.5)
-    assert min(len(share.rows(part)) for part in PARTS) > 40
+    assert min(len(share.rows(part)) for part in SPLITS) > 40
     other = open_records(data.model_copy(update={"split_seed": 1}), COLUMNS)
     assert other.fingerprints["dev"] != corpus.fingerprints["dev"]
     assert other.fingerprints["train"] == corpus.fingerprints["train"]
@@ -281,7 +281,7 @@ def test_fingerprints_follow_the_rows_and_not_the_file(tmp_path: Path) -> None:
 
 def test_a_part_without_rows_is_refused(tmp_path: Path) -> None:
     corpus = opened(corpus=put(tmp_path / "a.csv", "review,stars", "a,1"))
-    empty = next(part for part in PARTS if not any(part == p for p, _ in corpus._parted))
+    empty = next(part for part in SPLITS if not any(part == p for p, _ in corpus._parted))
     with pytest.raises(UserError, match=f"none of 1 rows fell into {empty}"):
         corpus.rows(empty)
 
@@ -331,7 +331,7 @@ def test_a_built_in_set_keeps_its_parts(tmp_path: Path) -> None:
     judged = opened(columns, corpus=put(tmp_path / "a.csv", "text,label", "a,1"), test="whole-set")
     assert judged.rows("test") == corpus.rows("test")
     few = opened(columns, corpus="whole-set", limit=2)
-    assert {part: len(few.rows(part)) for part in PARTS} == {"train": 2, "dev": 2, "test": 2}
+    assert {part: len(few.rows(part)) for part in SPLITS} == {"train": 2, "dev": 2, "test": 2}
 
 
 @pytest.mark.usefixtures("sets")

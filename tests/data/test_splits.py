@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.readers.reading import Record
-from regard.data.splits import PARTS, Part, Split, written
+from regard.data.splits import SPLITS, Split, Splitter, written
 
 GROUPS = st.lists(st.sampled_from([f"group {i}" for i in range(40)]), min_size=1, max_size=60)
 SHARES = st.floats(0.01, 0.49)
 NO_PARTS: frozenset[str] = frozenset()
 
 
-def split(**changed: Any) -> Split:
+def split(**changed: Any) -> Splitter:
     asked: dict[str, Any] = {
         "shares": {},
         "chosen": {},
@@ -24,10 +24,10 @@ def split(**changed: Any) -> Split:
         "seed": 0,
         "texts": ("text",),
     }
-    return Split(**(asked | changed))
+    return Splitter(**(asked | changed))
 
 
-def part_of(cut: Split, values: dict[str, Any], role: Part = "train") -> Part | None:
+def part_of(cut: Splitter, values: dict[str, Any], role: Split = "train") -> Split | None:
     return cut.part_of(Record(values), role=role, own=NO_PARTS)
 
 
@@ -35,16 +35,16 @@ def part_of(cut: Split, values: dict[str, Any], role: Part = "train") -> Part | 
 def test_one_group_falls_into_one_part_in_any_order(
     groups: list[str], dev: float, test: float, seed: int
 ) -> None:
-    def parts(order: list[str]) -> dict[str, set[Part | None]]:
+    def parts(order: list[str]) -> dict[str, set[Split | None]]:
         cut = split(shares={"dev": dev, "test": test}, group="title", seed=seed)
-        found: dict[str, set[Part | None]] = {}
+        found: dict[str, set[Split | None]] = {}
         for number, group in enumerate(order):
             values = {"text": f"text {number}", "data.group": group}
             found.setdefault(group, set()).add(part_of(cut, values))
         return found
 
     forwards = parts(groups)
-    assert all(len(these) == 1 and these <= set(PARTS) for these in forwards.values())
+    assert all(len(these) == 1 and these <= set(SPLITS) for these in forwards.values())
     assert forwards == parts(groups[::-1])
 
 

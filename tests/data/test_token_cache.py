@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from regard.core.errors import UserError
 from regard.data import token_cache as cache_module
-from regard.data.corpus import PARTS, Corpus, Data, open_corpus
+from regard.data.corpus import SPLITS, Corpus, Data, open_corpus
 from regard.data.token_cache import (
     CacheDamagedError,
     TokenCache,
@@ -62,7 +62,7 @@ def texts_in(cache: TokenCache, part: Any) -> list[str]:
 
 def test_what_goes_in_comes_out(corpus: Corpus, tmp_path: Path) -> None:
     cache = build_cache(corpus, Letters(), tmp_path / "cache")
-    for name in PARTS:
+    for name in SPLITS:
         part, texts = cache.part(name), list(corpus.texts(name))
         assert texts_in(cache, name) == texts
         assert part.bytes.tolist() == [len(text.encode()) for text in texts]
@@ -92,7 +92,7 @@ def test_chunks_and_buffers_do_not_show(
         patch.setattr("regard.data.token_cache_writer.BUFFERED", chunk)
         pieces = build_cache(corpus, Letters(), folder / "pieces", required=())
     assert whole.meta == pieces.meta
-    for part in PARTS:
+    for part in SPLITS:
         assert texts_in(pieces, part) == texts_in(whole, part) == list(corpus.texts(part))
 
 

@@ -67,7 +67,7 @@ class Attention(nn.Module):
         torch.manual_seed(seed)
         self.context = context
         self.tokens = nn.Embedding(vocabulary, 8)
-        self.places = nn.Embedding(context, 8)
+        self.positions = nn.Embedding(context, 8)
         self.qkv = nn.Linear(8, 24)
         self.dropout = nn.Dropout(0.5)
         self.out = nn.Linear(8, vocabulary)
@@ -79,7 +79,7 @@ class Attention(nn.Module):
     def step(
         self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: "KeyValues"
     ) -> Tensor:
-        x = self.dropout(self.tokens(ids) + self.places(positions))
+        x = self.dropout(self.tokens(ids) + self.positions(positions))
         q, k, v = self.qkv(x).chunk(3, dim=-1)
         cache.keys = torch.cat([cache.keys, k], dim=1)
         cache.values = torch.cat([cache.values, v], dim=1)
@@ -90,8 +90,8 @@ class Attention(nn.Module):
     def uncached(self, ids: list[int]) -> Tensor:
         new = torch.tensor([ids])
         everything = torch.ones_like(new, dtype=torch.bool)
-        places = torch.arange(len(ids))[None]
-        return self.step(new, valid=everything, positions=places, cache=self.new_cache(1))[0]
+        positions = torch.arange(len(ids))[None]
+        return self.step(new, valid=everything, positions=positions, cache=self.new_cache(1))[0]
 
 
 class KeyValues:

@@ -5,7 +5,7 @@ import torch
 from pydantic import ValidationError
 
 from regard.generation.beam_search import Hypotheses
-from regard.generation.generate import Beam, Greedy, generate
+from regard.generation.generate import BeamSearch, Greedy, generate
 
 STOP, PAD = 1, 0
 
@@ -30,7 +30,7 @@ def exhaustive(model, prompt, *, beam, max_new, vocabulary):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_beam_wide_enough_is_exhaustive_search(table, seed, alpha):
     model = table(4, seed=seed)
-    beam = Beam(width=4**4, length_penalty=alpha)
+    beam = BeamSearch(width=4**4, length_penalty=alpha)
     prompts = [[2], [3, 2, 2]]
     found = generate(model, prompts, strategy=beam, max_new=4, stop=STOP, pad=PAD)
     for prompt, one in zip(prompts, found, strict=True):
@@ -46,7 +46,9 @@ def test_a_beam_of_one_is_greedy(table, seed):
     options = {"max_new": 12, "stop": STOP, "pad": PAD}
     greedy = generate(model, prompts, strategy=Greedy(), **options)
     for alpha in (0.0, 1.0):
-        beam = generate(model, prompts, strategy=Beam(width=1, length_penalty=alpha), **options)
+        beam = generate(
+            model, prompts, strategy=BeamSearch(width=1, length_penalty=alpha), **options
+        )
         for left, right in zip(beam, greedy, strict=True):
             assert (left.ids, left.stopped) == (right.ids, right.stopped)
             assert left.logprob == pytest.approx(right.logprob)
@@ -55,7 +57,7 @@ def test_a_beam_of_one_is_greedy(table, seed):
 def test_each_prompt_is_searched_as_if_alone(attention):
     model = attention(7, context=10)
     prompts = [[2, 3, 4, 5], [6], [2, 2, 6, 3, 3, 4, 5, 6, 2]]
-    options = {"strategy": Beam(width=3), "max_new": 9, "stop": STOP, "pad": PAD}
+    options = {"strategy": BeamSearch(width=3), "max_new": 9, "stop": STOP, "pad": PAD}
     together = generate(model, prompts, **options)
     for prompt, one in zip(prompts, together, strict=True):
         [alone] = generate(model, [prompt], **options)
@@ -72,14 +74,14 @@ def test_a_wider_beam_finds_what_greedy_misses(table):
     model.scores[1, 2, 3, STOP] = 10.0
     options = {"max_new": 2, "stop": STOP, "pad": PAD}
     [greedy] = generate(model, [[2]], strategy=Greedy(), **options)
-    [wide] = generate(model, [[2]], strategy=Beam(width=2, length_penalty=0), **options)
+    [wide] = generate(model, [[2]], strategy=BeamSearch(width=2, length_penalty=0), **options)
     assert greedy.ids[0] == 2
     assert (wide.ids, wide.stopped) == ((3,), True)
     assert wide.logprob > greedy.logprob
 
 
 def test_what_stopped_keeps_its_place_in_the_beam():
-    search = Hypotheses(Beam(width=3), max_new=9)
+    search = Hypotheses(BeamSearch(width=3), max_new=9)
     search.grow(torch.tensor([[0.3, 0.5, 0.2]]).log(), stop=STOP)
     assert [one.ids for one in search.growing] == [(0,), (2,)]
     parents, tokens = search.grow(torch.tensor([[0.9, 0.0, 0.1], [0.5, 0.0, 0.5]]).log(), stop=STOP)
@@ -88,7 +90,7 @@ def test_what_stopped_keeps_its_place_in_the_beam():
 
 @pytest.mark.parametrize(("alpha", "decided"), [(0.0, True), (1.0, False)])
 def test_a_search_goes_on_while_length_may_still_make_up_for_likelihood(alpha, decided):
-    search = Hypotheses(Beam(width=2, length_penalty=alpha), max_new=13)
+    search = Hypotheses(BeamSearch(width=2, length_penalty=alpha), max_new=13)
     search.grow(torch.tensor([[0.4, 0.6, 0.0]]).log(), stop=STOP)
     # ln 0.6 = −0.51 against ln 0.4 = −0.92, which 13 tokens would divide by 3.
     assert search.is_decided() is decided
@@ -97,7 +99,7 @@ def test_a_search_goes_on_while_length_may_still_make_up_for_likelihood(alpha, d
 
 def test_forbidden_ids_are_in_no_beam(table):
     [one] = generate(
-        table(5), [[2]], strategy=Beam(), max_new=20, stop=None, pad=PAD, forbidden=(0, 1, 3)
+        table(5), [[2]], strategy=BeamSearch(), max_new=20, stop=None, pad=PAD, forbidden=(0, 1, 3)
     )
     assert set(one.ids) <= {2, 4}
     assert len(one.ids) == 20
@@ -106,4 +108,4 @@ def test_forbidden_ids_are_in_no_beam(table):
 @pytest.mark.parametrize("bad", [{"width": 0}, {"length_penalty": -0.1}])
 def test_settings_out_of_range_are_refused(bad):
     with pytest.raises(ValidationError):
-        Beam(**bad)
+        BeamSearch(**bad)

@@ -1,23 +1,23 @@
 import torch
 
-from regard.generation.decoding_window import Window
+from regard.generation.decoding_window import DecodingWindow
 
 
 def test_rows_stand_flush_right_with_invisible_padding(table):
-    window = Window(table(9), pad=0)
+    window = DecodingWindow(table(9), pad=0)
     window.open([[2, 3, 4], [5]])
     assert window.ids.tolist() == [[2, 3, 4], [0, 0, 5]]
     assert window.valid.tolist() == [[True] * 3, [False, False, True]]
 
 
 def test_a_row_longer_than_the_context_keeps_half_of_it(table):
-    window = Window(table(9, context=6), pad=0)
+    window = DecodingWindow(table(9, context=6), pad=0)
     window.open([[2, 3, 4, 5, 6, 7, 8], [5]])
     assert window.ids.tolist() == [[6, 7, 8], [0, 0, 5]]
 
 
 def test_a_full_row_slides_and_its_neighbour_keeps_everything(table):
-    window = Window(table(9, context=6), pad=0)
+    window = DecodingWindow(table(9, context=6), pad=0)
     window.open([[2, 3, 4, 5, 6, 7], [5, 6, 7, 8]])
     logits = window.advance(torch.tensor([8, 2]))
     assert window.ids.tolist() == [[0, 0, 6, 7, 8], [5, 6, 7, 8, 2]]
@@ -26,7 +26,7 @@ def test_a_full_row_slides_and_its_neighbour_keeps_everything(table):
 
 
 def test_selected_rows_take_their_past_along(table):
-    window = Window(table(9), pad=0)
+    window = DecodingWindow(table(9), pad=0)
     window.open([[2, 3], [4], [5, 6]])
     window.select(torch.tensor([2, 0, 0, 1]))
     logits = window.advance(torch.tensor([7, 7, 8, 8]))
@@ -35,7 +35,7 @@ def test_selected_rows_take_their_past_along(table):
 
 
 def test_a_context_of_one_still_moves(table):
-    window = Window(table(9, context=1), pad=0)
+    window = DecodingWindow(table(9, context=1), pad=0)
     window.open([[2, 3]])
     logits = window.advance(torch.tensor([5]))
     torch.testing.assert_close(logits[0], window.model.logits_after([5]))
@@ -43,7 +43,7 @@ def test_a_context_of_one_still_moves(table):
 
 def test_each_token_is_read_once_until_the_window_slides(table):
     model = table(9, context=6)
-    window = Window(model, pad=0)
+    window = DecodingWindow(model, pad=0)
     window.open([[2, 3, 4]])
     for _ in range(4):
         window.advance(torch.tensor([5]))

@@ -3,12 +3,17 @@ import torch
 from scipy import stats
 
 from regard.core.errors import UserError
-from regard.generation.generate import Beam, Greedy, Sample, generate
+from regard.generation.generate import BeamSearch, Greedy, Sampling, generate
 
 STOP, PAD = 1, 0
 OPTIONS = {"max_new": 12, "stop": STOP, "pad": PAD}
 PROMPTS = [[2], [3, 4, 5, 2, 6], [5, 5, 3], [6, 2]]
-STRATEGIES = [Greedy(), Sample(), Sample(temperature=1.5, top_k=3, top_p=0.9), Beam(width=3)]
+STRATEGIES = [
+    Greedy(),
+    Sampling(),
+    Sampling(temperature=1.5, top_k=3, top_p=0.9),
+    BeamSearch(width=3),
+]
 
 
 def greedily(model, prompt, *, max_new):
@@ -37,7 +42,7 @@ def test_greedy_is_the_most_likely_token_at_each_step(table, seed):
 
 def test_cached_equals_uncached(attention):
     model = attention(7, context=16)
-    [one] = generate(model, [[2, 3]], strategy=Sample(), max_new=12, stop=None, pad=PAD, seed=4)
+    [one] = generate(model, [[2, 3]], strategy=Sampling(), max_new=12, stop=None, pad=PAD, seed=4)
     model.eval()
     with torch.no_grad():
         ids = [2, 3]
@@ -60,7 +65,7 @@ def test_neighbours_do_not_matter(attention, strategy):
     assert others[1].ids == together[1].ids
 
 
-@pytest.mark.parametrize("strategy", [Greedy(), Sample()], ids=repr)
+@pytest.mark.parametrize("strategy", [Greedy(), Sampling()], ids=repr)
 def test_a_sliding_window_is_a_fresh_start_from_its_last_half(table, strategy):
     model = table(7, context=6, seed=2)
     options = {"strategy": strategy, "stop": None, "pad": PAD, "seed": 3}
@@ -77,7 +82,7 @@ def test_a_sliding_window_is_a_fresh_start_from_its_last_half(table, strategy):
 
 def test_the_seed_decides_and_equal_prompts_differ(table):
     def drawn(seed):
-        written = generate(table(7), [[2], [2]], strategy=Sample(), seed=seed, **OPTIONS)
+        written = generate(table(7), [[2], [2]], strategy=Sampling(), seed=seed, **OPTIONS)
         return [one.ids for one in written]
 
     assert drawn(0) == drawn(0)
@@ -87,7 +92,7 @@ def test_the_seed_decides_and_equal_prompts_differ(table):
 
 def test_sampling_follows_the_models_distribution(table):
     model = table(5, seed=1)
-    options = {"strategy": Sample(), "max_new": 1, "stop": None, "pad": PAD}
+    options = {"strategy": Sampling(), "max_new": 1, "stop": None, "pad": PAD}
     written = generate(model, [[2]] * 2000, **options)
     found = torch.tensor([one.ids[0] for one in written]).bincount(minlength=5)
     expected = model.logits_after([2]).softmax(dim=0) * 2000
@@ -175,4 +180,4 @@ def test_a_diverged_model_is_said(table):
     model = table(5)
     model.scores[:] = torch.nan
     with pytest.raises(UserError, match="not numbers"):
-        generate(model, [[2]], strategy=Sample(), **OPTIONS)
+        generate(model, [[2]], strategy=Sampling(), **OPTIONS)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from regard.generation import sampling
-from regard.generation.sampling import Greedy, Sample, draw, most_likely, nucleus
+from regard.generation.sampling import Greedy, Sampling, draw, most_likely, nucleus
 
 weights = st.lists(st.integers(0, 50), min_size=1, max_size=12).filter(any)
 
@@ -25,7 +25,7 @@ def test_greedy_takes_the_most_likely():
 def test_top_k_keeps_k_and_breaks_ties_by_id():
     p = normalised([1, 3, 1, 1, 2])
     assert most_likely(p, 3).tolist() == [[0, 1, 4]]
-    kept = Sample(top_k=3).distribution(p.log())[0]
+    kept = Sampling(top_k=3).distribution(p.log())[0]
     torch.testing.assert_close(kept, normalised([1, 3, 0, 0, 2])[0])
 
 
@@ -51,7 +51,7 @@ def test_top_p_keeps_the_smallest_set_with_enough_mass(numbers, mass):
 @given(weights, st.integers(1, 12))
 def test_top_k_keeps_the_k_most_likely_in_proportion(numbers, k):
     p = normalised(numbers)[0]
-    kept = Sample(top_k=k).distribution(p.log()[None])[0]
+    kept = Sampling(top_k=k).distribution(p.log()[None])[0]
     possible = min(k, int((p > 0).sum()))
     assert int((kept > 0).sum()) == possible
     assert p[kept > 0].sum() == pytest.approx(p.sort(descending=True).values[:k].sum().item())
@@ -62,7 +62,7 @@ def test_top_p_counts_mass_among_the_top_k():
     # Of the two most likely, 6 and 5, the first alone has 55 %; of all three it has 40 %.
     logprobs = normalised([6, 4, 5]).log()
     for mass, kept in ((0.6, [True, False, True]), (0.5, [True, False, False])):
-        assert (Sample(top_k=2, top_p=mass).distribution(logprobs)[0] > 0).tolist() == kept
+        assert (Sampling(top_k=2, top_p=mass).distribution(logprobs)[0] > 0).tolist() == kept
 
 
 @settings(deadline=None)
@@ -91,12 +91,12 @@ def test_evenly_spread_numbers_draw_each_token_in_its_share():
 
 def test_temperature_raises_probabilities_to_its_inverse_power():
     p = normalised([1, 2, 4])
-    squared = Sample(temperature=0.5).distribution(p.log())
+    squared = Sampling(temperature=0.5).distribution(p.log())
     torch.testing.assert_close(squared, normalised([1, 4, 16]))
 
 
 def test_a_temperature_near_zero_is_greedy_and_stays_a_distribution():
-    p = Sample(temperature=1e-320).distribution(normalised([1, 2, 4]).log())
+    p = Sampling(temperature=1e-320).distribution(normalised([1, 2, 4]).log())
     assert p.tolist() == [[0, 0, 1]]
 
 
@@ -112,7 +112,7 @@ def test_a_temperature_near_zero_is_greedy_and_stays_a_distribution():
 )
 def test_settings_out_of_range_are_refused(bad):
     with pytest.raises(ValidationError):
-        Sample(**bad)
+        Sampling(**bad)
 
 
 def sorted_cut(p, *, k, mass):
@@ -136,7 +136,7 @@ def sorted_cut(p, *, k, mass):
 def test_cutting_needs_no_whole_ranking(numbers, k, mass, few):
     p = torch.cat([normalised(row) for row in numbers])
     with patch.object(sampling, "FEW", few):
-        kept = Sample(top_k=k, top_p=mass).distribution(p.log())
+        kept = Sampling(top_k=k, top_p=mass).distribution(p.log())
     for row, cut in zip(p.tolist(), kept.tolist(), strict=True):
         found = {token: share for token, share in enumerate(cut) if share}
         assert found == pytest.approx(sorted_cut(row, k=k, mass=mass))
@@ -154,13 +154,13 @@ def test_what_is_drawn_is_drawn_from_the_whole_distribution(scores, k, mass, see
     uniforms = torch.rand(
         len(rows), dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
     )
-    way = Sample(top_k=k, top_p=mass)
+    way = Sampling(top_k=k, top_p=mass)
     assert torch.equal(way.choose(rows, uniforms), draw(way.distribution(rows), uniforms))
 
 
 def test_what_all_tokens_have_in_common_changes_nothing():
     logits = torch.tensor([[1.0, 3.0, 2.5], [0.0, -1.0, 4.0]], dtype=torch.float64)
-    way = Sample(temperature=0.7, top_k=2)
+    way = Sampling(temperature=0.7, top_k=2)
     torch.testing.assert_close(
         way.distribution(logits), way.distribution(logits.log_softmax(dim=-1))
     )

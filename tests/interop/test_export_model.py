@@ -16,7 +16,7 @@ from regard.interop.import_model import import_model
 from regard.models.families import FAMILIES
 
 WITHIN = 1e-5
-SIZE = {"context": 20, "layers": 2, "heads": 4, "width": 16, "feed_forward": 24}
+SIZE = {"context": 20, "layers": 2, "heads": 4, "width": 16, "mlp_width": 24}
 BERT = {"norm_place": "post", "embedding_norm": True, "texts": 2}
 LLAMA = {"positions": "rotary", "norm": "rms", "activation": "swiglu", "biases": False}
 MODELS = {

@@ -82,13 +82,13 @@ def write_gguf(file, *, rounded=gguf.GGMLQuantizationType.Q8_0, leave=(), **chan
 
 def _random(rows: int) -> dict[str, np.ndarray]:
     draw = np.random.default_rng(0)
-    narrow = WIDTH * SHARED // HEADS
+    down_proj = WIDTH * SHARED // HEADS
     shapes = {"token_embd": (rows, WIDTH), "output_norm": (WIDTH,)}
     block = {
         "attn_norm": (WIDTH,),
         "attn_q": (WIDTH, WIDTH),
-        "attn_k": (narrow, WIDTH),
-        "attn_v": (narrow, WIDTH),
+        "attn_k": (down_proj, WIDTH),
+        "attn_v": (down_proj, WIDTH),
         "attn_output": (WIDTH, WIDTH),
         "ffn_norm": (WIDTH,),
         "ffn_gate": (HIDDEN, WIDTH),

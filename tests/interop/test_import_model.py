@@ -22,7 +22,7 @@ from tests.interop.theirs import (
 )
 
 from regard.attention.masks.mask import padding
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
 from regard.core.files import damage
 from regard.interop.import_model import import_model, summed_up
@@ -104,7 +104,7 @@ def test_token_types_and_pooler(tmp_path):
     ids, valid = padded_rows()
     texts = (torch.arange(ids.shape[1])[None] > 3).long().expand(ids.shape)
     expected = theirs(input_ids=ids, attention_mask=valid.long(), token_type_ids=texts)
-    found = ours.hidden(ids, Places.of_padded(valid), mask=padding(valid), texts=texts)
+    found = ours.hidden(ids, TokenPositions.of_padded(valid), mask=padding(valid), texts=texts)
     assert (found - expected.last_hidden_state)[valid].abs().max() < WITHIN
     assert (ours.pooler(found[:, 0]) - expected.pooler_output).abs().max() < WITHIN
 

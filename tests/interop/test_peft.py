@@ -27,11 +27,11 @@ BODIES = {
     "gpt2": ("decoder", {"activation": "gelu-tanh"}),
     "llama": ("decoder", {**LLAMA, "key_value_heads": 2}),
 }
-ALL = ["query", "key", "value", "out", "feed_forward.*"]
+ALL = ["query", "key", "value", "out", "mlp.*"]
 LORAS = {
     "query and value": {"targets": ["query", "value"]},
     "every layer": {"targets": ALL},
-    "key of one block, narrow": {"targets": ["blocks.1.attention.key", "narrow"]},
+    "key of one block, narrow": {"targets": ["blocks.1.attention.key", "down_proj"]},
 }
 
 

@@ -13,8 +13,8 @@ from tokenizers import models, pre_tokenizers
 
 from regard.core.settings import read_settings, settings_class
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.interop.import_model import Imported, import_model
-from regard.models.architectures.sequence_model import RowModel
+from regard.interop.import_model import ImportReport, import_model
+from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.families import FAMILIES, Family
 from regard.training.checkpoint import load_weights
 
@@ -90,13 +90,13 @@ def record(home: Path, info: Path) -> None:
     (info / "RECORD").write_text("\n".join([*lines, f"{info.name}/RECORD,,"]) + "\n")
 
 
-def brought(folder: Path, out: Path) -> tuple[RowModel, Imported]:
+def brought(folder: Path, out: Path) -> tuple[SequenceModel, ImportReport]:
     """Import a folder and load what was written."""
     imported = import_model(str(folder), out)
     return loaded(out)[0], imported
 
 
-def loaded(folder: Path) -> tuple[RowModel, Family]:
+def loaded(folder: Path) -> tuple[SequenceModel, Family]:
     config = json.loads((folder / "config.json").read_text())
     table = dict(config["model"])
     family = read_settings(settings_class(FAMILIES, table.pop("family")), table)

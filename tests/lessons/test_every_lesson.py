@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from regard.core.errors import UserError
-from regard.lessons import LESSONS, Lesson, Table, about, lesson, lessons_by_topic, run_lesson
+from regard.lessons import LESSONS, Lesson, LessonTable, about, lesson, lessons_by_topic, run_lesson
 from regard.lessons.exercise import exercise_names
 from regard.lessons.topics import TOPICS
 from regard.reports.charts.theme import DARK, LIGHT
@@ -106,7 +106,7 @@ def test_what_was_run_is_kept():
 def test_a_lesson_without_a_question_is_a_mistake():
     def claim_only() -> Lesson:
         """It is so."""
-        raise AssertionError(Table)
+        raise AssertionError(LessonTable)
 
     with pytest.raises(TypeError, match="its docstring is a question"):
         lesson("claim-only", topic="masks")(claim_only)

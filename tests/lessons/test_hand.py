@@ -65,8 +65,8 @@ def test_self_attention(beta: float, width: int, seed: int):
 
 @few
 @given(st.integers(2, 12), st.integers(1, 4), st.integers(2, 32), seeds)
-def test_shared_projections(places: int, heads: int, width: int, seed: int):
-    holds("shared-projections", places=places, heads=heads, width=width, seed=seed)
+def test_shared_projections(positions: int, heads: int, width: int, seed: int):
+    holds("shared-projections", positions=positions, heads=heads, width=width, seed=seed)
 
 
 @few

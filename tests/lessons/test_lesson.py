@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.lessons.lesson import Lesson, Table, above, below, equal, near
+from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
 from regard.lessons.number_format import expected, measured, written
 
 numbers = st.floats(-1e6, 1e6)
@@ -61,18 +61,20 @@ def test_equal_is_exact():
 
 def test_a_table_is_not_ragged():
     with pytest.raises(ValueError, match="row 1: 1 cells, 2 columns"):
-        Table(("a", "b"), [(1, 2), (3,)])
+        LessonTable(("a", "b"), [(1, 2), (3,)])
 
 
 def test_a_column_of_phrases_is_told_from_figures():
-    table = Table(("a", "b", "c"), [("x", 1, "no"), ("y", 2.5, "because it is longer than that")])
+    table = LessonTable(
+        ("a", "b", "c"), [("x", 1, "no"), ("y", 2.5, "because it is longer than that")]
+    )
     assert table.told == [False, False, True]
-    assert Table(("a",), []).told == [False]
+    assert LessonTable(("a",), []).told == [False]
 
 
 def test_a_lesson_passes_with_all_its_checks():
     def lesson(*checks):
-        return Lesson(table=Table((), ()), chart=None, caption="", checks=checks, see=())  # type: ignore[arg-type]
+        return Lesson(table=LessonTable((), ()), chart=None, caption="", checks=checks, see=())  # type: ignore[arg-type]
 
     good, bad = near("x", 1, 1, within=0), near("x", 1, 2, within=0)
     assert lesson(good).passed

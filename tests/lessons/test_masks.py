@@ -17,8 +17,8 @@ def test_three_masks(first: int, seed: int):
 
 @few
 @given(st.integers(3, 12), st.integers(2, 32), seeds)
-def test_zero_masking(places: int, width: int, seed: int):
-    holds("zero-masking", places=places, width=width, seed=seed)
+def test_zero_masking(positions: int, width: int, seed: int):
+    holds("zero-masking", positions=positions, width=width, seed=seed)
 
 
 @settings(max_examples=4, deadline=None)

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from regard.lessons import Table, below, page, run_lesson
+from regard.lessons import LessonTable, below, page, run_lesson
 from regard.lessons.booklet import write_booklet
 from regard.lessons.page import booklet_html, course_html, lesson_html, section_html, typeset
 
@@ -82,7 +82,7 @@ def test_a_failed_check_is_marked(ran):
 
 def test_text_is_escaped(ran):
     nasty = "<script>alert(1)</script> & `<b>`"
-    table = Table((nasty,), [(nasty,)])
+    table = LessonTable((nasty,), [(nasty,)])
     result = replace(ran[0].result, table=table, caption=nasty, checks=[below(nasty, 1, 2)])
     html = lesson_html(replace(ran[0], result=result))
     read(html)
@@ -90,7 +90,7 @@ def test_text_is_escaped(ran):
 
 
 def test_phrases_in_tables_may_break(ran):
-    table = Table(
+    table = LessonTable(
         ("what", "why"), [("a", "because it is a long story, told in words"), ("b", "no")]
     )
     html = lesson_html(replace(ran[0], result=replace(ran[0].result, table=table)))

@@ -117,9 +117,9 @@ def test_ids_are_names_that_may_change_with_the_table(seed: int):
     other = wrong._renumbered(own, order.tolist())
     assert own.fingerprint != other.fingerprint
     assert own.tokens(own.encode(texts.dev[0])) == other.tokens(other.encode(texts.dev[0]))
-    model = Decoder(
-        layers=1, heads=2, width=16, context=wrong.PLACES, starting_deviation=0.5
-    ).build(vocabulary=wrong.PIECES, seed=seed)
+    model = Decoder(layers=1, heads=2, width=16, context=wrong.PLACES, init_std=0.5).build(
+        vocabulary=wrong.PIECES, seed=seed
+    )
     batches = [wrong._measured(texts.dev[:5], one) for one in (own, other)]
     moved = wrong._rows_moved(model, order)
     assert wrong._loss(moved, batches[1]) == pytest.approx(wrong._loss(model, batches[0]), abs=1e-4)

@@ -11,17 +11,17 @@ from regard.objectives.salient_spans import (
     read_phrases,
     salient_spans,
 )
-from regard.objectives.words import Words, words_of
+from regard.objectives.words import WordSpans, words_of
 
 KINDS = ("bpe", "unigram", "character")
 TEXT = "Ada P. Kim. Born on 3 March 1822 in New York City, Kim (1840 Ghent) moved to London ."
 
 
-def words(text: str = TEXT, kind: str = "bpe") -> Words:
+def words(text: str = TEXT, kind: str = "bpe") -> WordSpans:
     return words_of(row_of(text, kind).ids, vocabulary(kind))
 
 
-def said(found: Words, spans) -> list[str]:
+def said(found: WordSpans, spans) -> list[str]:
     return [" ".join(found.texts[slice(*span)]) for span in spans]
 
 

@@ -10,7 +10,7 @@ from tests.objectives.shelf import PLAIN, ids_of, plain_row, seeds
 
 from regard.core.errors import UserError
 from regard.data.chunks import Document
-from regard.objectives.span_corruption import Spans, SpansInRow
+from regard.objectives.span_corruption import DecoderSpanCorruption, SpanCorruption
 
 MANY = replace(
     PLAIN,
@@ -40,7 +40,7 @@ def put_together(given_ids: np.ndarray, told: np.ndarray) -> np.ndarray:
 )
 def test_given_and_told_make_up_the_text(length, share, mean_length, seed):
     row = plain_row(length, seed)
-    objective = Spans(share=share, mean_length=mean_length)
+    objective = SpanCorruption(share=share, mean_length=mean_length)
     example = objective.example(row, np.random.default_rng(seed), vocabulary=MANY)
     assert np.array_equal(put_together(example.source, example.targets), row.ids[:-1])
     assert np.array_equal(example.inputs, np.concatenate(([2], example.targets[:-1])))
@@ -52,7 +52,9 @@ def test_given_and_told_make_up_the_text(length, share, mean_length, seed):
 @given(length=st.integers(1, 80), context=st.integers(8, 60), seed=seeds)
 def test_in_a_row_only_what_is_told_counts(length, context, seed):
     document = plain_row(length, seed, context=context)
-    example = SpansInRow().example(document, np.random.default_rng(seed), vocabulary=MANY)
+    example = DecoderSpanCorruption().example(
+        document, np.random.default_rng(seed), vocabulary=MANY
+    )
     assert len(example.inputs) <= context
     row = np.append(example.inputs, example.targets[-1])
     between = int(np.flatnonzero(row == MANY.sep)[0])
@@ -67,7 +69,7 @@ def test_in_a_row_only_what_is_told_counts(length, context, seed):
 @given(seed=seeds)
 def test_packed_rows_keep_their_specials(seed):
     ids = np.concatenate((ids_of(20, seed), [3, 2], ids_of(15, seed + 1), [3]))
-    example = Spans(share=0.5).example(
+    example = SpanCorruption(share=0.5).example(
         Document(ids, np.zeros(len(ids), dtype=np.int64)),
         np.random.default_rng(seed),
         vocabulary=MANY,
@@ -77,7 +79,7 @@ def test_packed_rows_keep_their_specials(seed):
 
 def test_spans_are_as_long_and_anywhere_as_asked():
     generator = np.random.default_rng(0)
-    drawn = np.array([Spans()._drawn(100, generator) for _ in range(800)])
+    drawn = np.array([SpanCorruption()._drawn(100, generator) for _ in range(800)])
     assert (drawn.sum(axis=1) == 15).all()
     starts = (drawn & ~np.pad(drawn, ((0, 0), (1, 0)))[:, :-1]).sum(axis=1)
     assert (starts == 5).all()
@@ -88,7 +90,7 @@ def test_spans_are_as_long_and_anywhere_as_asked():
     assert 0.02 < shares[-1] < 0.1
 
 
-@pytest.mark.parametrize("objective", [Spans(share=0.3), SpansInRow(share=0.3)])
+@pytest.mark.parametrize("objective", [SpanCorruption(share=0.3), DecoderSpanCorruption(share=0.3)])
 @pytest.mark.parametrize("length", [1, 7, 20, 59])
 @pytest.mark.parametrize("context", [8, 13, 30])
 def test_measured_tokens_are_those_that_are_named(objective, length, context):
@@ -108,10 +110,10 @@ def test_measured_tokens_are_those_that_are_named(objective, length, context):
 def test_too_few_sentinels_and_too_little_room_are_refused():
     none = replace(PLAIN, sentinels=())
     with pytest.raises(UserError, match=r"has no sentinels.*Set tokenizer\.sentinels = 10 or more"):
-        Spans().example(plain_row(9), np.random.default_rng(0), vocabulary=none)
+        SpanCorruption().example(plain_row(9), np.random.default_rng(0), vocabulary=none)
     with pytest.raises(UserError, match=r"hides 15 spans.*has 9 sentinels.*= 15 or more"):
-        Spans().example(plain_row(299), np.random.default_rng(0), vocabulary=PLAIN)
+        SpanCorruption().example(plain_row(299), np.random.default_rng(0), vocabulary=PLAIN)
     with pytest.raises(UserError, match=r"are to be told where model\.context = 20"):
-        Spans(share=0.9, mean_length=1.0).example(
+        SpanCorruption(share=0.9, mean_length=1.0).example(
             plain_row(20, context=20), np.random.default_rng(0), vocabulary=MANY
         )

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 
 from regard.models.loss import token_term
 from regard.ops import cross_entropy as losses
-from regard.ops.cross_entropy import plain_losses, token_losses
+from regard.ops.cross_entropy import reference_losses, token_losses
 
 
-def drawn(seed: int, places: int, *, width: int = 5, vocabulary: int = 11):
+def drawn(seed: int, positions: int, *, width: int = 5, vocabulary: int = 11):
     generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(places, width, generator=generator, dtype=torch.float64)
+    x = torch.randn(positions, width, generator=generator, dtype=torch.float64)
     table = torch.randn(vocabulary, width, generator=generator, dtype=torch.float64)
-    targets = torch.randint(0, vocabulary, (places,), generator=generator)
-    weights = torch.rand(places, generator=generator, dtype=torch.float64)
+    targets = torch.randint(0, vocabulary, (positions,), generator=generator)
+    weights = torch.rand(positions, generator=generator, dtype=torch.float64)
     weights[weights < 0.3] = 0.0
     return x.requires_grad_(), table.requires_grad_(), targets, weights
 
@@ -27,11 +27,13 @@ def _small_chunks(monkeypatch):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    seed=st.integers(0, 1000), places=st.integers(1, 13), smoothing=st.sampled_from([0.0, 0.1, 0.9])
+    seed=st.integers(0, 1000),
+    positions=st.integers(1, 13),
+    smoothing=st.sampled_from([0.0, 0.1, 0.9]),
 )
-def test_chunks_equal_the_definition(seed, places, smoothing):
-    x, table, targets, weights = drawn(seed, places)
-    plain = (plain_losses(x, table, targets, smoothing=smoothing) * weights).sum()
+def test_chunks_equal_the_definition(seed, positions, smoothing):
+    x, table, targets, weights = drawn(seed, positions)
+    plain = (reference_losses(x, table, targets, smoothing=smoothing) * weights).sum()
     expected = torch.autograd.grad(3 * plain, (x, table))
     term = token_term(x, table, targets=targets, weights=weights, smoothing=smoothing)
     assert torch.allclose(term.sum, plain, atol=1e-12)
@@ -39,7 +41,7 @@ def test_chunks_equal_the_definition(seed, places, smoothing):
     for found, wanted in zip(torch.autograd.grad(3 * term.sum, (x, table)), expected, strict=True):
         assert torch.allclose(found, wanted, atol=1e-12)
     each = token_losses(x, table, targets=targets)
-    assert torch.allclose(each, plain_losses(x, table, targets), atol=1e-12)
+    assert torch.allclose(each, reference_losses(x, table, targets), atol=1e-12)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
@@ -73,7 +75,7 @@ def test_nothing_that_counts_is_no_loss():
 def test_a_tied_table_gets_both_its_gradients():
     _, table, targets, weights = drawn(2, 6)
     ids = torch.tensor([1, 2, 3, 4, 5, 1])
-    plain = (plain_losses(table[ids], table, targets) * weights).sum()
+    plain = (reference_losses(table[ids], table, targets) * weights).sum()
     [expected] = torch.autograd.grad(plain, table)
     term = token_term(table[ids], table, targets=targets, weights=weights)
     [found] = torch.autograd.grad(term.sum, table)
@@ -102,7 +104,7 @@ def test_scores_that_are_all_large_or_all_small_lose_nothing(seed, offset, dtype
     answers = []
     for total in (
         lambda x, table: token_term(x, table, targets=targets, weights=weights).sum,
-        lambda x, table: (plain_losses(x, table, targets) * weights).sum(),
+        lambda x, table: (reference_losses(x, table, targets) * weights).sum(),
     ):
         given = (x.clone().requires_grad_(), table.clone().requires_grad_())
         loss = total(*given)

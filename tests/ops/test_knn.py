@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from regard.core.errors import UserError
 from regard.ops import knn as searching
-from regard.ops.knn import nearest
+from regard.ops.knn import knn
 
 FEW = st.integers(-2, 2).map(float)
 CLOSE = st.integers(-3, 3).map(lambda n: 1.0 + n * 2.0**-23)
@@ -42,7 +42,7 @@ def test_equals_the_naive_answer(both, k: int, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(searching, "QUERIES_AT_ONCE", 2)
         patch.setattr(searching, "PAIRS_AT_ONCE", 3)
-        found = nearest(*both, k, block=block)
+        found = knn(*both, k, block=block)
     np.testing.assert_array_equal(found.ids, ids)
     np.testing.assert_array_equal(found.scores, scores)
 
@@ -55,13 +55,13 @@ def test_wide_vectors_with_duplicates_and_nearly_equal_ones(block: int) -> None:
     vectors = vectors[generator.permutation(600)]
     queries = generator.standard_normal((9, 96)).astype(np.float32)
     ids, scores = naive(queries, vectors, 50)
-    found = nearest(queries, vectors, 50, block=block)
+    found = knn(queries, vectors, 50, block=block)
     np.testing.assert_array_equal(found.ids, ids)
     np.testing.assert_array_equal(found.scores, scores)
 
 
 def test_all_the_same_gives_the_first() -> None:
-    found = nearest(np.ones((2, 3)), np.ones((1000, 3)), 4, block=10)
+    found = knn(np.ones((2, 3)), np.ones((1000, 3)), 4, block=10)
     assert found.ids.tolist() == [[0, 1, 2, 3]] * 2
 
 
@@ -73,7 +73,7 @@ def test_a_memory_map_is_read_a_block_at_a_time(tmp_path) -> None:
     vectors = np.load(tmp_path / "v.npy", mmap_mode="r")
     queries = np.asarray(vectors[[5, 99_999]], np.float32)
     tracemalloc.start()
-    found = nearest(queries, vectors, 10, block=2_000)
+    found = knn(queries, vectors, 10, block=2_000)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert found.ids[:, 0].tolist() == [5, 99_999]
@@ -83,7 +83,7 @@ def test_a_memory_map_is_read_a_block_at_a_time(tmp_path) -> None:
 def test_float16_and_integers() -> None:
     vectors = np.array([[1, 2], [3, 4], [3, 4]])
     for kind in (np.float16, np.int8):
-        assert nearest(np.array([[1, 0]]), vectors.astype(kind), 2).ids.tolist() == [[1, 2]]
+        assert knn(np.array([[1, 0]]), vectors.astype(kind), 2).ids.tolist() == [[1, 2]]
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_float16_and_integers() -> None:
 )
 def test_what_cannot_be_searched(queries, vectors, k, says) -> None:
     with pytest.raises(UserError, match=says):
-        nearest(queries, vectors, k)
+        knn(queries, vectors, k)

@@ -10,10 +10,10 @@ import numpy as np
 from tests.made_run import HOSTILE, all_figures, event_lines, figures_table
 
 from regard.reports.evidence import Evidence, read_evidence
-from regard.runs.inspection.inspection import AttentionMap, Inspected
-from regard.runs.inspection.inspection import Row as TokenRow
+from regard.runs.inspection.inspection import AttentionMap, Inspection
+from regard.runs.inspection.inspection import TokenRow as TokenRow
 from regard.studies.outcome import Outcome, RunOutcome, VariantOutcome, VerdictOutcome
-from regard.studies.seed_spread import Spread
+from regard.studies.seed_spread import SeedSpread
 
 CLEAN = {"verdict": "clean", "sentence": "clean: nothing seen", "broken": []}
 LEAK = {
@@ -31,10 +31,10 @@ def recipe_of(name: str, kind: str, lr: float) -> str:
     )
 
 
-def spread(value: float, seeds: int) -> Spread:
+def spread(value: float, seeds: int) -> SeedSpread:
     per_seed = tuple(value + 0.4 * (seed - (seeds - 1) / 2) for seed in range(seeds))
     low, high = (value - 4.5, value + 4.8) if seeds > 1 else (None, None)
-    return Spread(value, low, high, per_seed, 2104, "documents")
+    return SeedSpread(value, low, high, per_seed, 2104, "documents")
 
 
 def variant_of(name: str, *, seeds: int, lr: float = 5e-4) -> VariantOutcome:
@@ -149,7 +149,7 @@ def write_inspections(home: Path, outcome: Outcome) -> None:
     """Of the first probe: weights of the reference, and why there are none of the others."""
     row = TokenRow((1, 2), ("a", HOSTILE))
     weights = np.array([[[1.0, 0.0], [0.3, 0.7]]])
-    seen = Inspected(
+    seen = Inspection(
         "a b", row, None, losses=(), maps=(AttentionMap("block.0.attention", row, row, weights),)
     )
     (home / "inspections").mkdir(exist_ok=True)

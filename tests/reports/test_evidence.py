@@ -10,7 +10,7 @@ from tests.reports.made_study import evidence_of, judged, outcome_with, variant_
 
 from regard.reports.evidence import against_baseline, differing_settings, leaks_of, read_evidence
 from regard.reports.findings import sentence
-from regard.runs.archive.record import Figure
+from regard.runs.archive.record import ScoreRecord
 
 
 def test_standings_come_from_the_runs_own_paired_comparisons(tmp_path):
@@ -21,7 +21,7 @@ def test_standings_come_from_the_runs_own_paired_comparisons(tmp_path):
     table["comparisons"] = all_comparisons(90.0, kneser_ney=104.1, unigram=412.0)
     file.write_text(json.dumps(table))
     baselines = {
-        row["of"]: Figure.model_validate(row)
+        row["of"]: ScoreRecord.model_validate(row)
         for row in outcome.baselines
         if (row["part"], row["metric"]) == ("dev", "perplexity")
     }

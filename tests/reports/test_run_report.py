@@ -15,7 +15,7 @@ from regard.core.errors import UserError
 from regard.reports import run_report
 from regard.reports.run_report import figure_tables, unbroken, write_report
 from regard.runs.archive.read_run import read_run
-from regard.runs.archive.record import Figure
+from regard.runs.archive.record import ScoreRecord
 
 HTML_TAGS = {
     *("html", "head", "meta", "title", "style", "body", "header", "main", "section"),
@@ -258,7 +258,7 @@ def test_a_table_holds_every_figure_once_the_model_first(make_run):
 
 def test_n_stands_in_each_cell_where_it_differs():
     figures = [
-        Figure(part="dev", metric="perplexity", of=of, value=3.0, n=n)
+        ScoreRecord(part="dev", metric="perplexity", of=of, value=3.0, n=n)
         for of, n in (("model", 5), ("unigram", 6))
     ]
     assert figure_tables(figures)[0].shared_n is None

@@ -8,29 +8,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.reports.versus_baselines import Headline, Standing, headlines, relative
-from regard.runs.archive.record import Comparison, Figure, Figures, Verdict
+from regard.reports.versus_baselines import Headline, VersusBaseline, headlines, relative
+from regard.runs.archive.record import BaselineVerdict, ComparisonRecord, ResultsRecord, ScoreRecord
 
 KNESER_NEY = "Kneser-Ney 3-gram"
 FIELDS = {"metric": "perplexity", "n": 904}
 
 
-def figure(of: str, value: float, *, part: str = "test", spread: float = 4.0) -> Figure:
+def figure(of: str, value: float, *, part: str = "test", spread: float = 4.0) -> ScoreRecord:
     low, high = value - spread, value + spread
-    return Figure(part=part, of=of, value=value, low=low, high=high, **FIELDS)
+    return ScoreRecord(part=part, of=of, value=value, low=low, high=high, **FIELDS)
 
 
 def compared(
-    against: str, verdict: Verdict, value: float, *, part: str = "test", spread: float = 2.0
-) -> Comparison:
+    against: str, verdict: BaselineVerdict, value: float, *, part: str = "test", spread: float = 2.0
+) -> ComparisonRecord:
     ends = {"low": value - spread, "high": value + spread}
-    return Comparison(part=part, against=against, verdict=verdict, value=value, **ends, **FIELDS)
+    return ComparisonRecord(
+        part=part, against=against, verdict=verdict, value=value, **ends, **FIELDS
+    )
 
 
-def headline(*measured: Figure | Comparison) -> Headline:
-    figures = [row for row in measured if isinstance(row, Figure)]
-    comparisons = [row for row in measured if isinstance(row, Comparison)]
-    return headlines(Figures(run="r", finished="", figures=figures, comparisons=comparisons))[0]
+def headline(*measured: ScoreRecord | ComparisonRecord) -> Headline:
+    figures = [row for row in measured if isinstance(row, ScoreRecord)]
+    comparisons = [row for row in measured if isinstance(row, ComparisonRecord)]
+    return headlines(ResultsRecord(run="r", finished="", figures=figures, comparisons=comparisons))[
+        0
+    ]
 
 
 def test_better_than_both():
@@ -38,8 +42,8 @@ def test_better_than_both():
         figure("model", 90),
         figure(KNESER_NEY, 104),
         figure("unigram", 412),
-        compared(KNESER_NEY, Verdict.BETTER, -14),
-        compared("unigram", Verdict.BETTER, -322),
+        compared(KNESER_NEY, BaselineVerdict.BETTER, -14),
+        compared("unigram", BaselineVerdict.BETTER, -322),
     )
     assert won.verdict == "Better than the Kneser-Ney 3-gram and the unigram."
     assert won.standings[0].sentence == (
@@ -53,8 +57,8 @@ def test_behind_one_and_not_distinguishable_from_the_other():
         figure("model", 955.7),
         figure(KNESER_NEY, 138.3),
         figure("unigram", 955.0),
-        compared(KNESER_NEY, Verdict.BEHIND, 817.4),
-        compared("unigram", Verdict.NOT_DISTINGUISHABLE, 0.7),
+        compared(KNESER_NEY, BaselineVerdict.BEHIND, 817.4),
+        compared("unigram", BaselineVerdict.NOT_DISTINGUISHABLE, 0.7),
     )
     assert lost.verdict == "Behind the Kneser-Ney 3-gram; not distinguishable from the unigram."
     assert lost.standings[0].sentence == (
@@ -69,7 +73,7 @@ def test_behind_one_and_not_distinguishable_from_the_other():
 spreads = st.floats(0.1, 500)
 
 
-@given(st.sampled_from(Verdict), spreads, spreads)
+@given(st.sampled_from(BaselineVerdict), spreads, spreads)
 def test_the_recorded_verdict_stands_whatever_the_intervals_do(verdict, ours, theirs):
     found = headline(
         figure("model", 90, spread=ours),
@@ -86,7 +90,7 @@ def test_without_a_recorded_comparison_nothing_is_claimed():
         figure("unigram", 412),
         figure("model", 91, part="dev"),
         figure("unigram", 413, part="dev"),
-        compared("unigram", Verdict.BETTER, -322, part="dev"),
+        compared("unigram", BaselineVerdict.BETTER, -322, part="dev"),
     )
     assert silent.verdict == "Not compared with the unigram."
     assert silent.standings[0].sentence == (
@@ -96,22 +100,24 @@ def test_without_a_recorded_comparison_nothing_is_claimed():
 
 def test_a_difference_is_as_exact_as_the_larger_figure():
     ours, theirs = figure("model", 1039.2), figure(KNESER_NEY, 142.52)
-    standing = Standing(ours, theirs, compared(KNESER_NEY, Verdict.BEHIND, 896.7, spread=35.2))
+    standing = VersusBaseline(
+        ours, theirs, compared(KNESER_NEY, BaselineVerdict.BEHIND, 896.7, spread=35.2)
+    )
     assert "142.5 [138.5, 146.5]" in standing.sentence
     assert "(+897 [+862, +932], paired" in standing.sentence
 
 
 def test_a_difference_without_interval_says_why():
-    alone = Comparison(
+    alone = ComparisonRecord(
         part="test",
         metric="perplexity",
         against="unigram",
-        verdict=Verdict.NOT_DISTINGUISHABLE,
+        verdict=BaselineVerdict.NOT_DISTINGUISHABLE,
         value=-14.0,
         n=1,
         no_interval="one item cannot show how items vary",
     )
-    assert Standing(figure("model", 90), figure("unigram", 104), alone).sentence.endswith(
+    assert VersusBaseline(figure("model", 90), figure("unigram", 104), alone).sentence.endswith(
         "(−14.0, paired on the same 1 document; no interval: one item cannot show how items vary), "
         "not distinguishable from it."
     )
@@ -129,13 +135,13 @@ def test_no_baseline_is_said():
 def test_test_comes_before_dev_and_train_only_stands_alone():
     def parts(*names: str) -> list[str]:
         figures = [figure("model", 90, part=name) for name in names]
-        found = headlines(Figures(run="r", finished="", figures=figures))
+        found = headlines(ResultsRecord(run="r", finished="", figures=figures))
         return [headline.figure.part for headline in found]
 
     assert parts("train", "dev", "test") == ["test", "dev"]
     assert parts("train", "far", "dev") == ["dev", "far"]
     assert parts("train") == ["train"]
-    assert headlines(Figures(run="r", finished="", figures=[figure("unigram", 412)])) == []
+    assert headlines(ResultsRecord(run="r", finished="", figures=[figure("unigram", 412)])) == []
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regard.core.errors import UserError
 from regard.models.families.decoder import Decoder
 from regard.runs.recipe import (Recipe, Samples)
-from regard.core.settings import OTHER_NAMES
+from regard.core.settings import SYNONYMS
 from regard.studies.study import LoadedStudy
 from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.word import Word
@@ -195,7 +195,7 @@ def test_recipes_and_studies_that_ship_are_valid(shipped: Path) -> None:
         assert Recipe.load(shipped).name == shipped.stem
 
 
-@pytest.mark.parametrize(("theirs", "ours"), sorted(OTHER_NAMES.items()))
+@pytest.mark.parametrize(("theirs", "ours"), sorted(SYNONYMS.items()))
 def test_names_of_other_tools_lead_to_ours(theirs: str, ours: str) -> None:
     homes = {"train": Train, "model": Decoder, "tokenizer": Bpe}
     [home] = [name for name, settings in homes.items() if ours in settings.model_fields]

@@ -12,7 +12,7 @@ from regard.adapters.full import Full
 from regard.runs.training_audit import audit_before_training
 from regard.batch import Example
 from regard.training.settings import Train
-from regard.training.batch_loader import Stream
+from regard.training.batch_loader import BatchLoader
 from regard.audits.audit import audit
 
 
@@ -34,7 +34,7 @@ class Rows:
 
 
 def unreached(model) -> tuple[set[str], dict]:
-    stream = Stream(Rows(), Train(batch_tokens=64), pad=0)
+    stream = BatchLoader(Rows(), Train(batch_tokens=64), pad=0)
     seen = audit_before_training(model, family_of("encoder", **LIKE_BERT), stream)
     names = {one["name"] for one in seen["unreached"]}
     return {name for name in names if not name.endswith("key.bias")}, seen

@@ -6,7 +6,7 @@ from tests.journeys.desk import TINY, changed, generated_text
 
 from regard.core.count import total
 from regard.ops.cpu import library
-from regard.runs.progress import SILENT
+from regard.runs.observer import SILENT
 from regard.studies.budget import share_out
 from regard.studies.study import LoadedStudy
 
@@ -65,5 +65,5 @@ def _vocabulary(equal) -> int:
 def test_operations_are_counted_whoever_makes_them(study, monkeypatch):
     loaded = study(variants={"dot": {}, "wide": {"model.width": 48, "model.heads": 3}})
     by_kernels = [one.operations for one in share_out(loaded, watch=SILENT)]
-    monkeypatch.setattr(library, "USED", None)
+    monkeypatch.setattr(library, "LIBRARY", None)
     assert [one.operations for one in share_out(loaded, watch=SILENT)] == by_kernels

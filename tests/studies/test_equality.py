@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-from regard.runs.archive.record import Figures, RunRecord
-from regard.studies.completed_runs import Usable
+from regard.runs.archive.record import ResultsRecord, RunRecord
+from regard.studies.completed_runs import CompletedRun
 from regard.studies.equality import unequal
 from regard.studies.outcome import VariantOutcome
 
@@ -20,7 +20,7 @@ def variant(name: str, **facts) -> VariantOutcome:
     return VariantOutcome(name, {}, **{**sizes, **facts})
 
 
-def usable(**facts) -> Usable:
+def usable(**facts) -> CompletedRun:
     table = {
         "run": "x",
         "finished": "now",
@@ -31,9 +31,9 @@ def usable(**facts) -> Usable:
         "cost": {"steps": 10, "tokens": 500, "seconds": 20.0},
         **facts,
     }
-    figures = Figures.model_validate(table)
+    figures = ResultsRecord.model_validate(table)
     record = RunRecord(Path(), "x", "", None, figures)
-    return Usable(Path(), record, figures)
+    return CompletedRun(Path(), record, figures)
 
 
 def said(other: VariantOutcome, **facts) -> list[str]:

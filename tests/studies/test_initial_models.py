@@ -3,8 +3,8 @@
 import tomli_w
 from tests.interop.theirs import installed
 
-from regard.runs.models.init_from import find_start, inherit
-from regard.runs.progress import SILENT
+from regard.runs.models.init_from import find_initial_model, inherit_settings
+from regard.runs.observer import SILENT
 from regard.studies.initial_models import make_starts, said_of
 from regard.studies.plan import plan
 from regard.studies.study import LoadedStudy
@@ -48,5 +48,5 @@ def test_a_package_to_start_from_stays_a_package(tmp_path, monkeypatch):
         for seed in (0, 1):
             recipe = planned.job(home, seed, tuned={}).recipe
             assert recipe.start == "pip:tiny-model"
-            start = find_start(recipe, runs=home, run_recipe=never)
-            assert inherit(recipe, start) == recipe
+            start = find_initial_model(recipe, runs=home, run_recipe=never)
+            assert inherit_settings(recipe, start) == recipe

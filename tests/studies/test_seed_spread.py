@@ -5,19 +5,19 @@ import math
 import numpy as np
 import pytest
 
-from regard.evaluation.metrics.bleu_and_rouge import Translation
-from regard.evaluation.metrics.document_losses import Documents
-from regard.evaluation.metrics.question_answering import Answers
-from regard.evaluation.metrics.similarity import Similarity
-from regard.evaluation.statistics.seed_tables import Measured, ratio
+from regard.evaluation.metrics.bleu_and_rouge import TranslationMetric
+from regard.evaluation.metrics.document_losses import DocumentMetric
+from regard.evaluation.metrics.question_answering import AnswerMetric
+from regard.evaluation.metrics.similarity import SimilarityMetric
+from regard.evaluation.statistics.seed_tables import SeedTables, ratio
 from regard.studies.seed_spread import spread_of
 
 
-def measured(*right: list[int]) -> Measured:
+def measured(*right: list[int]) -> SeedTables:
     """A seed each: which of the items it has right."""
     columns = np.array([[seed, np.ones(len(seed))] for seed in right], dtype=float)
     seeds = tuple(range(len(right)))
-    return Measured(variant="a", seeds=seeds, columns=columns, parts=("dev:1",) * len(right))
+    return SeedTables(variant="a", seeds=seeds, columns=columns, parts=("dev:1",) * len(right))
 
 
 def test_an_interval_near_the_end_does_not_leave_the_scale():
@@ -35,10 +35,10 @@ def test_one_seed_has_no_interval():
 @pytest.mark.parametrize(
     ("measure", "metric", "ends"),
     [
-        (Answers(), "f1", (0.0, 1.0)),
-        (Documents(), "perplexity", (1.0, math.inf)),
-        (Translation(), "bleu", (0.0, 100.0)),
-        (Similarity(), "spearman", (-1.0, 1.0)),
+        (AnswerMetric(), "f1", (0.0, 1.0)),
+        (DocumentMetric(), "perplexity", (1.0, math.inf)),
+        (TranslationMetric(), "bleu", (0.0, 100.0)),
+        (SimilarityMetric(), "spearman", (-1.0, 1.0)),
     ],
 )
 def test_every_metric_knows_its_ends(measure, metric, ends):

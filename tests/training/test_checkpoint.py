@@ -11,7 +11,7 @@ from regard.data.tokenizers.character import Character
 from regard.models.families.decoder import Decoder
 from regard.training.batch_loader import Cursor
 from regard.training.checkpoint import (
-    State,
+    TrainingState,
     checkpoints,
     load_checkpoint,
     load_weights,
@@ -19,7 +19,7 @@ from regard.training.checkpoint import (
     prune,
     save_checkpoint,
 )
-from regard.training.optimizer import build_optimiser
+from regard.training.optimizer import build_optimizer
 from regard.training.settings import Train
 
 TOKENIZER = Character().train(iter(["some words"]))
@@ -29,30 +29,30 @@ def trained(seed: int, **settings):
     model = Decoder(layers=1, heads=1, width=4, context=4, **settings).build(
         vocabulary=20, seed=seed
     )
-    optimiser = build_optimiser(model, Train())
+    optimizer = build_optimizer(model, Train())
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
-    optimiser.step()
-    return model, optimiser
+    optimizer.step()
+    return model, optimizer
 
 
 def save(folder, step, *, seed=0):
-    model, optimiser = trained(seed)
-    state = State(step=step, cursor=Cursor(1, 2), tokens=7, machine={"threads": 2})
-    save_checkpoint(folder, model, optimiser, state, tokenizer=TOKENIZER, config={"a": 1})
-    return model, optimiser, state
+    model, optimizer = trained(seed)
+    state = TrainingState(step=step, cursor=Cursor(1, 2), tokens=7, machine={"threads": 2})
+    save_checkpoint(folder, model, optimizer, state, tokenizer=TOKENIZER, config={"a": 1})
+    return model, optimizer, state
 
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_weights_and_moments_come_back(tmp_path, tied):
-    model, optimiser = trained(0, tied=tied)
-    state = State(step=5, cursor=Cursor(1, 2), best_loss=2.5, machine={"threads": 2})
-    path = save_checkpoint(tmp_path, model, optimiser, state, tokenizer=TOKENIZER, config={"a": 1})
+    model, optimizer = trained(0, tied=tied)
+    state = TrainingState(step=5, cursor=Cursor(1, 2), best_loss=2.5, machine={"threads": 2})
+    path = save_checkpoint(tmp_path, model, optimizer, state, tokenizer=TOKENIZER, config={"a": 1})
     other, other_optimiser = trained(1, tied=tied)
     assert load_checkpoint(path, other, other_optimiser) == state
     for (name, one), two in zip(model.named_parameters(), other.parameters(), strict=True):
         assert torch.equal(one, two), name
-        for key, moment in optimiser.state[one].items():
+        for key, moment in optimizer.state[one].items():
             assert torch.equal(moment, other_optimiser.state[two][key]), (name, key)
 
 

@@ -10,10 +10,10 @@ from tests.training.tiny import stream
 from regard.batch import Batch
 from regard.core.errors import UserError
 from regard.models.families.decoder import Decoder
-from regard.training.checkpoint import State
+from regard.training.checkpoint import TrainingState
 from regard.training.device import choose_machine
-from regard.training.loop import Hooks, Look, fit, update
-from regard.training.optimizer import build_optimiser
+from regard.training.loop import EvalResult, Hooks, fit, update
+from regard.training.optimizer import build_optimizer
 from regard.training.schedule import learning_rate
 from regard.training.settings import Train
 
@@ -26,9 +26,9 @@ def model(**settings):
 
 def one_update(settings: Train, *, batch: Batch, dropout: float = 0.0, step: int = 1):
     made = model(dropout=dropout).train()
-    optimiser = build_optimiser(made, settings)
+    optimizer = build_optimizer(made, settings)
     loss, norm = update(
-        made, optimiser, batch, step=step, lr=settings.lr, settings=settings, machine=MACHINE
+        made, optimizer, batch, step=step, lr=settings.lr, settings=settings, machine=MACHINE
     )
     return loss, norm, made
 
@@ -65,9 +65,9 @@ def test_a_loss_that_is_not_finite_stops_before_the_update():
         made.stack.norm.bias[0] = math.inf
     before = [parameter.clone() for parameter in made.parameters()]
     settings = Train()
-    optimiser = build_optimiser(made, settings)
+    optimizer = build_optimizer(made, settings)
     with pytest.raises(UserError, match=r"not finite at step 12 \(batch of \d+ rows: \d+"):
-        update(made, optimiser, a_batch(), step=12, lr=1.0, settings=settings, machine=MACHINE)
+        update(made, optimizer, a_batch(), step=12, lr=1.0, settings=settings, machine=MACHINE)
     for parameter, was in zip(made.parameters(), before, strict=True):
         assert torch.equal(parameter, was)
 
@@ -91,19 +91,19 @@ class World:
     def look(self):
         trouble = self.troubles.pop(0) if self.troubles else ""
         loss = self.dev.pop(0) if self.dev else 1.0
-        return Look(loss, 5, {"perplexity": 2.0}, trouble=trouble)
+        return EvalResult(loss, 5, {"perplexity": 2.0}, trouble=trouble)
 
     def steps(self):
         return [event["step"] for event in self.events if event["event"] == "evaluation"]
 
-    def train(self, settings: Train, state: State | None = None):
+    def train(self, settings: Train, state: TrainingState | None = None):
         made = model()
         return fit(
             made,
-            build_optimiser(made, settings),
+            build_optimizer(made, settings),
             stream(batches="packed", **settings.model_dump(exclude_unset=True)),
             settings,
-            state=state or State(),
+            state=state or TrainingState(),
             machine=MACHINE,
             hooks=self.hooks(),
         )
@@ -168,7 +168,7 @@ def test_the_learning_rate_warms_up_and_falls_to_its_floor():
 
 def test_decay_spares_biases_norms_and_embeddings():
     made = model(tied=False)
-    decayed, spared = build_optimiser(made, Train(weight_decay=0.5)).param_groups
+    decayed, spared = build_optimizer(made, Train(weight_decay=0.5)).param_groups
     assert decayed["weight_decay"] == 0.5
     assert spared["weight_decay"] == 0.0
     names = {id(p): name for name, p in made.named_parameters()}

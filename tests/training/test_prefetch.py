@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from regard.training.prefetch import AHEAD, Ahead
+from regard.training.prefetch import AHEAD, Prefetcher
 
 
 def threads():
@@ -13,7 +13,7 @@ def threads():
 
 
 def test_all_come_in_order_and_then_it_ends_for_good():
-    with Ahead(iter(range(20))) as ahead:
+    with Prefetcher(iter(range(20))) as ahead:
         assert list(ahead) == list(range(20))
         with pytest.raises(StopIteration):
             next(ahead)
@@ -28,7 +28,7 @@ def test_no_more_is_made_than_asked():
             made.append(number)
             yield number
 
-    with Ahead(items()) as ahead:
+    with Prefetcher(items()) as ahead:
         assert not made  # nothing before the first is asked for
         next(ahead)
         time.sleep(0.05)
@@ -42,7 +42,7 @@ def test_a_problem_is_raised_where_the_item_is_asked_for():
         yield 1
         raise KeyError("second")
 
-    with Ahead(items()) as ahead:
+    with Prefetcher(items()) as ahead:
         assert next(ahead) == 1
         for _ in range(2):
             with pytest.raises(KeyError, match="second"):
@@ -55,7 +55,7 @@ def test_what_is_waited_for_is_counted():
             time.sleep(0.02)
             yield 0
 
-    with Ahead(slow()) as ahead:
+    with Prefetcher(slow()) as ahead:
         for _ in range(3):
             next(ahead)
         assert ahead.waited >= 0.04
@@ -69,7 +69,7 @@ def test_it_is_made_while_the_last_one_is_used():
             time.sleep(0.05)
             yield number
 
-    with Ahead(slow()) as ahead:
+    with Prefetcher(slow()) as ahead:
         next(ahead)
         first = ahead.waited
         for _ in range(2):

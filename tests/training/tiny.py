@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from regard.data.chunks import Blocks, Pieces
+from regard.data.chunks import DocumentChunks, PackedBlocks
 from regard.objectives import Vocabulary
 from regard.objectives.causal import Causal
-from regard.training.batch_loader import ObjectiveExamples, Stream
+from regard.training.batch_loader import BatchLoader, ObjectiveExamples
 from regard.training.settings import Train
 
 
@@ -27,9 +27,9 @@ class Part:
         return self.documents[index]
 
 
-def stream(**settings) -> Stream:
+def stream(**settings) -> BatchLoader:
     train = Train(batch_tokens=40, **settings)
-    kind = Blocks if train.batches == "packed" else Pieces
+    kind = PackedBlocks if train.batches == "packed" else DocumentChunks
     rows = kind(Part(), context=8, start=2, stop=3)
     ids = Vocabulary(size=90, start=2, stop=3, mask=6, specials=frozenset(range(7)) - {1})
-    return Stream(ObjectiveExamples(rows, Causal(), ids), train, pad=0)
+    return BatchLoader(ObjectiveExamples(rows, Causal(), ids), train, pad=0)

@@ -18,7 +18,7 @@ from regard.core.settings import Settings, name_of
 from regard.models.families import Family
 from regard.models.families.transformer import Transformer
 from regard.models.model import Model
-from regard.models.task_models.task_model import HeadedModel
+from regard.models.task_models.task_model import TaskModel
 
 ADAPTERS = Catalog("adapter", home="regard.adapters")
 
@@ -41,7 +41,7 @@ class Adapter(Settings, ABC):
     "Whether only what is trained is kept, to be put onto its base again."
 
     @property
-    def places(self) -> int:
+    def virtual_tokens(self) -> int:
         """Places of the context that it takes."""
         return 0
 
@@ -51,8 +51,8 @@ class Adapter(Settings, ABC):
         model.requires_grad_(False)
         body = body_of(model)
         self.change(body, seed=seed)
-        body.context -= self.places
-        if isinstance(model, HeadedModel):
+        body.context -= self.virtual_tokens
+        if isinstance(model, TaskModel):
             model.context = body.context
             model.head.requires_grad_(True)
         for name, parameter in model.named_parameters():  # a tied table goes by its first name
@@ -76,7 +76,7 @@ class Adapter(Settings, ABC):
 
 def body_of(model: Model) -> Model:
     """The model without the head of its task."""
-    return model.body if isinstance(model, HeadedModel) else model
+    return model.body if isinstance(model, TaskModel) else model
 
 
 def family_read(model: Model, family: Family) -> Family:
@@ -84,8 +84,10 @@ def family_read(model: Model, family: Family) -> Family:
     settings: dict[str, Any] = {}
     for part in model.unread:
         settings |= WITHOUT[part.removeprefix("body.")]
-    known = {name: value for name, value in settings.items() if name in type(family).model_fields}
-    return family.model_copy(update=known)
+    structure = {
+        name: value for name, value in settings.items() if name in type(family).model_fields
+    }
+    return family.model_copy(update=structure)
 
 
 def refuse_adapted(model: Model) -> None:
@@ -95,7 +97,7 @@ def refuse_adapted(model: Model) -> None:
         raise UserError(
             f"this model is adapted already: it has {found}",
             topic="adapt",
-            mend="Merge that adapter first (LoRA can be merged), or take the model without it.",
+            hint="Merge that adapter first (LoRA can be merged), or take the model without it.",
         )
 
 
@@ -112,7 +114,7 @@ def no_blocks(adapter: Adapter) -> UserError:
         f"adapt.kind = {kind!r} works on the blocks of a Transformer, and a recurrent model has "
         "none",
         topic="adapt",
-        mend='Adapt it by "full", "bias" or "lora".',
+        hint='Adapt it by "full", "bias" or "lora".',
     )
 
 
@@ -125,11 +127,11 @@ def check_length(length: int, model: Model, adapter: Adapter) -> None:
             f"model.context = {model.context} for the text",
             topic="adapt",
             where="adapt.length",
-            mend=f"Give at most {model.context - 2}; a few dozen are the rule.",
+            hint=f"Give at most {model.context - 2}; a few dozen are the rule.",
         )
 
 
 def letter(number: int, family: Transformer) -> str:
     """A size in the letters of formulas: w width, f feed-forward, or the number itself."""
-    known = {family.width: "w", family.hidden_width: "f"}
-    return known.get(number, str(number))
+    structure = {family.width: "w", family.hidden_width: "f"}
+    return structure.get(number, str(number))

@@ -36,7 +36,7 @@ class BiasOnly(Adapter):
             raise UserError(
                 "this model has no biases to train",
                 topic="adapt",
-                mend='Its linear layers were built without them: adapt by "lora" or "full".',
+                hint='Its linear layers were built without them: adapt by "lora" or "full".',
             )
         for parameter in found:
             parameter.requires_grad_(True)
@@ -48,7 +48,7 @@ class BiasOnly(Adapter):
             return []
         if not isinstance(family, EncoderDecoder):
             return [*_embedding_terms(family), *_stack_terms(family)]
-        written = _stack_terms(family, source_attention=family.source_attention)
+        written = _stack_terms(family, cross_attention=family.cross_attention)
         return [
             *(term.on("encoder") for term in _stack_terms(family)),
             *(term.on("decoder") for term in written),
@@ -67,17 +67,17 @@ def _embedding_terms(family: Transformer) -> list[Term]:
     if isinstance(family, Encoder) and family.embedding_norm and _norms_add(family):
         terms.append(Term("embedding norm", "w", family.width))
     if isinstance(family, Encoder) and family.patch_values:
-        narrow = token_width(family.width, family.positions)
-        terms.append(Term("patch embedding", letter(narrow, family), narrow))
+        embedding_width = token_width(family.width, family.positions)
+        terms.append(Term("patch embedding", letter(embedding_width, family), embedding_width))
     return terms
 
 
 def _stack_terms(
-    family: Transformer, *, source_attention: AttentionKind | None = None
+    family: Transformer, *, cross_attention: AttentionKind | None = None
 ) -> list[Term]:
     kinds = {"attention": family.attention}
-    if source_attention is not None:
-        kinds["source attention"] = source_attention
+    if cross_attention is not None:
+        kinds["cross attention"] = cross_attention
     terms = [
         term.times(family.layers, "layers")
         for name, kind in kinds.items()
@@ -103,10 +103,10 @@ def _attention_terms(family: Transformer, kind: AttentionKind, *, name: str) -> 
     terms = [Term(f"{name}, {name_of(kind, ATTENTION)}", "its own", own)] if own else []
     if is_mixer or not family.biases:
         return terms
-    narrow = (family.key_value_heads or family.heads) * shape.width
+    kv_width = (family.key_value_heads or family.heads) * shape.width
     count = {"separate": 2, "shared-qk": 1, "shared-qkv": 0}[family.projections]
-    letters = f"2·w + {count}·{letter(narrow, family)}" if count else "2·w"
-    return [Term(name, letters, 2 * family.width + count * narrow), *terms]
+    letters = f"2·w + {count}·{letter(kv_width, family)}" if count else "2·w"
+    return [Term(name, letters, 2 * family.width + count * kv_width), *terms]
 
 
 def _own_biases(kind: AttentionKind, shape: HeadShape) -> tuple[int, bool]:

@@ -20,11 +20,11 @@ from regard.core.errors import UserError
 from regard.core.settings import name_of
 from regard.models.families import Family
 from regard.models.model import Model
-from regard.models.task_models.task_model import HeadedModel
+from regard.models.task_models.task_model import TaskModel
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedTensor:
     """One tensor that is trained."""
 
     name: str
@@ -38,7 +38,7 @@ class Ledger:
 
     adapter: str
     "Its name."
-    rows: tuple[Trained, ...]
+    rows: tuple[TrainedTensor, ...]
     total: int
     "Parameters that are trained."
     of: int
@@ -57,7 +57,7 @@ class Ledger:
 
 
 @runtime_checkable
-class Counted(Protocol):
+class CountsParameters(Protocol):
     """A head that tells how many parameters it has."""
 
     def terms(self) -> list[Term]: ...
@@ -74,11 +74,11 @@ def ledger(
     """Of a model that the adapter was applied to; the head is asked for its terms where they are
     not given."""
     rows = tuple(
-        Trained(name, tuple(tensor.shape), tensor.numel())
+        TrainedTensor(name, tuple(tensor.shape), tensor.numel())
         for name, tensor in trained_tensors(model).items()
     )
     terms = list(adapter.terms(family_read(model, family), vocabulary=vocabulary))
-    head = model.head if isinstance(model, HeadedModel) else None
+    head = model.head if isinstance(model, TaskModel) else None
     if head is not None and any(one.requires_grad for one in head.parameters()):
         terms += _head_terms(head) if head_terms is None else head_terms
     counted = sum(row.count for row in rows)
@@ -89,7 +89,7 @@ def ledger(
             f"adapt.kind = {kind!r} trains {counted:,} parameters by its tensors and "
             f"{total(terms):,} by its formula ({told or 'nothing'})",
             topic="ledger",
-            mend="A part of your own has to tell its parameters; otherwise this is a bug in "
+            hint="A part of your own has to tell its parameters; otherwise this is a bug in "
             "regard: please report it.",
         )
     whole = sum(parameter.numel() for parameter in model.parameters())
@@ -102,7 +102,7 @@ def trained_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _head_terms(head: nn.Module) -> list[Term]:
-    if isinstance(head, Counted):
+    if isinstance(head, CountsParameters):
         return head.terms()
     count = sum(one.numel() for one in head.parameters())
     return [Term("head, of one's own", "counted: it tells no formula", count)]

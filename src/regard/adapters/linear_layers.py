@@ -48,43 +48,43 @@ def linears_of(family: Family) -> dict[str, Size]:
         return {**_of_stack(family, "stack", None), **_beside_the_stack(family)}
     return {
         **_of_stack(family, "encoder", None),
-        **_of_stack(family, "decoder", family.source_attention),
+        **_of_stack(family, "decoder", family.cross_attention),
     }
 
 
 def _of_stack(
-    family: Transformer, name: str, source_attention: AttentionKind | None
+    family: Transformer, name: str, cross_attention: AttentionKind | None
 ) -> dict[str, Size]:
     return {
         f"{name}.blocks.{layer}.{inner}": size
         for layer in range(family.layers)
-        for inner, size in _of_block(family, layer, source_attention).items()
+        for inner, size in _of_block(family, layer, cross_attention).items()
     }
 
 
 def _of_block(
-    family: Transformer, layer: int, source_attention: AttentionKind | None
+    family: Transformer, layer: int, cross_attention: AttentionKind | None
 ) -> dict[str, Size]:
     kinds = {"attention": family.attention}
-    if source_attention is not None:
-        kinds["source_attention"] = source_attention
+    if cross_attention is not None:
+        kinds["cross_attention"] = cross_attention
     shape = family.head_shape(layer)
-    narrow = (family.key_value_heads or family.heads) * shape.width
+    kv_width = (family.key_value_heads or family.heads) * shape.width
     sizes = {
         f"{name}.{inner}": size
         for name, kind in kinds.items()
         for inner, size in _of_attention(
-            kind, shape, narrow=narrow, projections=family.projections
+            kind, shape, kv_width=kv_width, projections=family.projections
         ).items()
     }
     w, f = family.width, family.hidden_width
     if family.activation == "swiglu":
-        sizes["feed_forward.gate"] = Size(w, f)
-    return sizes | {"feed_forward.widen": Size(w, f), "feed_forward.narrow": Size(f, w)}
+        sizes["mlp.gate_proj"] = Size(w, f)
+    return sizes | {"mlp.up_proj": Size(w, f), "mlp.down_proj": Size(f, w)}
 
 
 def _of_attention(
-    kind: AttentionKind, shape: HeadShape, *, narrow: int, projections: Projections
+    kind: AttentionKind, shape: HeadShape, *, kv_width: int, projections: Projections
 ) -> dict[str, Size]:
     w = shape.model_width
     with torch.device("meta"):  # what a kind brings of its own, at no cost
@@ -96,7 +96,7 @@ def _of_attention(
     }
     if isinstance(part, Mixer):
         return own
-    sizes = {"query": Size(w, w), "key": Size(w, narrow), "value": Size(w, narrow)}
+    sizes = {"query": Size(w, w), "key": Size(w, kv_width), "value": Size(w, kv_width)}
     if projections != "separate":
         del sizes["key"]
     if projections == "shared-qkv":
@@ -117,7 +117,7 @@ def _of_recurrent(family: Recurrent) -> dict[str, Size]:
         return {}
     w = family.width
     shape = HeadShape(width=w, heads=1, context=family.context)
-    looking = _of_attention(family.attention, shape, narrow=w, projections="separate")
+    looking = _of_attention(family.attention, shape, kv_width=w, projections="separate")
     return {
         **{f"attention.{name}": size for name, size in looking.items()},
         "join": Size(2 * w, w),

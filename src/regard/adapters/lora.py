@@ -24,7 +24,7 @@ from regard.models.families import Family
 from regard.models.families.transformer import Transformer
 from regard.models.init_weights import named_generator
 from regard.models.model import Model
-from regard.nn.dropout import dropped
+from regard.nn.dropout import dropout
 from regard.nn.linear import Linear
 
 
@@ -39,7 +39,7 @@ class Lora(Adapter):
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     "Share of the inputs to the change that is dropped in training."
     targets: tuple[str, ...] = Field(default=("query", "value"), min_length=1)
-    "Linear layers by the end of their names, with * and ?: query, source_attention.*, blocks.5.*"
+    "Linear layers by the end of their names, with * and ?: query, cross_attention.*, blocks.5.*"
 
     def change(self, body: Model, *, seed: int) -> None:
         layers = linears_in(body)
@@ -83,7 +83,7 @@ class Lora(Adapter):
                 f"{narrowest} ({size.inputs} × {size.outputs}) can have",
                 topic="adapt",
                 where="adapt.rank",
-                mend=f"Give at most {min(size)}, or leave that layer out of adapt.targets.",
+                hint=f"Give at most {min(size)}, or leave that layer out of adapt.targets.",
             )
         return found
 
@@ -107,7 +107,7 @@ class LoraLinear(Linear):
         self.train(base.training)
 
     def forward(self, x: Tensor) -> Tensor:
-        read = dropped(x, self.drop) if self.training else x
+        read = dropout(x, self.drop) if self.training else x
         change = F.linear(F.linear(read, self.lora_A), self.lora_B)
         return super().forward(x) + self.scale * change
 
@@ -129,14 +129,14 @@ class LoraLinear(Linear):
 def matching(targets: Iterable[str], names: Iterable[str]) -> list[str]:
     """The names that a target stands for, in their order; a target that stands for none is an
     error."""
-    known = list(names)
+    structure = list(names)
     found: set[str] = set()
     for target in targets:
-        matched = {name for name in known if _ends_in(name, target)}
+        matched = {name for name in structure if _ends_in(name, target)}
         if not matched:
-            raise _unmatched(target, known)
+            raise _unmatched(target, structure)
         found |= matched
-    return [name for name in known if name in found]
+    return [name for name in structure if name in found]
 
 
 def _ends_in(name: str, target: str) -> bool:
@@ -145,19 +145,19 @@ def _ends_in(name: str, target: str) -> bool:
     return any(fnmatchcase(".".join(parts[begin:]), target) for begin in range(len(parts)))
 
 
-def _unmatched(target: str, known: list[str]) -> UserError:
-    if not known:
+def _unmatched(target: str, structure: list[str]) -> UserError:
+    if not structure:
         return UserError(
             "this model has no linear layer that LoRA could stand beside",
             topic="adapt",
-            mend='Adapt it by "full" or "bias".',
+            hint='Adapt it by "full" or "bias".',
         )
-    ends = sorted({".".join(name.split(".")[-2:]) for name in known})
+    ends = sorted({".".join(name.split(".")[-2:]) for name in structure})
     return UserError(
         f"no linear layer of this model is named {target!r}; there are {', '.join(ends)}",
         topic="adapt",
         where="adapt.targets",
-        mend=f"Give the end of a name, such as {ends[0]!r} or {ends[0].rpartition('.')[2]!r}.",
+        hint=f"Give the end of a name, such as {ends[0]!r} or {ends[0].rpartition('.')[2]!r}.",
     )
 
 

@@ -9,7 +9,7 @@ from regard.models.model import Model
 
 
 @ADAPTERS.add("none", trains="nothing")
-class Nothing(Adapter):
+class NoTraining(Adapter):
     """Measure the model as it is."""
 
     def apply(self, model: Model, *, seed: int) -> None:

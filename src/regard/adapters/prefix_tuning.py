@@ -21,25 +21,25 @@ from torch import Tensor, nn
 
 from regard.adapters import ADAPTERS, Adapter, check_length, letter, no_blocks, transformer_of
 from regard.adapters.prompt_tuning import Start, drawn_ids, not_of_the_weights
-from regard.attention.function import RecurrentRule, Rule
+from regard.attention.function import AttentionFunction, RecurrentAttentionFunction
 from regard.attention.kinds import ATTENTION, AttentionKind
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import MultiHeadAttention
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.core.count import Term
 from regard.core.errors import UserError
 from regard.core.settings import name_of
-from regard.models.architectures.encoder_decoder_model import SequenceToSequence
-from regard.models.architectures.sequence_model import RowModel
+from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
+from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.families import Family
 from regard.models.families.encoder_decoder import EncoderDecoder
 from regard.models.families.transformer import Transformer
-from regard.models.init_weights import DEVIATION, named_generator
+from regard.models.init_weights import INIT_STD, named_generator
 from regard.models.model import Model
 
 
 @ADAPTERS.add("prefix", trains="keys and values in every attention")
-class Prefix(Adapter):
+class PrefixTuning(Adapter):
     """Train keys and values that stand before those of every row, in every attention."""
 
     length: int = Field(default=20, ge=1)
@@ -48,11 +48,11 @@ class Prefix(Adapter):
     "Keys and values that the model makes of tokens drawn by seed, or small random numbers."
 
     @property
-    def places(self) -> int:
+    def virtual_tokens(self) -> int:
         return self.length
 
     def change(self, body: Model, *, seed: int) -> None:
-        if not isinstance(body, RowModel | SequenceToSequence):
+        if not isinstance(body, SequenceModel | EncoderDecoderModel):
             raise no_blocks(self)
         check_length(self.length, body, self)
         attentions = dict(_attentions(body))
@@ -75,7 +75,7 @@ class Prefix(Adapter):
         ).times(transformer.layers, "layers")
         if not isinstance(transformer, EncoderDecoder):
             return [each]
-        _refuse_keyless(transformer, transformer.source_attention)
+        _refuse_keyless(transformer, transformer.cross_attention)
         looking = Term("prefix to the source", each.formula, each.value)
         return [each.on("encoder"), each.on("decoder"), looking.on("decoder")]
 
@@ -84,7 +84,7 @@ class Prefix(Adapter):
 
     def _random(self, attentions: dict[str, MultiHeadAttention], *, seed: int) -> dict[str, Tensor]:
         return {
-            name: DEVIATION
+            name: INIT_STD
             * torch.randn(
                 2,
                 self.length,
@@ -97,7 +97,7 @@ class Prefix(Adapter):
     @torch.no_grad()
     def _of_tokens(
         self,
-        body: RowModel | SequenceToSequence,
+        body: SequenceModel | EncoderDecoderModel,
         attentions: dict[str, MultiHeadAttention],
         *,
         seed: int,
@@ -107,15 +107,15 @@ class Prefix(Adapter):
         ids = drawn_ids(len(table), self.length, named_generator(seed, "prefix"))
         row = ids.to(table.device)[None]
         with _listening(attentions) as heard, _in_evaluation(body):
-            if isinstance(body, SequenceToSequence):
+            if isinstance(body, EncoderDecoderModel):
                 body.target(row, source=row, source_valid=torch.ones_like(row, dtype=torch.bool))
             else:
                 _, mask = body.standing(row, None)
                 kinds = torch.zeros_like(row)
-                places = Places.of_row(
+                positions = TokenPositions.of_row(
                     self.length, device=row.device, segments=kinds, modalities=kinds
                 )
-                body.hidden(row, places, mask=mask)
+                body.hidden(row, positions, mask=mask)
         return heard
 
 
@@ -123,7 +123,9 @@ def _attentions(body: nn.Module) -> Iterator[tuple[str, MultiHeadAttention]]:
     for name, module in body.named_modules():
         if isinstance(module, Mixer):
             rule = module.rule if isinstance(module, MultiHeadAttention) else module
-            if not isinstance(module, MultiHeadAttention) or isinstance(rule, RecurrentRule):
+            if not isinstance(module, MultiHeadAttention) or isinstance(
+                rule, RecurrentAttentionFunction
+            ):
                 raise _keyless(type(rule).__name__)
             yield name, module
 
@@ -163,7 +165,7 @@ def _in_evaluation(body: nn.Module) -> Iterator[None]:
 def _refuse_keyless(family: Transformer, kind: AttentionKind) -> None:
     with torch.device("meta"):  # to know what would be built, at no cost
         part = kind.build(family.head_shape(0))
-    if not isinstance(part, Rule) or isinstance(part, RecurrentRule):
+    if not isinstance(part, AttentionFunction) or isinstance(part, RecurrentAttentionFunction):
         raise _keyless(name_of(kind, ATTENTION))
 
 
@@ -172,5 +174,5 @@ def _keyless(name: str) -> UserError:
         f"a prefix is more keys and values to choose from, and the attention {name} "
         "keeps none that could stand before a row's own",
         topic="adapt",
-        mend='Adapt this model by "prompt" or "lora" instead.',
+        hint='Adapt this model by "prompt" or "lora" instead.',
     )

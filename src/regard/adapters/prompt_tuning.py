@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from regard.adapters import ADAPTERS, Adapter, check_length, letter, no_blocks, transformer_of
 from regard.core.count import Term
 from regard.core.errors import UserError
-from regard.models.architectures.encoder_decoder_model import SequenceToSequence
-from regard.models.architectures.sequence_model import RowModel
+from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
+from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.blocks.embedding import token_width
 from regard.models.families import Family
 from regard.models.init_weights import named_generator
@@ -29,7 +29,7 @@ Start = Literal["vocabulary", "random"]
 
 
 @ADAPTERS.add("prompt", trains="vectors that stand before every row")
-class Prompt(Adapter):
+class PromptTuning(Adapter):
     """Train vectors that stand before every row, like words that no vocabulary has."""
 
     length: int = Field(default=20, ge=1)
@@ -38,11 +38,11 @@ class Prompt(Adapter):
     "Vectors of tokens drawn by seed, or random ones that spread as those of the tokens do."
 
     @property
-    def places(self) -> int:
+    def virtual_tokens(self) -> int:
         return self.length
 
     def change(self, body: Model, *, seed: int) -> None:
-        if not isinstance(body, RowModel | SequenceToSequence):
+        if not isinstance(body, SequenceModel | EncoderDecoderModel):
             raise no_blocks(self)
         check_length(self.length, body, self)
         table = body.embedding.tokens.weight
@@ -76,5 +76,5 @@ def not_of_the_weights(kind: str) -> UserError:
     return UserError(
         f"a {kind} is no part of the model's weights: there is nothing to merge it into",
         topic="adapt",
-        mend="Keep it beside its base, or adapt by LoRA, which can be merged.",
+        hint="Keep it beside its base, or adapt by LoRA, which can be merged.",
     )

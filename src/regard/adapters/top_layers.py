@@ -10,8 +10,8 @@ from pydantic import Field
 from regard.adapters import ADAPTERS, Adapter, no_blocks, transformer_of
 from regard.core.count import Term
 from regard.core.errors import UserError
-from regard.models.architectures.encoder_decoder_model import SequenceToSequence
-from regard.models.architectures.sequence_model import RowModel
+from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
+from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.blocks.stack import Stack
 from regard.models.families import Family
 from regard.models.families.encoder_decoder import EncoderDecoder
@@ -19,7 +19,7 @@ from regard.models.model import Model
 
 
 @ADAPTERS.add("top", trains="the last n blocks and the norm behind them")
-class Top(Adapter):
+class TopLayers(Adapter):
     """Train the last blocks and the norm that closes them."""
 
     n: int = Field(default=1, ge=1)
@@ -37,14 +37,14 @@ class Top(Adapter):
         self._check_depth(transformer.layers)
         top = transformer.model_copy(update={"layers": self.n})
         if isinstance(top, EncoderDecoder):
-            terms = top.stack_terms(source_attention=top.source_attention)
+            terms = top.stack_terms(cross_attention=top.cross_attention)
             return [term.on("decoder") for term in terms]
         return top.stack_terms()
 
     def _stack(self, body: Model) -> Stack:
-        if isinstance(body, RowModel):
+        if isinstance(body, SequenceModel):
             return body.stack
-        if isinstance(body, SequenceToSequence):
+        if isinstance(body, EncoderDecoderModel):
             return body.decoder
         raise no_blocks(self)
 
@@ -53,5 +53,5 @@ class Top(Adapter):
             raise UserError(
                 f"adapt.n = {self.n} is more blocks than the model has ({layers})",
                 topic="adapt",
-                mend=f'Give at most {layers}, or adapt.kind = "full".',
+                hint=f'Give at most {layers}, or adapt.kind = "full".',
             )

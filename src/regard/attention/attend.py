@@ -18,18 +18,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.function import Asked, Rule
+from regard.attention.function import AttentionFunction, AttentionInputs
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.masks.mask import Grid, Mask, bidirectional, causal
 from regard.attention.masks.structure import Band
 from regard.core.errors import UserError
-from regard.nn.dropout import dropped
+from regard.nn.dropout import dropout
 
 STRIPE = 64
 "Queries that go together where a mask stays in a band; fewer would not fill a kernel."
 
 
-class Attended(NamedTuple):
+class AttentionOutput(NamedTuple):
     """What attention gives: the mixed values, the weights where asked for, the path taken."""
 
     out: Tensor
@@ -42,13 +42,13 @@ def attend(
     k: Tensor,
     v: Tensor,
     mask: Mask | None = None,
-    rule: Rule | None = None,
+    rule: AttentionFunction | None = None,
     *,
     bias: Tensor | None = None,
     first_query: int = 0,
     dropout: float = 0.0,
     want_weights: bool = False,
-) -> Attended:
+) -> AttentionOutput:
     """Attend with `q` (b,h,i,d) over `k`, `v` (b,h,j,d); `bias` (b,h,i,j) is added to the scores.
 
     `first_query` is the place of the first query among the keys: the number of cached keys before
@@ -57,7 +57,7 @@ def attend(
     rule, mask = rule or DotProduct(), bidirectional() if mask is None else mask
     _check_given(k, v, mask)
     mask.check_fits(
-        rows=q.shape[0], keys=k.shape[-2], places=max(first_query + q.shape[-2], k.shape[-2])
+        rows=q.shape[0], keys=k.shape[-2], positions=max(first_query + q.shape[-2], k.shape[-2])
     )
     grid = Grid.over(
         queries=q.shape[-2],
@@ -67,7 +67,7 @@ def attend(
         first_query=first_query,
         device=q.device,
     )
-    asked = Asked(q, k, v, mask, grid, bias, dropout if rule.drops_weights else 0.0)
+    asked = AttentionInputs(q, k, v, mask, grid, bias, dropout if rule.drops_weights else 0.0)
     return _explicit(asked, rule) if want_weights else _quickest(asked, rule)
 
 
@@ -76,39 +76,44 @@ def _check_given(k: Tensor, v: Tensor, mask: object) -> None:
         raise UserError(
             f"the mask is a {type(mask).__name__}, not a Mask",
             topic="attention",
-            mend="Take one of regard.mask, or wrap a table of your own, (i, j), True = may "
+            hint="Take one of regard.mask, or wrap a table of your own, (i, j), True = may "
             'attend: Mask(lambda b, h, i, j: table[i, j], "mine").',
         )
     if k.shape[-2] != v.shape[-2]:
         raise UserError(
             f"{k.shape[-2]} keys and {v.shape[-2]} values",
             topic="attention",
-            mend="Give each key one value.",
+            hint="Give each key one value.",
         )
 
 
-def _quickest(asked: Asked, rule: Rule) -> Attended:
-    known, keys = asked.mask.known, asked.k.shape[-2]
+def _quickest(asked: AttentionInputs, rule: AttentionFunction) -> AttentionOutput:
+    structure, keys = asked.mask.structure, asked.k.shape[-2]
     if rule.ignores_forbidden:
-        if known.block and known.block < keys and asked.grid.from_start and asked.bias is None:
-            return _in_blocks(asked, rule, known.block)
-        if _is_narrow(known.band, keys):
-            return _in_stripes(asked, rule, known.band)
+        if (
+            structure.block
+            and structure.block < keys
+            and asked.grid.from_start
+            and asked.bias is None
+        ):
+            return _in_blocks(asked, rule, structure.block)
+        if _is_narrow(structure.band, keys):
+            return _in_stripes(asked, rule, structure.band)
     return _whole(asked, rule)
 
 
-def _whole(asked: Asked, rule: Rule) -> Attended:
+def _whole(asked: AttentionInputs, rule: AttentionFunction) -> AttentionOutput:
     fast = rule.fast(asked)
-    return _explicit(asked, rule) if fast is None else Attended(fast.out, None, fast.path)
+    return _explicit(asked, rule) if fast is None else AttentionOutput(fast.out, None, fast.path)
 
 
-def _explicit(asked: Asked, rule: Rule) -> Attended:
+def _explicit(asked: AttentionInputs, rule: AttentionFunction) -> AttentionOutput:
     scores = rule.scores(asked.q, asked.k)
     if asked.bias is not None:
         scores = scores + asked.bias
     weights = rule.normalise(scores, asked.mask.on(asked.grid))
-    kept = dropped(weights, asked.dropout)
-    return Attended(rule.mix(kept, asked.v), weights, "explicit")
+    kept = dropout(weights, asked.dropout)
+    return AttentionOutput(rule.mix(kept, asked.v), weights, "explicit")
 
 
 def _is_narrow(band: Band, keys: int) -> bool:
@@ -118,7 +123,7 @@ def _is_narrow(band: Band, keys: int) -> bool:
     return 2 * (STRIPE + band.back + band.ahead) < keys
 
 
-def _in_stripes(asked: Asked, rule: Rule, band: Band) -> Attended:
+def _in_stripes(asked: AttentionInputs, rule: AttentionFunction, band: Band) -> AttentionOutput:
     """A few queries at a time, over the keys their band can reach."""
     assert band.back is not None
     assert band.ahead is not None
@@ -139,10 +144,10 @@ def _in_stripes(asked: Asked, rule: Rule, band: Band) -> Attended:
         attended = _whole(piece, rule)
         outs.append(attended.out)
         path = attended.path
-    return Attended(torch.cat(outs, dim=-2), None, f"stripes, {path}")
+    return AttentionOutput(torch.cat(outs, dim=-2), None, f"stripes, {path}")
 
 
-def _in_blocks(asked: Asked, rule: Rule, block: int) -> Attended:
+def _in_blocks(asked: AttentionInputs, rule: AttentionFunction, block: int) -> AttentionOutput:
     """Each block as a row of the batch of its own: n²/G instead of n² for G blocks."""
     b, _, n, _ = asked.q.shape
     blocks = -(-n // block)
@@ -158,13 +163,13 @@ def _in_blocks(asked: Asked, rule: Rule, block: int) -> Attended:
     attended = _whole(piece, rule)
     parted = attended.out.view(b, blocks, *attended.out.shape[1:])
     out = parted.transpose(1, 2).flatten(2, 3)[:, :, :n]
-    return Attended(out, None, f"blocks, {attended.path}")
+    return AttentionOutput(out, None, f"blocks, {attended.path}")
 
 
-def _inside_blocks(asked: Asked, block: int) -> tuple[Mask, Grid]:
+def _inside_blocks(asked: AttentionInputs, block: int) -> tuple[Mask, Grid]:
     """The mask over rows that are one block each, and the places it is asked about."""
     b, h, n, _ = asked.q.shape
-    blocks, pattern = -(-n // block), asked.mask.known.inside
+    blocks, pattern = -(-n // block), asked.mask.structure.inside
     # Places that fill up the last block come last: no real place sees them where all look back.
     if pattern == "causal" or (pattern == "everything" and n % block == 0):
         grid = Grid.over(

@@ -29,7 +29,7 @@ class LayerCache(Protocol):
         """Forget everything."""
 
 
-class KeyValueCache:
+class KVCache:
     """Keys and values, in room set aside for `capacity` places."""
 
     def __init__(self, capacity: int) -> None:
@@ -53,13 +53,15 @@ class KeyValueCache:
         keys, values = self._keys, self._values
         if keys is None or values is None or self.length >= self.capacity:
             return False
-        return decode.takes_looks(made, keys, values)
+        return decode.supports_decode_attention(made, keys, values)
 
     def look_from_newest(self, made: Tensor, *, added: Tensor | None) -> Tensor:
         """Take in one place and look from it: queries, keys and values (b,h+2g,1,d) -> (b,w)."""
         assert self._keys is not None
         assert self._values is not None
-        out = decode.look(made, self._keys, self._values, length=self.length, added=added)
+        out = decode.decode_attention(
+            made, self._keys, self._values, length=self.length, added=added
+        )
         self.length += 1
         return out
 
@@ -98,17 +100,17 @@ def _moved(room: Tensor, rows: Tensor, *, held: int) -> Tensor:
     return room[: len(rows)]
 
 
-class StateCache:
+class RecurrentState:
     """Tensors of fixed size that sum up the past, each with the rows first."""
 
     def __init__(self) -> None:
         self.length = 0
         self.state: tuple[Tensor, ...] = ()
 
-    def take(self, state: Sequence[Tensor], *, places: int) -> None:
-        """The state after `places` more places."""
+    def take(self, state: Sequence[Tensor], *, positions: int) -> None:
+        """The state after `positions` more places."""
         self.state = tuple(state)
-        self.length += places
+        self.length += positions
 
     def reorder(self, rows: Tensor) -> None:
         self.state = tuple(tensor[rows] for tensor in self.state)
@@ -126,7 +128,7 @@ class BlockCache:
     source: LayerCache | None = None
 
 
-class Cache:
+class ModelCache:
     """The caches of all blocks, filled in step; rows may carry the source they are written from."""
 
     def __init__(self, blocks: Sequence[BlockCache]) -> None:

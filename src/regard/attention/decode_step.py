@@ -17,18 +17,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.attend import attend
-from regard.attention.cache import KeyValueCache, LayerCache
-from regard.attention.function import RecurrentRule
+from regard.attention.cache import KVCache, LayerCache
+from regard.attention.function import RecurrentAttentionFunction
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.masks.mask import Mask
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import MultiHeadAttention
-from regard.attention.token_positions import Places
-from regard.nn.packed_linear import product_of
+from regard.attention.token_positions import TokenPositions
+from regard.nn.packed_linear import pack_layers
 
 
 @dataclass(frozen=True)
-class Sight:
+class DecodeMask:
     """What one place of each row may see: the same in every layer."""
 
     written_out: Callable[[], Mask]
@@ -41,18 +41,18 @@ class Sight:
     "Whether `added` says all there is to say: no row is blind, and no head sees otherwise."
 
     @classmethod
-    def of(cls, mask: Mask, *, place: int, keys: int, dtype: torch.dtype) -> Sight:
+    def of(cls, mask: Mask, *, place: int, keys: int, dtype: torch.dtype) -> DecodeMask:
         """From `place`, over so many keys."""
-        known, last = mask.known, place + 1 == keys
-        if not (known.pattern == "everything" or (known.pattern == "causal" and last)):
+        structure, last = mask.structure, place + 1 == keys
+        if not (structure.pattern == "everything" or (structure.pattern == "causal" and last)):
             return cls(lambda: mask, place, None, says_all=False)
         # With either pattern the last place sees every key that may be seen at all.
-        return cls.of_tokens(known.valid, lambda: mask, place=place, dtype=dtype)
+        return cls.of_tokens(structure.valid, lambda: mask, place=place, dtype=dtype)
 
     @classmethod
     def of_tokens(
         cls, valid: Tensor | None, mask: Callable[[], Mask], *, place: int, dtype: torch.dtype
-    ) -> Sight:
+    ) -> DecodeMask:
         """From `place`, which the mask lets see every key that holds a token: (b,j), None where
         all do."""
         if valid is None:
@@ -67,58 +67,60 @@ class Sight:
         return self.written_out()
 
 
-class Newest:
+class DecodeStep:
     """The newest place of each row: where it stands, and what it sees."""
 
     def __init__(
         self,
         rows: int,
-        positions: Tensor,
-        own: Sight,
+        position_ids: Tensor,
+        own: DecodeMask,
         *,
-        source: Sight | None = None,
-        places: Callable[[], Places],
+        source: DecodeMask | None = None,
+        positions: Callable[[], TokenPositions],
     ) -> None:
         self.rows = rows
-        self.positions = positions
+        self.position_ids = position_ids
         "(b or 1,1)"
         self.own = own
         self.source = source
-        self._places = places
+        self._positions = positions
 
     @cached_property
-    def places(self) -> Places:
+    def positions(self) -> TokenPositions:
         """Of the whole rows, which few kinds of attention ask for."""
-        return self._places()
+        return self._positions()
 
 
-Look = Callable[[Tensor, Newest, LayerCache], Tensor]
+Look = Callable[[Tensor, DecodeStep, LayerCache], Tensor]
 """One place of each row, having looked; a cache of its own past takes it in. (b,w) -> (b,w), and of
 one row alone (w) -> (w), as in a `Product`."""
 
 
-def ready_to_look(mixer: Mixer, *, laid_out_for: int) -> Look:
-    """A mixer for one place of each row at a time; `laid_out_for`: see `product_of`."""
-    if isinstance(mixer, MultiHeadAttention) and not isinstance(mixer.rule, RecurrentRule):
-        return OwnLook(mixer, laid_out_for=laid_out_for)
+def build_attention_step(mixer: Mixer, *, laid_out_for: int) -> Look:
+    """A mixer for one place of each row at a time; `laid_out_for`: see `pack_layers`."""
+    if isinstance(mixer, MultiHeadAttention) and not isinstance(
+        mixer.rule, RecurrentAttentionFunction
+    ):
+        return SelfAttentionStep(mixer, laid_out_for=laid_out_for)
 
-    def look(x: Tensor, newest: Newest, cache: LayerCache) -> Tensor:
+    def look(x: Tensor, newest: DecodeStep, cache: LayerCache) -> Tensor:
         one = x.view(newest.rows, 1, -1)
-        attended = mixer(one, mask=newest.own.mask, places=newest.places, cache=cache)
+        attended = mixer(one, mask=newest.own.mask, positions=newest.positions, cache=cache)
         out: Tensor = attended.out
         return out.view(x.shape)
 
     return look
 
 
-class OwnLook:
+class SelfAttentionStep:
     """At one's own past, which the cache holds."""
 
     def __init__(self, attention: MultiHeadAttention, *, laid_out_for: int) -> None:
         layers = [attention.query, attention.key, attention.value]
         there = [layer for layer in layers if layer is not None]
-        self.project = product_of(there, laid_out_for=laid_out_for)
-        self.join = product_of([attention.out], laid_out_for=laid_out_for)
+        self.project = pack_layers(there, laid_out_for=laid_out_for)
+        self.join = pack_layers([attention.out], laid_out_for=laid_out_for)
         self.mix = Mix(attention)
         self.attention = attention
         self.relation = attention.relation
@@ -126,8 +128,8 @@ class OwnLook:
         self.heads = [layer.out_features // self.width for layer in there]
         self.looks_plainly = self.relation is None and len(there) == 3 and self.mix.fused
 
-    def __call__(self, x: Tensor, newest: Newest, cache: LayerCache) -> Tensor:
-        assert isinstance(cache, KeyValueCache)
+    def __call__(self, x: Tensor, newest: DecodeStep, cache: LayerCache) -> Tensor:
+        assert isinstance(cache, KVCache)
         made = self.project(x).view(newest.rows, -1, 1, self.width)
         if self.looks_plainly and newest.own.says_all and cache.takes_newest(made):
             out = cache.look_from_newest(made, added=newest.own.added)
@@ -137,24 +139,24 @@ class OwnLook:
         q, k, v = parts[0], parts[1 if len(parts) == 3 else 0], parts[-1]
         bias = None
         if self.relation is not None:
-            q = self.relation.rotate(q, newest.positions)
-            k = self.relation.rotate(k, newest.positions)
-            bias = self.attention.distance_bias(1, newest.places)
+            q = self.relation.rotate(q, newest.position_ids)
+            k = self.relation.rotate(k, newest.position_ids)
+            bias = self.attention.distance_bias(1, newest.positions)
         k, v = cache.extend(k, v)
         return self.join(self.mix(q, k, v, newest, sight=newest.own, bias=bias))
 
 
-class SourceLook:
+class CrossAttentionStep:
     """At a source, of which the cache holds keys and values since the first tokens were read."""
 
     def __init__(self, attention: MultiHeadAttention, *, laid_out_for: int) -> None:
-        self.project = product_of([attention.query], laid_out_for=laid_out_for)
-        self.join = product_of([attention.out], laid_out_for=laid_out_for)
+        self.project = pack_layers([attention.query], laid_out_for=laid_out_for)
+        self.join = pack_layers([attention.out], laid_out_for=laid_out_for)
         self.mix = Mix(attention)
         self.width = attention.shape.width
 
-    def __call__(self, x: Tensor, newest: Newest, cache: LayerCache) -> Tensor:
-        assert isinstance(cache, KeyValueCache)
+    def __call__(self, x: Tensor, newest: DecodeStep, cache: LayerCache) -> Tensor:
+        assert isinstance(cache, KVCache)
         assert newest.source is not None
         q = self.project(x).view(newest.rows, -1, 1, self.width)
         k, v = cache.held()
@@ -174,9 +176,9 @@ class Mix:
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        newest: Newest,
+        newest: DecodeStep,
         *,
-        sight: Sight,
+        sight: DecodeMask,
         bias: Tensor | None = None,
     ) -> Tensor:
         """(b,h,1,d), twice (b,h,j,d) -> (b,w), or (w)"""
@@ -188,7 +190,7 @@ class Mix:
                 added = bias if added is None else added + bias
             out = F.scaled_dot_product_attention(q, k, v, attn_mask=added)
         else:
-            mask = self.attention.narrowed(sight.mask, newest.places)
+            mask = self.attention.narrowed(sight.mask, newest.positions)
             rule = self.attention.rule
             out = attend(q, k, v, mask, rule, bias=bias, first_query=sight.place).out
         return out.reshape(-1) if newest.rows == 1 else out.reshape(newest.rows, -1)

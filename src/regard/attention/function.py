@@ -16,9 +16,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import StateCache
+from regard.attention.cache import RecurrentState
 from regard.attention.masks.mask import Grid, Mask
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 
 
 class HeadShape(NamedTuple):
@@ -42,7 +42,7 @@ class HeadShape(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class AttentionInputs:
     """One question to a rule: these queries, over these keys, where they stand."""
 
     q: Tensor
@@ -59,14 +59,14 @@ class Asked:
     dropout: float
 
 
-class Fast(NamedTuple):
+class FastOutput(NamedTuple):
     """What a fast path gives, and its name."""
 
     out: Tensor
     path: str
 
 
-class Rule(nn.Module, ABC):
+class AttentionFunction(nn.Module, ABC):
     """Scores, then a masked softmax, then a weighted sum; a kind overrides what differs.
 
     `scores` sees queries and keys alone, never their places: so a rule can be computed on a part
@@ -89,23 +89,25 @@ class Rule(nn.Module, ABC):
         """(b,h,i,j), (b,h,j,d) -> (b,h,i,d)"""
         return weights @ v
 
-    def narrow(self, mask: Mask, places: Places) -> Mask:
+    def narrow(self, mask: Mask, positions: TokenPositions) -> Mask:
         """The mask this rule really follows: a rule may forbid more than it is told to."""
         return mask
 
-    def fast(self, asked: Asked) -> Fast | None:
+    def fast(self, asked: AttentionInputs) -> FastOutput | None:
         """A quicker way to the same answer, or None where there is none for this case."""
         return None
 
 
-class RecurrentRule(Rule):
+class RecurrentAttentionFunction(AttentionFunction):
     """A rule whose past fits into a state of fixed size, so decoding needs no keys and values."""
 
     @abstractmethod
-    def advance(self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, state: StateCache) -> Tensor:
+    def advance(
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, state: RecurrentState
+    ) -> Tensor:
         """Attend with new places (b,h,i,d) over the past and themselves; the state takes them in.
 
-        The mask is causal on its `known.valid` keys, which speaks of the whole row."""
+        The mask is causal on its `structure.valid` keys, which speaks of the whole row."""
 
 
 def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:

@@ -11,10 +11,10 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
-from regard.attention.attend import Attended
-from regard.attention.cache import KeyValueCache, LayerCache
+from regard.attention.attend import AttentionOutput
+from regard.attention.cache import KVCache, LayerCache
 from regard.attention.masks.mask import Mask
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 
 
 class Mixer(nn.Module, ABC):
@@ -26,18 +26,18 @@ class Mixer(nn.Module, ABC):
         x: Tensor,
         *,
         mask: Mask,
-        places: Places,
+        positions: TokenPositions,
         memory: Tensor | None = None,
         cache: LayerCache | None = None,
         want_weights: bool = False,
-    ) -> Attended:
+    ) -> AttentionOutput:
         """`memory` (b,j,w) is another sequence to look at instead of one's own. A cache beside it
         keeps what was made of the memory, so that it is read once; a cache alone takes x in."""
 
     def new_cache(self, capacity: int) -> LayerCache:
         """Room for the past of one's own row."""
-        return KeyValueCache(capacity)
+        return KVCache(capacity)
 
     def new_source_cache(self, capacity: int) -> LayerCache:
         """Room for what is made of a memory: it does not grow, so no kind needs a state for it."""
-        return KeyValueCache(capacity)
+        return KVCache(capacity)

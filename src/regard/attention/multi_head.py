@@ -14,14 +14,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.attend import Attended, attend
-from regard.attention.cache import KeyValueCache, LayerCache, StateCache
-from regard.attention.function import HeadShape, RecurrentRule, Rule
+from regard.attention.attend import AttentionOutput, attend
+from regard.attention.cache import KVCache, LayerCache, RecurrentState
+from regard.attention.function import AttentionFunction, HeadShape, RecurrentAttentionFunction
 from regard.attention.kinds import ATTENTION, AttentionKind, Projections
 from regard.attention.masks.mask import Mask, bidirectional
 from regard.attention.mixer import Mixer
-from regard.attention.positions import Relation
-from regard.attention.token_positions import Places
+from regard.attention.positions import RelativePosition
+from regard.attention.token_positions import TokenPositions
 from regard.core.count import Term, linear
 from regard.core.errors import UserError
 from regard.core.settings import name_of
@@ -34,7 +34,7 @@ def build_mixer(
     *,
     projections: Projections = "separate",
     key_value_heads: int = 0,
-    relation: Relation | None = None,
+    relation: RelativePosition | None = None,
 ) -> Mixer:
     """The mixer of a kind; `key_value_heads` = 0 gives each head its own keys and values."""
     part = kind.build(shape)
@@ -80,12 +80,12 @@ def count_mixer(
 class MultiHeadAttention(Mixer):
     def __init__(
         self,
-        rule: Rule,
+        rule: AttentionFunction,
         shape: HeadShape,
         *,
         projections: Projections,
         key_value_heads: int,
-        relation: Relation | None = None,
+        relation: RelativePosition | None = None,
         follows: tuple[str, ...] | str = "any",
     ) -> None:
         super().__init__()
@@ -110,23 +110,23 @@ class MultiHeadAttention(Mixer):
         x: Tensor,
         *,
         mask: Mask,
-        places: Places,
+        positions: TokenPositions,
         memory: Tensor | None = None,
         cache: LayerCache | None = None,
         want_weights: bool = False,
-    ) -> Attended:
+    ) -> AttentionOutput:
         check_follows(mask, self.follows)
-        mask = self.narrowed(mask, places)
+        mask = self.narrowed(mask, positions)
         q = self._heads(self.query(x))
         if memory is None:
-            q = self._turned(q, places.last(x.shape[1]))
-        if isinstance(cache, StateCache) and isinstance(self.rule, RecurrentRule):
-            k, v = map(self.for_every_head, self._turned_keys(x, places))
+            q = self._turned(q, positions.last(x.shape[1]))
+        if isinstance(cache, RecurrentState) and isinstance(self.rule, RecurrentAttentionFunction):
+            k, v = map(self.for_every_head, self._turned_keys(x, positions))
             out = self.rule.advance(q, k, v, mask=mask, state=cache)
-            return self._joined(Attended(out, None, "recurrent"))
-        held = cache if isinstance(cache, KeyValueCache) else None
+            return self._joined(AttentionOutput(out, None, "recurrent"))
+        held = cache if isinstance(cache, KVCache) else None
         if memory is None:
-            k, v = self._kept(self._turned_keys(x, places), held)
+            k, v = self._kept(self._turned_keys(x, positions), held)
         elif held is not None and held.length:
             k, v = held.held()
         else:
@@ -137,7 +137,7 @@ class MultiHeadAttention(Mixer):
             self.for_every_head(v),
             mask,
             self.rule,
-            bias=self.distance_bias(x.shape[1], places) if memory is None else None,
+            bias=self.distance_bias(x.shape[1], positions) if memory is None else None,
             # One's own places are the last of the keys, behind a prefix and what is cached.
             first_query=k.shape[2] - x.shape[1] if memory is None else 0,
             dropout=self.shape.dropout if self.training else 0.0,
@@ -146,12 +146,12 @@ class MultiHeadAttention(Mixer):
         return self._joined(attended)
 
     def new_cache(self, capacity: int) -> LayerCache:
-        if isinstance(self.rule, RecurrentRule):
-            return StateCache()
-        return KeyValueCache(capacity + self._prefix_places)
+        if isinstance(self.rule, RecurrentAttentionFunction):
+            return RecurrentState()
+        return KVCache(capacity + self._prefix_places)
 
     def new_source_cache(self, capacity: int) -> LayerCache:
-        return KeyValueCache(capacity + self._prefix_places)
+        return KVCache(capacity + self._prefix_places)
 
     def keys_and_values(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """(b,j,w) -> two of (b,h,j,d), one for each key/value head; not turned."""
@@ -159,13 +159,11 @@ class MultiHeadAttention(Mixer):
         values = keys if self.value is None else self.value(source)
         return self._heads(keys), self._heads(values)
 
-    def _turned_keys(self, x: Tensor, places: Places) -> tuple[Tensor, Tensor]:
+    def _turned_keys(self, x: Tensor, positions: TokenPositions) -> tuple[Tensor, Tensor]:
         k, v = self.keys_and_values(x)
-        return self._turned(k, places.last(x.shape[1])), v
+        return self._turned(k, positions.last(x.shape[1])), v
 
-    def _kept(
-        self, new: tuple[Tensor, Tensor], cache: KeyValueCache | None
-    ) -> tuple[Tensor, Tensor]:
+    def _kept(self, new: tuple[Tensor, Tensor], cache: KVCache | None) -> tuple[Tensor, Tensor]:
         """New keys and values behind all before them: the prefix, which goes into a cache once,
         and what the cache holds."""
         k, v = new
@@ -178,29 +176,29 @@ class MultiHeadAttention(Mixer):
     def _prefix_places(self) -> int:
         return 0 if self.prefix is None else self.prefix.shape[1]
 
-    def narrowed(self, mask: Mask, places: Places) -> Mask:
+    def narrowed(self, mask: Mask, positions: TokenPositions) -> Mask:
         """The mask that the rule really follows; what it forbids of its own, it forbids between
         tokens: virtual places are seen from everywhere."""
-        if places.tokens is None:
-            return self.rule.narrow(mask, places)
-        return mask & self.rule.narrow(bidirectional(), places.tokens).behind(places.virtual)
+        if positions.tokens is None:
+            return self.rule.narrow(mask, positions)
+        return mask & self.rule.narrow(bidirectional(), positions.tokens).behind(positions.virtual)
 
     def _turned(self, x: Tensor, positions: Tensor) -> Tensor:
         return x if self.relation is None else self.relation.rotate(x, positions)
 
-    def distance_bias(self, queries: int, places: Places) -> Tensor | None:
+    def distance_bias(self, queries: int, positions: TokenPositions) -> Tensor | None:
         if self.relation is None:
             return None
         # A prefix stands nowhere: no distance to it, and no bias.
         prefixed = self._prefix_places
-        bias = self.relation.bias(places.last(queries), places.positions[:, prefixed:])
+        bias = self.relation.bias(positions.last(queries), positions.ids[:, prefixed:])
         return F.pad(bias, (prefixed, 0)) if prefixed and bias is not None else bias
 
     def for_every_head(self, x: Tensor) -> Tensor:
         share = self.shape.heads // x.shape[1]
         return x if share == 1 else x.repeat_interleave(share, dim=1)
 
-    def _joined(self, attended: Attended) -> Attended:
+    def _joined(self, attended: AttentionOutput) -> AttentionOutput:
         """(b,h,i,d) -> (b,i,w)"""
         return attended._replace(out=self.out(attended.out.transpose(1, 2).flatten(2)))
 
@@ -216,5 +214,5 @@ def check_follows(mask: Mask, follows: tuple[str, ...] | str) -> None:
     raise UserError(
         f"this attention cannot follow the mask {mask.name}: it declares {', '.join(follows)}",
         topic="attention",
-        mend="Choose another attention kind, such as dot, which follows any mask.",
+        hint="Choose another attention kind, such as dot, which follows any mask.",
     )

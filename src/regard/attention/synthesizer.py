@@ -13,14 +13,14 @@ from abc import abstractmethod
 
 from torch import Tensor
 
-from regard.attention.attend import Attended
-from regard.attention.cache import KeyValueCache, LayerCache
+from regard.attention.attend import AttentionOutput
+from regard.attention.cache import KVCache, LayerCache
 from regard.attention.function import HeadShape, masked_softmax
 from regard.attention.masks.mask import Grid, Mask
 from regard.attention.mixer import Mixer
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
-from regard.nn.dropout import dropped
+from regard.nn.dropout import dropout
 from regard.nn.linear import Linear
 
 
@@ -34,7 +34,7 @@ class Synthesizer(Mixer):
         self.out = Linear(shape.model_width, shape.model_width, bias=shape.biases)
 
     @abstractmethod
-    def scores(self, x: Tensor, places: Places) -> Tensor:
+    def scores(self, x: Tensor, positions: TokenPositions) -> Tensor:
         """(b,i,w), the row's j places -> (b or 1,h,i,j); x are the last i places"""
 
     def forward(
@@ -42,21 +42,21 @@ class Synthesizer(Mixer):
         x: Tensor,
         *,
         mask: Mask,
-        places: Places,
+        positions: TokenPositions,
         memory: Tensor | None = None,
         cache: LayerCache | None = None,
         want_weights: bool = False,
-    ) -> Attended:
+    ) -> AttentionOutput:
         if memory is not None:
             raise UserError(
                 "a synthesizer cannot look at another sequence: its weights come from its own row",
                 topic="attention",
-                mend="Choose another attention kind, such as dot, for an encoder-decoder.",
+                hint="Choose another attention kind, such as dot, for an encoder-decoder.",
             )
-        self._check_fits(places)
+        self._check_fits(positions)
         first_query = 0
         v = self._heads(self.value(x))
-        if isinstance(cache, KeyValueCache):
+        if isinstance(cache, KVCache):
             first_query = cache.length
             _, v = cache.extend(v[..., :0], v)  # there are no keys to keep
         grid = Grid.over(
@@ -67,25 +67,25 @@ class Synthesizer(Mixer):
             first_query=first_query,
             device=x.device,
         )
-        mask.check_fits(rows=x.shape[0], keys=v.shape[2], places=v.shape[2])
-        weights = masked_softmax(self.scores(x, places), mask.on(grid))
+        mask.check_fits(rows=x.shape[0], keys=v.shape[2], positions=v.shape[2])
+        weights = masked_softmax(self.scores(x, positions), mask.on(grid))
         weights = weights.expand(x.shape[0], *weights.shape[1:])
-        kept = dropped(weights, self.shape.dropout) if self.training else weights
+        kept = dropout(weights, self.shape.dropout) if self.training else weights
         mixed = self.out((kept @ v).transpose(1, 2).flatten(2))
-        return Attended(mixed, weights if want_weights else None, "explicit")
+        return AttentionOutput(mixed, weights if want_weights else None, "explicit")
 
     def _heads(self, x: Tensor) -> Tensor:
         """(b,i,h·d) -> (b,h,i,d)"""
         return x.view(*x.shape[:2], -1, self.shape.width).transpose(1, 2)
 
-    def _check_fits(self, places: Places) -> None:
+    def _check_fits(self, positions: TokenPositions) -> None:
         """Scores exist for the context's positions and no others."""
-        length = places.positions.shape[1] if places.in_order else int(places.positions.max()) + 1
+        length = positions.ids.shape[1] if positions.in_order else int(positions.ids.max()) + 1
         if length > self.shape.context:
             raise UserError(
                 f"a row of {length} places, where model.context = {self.shape.context}",
                 topic="attention",
-                mend="A synthesizer has scores for its context alone: "
+                hint="A synthesizer has scores for its context alone: "
                 "raise model.context and train anew, or shorten the row.",
             )
 

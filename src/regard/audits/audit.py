@@ -13,12 +13,12 @@ from typing import Any, Literal
 from torch import Tensor
 
 from regard.audits.forward.forward_mode import first_line
-from regard.audits.forward.modes import ways_of
+from regard.audits.forward.modes import forward_modes
 from regard.audits.invariance import Finding, find_findings
 from regard.audits.leaks.causality import WITHIN_A_LAYER, Leak, find_leaks
 from regard.audits.leaks.permission import MaskAt, Permission, permission_of
 from regard.audits.notes import Notes
-from regard.audits.reach import LossOf, Unreached, find_unreached, loss_of_subject
+from regard.audits.reach import LossOf, UnusedParameter, find_unused_parameters, loss_of_subject
 from regard.audits.subject import Subject
 from regard.audits.wrap import subject_of
 
@@ -37,7 +37,7 @@ class Audit:
     mask_from: MaskFrom
     leaks: tuple[Leak, ...]
     findings: tuple[Finding, ...]
-    unreached: tuple[Unreached, ...]
+    unreached: tuple[UnusedParameter, ...]
     checked: tuple[str, ...]
     unchecked: tuple[str, ...]
     "Each check that could not run, with its reason."
@@ -97,7 +97,7 @@ def audit(
     permission = permission_of(mask)
     subject = subject_of(target, sample)
     notes = Notes()
-    ways = ways_of(subject, notes, seed=seed)
+    ways = forward_modes(subject, notes, seed=seed)
     leaks = find_leaks(ways, permission, notes, seed=seed, lengths=lengths)
     findings = find_findings(ways, notes, seed=seed)
     unreached = _reach(subject, loss_of, notes)
@@ -119,7 +119,7 @@ def audit(
     )
 
 
-def _reach(subject: Subject, loss_of: LossOf | None, notes: Notes) -> list[Unreached]:
+def _reach(subject: Subject, loss_of: LossOf | None, notes: Notes) -> list[UnusedParameter]:
     module = subject.trained or subject.module
     if module is None:
         notes.could_not("gradient reach: a callable without its module has no parameters to ask")
@@ -131,7 +131,7 @@ def _reach(subject: Subject, loss_of: LossOf | None, notes: Notes) -> list[Unrea
         )
         return []
     try:
-        found = find_unreached(module, loss_of or loss_of_subject(subject))
+        found = find_unused_parameters(module, loss_of or loss_of_subject(subject))
     except (
         Exception
     ) as problem:  # the model's own code, copied and run in float64, may raise anything

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import RefusedError, View
+from regard.audits.forward.forward_mode import ForwardMode, RefusedError
 from regard.audits.forward.modes import (
     CACHE,
     EVALUATION,
@@ -30,7 +30,7 @@ from regard.audits.subject import Subject
 LENGTH = 12
 ROWS = 3
 
-Compared = Callable[[View], Tensor]
+Compared = Callable[[ForwardMode], Tensor]
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class Finding:
 @dataclass(frozen=True)
 class _Check:
     name: str
-    view: View
+    view: ForwardMode
     measure: Compared
     text: str
 
 
-def find_findings(ways: dict[str, View], notes: Notes, *, seed: int = 0) -> list[Finding]:
+def find_findings(ways: dict[str, ForwardMode], notes: Notes, *, seed: int = 0) -> list[Finding]:
     """Every invariance that can be tried and does not hold."""
     subject = ways[EVALUATION].subject
     sample = subject.sample
@@ -81,7 +81,7 @@ def find_findings(ways: dict[str, View], notes: Notes, *, seed: int = 0) -> list
     return found
 
 
-def _checks(ways: dict[str, View], rows: Tensor, other: Tensor) -> list[_Check]:
+def _checks(ways: dict[str, ForwardMode], rows: Tensor, other: Tensor) -> list[_Check]:
     plain = ways[EVALUATION]
     checks = [
         _Check(
@@ -118,17 +118,17 @@ def _checks(ways: dict[str, View], rows: Tensor, other: Tensor) -> list[_Check]:
     return checks
 
 
-def _as(view: View, other: View) -> View:
+def _as(view: ForwardMode, other: ForwardMode) -> ForwardMode:
     """`other`, in the precision of `view`."""
     return replace(other, wide=view.wide)
 
 
-def _beside(view: View, rows: Tensor, other: Tensor) -> Tensor:
+def _beside(view: ForwardMode, rows: Tensor, other: Tensor) -> Tensor:
     """Change of the first row when all the others are replaced."""
     return change(view.outputs(rows)[:1], view.outputs(torch.cat([rows[:1], other[1:]]))[:1])
 
 
-def _cache_checks(ways: dict[str, View], rows: Tensor) -> list[_Check]:
+def _cache_checks(ways: dict[str, ForwardMode], rows: Tensor) -> list[_Check]:
     pieces = ways[CACHE]
     singly = replace(pieces, call=in_pieces(pieces.subject, one_by_one))
     return [
@@ -142,7 +142,7 @@ def _cache_checks(ways: dict[str, View], rows: Tensor) -> list[_Check]:
     ]
 
 
-def _padding_checks(ways: dict[str, View], name: str, rows: Tensor) -> list[_Check]:
+def _padding_checks(ways: dict[str, ForwardMode], name: str, rows: Tensor) -> list[_Check]:
     view = ways[name]
     before, after = PADDED[name]
     filled = padded(view.subject, before=before, after=after, filler=_filler(view.subject))

@@ -22,7 +22,7 @@ from regard.audits.subject import Subject, rows_of
 
 LossOf = Callable[[nn.Module, int], Tensor]
 "(module, seed of the data) -> a loss, one number"
-Gradients = dict[str, "Felt | None"]
+Gradients = dict[str, "GradientSummary | None"]
 
 NOISE = 1e-12
 "Relative to the largest gradient of the model; float64 rounds at 2e-16."
@@ -32,7 +32,7 @@ ROWS, PLACES = 8, 12
 
 
 @dataclass(frozen=True)
-class Felt:
+class GradientSummary:
     """What is kept of a gradient: large models have no room for several whole ones."""
 
     largest: float
@@ -40,14 +40,14 @@ class Felt:
     "Two numbers that differ where gradients do: its length and one projection."
 
     @classmethod
-    def of(cls, gradient: Tensor) -> Felt:
+    def of(cls, gradient: Tensor) -> GradientSummary:
         flat = gradient.detach().flatten()
         along = torch.arange(len(flat), device=flat.device).to(flat).cos()
         return cls(float(flat.abs().max()), (float(flat.norm()), float(flat @ along)))
 
 
 @dataclass(frozen=True)
-class Unreached:
+class UnusedParameter:
     """A trained parameter that no data can move."""
 
     name: str
@@ -55,9 +55,9 @@ class Unreached:
     why: str
 
 
-def find_unreached(
+def find_unused_parameters(
     module: nn.Module, loss_of: LossOf, *, data_seeds: Sequence[int] = DATA_SEEDS
-) -> list[Unreached]:
+) -> list[UnusedParameter]:
     """The trained parameters that receive no gradient, or none that depends on the data.
 
     The module itself is not touched; at least two data seeds are needed to tell.
@@ -73,7 +73,9 @@ def find_unreached(
         why = {name: reason for name, reason in why.items() if reason}
         if not why:
             return []
-    return [Unreached(name, tuple(trained[name].shape), reason) for name, reason in why.items()]
+    return [
+        UnusedParameter(name, tuple(trained[name].shape), reason) for name, reason in why.items()
+    ]
 
 
 def loss_of_subject(subject: Subject) -> LossOf:
@@ -103,7 +105,7 @@ def _gradients(module: nn.Module, loss_of: LossOf, seed: int) -> Gradients:
         if not loss.requires_grad:
             return dict.fromkeys(trained)
         found = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
-    felt = (None if gradient is None else Felt.of(gradient) for gradient in found)
+    felt = (None if gradient is None else GradientSummary.of(gradient) for gradient in found)
     return dict(zip(trained, felt, strict=True))
 
 
@@ -126,6 +128,6 @@ def _out_of_reach(name: str, gradients: list[Gradients]) -> str:
     return ""
 
 
-def _same(one: Felt, other: Felt) -> bool:
+def _same(one: GradientSummary, other: GradientSummary) -> bool:
     length = one.mark[0]
     return all(abs(a - b) <= SAME * length for a, b in zip(one.mark, other.mark, strict=True))

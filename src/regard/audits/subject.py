@@ -55,7 +55,7 @@ class Subject:
                 "its vocabulary is not known",
                 topic="audit",
                 where=self.name,
-                mend="Give a sample: token ids (b,t), or vectors (b,t,w) where it reads vectors.",
+                hint="Give a sample: token ids (b,t), or vectors (b,t,w) where it reads vectors.",
             )
 
     @property
@@ -114,7 +114,7 @@ def rows_of(output: Any, *, batch: int, places: int, name: str) -> Tensor:
         what,
         topic="audit",
         where=name,
-        mend="An audit needs one row of numbers at each place, (b,t,…), batch first: wrap the "
+        hint="An audit needs one row of numbers at each place, (b,t,…), batch first: wrap the "
         "model in a function that gives them.",
     )
 

@@ -50,7 +50,7 @@ def subject_of(target: Any, sample: Tensor | None = None) -> Subject:
         raise UserError(
             f"a {type(target).__name__} cannot be audited",
             topic="audit",
-            mend="Give a module, or a function from token ids (b,t) to outputs (b,t,…).",
+            hint="Give a module, or a function from token ids (b,t) to outputs (b,t,…).",
         )
     _refuse_products_that_crash(subject.module)
     return _tried(subject if sample is None else _sampled(subject, sample))
@@ -63,7 +63,7 @@ def _refuse_products_that_crash(module: nn.Module | None) -> None:
         raise UserError(
             "the model's parameters are bfloat16, whose products crash on this CPU",
             topic="audit",
-            mend="Audit it in float32: model.float().",
+            hint="Audit it in float32: model.float().",
         )
 
 
@@ -86,11 +86,11 @@ def _sampled(subject: Subject, sample: Tensor) -> Subject:
     if sample.is_floating_point():
         if sample.dim() != 3:
             what = f"a sample of vectors has shape {tuple(sample.shape)}"
-            raise UserError(what, topic="audit", mend="Give vectors as (b,t,w).")
+            raise UserError(what, topic="audit", hint="Give vectors as (b,t,w).")
         return replace(subject, sample=sample, width=sample.shape[2], vocabulary=0, embedding="")
     if sample.dim() != 2 or bool((sample < 0).any()):
         what = f"a sample of ids has shape {tuple(sample.shape)}, least id {int(sample.min())}"
-        raise UserError(what, topic="audit", mend="Give ids as (b,t), none below 0.")
+        raise UserError(what, topic="audit", hint="Give ids as (b,t), none below 0.")
     known = 0 if subject.vocabulary == UNKNOWN and not subject.embedding else subject.vocabulary
     if known:
         _refuse_other_ids(sample, known, subject.name)
@@ -135,7 +135,7 @@ def _tried(subject: Subject) -> Subject:
         f"it did not run on {'the sample' if given is not None else 'token ids (b,t)'}: {says}",
         topic="audit",
         where=subject.name,
-        mend="Give a sample it takes, ids (b,t) or vectors (b,t,w), or a function around it.",
+        hint="Give a sample it takes, ids (b,t) or vectors (b,t,w), or a function around it.",
     ) from problem
 
 
@@ -146,7 +146,7 @@ def _refuse_other_ids(sample: Tensor, vocabulary: int, name: str) -> None:
             f"{vocabulary} ids",
             topic="audit",
             where=name,
-            mend=f"Give ids from 0 to {vocabulary - 1}.",
+            hint=f"Give ids from 0 to {vocabulary - 1}.",
         )
 
 
@@ -183,6 +183,6 @@ def _found(subject: Subject, tables: list[tuple[str, nn.Embedding]]) -> Subject:
             "its vocabulary is not known: no nn.Embedding is given the ids",
             topic="audit",
             where=subject.name,
-            mend="Give a sample: token ids (b,t), or vectors (b,t,w) where it reads vectors.",
+            hint="Give a sample: token ids (b,t), or vectors (b,t,w) where it reads vectors.",
         )
     return subject

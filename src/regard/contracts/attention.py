@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError
 from torch.func import functional_call
 
-from regard.attention.attend import Attended
+from regard.attention.attend import AttentionOutput
 from regard.attention.masks.mask import Mask, bidirectional, causal, cross, padding
 from regard.attention.mixer import Mixer
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.contracts.case import AttentionCase, Mode, cut, fill
 from regard.contracts.contract import (
     LONG,
@@ -41,9 +41,9 @@ def shape(case: AttentionCase) -> None:
     asked = case.configuration
     for dtype in (torch.float64, torch.float32):
         mixer, x = case.mixer(dtype), case.vectors(dtype=dtype)
-        mask, places = case.mask().whole(), case.places()
+        mask, positions = case.mask().whole(), case.positions()
         for wanted in (False, True):
-            out, weights, _ = mixer(x, mask=mask, places=places, want_weights=wanted)
+            out, weights, _ = mixer(x, mask=mask, positions=positions, want_weights=wanted)
             if out.shape != x.shape or out.dtype != dtype or not out.isfinite().all():
                 raise ContractBroken(
                     f"gives {_described(out)} for {_described(x)} under {mask.name} ({case})"
@@ -56,12 +56,17 @@ def shape(case: AttentionCase) -> None:
 @ATTENTION_CONTRACTS.add("fast-path", sizes=LONG)
 def fast_path(case: AttentionCase) -> str:
     """The quick way gives what the readable one gives, in values and in every gradient."""
-    x, mask, places = case.vectors(), case.mask().whole(), case.places()
+    x, mask, positions = case.vectors(), case.mask().whole(), case.positions()
     pull, dtype = case.like(x), case.random.choice((torch.float64, torch.float32))
 
-    def run(dtype: torch.dtype, *, want_weights: bool) -> tuple[Attended, dict[str, Tensor]]:
+    def run(dtype: torch.dtype, *, want_weights: bool) -> tuple[AttentionOutput, dict[str, Tensor]]:
         return _with_gradients(
-            case.mixer(dtype), x.to(dtype), mask, places, pull.to(dtype), want_weights=want_weights
+            case.mixer(dtype),
+            x.to(dtype),
+            mask,
+            positions,
+            pull.to(dtype),
+            want_weights=want_weights,
         )
 
     _, expected = run(torch.float64, want_weights=True)
@@ -85,13 +90,13 @@ def fast_path(case: AttentionCase) -> str:
 def gradcheck(case: AttentionCase) -> None:
     """Gradients of inputs and parameters are those that small steps show."""
     mixer, x = case.mixer(), case.vectors().requires_grad_()
-    mask, places = case.mask().whole(), case.places()
+    mask, positions = case.mask().whole(), case.positions()
     names = [name for name, _ in mixer.named_parameters()]
     values = [parameter.detach().requires_grad_() for parameter in mixer.parameters()]
 
     def out(x: Tensor, *parameters: Tensor) -> Tensor:
         given = dict(zip(names, parameters, strict=True))
-        attended = functional_call(mixer, given, (x,), {"mask": mask, "places": places})
+        attended = functional_call(mixer, given, (x,), {"mask": mask, "positions": positions})
         return torch.as_tensor(attended.out)
 
     try:
@@ -109,16 +114,16 @@ def empty_rows(case: AttentionCase) -> None:
     if case.traits.masks == "any":
         empty = torch.rand(b, n, generator=case.generator) < 0.5
         seeing = Mask(lambda b, h, i, j: ~empty[b, i], "seeing")
-        mask, places = case.mask().whole() & seeing, case.places()
+        mask, positions = case.mask().whole() & seeing, case.positions()
     elif can_follow(case.traits.masks, "padding"):
         valid = torch.rand(b, n, generator=case.generator) < 0.5
         valid[0] = False
-        mask, places = in_one_direction(case) & padding(valid), case.places()
+        mask, positions = in_one_direction(case) & padding(valid), case.positions()
         empty = ~mask.dense(n, n, batch=b)[:, 0].any(dim=-1)
     else:
         raise NotAsked("it follows no mask that could leave a query without keys")
     mixer = case.mixer(biases=False)  # the bias of the last matrix is added to zeros as well
-    _, found = _with_gradients(mixer, x, mask, places, case.like(x), want_weights=False)
+    _, found = _with_gradients(mixer, x, mask, positions, case.like(x), want_weights=False)
     out = found["outputs"][empty]
     if not (out == 0).all():
         largest = float(out.abs().max())
@@ -133,7 +138,7 @@ def forbidden_keys(case: AttentionCase) -> None:
     """A key outside the mask has no influence, neither on values nor through gradients."""
     b, n, mode = case.configuration.batch, case.configuration.length, case.mode()
     mixer, x = case.mixer_in(mode), case.vectors(dtype=mode.dtype)
-    mask, places = case.mask().whole(), case.places()
+    mask, positions = case.mask().whole(), case.positions()
     allowed = mask.dense(n, n, batch=b, heads=case.configuration.shape.heads).any(dim=1)
     # What stands at a query's own place shapes the query itself, whether or not it is a key.
     hidden = ~(allowed | torch.eye(n, dtype=torch.bool)).expand(b, n, n)
@@ -141,14 +146,14 @@ def forbidden_keys(case: AttentionCase) -> None:
     changed = x.clone()
     changed[:, key] = 3 * case.like(x)[:, key]
     wanted = case.random.random() < 0.5
-    before = mixer(x, mask=mask, places=places, want_weights=wanted).out
-    after = mixer(changed, mask=mask, places=places, want_weights=wanted).out
+    before = mixer(x, mask=mask, positions=positions, want_weights=wanted).out
+    after = mixer(changed, mask=mask, positions=positions, want_weights=wanted).out
     blind, where = hidden[:, :, key], f"{mask.name}, {mode}, {case}"
     what = f"outputs blind to place {key}"
     check_equal(after[blind], before[blind], what=what, case=where, within=mode.within)
 
     x.requires_grad_()
-    out = mixer(x, mask=mask, places=places).out[:, query]
+    out = mixer(x, mask=mask, positions=positions).out[:, query]
     (gradient,) = torch.autograd.grad(out, x, case.like(out))
     leaked = gradient[hidden[:, query]]
     what = f"gradients from query {query} to places it may not see"
@@ -158,12 +163,12 @@ def forbidden_keys(case: AttentionCase) -> None:
 
 
 def _check_forbidden_source(case: AttentionCase, mixer: Mixer, mode: Mode) -> None:
-    keys, dtype, places = case.random.randint(1, 9), mode.dtype, case.places()
+    keys, dtype, positions = case.random.randint(1, 9), mode.dtype, case.positions()
     x, memory = case.vectors(dtype=dtype), case.vectors(length=keys, dtype=dtype)
     valid = valid_rows(case.random, batch=x.shape[0], length=keys)
     changed = torch.where(valid[..., None], memory, case.like(memory))
-    expected = mixer(x, mask=cross(valid), places=places, memory=memory).out
-    got = mixer(x, mask=cross(valid), places=places, memory=changed).out
+    expected = mixer(x, mask=cross(valid), positions=positions, memory=memory).out
+    got = mixer(x, mask=cross(valid), positions=positions, memory=changed).out
     what, where = "outputs for another padding of the source", f"{mode}, {case}"
     check_equal(got, expected, what=what, case=where, within=mode.within)
 
@@ -175,18 +180,18 @@ def padded(case: AttentionCase) -> None:
         raise NotAsked("it does not declare the mask padding")
     b, n, mode = case.configuration.batch, case.configuration.length, case.mode()
     valid = valid_rows(case.random, batch=b, length=n)
-    x, mixer, places = case.vectors(dtype=mode.dtype), case.mixer_in(mode), case.places(valid)
+    x, mixer, positions = case.vectors(dtype=mode.dtype), case.mixer_in(mode), case.positions(valid)
     direction = in_one_direction(case)
-    out = mixer(x, mask=direction & padding(valid), places=places).out
+    out = mixer(x, mask=direction & padding(valid), positions=positions).out
     for row, real in enumerate(valid):
-        alone = Places.of_row(
+        alone = TokenPositions.of_row(
             int(real.sum()),
-            segments=_of(places.segments, row, real),
-            modalities=_of(places.modalities, row, real),
+            segments=_of(positions.segments, row, real),
+            modalities=_of(positions.modalities, row, real),
         )
-        expected = mixer(x[row, real][None], mask=direction, places=alone).out[0]
+        expected = mixer(x[row, real][None], mask=direction, positions=alone).out[0]
         side = "right" if real[0] else "left"
-        what = f"outputs of a row of {alone.positions.shape[1]} padded on the {side}"
+        what = f"outputs of a row of {alone.ids.shape[1]} padded on the {side}"
         where = f"{direction.name}, {mode}, {case}"
         check_equal(out[row, real], expected, what=what, case=where, within=mode.within)
 
@@ -194,12 +199,14 @@ def padded(case: AttentionCase) -> None:
 @ATTENTION_CONTRACTS.add("batch")
 def batch(case: AttentionCase) -> None:
     """A row alone gives what it gives in a batch."""
-    mode, drawn, places = case.mode(), case.mask(), case.places()
+    mode, drawn, positions = case.mode(), case.mask(), case.positions()
     mixer, x = case.mixer_in(mode), case.vectors(dtype=mode.dtype)
-    together = mixer(x, mask=drawn.whole(), places=places).out
+    together = mixer(x, mask=drawn.whole(), positions=positions).out
     for row in range(x.shape[0]):
         rows = slice(row, row + 1)
-        alone = mixer(x[rows], mask=drawn.over(rows), places=cut(places, rows, slice(None))).out
+        alone = mixer(
+            x[rows], mask=drawn.over(rows), positions=cut(positions, rows, slice(None))
+        ).out
         what, where = f"outputs of row {row} in a batch", f"{drawn.whole().name}, {mode}, {case}"
         check_equal(together[rows], alone, what=what, case=where, within=mode.within)
 
@@ -207,7 +214,7 @@ def batch(case: AttentionCase) -> None:
 @ATTENTION_CONTRACTS.add("saved")
 def saved(case: AttentionCase) -> None:
     """Saved as safetensors and loaded into a new one, it gives the same bits."""
-    mixer, x, mask, places = case.mixer(), case.vectors(), case.mask().whole(), case.places()
+    mixer, x, mask, positions = case.mixer(), case.vectors(), case.mask().whole(), case.positions()
     try:
         stored = safetensors.torch.save(dict(mixer.state_dict()))
     except RuntimeError as problem:  # tensors that share memory
@@ -215,21 +222,21 @@ def saved(case: AttentionCase) -> None:
     other = case.mixer()
     fill(other, case.generator)
     other.load_state_dict(safetensors.torch.load(stored))
-    expected = mixer(x, mask=mask, places=places).out
-    if not torch.equal(other(x, mask=mask, places=places).out, expected):
+    expected = mixer(x, mask=mask, positions=positions).out
+    if not torch.equal(other(x, mask=mask, positions=positions).out, expected):
         raise ContractBroken(f"outputs differ after saving and loading ({case})")
 
 
 @ATTENTION_CONTRACTS.add("deterministic")
 def deterministic(case: AttentionCase) -> None:
     """The same input gives the same bits, and only training draws random numbers, by its seed."""
-    x, mask, places = case.vectors(), case.mask().whole(), case.places()
+    x, mask, positions = case.vectors(), case.mask().whole(), case.positions()
     mixer, pull = case.mixer(), case.like(x)
     before = torch.random.get_rng_state()
-    _, once = _with_gradients(mixer, x, mask, places, pull, want_weights=False)
+    _, once = _with_gradients(mixer, x, mask, positions, pull, want_weights=False)
     if not torch.equal(torch.random.get_rng_state(), before):
         raise ContractBroken(f"draws random numbers outside of training ({case})")
-    _, again = _with_gradients(case.mixer(), x, mask, places, pull, want_weights=False)
+    _, again = _with_gradients(case.mixer(), x, mask, positions, pull, want_weights=False)
     for name, value in once.items():
         if not torch.equal(value, again[name]):
             raise ContractBroken(f"{name} have other bits the second time ({case})")
@@ -238,18 +245,24 @@ def deterministic(case: AttentionCase) -> None:
     with torch.random.fork_rng(devices=[]):
         for _ in range(2):
             torch.manual_seed(case.configuration.length)
-            outs.append(training(x, mask=mask, places=places).out)
+            outs.append(training(x, mask=mask, positions=positions).out)
     if not torch.equal(*outs):
         raise ContractBroken(f"dropout does not follow the seed ({case})")
 
 
 def _with_gradients(
-    mixer: Mixer, x: Tensor, mask: Mask, places: Places, pull: Tensor, *, want_weights: bool
-) -> tuple[Attended, dict[str, Tensor]]:
+    mixer: Mixer,
+    x: Tensor,
+    mask: Mask,
+    positions: TokenPositions,
+    pull: Tensor,
+    *,
+    want_weights: bool,
+) -> tuple[AttentionOutput, dict[str, Tensor]]:
     """What the mixer gives; its outputs and the gradients of Σ out · pull, by name."""
     x = x.detach().requires_grad_()
     named = {"x": x, **dict(mixer.named_parameters())}
-    attended = mixer(x, mask=mask, places=places, want_weights=want_weights)
+    attended = mixer(x, mask=mask, positions=positions, want_weights=want_weights)
     found = torch.autograd.grad(attended.out, list(named.values()), pull, materialize_grads=True)
     places_in_all = x.shape[0] * x.shape[1]
     # A parameter's gradient is a sum over all places. Where it is 0 in truth, as for the bias of

@@ -21,9 +21,9 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds import AttentionKind, Projections, Traits
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import build_mixer
-from regard.attention.positions import POSITIONS, Positions
-from regard.attention.token_positions import Places
-from regard.contracts.contract import LOOSEST, PRECISE, WIDE_UNTIL, ContractBroken, Sizes
+from regard.attention.positions import POSITIONS, PositionKind
+from regard.attention.token_positions import TokenPositions
+from regard.contracts.contract import LOOSEST, PRECISE, WIDE_UNTIL, CaseSizes, ContractBroken
 from regard.contracts.masks import DrawnMask, draw_mask
 from regard.core.errors import UserError
 
@@ -41,7 +41,7 @@ class Configuration:
     length: int
     projections: Projections = "separate"
     key_value_heads: int = 0
-    position: Positions | None = None
+    position: PositionKind | None = None
     seed: str = ""
 
     def __str__(self) -> str:
@@ -127,10 +127,10 @@ class AttentionCase:
         asked = self.configuration
         return draw_mask(self.random, self.traits.masks, batch=asked.batch, length=asked.length)
 
-    def places(self, valid: Tensor | None = None) -> Places:
+    def positions(self, valid: Tensor | None = None) -> TokenPositions:
         """Where the rows' tokens stand, with random segments and modalities."""
         b, n = self.configuration.batch, self.configuration.length
-        plain = Places.of_row(n) if valid is None else Places.of_padded(valid)
+        plain = TokenPositions.of_row(n) if valid is None else TokenPositions.of_padded(valid)
         numbers = torch.randint(0, 3, (2, b, n), generator=self.generator)
         return replace(plain, segments=numbers[0].sort(dim=1).values, modalities=numbers[1])
 
@@ -157,7 +157,7 @@ def fill(module: torch.nn.Module, generator: torch.Generator) -> None:
             parameter.copy_(drawn)
 
 
-def cut(places: Places, rows: slice | Tensor, columns: slice) -> Places:
+def cut(positions: TokenPositions, rows: slice | Tensor, columns: slice) -> TokenPositions:
     """Some rows and columns of the places; one row that holds for all stays one."""
 
     def cut_table(table: Tensor | None) -> Tensor | None:
@@ -165,13 +165,13 @@ def cut(places: Places, rows: slice | Tensor, columns: slice) -> Places:
             return None
         return (table if table.shape[0] == 1 else table[rows])[:, columns]
 
-    positions = cut_table(places.positions)
-    assert positions is not None
-    return Places(
-        positions,
-        cut_table(places.segments),
-        cut_table(places.modalities),
-        in_order=places.in_order,
+    ids = cut_table(positions.ids)
+    assert ids is not None
+    return TokenPositions(
+        ids,
+        cut_table(positions.segments),
+        cut_table(positions.modalities),
+        in_order=positions.in_order,
     )
 
 
@@ -180,8 +180,8 @@ def attention_cases(
     *,
     seed: str,
     count: int,
-    sizes: Sizes,
-    position: type[Positions] | None = None,
+    sizes: CaseSizes,
+    position: type[PositionKind] | None = None,
 ) -> Iterator[AttentionCase]:
     """`count` random cases; with a `position` given, all of them carry it."""
     for number in range(count):
@@ -192,9 +192,9 @@ def attention_cases(
 def draw_configuration(
     part: type[AttentionKind],
     random: Random,
-    sizes: Sizes,
+    sizes: CaseSizes,
     *,
-    position: type[Positions] | None = None,
+    position: type[PositionKind] | None = None,
 ) -> Configuration:
     """A configuration the kind takes; sizes it refuses with a sentence are drawn again."""
     refusal = ""
@@ -219,7 +219,7 @@ def draw_configuration(
     raise ContractBroken(f"refuses every one of {ATTEMPTS} sizes, the last with: {refusal}")
 
 
-def draw_shape(random: Random, sizes: Sizes) -> tuple[HeadShape, int]:
+def draw_shape(random: Random, sizes: CaseSizes) -> tuple[HeadShape, int]:
     length = random.choice(sizes.lengths)
     width, heads = random.choice(sizes.head_widths), random.choice(sizes.heads)
     shape = HeadShape(
@@ -240,7 +240,7 @@ def _draw_wiring(random: Random, traits: Traits, shape: HeadShape) -> tuple[Proj
     return random.choice(traits.projections), 0
 
 
-def draw_position(random: Random, traits: Traits) -> Positions | None:
+def draw_position(random: Random, traits: Traits) -> PositionKind | None:
     """A relative position the kind can take, or none."""
     fitting = [
         entry.part
@@ -249,13 +249,13 @@ def draw_position(random: Random, traits: Traits) -> Positions | None:
     ]
     if not fitting or random.random() < 0.4:
         return None
-    chosen: Positions = varied(random.choice(fitting), random)
+    chosen: PositionKind = varied(random.choice(fitting), random)
     return chosen
 
 
-def _by_default(part: Any) -> Positions | None:
+def _by_default(part: Any) -> PositionKind | None:
     try:
-        settings: Positions = part()
+        settings: PositionKind = part()
     except ValidationError:  # a setting without a default: nothing to try it with
         return None
     return settings

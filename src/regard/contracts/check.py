@@ -13,7 +13,7 @@ import torch
 from pydantic import ValidationError
 
 from regard.attention.kinds import AttentionKind
-from regard.attention.positions import Positions
+from regard.attention.positions import PositionKind
 from regard.contracts import declarations, decoding, dropout  # noqa: F401 (each adds its contracts)
 from regard.contracts.attention import ATTENTION_CONTRACTS
 from regard.contracts.case import AttentionCase, attention_cases
@@ -78,7 +78,7 @@ def _of_kind(entry: Entry) -> Mapping[str, Check]:
 
 def _of_position(entry: Entry) -> Mapping[str, Check]:
     """A position by itself, then inside an attention."""
-    part: type[Positions] = entry.part  # type: ignore[assignment]
+    part: type[PositionKind] = entry.part  # type: ignore[assignment]
 
     def check(contract: Contract[PositionCase], seed: str, count: int) -> Result:
         return judge(contract, position_cases(part, seed=seed, count=count, sizes=contract.sizes))
@@ -94,7 +94,7 @@ def _of_position(entry: Entry) -> Mapping[str, Check]:
 
 def _refuse_unfit(entry: Entry) -> None:
     """What cannot even be made is said at once, not by every contract."""
-    base = {"attention": AttentionKind, "position": Positions}[entry.catalog]
+    base = {"attention": AttentionKind, "position": PositionKind}[entry.catalog]
     what = f"{entry.catalog} {entry.name!r}"
     if not (isinstance(entry.part, type) and issubclass(entry.part, base)):
         raise _unfit(
@@ -115,5 +115,5 @@ def _refuse_unfit(entry: Entry) -> None:
         ) from None
 
 
-def _unfit(entry: Entry, what: str, mend: str) -> UserError:
-    return UserError(what, topic="check", where=entry.source, mend=f"{mend}.")
+def _unfit(entry: Entry, what: str, hint: str) -> UserError:
+    return UserError(what, topic="check", where=entry.source, hint=f"{hint}.")

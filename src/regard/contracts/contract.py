@@ -34,7 +34,7 @@ class NotAsked(Exception):  # noqa: N818
 
 
 @dataclass(frozen=True)
-class Sizes:
+class CaseSizes:
     """How large the cases of a contract are: enough to show a fault, small enough to be quick."""
 
     lengths: tuple[int, ...]
@@ -44,9 +44,9 @@ class Sizes:
     "At most so many rows."
 
 
-TINY = Sizes((1, 2, 3, 4), heads=(1, 2), head_widths=(1, 2), batch=2)
-USUAL = Sizes((*range(1, 10), *range(1, 10), 12, 17, 24, 31))
-LONG = Sizes((*USUAL.lengths, *USUAL.lengths, 40, 63, 64, 65, 128, 129, 150), batch=2)
+TINY = CaseSizes((1, 2, 3, 4), heads=(1, 2), head_widths=(1, 2), batch=2)
+USUAL = CaseSizes((*range(1, 10), *range(1, 10), 12, 17, 24, 31))
+LONG = CaseSizes((*USUAL.lengths, *USUAL.lengths, 40, 63, 64, 65, 128, 129, 150), batch=2)
 "Some reach over the borders of blocks, stripes and chunks."
 WIDE_UNTIL = max(USUAL.lengths)
 "Longer rows have few, narrow heads: a case stays quick."
@@ -59,7 +59,7 @@ class Contract(Generic[AnyCase]):
     "One line: what is owed."
     holds: Callable[[AnyCase], str | None]
     "Raises where it does not; may tell something seen on the way, such as the path taken."
-    sizes: Sizes = USUAL
+    sizes: CaseSizes = USUAL
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Contracts(Generic[AnyCase]):
         self._named: dict[str, Contract[AnyCase]] = {}
 
     def add(
-        self, name: str, *, sizes: Sizes = USUAL
+        self, name: str, *, sizes: CaseSizes = USUAL
     ) -> Callable[[Callable[[AnyCase], str | None]], Callable[[AnyCase], str | None]]:
         """Decorator: the function's first line of documentation says what is owed."""
 

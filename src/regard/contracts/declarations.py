@@ -84,13 +84,13 @@ def _check_words(kind: AttentionKind) -> None:
 
 def _check_masks(case: AttentionCase) -> None:
     """Those declared are taken, others are refused with a sentence, never dropped in silence."""
-    mixer, x, places = case.mixer(), case.vectors(), case.places()
+    mixer, x, positions = case.mixer(), case.vectors(), case.positions()
     b, n = case.configuration.batch, case.configuration.length
     for name in (*WHOLE_ROW, *NARROWING):
         mask = named_mask(name, case.random, batch=b, length=n)
         declared = can_follow(case.traits.masks, name)
         try:
-            mixer(x, mask=mask, places=places)
+            mixer(x, mask=mask, positions=positions)
         except UserError as refusal:
             if declared:
                 raise ContractBroken(
@@ -104,17 +104,17 @@ def _check_masks(case: AttentionCase) -> None:
 def _check_source(case: AttentionCase) -> None:
     """Looking at another sequence, what stands there matters, and its length does not."""
     keys = case.random.randint(1, 9)
-    mixer, places = case.mixer(), case.places()
+    mixer, positions = case.mixer(), case.positions()
     for _ in range(10):  # with some values all scores may be 0: not ten times
         fill(mixer, case.generator)
         x, memory = case.vectors(), case.vectors(length=keys)
         mask = cross(torch.ones(x.shape[0], keys, dtype=torch.bool))
-        out = mixer(x, mask=mask, places=places, memory=memory).out
+        out = mixer(x, mask=mask, positions=positions, memory=memory).out
         if out.shape != x.shape:
             raise ContractBroken(
                 f"gives {tuple(out.shape)} for {tuple(x.shape)} over a source of {keys} ({case})"
             )
-        other = mixer(x, mask=mask, places=places, memory=case.like(memory)).out
+        other = mixer(x, mask=mask, positions=positions, memory=case.like(memory)).out
         if not torch.equal(out, other):
             return
     raise ContractBroken(f"declares cross = True, but the source changes nothing ({case})")

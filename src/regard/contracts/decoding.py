@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.attention.masks.mask import Mask, causal, cross, lookback, padding
 from regard.attention.mixer import Mixer
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.contracts.attention import ATTENTION_CONTRACTS
 from regard.contracts.case import AttentionCase, cut
 from regard.contracts.contract import NotAsked, check_equal
@@ -39,15 +39,15 @@ def cached(case: AttentionCase) -> None:
         return mask if valid.all() else mask & padding(valid)
 
     mode = case.mode()._replace(training=False)  # nobody decodes while training
-    mixer, x, places = case.mixer_in(mode), case.vectors(dtype=mode.dtype), case.places(valid)
-    expected = mixer(x, mask=mask_of(valid), places=places).out
+    mixer, x, positions = case.mixer_in(mode), case.vectors(dtype=mode.dtype), case.positions(valid)
+    expected = mixer(x, mask=mask_of(valid), positions=positions).out
     rows, cache = torch.arange(b), mixer.new_cache(n)
     for piece in _pieces(case.random, n):
         seen = slice(0, piece.stop)
         out = mixer(
             x[rows, piece],
             mask=mask_of(valid[rows, seen]),
-            places=cut(places, rows, seen),
+            positions=cut(positions, rows, seen),
             cache=cache,
         ).out
         what = f"outputs of places {piece.start} to {piece.stop - 1} through the cache"
@@ -58,21 +58,21 @@ def cached(case: AttentionCase) -> None:
             cache.reorder(order)
             rows = rows[order]
     if case.traits.cross:
-        _check_source_cache(case, mixer, x, places, within=mode.within)
+        _check_source_cache(case, mixer, x, positions, within=mode.within)
 
 
 def _check_source_cache(
-    case: AttentionCase, mixer: Mixer, x: Tensor, places: Places, *, within: float
+    case: AttentionCase, mixer: Mixer, x: Tensor, positions: TokenPositions, *, within: float
 ) -> None:
     """A source is read once: later pieces find it in the cache."""
     keys = case.random.randint(1, 9)
     memory = case.vectors(length=keys, dtype=x.dtype)
     mask = cross(valid_rows(case.random, batch=x.shape[0], length=keys))
-    expected = mixer(x, mask=mask, places=places, memory=memory).out
+    expected = mixer(x, mask=mask, positions=positions, memory=memory).out
     cache = mixer.new_source_cache(keys)
     for piece in _pieces(case.random, x.shape[1]):
-        seen = cut(places, slice(None), slice(0, piece.stop))
-        out = mixer(x[:, piece], mask=mask, places=seen, memory=memory, cache=cache).out
+        seen = cut(positions, slice(None), slice(0, piece.stop))
+        out = mixer(x[:, piece], mask=mask, positions=seen, memory=memory, cache=cache).out
         what = f"outputs of places {piece.start} to {piece.stop - 1} from a cached source"
         check_equal(out, expected[:, piece], what=what, case=case, within=within)
 

@@ -25,7 +25,7 @@ SIGMAS = 7.0
 def dropout(case: AttentionCase) -> None:
     """In training the quick way drops as the readable one: the same mean, the same scatter."""
     mask = in_one_direction(case)
-    x, places = case.vectors()[:1], cut(case.places(), slice(0, 1), slice(None))
+    x, positions = case.vectors()[:1], cut(case.positions(), slice(0, 1), slice(None))
     mixer = case.mixer(dropout=SHARE).train()
 
     def drawn(*, seed: int, want_weights: bool) -> Tensor:
@@ -33,7 +33,7 @@ def dropout(case: AttentionCase) -> None:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             rows = x.expand(DRAWS, -1, -1)
-            attended = mixer(rows, mask=mask, places=places, want_weights=want_weights)
+            attended = mixer(rows, mask=mask, positions=positions, want_weights=want_weights)
         return torch.as_tensor(attended.out)
 
     quick, readable = drawn(seed=1, want_weights=False), drawn(seed=2, want_weights=True)

@@ -14,14 +14,14 @@ import torch
 
 from regard.attention.function import HeadShape
 from regard.attention.kinds.dot import Dot
-from regard.attention.positions import AbsolutePositions, Positions
+from regard.attention.positions import AbsolutePositionKind, PositionKind
 from regard.contracts.case import AttentionCase, attention_cases, draw_shape, fill, varied
 from regard.contracts.contract import (
+    CaseSizes,
     Contract,
     ContractBroken,
     Contracts,
     NotAsked,
-    Sizes,
     check_equal,
 )
 from regard.contracts.declarations import check_settings
@@ -43,7 +43,7 @@ INSIDE_ATTENTION = (
 
 @dataclass(frozen=True)
 class PositionCase:
-    settings: Positions
+    settings: PositionKind
     shape: HeadShape
     length: int
     random: Random
@@ -85,9 +85,9 @@ def vectors(case: PositionCase) -> None:
     if module is None:
         raise NotAsked("it adds no vectors to the tokens")
     fill(module, torch.Generator().manual_seed(0))
-    places = torch.arange(case.length)
-    shuffled = places[torch.tensor(case.random.sample(range(case.length), case.length))]
-    found = module(torch.stack((places, shuffled)))
+    positions = torch.arange(case.length)
+    shuffled = positions[torch.tensor(case.random.sample(range(case.length), case.length))]
+    found = module(torch.stack((positions, shuffled)))
     if found.shape != (2, case.length, width) or not found.isfinite().all():
         raise ContractBroken(
             f"gives {tuple(found.shape)}, not (2, {case.length}, {width}) finite numbers ({case})"
@@ -105,23 +105,23 @@ def sort(case: PositionCase) -> None:
     if relation is None:
         given = None
     else:
-        places = torch.arange(case.length)[None]
-        given = "rotation" if relation.bias(places, places) is None else "bias"
+        positions = torch.arange(case.length)[None]
+        given = "rotation" if relation.bias(positions, positions) is None else "bias"
     if told != given:
         raise ContractBroken(f"relation_sort is {told!r}, build_relation gives {given!r} ({case})")
-    if isinstance(case.settings, AbsolutePositions) and relation is not None:
+    if isinstance(case.settings, AbsolutePositionKind) and relation is not None:
         raise ContractBroken("an absolute position has vectors, not a relation")
 
 
 def position_cases(
-    part: type[Positions], *, seed: str, count: int, sizes: Sizes
+    part: type[PositionKind], *, seed: str, count: int, sizes: CaseSizes
 ) -> Iterator[PositionCase]:
     for number in range(count):
         random = Random(f"{seed}/{number}")
         yield _draw(part, random, sizes)
 
 
-def _draw(part: type[Positions], random: Random, sizes: Sizes) -> PositionCase:
+def _draw(part: type[PositionKind], random: Random, sizes: CaseSizes) -> PositionCase:
     refusal = ""
     for _ in range(20):
         shape, length = draw_shape(random, sizes)
@@ -137,7 +137,7 @@ def _draw(part: type[Positions], random: Random, sizes: Sizes) -> PositionCase:
 
 
 def relation_cases(
-    part: type[Positions], contract: Contract[AttentionCase], *, seed: str, count: int
+    part: type[PositionKind], contract: Contract[AttentionCase], *, seed: str, count: int
 ) -> Iterator[AttentionCase]:
     """Scaled dot-product attention with this position inside."""
     if part().relation_sort is None:

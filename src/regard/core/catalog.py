@@ -72,7 +72,7 @@ class Catalog:
                     f"the name is taken by {taken.source}",
                     topic="catalog",
                     where=f"{self.sort} {name!r}",
-                    mend="Choose another name.",
+                    hint="Choose another name.",
                 )
             self._entries[name] = Entry(self.sort, name, part, properties)
             return part

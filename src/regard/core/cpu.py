@@ -18,12 +18,12 @@ import torch
 AMD = "AuthenticAMD"
 
 
-def vectors() -> str:
+def simd_capability() -> str:
     """The widest that torch works with here: "AVX2", "AVX512", or something else."""
     return torch.backends.cpu.get_cpu_capability()
 
 
-def is_by_amd() -> bool:
+def is_amd() -> bool:
     try:
         return AMD in Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:  # not Linux

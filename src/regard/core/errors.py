@@ -12,21 +12,21 @@ from difflib import get_close_matches
 
 
 class UserError(Exception):
-    """`topic: where: what. mend`, each part but `what` optional."""
+    """`topic: where: what. hint`, each part but `what` optional."""
 
-    def __init__(self, what: str, *, topic: str = "", where: str = "", mend: str = "") -> None:
+    def __init__(self, what: str, *, topic: str = "", where: str = "", hint: str = "") -> None:
         self.what = what
         self.topic = topic
         self.where = where
-        self.mend = mend
+        self.hint = hint
         super().__init__(str(self))
 
     def __str__(self) -> str:
         sentence = ": ".join(part for part in (self.topic, self.where, self.what) if part)
-        if not self.mend:
+        if not self.hint:
             return sentence
         stop = "" if sentence.endswith((".", "?", "!")) else "."
-        return f"{sentence}{stop} {self.mend}"
+        return f"{sentence}{stop} {self.hint}"
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

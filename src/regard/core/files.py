@@ -97,7 +97,7 @@ def read_json(path: Path, *, schema: int) -> dict[str, Any]:
         raise UserError(
             f"{path} has schema {found}, this regard reads schema {schema}",
             topic="run",
-            mend="Use the version of regard that wrote it, or train again.",
+            hint="Use the version of regard that wrote it, or train again.",
         )
     return value
 

@@ -27,7 +27,7 @@ TOLD_BY = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_
 
 
 @cache
-def keep_freed_memory() -> bool:
+def tune_malloc() -> bool:
     """From now on, in the whole process; says whether it is so by this."""
     if any(name in os.environ for name in TOLD_BY):
         return False

@@ -81,7 +81,7 @@ def check_kept(files: Iterable[OwnFile], run: Path) -> None:
             raise UserError(
                 f"{file.path} differs from the file that {run} was begun with",
                 topic="run",
-                mend=f"Give its own copy: {_flags(kept)}; or train anew with yours.",
+                hint=f"Give its own copy: {_flags(kept)}; or train anew with yours.",
             )
 
 
@@ -98,7 +98,7 @@ def naming_kept(folder: Path) -> Iterator[None]:
             problem.what.partition(" — ")[0].partition(";")[0],
             topic=problem.topic,
             where=problem.where,
-            mend=f"It comes from a file of the run's own: add {_flags(kept)}",
+            hint=f"It comes from a file of the run's own: add {_flags(kept)}",
         ) from None
 
 
@@ -186,7 +186,7 @@ def _read(path: Path) -> bytes:
         raise UserError(
             f"{path} is no Python file",
             topic="part",
-            mend="Give a file that ends in .py, such as my_kind.py.",
+            hint="Give a file that ends in .py, such as my_kind.py.",
         )
     try:
         content = path.read_bytes()
@@ -195,13 +195,13 @@ def _read(path: Path) -> bytes:
         raise UserError(
             f"{path} does not exist",
             topic="part",
-            mend="Give the path of a Python file that adds a part, such as my_kind.py.",
+            hint="Give the path of a Python file that adds a part, such as my_kind.py.",
         ) from None
     except OSError as problem:
         raise UserError(f"{path} cannot be read ({problem.strerror})", topic="part") from None
     except UnicodeDecodeError:
         raise UserError(
-            f"{path} is not text in UTF-8", topic="part", mend="Give a Python file."
+            f"{path} is not text in UTF-8", topic="part", hint="Give a Python file."
         ) from None
     return content
 
@@ -231,9 +231,9 @@ def _explained(path: Path, resolved: str, problem: BaseException) -> UserError:
     where = f"{path}, line {line}" if line else str(path)
     if isinstance(problem, UserError):
         what = f"{problem.where}: {problem.what}" if problem.where else problem.what
-        return UserError(what, topic="part", where=where, mend=problem.mend)
-    mend = ""
+        return UserError(what, topic="part", where=where, hint=problem.hint)
+    hint = ""
     if isinstance(problem, ImportError):
-        mend = "A file of your own can import regard and installed packages, not its neighbours."
+        hint = "A file of your own can import regard and installed packages, not its neighbours."
     words = problem.msg if isinstance(problem, SyntaxError) else str(problem)
-    return UserError(f"{type(problem).__name__}: {words}", topic="part", where=where, mend=mend)
+    return UserError(f"{type(problem).__name__}: {words}", topic="part", where=where, hint=hint)

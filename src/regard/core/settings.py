@@ -33,7 +33,7 @@ class Settings(BaseModel):
 
 
 @dataclass(frozen=True)
-class Named:
+class CatalogField:
     """Marks a field whose table names its part; the part's own class reads the rest of it."""
 
     catalog: Catalog
@@ -41,7 +41,7 @@ class Named:
     "The key that names the part in a recipe's table: `kind`, or `family` for a model."
 
 
-OTHER_NAMES = {
+SYNONYMS = {
     "learning_rate": "lr",
     "steps": "max_steps",
     "batch_size": "batch_tokens",
@@ -77,7 +77,7 @@ def read_settings(
     for name, field in cls.model_fields.items():
         if name not in values or isinstance(values[name], Settings):
             continue
-        inner, named = _join(key, name), named_part(field)
+        inner, named = _join(key, name), catalog_field(field)
         if named is not None:
             default = field.default if isinstance(field.default, Settings) else None
             values[name] = _read_part(
@@ -91,9 +91,9 @@ def read_settings(
         raise _explain(problem, cls, key=key, locate=locate) from None
 
 
-def named_part(field: FieldInfo) -> Named | None:
+def catalog_field(field: FieldInfo) -> CatalogField | None:
     """The catalogue a field chooses from, where it names a part."""
-    return next((note for note in field.metadata if isinstance(note, Named)), None)
+    return next((note for note in field.metadata if isinstance(note, CatalogField)), None)
 
 
 def table_of(settings: Settings) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def table_of(settings: Settings) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for name, field in type(settings).model_fields.items():
         value = getattr(settings, name)
-        named = named_part(field)
+        named = catalog_field(field)
         if named is not None and value is not None:
             table[name] = {named.selector: name_of(value, named.catalog), **table_of(value)}
         elif isinstance(value, Settings):
@@ -140,7 +140,7 @@ def dotted_keys(cls: type[Settings], key: str = "") -> Iterator[tuple[str, Field
 def _section(field: FieldInfo) -> type[Settings] | None:
     """The settings class of a field that is a table of its own."""
     inner = field.annotation
-    if named_part(field) is None and isinstance(inner, type) and issubclass(inner, Settings):
+    if catalog_field(field) is None and isinstance(inner, type) and issubclass(inner, Settings):
         return inner
     return None
 
@@ -156,7 +156,7 @@ def _read_section(section: type[Settings], value: Any, *, key: str, locate: Loca
 
 
 def _read_part(
-    named: Named, value: Any, *, default: Settings | None, key: str, locate: Locate
+    named: CatalogField, value: Any, *, default: Settings | None, key: str, locate: Locate
 ) -> Settings:
     """A part from its name or table; a table without a name means the default part."""
     table = {named.selector: value} if isinstance(value, str) else value
@@ -192,7 +192,7 @@ def _read_part(
                 f"this is {name!r}",
                 topic="recipe",
                 where=locate(_join(key, given)),
-                mend="Leave it out, or choose another.",
+                hint="Leave it out, or choose another.",
             )
     return read_settings(part, rest, key=key, locate=locate)
 
@@ -218,14 +218,14 @@ def _explain(
         siblings = (known for known, _ in dotted_keys(cls, key))
         parent = dotted.rpartition(".")[0]
         near = [known for known in siblings if known.rpartition(".")[0] == parent]
-        ours = _join(parent, OTHER_NAMES.get(path[-1], path[-1]))
+        ours = _join(parent, SYNONYMS.get(path[-1], path[-1]))
         guess = did_you_mean(ours, near)
         return UserError(f"unknown setting {dotted}{guess}", topic="recipe", where=where)
     if error["type"] == "missing":
         described = dict(dotted_keys(cls, key)).get(dotted)
         meaning = described.description if described is not None else None
-        mend = f"Give it: {' '.join(meaning.split())}" if meaning else "Give it."
-        return UserError(f"{dotted} is missing", topic="recipe", where=where, mend=mend)
+        hint = f"Give it: {' '.join(meaning.split())}" if meaning else "Give it."
+        return UserError(f"{dotted} is missing", topic="recipe", where=where, hint=hint)
     message = _allowed(error)
     if error["type"] == "value_error":
         given = f"{dotted}: {message}" if path else f"{key}: {message}" if key else message

@@ -102,7 +102,7 @@ def _not_toml(file: Path, problem: tomllib.TOMLDecodeError, *, topic: str) -> Us
         f"not valid TOML: {what[1] if what else problem}",
         topic=topic,
         where=f"{file}, line {what[2]}, column {what[3]}" if what else str(file),
-        mend='Tables are written [model], settings key = value, words in "quotes".',
+        hint='Tables are written [model], settings key = value, words in "quotes".',
     )
 
 
@@ -113,17 +113,17 @@ def _text_of(file: Path, *, topic: str) -> str:
         raise UserError(
             f"{file} does not exist",
             topic=topic,
-            mend="`regard new YOUR_FILE` writes one; recipes/ has some that run.",
+            hint="`regard new YOUR_FILE` writes one; recipes/ has some that run.",
         ) from None
     except IsADirectoryError:
         raise UserError(
             f"{file} is a folder, and no run: it has no recipe.toml",
             topic=topic,
-            mend="Give a recipe (TOML), or a run folder such as runs/mini-gpt.",
+            hint="Give a recipe (TOML), or a run folder such as runs/mini-gpt.",
         ) from None
     except UnicodeDecodeError:
         raise UserError(
-            f"{file} is not text in UTF-8", topic=topic, mend="Give a recipe (TOML)."
+            f"{file} is not text in UTF-8", topic=topic, hint="Give a recipe (TOML)."
         ) from None
     except OSError as problem:
         raise UserError(f"{file} cannot be read ({problem.strerror})", topic=topic) from None

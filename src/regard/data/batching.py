@@ -32,7 +32,7 @@ def bucketed(lengths: ArrayLike, *, budget: int, pool: int = 50, seed: int, epoc
             f"{len(sizes):,} rows of at most {sizes.max():,} tokens do not fill one batch of "
             f"train.batch_tokens = {budget:,}",
             topic="corpus",
-            mend=f"Set train.batch_tokens = {len(sizes) * sizes.max()} or less, or give more text.",
+            hint=f"Set train.batch_tokens = {len(sizes) * sizes.max()} or less, or give more text.",
         )
     generator = _generator(seed, epoch)
     order = generator.permutation(len(sizes))
@@ -59,7 +59,7 @@ def fixed(count: int, *, rows: int, seed: int, epoch: int) -> Plan:
         raise UserError(
             f"{count:,} rows where one batch of train.batch_tokens holds {rows:,}",
             topic="corpus",
-            mend="Lower train.batch_tokens or give more text.",
+            hint="Lower train.batch_tokens or give more text.",
         )
     order = _generator(seed, epoch).permutation(count)
     return [order[begin : begin + rows] for begin in range(0, count, rows)]
@@ -84,14 +84,14 @@ def _cut_sorted(rows: Ints, sizes: Ints, budget: int) -> Iterator[Ints]:
 
 def _check_budget(sizes: Ints, budget: int) -> None:
     if not len(sizes):
-        raise UserError("there is no row to read", topic="corpus", mend="Give more text.")
+        raise UserError("there is no row to read", topic="corpus", hint="Give more text.")
     longest = int(sizes.argmax())
     if sizes[longest] > budget:
         raise UserError(
             f"row {longest:,} holds {sizes[longest]:,} tokens where a batch of "
             f"train.batch_tokens = {budget:,} must hold it whole",
             topic="corpus",
-            mend=f"Set train.batch_tokens = {sizes[longest]} or more, or lower model.context.",
+            hint=f"Set train.batch_tokens = {sizes[longest]} or more, or lower model.context.",
         )
 
 

@@ -1,6 +1,6 @@
 """Rows: what a language model reads at once, cut from a part of the token cache on demand.
 
-`Pieces` keeps documents apart; `Blocks` lays them end to end and cuts rows of one length. Both cut
+`DocumentChunks` keeps documents apart; `PackedBlocks` lays them end to end and cuts rows of one length. Both cut
 `<start> document <stop>` into rows of at most context + 1 tokens which overlap by one, because a
 row of n tokens gives n − 1 predictions: every token after the first is a target exactly once.
 
@@ -21,7 +21,7 @@ from regard.core.errors import UserError
 Ints = NDArray[np.int64]
 
 
-class Part(Protocol):
+class TokenSplit(Protocol):
     """What rows need of a cached part: its documents' ids, and where each begins and ends."""
 
     @property
@@ -46,10 +46,10 @@ class Document:
         return len(self.ids) - 1 if self.context is None else self.context
 
 
-class Pieces:
+class DocumentChunks:
     """Each document on its own, long ones in several rows."""
 
-    def __init__(self, part: Part, *, context: int, start: int, stop: int) -> None:
+    def __init__(self, part: TokenSplit, *, context: int, start: int, stop: int) -> None:
         self._part = part
         self._context = context
         self._start = start
@@ -80,10 +80,10 @@ class Pieces:
         return int(np.searchsorted(self._first_row, row, side="right")) - 1
 
 
-class Blocks:
+class PackedBlocks:
     """All documents end to end, in rows of context + 1; a row's segments tell them apart."""
 
-    def __init__(self, part: Part, *, context: int, start: int, stop: int) -> None:
+    def __init__(self, part: TokenSplit, *, context: int, start: int, stop: int) -> None:
         self._part = part
         self._context = context
         self._start = start
@@ -96,7 +96,7 @@ class Blocks:
             raise UserError(
                 f"{tokens:,} tokens where one block of model.context = {context} is needed",
                 topic="corpus",
-                mend="Lower model.context or give more text.",
+                hint="Lower model.context or give more text.",
             )
         self._count = (tokens - 1) // context
         self.dropped_tokens = tokens - (self._count * context + 1)

@@ -11,12 +11,12 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from regard.core.errors import UserError
 from regard.core.settings import Settings
-from regard.data.readers.reading import Column, Reading, Unit
+from regard.data.readers.reading import Column, ReadOptions, Unit
 from regard.data.sources import Source, find_sources
-from regard.data.split_corpus import Parted
-from regard.data.splits import PARTS, Chosen, Part, Split, place_in_split, written
+from regard.data.split_corpus import SplitCorpus
+from regard.data.splits import SPLITS, Split, SplitByValue, Splitter, place_in_split, written
 
-__all__ = ["PARTS", "Corpus", "Data", "Part", "find_parts", "open_corpus", "place_in_split"]
+__all__ = ["SPLITS", "Corpus", "Data", "Split", "find_parts", "open_corpus", "place_in_split"]
 
 
 def _check_names(value: Any) -> Any:
@@ -139,23 +139,23 @@ class Data(Settings):
         return self
 
     @property
-    def shares(self) -> dict[Part, float]:
+    def shares(self) -> dict[Split, float]:
         """The parts that are cut out of the corpus itself: a share, or as many records."""
         given = self._given_parts()
         return {part: value for part, value in given.items() if isinstance(value, int | float)}
 
     @property
-    def chosen(self) -> dict[Part, Chosen]:
+    def chosen(self) -> dict[Split, SplitByValue]:
         """The parts that are the rows with certain values."""
         return {
-            part: Chosen(column, tuple(map(written, values)))
+            part: SplitByValue(column, tuple(map(written, values)))
             for part, table in self._given_parts().items()
             if isinstance(table, dict)
             for column, values in table.items()
         }
 
     @property
-    def files(self) -> dict[Part, tuple[str, ...]]:
+    def files(self) -> dict[Split, tuple[str, ...]]:
         """What each part that has sources of its own names."""
         given = {"train": self.corpus, **self._given_parts()}
         return {
@@ -164,9 +164,9 @@ class Data(Settings):
             if isinstance(value, str | tuple)
         }
 
-    def split(self, texts: Sequence[str]) -> Split:
+    def split(self, texts: Sequence[str]) -> Splitter:
         """How records are cut, whose text stands in the roles `texts`."""
-        return Split(
+        return Splitter(
             shares=self.shares,
             chosen=self.chosen,
             group=self.group,
@@ -175,7 +175,7 @@ class Data(Settings):
             texts=texts,
         )
 
-    def _given_parts(self) -> dict[Part, Any]:
+    def _given_parts(self) -> dict[Split, Any]:
         return {"dev": self.dev, "test": self.test}
 
 
@@ -186,12 +186,12 @@ def open_corpus(data: Data, *, base: Path = Path()) -> Corpus:
 
 def find_parts(
     data: Data, columns: Mapping[str, Column], *, base: Path
-) -> dict[Part, list[Source]]:
+) -> dict[Split, list[Source]]:
     """The sources of each part that has its own, to be read for `columns` and what splits them."""
     split = data.split(())
-    sources: dict[Part, list[Source]] = {}
+    sources: dict[Split, list[Source]] = {}
     for part, names in data.files.items():
-        reading = Reading(
+        reading = ReadOptions(
             columns={**columns, **split.columns(part)},
             unit=data.unit,
             skip_bad_rows=data.skip_bad_rows,
@@ -203,40 +203,40 @@ def find_parts(
 
 
 @dataclass
-class Corpus(Parted):
+class Corpus(SplitCorpus):
     """Texts in three parts, streamed from their sources as often as asked."""
 
     @property
     def text_roles(self) -> Sequence[str]:
         return ("text",)
 
-    def texts(self, part: Part) -> Iterator[str]:
+    def texts(self, part: Split) -> Iterator[str]:
         """The texts of one part, in the order of their sources."""
         streamed = self.stream_of(self.role_of(part))
         return (record["text"] for found, record in streamed if found == part)
 
-    def parted(self) -> Iterator[tuple[Part, str]]:
+    def parted(self) -> Iterator[tuple[Split, str]]:
         """Every text with the part it falls into, in one reading."""
         return ((part, record["text"]) for part, record in self.stream())
 
 
-def _refuse_the_same_twice(sources: Mapping[Part, Sequence[Source]]) -> None:
+def _refuse_the_same_twice(sources: Mapping[Split, Sequence[Source]]) -> None:
     setting = {"train": "data.corpus", "dev": "data.dev", "test": "data.test"}
-    owner: dict[str, Part] = {}
+    owner: dict[str, Split] = {}
     every = [(part, source) for part, these in sources.items() for source in these]
     for part, source in every:
         for key in source.keys:
             if key not in owner:
                 owner[key] = part
                 continue
-            what, mend = f"given twice in {setting[part]}", "Name it once."
+            what, hint = f"given twice in {setting[part]}", "Name it once."
             if owner[key] != part:
                 what = f"given both as {setting[owner[key]]} and as {setting[part]}"
-                mend = (
+                hint = (
                     "What is trained or tuned on cannot also judge: take it out of one of them, "
                     f"or give {setting[part]} a share such as 0.05."
                 )
-            raise UserError(what, topic="data", where=_shown(key, source), mend=mend)
+            raise UserError(what, topic="data", where=_shown(key, source), hint=hint)
 
 
 def _shown(key: str, source: Source) -> str:

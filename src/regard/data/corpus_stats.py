@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.corpus import PARTS, Corpus, Part
-from regard.data.token_cache import CachedPart, TokenCache
+from regard.data.corpus import SPLITS, Corpus, Split
+from regard.data.token_cache import CachedSplit, TokenCache
 
 NGRAM = 8
 BINS = 24
@@ -36,7 +36,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class PartStatistics:
+class SplitStatistics:
     documents: int
     tokens: int
     bytes: int
@@ -66,7 +66,7 @@ class Overlap:
 class CorpusStatistics:
     name: str
     generated: bool
-    parts: dict[str, PartStatistics]
+    parts: dict[str, SplitStatistics]
     overlap: dict[str, Overlap]
     dropped: dict[str, Any]
 
@@ -76,7 +76,7 @@ class CorpusStatistics:
 
 def corpus_statistics(cache: TokenCache, corpus: Corpus, *, n: int = NGRAM) -> CorpusStatistics:
     """Everything above; reads each part's texts once more for the overlap."""
-    parts = {name: cache.part(name) for name in PARTS}
+    parts = {name: cache.part(name) for name in SPLITS}
     edges = histogram_edges(np.concatenate([part.lengths for part in parts.values()]))
     return CorpusStatistics(
         name=cache.meta["corpus"],
@@ -90,11 +90,11 @@ def corpus_statistics(cache: TokenCache, corpus: Corpus, *, n: int = NGRAM) -> C
     )
 
 
-def _describe(part: CachedPart, edges: list[int]) -> PartStatistics:
+def _describe(part: CachedSplit, edges: list[int]) -> SplitStatistics:
     lengths = part.lengths
     tokens = len(part.tokens)
     some = len(part) > 0
-    return PartStatistics(
+    return SplitStatistics(
         documents=len(part),
         tokens=tokens,
         bytes=int(part.meta["bytes"]),
@@ -143,16 +143,16 @@ def _round_numbers() -> Iterator[int]:
         power *= 10
 
 
-class Texts(Protocol):
+class TextSource(Protocol):
     """What overlap is looked for in."""
 
-    def texts(self, part: Part) -> Iterator[str]: ...
+    def texts(self, part: Split) -> Iterator[str]: ...
 
 
-def measure_overlap(corpus: Texts, *, n: int = NGRAM) -> dict[str, Overlap]:
+def measure_overlap(corpus: TextSource, *, n: int = NGRAM) -> dict[str, Overlap]:
     """For dev and test, the shares of documents and n-grams that train holds too."""
-    held: dict[Part, tuple[_Held, _Held]] = {}
-    for part in PARTS[1:]:
+    held: dict[Split, tuple[_Held, _Held]] = {}
+    for part in SPLITS[1:]:
         batches = list(_hashed(corpus.texts(part), n=n))
         held[part] = (_Held([docs for docs, _ in batches]), _Held([grams for _, grams in batches]))
     for documents, ngrams in _hashed(corpus.texts("train"), n=n):

@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.data.readers.reading import Dropped, Reading, Record, Row, Visit
+from regard.data.readers.reading import DropCounts, RawRow, ReadOptions, Record, RecordReader
 from regard.data.sources import HUB, Identity, size_and_sha256
 
 ROWS = 256
 
 
-def open_hub(name: str, *, reading: Reading) -> Hub:
+def open_hub(name: str, *, reading: ReadOptions) -> Hub:
     """The dataset a recipe names; nothing is fetched before its texts are read."""
     address, _, split = name.removeprefix(HUB).partition("@")
     dataset, _, config = address.partition(":")
     if not dataset:
         raise UserError(
-            "a dataset's name is missing", topic="data", where=name, mend="Write hub:NAME[:CONFIG]."
+            "a dataset's name is missing", topic="data", where=name, hint="Write hub:NAME[:CONFIG]."
         )
     return Hub(name, dataset, config or None, split=split or "train", reading=reading)
 
@@ -38,7 +38,7 @@ class Hub:
     dataset: str
     config: str | None
     split: str = field(kw_only=True)
-    reading: Reading = field(kw_only=True)
+    reading: ReadOptions = field(kw_only=True)
     left_out: tuple[Path, ...] = ()
     generated: bool = False
     own_parts: frozenset[str] = frozenset()
@@ -56,7 +56,7 @@ class Hub:
                 "reading from the hub needs the datasets library",
                 topic="data",
                 where=self.name,
-                mend="Install it with pip install 'regard[hub]'.",
+                hint="Install it with pip install 'regard[hub]'.",
             ) from None
         try:
             return datasets.load_dataset(self.dataset, self.config, split=self.split)
@@ -68,21 +68,21 @@ class Hub:
                 f"the dataset could not be had ({why})",
                 topic="data",
                 where=self.name,
-                mend="Check the name, configuration and split, and the network.",
+                hint="Check the name, configuration and split, and the network.",
             ) from problem
 
-    def records(self, dropped: Dropped) -> Iterator[Record]:
-        visit = Visit(self.name, self.reading, dropped)
+    def records(self, dropped: DropCounts) -> Iterator[Record]:
+        visit = RecordReader(self.name, self.reading, dropped)
         yield from visit.records(self._rows(visit))
 
-    def _rows(self, visit: Visit) -> Iterator[Row]:
+    def _rows(self, visit: RecordReader) -> Iterator[RawRow]:
         names = visit.found(self.table.column_names)
         row = 0
         for rows in self.table.select_columns(sorted(set(names.values()))).iter(batch_size=ROWS):
             for place in range(len(next(iter(rows.values())))):
                 row += 1
                 values = {role: rows[name][place] for role, name in names.items()}
-                yield Row(f"row {row:,}", values)
+                yield RawRow(f"row {row:,}", values)
 
     def identities(self) -> Iterator[Identity]:
         for file in self.table.cache_files:

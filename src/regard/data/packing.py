@@ -111,6 +111,6 @@ def _room(limit: int | None, *, specials: int) -> int | None:
         raise UserError(
             f"a row of {limit} tokens has no room for text beside its {specials} special tokens",
             topic="packing",
-            mend="Raise model.context.",
+            hint="Raise model.context.",
         )
     return limit - specials

@@ -18,8 +18,8 @@ from pathlib import Path
 from regard.core.errors import UserError
 from regard.data.corpus import Data, find_parts
 from regard.data.readers.reading import TEXTS, Column, Holds, Record
-from regard.data.split_corpus import Parted
-from regard.data.splits import PARTS, Part
+from regard.data.split_corpus import SplitCorpus
+from regard.data.splits import SPLITS, Split
 
 __all__ = ["Column", "Holds", "Record", "RecordCorpus", "open_records"]
 
@@ -51,7 +51,7 @@ def open_records(
 
 
 @dataclass
-class RecordCorpus(Parted):
+class RecordCorpus(SplitCorpus):
     """Records in three parts, read once and held."""
 
     columns: Mapping[str, Column] = field(kw_only=True)
@@ -62,7 +62,7 @@ class RecordCorpus(Parted):
         texts = [role for role, column in self.columns.items() if column.holds in TEXTS]
         return texts or list(self.columns)
 
-    def rows(self, part: Part) -> list[Record]:
+    def rows(self, part: Split) -> list[Record]:
         """The records of one part, in the order of their sources; there is at least one."""
         rows = self._rows[part]
         if not rows:
@@ -71,7 +71,7 @@ class RecordCorpus(Parted):
                 f"none of {total:,} rows fell into {part}",
                 topic="data",
                 where=self.name,
-                mend=f"Give data.{part} a larger share or a file of its own, or give more rows.",
+                hint=f"Give data.{part} a larger share or a file of its own, or give more rows.",
             )
         return rows
 
@@ -80,17 +80,17 @@ class RecordCorpus(Parted):
         return [record for _, record in self._parted]
 
     @cached_property
-    def fingerprints(self) -> dict[Part, str]:
+    def fingerprints(self) -> dict[Split, str]:
         """Of each part's rows, in order: reports that show the same one measured the same items."""
         return {part: _fingerprint(rows) for part, rows in self._rows.items()}
 
     @cached_property
-    def _parted(self) -> list[tuple[Part, Record]]:
+    def _parted(self) -> list[tuple[Split, Record]]:
         return list(self.stream())
 
     @cached_property
-    def _rows(self) -> dict[Part, list[Record]]:
-        rows: dict[Part, list[Record]] = {part: [] for part in PARTS}
+    def _rows(self) -> dict[Split, list[Record]]:
+        rows: dict[Split, list[Record]] = {part: [] for part in SPLITS}
         for part, record in self._parted:
             rows[part].append(record)
         return rows

@@ -22,7 +22,14 @@ from regard.data.builtin import BUILTIN
 from regard.data.readers.compression import explain
 from regard.data.readers.formats import is_known_format, read_records
 from regard.data.readers.parallel_text import parallel_files, read_parallel
-from regard.data.readers.reading import Dropped, Reading, Record, Row, Visit, complain
+from regard.data.readers.reading import (
+    DropCounts,
+    RawRow,
+    ReadOptions,
+    Record,
+    RecordReader,
+    complain,
+)
 
 HUB = "hub:"
 
@@ -55,7 +62,7 @@ class Source(Protocol):
     def own_parts(self) -> frozenset[str]:
         """The parts of a split that the source brings; none where it brings no split."""
 
-    def records(self, dropped: Dropped) -> Iterator[Record]: ...
+    def records(self, dropped: DropCounts) -> Iterator[Record]: ...
 
     def identities(self) -> Iterator[Identity]: ...
 
@@ -66,7 +73,7 @@ class Files:
 
     name: str
     files: tuple[Path, ...]
-    reading: Reading
+    reading: ReadOptions
     left_out: tuple[Path, ...] = ()
     generated: bool = False
     own_parts: frozenset[str] = frozenset()
@@ -75,7 +82,7 @@ class Files:
     def keys(self) -> tuple[str, ...]:
         return tuple(str(file.resolve()) for file in self.files)
 
-    def records(self, dropped: Dropped) -> Iterator[Record]:
+    def records(self, dropped: DropCounts) -> Iterator[Record]:
         nothing_yet = True
         for file in self.files:
             for record in read_records(file, self.reading, dropped):
@@ -96,7 +103,7 @@ class Parallel:
 
     name: str
     files: Mapping[str, Path]
-    reading: Reading
+    reading: ReadOptions
     left_out: tuple[Path, ...] = ()
     generated: bool = False
     own_parts: frozenset[str] = frozenset()
@@ -105,9 +112,9 @@ class Parallel:
     def keys(self) -> tuple[str, ...]:
         return tuple(str(file.resolve()) for file in self.files.values())
 
-    def records(self, dropped: Dropped) -> Iterator[Record]:
+    def records(self, dropped: DropCounts) -> Iterator[Record]:
         nothing_yet = True
-        for record in read_parallel(self.files, Visit(self.name, self.reading, dropped)):
+        for record in read_parallel(self.files, RecordReader(self.name, self.reading, dropped)):
             nothing_yet = False
             yield record
         if nothing_yet:
@@ -123,7 +130,7 @@ class BuiltIn:
     """A set of texts or records that comes with regard or with Python itself."""
 
     entry: Entry
-    reading: Reading = Reading()  # noqa: RUF009
+    reading: ReadOptions = ReadOptions()  # noqa: RUF009
     left_out: tuple[Path, ...] = ()
 
     @property
@@ -142,22 +149,22 @@ class BuiltIn:
     def own_parts(self) -> frozenset[str]:
         return frozenset(row["part"] for row in self._dicts if "part" in row)
 
-    def records(self, dropped: Dropped) -> Iterator[Record]:
-        visit = Visit(self.name, self.reading, dropped)
+    def records(self, dropped: DropCounts) -> Iterator[Record]:
+        visit = RecordReader(self.name, self.reading, dropped)
         yield from visit.records(self._rows(visit))
 
-    def _rows(self, visit: Visit) -> Iterator[Row]:
+    def _rows(self, visit: RecordReader) -> Iterator[RawRow]:
         columns = self.entry.properties.get("columns")
         if columns is None:
             roles = visit.sole()
             for number, (text, group) in enumerate(self.entry.part(), start=1):
-                yield Row(f"text {number:,}", dict.fromkeys(roles, text), group=group)
+                yield RawRow(f"text {number:,}", dict.fromkeys(roles, text), group=group)
             return
         names = visit.found(columns)
         for number, row in enumerate(self._dicts, start=1):
             values = {role: row.get(name) for role, name in names.items()}
             group = None if row.get("group") is None else str(row["group"])
-            yield Row(f"row {number:,}", values, group=group, part=row.get("part"))
+            yield RawRow(f"row {number:,}", values, group=group, part=row.get("part"))
 
     @cached_property
     def _dicts(self) -> list[dict[str, Any]]:
@@ -168,11 +175,11 @@ class BuiltIn:
         yield Identity(*self.entry.properties["identity"]())
 
 
-def _nothing(name: str, it: str, dropped: Dropped) -> UserError:
+def _nothing(name: str, it: str, dropped: DropCounts) -> UserError:
     return complain(
         name,
         f"there is no document in {it}: {str(dropped) or 'empty'}",
-        mend="Give at least one line of text.",
+        hint="Give at least one line of text.",
     )
 
 
@@ -189,12 +196,12 @@ def size_and_sha256(path: Path) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def find_sources(names: Iterable[str], *, reading: Reading, base: Path) -> list[Source]:
+def find_sources(names: Iterable[str], *, reading: ReadOptions, base: Path) -> list[Source]:
     """A source for each name; relative paths start at `base`."""
     return [_find_source(name, reading=reading, base=base) for name in names]
 
 
-def _find_source(name: str, *, reading: Reading, base: Path) -> Source:
+def _find_source(name: str, *, reading: ReadOptions, base: Path) -> Source:
     if name.startswith(HUB):
         from regard.data.hub import open_hub
 
@@ -216,14 +223,14 @@ def _find_source(name: str, *, reading: Reading, base: Path) -> Source:
         f"there is no such file, folder or built-in corpus{guess}",
         topic="data",
         where=name,
-        mend=""
+        hint=""
         if close
         else "Check the path; a relative one starts in the folder where the command runs. "
         f"Built in: {', '.join(BUILTIN.names())}.",
     )
 
 
-def _folder(name: str, path: Path, reading: Reading) -> Files:
+def _folder(name: str, path: Path, reading: ReadOptions) -> Files:
     """Every file below a folder, but only those of known formats where there are such."""
     every = sorted(
         file
@@ -234,12 +241,12 @@ def _folder(name: str, path: Path, reading: Reading) -> Files:
     chosen = known or every
     if not chosen:
         raise UserError(
-            "there is no file in this folder", topic="data", where=name, mend="Put text into it."
+            "there is no file in this folder", topic="data", where=name, hint="Put text into it."
         )
     return Files(name, tuple(chosen), reading, left_out=tuple(sorted({*every} - {*chosen})))
 
 
-def _glob(name: str, path: Path, reading: Reading) -> Files:
+def _glob(name: str, path: Path, reading: ReadOptions) -> Files:
     found = sorted(Path(match) for match in glob.glob(str(path), recursive=True))  # noqa: PTH207
     files = tuple(file for file in found if file.is_file())
     if not files:
@@ -247,6 +254,6 @@ def _glob(name: str, path: Path, reading: Reading) -> Files:
             "no file matches this pattern",
             topic="data",
             where=name,
-            mend="Check it with ls; ** stands for any number of folders.",
+            hint="Check it with ls; ** stands for any number of folders.",
         )
     return Files(name, files, reading)

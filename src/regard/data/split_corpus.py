@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.core.errors import UserError
-from regard.data.readers.reading import Dropped, Record
+from regard.data.readers.reading import DropCounts, Record
 from regard.data.sources import Identity, Source
-from regard.data.splits import PARTS, Part, Split, share_of_so_many
+from regard.data.splits import SPLITS, Split, Splitter, share_of_so_many
 
 if TYPE_CHECKING:
     from regard.data.corpus import Data
 
 
 @dataclass
-class Parted(ABC):
+class SplitCorpus(ABC):
     """Records in three parts, streamed from their sources as often as asked."""
 
     data: Data
-    sources: Mapping[Part, Sequence[Source]]
+    sources: Mapping[Split, Sequence[Source]]
     "For `train`, which shares are cut out of, and for `dev` or `test` with files of their own."
-    dropped: Dropped = field(default_factory=Dropped)
+    dropped: DropCounts = field(default_factory=DropCounts)
     "What the last reading left out, by file."
 
     @property
@@ -46,7 +46,7 @@ class Parted(ABC):
         return any(source.generated for source in self._every_source())
 
     @property
-    def shares(self) -> dict[Part, float]:
+    def shares(self) -> dict[Split, float]:
         """The parts that are cut out of the corpus itself by a share."""
         return self.data.shares
 
@@ -65,16 +65,16 @@ class Parted(ABC):
         if left_out:
             words += f" ({left_out:,} files of other formats in the folder left out)"
         own = frozenset[str]().union(*(source.own_parts for source in self.sources["train"]))
-        for part in PARTS[1:]:
+        for part in SPLITS[1:]:
             words += f" · {part} {'its own' if part in own else self._origin(part)}"
         dropped = str(self.dropped)
         return f"{words} · {dropped}" if dropped else words
 
-    def stream(self) -> Iterator[tuple[Part, Record]]:
+    def stream(self) -> Iterator[tuple[Split, Record]]:
         """Every record with the part it falls into, in one reading."""
         return chain.from_iterable(self.stream_of(role) for role in self.sources)
 
-    def stream_of(self, role: Part) -> Iterator[tuple[Part, Record]]:
+    def stream_of(self, role: Split) -> Iterator[tuple[Split, Record]]:
         """The records that the sources of one role hold, each with its part."""
         split = self._split(role)
         for record, own in self._records(role):
@@ -84,7 +84,7 @@ class Parted(ABC):
         if role == "train":
             split.refuse_unmet(where=self.name)
 
-    def _records(self, role: Part) -> Iterator[tuple[Record, frozenset[str]]]:
+    def _records(self, role: Split) -> Iterator[tuple[Record, frozenset[str]]]:
         """The records of a role, and which parts their source brings itself."""
         for source in self.sources[role]:
             own = source.own_parts
@@ -92,7 +92,7 @@ class Parted(ABC):
             for record in _first(source.records(self.dropped), self.data.limit, own=own):
                 yield record, own
 
-    def _split(self, role: Part) -> Split:
+    def _split(self, role: Split) -> Splitter:
         """How a role is cut, in shares: a part of so many records has the share that holds them."""
         split = self.data.split(self.text_roles)
         counts = {part: n for part, n in split.shares.items() if isinstance(n, int)}
@@ -109,7 +109,7 @@ class Parted(ABC):
                 split = replace(split, dev_from_test=share)
         return split
 
-    def _places(self, role: Part, split: Split, part: Part) -> list[float]:
+    def _places(self, role: Split, split: Splitter, part: Split) -> list[float]:
         """Where the records fall that are of a part before anything is taken out of it."""
         place = split.place_in_test if part == "test" else split.place
         # The group of a record is gone once its part is known.
@@ -125,16 +125,16 @@ class Parted(ABC):
                 f"{wanted:,} records are asked for out of {there:,}, which leaves none",
                 topic="data",
                 where=f"data.{setting}",
-                mend="Ask for fewer, or give the part a file of its own.",
+                hint="Ask for fewer, or give the part a file of its own.",
             )
 
-    def role_of(self, part: Part) -> Part:
+    def role_of(self, part: Split) -> Split:
         """The sources that a part comes from."""
         if part == "dev" and self.data.dev_from_test is not None:
             part = "test"
         return part if part in self.sources else "train"
 
-    def _origin(self, part: Part) -> str:
+    def _origin(self, part: Split) -> str:
         if part in self.shares:
             by = f" by {self.data.group}" if self.data.group else ""
             return f"{_told(self.shares[part])} of it{by}"
@@ -145,7 +145,7 @@ class Parted(ABC):
             return f"{_told(self.data.dev_from_test)} of test"
         return ", ".join(source.name for source in self.sources[part])
 
-    def _refuse_two_ways(self, source: Source, *, role: Part, own: frozenset[str]) -> None:
+    def _refuse_two_ways(self, source: Source, *, role: Split, own: frozenset[str]) -> None:
         """A part that the set brings itself cannot also be chosen or given."""
         if role != "train":
             if own and role not in own:
@@ -153,7 +153,7 @@ class Parted(ABC):
                     f"{source.name} has no {role} part",
                     topic="data",
                     where=f"data.{role}",
-                    mend=f"Give data.{role} another source, or a share such as 0.05.",
+                    hint=f"Give data.{role} another source, or a share such as 0.05.",
                 )
             return
         given = {*self.sources, *self.data.chosen}
@@ -166,7 +166,7 @@ class Parted(ABC):
                     f"{source.name} has a {part} part of its own",
                     topic="data",
                     where=setting,
-                    mend=f"Take {setting} out.",
+                    hint=f"Take {setting} out.",
                 )
 
     def _every_source(self) -> Iterator[Source]:

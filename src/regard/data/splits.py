@@ -21,11 +21,19 @@ from difflib import get_close_matches
 from typing import Any, get_args
 
 from regard.core.errors import UserError
-from regard.data.readers.reading import Column, Part, Record
+from regard.data.readers.reading import Column, Record, Split
 
-__all__ = ["PARTS", "Chosen", "Part", "Split", "place_in_split", "share_of_so_many", "written"]
+__all__ = [
+    "SPLITS",
+    "Split",
+    "SplitByValue",
+    "Splitter",
+    "place_in_split",
+    "share_of_so_many",
+    "written",
+]
 
-PARTS: tuple[Part, ...] = get_args(Part)
+SPLITS: tuple[Split, ...] = get_args(Split)
 MARKS = ("data.group", "data.dev", "data.test")
 "Columns that are read to split by, under the settings that name them; no record keeps them."
 VALUES_REMEMBERED = 10_000
@@ -33,7 +41,7 @@ VALUES_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SplitByValue:
     """The records whose column holds one of some values."""
 
     column: str
@@ -41,21 +49,21 @@ class Chosen:
 
 
 @dataclass
-class Split:
+class Splitter:
     """How the records of one reading are cut; it remembers which values it has met."""
 
-    shares: Mapping[Part, float]
+    shares: Mapping[Split, float]
     "Of what is drawn; as many records as it says where it is a whole number."
-    chosen: Mapping[Part, Chosen]
+    chosen: Mapping[Split, SplitByValue]
     group: str | None
     "The column by whose values shares are cut."
     dev_from_test: float | None
     seed: int
     texts: Sequence[str]
     "The roles whose values are a record's group where nothing else is."
-    met: dict[Part, set[str]] = field(default_factory=dict)
+    met: dict[Split, set[str]] = field(default_factory=dict)
 
-    def columns(self, role: Part) -> dict[str, Column]:
+    def columns(self, role: Split) -> dict[str, Column]:
         """What has to be read of the files of one role besides what is asked for."""
         marks = {}
         if self.group and (role == "train" or (role == "test" and self.dev_from_test is not None)):
@@ -65,10 +73,10 @@ class Split:
                 marks[f"data.{part}"] = Column(chosen.column, f"data.{part}", "mark")
         return marks
 
-    def part_of(self, record: Record, *, role: Part, own: frozenset[str]) -> Part | None:
+    def part_of(self, record: Record, *, role: Split, own: frozenset[str]) -> Split | None:
         """None for records that a source with parts of its own has for another role."""
         if role != "train":
-            part: Part | None = role if record.part in (None, role) else None
+            part: Split | None = role if record.part in (None, role) else None
         elif record.part is not None and record.part != "train":
             part = record.part
         else:
@@ -110,11 +118,11 @@ class Split:
                     f"data.{part}: no row has {value!r} in column {chosen.column!r}{guess}",
                     topic="data",
                     where=where,
-                    mend=f"There are {shown}{' and others' if len(met) > 5 else ''}.",
+                    hint=f"There are {shown}{' and others' if len(met) > 5 else ''}.",
                 )
 
-    def _chosen(self, record: Record) -> Part | None:
-        matched: list[Part] = []
+    def _chosen(self, record: Record) -> Split | None:
+        matched: list[Split] = []
         for part, chosen in self.chosen.items():
             value = written(record.get(f"data.{part}"))
             met = self.met.setdefault(part, set())
@@ -128,11 +136,11 @@ class Split:
                 "data.dev and data.test both choose this row",
                 topic="data",
                 where=record.at,
-                mend="What is tuned on cannot also judge: choose it for one of them.",
+                hint="What is tuned on cannot also judge: choose it for one of them.",
             )
         return matched[0] if matched else None
 
-    def _drawn(self, record: Record, own: frozenset[str]) -> Part:
+    def _drawn(self, record: Record, own: frozenset[str]) -> Split:
         """Shares are for the parts that the source does not bring."""
         dev = 0.0 if "dev" in own else self.shares.get("dev", 0.0)
         test = 0.0 if "test" in own else self.shares.get("test", 0.0)
@@ -146,7 +154,7 @@ def place_in_split(group: str, *, seed: int) -> float:
     return (int.from_bytes(digest, "big") >> 11) / 2**53  # 53 bits: exact as a float, below 1
 
 
-def share_of_so_many(count: int, places: Sequence[float], *, part: Part) -> float:
+def share_of_so_many(count: int, places: Sequence[float], *, part: Split) -> float:
     """The share that holds `count` of these places; fewer only where a group would be parted."""
     if part == "dev":  # the lowest: those below the next one
         ordered = sorted(places)

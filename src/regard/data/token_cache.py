@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from regard.core.errors import UserError
 from regard.core.files import sha256, sync_folder, write_json
 from regard.core.settings import table_of
-from regard.data.corpus import PARTS, Corpus, Part
-from regard.data.token_cache_writer import PartWriter
+from regard.data.corpus import SPLITS, Corpus, Split
+from regard.data.token_cache_writer import SplitWriter
 
 SCHEMA = 2
 CHUNK = 1 << 21
@@ -98,7 +98,7 @@ def build_cache(
     folder: Path,
     *,
     cut: int | None = None,
-    required: Collection[Part] = PARTS,
+    required: Collection[Split] = SPLITS,
     on_progress: OnProgress = no_progress,
 ) -> TokenCache:
     """Encode `corpus` into `folder` in one reading; `on_progress` hears of documents done.
@@ -110,8 +110,8 @@ def build_cache(
     under_way = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         writers = {
-            part: PartWriter(under_way / part, vocabulary=tokenizer.size, unk=tokenizer.unk)
-            for part in PARTS
+            part: SplitWriter(under_way / part, vocabulary=tokenizer.size, unk=tokenizer.unk)
+            for part in SPLITS
         }
         with contextlib.ExitStack() as stack:
             for writer in writers.values():
@@ -156,7 +156,7 @@ def open_cache(folder: Path, tokenizer: TokenizerLike) -> TokenCache:
             raise _damaged(folder, f"of another version of regard (schema {meta['schema']})")
         made_with = meta["tokenizer"]
         cache = TokenCache(folder, meta)
-        for part in PARTS:
+        for part in SPLITS:
             _check_files(cache.part(part))
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise _damaged(folder, f"damaged or not there ({problem})") from problem
@@ -165,13 +165,13 @@ def open_cache(folder: Path, tokenizer: TokenizerLike) -> TokenCache:
             f"the token cache {folder} was made with tokenizer {made_with[:8]}…, this one is "
             f"{tokenizer.fingerprint[:8]}… ({tokenizer.size:,} pieces): ids would mean other words",
             topic="data",
-            mend="Give the tokenizer it was made with, or build the cache anew.",
+            hint="Give the tokenizer it was made with, or build the cache anew.",
         )
     return cache
 
 
 @dataclass(frozen=True)
-class CachedPart:
+class CachedSplit:
     """Documents as arrays of token ids, read from disk as they are touched."""
 
     folder: Path
@@ -226,8 +226,8 @@ class TokenCache:
     folder: Path
     meta: dict[str, Any]
 
-    def part(self, name: Part) -> CachedPart:
-        return CachedPart(self.folder / name, self.meta["parts"][name])
+    def part(self, name: Split) -> CachedSplit:
+        return CachedSplit(self.folder / name, self.meta["parts"][name])
 
 
 def _map(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -236,8 +236,8 @@ def _map(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.memmap(path, dtype, mode="r")
 
 
-def _chunks(texts: Iterator[tuple[Part, str]]) -> Iterator[list[tuple[Part, str]]]:
-    chunk: list[tuple[Part, str]] = []
+def _chunks(texts: Iterator[tuple[Split, str]]) -> Iterator[list[tuple[Split, str]]]:
+    chunk: list[tuple[Split, str]] = []
     size = 0
     for part, text in texts:
         chunk.append((part, text))
@@ -249,7 +249,7 @@ def _chunks(texts: Iterator[tuple[Part, str]]) -> Iterator[list[tuple[Part, str]
         yield chunk
 
 
-def _check_files(part: CachedPart) -> None:
+def _check_files(part: CachedSplit) -> None:
     counts = {"tokens": part.tokens, "offsets": part.offsets, "bytes": part.bytes}
     due = {"tokens": part.meta["tokens"], "offsets": len(part) + 1, "bytes": len(part)}
     for name, array in counts.items():
@@ -262,7 +262,7 @@ def _check_files(part: CachedPart) -> None:
 
 
 def _refuse_empty(
-    parts: dict[Part, dict[str, Any]], corpus: Corpus, required: Collection[Part]
+    parts: dict[Split, dict[str, Any]], corpus: Corpus, required: Collection[Split]
 ) -> None:
     total = sum(part["documents"] for part in parts.values())
     for name in required:
@@ -271,17 +271,17 @@ def _refuse_empty(
         if name in corpus.shares:
             share = corpus.shares[name]
             what = f"a share of {share:g} of {total:,} documents leaves none for {name}"
-            mend = f"Give data.{name} a larger share or a file of its own, or give more text"
+            hint = f"Give data.{name} a larger share or a file of its own, or give more text"
         else:
             what = f"all {total:,} documents fell into other parts, {name} has none"
-            mend = "Give more text, or smaller shares to data.dev and data.test"
+            hint = "Give more text, or smaller shares to data.dev and data.test"
         unit = corpus.data.unit
         smaller = f', or smaller documents than data.unit = "{unit}"' if unit != "line" else ""
-        raise UserError(what, topic="data", where=corpus.name, mend=f"{mend}{smaller}.")
+        raise UserError(what, topic="data", where=corpus.name, hint=f"{hint}{smaller}.")
 
 
-def _refuse_same(parts: dict[Part, dict[str, Any]]) -> None:
-    seen: dict[str, Part] = {}
+def _refuse_same(parts: dict[Split, dict[str, Any]]) -> None:
+    seen: dict[str, Split] = {}
     for name, part in parts.items():
         twin = seen.setdefault(part["fingerprint"], name)
         if twin != name and part["documents"]:
@@ -289,7 +289,7 @@ def _refuse_same(parts: dict[Part, dict[str, Any]]) -> None:
                 f"{twin} and {name} hold exactly the same texts",
                 topic="data",
                 where=f"data.{name}",
-                mend="Give other files, or a share such as 0.05.",
+                hint="Give other files, or a share such as 0.05.",
             )
 
 
@@ -319,5 +319,5 @@ def _damaged(folder: Path, what: str) -> CacheDamagedError:
     return CacheDamagedError(
         f"the token cache {folder} is {what}",
         topic="data",
-        mend="Remove the folder; the next training builds it anew.",
+        hint="Remove the folder; the next training builds it anew.",
     )

@@ -18,7 +18,7 @@ BUFFERED = 1 << 18
 "Tokens that wait before they are written."
 
 
-class PartWriter:
+class SplitWriter:
     """Appends documents to tokens.bin, offsets.bin and bytes.bin; a context manager."""
 
     def __init__(self, folder: Path, *, vocabulary: int, unk: int | None) -> None:
@@ -68,7 +68,7 @@ class PartWriter:
             "files": {name: sha256(self.folder / f"{name}.bin") for name in self._files},
         }
 
-    def __enter__(self) -> PartWriter:
+    def __enter__(self) -> SplitWriter:
         return self
 
     def __exit__(

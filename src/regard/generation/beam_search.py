@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.core.settings import Settings
 
 
-class Beam(Settings):
+class BeamSearch(Settings):
     """Search for the most likely continuation, several at a time."""
 
     width: int = Field(default=4, ge=1)
@@ -46,7 +46,7 @@ class Hypothesis:
 class Hypotheses:
     """The search for one prompt: those still growing, and the best that stopped."""
 
-    beam: Beam
+    beam: BeamSearch
     max_new: int
     growing: list[Hypothesis] = field(default_factory=lambda: [Hypothesis()])
     places_taken: int = 0
@@ -57,8 +57,8 @@ class Hypotheses:
         grows, the one it came from and the token it got."""
         so_far = torch.tensor([[h.logprob] for h in self.growing], dtype=torch.float64)
         totals = (so_far + logprobs).flatten()
-        places = min(self.beam.width - self.places_taken, int(totals.isfinite().sum()))
-        best = totals.topk(places)
+        positions = min(self.beam.width - self.places_taken, int(totals.isfinite().sum()))
+        best = totals.topk(positions)
         grown, parents, tokens = [], [], []
         for logprob, index in zip(best.values.tolist(), best.indices.tolist(), strict=True):
             parent, token = divmod(index, logprobs.shape[1])

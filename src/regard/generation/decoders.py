@@ -16,13 +16,13 @@ from regard.core.errors import UserError
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.generation.decoding_window import Decodable
 from regard.models.architectures.language_model import LanguageModel
-from regard.models.architectures.seq2seq_model import SourceModel
+from regard.models.architectures.seq2seq_model import Seq2SeqModel
 from regard.models.model import Model
 
 
 def can_write(model: Model) -> bool:
     """An encoder sees both sides of a place and can continue nothing."""
-    return isinstance(model, LanguageModel | SourceModel)
+    return isinstance(model, LanguageModel | Seq2SeqModel)
 
 
 def writer_of(
@@ -31,11 +31,11 @@ def writer_of(
     """What takes the steps, and the tokens that each row of what is written begins with."""
     if isinstance(model, LanguageModel):
         return model, list(rows)
-    if not isinstance(model, SourceModel):
+    if not isinstance(model, Seq2SeqModel):
         raise UserError(
             "this model tells hidden tokens and cannot write on",
             topic="generate",
-            mend='Train a family that writes: "decoder", "encoder-decoder" or "recurrent".',
+            hint='Train a family that writes: "decoder", "encoder-decoder" or "recurrent".',
         )
     if not rows:
         return model.given(torch.empty(0, 1), torch.empty(0, 1)), []
@@ -43,7 +43,7 @@ def writer_of(
 
 
 def writer_from(
-    model: SourceModel, sources: Sequence[list[int]], tokenizer: Tokenizer
+    model: Seq2SeqModel, sources: Sequence[list[int]], tokenizer: Tokenizer
 ) -> Decodable[Any]:
     """The model bound to these sources; of one that is too long its end counts most."""
     device = next(model.parameters()).device

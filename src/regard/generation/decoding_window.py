@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 
-class Cache(Protocol):
+class DecodingCache(Protocol):
     """What a model remembers of the tokens it has seen, one row a sequence."""
 
     @property
@@ -29,7 +29,7 @@ class Cache(Protocol):
         """Forget the tokens seen, but not what they are written from, where there is such."""
 
 
-AnyCache = TypeVar("AnyCache", bound=Cache)
+AnyCache = TypeVar("AnyCache", bound=DecodingCache)
 
 
 class Decodable(Protocol[AnyCache]):
@@ -50,7 +50,7 @@ class Decodable(Protocol[AnyCache]):
         are real; `positions` (b or 1, i) are each row's own, from 0; padding has position 0."""
 
 
-class Window(Generic[AnyCache]):
+class DecodingWindow(Generic[AnyCache]):
     """Rows of tokens that grow at the right end, with the model's cache kept in step."""
 
     def __init__(self, model: Decodable[AnyCache], *, pad: int) -> None:

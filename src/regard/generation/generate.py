@@ -21,18 +21,26 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
-from regard.core.malloc_tuning import keep_freed_memory
-from regard.generation.beam_search import Beam, Hypotheses
-from regard.generation.decoding_window import AnyCache, Cache, Decodable, Window
-from regard.generation.sampling import Greedy, Sample
+from regard.core.malloc_tuning import tune_malloc
+from regard.generation.beam_search import BeamSearch, Hypotheses
+from regard.generation.decoding_window import AnyCache, Decodable, DecodingWindow
+from regard.generation.sampling import Greedy, Sampling
 
-__all__ = ["Beam", "Cache", "Decodable", "Generated", "Greedy", "Sample", "Strategy", "generate"]
+__all__ = [
+    "BeamSearch",
+    "Decodable",
+    "GeneratedTokens",
+    "Greedy",
+    "Sampling",
+    "Strategy",
+    "generate",
+]
 
-Strategy: TypeAlias = Greedy | Sample | Beam
+Strategy: TypeAlias = Greedy | Sampling | BeamSearch
 
 
 @dataclass(frozen=True)
-class Generated:
+class GeneratedTokens:
     """What was written behind one prompt."""
 
     ids: tuple[int, ...]
@@ -45,7 +53,7 @@ class Generated:
 
 
 @dataclass(frozen=True)
-class Ending:
+class StoppingCriteria:
     """When a continuation ends, and what may never stand in it."""
 
     max_new: int
@@ -72,7 +80,7 @@ def check_numbers(logprobs: Sequence[float]) -> None:
         raise UserError(
             "the model's scores for the next token are not numbers, or all are forbidden",
             topic="generate",
-            mend="Look for a diverged model, or forbid fewer ids.",
+            hint="Look for a diverged model, or forbid fewer ids.",
         )
 
 
@@ -87,7 +95,7 @@ def generate(
     seed: int = 0,
     first_number: int = 0,
     forbidden: tuple[int, ...] = (),
-) -> list[Generated]:
+) -> list[GeneratedTokens]:
     """Continue each prompt by at most `max_new` tokens, in the order given.
 
     `forbidden` ids (padding, start, …) are never written. Where prompts come in several batches,
@@ -95,11 +103,11 @@ def generate(
     _check(prompts, max_new=max_new, stop=stop, seed=seed, forbidden=forbidden)
     if not prompts:
         return []
-    keep_freed_memory()
-    ending = Ending(max_new, stop, forbidden)
-    window = Window(model, pad=pad)
+    tune_malloc()
+    ending = StoppingCriteria(max_new, stop, forbidden)
+    window = DecodingWindow(model, pad=pad)
     with torch.inference_mode(), _without_dropout(model):
-        if isinstance(strategy, Beam):
+        if isinstance(strategy, BeamSearch):
             return _search(window, prompts, beam=strategy, ending=ending)
         # NumPy's seed sequence mixes both numbers well; torch's CPU generator takes but 32 bits.
         generators = [np.random.default_rng([seed, first_number + n]) for n in range(len(prompts))]
@@ -108,13 +116,13 @@ def generate(
 
 
 def _write(
-    window: Window[AnyCache],
+    window: DecodingWindow[AnyCache],
     prompts: Sequence[Sequence[int]],
     *,
-    strategy: Greedy | Sample,
-    ending: Ending,
+    strategy: Greedy | Sampling,
+    ending: StoppingCriteria,
     uniforms: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-) -> list[Generated]:
+) -> list[GeneratedTokens]:
     """One token after another, each chosen for good."""
     numbers = torch.from_numpy(uniforms)
     written: list[list[int]] = [[] for _ in prompts]
@@ -144,7 +152,7 @@ def _write(
             break
         logits = window.advance(chosen)
     return [
-        Generated(tuple(ids), total, ended)
+        GeneratedTokens(tuple(ids), total, ended)
         for ids, total, ended in zip(written, logprobs, stopped, strict=True)
     ]
 
@@ -159,8 +167,12 @@ def _staying(stays: Sequence[bool]) -> list[int]:
 
 
 def _search(
-    window: Window[AnyCache], prompts: Sequence[Sequence[int]], *, beam: Beam, ending: Ending
-) -> list[Generated]:
+    window: DecodingWindow[AnyCache],
+    prompts: Sequence[Sequence[int]],
+    *,
+    beam: BeamSearch,
+    ending: StoppingCriteria,
+) -> list[GeneratedTokens]:
     """Beams of all prompts in one batch; a prompt's rows stand together, in its beam's order."""
     searches = [Hypotheses(beam, ending.max_new) for _ in prompts]
     open_searches = searches
@@ -187,7 +199,7 @@ def _search(
         window.select(torch.tensor(rows))
         logits = window.advance(torch.tensor(tokens))
     best = [search.best() for search in searches]
-    return [Generated(found.ids, found.logprob, found.stopped) for found in best]
+    return [GeneratedTokens(found.ids, found.logprob, found.stopped) for found in best]
 
 
 def _check(
@@ -203,21 +215,21 @@ def _check(
             raise UserError(
                 f"prompt {number:,} has no tokens",
                 topic="generate",
-                mend="Give at least the start token.",
+                hint="Give at least the start token.",
             )
     if max_new < 1:
         raise UserError(
-            f"max_new = {max_new} asks for nothing", topic="generate", mend="Give at least 1."
+            f"max_new = {max_new} asks for nothing", topic="generate", hint="Give at least 1."
         )
     if seed < 0:
         raise UserError(
-            f"seed = {seed} is negative", topic="generate", mend="Give 0 or a larger number."
+            f"seed = {seed} is negative", topic="generate", hint="Give 0 or a larger number."
         )
     if stop in forbidden:
         raise UserError(
             f"the stop id {stop} is forbidden, so nothing could ever stop",
             topic="generate",
-            mend="Pass stop=None to write to max_new, or allow it.",
+            hint="Pass stop=None to write to max_new, or allow it.",
         )
 
 

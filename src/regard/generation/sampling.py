@@ -29,7 +29,7 @@ class Greedy(Settings):
         return torch.from_numpy(scores.numpy().argmax(axis=-1))
 
 
-class Sample(Settings):
+class Sampling(Settings):
     """A token drawn from the model's distribution, sharpened and cut as asked."""
 
     temperature: float = Field(default=1.0, gt=0)

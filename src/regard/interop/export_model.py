@@ -28,7 +28,7 @@ TOKENS = {"bos_token_id": "start", "eos_token_id": "stop", "pad_token_id": "pad"
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportReport:
     """A folder that was written, and what a person should know of it."""
 
     folder: Path
@@ -55,11 +55,11 @@ def export_model(
     out: Path,
     *,
     architecture: str | None = None,
-) -> Exported:
+) -> ExportReport:
     """Write the new folder `out`; `architecture` where several fit, the first of them if none."""
     if out.exists():
         raise UserError(
-            "is already there", topic="export", where=str(out), mend="Give a new folder."
+            "is already there", topic="export", where=str(out), hint="Give a new folder."
         )
     fitting, settings = fitting_architecture(family, tokenizer, architecture)
     vocabulary = model.get_parameter("embedding.tokens.weight").shape[0]
@@ -68,7 +68,7 @@ def export_model(
         write_tensors(tensors, inside / "model.safetensors")
         tokenizer.save(inside)
         write_json(inside / "config.json", _config(fitting, settings, vocabulary, tokenizer))
-    return Exported(out, fitting.name, fitting.left_out(settings))
+    return ExportReport(out, fitting.name, fitting.left_out(settings))
 
 
 def fitting_architecture(

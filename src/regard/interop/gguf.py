@@ -70,7 +70,7 @@ class GgufTensors:
                 "undo",
                 topic="import",
                 where=self.where,
-                mend="Take the same model in another rounding, such as Q8_0.",
+                hint="Take the same model in another rounding, such as Q8_0.",
             ) from None
         ours = torch.from_numpy(np.array(values, dtype=np.float32))  # a copy: the file is read-only
         heads = self._heads.get(name.split(".")[-2])
@@ -108,7 +108,7 @@ def _package() -> Any:
         raise UserError(
             "reading .gguf files needs the package gguf",
             topic="import",
-            mend="Install it with pip install 'regard[gguf]'.",
+            hint="Install it with pip install 'regard[gguf]'.",
         ) from None
 
 
@@ -124,7 +124,7 @@ def _opened(file: Path) -> tuple[Any, dict[str, Any]]:
             f"is no GGUF file, or damaged ({problem})",
             topic="import",
             where=str(file),
-            mend="Get the file anew.",
+            hint="Get the file anew.",
         ) from None
 
 

@@ -21,8 +21,8 @@ from regard.core.settings import read_settings, settings_class, table_of
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interop.huggingface.architecture import Architecture, architecture_of
 from regard.interop.huggingface.checkpoint import Checkpoint, read_checkpoint, read_table
-from regard.interop.huggingface.sentence_transformers import Sentences, read_sentences
-from regard.interop.huggingface.tensors import Filled, bare_names, fill
+from regard.interop.huggingface.sentence_transformers import SentenceEncoderConfig, read_sentences
+from regard.interop.huggingface.tensors import FillReport, bare_names, fill
 from regard.interop.huggingface.vocabulary import check_vocabulary, named_tokens
 from regard.interop.packages import MARK, packaged_checkpoint
 from regard.models.families import FAMILIES
@@ -37,7 +37,7 @@ NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportReport:
     """A model folder that was made, and what a person should know of it."""
 
     folder: Path
@@ -77,11 +77,11 @@ class Imported:
         return {**vars(self), **told}
 
 
-def import_model(source: str, out: Path) -> Imported:
+def import_model(source: str, out: Path) -> ImportReport:
     """Read `source`, write the new folder `out`."""
     if out.exists():
         raise UserError(
-            "is already there", topic="import", where=str(out), mend="Give a new folder."
+            "is already there", topic="import", where=str(out), hint="Give a new folder."
         )
     found = _read(_located(source))
     checkpoint, tokenizer, sentences = found.checkpoint, found.tokenizer, found.sentences
@@ -96,7 +96,7 @@ def import_model(source: str, out: Path) -> Imported:
     remarks += _said_of_head(filled, family, architecture)
     if tokenizer.pad is None:
         remarks.append("its tokenizer has no token for padding")
-    imported = Imported(
+    imported = ImportReport(
         folder=out,
         architecture=architecture.name,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
@@ -143,7 +143,7 @@ def _located(source: str) -> Path:
             "there is no such folder or file",
             topic="import",
             where=source,
-            mend="Give a folder with config.json and model.safetensors, a .gguf file, or pip:NAME "
+            hint="Give a folder with config.json and model.safetensors, a .gguf file, or pip:NAME "
             "of an installed package; regard fetches nothing itself.",
         )
     return path
@@ -155,7 +155,7 @@ class _Found:
 
     checkpoint: Checkpoint
     tokenizer: Tokenizer
-    sentences: Sentences
+    sentences: SentenceEncoderConfig
     named: Mapping[str, str] = field(default_factory=dict)
     "The special tokens that files beside the tokenizer name."
 
@@ -170,12 +170,12 @@ def _read(path: Path) -> _Found:
     if path.suffix == ".gguf":
         from regard.interop.gguf import read_gguf
 
-        return _Found(*read_gguf(path), Sentences(path))
+        return _Found(*read_gguf(path), SentenceEncoderConfig(path))
     raise UserError(
         "is neither a folder nor a .gguf file",
         topic="import",
         where=str(path),
-        mend="Give the folder that holds config.json and the weights.",
+        hint="Give the folder that holds config.json and the weights.",
     )
 
 
@@ -188,7 +188,7 @@ def _refuse_what_is_no_checkpoint(folder: Path) -> None:
             "is regard's own already, and needs no import",
             topic="import",
             where=str(folder),
-            mend=f"Start from it, start = {str(folder)!r}, or give the checkpoint of another tool.",
+            hint=f"Start from it, start = {str(folder)!r}, or give the checkpoint of another tool.",
         )
     if described.is_file() and not config.is_file():
         base = read_table(described).get("base_model_name_or_path") or "BASE"
@@ -196,7 +196,7 @@ def _refuse_what_is_no_checkpoint(folder: Path) -> None:
             f"holds an adapter (adapter_config.json) for the model {base}, and no model",
             topic="import",
             where=str(folder),
-            mend="Import the model it is for, or make one of both first: peft.PeftModel"
+            hint="Import the model it is for, or make one of both first: peft.PeftModel"
             ".from_pretrained(base, folder).merge_and_unload().save_pretrained(new_folder).",
         )
 
@@ -209,7 +209,7 @@ def _home_of_tokenizer(*folders: Path) -> Path:
         "holds neither tokenizer.json nor vocab.txt",
         topic="import",
         where=str(folders[0]),
-        mend="Write it there: transformers.AutoTokenizer.from_pretrained(folder)"
+        hint="Write it there: transformers.AutoTokenizer.from_pretrained(folder)"
         ".save_pretrained(folder).",
     )
 
@@ -241,13 +241,13 @@ def _check_layers(architecture: Architecture, family: Transformer, checkpoint: C
             f"block{'s' * (len(blocks) != 1)}",
             topic="import",
             where=checkpoint.config.file,
-            mend="Settings and weights are of different models: get both anew.",
+            hint="Settings and weights are of different models: get both anew.",
         )
 
 
 def _rows(architecture: Architecture, family: Transformer, checkpoint: Checkpoint) -> int:
     """Of the token table, which may be longer than the tokenizer's list."""
-    place = architecture.places(family)["embedding.tokens.weight"]
+    place = architecture.tensor_map(family)["embedding.tokens.weight"]
     name = bare_names(architecture, checkpoint.tensors).get(place.name)
     asked = checkpoint.config.integer("vocab_size")
     if name is None:
@@ -259,12 +259,12 @@ def _rows(architecture: Architecture, family: Transformer, checkpoint: Checkpoin
             f"{name} has shape {found}, its config asks for {(asked, family.width)}",
             topic="import",
             where=checkpoint.tensors.where,
-            mend="vocab_size or the width in config.json is of another model: get both anew.",
+            hint="vocab_size or the width in config.json is of another model: get both anew.",
         )
     return asked
 
 
-def _said_of_head(filled: Filled, family: Transformer, architecture: Architecture) -> list[str]:
+def _said_of_head(filled: FillReport, family: Transformer, architecture: Architecture) -> list[str]:
     said = []
     if architecture.family == "encoder" and not getattr(family, "output_network", True):
         said.append(
@@ -280,7 +280,7 @@ def _said_of_head(filled: Filled, family: Transformer, architecture: Architectur
 
 
 def _config(
-    imported: Imported, architecture: Architecture, family: Transformer, source: str
+    imported: ImportReport, architecture: Architecture, family: Transformer, source: str
 ) -> dict[str, Any]:
     return {
         "regard": __version__,

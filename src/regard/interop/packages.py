@@ -25,7 +25,7 @@ def packaged_checkpoint(package: str) -> Path:
             "is not installed",
             topic="import",
             where=f"{MARK}{package}",
-            mend=f"Install it with {install}." if package else "Give its name.",
+            hint=f"Install it with {install}." if package else "Give its name.",
         ) from None
     found = [Path(str(file.locate())) for file in listed or ()]
     folders = {file.parent for file in found if file.name == "config.json"}
@@ -39,11 +39,11 @@ def packaged_checkpoint(package: str) -> Path:
             "is not whole: files that it installed are gone",
             topic="import",
             where=f"{MARK}{package}",
-            mend=f"Install it anew: {install.replace('install', 'install --force-reinstall')}.",
+            hint=f"Install it anew: {install.replace('install', 'install --force-reinstall')}.",
         )
     raise UserError(
         "brings no checkpoint (config.json with safetensors, or a .gguf file)",
         topic="import",
         where=f"{MARK}{package}",
-        mend=f"Name a package that does, such as {' or '.join(MARK + name for name in KNOWN)}.",
+        hint=f"Name a package that does, such as {' or '.join(MARK + name for name in KNOWN)}.",
     )

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.interop.huggingface.architecture import Architecture, Place
+from regard.interop.huggingface.architecture import Architecture, TensorMapping
 from regard.models.families.transformer import Transformer
 
 KINDS = ("lora", "prompt", "prefix")
@@ -96,19 +96,19 @@ def _lora_to_peft(
     family: Transformer,
     architecture: Architecture,
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    places = architecture.module_names(family)
+    tensor_map = architecture.module_names(family)
     modules = sorted({name.rpartition(".")[0] for name in tensors})
-    _check_known(modules, places, architecture)
+    _check_known(modules, tensor_map, architecture)
     written: dict[str, Tensor] = {}
     ranks: dict[str, int] = {}
-    for name in dict.fromkeys(places[module].name for module in modules):
-        group = [module for module in modules if places[module].name == name]
-        group.sort(key=lambda module: places[module].part)
+    for name in dict.fromkeys(tensor_map[module].name for module in modules):
+        group = [module for module in modules if tensor_map[module].name == name]
+        group.sort(key=lambda module: tensor_map[module].part)
         full = architecture.adapted_prefix + name
-        narrow = [tensors[f"{module}.lora_A"] for module in group]
-        wide = [(places[module], tensors[f"{module}.lora_B"]) for module in group]
-        written[f"{BEFORE}{full}.lora_A.weight"] = torch.cat(narrow)
-        written[f"{BEFORE}{full}.lora_B.weight"] = _in_blocks(wide)
+        lora_a = [tensors[f"{module}.lora_A"] for module in group]
+        lora_b = [(tensor_map[module], tensors[f"{module}.lora_B"]) for module in group]
+        written[f"{BEFORE}{full}.lora_A.weight"] = torch.cat(lora_a)
+        written[f"{BEFORE}{full}.lora_B.weight"] = _in_blocks(lora_b)
         ranks[full] = adapter["rank"] * len(group)
     usual = Counter(ranks.values()).most_common(1)[0][0]
     share = adapter["alpha"] / adapter["rank"]
@@ -121,13 +121,13 @@ def _lora_to_peft(
         "target_modules": sorted(ranks),
         "rank_pattern": unusual,
         "alpha_pattern": {name: share * rank for name, rank in unusual.items()},
-        "fan_in_fan_out": any(places[module].turned for module in modules),
+        "fan_in_fan_out": any(tensor_map[module].turned for module in modules),
         "bias": "none",
     }
     return table, {name: tensor.contiguous() for name, tensor in written.items()}
 
 
-def _in_blocks(parts: list[tuple[Place, Tensor]]) -> Tensor:
+def _in_blocks(parts: list[tuple[TensorMapping, Tensor]]) -> Tensor:
     """(out,r) of each part -> (all outputs, all ranks), each in its own rows and columns."""
     place, first = parts[0]
     out, rank = first.shape
@@ -154,30 +154,30 @@ def _lora_from_peft(
             config,
             "init_lora_weights",
             "the base was changed when this adapter was made, and only the adapter is here",
-            mend="Write it as plain LoRA: save_pretrained with "
+            hint="Write it as plain LoRA: save_pretrained with "
             "path_initial_model_for_weight_conversion, or merge it into its base.",
         )
     if config.get("bias", "none") != "none":
         raise _refused(config, "bias", "regard's LoRA leaves biases as they are")
-    places = architecture.module_names(family)
+    tensor_map = architecture.module_names(family)
     ours: dict[str, Tensor] = {}
     used: set[str] = set()
-    for name in dict.fromkeys(place.name for place in places.values()):
+    for name in dict.fromkeys(place.name for place in tensor_map.values()):
         found = _pair(tensors, name, architecture)
         if found is None:
             continue
         used |= {held for held, _ in found}
-        (_, narrow), (_, wide) = found
-        group = [module for module, place in places.items() if place.name == name]
+        (_, lora_a), (_, lora_b) = found
+        group = [module for module, place in tensor_map.items() if place.name == name]
         if modules is None:
             for module in group:
-                ours[f"{module}.lora_A"] = narrow
-                ours[f"{module}.lora_B"] = wide.chunk(len(group))[places[module].part]
+                ours[f"{module}.lora_A"] = lora_a
+                ours[f"{module}.lora_B"] = lora_b.chunk(len(group))[tensor_map[module].part]
             continue
         chosen = [module for module in group if module in modules]
         for number, module in enumerate(chosen):
-            rows = wide.chunk(len(group))[places[module].part]
-            ours[f"{module}.lora_A"] = narrow.chunk(len(chosen))[number]
+            rows = lora_b.chunk(len(group))[tensor_map[module].part]
+            ours[f"{module}.lora_A"] = lora_a.chunk(len(chosen))[number]
             ours[f"{module}.lora_B"] = rows.chunk(len(chosen), dim=1)[number]
     _check_used(used, tensors, architecture)
     return _lora_table(config, ours), {name: t.contiguous() for name, t in ours.items()}
@@ -256,8 +256,8 @@ def _virtual_from_peft(
     settings = {"length": len(table)}
     if kind == "prompt":
         return settings, {"prompt": table}
-    wide = 2 * family.layers
-    if table.shape[1] % wide:
+    lora_b = 2 * family.layers
+    if table.shape[1] % lora_b:
         raise UserError(
             f"{TABLE} has {table.shape[1]} columns, which {family.layers} layers do not share",
             topic="import",
@@ -276,15 +276,17 @@ def _is_in(name: str, mine: Mapping[str, Tensor]) -> bool:
     return name.removeprefix("body.") in mine
 
 
-def _check_known(modules: list[str], places: Mapping[str, Place], there: Architecture) -> None:
+def _check_known(
+    modules: list[str], tensor_map: Mapping[str, TensorMapping], there: Architecture
+) -> None:
     if not modules:
         raise UserError("the adapter has no LoRA tensors", topic="export")
-    strange = [module for module in modules if module not in places]
+    strange = [module for module in modules if module not in tensor_map]
     if strange:
         raise UserError(
             f"{strange[0]} has no counterpart in {there.name}, so peft could not load it",
             topic="export",
-            mend="Merge the adapter into its base, and export that.",
+            hint="Merge the adapter into its base, and export that.",
         )
 
 
@@ -295,10 +297,10 @@ def _check_used(used: set[str], tensors: Mapping[str, Tensor], there: Architectu
         raise UserError(f"the adapter does not fit {there.name}: {what}", topic="import")
 
 
-def _refused(config: Mapping[str, Any], key: str, reason: str, *, mend: str = "") -> UserError:
+def _refused(config: Mapping[str, Any], key: str, reason: str, *, hint: str = "") -> UserError:
     return UserError(
         f"{key} is {config.get(key)!r}: {reason}",
         topic="import",
         where="adapter_config.json",
-        mend=mend,
+        hint=hint,
     )

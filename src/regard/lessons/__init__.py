@@ -10,7 +10,7 @@ To add one, write a function into a file of `lessons/topics/` (any file there is
         three sentences).\"\"\"
         …
         return Lesson(
-            table=Table(("β", "error"), rows),
+            table=LessonTable(("β", "error"), rows),
             chart=curves(rows_of_dicts, x="β", y="error", log="y"),
             caption="One sentence: what the chart shows.",
             checks=[near("weight on a and b", weights.sum(), 1, within=1e-6)],
@@ -23,21 +23,21 @@ carry ranges, so that `--set beta=20` and a page's slider know them. One that tr
 stands beside it, under `@exercise("average-of-two")`: see `lessons/exercise.py`.
 """
 
-from regard.lessons.lesson import Check, Lesson, Table, above, below, equal, near
+from regard.lessons.lesson import Check, Lesson, LessonTable, above, below, equal, near
 from regard.lessons.parameters import Parameter, Range, Seed, parameters
-from regard.lessons.registry import LESSONS, About, about, lesson, lessons_by_topic
-from regard.lessons.run_lesson import Ran, run_lesson
+from regard.lessons.registry import LESSONS, LessonInfo, about, lesson, lessons_by_topic
+from regard.lessons.run_lesson import LessonRun, run_lesson
 
 __all__ = [
     "LESSONS",
-    "About",
     "Check",
     "Lesson",
+    "LessonInfo",
+    "LessonRun",
+    "LessonTable",
     "Parameter",
-    "Ran",
     "Range",
     "Seed",
-    "Table",
     "about",
     "above",
     "below",

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from regard.lessons.notebooks import notebook
 from regard.lessons.page import anchor, booklet_html, by_topic, course_html
-from regard.lessons.run_lesson import Ran
+from regard.lessons.run_lesson import LessonRun
 from regard.reports.run_report import write_page
 
 
-def write_booklet(all_ran: Sequence[Ran], folder: Path) -> list[Path]:
+def write_booklet(all_ran: Sequence[LessonRun], folder: Path) -> list[Path]:
     """Write them into `folder`; what was written, in reading order."""
     pages = {
         folder / "booklet.html": booklet_html(all_ran),

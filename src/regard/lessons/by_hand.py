@@ -12,12 +12,14 @@ import math
 import torch
 from torch import Tensor
 
-from regard.attention.attend import Attended, attend
-from regard.attention.function import Rule
+from regard.attention.attend import AttentionOutput, attend
+from regard.attention.function import AttentionFunction
 from regard.attention.kinds.dot import DotProduct
 
 
-def look_up(q: Tensor, keys: Tensor, values: Tensor, rule: Rule | None = None) -> Attended:
+def look_up(
+    q: Tensor, keys: Tensor, values: Tensor, rule: AttentionFunction | None = None
+) -> AttentionOutput:
     """q (i,d) or (d,), keys (n,d), values (n,e) -> out (i,e) or (e,), weights (i,n) or (n,)."""
     rows = q.reshape(-1, q.shape[-1]) * math.sqrt(q.shape[-1])
     attended = attend(
@@ -31,7 +33,7 @@ def look_up(q: Tensor, keys: Tensor, values: Tensor, rule: Rule | None = None) -
     )
 
 
-def weights_of(q: Tensor, keys: Tensor, rule: Rule | None = None) -> Tensor:
+def weights_of(q: Tensor, keys: Tensor, rule: AttentionFunction | None = None) -> Tensor:
     """q (i,d) or (d,), keys (n,d) -> (i,n) or (n,): what the values would be mixed by."""
     weights = look_up(q, keys, torch.zeros_like(keys), rule).weights
     assert weights is not None

@@ -78,7 +78,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Posed:
+class ExerciseSheet:
     """An exercise with its numbers."""
 
     task: str
@@ -87,7 +87,7 @@ class Posed:
     mark: Callable[[Answer], Mark] = field(repr=False)
 
 
-PoseFunction = Callable[[int], Posed]
+PoseFunction = Callable[[int], ExerciseSheet]
 
 
 def exercise(name: str) -> Callable[[PoseFunction], PoseFunction]:
@@ -103,7 +103,7 @@ def exercise_names() -> list[str]:
     return EXERCISES.names()
 
 
-def pose(name: str, seed: int) -> Posed:
+def pose(name: str, seed: int) -> ExerciseSheet:
     """The exercise with the numbers that follow from the seed."""
     entry = EXERCISES.get(name)
     if not SEEDS.low <= seed <= SEEDS.high:
@@ -111,9 +111,9 @@ def pose(name: str, seed: int) -> Posed:
             f"a seed of {seed}",
             topic="exercise",
             where=name,
-            mend=f"Give a whole number from {SEEDS.low:g} to {SEEDS.high:g}.",
+            hint=f"Give a whole number from {SEEDS.low:g} to {SEEDS.high:g}.",
         )
-    posed: Posed = entry.part(seed)
+    posed: ExerciseSheet = entry.part(seed)
     return posed
 
 

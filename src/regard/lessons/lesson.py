@@ -35,7 +35,7 @@ class Draw(Protocol):
 
 
 @dataclass(frozen=True)
-class Table:
+class LessonTable:
     """Named columns and rows of numbers or words."""
 
     columns: Sequence[str]
@@ -83,7 +83,7 @@ class Check:
 class Lesson:
     """What running a lesson gives; its question and claim are the function's docstring."""
 
-    table: Table
+    table: LessonTable
     chart: Draw
     caption: str
     "What the chart shows, in a sentence: under the chart, and for those who cannot see it."

@@ -29,7 +29,7 @@ DEEPEST = 50
 
 
 @dataclass(frozen=True)
-class Located:
+class LocatedValue:
     """A value, and where it begins; lists and tables hold located values."""
 
     value: Any
@@ -50,7 +50,7 @@ class Located:
         return f"{file}, line {self.line}, column {self.column}"
 
 
-def read_located(path: Path) -> Located:
+def read_located(path: Path) -> LocatedValue:
     """A .json file as it is; a .csv file as a list of rows, numbers where they are numbers."""
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -71,11 +71,11 @@ def _problem(what: str, path: Path) -> UserError:
     return UserError(what, topic="exercise", where=str(path))
 
 
-def _json(text: str, path: Path) -> Located:
+def _json(text: str, path: Path) -> LocatedValue:
     try:
         json.loads(text)  # the syntax, judged by Python's own reader; below it is known to be right
     except json.JSONDecodeError as problem:
-        place = Located(None, problem.lineno, problem.colno).where(str(path))
+        place = LocatedValue(None, problem.lineno, problem.colno).where(str(path))
         raise UserError(
             problem.msg[:1].lower() + problem.msg[1:], topic="exercise", where=place
         ) from None
@@ -84,25 +84,27 @@ def _json(text: str, path: Path) -> Located:
     return _Reader(text, path).value(_skip(text, 0), depth=0)[0]
 
 
-def _csv(text: str, path: Path) -> Located:
+def _csv(text: str, path: Path) -> LocatedValue:
     rows = []
     try:
         lines = csv.reader(io.StringIO(text), strict=True)
         for row in lines:
             if any(cell.strip() for cell in row):
                 cells = [
-                    Located(_number_or_word(cell.strip()), lines.line_num, number, cell.strip())
+                    LocatedValue(
+                        _number_or_word(cell.strip()), lines.line_num, number, cell.strip()
+                    )
                     for number, cell in enumerate(row, start=1)
                 ]
-                rows.append(Located(cells, lines.line_num, 1))
+                rows.append(LocatedValue(cells, lines.line_num, 1))
                 _check_commas(cells, path)
     except csv.Error as problem:
         place = f"{path}, line {lines.line_num}, column 1"
         raise UserError(str(problem), topic="exercise", where=place) from None
-    return Located(rows, 1, 1)
+    return LocatedValue(rows, 1, 1)
 
 
-def _check_commas(cells: list[Located], path: Path) -> None:
+def _check_commas(cells: list[LocatedValue], path: Path) -> None:
     """Spreadsheets of many countries part cells by semicolons, and write 0,5."""
     for one in cells:
         if one.cell and ";" in one.cell:
@@ -110,7 +112,7 @@ def _check_commas(cells: list[Located], path: Path) -> None:
                 "cells are parted by commas, and this one holds a semicolon",
                 topic="exercise",
                 where=one.where(str(path)),
-                mend="Save it with commas between cells and points in numbers.",
+                hint="Save it with commas between cells and points in numbers.",
             )
 
 
@@ -123,7 +125,7 @@ def _number_or_word(cell: str) -> int | float | str:
     return cell
 
 
-def named_blocks(read: Located, names: Sequence[str], path: Path) -> Located:
+def named_blocks(read: LocatedValue, names: Sequence[str], path: Path) -> LocatedValue:
     """A CSV file in which lines begin with one of the names, as a table of what belongs to each.
 
     Anything else stays as it is. `head,514` is a name and its value on one line; empty cells at
@@ -131,8 +133,8 @@ def named_blocks(read: Located, names: Sequence[str], path: Path) -> Located:
     rows = read.value if isinstance(read.value, list) else []
     if not rows or not _names_a_block(rows[0], names):
         return read
-    blocks: dict[str, Located] = {}
-    block: list[Located] = []
+    blocks: dict[str, LocatedValue] = {}
+    block: list[LocatedValue] = []
     for row in rows:
         cells = row.value
         while cells[-1].cell == "":
@@ -144,14 +146,14 @@ def named_blocks(read: Located, names: Sequence[str], path: Path) -> Located:
                     f"{name!r} stands here a second time", topic="exercise", where=where
                 )
             block = []
-            blocks[name] = Located(block, row.line, 1)
+            blocks[name] = LocatedValue(block, row.line, 1)
             cells = cells[1:]
         if cells:
-            block.append(Located(cells, row.line, cells[0].column))
-    return Located(blocks, read.line, read.column)
+            block.append(LocatedValue(cells, row.line, cells[0].column))
+    return LocatedValue(blocks, read.line, read.column)
 
 
-def _names_a_block(row: Located, names: Sequence[str]) -> bool:
+def _names_a_block(row: LocatedValue, names: Sequence[str]) -> bool:
     return isinstance(row.value, list) and bool(row.value) and row.value[0].cell in names
 
 
@@ -163,7 +165,7 @@ class _Reader:
         self.path = path
         self.line_starts = [0, *(n + 1 for n, one in enumerate(text) if one == "\n")]
 
-    def value(self, at: int, *, depth: int) -> tuple[Located, int]:
+    def value(self, at: int, *, depth: int) -> tuple[LocatedValue, int]:
         """The value that begins at `at`, and where it has ended."""
         if depth > DEEPEST:
             raise _problem("is nested too deeply", self.path)
@@ -177,8 +179,8 @@ class _Reader:
             found, end = json.JSONDecoder().raw_decode(self.text, at)
         return self._placed(found, at), end
 
-    def _list(self, at: int, depth: int) -> tuple[list[Located], int]:
-        items: list[Located] = []
+    def _list(self, at: int, depth: int) -> tuple[list[LocatedValue], int]:
+        items: list[LocatedValue] = []
         at = _skip(self.text, at + 1)
         while self.text[at] != "]":
             item, at = self.value(at, depth=depth + 1)
@@ -186,8 +188,8 @@ class _Reader:
             at = _past_comma(self.text, at)
         return items, at + 1
 
-    def _table(self, at: int, depth: int) -> tuple[dict[str, Located], int]:
-        table: dict[str, Located] = {}
+    def _table(self, at: int, depth: int) -> tuple[dict[str, LocatedValue], int]:
+        table: dict[str, LocatedValue] = {}
         at = _skip(self.text, at + 1)
         while self.text[at] != "}":
             key, at = json.JSONDecoder().raw_decode(self.text, at)
@@ -200,9 +202,9 @@ class _Reader:
             at = _past_comma(self.text, at)
         return table, at + 1
 
-    def _placed(self, value: Any, at: int) -> Located:
+    def _placed(self, value: Any, at: int) -> LocatedValue:
         line = bisect_right(self.line_starts, at)
-        return Located(value, line, at - self.line_starts[line - 1] + 1)
+        return LocatedValue(value, line, at - self.line_starts[line - 1] + 1)
 
 
 def _skip(text: str, at: int) -> int:

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UserError, did_you_mean
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, pose
-from regard.lessons.located import Located, named_blocks, read_located
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, pose
+from regard.lessons.located import LocatedValue, named_blocks, read_located
 
 COLUMNS = ("file", "exercise", "seed", "passed", "distance", "within", "says")
 FLAGS = {True: True, False: False, "true": True, "false": False}
@@ -28,7 +28,7 @@ FLAGS = {True: True, False: False, "true": True, "false": False}
 
 
 @dataclass(frozen=True)
-class Marked:
+class MarkedAnswer:
     """One file's mark; a file that cannot be read has no mark and says why."""
 
     file: Path
@@ -50,19 +50,19 @@ class Marked:
         }
 
 
-def mark_file(name: str, file: Path, *, seed: int | None = None) -> Marked:
+def mark_file(name: str, file: Path, *, seed: int | None = None) -> MarkedAnswer:
     """Mark one answer; `seed` says which numbers it is for, where the file does not."""
     read = read_located(file)
     chosen = _seed(name, read, file, seed)
     posed = pose(name, chosen)
     given = named_blocks(_given(read), [slot.name for slot in posed.slots], file)
     answer = _answer(posed, given, file)
-    return Marked(file, name, chosen, posed.mark(answer))
+    return MarkedAnswer(file, name, chosen, posed.mark(answer))
 
 
 def mark_folder(
     name: str, folder: Path, *, seed: int | None = None, marks: Path | None = None
-) -> list[Marked]:
+) -> list[MarkedAnswer]:
     """Mark every .json and .csv file of a folder; one that cannot be read stops nobody else.
 
     `marks` is the file that the marks go to: it may lie in the folder, and is no answer."""
@@ -78,12 +78,12 @@ def mark_folder(
             "holds no .json and no .csv file",
             topic="exercise",
             where=str(folder),
-            mend="Put one file for each learner into it.",
+            hint="Put one file for each learner into it.",
         )
     return [_mark_or_say(name, file, seed) for file in files]
 
 
-def marks_csv(marked: Sequence[Marked]) -> str:
+def marks_csv(marked: Sequence[MarkedAnswer]) -> str:
     """A line for each file."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
@@ -98,14 +98,14 @@ def _inert(cell: Any) -> Any:
     return f"'{cell}" if risky else cell
 
 
-def _mark_or_say(name: str, file: Path, seed: int | None) -> Marked:
+def _mark_or_say(name: str, file: Path, seed: int | None) -> MarkedAnswer:
     try:
         return mark_file(name, file, seed=seed)
     except UserError as problem:
-        return Marked(file, name, seed, None, str(problem))
+        return MarkedAnswer(file, name, seed, None, str(problem))
 
 
-def _seed(name: str, read: Located, file: Path, seed: int | None) -> int:
+def _seed(name: str, read: LocatedValue, file: Path, seed: int | None) -> int:
     table = read.value if isinstance(read.value, dict) else {}
     own = table.get("exercise")
     if own is not None and own.value != name:
@@ -122,7 +122,7 @@ def _seed(name: str, read: Located, file: Path, seed: int | None) -> int:
             f"the sheet has seed {told.value}, and --new says {seed}",
             topic="exercise",
             where=told.where(str(file)),
-            mend="Give the seed that the learner was given.",
+            hint="Give the seed that the learner was given.",
         )
     if told is not None:
         own_seed: int = told.value
@@ -132,20 +132,20 @@ def _seed(name: str, read: Located, file: Path, seed: int | None) -> int:
             "does not say for which numbers it is",
             topic="exercise",
             where=str(file),
-            mend="Add --new SEED, the seed of the sheet it answers.",
+            hint="Add --new SEED, the seed of the sheet it answers.",
         )
     return seed
 
 
-def _given(read: Located) -> Located:
+def _given(read: LocatedValue) -> LocatedValue:
     """What stands under `answer` in a sheet; else the whole."""
     if isinstance(read.value, dict) and "answer" in read.value:
-        inner: Located = read.value["answer"]
+        inner: LocatedValue = read.value["answer"]
         return inner
     return read
 
 
-def _answer(posed: Posed, given: Located, file: Path) -> Answer:
+def _answer(posed: ExerciseSheet, given: LocatedValue, file: Path) -> Answer:
     names = [slot.name for slot in posed.slots]
     if not isinstance(given.value, dict):
         if len(names) > 1:
@@ -153,7 +153,7 @@ def _answer(posed: Posed, given: Located, file: Path) -> Answer:
                 f"{len(names)} things are asked for: {', '.join(names)}",
                 topic="exercise",
                 where=given.where(str(file)),
-                mend=f'Name each: {{"{names[0]}": …, "{names[1]}": …}} as JSON, or as CSV a line '
+                hint=f'Name each: {{"{names[0]}": …, "{names[1]}": …}} as JSON, or as CSV a line '
                 f"with {names[0]} alone, its rows below, then {names[1]}.",
             )
         return {names[0]: _filled(posed.slots[0], given, file)}
@@ -174,12 +174,12 @@ def _answer(posed: Posed, given: Located, file: Path) -> Answer:
             f"{slot.name} is missing",
             topic="exercise",
             where=place.where(str(file)),
-            mend=f"Give {slot.wanted}.",
+            hint=f"Give {slot.wanted}.",
         )
     return {slot.name: _filled(slot, given.value[slot.name], file) for slot in posed.slots}
 
 
-def _filled(slot: Slot, given: Located, file: Path) -> Tensor | list[Any]:
+def _filled(slot: Slot, given: LocatedValue, file: Path) -> Tensor | list[Any]:
     shaped = given
     if len(slot.shape) < 2 and _is_one_row_of_csv(given):
         shaped = _flat(given)
@@ -194,7 +194,7 @@ def _filled(slot: Slot, given: Located, file: Path) -> Tensor | list[Any]:
     return torch.tensor(shaped.plain(), dtype=torch.float64)
 
 
-def _is_one_row_of_csv(given: Located) -> bool:
+def _is_one_row_of_csv(given: LocatedValue) -> bool:
     """A vector may stand in one row, or in a column of one number a row."""
     rows = given.value if isinstance(given.value, list) else []
     return (
@@ -204,11 +204,13 @@ def _is_one_row_of_csv(given: Located) -> bool:
     )
 
 
-def _flat(given: Located) -> Located:
-    return Located([cell for row in given.value for cell in row.value], given.line, given.column)
+def _flat(given: LocatedValue) -> LocatedValue:
+    return LocatedValue(
+        [cell for row in given.value for cell in row.value], given.line, given.column
+    )
 
 
-def _check(slot: Slot, given: Located, shape: Sequence[int | None], file: Path) -> None:
+def _check(slot: Slot, given: LocatedValue, shape: Sequence[int | None], file: Path) -> None:
     """That the value has the slot's shape and sort; the first thing that has not is named."""
     where = given.where(str(file))
     if not shape:
@@ -222,20 +224,20 @@ def _check(slot: Slot, given: Located, shape: Sequence[int | None], file: Path) 
             f"{slot.name} needs a list here, and this is {given.value!r}",
             topic="exercise",
             where=where,
-            mend=f"Give {slot.wanted}.",
+            hint=f"Give {slot.wanted}.",
         )
     if shape[0] is not None and len(given.value) != shape[0]:
         raise UserError(
             f"{slot.name} has {len(given.value)} where {shape[0]} are needed",
             topic="exercise",
             where=where,
-            mend=f"Give {slot.wanted}.",
+            hint=f"Give {slot.wanted}.",
         )
     for one in given.value:
         _check(slot, one, shape[1:], file)
 
 
-def _fits(slot: Slot, given: Located) -> bool:
+def _fits(slot: Slot, given: LocatedValue) -> bool:
     value = given.value
     if slot.of == "words":
         return isinstance(value, str) or given.cell is not None
@@ -249,7 +251,7 @@ def _fits(slot: Slot, given: Located) -> bool:
         return False
 
 
-def _words(given: Located) -> Any:
+def _words(given: LocatedValue) -> Any:
     if isinstance(given.value, list):
         return [_words(one) for one in given.value]
     return given.value if given.cell is None else given.cell

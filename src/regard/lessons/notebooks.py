@@ -10,12 +10,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from regard.lessons.registry import About
+from regard.lessons.registry import LessonInfo
 
 FORMAT = {"nbformat": 4, "nbformat_minor": 5}
 
 
-def notebook(topic: str, lessons: Sequence[About]) -> str:
+def notebook(topic: str, lessons: Sequence[LessonInfo]) -> str:
     """One topic's lessons, as the text of an .ipynb file."""
     cells = [
         _words("topic", f"# {topic[:1].upper()}{topic[1:]}\n\nLessons of regard: run each cell."),
@@ -32,7 +32,7 @@ def notebook(topic: str, lessons: Sequence[About]) -> str:
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
-def _call(lesson: About) -> str:
+def _call(lesson: LessonInfo) -> str:
     """With the defaults written out, so that a learner sees what there is to change."""
     given = "".join(f", {one.name}={one.default!r}" for one in lesson.parameters)
     return f'run_lesson("{lesson.name}"{given})'

@@ -39,8 +39,8 @@ def _decimal(value: float, digits: int) -> str:
         shown = f"{float(factor):g}·10{str(int(power)).translate(SUPERSCRIPTS)}"
         shown = shown.removeprefix("1·") if value > 0 else shown.replace("-1·", "-")
         return shown.replace("-", "−")
-    places = max(digits - 1 - math.floor(math.log10(size)), 0) if size else 0
-    shown = f"{value:,.{places}f}"
+    positions = max(digits - 1 - math.floor(math.log10(size)), 0) if size else 0
+    shown = f"{value:,.{positions}f}"
     if "." in shown:
         shown = shown.rstrip("0").rstrip(".")
     return (shown if shown != "-0" else "0").replace("-", "−")

@@ -17,23 +17,23 @@ from regard.evaluation import wording
 from regard.lessons import number_format
 from regard.lessons.exercise import exercise_names
 from regard.lessons.registry import lessons_by_topic
-from regard.lessons.run_lesson import Ran
+from regard.lessons.run_lesson import LessonRun
 from regard.lessons.topics import TOPICS, Topic
 from regard.reports.charts.theme import Chart, Theme
-from regard.reports.run_report import Drawing, drawings
+from regard.reports.run_report import InlineChart, drawings
 
 
-def lesson_html(ran: Ran) -> str:
+def lesson_html(ran: LessonRun) -> str:
     """A lesson as a page of its own."""
     return _templates().get_template("lesson.html.j2").render(ran=ran, charts=charts_of(ran))
 
 
-def section_html(ran: Ran) -> str:
+def section_html(ran: LessonRun) -> str:
     """A lesson as a piece of HTML with its own style, for a notebook."""
     return _templates().get_template("section.html.j2").render(ran=ran, charts=charts_of(ran))
 
 
-def booklet_html(all_ran: Sequence[Ran]) -> str:
+def booklet_html(all_ran: Sequence[LessonRun]) -> str:
     """Every lesson below one another, by topic, with a table of contents."""
     return (
         _templates()
@@ -47,7 +47,7 @@ def booklet_html(all_ran: Sequence[Ran]) -> str:
     )
 
 
-def course_html(all_ran: Sequence[Ran]) -> str:
+def course_html(all_ran: Sequence[LessonRun]) -> str:
     """What a course calls its topics, and which lessons, exercises and studies belong to each."""
     topics = [
         (_topic(name), lessons, _studies(_topic(name), lessons))
@@ -57,7 +57,7 @@ def course_html(all_ran: Sequence[Ran]) -> str:
     return page.render(topics=topics)
 
 
-def by_topic(all_ran: Sequence[Ran]) -> dict[str, list[Ran]]:
+def by_topic(all_ran: Sequence[LessonRun]) -> dict[str, list[LessonRun]]:
     """In the order of a course."""
     found = {ran.about.name: ran for ran in all_ran}
     sorted_ = {
@@ -67,7 +67,7 @@ def by_topic(all_ran: Sequence[Ran]) -> dict[str, list[Ran]]:
     return {topic: ran for topic, ran in sorted_.items() if ran}
 
 
-def charts_of(ran: Ran) -> list[Drawing]:
+def charts_of(ran: LessonRun) -> list[InlineChart]:
     def draw(_: object, *, theme: Theme, width: int) -> Chart:
         return ran.result.chart(theme=theme, width=width)
 
@@ -101,7 +101,7 @@ def _topic(name: str) -> Topic:
     return next((topic for topic in TOPICS if topic.name == name), Topic(name, ""))
 
 
-def _studies(topic: Topic, lessons: Sequence[Ran]) -> list[str]:
+def _studies(topic: Topic, lessons: Sequence[LessonRun]) -> list[str]:
     seen = [place for ran in lessons for place in ran.result.see if place.startswith("recipes/")]
     return list(dict.fromkeys([*topic.studies, *seen]))
 

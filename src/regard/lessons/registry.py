@@ -20,7 +20,7 @@ Takes = Literal["seconds", "a minute"]
 
 
 @dataclass(frozen=True)
-class About:
+class LessonInfo:
     """A lesson before it runs."""
 
     name: str
@@ -65,16 +65,16 @@ def lesson(
     return register
 
 
-def about(name: str) -> About:
+def about(name: str) -> LessonInfo:
     """The lesson of this name; an unknown one says which was meant."""
     return _about(LESSONS.get(name))
 
 
-def lessons_by_topic() -> dict[str, list[About]]:
+def lessons_by_topic() -> dict[str, list[LessonInfo]]:
     """Topics in the order of a course, lessons in the order of their files and lines."""
     from regard.lessons.topics import TOPICS
 
-    found: dict[str, list[About]] = {topic.name: [] for topic in TOPICS}
+    found: dict[str, list[LessonInfo]] = {topic.name: [] for topic in TOPICS}
     first = [name for topic in TOPICS for name in topic.first]
     for entry in sorted(LESSONS, key=lambda entry: _place(entry, first)):
         found.setdefault(entry.properties["topic"], []).append(_about(entry))
@@ -86,9 +86,9 @@ def _place(entry: Entry, first: list[str]) -> tuple[int, str, int]:
     return first.index(entry.name) if entry.name in first else len(first), file, int(line)
 
 
-def _about(entry: Entry) -> About:
+def _about(entry: Entry) -> LessonInfo:
     question, _, claim = (inspect.getdoc(entry.part) or "").partition("\n\n")
-    return About(
+    return LessonInfo(
         name=entry.name,
         title=entry.properties["title"],
         topic=entry.properties["topic"],

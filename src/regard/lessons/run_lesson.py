@@ -8,14 +8,14 @@ from typing import Any
 
 from regard.lessons.lesson import Lesson
 from regard.lessons.parameters import read_parameters
-from regard.lessons.registry import About, about
+from regard.lessons.registry import LessonInfo, about
 
 
 @dataclass(frozen=True)
-class Ran:
+class LessonRun:
     """A lesson that was run."""
 
-    about: About
+    about: LessonInfo
     parameters: dict[str, float | int | str]
     result: Lesson
     seconds: float
@@ -46,10 +46,10 @@ class Ran:
         return section_html(self)
 
 
-def run_lesson(name: str, /, **given: Any) -> Ran:
+def run_lesson(name: str, /, **given: Any) -> LessonRun:
     """Run the lesson of this name, with these parameters or its defaults."""
     found = about(name)
     values = read_parameters(list(found.parameters), given, lesson=name)
     start = time.perf_counter()
     result = found.function(**values)
-    return Ran(found, values, result, time.perf_counter() - start)
+    return LessonRun(found, values, result, time.perf_counter() - start)

@@ -3,7 +3,7 @@
 Two models that share a parameter start it from the same values, whatever else they are made of:
 a comparison then compares the parts, not the draws. Weights ~ N(0, 0.02²) unless a family says
 otherwise, those that write into the residual stream divided by √(2 · layers) (Radford et al.,
-2019); biases 0; norms 1. A module may ask for a draw of its own by `starting_deviation`. Recurrent
+2019); biases 0; norms 1. A module may ask for a draw of its own by `init_std`. Recurrent
 layers, which have no norm to lean on, start uniformly within ±1/√width.
 """
 
@@ -14,12 +14,12 @@ import hashlib
 import torch
 from torch import nn
 
-RESIDUAL_WRITERS = ("attention.out.weight", "feed_forward.narrow.weight")
-DEVIATION = 0.02
+RESIDUAL_WRITERS = ("attention.out.weight", "mlp.down_proj.weight")
+INIT_STD = 0.02
 
 
 @torch.no_grad()
-def initialise(model: nn.Module, *, seed: int, layers: int, deviation: float = DEVIATION) -> None:
+def init_weights(model: nn.Module, *, seed: int, layers: int, deviation: float = INIT_STD) -> None:
     for name, parameter in model.named_parameters():
         owner = model.get_submodule(name.rpartition(".")[0])
         # Drawn on the CPU so that every device starts from the same bits.
@@ -33,7 +33,7 @@ def initialise(model: nn.Module, *, seed: int, layers: int, deviation: float = D
             parameter.fill_(0.0 if name.endswith("bias") else 1.0)
         else:
             draw = torch.randn(parameter.shape, generator=generator)
-            asked = getattr(owner, "starting_deviation", None)
+            asked = getattr(owner, "init_std", None)
             own = asked if isinstance(asked, float) else deviation / _divisor(name, layers)
             parameter.copy_(draw * own)
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.audits.subject import Subject
 from regard.batch import Batch
-from regard.models.blocks.recorder import Recorder
+from regard.models.blocks.recorder import AttentionRecorder
 from regard.models.loss import LossTerm
 
 
@@ -33,7 +33,7 @@ class Model(nn.Module, ABC):
         """The named loss terms of a batch."""
 
     @abstractmethod
-    def losses(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
+    def losses(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
         """−log p(target) at each place, in nats, (b,t); a recorder takes the attention weights."""
 
     @abstractmethod

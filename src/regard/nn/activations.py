@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-class Bend(NamedTuple):
+class Activation(NamedTuple):
     name: str
     plain: Callable[[Tensor], Tensor]
     "torch's function, the oracle."
@@ -18,7 +18,7 @@ class Bend(NamedTuple):
     "By which kernels know it, as in bends.h."
 
 
-STRAIGHT = Bend("straight", lambda x: x, 0)
-RELU = Bend("relu", F.relu, 1)
-GELU_TANH = Bend("gelu-tanh", partial(F.gelu, approximate="tanh"), 2)  # GPT-2's
-GELU = Bend("gelu", F.gelu, 3)
+IDENTITY = Activation("straight", lambda x: x, 0)
+RELU = Activation("relu", F.relu, 1)
+GELU_TANH = Activation("gelu-tanh", partial(F.gelu, approximate="tanh"), 2)  # GPT-2's
+GELU = Activation("gelu", F.gelu, 3)

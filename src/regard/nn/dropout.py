@@ -25,37 +25,37 @@ class Dropout(nn.Dropout):
     """torch's, drawn in this way."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return dropped(input, self.p) if self.training else input
+        return dropout(input, self.p) if self.training else input
 
 
-def dropped(x: Tensor, p: float) -> Tensor:
+def dropout(x: Tensor, p: float) -> Tensor:
     if not p:
         return x
     if x.device.type != "cpu":
         return F.dropout(x, p)
-    return x * kept(draws(x.shape), p, dtype=x.dtype).mul_(1 / share_kept(p))
+    return x * keep_mask(random_draws(x.shape), p, dtype=x.dtype).mul_(1 / keep_probability(p))
 
 
-def draws(shape: Sequence[int]) -> Tensor:
+def random_draws(shape: Sequence[int]) -> Tensor:
     """Random integers of 16 bits, each value equally likely, from torch's generator."""
     count = math.prod(shape)
     four_each = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
     return four_each.view(torch.int16)[:count].view(*shape)
 
 
-def kept(draws: Tensor, p: float, *, dtype: torch.dtype) -> Tensor:
+def keep_mask(random_draws: Tensor, p: float, *, dtype: torch.dtype) -> Tensor:
     """1 where a draw keeps its number, 0 where it drops it."""
-    ones = torch.empty(draws.shape, dtype=dtype)
+    ones = torch.empty(random_draws.shape, dtype=dtype)
     # Written as numbers at once: to multiply by booleans takes four times as long.
-    return torch.ge(draws, least_kept(p), out=ones)
+    return torch.ge(random_draws, keep_threshold(p), out=ones)
 
 
-def least_kept(p: float) -> int:
+def keep_threshold(p: float) -> int:
     """The least draw that keeps its number."""
     return _dropped_values(p) - CHANCES // 2
 
 
-def share_kept(p: float) -> float:
+def keep_probability(p: float) -> float:
     return 1 - _dropped_values(p) / CHANCES
 
 

@@ -13,53 +13,55 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.nn.activations import GELU, GELU_TANH, RELU, Bend
+from regard.nn.activations import GELU, GELU_TANH, RELU, Activation
 from regard.nn.linear import Linear, is_plain
 from regard.ops.mlp import fused_mlp
 
-Activation = Literal["gelu", "gelu-tanh", "relu", "swiglu"]
-BENDS: dict[Activation, Bend] = {"gelu": GELU, "gelu-tanh": GELU_TANH, "relu": RELU}
+ActivationName = Literal["gelu", "gelu-tanh", "relu", "swiglu"]
+ACTIVATIONS: dict[ActivationName, Activation] = {
+    "gelu": GELU,
+    "gelu-tanh": GELU_TANH,
+    "relu": RELU,
+}
 
 
-def build_feed_forward(
-    activation: Activation, width: int, *, hidden: int, biases: bool
-) -> nn.Module:
+def build_mlp(activation: ActivationName, width: int, *, hidden: int, biases: bool) -> nn.Module:
     if activation == "swiglu":
-        return GatedFeedForward(width, hidden=hidden, biases=biases)
-    return FeedForward(width, hidden=hidden, bend=BENDS[activation], biases=biases)
+        return GatedMLP(width, hidden=hidden, biases=biases)
+    return MLP(width, hidden=hidden, bend=ACTIVATIONS[activation], biases=biases)
 
 
-class FeedForward(nn.Module):
-    def __init__(self, width: int, *, hidden: int, bend: Bend, biases: bool) -> None:
+class MLP(nn.Module):
+    def __init__(self, width: int, *, hidden: int, bend: Activation, biases: bool) -> None:
         super().__init__()
         self.bend = bend
-        self.widen = Linear(width, hidden, bias=biases)
-        self.narrow = Linear(hidden, width, bias=biases)
+        self.up_proj = Linear(width, hidden, bias=biases)
+        self.down_proj = Linear(hidden, width, bias=biases)
 
     def forward(self, x: Tensor) -> Tensor:
-        widen, narrow = self.widen, self.narrow
-        if is_plain(widen) and is_plain(narrow):
+        up_proj, down_proj = self.up_proj, self.down_proj
+        if is_plain(up_proj) and is_plain(down_proj):
             y = fused_mlp(
                 x,
-                (widen.weight, widen.bias),
-                (narrow.weight, narrow.bias),
+                (up_proj.weight, up_proj.bias),
+                (down_proj.weight, down_proj.bias),
                 bend=self.bend.number,
             )
             if y is not None:
                 return y
-        fed: Tensor = narrow(self.bend.plain(widen(x)))
+        fed: Tensor = down_proj(self.bend.plain(up_proj(x)))
         return fed
 
 
-class GatedFeedForward(nn.Module):
+class GatedMLP(nn.Module):
     """SwiGLU: a second projection decides how much of each hidden value passes (Shazeer, 2020)."""
 
     def __init__(self, width: int, *, hidden: int, biases: bool) -> None:
         super().__init__()
-        self.gate = Linear(width, hidden, bias=biases)
-        self.widen = Linear(width, hidden, bias=biases)
-        self.narrow = Linear(hidden, width, bias=biases)
+        self.gate_proj = Linear(width, hidden, bias=biases)
+        self.up_proj = Linear(width, hidden, bias=biases)
+        self.down_proj = Linear(hidden, width, bias=biases)
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.narrow(F.silu(self.gate(x)) * self.widen(x))
+        y: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
         return y

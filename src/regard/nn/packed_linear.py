@@ -14,19 +14,21 @@ import torch
 from torch import Tensor, nn
 
 from regard.core import cpu
-from regard.nn.activations import STRAIGHT, Bend
+from regard.nn.activations import IDENTITY, Activation
 from regard.nn.linear import is_plain
 from regard.ops.cpu import decode, library
 
 MANY_ROWS = 6
 VERY_WIDE = 8
 "Outputs to an input, at least."
-COLUMNS_PAY = cpu.vectors() == "AVX2"
-Product = Callable[[Tensor], Tensor]
+COLUMNS_PAY = cpu.simd_capability() == "AVX2"
+PackedLayer = Callable[[Tensor], Tensor]
 "(r, in) -> (r, out), and of one row alone (in) -> (out)"
 
 
-def product_of(layers: Sequence[nn.Module], *, laid_out_for: int, bend: Bend = STRAIGHT) -> Product:
+def pack_layers(
+    layers: Sequence[nn.Module], *, laid_out_for: int, bend: Activation = IDENTITY
+) -> PackedLayer:
     """What the layers make of the same x, side by side, bent.
 
     They share one product where all are plain; another sort of layer, such as one with a trained
@@ -36,23 +38,23 @@ def product_of(layers: Sequence[nn.Module], *, laid_out_for: int, bend: Bend = S
     if len(plain) < len(layers) or len({layer.bias is None for layer in plain}) > 1:
         if len(layers) == 1:
             return _bent(layers[0], bend)
-        own = [product_of([layer], laid_out_for=laid_out_for, bend=bend) for layer in layers]
+        own = [pack_layers([layer], laid_out_for=laid_out_for, bend=bend) for layer in layers]
         return lambda x: torch.cat([each(x) for each in own], dim=-1)
     weight = _stacked([layer.weight for layer in plain])
     bias = None if plain[0].bias is None else _stacked([layer.bias for layer in plain])
-    if laid_out_for and library.takes(weight):
-        return decode.product(weight, bias, bend=bend.number)
+    if laid_out_for and library.supports(weight):
+        return decode.packed_linear(weight, bias, bend=bend.number)
     return _bent(_laid_out(weight, bias, rows=laid_out_for), bend)
 
 
-def _bent(product: Product, bend: Bend) -> Product:
-    if bend is STRAIGHT:
+def _bent(product: PackedLayer, bend: Activation) -> PackedLayer:
+    if bend is IDENTITY:
         return product
     plain = bend.plain
     return lambda x: plain(product(x))
 
 
-def _laid_out(weight: Tensor, bias: Tensor | None, *, rows: int) -> Product:
+def _laid_out(weight: Tensor, bias: Tensor | None, *, rows: int) -> PackedLayer:
     outputs, inputs = weight.shape
     if COLUMNS_PAY and rows > 1 and outputs >= VERY_WIDE * inputs:
         return _as_columns(weight, bias)
@@ -61,7 +63,7 @@ def _laid_out(weight: Tensor, bias: Tensor | None, *, rows: int) -> Product:
     return _whole(weight.t().contiguous().t() if turned else weight, bias)
 
 
-def _whole(weight: Tensor, bias: Tensor | None) -> Product:
+def _whole(weight: Tensor, bias: Tensor | None) -> PackedLayer:
     turned = weight.t()
 
     def product(x: Tensor) -> Tensor:
@@ -72,7 +74,7 @@ def _whole(weight: Tensor, bias: Tensor | None) -> Product:
     return product
 
 
-def _as_columns(weight: Tensor, bias: Tensor | None) -> Product:
+def _as_columns(weight: Tensor, bias: Tensor | None) -> PackedLayer:
     """Where the processor has AVX2 and no more, rows with very many outputs, as where tokens are
     scored, take half the time when they are made as columns."""
     of_one = _whole(weight, bias)

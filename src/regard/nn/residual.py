@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from regard.nn.dropout import Dropout
 
-NormPlace = Literal["pre", "post"]
+NormPlacement = Literal["pre", "post"]
 
 
 class Residual(nn.Module):
     """One part of a block, with its norm and its way past."""
 
-    def __init__(self, norm: nn.Module, *, place: NormPlace, dropout: float) -> None:
+    def __init__(self, norm: nn.Module, *, place: NormPlacement, dropout: float) -> None:
         super().__init__()
         self.norm = norm
         self.place = place

@@ -22,7 +22,7 @@ __all__ = ["OBJECTIVES", "Objective", "Scored", "Vocabulary"]
 OBJECTIVES = Catalog("objective", home="regard.objectives")
 
 
-class Scored(NamedTuple):
+class ScoredExample(NamedTuple):
     """A row to measure."""
 
     example: Example
@@ -41,7 +41,7 @@ class Objective(Settings, ABC):
     @abstractmethod
     def scored(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
-    ) -> list[Scored]:
+    ) -> list[ScoredExample]:
         """The rows by which a document (ids without <start> and <stop>) is measured."""
 
     def places_scored(self, tokens: Ints, *, context: int) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from regard.batch import Example, Ints
 from regard.data.chunks import Document
-from regard.objectives import OBJECTIVES, Objective, Scored, Vocabulary
+from regard.objectives import OBJECTIVES, Objective, ScoredExample, Vocabulary
 
 
 @OBJECTIVES.add("causal", families=("decoder",))
@@ -37,7 +37,7 @@ class Causal(Objective):
 
     def scored(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
-    ) -> list[Scored]:
+    ) -> list[ScoredExample]:
         wrapped = np.concatenate(([vocabulary.start], ids, [vocabulary.stop])).astype(np.int64)
         inputs, targets = wrapped[:-1], wrapped[1:]
         rows, told = [], 0
@@ -47,7 +47,7 @@ class Causal(Objective):
             weights = np.zeros(end - begin, dtype=np.float32)
             weights[told - begin :] = 1.0
             row = Example(inputs[begin:end], targets[begin:end], weights)
-            rows.append(Scored(row, np.arange(told, end)))
+            rows.append(ScoredExample(row, np.arange(told, end)))
             told = end
         return rows
 

@@ -15,7 +15,7 @@ from regard.data.chunks import Document
 from regard.objectives.vocabulary import Vocabulary
 
 
-class Passage(NamedTuple):
+class DocumentWindow(NamedTuple):
     """A document, or what of it fell into one row."""
 
     ids: Ints
@@ -26,23 +26,23 @@ class Passage(NamedTuple):
     "Places its example may take."
 
 
-def passage_of(
+def document_window(
     document: Document, *, vocabulary: Vocabulary, objective: str, least: int
-) -> Passage:
+) -> DocumentWindow:
     """The one document of a row; `least` is the room without which nothing can be asked."""
     if document.segments is not None:
         raise UserError(
             f"the {objective} objective makes an example of one document, and packed rows join "
             "several",
             topic="objective",
-            mend='Set train.batches = "padded" or "bucketed".',
+            hint='Set train.batches = "padded" or "bucketed".',
         )
     check_room(document.room, objective=objective, least=least)
     ids = document.ids
     is_opening = len(ids) > 0 and int(ids[0]) == vocabulary.start
     ids = ids[1:] if is_opening else ids
     ids = ids[:-1] if len(ids) and int(ids[-1]) == vocabulary.stop else ids
-    return Passage(ids, is_opening, document.room)
+    return DocumentWindow(ids, is_opening, document.room)
 
 
 def check_room(room: int, *, objective: str, least: int) -> None:
@@ -50,7 +50,7 @@ def check_room(room: int, *, objective: str, least: int) -> None:
         raise UserError(
             f"model.context = {room} has no room for an example of the {objective} objective",
             topic="objective",
-            mend=f"Set model.context = {least} or more.",
+            hint=f"Set model.context = {least} or more.",
         )
 
 

@@ -17,8 +17,13 @@ from pydantic import Field
 
 from regard.batch import Example, Ints
 from regard.data.chunks import Document
-from regard.objectives import OBJECTIVES, Objective, Scored, Vocabulary
-from regard.objectives.document_window import Passage, check_room, passage_of, told_in_row
+from regard.objectives import OBJECTIVES, Objective, ScoredExample, Vocabulary
+from regard.objectives.document_window import (
+    DocumentWindow,
+    check_room,
+    document_window,
+    told_in_row,
+)
 from regard.objectives.words import Span
 
 LEAST_ROOM = 4
@@ -42,7 +47,9 @@ class Infill(Objective):
     def example(
         self, document: Document, generator: np.random.Generator, *, vocabulary: Vocabulary
     ) -> Example:
-        passage = passage_of(document, vocabulary=vocabulary, objective="infill", least=LEAST_ROOM)
+        passage = document_window(
+            document, vocabulary=vocabulary, objective="infill", least=LEAST_ROOM
+        )
         most = self._most(passage.room)
         length = int(generator.integers(min(self.shortest, most), most + 1))
         kept = passage.ids[:length]
@@ -52,15 +59,15 @@ class Infill(Objective):
 
     def scored(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
-    ) -> list[Scored]:
+    ) -> list[ScoredExample]:
         check_room(context, objective="infill", least=LEAST_ROOM)
         rows = []
         for begin in range(0, len(ids), self._most(context)):
             piece = ids[begin : begin + self._most(context)].astype(np.int64)
             hidden = self._gap(len(piece), generator)
-            row, told = _rearranged(Passage(piece, begin == 0, context), hidden, vocabulary)
+            row, told = _rearranged(DocumentWindow(piece, begin == 0, context), hidden, vocabulary)
             masked = slice(told.start, told.start + hidden.size)
-            rows.append(Scored(told_in_row(row, masked), begin + np.arange(*hidden)))
+            rows.append(ScoredExample(told_in_row(row, masked), begin + np.arange(*hidden)))
         return rows
 
     def _most(self, room: int) -> int:
@@ -77,7 +84,9 @@ class Infill(Objective):
         return Span(begin, begin + size)
 
 
-def _rearranged(passage: Passage, hidden: Span, vocabulary: Vocabulary) -> tuple[Ints, slice]:
+def _rearranged(
+    passage: DocumentWindow, hidden: Span, vocabulary: Vocabulary
+) -> tuple[Ints, slice]:
     """The row, and where in it the masked tokens stand, with <stop> where it has room."""
     ids, mark = passage.ids, [vocabulary.mask_for("infill")]
     before, gap, after = ids[: hidden.begin], ids[slice(*hidden)], ids[hidden.end :]

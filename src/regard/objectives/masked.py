@@ -16,13 +16,13 @@ from pydantic import model_validator
 
 from regard.batch import Example, Ints
 from regard.objectives import OBJECTIVES, Vocabulary
-from regard.objectives.masking import Hiding
+from regard.objectives.masking import MaskingObjective
 from regard.objectives.salient_spans import NO_PHRASES, read_phrases, salient_spans
 from regard.objectives.words import chosen_within, places_of, words_of
 
 
 @OBJECTIVES.add("masked", families=("encoder",))
-class Masked(Hiding):
+class Masked(MaskingObjective):
     """Tell hidden tokens from what stands on both sides of them."""
 
     choose: Literal["tokens", "words", "salient"] = "tokens"

@@ -15,10 +15,10 @@ from pydantic import Field, model_validator
 
 from regard.batch import Example, Ints
 from regard.data.chunks import Document
-from regard.objectives import Objective, Scored, Vocabulary
+from regard.objectives import Objective, ScoredExample, Vocabulary
 
 
-class Hiding(Objective):
+class MaskingObjective(Objective):
     """Settings of objectives that hide some places of a row."""
 
     share: float = Field(default=0.15, gt=0.0, lt=1.0)
@@ -61,14 +61,14 @@ class Hiding(Objective):
 
     def scored(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
-    ) -> list[Scored]:
+    ) -> list[ScoredExample]:
         wrapped = np.concatenate(([vocabulary.start], ids, [vocabulary.stop])).astype(np.int64)
         rows = []
         for begin in range(0, len(wrapped), context):
             piece = wrapped[begin : begin + context]
             row = self.hidden(piece, generator, vocabulary=vocabulary, segments=None)
             # The wrapped document begins with <start>, which is no token of its own.
-            rows.append(Scored(row, np.flatnonzero(row.weights) + begin - 1))
+            rows.append(ScoredExample(row, np.flatnonzero(row.weights) + begin - 1))
         return [row for row in rows if len(row.tells)]
 
     def budget(self, tokens: int) -> int:

@@ -15,11 +15,11 @@ from pydantic import Field, model_validator
 
 from regard.batch import Example, Ints
 from regard.data.chunks import Document
-from regard.objectives import OBJECTIVES, Objective, Scored, Vocabulary
+from regard.objectives import OBJECTIVES, Objective, ScoredExample, Vocabulary
 
 
 @OBJECTIVES.add("prefix", families=("encoder-decoder", "recurrent"))
-class Prefix(Objective):
+class PrefixLM(Objective):
     """Read the first part of a text, tell the rest."""
 
     shortest: float = Field(default=0.25, gt=0.0, lt=1.0)
@@ -40,7 +40,7 @@ class Prefix(Objective):
 
     def scored(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
-    ) -> list[Scored]:
+    ) -> list[ScoredExample]:
         wrapped = np.concatenate(([vocabulary.start], ids, [vocabulary.stop])).astype(np.int64)
         rows = []
         for begin in range(0, len(wrapped), context):
@@ -48,7 +48,7 @@ class Prefix(Objective):
             if len(piece) > 1:
                 row, cut = self._cut(piece, generator, vocabulary=vocabulary)
                 # The wrapped document begins with <start>, which is no token of its own.
-                rows.append(Scored(row, np.arange(cut, len(piece)) + begin - 1))
+                rows.append(ScoredExample(row, np.arange(cut, len(piece)) + begin - 1))
         return rows
 
     def _cut(

@@ -23,8 +23,13 @@ from pydantic import Field
 
 from regard.batch import Example, Ints
 from regard.data.chunks import Document
-from regard.objectives import OBJECTIVES, Objective, Scored, Vocabulary
-from regard.objectives.document_window import Passage, check_room, passage_of, told_in_row
+from regard.objectives import OBJECTIVES, Objective, ScoredExample, Vocabulary
+from regard.objectives.document_window import (
+    DocumentWindow,
+    check_room,
+    document_window,
+    told_in_row,
+)
 from regard.objectives.salient_spans import (
     NO_PHRASES,
     first_sentence,
@@ -33,7 +38,7 @@ from regard.objectives.salient_spans import (
     read_phrases,
     salient_spans,
 )
-from regard.objectives.words import ROWS_REMEMBERED, Span, Words, words_of
+from regard.objectives.words import ROWS_REMEMBERED, Span, WordSpans, words_of
 
 LEAST_ROOM = 8
 RANDOM_WORDS = 3
@@ -66,7 +71,9 @@ class Salient(Objective):
     def example(
         self, document: Document, generator: np.random.Generator, *, vocabulary: Vocabulary
     ) -> Example:
-        passage = passage_of(document, vocabulary=vocabulary, objective="salient", least=LEAST_ROOM)
+        passage = document_window(
+            document, vocabulary=vocabulary, objective="salient", least=LEAST_ROOM
+        )
         if not len(passage.ids):
             return told_in_row(np.array([vocabulary.start, vocabulary.stop]), slice(None))
         asked = self._asked(passage, generator, vocabulary)
@@ -78,21 +85,21 @@ class Salient(Objective):
 
     def scored(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
-    ) -> list[Scored]:
+    ) -> list[ScoredExample]:
         check_room(context, objective="salient", least=LEAST_ROOM)
-        passage = Passage(ids.astype(np.int64), is_opening=True, room=context)
+        passage = DocumentWindow(ids.astype(np.int64), is_opening=True, room=context)
         if not len(ids):
             return []
         asked = self._asked(passage, generator, vocabulary)
         row, span = self._row(passage, asked, generator, vocabulary)
         first = int(words_of(passage.ids, vocabulary).begins[asked.begin])
-        return [Scored(told_in_row(row, slice(*span)), first + np.arange(span.size))]
+        return [ScoredExample(told_in_row(row, slice(*span)), first + np.arange(span.size))]
 
     def places_scored(self, tokens: Ints, *, context: int) -> int:
         return len(tokens) * min(context, LEAST_ROOM + self.head_words + self.before + self.after)
 
     def _asked(
-        self, passage: Passage, generator: np.random.Generator, vocabulary: Vocabulary
+        self, passage: DocumentWindow, generator: np.random.Generator, vocabulary: Vocabulary
     ) -> Span:
         """The span to ask for, in words."""
         words = words_of(passage.ids, vocabulary)
@@ -104,7 +111,7 @@ class Salient(Objective):
         begin = int(generator.integers(first, len(words)))
         return Span(begin, min(len(words), begin + int(generator.integers(1, RANDOM_WORDS + 1))))
 
-    def _spans(self, words: Words) -> list[Span]:
+    def _spans(self, words: WordSpans) -> list[Span]:
         """Of the whole document, in words."""
         if self.spans == "random":
             return []
@@ -114,7 +121,7 @@ class Salient(Objective):
 
     def _row(
         self,
-        passage: Passage,
+        passage: DocumentWindow,
         asked: Span,
         generator: np.random.Generator,
         vocabulary: Vocabulary,
@@ -155,7 +162,7 @@ class Candidates(NamedTuple):
 
 
 @lru_cache(maxsize=ROWS_REMEMBERED)
-def _candidates(settings: Salient, words: Words, is_opening: bool) -> Candidates:
+def _candidates(settings: Salient, words: WordSpans, is_opening: bool) -> Candidates:
     head = 0
     if settings.head == "first-sentence" and is_opening:
         head = min(settings.head_words, first_sentence(words))
@@ -171,6 +178,6 @@ def _candidates(settings: Salient, words: Words, is_opening: bool) -> Candidates
     return Candidates(head, spans, up_to / up_to[-1:])  # by its own last, so that it ends in 1
 
 
-def _tokens(words: Words, chosen: range | list[int]) -> Ints:
+def _tokens(words: WordSpans, chosen: range | list[int]) -> Ints:
     parts = [words.ids[words.begins[word] : words.ends[word]] for word in chosen]
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)

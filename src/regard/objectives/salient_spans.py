@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.core.errors import UserError
-from regard.objectives.words import Span, Words
+from regard.objectives.words import Span, WordSpans
 
 Sort = Literal["name", "date", "other"]
 
@@ -44,21 +44,21 @@ Phrases = Mapping[str, tuple[tuple[str, ...], ...]]
 NO_PHRASES: Phrases = {}
 
 
-def salient_spans(words: Words, phrases: Phrases = NO_PHRASES) -> list[Span]:
+def salient_spans(words: WordSpans, phrases: Phrases = NO_PHRASES) -> list[Span]:
     """In words, in order; a phrase of the list is one span, whatever its words look like."""
     listed = _listed(words, phrases)
     inside = {number for span in listed for number in range(*span)}
     return sorted([*listed, *_runs(words, inside, sorts=("name", "date"))])
 
 
-def name_runs(words: Words, phrases: Phrases = NO_PHRASES) -> list[Span]:
+def name_runs(words: WordSpans, phrases: Phrases = NO_PHRASES) -> list[Span]:
     """As salient spans, without dates and numbers."""
     listed = _listed(words, phrases)
     inside = {number for span in listed for number in range(*span)}
     return sorted([*listed, *_runs(words, inside, sorts=("name",))])
 
 
-def is_introduced(words: Words, span: Span) -> bool:
+def is_introduced(words: WordSpans, span: Span) -> bool:
     """Whether a preposition or a number stands before it, as before most places and dates."""
     if span.begin == 0 or not words.follows[span.begin]:
         return False
@@ -66,7 +66,7 @@ def is_introduced(words: Words, span: Span) -> bool:
     return before.lower() in PREPOSITIONS or before[:1].isdigit()
 
 
-def first_sentence(words: Words) -> int:
+def first_sentence(words: WordSpans) -> int:
     """How many words it has, its full stop too; 0 where none ends. An initial ends no sentence."""
     for number, text in enumerate(words.texts):
         if number and not words.follows[number]:
@@ -87,7 +87,7 @@ def read_phrases(path: str) -> Phrases:
             f"the list of phrases cannot be read ({reason})",
             topic="objective",
             where=path,
-            mend="Give objective.phrases a text file with one phrase a line.",
+            hint="Give objective.phrases a text file with one phrase a line.",
         ) from None
     cut = {tuple(re.findall(r"[\w'’-]+|[^\w\s]", line)) for line in lines} - {()}
     if not cut:
@@ -95,7 +95,7 @@ def read_phrases(path: str) -> Phrases:
             "the list of phrases is empty",
             topic="objective",
             where=path,
-            mend="Write one phrase a line, or leave objective.phrases out.",
+            hint="Write one phrase a line, or leave objective.phrases out.",
         )
     found: dict[str, tuple[tuple[str, ...], ...]] = {}
     for phrase in sorted(cut, key=lambda one: (-len(one), one)):
@@ -103,7 +103,7 @@ def read_phrases(path: str) -> Phrases:
     return found
 
 
-def _listed(words: Words, phrases: Phrases) -> list[Span]:
+def _listed(words: WordSpans, phrases: Phrases) -> list[Span]:
     found: list[Span] = []
     number = 0
     while phrases and number < len(words):
@@ -117,7 +117,7 @@ def _listed(words: Words, phrases: Phrases) -> list[Span]:
     return found
 
 
-def _runs(words: Words, inside: set[int], *, sorts: tuple[Sort, ...]) -> list[Span]:
+def _runs(words: WordSpans, inside: set[int], *, sorts: tuple[Sort, ...]) -> list[Span]:
     """Longest runs of neighbouring words of one sort."""
     found: list[Span] = []
     last: Sort = "other"
@@ -132,7 +132,7 @@ def _runs(words: Words, inside: set[int], *, sorts: tuple[Sort, ...]) -> list[Sp
     return found
 
 
-def _sort(words: Words, number: int) -> Sort:
+def _sort(words: WordSpans, number: int) -> Sort:
     text = words.texts[number]
     if text[:1].isdigit() or text in MONTHS:
         return "date"
@@ -141,9 +141,9 @@ def _sort(words: Words, number: int) -> Sort:
     return "other" if text in OPENERS and _opens_sentence(words, number) else "name"
 
 
-def _opens_sentence(words: Words, number: int) -> bool:
+def _opens_sentence(words: WordSpans, number: int) -> bool:
     return not words.follows[number] or words.texts[number - 1].endswith(ENDS)
 
 
-def _is_initial(words: Words, number: int) -> bool:
+def _is_initial(words: WordSpans, number: int) -> bool:
     return number >= 0 and len(words.texts[number]) == 1 and words.texts[number].isupper()

@@ -21,13 +21,18 @@ from pydantic import Field
 from regard.batch import Example, Ints
 from regard.core.errors import UserError
 from regard.data.chunks import Document
-from regard.objectives import OBJECTIVES, Objective, Scored, Vocabulary
-from regard.objectives.document_window import Passage, check_room, passage_of, told_in_row
+from regard.objectives import OBJECTIVES, Objective, ScoredExample, Vocabulary
+from regard.objectives.document_window import (
+    DocumentWindow,
+    check_room,
+    document_window,
+    told_in_row,
+)
 
 LEAST_ROOM = 8
 
 
-class Corrupted(NamedTuple):
+class CorruptedDocument(NamedTuple):
     """A text with hidden spans."""
 
     given: Ints
@@ -40,7 +45,7 @@ class Corrupted(NamedTuple):
     "Which of `told` are tokens of the text."
 
 
-class Corruption(Objective):
+class SpanCorruptionObjective(Objective):
     """Settings of objectives that hide spans behind sentinels."""
 
     share: float = Field(default=0.15, gt=0.0, lt=1.0)
@@ -55,7 +60,7 @@ class Corruption(Objective):
         *,
         vocabulary: Vocabulary,
         objective: str,
-    ) -> Corrupted:
+    ) -> CorruptedDocument:
         """Special tokens are never hidden; a span that meets one becomes two."""
         ordinary = np.flatnonzero(~vocabulary.is_special[ids])
         hidden = np.zeros(len(ids), dtype=np.bool_)
@@ -68,7 +73,7 @@ class Corruption(Objective):
         before = np.flatnonzero(first[places])  # a span's sentinel stands before its first token
         told = np.append(np.insert(ids[places], before, sentinels), vocabulary.stop)
         text = np.append(np.insert(np.ones(len(places), np.bool_), before, False), False)
-        return Corrupted(given[first | ~hidden], told, places, text)
+        return CorruptedDocument(given[first | ~hidden], told, places, text)
 
     def counts(self, tokens: int) -> tuple[int, int]:
         """How many of so many tokens are hidden, in how many spans."""
@@ -94,7 +99,7 @@ class Corruption(Objective):
 
 
 @OBJECTIVES.add("spans", families=("encoder-decoder",))
-class Spans(Corruption):
+class SpanCorruption(SpanCorruptionObjective):
     """Read a text with named gaps, write what stood in each; needs tokenizer.sentinels."""
 
     def example(
@@ -110,7 +115,7 @@ class Spans(Corruption):
 
     def scored(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
-    ) -> list[Scored]:
+    ) -> list[ScoredExample]:
         wrapped = np.concatenate(([vocabulary.start], ids, [vocabulary.stop])).astype(np.int64)
         rows = []
         for begin in range(0, len(wrapped), context):
@@ -119,7 +124,7 @@ class Spans(Corruption):
             weights = hidden.text.astype(np.float32)
             shown = Example(row.inputs, row.targets, weights, source=row.source)
             # The wrapped document begins with <start>, which is no token of its own.
-            rows.append(Scored(shown, hidden.hidden + begin - 1))
+            rows.append(ScoredExample(shown, hidden.hidden + begin - 1))
         return [row for row in rows if len(row.tells)]
 
     def _pair(
@@ -129,13 +134,13 @@ class Spans(Corruption):
         *,
         vocabulary: Vocabulary,
         room: int | None,
-    ) -> tuple[Example, Corrupted]:
+    ) -> tuple[Example, CorruptedDocument]:
         cut = self.corrupted(ids, generator, vocabulary=vocabulary, objective="spans")
         if room is not None and len(cut.told) > room:
             raise UserError(
                 f"{len(cut.told)} tokens are to be told where model.context = {room}",
                 topic="objective",
-                mend="Lower objective.share, or raise objective.mean_length or model.context.",
+                hint="Lower objective.share, or raise objective.mean_length or model.context.",
             )
         inputs = np.concatenate(([vocabulary.start], cut.told[:-1]))
         ones = np.ones(len(cut.told), dtype=np.float32)
@@ -143,13 +148,13 @@ class Spans(Corruption):
 
 
 @OBJECTIVES.add("spans-in-row", families=("decoder",))
-class SpansInRow(Corruption):
+class DecoderSpanCorruption(SpanCorruptionObjective):
     """Read a text with named gaps, then tell what stood in each; needs tokenizer.sentinels."""
 
     def example(
         self, document: Document, generator: np.random.Generator, *, vocabulary: Vocabulary
     ) -> Example:
-        passage = passage_of(
+        passage = document_window(
             document, vocabulary=vocabulary, objective="spans-in-row", least=LEAST_ROOM
         )
         kept = passage.ids[: self._fitting(passage)]
@@ -158,18 +163,18 @@ class SpansInRow(Corruption):
 
     def scored(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
-    ) -> list[Scored]:
+    ) -> list[ScoredExample]:
         check_room(context, objective="spans-in-row", least=LEAST_ROOM)
-        whole = Passage(ids.astype(np.int64), is_opening=True, room=context)
+        whole = DocumentWindow(ids.astype(np.int64), is_opening=True, room=context)
         step = self._fitting(whole)
         rows = []
         for begin in range(0, len(ids), max(1, step)):
             row, told, cut = self._row(whole.ids[begin : begin + step], generator, vocabulary)
             places = np.arange(len(row))[told][cut.text]
-            rows.append(Scored(told_in_row(row, places), cut.hidden + begin))
+            rows.append(ScoredExample(told_in_row(row, places), cut.hidden + begin))
         return rows
 
-    def _fitting(self, passage: Passage) -> int:
+    def _fitting(self, passage: DocumentWindow) -> int:
         """The most tokens whose row fits: they, two sentinels a span, and three marks."""
         tokens = min(len(passage.ids), passage.room)
         while tokens > 1 and tokens + 2 * self.counts(tokens)[1] + 3 > passage.room + 1:
@@ -178,7 +183,7 @@ class SpansInRow(Corruption):
 
     def _row(
         self, ids: Ints, generator: np.random.Generator, vocabulary: Vocabulary
-    ) -> tuple[Ints, slice, Corrupted]:
+    ) -> tuple[Ints, slice, CorruptedDocument]:
         cut = self.corrupted(ids, generator, vocabulary=vocabulary, objective="spans-in-row")
         between = vocabulary.stop if vocabulary.sep is None else vocabulary.sep
         row = np.concatenate(([vocabulary.start], cut.given, [between], cut.told))

@@ -17,12 +17,12 @@ from pydantic import Field
 
 from regard.batch import Example, Ints
 from regard.objectives import OBJECTIVES, Vocabulary
-from regard.objectives.masking import Hiding
-from regard.objectives.words import Span, Words, places_of, words_of
+from regard.objectives.masking import MaskingObjective
+from regard.objectives.words import Span, WordSpans, places_of, words_of
 
 
 @OBJECTIVES.add("spanbert", families=("encoder",))
-class SpanBert(Hiding):
+class SpanBert(MaskingObjective):
     """Tell hidden spans of whole words, also from their two ends."""
 
     ending: float = Field(default=0.2, gt=0.0, lt=1.0)
@@ -36,7 +36,7 @@ class SpanBert(Hiding):
         scaled: NDArray[np.float64] = law / law.sum()
         return scaled
 
-    def drawn_spans(self, words: Words, generator: np.random.Generator) -> list[Span]:
+    def drawn_spans(self, words: WordSpans, generator: np.random.Generator) -> list[Span]:
         """Spans of tokens that fill the share as nearly as whole words can."""
         budget = self.budget(int((words.ends - words.begins).sum()))
         law = self.lengths_law()
@@ -82,7 +82,7 @@ class SpanBert(Hiding):
         return Example(inputs, ids, weights, segments, labels=_ends(spans, len(ids)))
 
 
-def _grown(words: Words, first: int, *, most: int) -> Span:
+def _grown(words: WordSpans, first: int, *, most: int) -> Span:
     """So many words from the first on, in words; fewer where a special token stands between."""
     end = first + 1
     while end < min(len(words), first + most) and words.follows[end]:
@@ -90,7 +90,7 @@ def _grown(words: Words, first: int, *, most: int) -> Span:
     return Span(first, end)
 
 
-def _fitting(words: Words, span: Span, *, room: int) -> Span | None:
+def _fitting(words: WordSpans, span: Span, *, room: int) -> Span | None:
     """Its tokens, without the last words that have no room; None where not even one has."""
     ends = words.ends[slice(*span)] - words.begins[span.begin]
     count = int((ends <= room).sum())

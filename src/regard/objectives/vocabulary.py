@@ -63,7 +63,7 @@ class Vocabulary:
             raise UserError(
                 f"this tokenizer has no [MASK] token, which the {objective} objective writes",
                 topic="objective",
-                mend="Train a tokenizer with regard, or choose another objective.",
+                hint="Train a tokenizer with regard, or choose another objective.",
             )
         return self.mask
 
@@ -74,7 +74,7 @@ class Vocabulary:
                 f"the {objective} objective hides {count} spans of a row, and the tokenizer has "
                 f"{len(self.sentinels) or 'no'} sentinels to stand for them",
                 topic="objective",
-                mend=f"Set tokenizer.sentinels = {max(count, 10)} or more.",
+                hint=f"Set tokenizer.sentinels = {max(count, 10)} or more.",
             )
         return np.array(self.sentinels[:count], dtype=np.int64)
 

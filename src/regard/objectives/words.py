@@ -34,7 +34,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class WordSpans:
     """Where the words of a row stand, in tokens, and what they say."""
 
     ids: Ints
@@ -67,12 +67,12 @@ class Words:
         return [Span(begin, end) for begin, end in edges]
 
 
-def words_of(ids: Ints, vocabulary: Vocabulary) -> Words:
+def words_of(ids: Ints, vocabulary: Vocabulary) -> WordSpans:
     return _found(np.asarray(ids, dtype=np.int64).tobytes(), vocabulary)
 
 
 @lru_cache(maxsize=ROWS_REMEMBERED)
-def _found(row: bytes, vocabulary: Vocabulary) -> Words:
+def _found(row: bytes, vocabulary: Vocabulary) -> WordSpans:
     ids = np.frombuffer(row, dtype=np.int64)
     special = vocabulary.is_special[ids]
     inside = np.zeros(len(ids), dtype=np.bool_)
@@ -84,7 +84,7 @@ def _found(row: bytes, vocabulary: Vocabulary) -> Words:
     edges = np.flatnonzero(special | ~inside)
     ends = np.append(edges[1:], len(ids))
     text = ~special[edges]
-    return Words(ids, edges[text], ends[text], vocabulary)
+    return WordSpans(ids, edges[text], ends[text], vocabulary)
 
 
 def chosen_within(groups: Sequence[Span], *, budget: int) -> list[Span]:

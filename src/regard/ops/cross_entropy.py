@@ -8,7 +8,7 @@ still at hand. Each pass over them costs about as much as a product, so there ar
 become exp(x_i · e_v), and are summed; what they have to be divided by and what was to be told goes
 to the gradients' far smaller rows. Scores are made as powers of 2, which are quicker to raise than
 those of e. Where a sum leaves the middle of what a float can hold, the chunk is scored again and
-its largest taken off first. `plain_losses` is the readable oracle.
+its largest taken off first. `reference_losses` is the readable oracle.
 
 Smoothed, a share ε of each target goes to all v tokens alike (Szegedy et al., 2016):
 
@@ -29,7 +29,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from regard.ops.cpu import cross_entropy as kernel
-from regard.ops.softmax_exp2 import LOG2_E, in_the_middle
+from regard.ops.softmax_exp2 import LOG2_E, in_safe_range
 
 SCORES = 2**23
 "Held at once, at most, where no kernel does it: 32 MB. More fall out of the cache between passes."
@@ -56,10 +56,14 @@ def token_losses(x: Tensor, table: Tensor, *, targets: Tensor) -> Tensor:
     size = rows_at_once(len(table))
     rows = torch.split(x.flatten(0, -2).to(table.dtype), size)
     chunks = zip(rows, torch.split(targets.flatten(), size), strict=True)
-    return torch.cat([plain_losses(row, table, target) for row, target in chunks]).view_as(targets)
+    return torch.cat([reference_losses(row, table, target) for row, target in chunks]).view_as(
+        targets
+    )
 
 
-def plain_losses(x: Tensor, table: Tensor, targets: Tensor, *, smoothing: float = 0.0) -> Tensor:
+def reference_losses(
+    x: Tensor, table: Tensor, targets: Tensor, *, smoothing: float = 0.0
+) -> Tensor:
     """(n,w), (v,w), (n) -> (n): the definition, all scores at once."""
     return F.cross_entropy(x @ table.T, targets, reduction="none", label_smoothing=smoothing)
 
@@ -112,11 +116,11 @@ def _passed(
     x: Tensor, table: Tensor, weights: Tensor, *, wants_x: bool, wants_table: bool
 ) -> _Passed:
     in_twos = x * LOG2_E
-    if kernel.takes(x, table):
-        found = kernel.scores_pass(
+    if kernel.supports(x, table):
+        found = kernel.logits_pass(
             x, table, in_twos=in_twos, weights=weights, wants_x=wants_x, wants_table=wants_table
         )
-        if in_the_middle(found.mass):
+        if in_safe_range(found.mass):
             return _Passed(found.mass.log(), found.d_x, found.d_table)
     return _in_chunks(x, table, weights, in_twos, wants_x=wants_x, wants_table=wants_table)
 
@@ -160,7 +164,7 @@ def _exponentials(
     chunk = scores().exp2_()
     mass = chunk.sum(dim=-1, keepdim=True)
     normalisers.copy_(mass.log().squeeze(1))
-    if in_the_middle(mass):
+    if in_safe_range(mass):
         return chunk, mass
     chunk = scores()
     largest = chunk.amax(dim=-1, keepdim=True)

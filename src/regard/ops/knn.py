@@ -33,7 +33,7 @@ SMALLEST = 2.0**-126
 
 
 @dataclass(frozen=True)
-class Nearest:
+class Neighbours:
     """For each query its nearest vectors, the nearest first."""
 
     ids: Ids
@@ -42,7 +42,7 @@ class Nearest:
     "(q,k)"
 
 
-def nearest(queries: Vectors, vectors: Vectors, k: int, *, block: int = 16_384) -> Nearest:
+def knn(queries: Vectors, vectors: Vectors, k: int, *, block: int = 16_384) -> Neighbours:
     """(q,w), (n,w) -> the k nearest vectors of each query; all n where there are fewer.
 
     For cosine similarity give both with length 1."""
@@ -53,19 +53,19 @@ def nearest(queries: Vectors, vectors: Vectors, k: int, *, block: int = 16_384) 
     ]
     for first in range(0, len(vectors), block):
         some = vectors[first : first + block]  # read once, for all queries
-        narrow = np.asarray(some, np.float32)
-        squares = np.einsum("nw,nw->n", narrow, narrow, dtype=np.float64)
+        down_proj = np.asarray(some, np.float32)
+        squares = np.einsum("nw,nw->n", down_proj, down_proj, dtype=np.float64)
         length = float(np.sqrt(squares.max()))
         for part, best in enumerate(found):
             asked = queries[part * QUERIES_AT_ONCE : (part + 1) * QUERIES_AT_ONCE]
-            scores = _scores(asked, narrow, first)
+            scores = _scores(asked, down_proj, first)
             rows, columns = _candidates(scores, best, _rounding(asked, length), k=k)
             products = _products(asked, some, rows, columns)
             found[part] = _merged(best, rows, columns + first, products, k=k)
     shape = (len(queries), min(k, len(vectors)))  # also where there is nothing to join
     ids = np.concatenate([np.empty(0, np.int64), *(one.ids.ravel() for one in found)])
     exact = np.concatenate([np.empty(0), *(one.scores.ravel() for one in found)])
-    return Nearest(ids.reshape(shape), exact.reshape(shape))
+    return Neighbours(ids.reshape(shape), exact.reshape(shape))
 
 
 def _refuse_unusable(queries: Vectors, vectors: Vectors, *, k: int, block: int) -> None:
@@ -73,29 +73,29 @@ def _refuse_unusable(queries: Vectors, vectors: Vectors, *, k: int, block: int) 
         raise UserError(
             f"queries of shape {queries.shape} cannot be held against vectors of {vectors.shape}",
             topic="search",
-            mend="Give two tables of rows of the same width.",
+            hint="Give two tables of rows of the same width.",
         )
     if k < 1 or block < 1:
         what = f"k = {k} and block = {block} cannot be used"
-        raise UserError(what, topic="search", mend="Take 1 or more.")
+        raise UserError(what, topic="search", hint="Take 1 or more.")
 
 
-def _scores(asked: Vectors, narrow: NDArray[np.float32], first: int) -> NDArray[np.float32]:
+def _scores(asked: Vectors, down_proj: NDArray[np.float32], first: int) -> NDArray[np.float32]:
     """All products of a block whose first vector is number `first`, (q,n)."""
     with np.errstate(over="ignore", invalid="ignore"):  # said below, with the number
-        scores = np.asarray(asked, np.float32) @ narrow.T
+        scores = np.asarray(asked, np.float32) @ down_proj.T
     if not np.isfinite(scores).all():
         number = first + int(np.nonzero(~np.isfinite(scores).all(axis=0))[0][0])
         raise UserError(
             f"vector {number} and a query have no finite product",
             topic="search",
-            mend="Look for NaN or very large numbers in both; give them length 1.",
+            hint="Look for NaN or very large numbers in both; give them length 1.",
         )
     return scores
 
 
-def _nothing(queries: int) -> Nearest:
-    return Nearest(np.empty((queries, 0), np.int64), np.empty((queries, 0), np.float64))
+def _nothing(queries: int) -> Neighbours:
+    return Neighbours(np.empty((queries, 0), np.int64), np.empty((queries, 0), np.float64))
 
 
 def _rounding(asked: Vectors, length: float) -> Floats:
@@ -107,7 +107,7 @@ def _rounding(asked: Vectors, length: float) -> Floats:
 
 
 def _candidates(
-    scores: NDArray[np.float32], best: Nearest, rounding: Floats, *, k: int
+    scores: NDArray[np.float32], best: Neighbours, rounding: Floats, *, k: int
 ) -> tuple[Ids, Ids]:
     """Rows and columns of the scores that could be among the k best of their query."""
     bar = np.full(len(scores), -np.inf)
@@ -133,7 +133,7 @@ def _products(asked: Vectors, some: Vectors, rows: Ids, columns: Ids) -> Floats:
     return np.concatenate(parts)
 
 
-def _merged(best: Nearest, rows: Ids, ids: Ids, scores: Floats, *, k: int) -> Nearest:
+def _merged(best: Neighbours, rows: Ids, ids: Ids, scores: Floats, *, k: int) -> Neighbours:
     """The k best of those so far and the new ones; every query has the same number of them."""
     queries, held = best.ids.shape
     row = np.concatenate([np.repeat(np.arange(queries), held), rows])
@@ -143,4 +143,4 @@ def _merged(best: Nearest, rows: Ids, ids: Ids, scores: Floats, *, k: int) -> Ne
     row, ids, scores = row[order], ids[order], scores[order]
     place = np.arange(len(row)) - np.searchsorted(row, row)
     kept = place < k
-    return Nearest(ids[kept].reshape(queries, -1), scores[kept].reshape(queries, -1))
+    return Neighbours(ids[kept].reshape(queries, -1), scores[kept].reshape(queries, -1))

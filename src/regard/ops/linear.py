@@ -20,7 +20,7 @@ from regard.ops.cpu import linear as kernel
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """(…,in), (out,in), (out) -> (…,out)"""
-    if kernel.takes(x, weight, bias):
+    if kernel.supports(x, weight, bias):
         y: Tensor = _LinearByKernel.apply(x, weight, bias)  # type: ignore[no-untyped-call]
         return y
     return F.linear(x, weight, bias)

@@ -26,8 +26,8 @@ def fused_mlp(
     bend: int,
 ) -> Tensor | None:
     """(…,w) -> (…,w) by weight and bias of both layers; None where no kernel takes them."""
-    network = kernel.Network(*up, *down)
-    if not kernel.takes(x, network):
+    network = kernel.MlpWeights(*up, *down)
+    if not kernel.supports(x, network):
         return None
     y: Tensor = _MlpByKernel.apply(x, *network, bend)  # type: ignore[no-untyped-call]
     return y
@@ -37,7 +37,7 @@ class _MlpByKernel(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, *given: Any) -> Tensor:
         *weights, bend = given
-        rows, network = as_rows(x), kernel.Network(*weights)
+        rows, network = as_rows(x), kernel.MlpWeights(*weights)
         y, z = kernel.forward(rows, network, bend=bend, wants_back=any(ctx.needs_input_grad))
         ctx.save_for_backward(rows if ctx.needs_input_grad[1] else None, z, *network)
         ctx.bend = bend
@@ -49,6 +49,6 @@ class _MlpByKernel(Function):
         rows, z, *network = ctx.saved_tensors
         wants = ctx.needs_input_grad[:-1]
         d_x, *others = kernel.backward(
-            as_rows(d_y), rows, z, kernel.Network(*network), bend=ctx.bend, wants=wants
+            as_rows(d_y), rows, z, kernel.MlpWeights(*network), bend=ctx.bend, wants=wants
         )
         return (None if d_x is None else d_x.view_as(d_y), *others, None)

@@ -16,7 +16,7 @@ from torch import Tensor
 LOG2_E = math.log2(math.e)
 
 
-def in_the_middle(sums: Tensor) -> bool:
+def in_safe_range(sums: Tensor) -> bool:
     """Whether each is as far from 0 as from infinity: nothing that counts was lost in it."""
     kind, (least, most) = torch.finfo(sums.dtype), torch.aminmax(sums)
     return bool(least > kind.tiny**0.5) and bool(most < kind.max**0.5)

@@ -19,14 +19,21 @@ from regard.core.errors import UserError
 from regard.core.toml import flat
 from regard.evaluation.wording import ABSENT, listed
 from regard.runs.archive.read_run import printable, read_run
-from regard.runs.archive.record import Corpus, Figure, Figures, Health, RunRecord, Tokenizer
+from regard.runs.archive.record import (
+    CorpusRecord,
+    HealthRecord,
+    ResultsRecord,
+    RunRecord,
+    ScoreRecord,
+    TokenizerRecord,
+)
 from regard.runs.run import Run
 from regard.runs.training_audit import recorded_audit
 from regard.studies.outcome import Outcome, VariantOutcome
 
 
 @dataclass(frozen=True)
-class Leak:
+class LeakRecord:
     """Forbidden influence of a key on a query, both counted from 0."""
 
     query: int
@@ -54,19 +61,19 @@ class Evidence:
         """Variants whose figures mean what they say, as far as they were measured."""
         return [variant for variant in self.variants if variant.is_valid and variant.figures]
 
-    def first(self, variant: str) -> Figures | None:
+    def first(self, variant: str) -> ResultsRecord | None:
         """What was measured with the variant's first seed."""
         return next((run.figures for run in self.records[variant].values()), None)
 
     @property
-    def corpus(self) -> Corpus | None:
+    def corpus(self) -> CorpusRecord | None:
         """The reference's; all variants of a study read the same text."""
         names = (self.outcome.reference, *self.records)
         measured = filter(None, map(self.first, names))
         return next((one.corpus for one in measured if one.corpus), None)
 
     @property
-    def tokenizers(self) -> dict[str, Tokenizer]:
+    def tokenizers(self) -> dict[str, TokenizerRecord]:
         measured = {name: self.first(name) for name in self.records}
         return {name: one.tokenizer for name, one in measured.items() if one and one.tokenizer}
 
@@ -93,7 +100,7 @@ class Evidence:
                 found[name] = "; ".join(bad[0].flags) + seeds
         return found
 
-    def health(self, variant: str) -> list[Health]:
+    def health(self, variant: str) -> list[HealthRecord]:
         runs = self.records[variant].values()
         return [run.figures.health for run in runs if run.figures and run.figures.health]
 
@@ -127,7 +134,7 @@ def read_evidence(home: Path, outcome: Outcome) -> Evidence:
     return Evidence(outcome, home, records, tuple(unread))
 
 
-def leaks_of(evidence: Evidence, variant: VariantOutcome) -> list[Leak]:
+def leaks_of(evidence: Evidence, variant: VariantOutcome) -> list[LeakRecord]:
     """The largest leaks that the audit before the first seed wrote down, those of one length."""
     for run in variant.runs:
         try:
@@ -137,7 +144,9 @@ def leaks_of(evidence: Evidence, variant: VariantOutcome) -> list[Leak]:
         rows = printable(seen or {}).get("leaks") or []
         try:
             here = [row for row in rows if row["where"] == rows[0]["where"]]
-            found = [Leak(int(r["query"]), int(r["key"]), float(r["influence"])) for r in here]
+            found = [
+                LeakRecord(int(r["query"]), int(r["key"]), float(r["influence"])) for r in here
+            ]
         except (KeyError, TypeError, ValueError):
             continue
         if found:
@@ -145,7 +154,7 @@ def leaks_of(evidence: Evidence, variant: VariantOutcome) -> list[Leak]:
     return []
 
 
-def against_baseline(evidence: Evidence, baseline: Figure) -> str:
+def against_baseline(evidence: Evidence, baseline: ScoreRecord) -> str:
     """`both are behind it`: what the runs themselves found, paired on the same documents."""
     grouped: dict[str, list[str]] = {}
     for variant in evidence.valid:

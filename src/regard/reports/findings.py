@@ -16,9 +16,9 @@ from regard.evaluation.wording import (
     part,
 )
 from regard.reports.evidence import Evidence, against_baseline
-from regard.runs.archive.record import Figure
+from regard.runs.archive.record import ScoreRecord
 from regard.studies.outcome import Outcome, VariantOutcome, VerdictOutcome
-from regard.studies.seed_spread import Spread
+from regard.studies.seed_spread import SeedSpread
 
 WITHOUT_WINNER = ("not distinguishable", "not compared")
 ONE_SEED = (
@@ -87,7 +87,7 @@ def seeds_of(outcome: Outcome, verdict: VerdictOutcome) -> Sequence[int | None]:
     return [None] * len(verdict.per_seed)
 
 
-def spread_text(spread: Spread | None) -> str:
+def spread_text(spread: SeedSpread | None) -> str:
     """`118.4 [113.9, 123.2]`"""
     if spread is None:
         return ABSENT
@@ -107,9 +107,9 @@ def known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def baseline_rows(evidence: Evidence, metric: str) -> list[tuple[str, dict[str, Figure], str]]:
+def baseline_rows(evidence: Evidence, metric: str) -> list[tuple[str, dict[str, ScoreRecord], str]]:
     """Each baseline: its figure on every part, and how the variants stand on the deciding one."""
-    figures = [Figure.model_validate(row) for row in evidence.outcome.baselines]
+    figures = [ScoreRecord.model_validate(row) for row in evidence.outcome.baselines]
     decides = evidence.outcome.decides.partition(".")[0]
     rows = []
     for of in dict.fromkeys(figure.of for figure in figures if figure.metric == metric):

@@ -18,19 +18,19 @@ from regard.reports.charts.attention_maps import FINEST, MOST_PLACES, attention_
 from regard.reports.charts.picture import PAGE, Picture, line_of_text, stacked
 from regard.reports.charts.theme import Theme
 from regard.reports.run_report import page_templates
-from regard.runs.inspection.inspection import AttentionMap, Floats, Inspected
+from regard.runs.inspection.inspection import AttentionMap, Floats, Inspection
 
 WIDE, NARROW = 860, 350
 TITLES = {
     "attention": "Attention",
     "encoder attention": "Attention within the source",
     "decoder attention": "Attention within the target",
-    "decoder source attention": "Attention from the target to the source",
+    "decoder cross attention": "Attention from the target to the source",
 }
 
 
 @dataclass(frozen=True)
-class Part:
+class AttentionSection:
     """The attentions of one sort in all layers, with the head to look at closely."""
 
     title: str
@@ -77,8 +77,8 @@ class Part:
 
 
 def parts_of(
-    inspected: Inspected, *, layer: int | None = None, head: int | None = None
-) -> list[Part]:
+    inspected: Inspection, *, layer: int | None = None, head: int | None = None
+) -> list[AttentionSection]:
     """The parts in the order of the pass; layers and heads are counted from 0."""
     grouped: dict[str, list[AttentionMap]] = {}
     for one in inspected.maps:
@@ -97,11 +97,13 @@ def _check_number(option: str, number: int | None, there: Sequence[int]) -> None
             f"{option} {number} is not there: this model has {sorted(set(there))[0]} to "
             f"{max(there)}",
             topic="inspect",
-            mend="Layers and heads are counted from 0.",
+            hint="Layers and heads are counted from 0.",
         )
 
 
-def _part(title: str, maps: Sequence[AttentionMap], *, layer: int | None, head: int | None) -> Part:
+def _part(
+    title: str, maps: Sequence[AttentionMap], *, layer: int | None, head: int | None
+) -> AttentionSection:
     every = [
         (float(one.entropies[n]), number, n)
         for number, one in enumerate(maps)
@@ -117,10 +119,12 @@ def _part(title: str, maps: Sequence[AttentionMap], *, layer: int | None, head: 
     _, number, found = min(free)
     asked = [f"{what} {n}" for what, n in (("layer", layer), ("head", head)) if n is not None]
     why = "the most focused head" if not asked else f"the most focused of {asked[0]}"
-    return Part(title, tuple(maps), maps[number], found, "as asked" if len(asked) == 2 else why)
+    return AttentionSection(
+        title, tuple(maps), maps[number], found, "as asked" if len(asked) == 2 else why
+    )
 
 
-def inspection_html(inspected: Inspected, parts: Sequence[Part], *, run: str) -> str:
+def inspection_html(inspected: Inspection, parts: Sequence[AttentionSection], *, run: str) -> str:
     """The page: it opens offline and runs no script."""
     worst = max((told.loss for told in inspected.losses), default=0.0)
     page = page_templates().get_template("inspect.html.j2")
@@ -145,7 +149,12 @@ def inspection_html(inspected: Inspected, parts: Sequence[Part], *, run: str) ->
 
 
 def inspection_picture(
-    inspected: Inspected, parts: Sequence[Part], *, run: str, theme: Theme, width: int = WIDE
+    inspected: Inspection,
+    parts: Sequence[AttentionSection],
+    *,
+    run: str,
+    theme: Theme,
+    width: int = WIDE,
 ) -> Picture:
     """Everything the page draws, as one picture."""
     drawn = [line_of_text(f"{run}: {inspected.text}", theme=theme, width=width, size=15)]
@@ -164,18 +173,18 @@ def inspection_picture(
 
 
 @dataclass(frozen=True)
-class Drawing:
+class InlinePicture:
     screen: str
     fits: bool
     "Whether it may shrink with the page; a broader one is scrolled, for its words to be read."
     svg: Markup
 
 
-def _drawings(draw: Callable[[Theme, int], Picture]) -> list[Drawing]:
+def _drawings(draw: Callable[[Theme, int], Picture]) -> list[InlinePicture]:
     """For a screen or paper, and for a phone."""
     drawn = []
     for screen, width in (("wide", WIDE), ("narrow", NARROW)):
         picture = draw(PAGE, width)
         # Safe: every text in it went through `plain`, and the elements are our own.
-        drawn.append(Drawing(screen, picture.width <= width, Markup(picture.svg())))
+        drawn.append(InlinePicture(screen, picture.width <= width, Markup(picture.svg())))
     return drawn

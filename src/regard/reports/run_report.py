@@ -29,7 +29,7 @@ from regard.reports.charts.task_charts import (
 from regard.reports.charts.theme import DARK, LIGHT, Chart
 from regard.reports.versus_baselines import headlines, with_interval
 from regard.runs.archive.read_run import read_run
-from regard.runs.archive.record import MODEL, Figure, RunRecord
+from regard.runs.archive.record import MODEL, RunRecord, ScoreRecord
 
 WIDE, NARROW = 860, 360
 "Widths of the charts, in pixels: for a screen or paper, and for a phone."
@@ -105,7 +105,7 @@ class FigureTable:
 
     part: str
     metrics: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Figure | None, ...]], ...]
+    rows: tuple[tuple[str, tuple[ScoreRecord | None, ...]], ...]
 
     @property
     def shared_n(self) -> str | None:
@@ -117,7 +117,7 @@ class FigureTable:
         return wording.counted(n, items)
 
 
-def figure_tables(figures: Sequence[Figure]) -> list[FigureTable]:
+def figure_tables(figures: Sequence[ScoreRecord]) -> list[FigureTable]:
     """Every figure once, test before dev before train, the model before its baselines."""
     tables = []
     for part in wording.in_reading_order(f.part for f in figures):
@@ -130,13 +130,13 @@ def figure_tables(figures: Sequence[Figure]) -> list[FigureTable]:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class InlineChart:
     theme: str
     width: str
     svg: Markup
 
 
-def drawings(draw: Callable[..., Chart | None], record: object) -> list[Drawing]:
+def drawings(draw: Callable[..., Chart | None], record: object) -> list[InlineChart]:
     """One chart in light and dark, wide and narrow; none where there is nothing to draw."""
     drawn = []
     for theme in (LIGHT, DARK):
@@ -145,7 +145,7 @@ def drawings(draw: Callable[..., Chart | None], record: object) -> list[Drawing]
             if chart is None:
                 return []
             own = f"{draw.__name__}-{theme.name}-{name}"
-            drawn.append(Drawing(theme.name, name, _inlined(run_charts.svg(chart), own=own)))
+            drawn.append(InlineChart(theme.name, name, _inlined(run_charts.svg(chart), own=own)))
     return drawn
 
 
@@ -215,7 +215,7 @@ def _place(order: Sequence[str]) -> Callable[[str], tuple[int, str]]:
 
 def write_page(target: Path, page: str) -> None:
     if target.is_dir():
-        raise UserError("is a folder", topic="output", where=str(target), mend="Name a file.")
+        raise UserError("is a folder", topic="output", where=str(target), hint="Name a file.")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_text(target, page)
@@ -224,5 +224,5 @@ def write_page(target: Path, page: str) -> None:
             f"cannot be written ({problem.strerror})",
             topic="output",
             where=str(target),
-            mend="Choose another place with --out FILE.",
+            hint="Choose another place with --out FILE.",
         ) from None

@@ -27,7 +27,7 @@ from regard.reports.charts.study_charts import with_titles
 from regard.reports.charts.theme import LIGHT, Chart, Theme
 from regard.reports.evidence import (
     Evidence,
-    Leak,
+    LeakRecord,
     differing_settings,
     figure_keys,
     leaks_of,
@@ -35,8 +35,8 @@ from regard.reports.evidence import (
     read_evidence,
     said,
 )
-from regard.reports.inspection_page import Part, parts_of
-from regard.reports.run_report import Drawing, drawings, page_templates, write_page
+from regard.reports.inspection_page import AttentionSection, parts_of
+from regard.reports.run_report import InlineChart, drawings, page_templates, write_page
 from regard.studies.inspections import ProbeInspection, read_inspections
 from regard.studies.outcome import Outcome, VariantOutcome, outcome_of
 
@@ -130,7 +130,7 @@ def _cost(outcome: Outcome) -> dict[str, str]:
     }
 
 
-def _drawn(draw: Callable[..., Chart | None], evidence: Evidence) -> list[Drawing]:
+def _drawn(draw: Callable[..., Chart | None], evidence: Evidence) -> list[InlineChart]:
     drawn = drawings(draw, evidence)
     return [replace(one, svg=with_titles(one.svg)) for one in drawn]
 
@@ -172,13 +172,13 @@ def _drawable(probe: ProbeInspection) -> Attention:
     return Attention(probe.variant, probe.text, draw)
 
 
-def _snug(part: Part, width: int) -> int:
+def _snug(part: AttentionSection, width: int) -> int:
     """As wide as its maps and the legend need: on the page a picture may shrink."""
     heads = max(len(one.weights) for one in part.maps)
     return min(width, max(LEGEND_WIDTH, heads * (LARGEST_MAP + 12)))
 
 
-def _leak_map(leaks: Sequence[Leak], theme: Theme = PAGE) -> Markup | None:
+def _leak_map(leaks: Sequence[LeakRecord], theme: Theme = PAGE) -> Markup | None:
     """Which position reacts to which, the strongest in full colour."""
     if not leaks:
         return None

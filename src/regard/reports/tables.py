@@ -46,7 +46,7 @@ LATEX = {
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultsTable:
     """Headings and rows of plain text; the first column holds names."""
 
     headings: tuple[str, ...]
@@ -58,7 +58,7 @@ class Table:
     "The columns of measured figures, the ones that are struck."
 
 
-def figure_table(evidence: Evidence) -> Table:
+def figure_table(evidence: Evidence) -> ResultsTable:
     """Variants and baselines on every part, with intervals over seeds and items."""
     outcome, metrics = evidence.outcome, metrics_shown(evidence.outcome)
     keys = [key for metric in metrics for key in figure_keys(outcome, metric)]
@@ -76,7 +76,7 @@ def figure_table(evidence: Evidence) -> Table:
         for of, figures, _ in baseline_rows(evidence, metric):
             shown = baselines.setdefault(of, {})
             shown |= {key: with_interval(one) for key, one in figures.items()}
-    return Table(
+    return ResultsTable(
         headings=("variant", "parameters", *map(short_name, keys), "audit"),
         rows=tuple(rows),
         baselines=tuple(
@@ -88,7 +88,7 @@ def figure_table(evidence: Evidence) -> Table:
     )
 
 
-def cost_table(variants: Sequence[VariantOutcome]) -> Table:
+def cost_table(variants: Sequence[VariantOutcome]) -> ResultsTable:
     """What each variant took, as a mean over its seeds where seeds differ."""
     headings = (
         *("variant", "parameters", "steps", "tokens", "operations", "time", "tokens/s"),
@@ -108,7 +108,7 @@ def cost_table(variants: Sequence[VariantOutcome]) -> Table:
         )
         for one in variants
     ]
-    return Table(headings, tuple(rows))
+    return ResultsTable(headings, tuple(rows))
 
 
 def sizes(variant: VariantOutcome) -> str:
@@ -203,7 +203,7 @@ def _listed_in_md(title: str, sentences: Sequence[str]) -> list[str]:
     return [f"## {title}", "", *(f"- {_md(one)}" for one in sentences), ""] if sentences else []
 
 
-def _md_table(table: Table) -> str:
+def _md_table(table: ResultsTable) -> str:
     def line(cells: Sequence[str]) -> str:
         return f"| {' | '.join(cells)} |"
 
@@ -224,7 +224,7 @@ def _tex(text: str) -> str:
     return re.sub(f"[{SUPERSCRIPTS}]+", lambda run: f"$^{{{run[0].translate(LOWERED)}}}$", escaped)
 
 
-def _latex_table(table: Table, *, caption: str, label: str) -> str:
+def _latex_table(table: ResultsTable, *, caption: str, label: str) -> str:
     def line(cells: Sequence[str]) -> str:
         return f"    {' & '.join(cells)} \\\\"
 

@@ -19,18 +19,24 @@ from regard.evaluation.wording import (
     listed,
     number,
 )
-from regard.runs.archive.record import MODEL, Comparison, Figure, Figures, Verdict
+from regard.runs.archive.record import (
+    MODEL,
+    BaselineVerdict,
+    ComparisonRecord,
+    ResultsRecord,
+    ScoreRecord,
+)
 
 NOT_COMPARED = "not compared with"
 
 
 @dataclass(frozen=True)
-class Standing:
+class VersusBaseline:
     """The model beside one baseline."""
 
-    model: Figure
-    baseline: Figure
-    comparison: Comparison | None
+    model: ScoreRecord
+    baseline: ScoreRecord
+    comparison: ComparisonRecord | None
     "None where the run recorded none."
 
     @property
@@ -49,11 +55,11 @@ class Standing:
             return f"{theirs}; the model was not compared with it."
         ours = f"the model's is {relative(self.model.value, self.baseline.value)}"
         told = f"{theirs}; {ours} ({self._paired(self.comparison)})"
-        if self.comparison.verdict in (Verdict.BETTER, Verdict.BEHIND):
+        if self.comparison.verdict in (BaselineVerdict.BETTER, BaselineVerdict.BEHIND):
             return f"{told}."
         return f"{told}, {self.verdict} it."
 
-    def _paired(self, compared: Comparison) -> str:
+    def _paired(self, compared: ComparisonRecord) -> str:
         # As exact as the larger of the two figures is shown, so that the sum can be checked by eye.
         decimals = decimals_shown(max(self.model.value, self.baseline.value))
         shown = difference(compared.value, compared.low, compared.high, decimals=decimals)
@@ -65,8 +71,8 @@ class Standing:
 class Headline:
     """The model's figure on one part, and how it stands against each baseline there."""
 
-    figure: Figure
-    standings: tuple[Standing, ...]
+    figure: ScoreRecord
+    standings: tuple[VersusBaseline, ...]
 
     @property
     def verdict(self) -> str:
@@ -77,13 +83,13 @@ class Headline:
             return "No baseline was measured, so nothing says whether this is good."
         grouped = {
             verdict: [f"the {s.baseline.of}" for s in self.standings if s.verdict == verdict]
-            for verdict in (*Verdict, NOT_COMPARED)
+            for verdict in (*BaselineVerdict, NOT_COMPARED)
         }
         clauses = [f"{verdict} {listed(names)}" for verdict, names in grouped.items() if names]
         return f"{capitalised('; '.join(clauses))}."
 
 
-def headlines(measured: Figures, *, metric: str = "") -> list[Headline]:
+def headlines(measured: ResultsRecord, *, metric: str = "") -> list[Headline]:
     """One for each part the model was measured on, the part that is furthest from training first.
 
     Training-set figures head a report only where there is nothing else.
@@ -111,17 +117,17 @@ def relative(ours: float, theirs: float) -> str:
     return f"{shown} % {'higher' if ratio > 1 else 'lower'}"
 
 
-def with_interval(figure: Figure) -> str:
+def with_interval(figure: ScoreRecord) -> str:
     """`138.3 [126.8, 150.7]`"""
     ends = interval(figure.low, figure.high, beside=figure.value)
     return f"{number(figure.value)} {ends}".strip()
 
 
-def _standings(model: Figure, measured: Figures) -> tuple[Standing, ...]:
+def _standings(model: ScoreRecord, measured: ResultsRecord) -> tuple[VersusBaseline, ...]:
     here = (model.part, model.metric)
     recorded = {c.against: c for c in measured.comparisons if (c.part, c.metric) == here}
     return tuple(
-        Standing(model, figure, recorded.get(figure.of))
+        VersusBaseline(model, figure, recorded.get(figure.of))
         for figure in measured.figures
         if (figure.part, figure.metric) == here and figure.of != MODEL
     )

@@ -69,7 +69,7 @@ def ask(
     """`subject` says whom the question asks about, where the task's pattern does not tell."""
     question = question.strip()
     if not question:
-        raise UserError("the question is empty", topic="ask", mend="Ask something.")
+        raise UserError("the question is empty", topic="ask", hint="Ask something.")
     [row] = problem.tell(model, [Record({"question": question})])
     subject = subject or problem.task.subject_of(question)
     seen = _seen(problem, subject)
@@ -117,7 +117,7 @@ def _look_up(table: LookupTable, subject: str | None) -> _LookedUp:
         raise UserError(
             "what to look up is not known: the run's task.subject does not fit this question",
             topic="ask",
-            mend='Say it: --subject "Stanley Corrsin".',
+            hint='Say it: --subject "Stanley Corrsin".',
         )
     values = table.look_up(subject)
     if not values:

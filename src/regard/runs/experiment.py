@@ -9,27 +9,27 @@ from regard import __version__
 from regard.adapters.ledger import (Ledger, ledger)
 from regard.runs.models.base_model import base_table
 from regard.runs.preparation.prepare import (prepare, said_dropped)
-from regard.runs.preparation.prepared import Prepared
-from regard.runs.models.init_from import (Start, body_of, inherit)
-from regard.runs.progress import Watch
+from regard.runs.preparation.prepared import PreparedData
+from regard.runs.models.init_from import (InitialModel, body_of, inherit_settings)
+from regard.runs.observer import Observer
 from regard.models.model import Model
 from regard.runs.recipe import Recipe
 from regard.training.device import (Machine, choose_machine)
 from regard.training.forecast import (Forecast, forecast)
-from regard.training.batch_loader import Stream
+from regard.training.batch_loader import BatchLoader
 from regard.evaluation.baselines.ngrams import check_keys_fit
 
 
 @dataclass
-class Bench:
+class Experiment:
     """A recipe, resolved, and what was made from it."""
 
     recipe: Recipe
-    prepared: Prepared
+    prepared: PreparedData
     model: Model
-    stream: Stream
+    stream: BatchLoader
     machine: Machine
-    start: Start | None
+    start: InitialModel | None
 
     def config(self) -> dict[str, Any]:
         """What it takes to build the model again, for config.json."""
@@ -66,9 +66,9 @@ class Bench:
         return [sample["text"] for sample in self.prepared.samples(self.model)]
 
 
-def set_up(recipe: Recipe, *, start: Start | None, watch: Watch) -> Bench:
+def build_experiment(recipe: Recipe, *, start: InitialModel | None, watch: Observer) -> Experiment:
     """Everything up to the first step."""
-    recipe = inherit(recipe, start)
+    recipe = inherit_settings(recipe, start)
     prepared = prepare(recipe, tokenizer=start.tokenizer if start else None, watch=watch)
     said = start.remarks if start else ()
     for text in (*said, said_dropped(prepared.statistics), *prepared.remarks()):
@@ -83,12 +83,12 @@ def set_up(recipe: Recipe, *, start: Start | None, watch: Watch) -> Bench:
         body = body_of(start)
     model = prepared.fitted(body, seed=seed)
     recipe.adapt.apply(model, seed=seed)
-    stream = Stream(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding)
+    stream = BatchLoader(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding)
     stream.plan(0)  # says now, not after the forecast, where the text does not fill a batch
-    return Bench(recipe, prepared, model.to(machine.device), stream, machine, start)
+    return Experiment(recipe, prepared, model.to(machine.device), stream, machine, start)
 
 
-def predict(bench: Bench) -> Forecast:
+def forecast_experiment(bench: Experiment) -> Forecast:
     """Steps, time and memory, from a few real updates of a copy."""
     first = bench.stream.plan(0)[:2]
     every = bench.recipe.train.evaluate_every

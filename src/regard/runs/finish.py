@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 from regard.runs.models.adapter_files import save_adapter
 from regard.runs.training_audit import (recorded_audit, summary_of)
 from regard.runs.models.base_model import weights_fingerprint
-from regard.runs.experiment import Bench
+from regard.runs.experiment import Experiment
 from regard.runs.items import write_items
 from regard.runs.run import (FIGURES_SCHEMA, Run, check_whole)
 from regard.runs.models.init_from import identity_of
-from regard.runs.progress import Watch
+from regard.runs.observer import Observer
 from regard.core.files import (sealed_folder, write_json, write_text)
-from regard.training.checkpoint import (WEIGHTS_FILE, State, load_weights, save_model)
+from regard.training.checkpoint import (WEIGHTS_FILE, TrainingState, load_weights, save_model)
 from regard.core.peak_memory import peak_memory_bytes
-from regard.training.loop import Ended
+from regard.training.loop import FitResult
 
 
-def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
+def finish(bench: Experiment, run: Run, ended: FitResult, watch: Observer) -> None:
     """The final weights, the figures and the samples; figures.json last, it means finished."""
     recipe, state = bench.recipe, ended.state
     remarks = list(bench.start.remarks) if bench.start else []
@@ -76,7 +76,7 @@ def finish(bench: Bench, run: Run, ended: Ended, watch: Watch) -> None:
     )
 
 
-def _cost(bench: Bench, state: State) -> dict[str, float | None]:
+def _cost(bench: Experiment, state: TrainingState) -> dict[str, float | None]:
     return {
         "seconds": state.seconds,
         "waiting_share": state.waited / max(state.seconds, 1e-9),

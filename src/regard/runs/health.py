@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from regard.generation.generate import (Decodable, Sample, generate)
+from regard.generation.generate import (Decodable, Sampling, generate)
 from regard.generation.decoders import (never_written, writer_from)
 from regard.runs.results import choose_documents
 from regard.evaluation.metrics.perplexity import Losses
 from regard.models.architectures.language_model import LanguageModel
 from regard.models.model import Model
-from regard.models.architectures.seq2seq_model import SourceModel
+from regard.models.architectures.seq2seq_model import Seq2SeqModel
 from regard.runs.recipe import Recipe
 from regard.data.token_cache import TokenCache
-from regard.data.corpus import Part
+from regard.data.corpus import Split
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.health.samples import sample_health
 from regard.evaluation.health.overfitting import overfitting
@@ -44,7 +44,7 @@ def health_of(
     cache: TokenCache,
     tokenizer: Tokenizer,
     *,
-    tables: Mapping[Part, Losses],
+    tables: Mapping[Split, Losses],
 ) -> dict[str, Any]:
     """For figures.json: the samples' health, and train against dev."""
     gap = overfitting(tables["train"], tables["dev"])
@@ -65,7 +65,7 @@ def _samples(
     if isinstance(model, LanguageModel):
         writer, rows, after = model, TEXTS, "no prompt"
         reference = _beginnings(dev.documents)
-    elif isinstance(model, SourceModel):
+    elif isinstance(model, Seq2SeqModel):
         halves = _halves(dev.documents, context=model.context)
         if not halves:
             return _unjudged(TOO_SHORT)
@@ -78,7 +78,7 @@ def _samples(
     written = generate(
         writer,
         [[start]] * rows,
-        strategy=Sample(),
+        strategy=Sampling(),
         max_new=MOST_NEW,
         stop=tokenizer.require("stop"),
         pad=tokenizer.padding,

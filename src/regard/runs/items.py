@@ -20,10 +20,10 @@ from regard.core.errors import UserError
 from regard.core.files import write_text
 from regard.evaluation.metrics.metric import Row
 from regard.evaluation.metrics.perplexity import Losses
-from regard.data.corpus import Part
+from regard.data.corpus import Split
 
 
-def write_items(folder: Path, items: Mapping[Part, Sequence[Row]]) -> None:
+def write_items(folder: Path, items: Mapping[Split, Sequence[Row]]) -> None:
     """One file a part; `folder` is the run's."""
     (folder / "items").mkdir(exist_ok=True)
     for part, rows in items.items():
@@ -40,7 +40,7 @@ def read_items(folder: str | Path, part: str) -> list[dict[str, Any]]:
         raise UserError(
             f"{file} is missing, so this run cannot be compared item by item",
             topic="run",
-            mend="Train it again with this version.",
+            hint="Train it again with this version.",
         ) from None
     except ValueError as problem:
         raise _damaged(file, problem) from None

@@ -27,7 +27,7 @@ def lock_run(folder: Path) -> Iterator[None]:
         raise UserError(
             f"another process is training into {folder}",
             topic="run",
-            mend="Wait for it or stop it, or choose another --out.",
+            hint="Wait for it or stop it, or choose another --out.",
         ) from None
     try:
         yield

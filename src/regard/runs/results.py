@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from regard.runs.items import fingerprints_of
-from regard.runs.progress import Watch
-from regard.evaluation.statistics.estimate import Figure
+from regard.runs.observer import Observer
+from regard.evaluation.statistics.estimate import Estimate
 from regard.evaluation.metrics.perplexity import (FEWEST_ITEMS, Losses, Perplexity, verdict_of)
 from regard.models.model import Model
 from regard.objectives import (OBJECTIVES, Vocabulary)
@@ -22,25 +22,25 @@ from regard.objectives.causal import Causal
 from regard.runs.recipe import Recipe
 from regard.core.settings import name_of
 from regard.data.token_cache import TokenCache
-from regard.data.corpus import (PARTS, Part)
+from regard.data.corpus import (SPLITS, Split)
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.training.document_losses import document_losses
 from regard.evaluation.baselines.language_model import language_model_baselines
 
 MODEL = "model"
-PARTS_JUDGED: tuple[Part, ...] = ("dev", "test")
+PARTS_JUDGED: tuple[Split, ...] = ("dev", "test")
 "Where baselines stand beside the model; on the text they counted they would only remember."
 PER_BYTE = ("perplexity_per_byte", "bits_per_byte")
 BEARABLE_UNKNOWN = 0.001
 "Share of <unk> up to which a figure per byte is still told."
 
 
-Tables: TypeAlias = dict[tuple[Part, str], Losses]
+Tables: TypeAlias = dict[tuple[Split, str], Losses]
 "Losses of each document, by part and by whose they are."
 
 
 @dataclass(frozen=True)
-class Chosen:
+class EvaluatedDocuments:
     """The documents of a part that are measured."""
 
     documents: Sequence[np.ndarray]
@@ -49,18 +49,18 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class ToldFigures:
+class LanguageModelResults:
     """Rows for figures.json, and the tables they were made of."""
 
     figures: list[dict[str, Any]]
     comparisons: list[dict[str, Any]]
     remarks: list[str]
-    tables: Mapping[Part, Losses]
+    tables: Mapping[Split, Losses]
     "What was measured of each document."
-    fingerprints: Mapping[Part, Mapping[str, str]]
+    fingerprints: Mapping[Split, Mapping[str, str]]
 
 
-def choose_documents(cache: TokenCache, part: Part, *, most: int, seed: int) -> Chosen:
+def choose_documents(cache: TokenCache, part: Split, *, most: int, seed: int) -> EvaluatedDocuments:
     """All documents of a part, or `most` of them drawn by seed; the label says which."""
     cached = cache.part(part)
     label = f"{part}:{cached.fingerprint[:8]}"
@@ -68,7 +68,7 @@ def choose_documents(cache: TokenCache, part: Part, *, most: int, seed: int) -> 
     if len(cached) > most:
         numbers = np.sort(np.random.default_rng([seed, most]).choice(numbers, most, replace=False))
         label += f":{most}-drawn-seed{seed}"
-    return Chosen([cached[int(n)] for n in numbers], np.asarray(cached.bytes)[numbers], label)
+    return EvaluatedDocuments([cached[int(n)] for n in numbers], np.asarray(cached.bytes)[numbers], label)
 
 
 def measure(
@@ -78,25 +78,25 @@ def measure(
     tokenizer: Tokenizer,
     *,
     device: str,
-    watch: Watch,
-) -> ToldFigures:
+    watch: Observer,
+) -> LanguageModelResults:
     """Figures of model and baselines on every part, and the differences between them."""
     # The items belong to the data: every seed of a training is measured on the same.
     settings, seed = recipe.evaluate, recipe.data.split_seed
     objective = name_of(recipe.objective, OBJECTIVES)
     chosen = {
-        part: choose_documents(cache, part, most=settings.documents, seed=seed) for part in PARTS
+        part: choose_documents(cache, part, most=settings.documents, seed=seed) for part in SPLITS
     }
     metrics = {
         part: Perplexity(
             part=chosen[part].label, tokenizer=tokenizer.fingerprint[:8], tells=objective
         )
-        for part in PARTS
+        for part in SPLITS
     }
     tables: Tables = {}
     counted = {}
     model.eval()
-    for part in PARTS:
+    for part in SPLITS:
         told = document_losses(
             model,
             chosen[part].documents,
@@ -131,18 +131,18 @@ def measure(
         measured = _of_some(_told(tables, metrics, unknown={}), objective)
     fingerprints = {
         part: fingerprints_of(part, objective, tokenizer.fingerprint, tables[part, MODEL])
-        for part in PARTS
+        for part in SPLITS
     }
     return replace(measured, fingerprints=fingerprints)
 
 
 def _told(
-    tables: Tables, metrics: Mapping[Part, Perplexity], *, unknown: Mapping[Part, float]
-) -> ToldFigures:
+    tables: Tables, metrics: Mapping[Split, Perplexity], *, unknown: Mapping[Split, float]
+) -> LanguageModelResults:
     """What the tables amount to; parts with too much `unknown` have no figure per byte."""
-    in_order = sorted(tables, key=lambda key: PARTS.index(key[0]))  # the model stays first in each
+    in_order = sorted(tables, key=lambda key: SPLITS.index(key[0]))  # the model stays first in each
     judged = {part: len(tables[part, MODEL]) for part in PARTS_JUDGED}
-    return ToldFigures(
+    return LanguageModelResults(
         figures=[
             _row(key, figure)
             for key in in_order
@@ -164,12 +164,12 @@ def _told(
             "there was never predicted, and the figure would flatter"
             for part, rate in unknown.items()
         ],
-        tables={part: tables[part, MODEL] for part in PARTS},
+        tables={part: tables[part, MODEL] for part in SPLITS},
         fingerprints={},
     )
 
 
-def _of_some(measured: ToldFigures, objective: str) -> ToldFigures:
+def _of_some(measured: LanguageModelResults, objective: str) -> LanguageModelResults:
     """Where only some tokens are told, no figure speaks of all bytes, and a remark says so."""
     remark = (
         f"the objective {objective} tells some tokens of each document: figures are over those "
@@ -182,19 +182,19 @@ def _of_some(measured: ToldFigures, objective: str) -> ToldFigures:
     )
 
 
-def _too_much_unknown(cache: TokenCache) -> dict[Part, float]:
+def _too_much_unknown(cache: TokenCache) -> dict[Split, float]:
     """Parts whose text is not all in their tokens, with the share that is not."""
-    rates = {part: cache.part(part).unknown / len(cache.part(part).tokens) for part in PARTS}
+    rates = {part: cache.part(part).unknown / len(cache.part(part).tokens) for part in SPLITS}
     return {part: rate for part, rate in rates.items() if rate > BEARABLE_UNKNOWN}
 
 
-def _row(key: tuple[Part, str], figure: Figure) -> dict[str, Any]:
+def _row(key: tuple[Split, str], figure: Estimate) -> dict[str, Any]:
     part, of = key
     row = figure.as_dict()
     return {"part": part, "metric": row.pop("name"), "of": of, **row}
 
 
-def _comparison(key: tuple[Part, str], difference: Figure) -> dict[str, Any]:
+def _comparison(key: tuple[Split, str], difference: Estimate) -> dict[str, Any]:
     """Model minus baseline on the same documents, and the verdict that follows."""
     part, of = key
     row = difference.as_dict() | {"metric": "perplexity", "verdict": verdict_of(difference)}

@@ -72,7 +72,7 @@ class Run:
             raise UserError(
                 f"{self.folder} has no trained model yet",
                 topic="run",
-                mend=f"Finish it: regard train {self.folder} --resume",
+                hint=f"Finish it: regard train {self.folder} --resume",
             )
         return check_whole(self.final, fallback=self.checkpoints)
 
@@ -82,7 +82,7 @@ def refuse_existing(folder: Path) -> None:
         raise UserError(
             f"{folder} exists already",
             topic="run",
-            mend="Add --resume to go on with it, --out ANOTHER_FOLDER to begin anew, or delete it.",
+            hint="Add --resume to go on with it, --out ANOTHER_FOLDER to begin anew, or delete it.",
         )
 
 
@@ -102,14 +102,14 @@ def reopen_run(folder: Path, recipe: Recipe) -> Run:
         raise UserError(
             f"{folder} is not a run folder: it has no recipe.toml",
             topic="run",
-            mend="Choose another --out.",
+            hint="Choose another --out.",
         )
     differences = recipe.differences(run.recipe())
     if differences:
         raise UserError(
             f"{folder} was begun with another recipe ({'; '.join(differences[:3])})",
             topic="run",
-            mend=f"Resume with its own: regard train {folder} --resume; or choose another --out.",
+            hint=f"Resume with its own: regard train {folder} --resume; or choose another --out.",
         )
     check_kept(used_in(recipe.to_table()), folder)
     return run
@@ -124,7 +124,7 @@ def check_whole(folder: Path, *, fallback: Path | None = None) -> Path:
     raise UserError(
         complaint,
         topic="run",
-        mend=(
+        hint=(
             f"Step {int(whole.name.removeprefix('step-'))} is whole: use {whole}, "
             f"or delete {folder} and run: regard train {folder.parent} --resume"
             if whole

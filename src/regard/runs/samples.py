@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regard.generation.generate import (Greedy, Sample, Strategy, generate)
+from regard.generation.generate import (Greedy, Sampling, Strategy, generate)
 from regard.generation.decoders import (never_written, writer_of)
 from regard.models.model import Model
 from regard.runs.recipe import Samples
@@ -44,4 +44,4 @@ def write_texts(
 def strategy_of(samples: Samples) -> Strategy:
     if samples.temperature == 0:
         return Greedy()
-    return Sample(temperature=samples.temperature, top_p=samples.top_p)
+    return Sampling(temperature=samples.temperature, top_p=samples.top_p)

@@ -16,24 +16,24 @@ from torch.optim import Optimizer
 
 from regard.core.errors import UserError
 from regard.runs.training_audit import (audit_before_training, record_audit, recorded_audit, summary_of)
-from regard.runs.experiment import (Bench, predict, set_up)
+from regard.runs.experiment import (Experiment, forecast_experiment, build_experiment)
 from regard.runs.finish import (finish, now)
 from regard.runs.lock import lock_run
 from regard.runs.run import (Run, create_run, refuse_existing, reopen_run)
-from regard.runs.models.init_from import (find_start, inherit)
-from regard.runs.progress import (SILENT, Watch)
+from regard.runs.models.init_from import (find_initial_model, inherit_settings)
+from regard.runs.observer import (SILENT, Observer)
 from regard.runs.recipe import Recipe
 from regard.data.tokenizers.tokenizer import check_same
-from regard.training.checkpoint import (State, load_checkpoint, newest_whole, prune, save_checkpoint)
+from regard.training.checkpoint import (TrainingState, load_checkpoint, newest_whole, prune, save_checkpoint)
 from regard.training.device import choose_machine
 from regard.training.events import (EventLog, OnEvent)
 from regard.training.interrupt import (InterruptedTraining, stop_on_ctrl_c)
 from regard.training.loop import (Hooks, fit)
-from regard.training.optimizer import build_optimiser
+from regard.training.optimizer import build_optimizer
 
 
 def run_experiment(
-    recipe: Recipe, folder: Path, *, resume: bool = False, watch: Watch = SILENT
+    recipe: Recipe, folder: Path, *, resume: bool = False, watch: Observer = SILENT
 ) -> Run:
     """Run a recipe into `folder`; with `resume`, go on with what is there."""
     if not resume:
@@ -42,35 +42,35 @@ def run_experiment(
         return _run_locked(recipe, folder, resume=resume, watch=watch)
 
 
-def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, watch: Watch) -> Run:
+def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, watch: Observer) -> Run:
     def run_first(first: Recipe, first_folder: Path) -> Run:
         return run_experiment(first, first_folder, resume=True, watch=watch)
 
-    start = find_start(recipe, runs=folder.parent, run_recipe=run_first)
-    resolved = inherit(recipe, start)
+    start = find_initial_model(recipe, runs=folder.parent, run_recipe=run_first)
+    resolved = inherit_settings(recipe, start)
     run = reopen_run(folder, resolved) if resume and folder.exists() else None
     if run is not None and run.is_finished:
         watch.on_event({"event": "remark", "text": f"{folder} is finished: nothing to do"})
         return run
-    bench = set_up(recipe, start=start, watch=watch)
+    bench = build_experiment(recipe, start=start, watch=watch)
     seen = recorded_audit(run) if run is not None else None
     if seen is None:
         watch.on_progress("auditing", 0, None)
         seen = audit_before_training(bench.model, bench.recipe.model, bench.stream)
-    foreseen = predict(bench) if run is None else None  # by a few steps of a copy
+    foreseen = forecast_experiment(bench) if run is None else None  # by a few steps of a copy
     run = run or create_run(folder, resolved)  # not before: what cannot be used leaves none
     record_audit(run, seen)
-    state, optimiser = _restore(bench, run, watch.on_event)
+    state, optimizer = _restore(bench, run, watch.on_event)
     with _event_log(run, bench, state, watch) as on_event:
         if state.step == 0:
             on_event({"event": "audit", **summary_of(seen)})
-            on_event({"event": "forecast", **(foreseen or predict(bench)).as_dict()})
+            on_event({"event": "forecast", **(foreseen or forecast_experiment(bench)).as_dict()})
         on_event(_opening(bench, state))
         with stop_on_ctrl_c() as stop_asked:
-            hooks = _hooks(bench, run, optimiser, on_event, stop_asked)
+            hooks = _hooks(bench, run, optimizer, on_event, stop_asked)
             ended = fit(
                 bench.model,
-                optimiser,
+                optimizer,
                 bench.stream,
                 bench.recipe.train,
                 state=state,
@@ -84,9 +84,9 @@ def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, watch: Watch) -> 
     return run
 
 
-def _restore(bench: Bench, run: Run, on_event: OnEvent) -> tuple[State, Optimizer]:
+def _restore(bench: Experiment, run: Run, on_event: OnEvent) -> tuple[TrainingState, Optimizer]:
     """The state of the newest whole checkpoint, or of the very beginning."""
-    optimiser = build_optimiser(bench.model, bench.recipe.train)
+    optimizer = build_optimizer(bench.model, bench.recipe.train)
     newest, damaged = newest_whole(run.checkpoints)
     for complaint in damaged:
         on_event({"event": "remark", "text": f"run: {complaint}; passed over"})
@@ -95,16 +95,16 @@ def _restore(bench: Bench, run: Run, on_event: OnEvent) -> tuple[State, Optimize
             raise UserError(
                 f"no checkpoint of {run.folder} is whole ({damaged[0]})",
                 topic="run",
-                mend="Begin anew with --out ANOTHER_FOLDER; this one was left as it is.",
+                hint="Begin anew with --out ANOTHER_FOLDER; this one was left as it is.",
             )
-        return _first_state(bench), optimiser
-    state = load_checkpoint(newest, bench.model, optimiser)
+        return _first_state(bench), optimizer
+    state = load_checkpoint(newest, bench.model, optimizer)
     check_same(state.tokenizer, bench.prepared.tokenizer, owner=f"run {run.folder}")
     if state.source != bench.prepared.source:
         raise UserError(
             f"the text of {run.folder} has changed since it began, so it cannot go on with it",
             topic="run",
-            mend="Put the old text back, or begin anew with --out ANOTHER_FOLDER.",
+            hint="Put the old text back, or begin anew with --out ANOTHER_FOLDER.",
         )
     # Threads decide how sums are split and so the last bits: a resumed run keeps those it had.
     bench.machine = choose_machine(bench.machine.device, threads=int(state.machine["threads"]))
@@ -113,11 +113,11 @@ def _restore(bench: Bench, run: Run, on_event: OnEvent) -> tuple[State, Optimize
         if now != then:
             text = f"{key} was {then} when this run began and is {now} now: bits may differ"
             on_event({"event": "remark", "text": text})
-    return state, optimiser
+    return state, optimizer
 
 
-def _first_state(bench: Bench) -> State:
-    return State(
+def _first_state(bench: Experiment) -> TrainingState:
+    return TrainingState(
         source=bench.prepared.source,
         tokenizer=bench.prepared.tokenizer.fingerprint,
         machine=bench.machine.as_dict(),
@@ -125,7 +125,7 @@ def _first_state(bench: Bench) -> State:
 
 
 @contextmanager
-def _event_log(run: Run, bench: Bench, state: State, watch: Watch) -> Iterator[OnEvent]:
+def _event_log(run: Run, bench: Experiment, state: TrainingState, watch: Observer) -> Iterator[OnEvent]:
     """Tells the folder, TensorBoard where asked for, and whoever watches."""
     with ExitStack() as stack:
         log = EventLog(run.events_file, after_step=state.step)
@@ -145,7 +145,7 @@ def _event_log(run: Run, bench: Bench, state: State, watch: Watch) -> Iterator[O
         yield on_event
 
 
-def _opening(bench: Bench, state: State) -> dict[str, Any]:
+def _opening(bench: Experiment, state: TrainingState) -> dict[str, Any]:
     if state.step:
         steps = bench.stream.steps
         return {"event": "resume", "time": now(), "step": state.step, "steps": steps}
@@ -158,15 +158,15 @@ def _opening(bench: Bench, state: State) -> dict[str, Any]:
 
 
 def _hooks(
-    bench: Bench, run: Run, optimiser: Optimizer, on_event: OnEvent, stop_asked: Callable[[], bool]
+    bench: Experiment, run: Run, optimizer: Optimizer, on_event: OnEvent, stop_asked: Callable[[], bool]
 ) -> Hooks:
     settings, tokenizer = bench.recipe.train, bench.prepared.tokenizer
 
-    def save(state: State) -> None:
+    def save(state: TrainingState) -> None:
         save_checkpoint(
             run.checkpoints,
             bench.model,
-            optimiser,
+            optimizer,
             state,
             tokenizer=tokenizer,
             config=bench.config(),

@@ -20,12 +20,12 @@ from regard.core.errors import UserError
 from regard.runs.run import (AUDIT_SCHEMA, Run)
 from regard.core.files import (read_json, write_json)
 from regard.models.families import Family
-from regard.models.task_models.task_model import HeadedModel
+from regard.models.task_models.task_model import TaskModel
 from regard.models.model import Model
-from regard.models.architectures.sequence_model import (RowModel, document_of)
+from regard.models.architectures.sequence_model import (SequenceModel, document_of)
 from regard.core.settings import name_of
 from regard.batch import Batch
-from regard.training.batch_loader import Stream
+from regard.training.batch_loader import BatchLoader
 from regard.audits.audit import (Audit, audit)
 from regard.audits.reach import (DATA_SEEDS, ROWS, LossOf)
 
@@ -35,7 +35,7 @@ MOST_PLACES = 256
 "Of such rows together, as the gradients are found in float64."
 
 
-def audit_before_training(model: Model, family: Family, stream: Stream) -> dict[str, Any]:
+def audit_before_training(model: Model, family: Family, stream: BatchLoader) -> dict[str, Any]:
     """The audit as it is recorded with the run; an error where the training must not begin."""
     seen = _audit_as_trained(model, stream)
     broken = broken_kinds(family)
@@ -45,26 +45,26 @@ def audit_before_training(model: Model, family: Family, stream: Stream) -> dict[
                 f"attention {name_of(kind, ATTENTION)} is broken: {kind.traits.broken}. "
                 f"The audit: {seen.sentence()}",
                 topic="audit",
-                mend="Choose another kind; to study what it does, add on_purpose = true to its "
+                hint="Choose another kind; to study what it does, add on_purpose = true to its "
                 "table, and the report will say so.",
             )
     if seen.verdict == "leak" and not broken:
         raise UserError(
             f"the model {seen.sentence()}; what it would learn means nothing",
             topic="audit",
-            mend="Mend the attention kind or mask: `regard check FILE` says what is wrong with a "
+            hint="Mend the attention kind or mask: `regard check FILE` says what is wrong with a "
             "kind of your own.",
         )
     reasons = [f"{name_of(kind, ATTENTION)}: {kind.traits.broken}" for kind in broken]
     return {**seen.as_dict(), "broken": reasons}
 
 
-def _audit_as_trained(model: Model, stream: Stream) -> Audit:
+def _audit_as_trained(model: Model, stream: BatchLoader) -> Audit:
     """Rows of one text; where documents of a row are kept apart, also rows of several. Under the
     head of a task, what can learn is asked by its loss on rows of the training."""
-    loss_of = _loss_on(_few_rows(stream)) if isinstance(model, HeadedModel) else None
+    loss_of = _loss_on(_few_rows(stream)) if isinstance(model, TaskModel) else None
     whole = audit(model, mask=model.sees, loss_of=loss_of)
-    if not isinstance(model, RowModel) or model.across_documents or whole.verdict != "clean":
+    if not isinstance(model, SequenceModel) or model.across_documents or whole.verdict != "clean":
         return whole
     apart = audit(model.audit_subject_apart(), mask=_kept_apart(model.sees))
     if apart.verdict != "clean":
@@ -73,7 +73,7 @@ def _audit_as_trained(model: Model, stream: Stream) -> Audit:
     return replace(whole, checked=whole.checked + named, seconds=whole.seconds + apart.seconds)
 
 
-def _few_rows(stream: Stream) -> list[Batch]:
+def _few_rows(stream: BatchLoader) -> list[Batch]:
     """Small batches of the first epoch, other rows in each."""
     first = np.concatenate(stream.plan(0))[: ROWS * len(DATA_SEEDS)]
     fit = MOST_PLACES // int(stream.examples.lengths[first].max())

@@ -21,13 +21,13 @@ from regard.core.count import total
 from regard.core.errors import UserError
 from regard.core.settings import read_settings, table_of
 from regard.models.families import Family
-from regard.runs.experiment import Bench, set_up
-from regard.runs.models.init_from import preview_start
-from regard.runs.progress import Watch
+from regard.runs.experiment import Experiment, build_experiment
+from regard.runs.models.init_from import preview_initial_model
+from regard.runs.observer import Observer
 from regard.runs.recipe import Recipe
 from regard.studies.study import Budget, LoadedStudy, Variant
 from regard.training.loop import update
-from regard.training.optimizer import build_optimiser
+from regard.training.optimizer import build_optimizer
 
 TIMED_UPDATES = 4
 WIDEST = 4
@@ -35,7 +35,7 @@ WIDEST = 4
 
 
 @dataclass(frozen=True)
-class Equal:
+class VariantBudget:
     """A variant after parameters were matched and the budget was shared out."""
 
     variant: Variant
@@ -45,7 +45,7 @@ class Equal:
     "Matrix products of one update, in floating-point operations; element-wise work not counted."
 
 
-def share_out(loaded: LoadedStudy, *, watch: Watch) -> list[Equal]:
+def share_out(loaded: LoadedStudy, *, watch: Observer) -> list[VariantBudget]:
     """Every variant with its own steps; the reference keeps what its recipe says."""
     study = loaded.study
     benches = {variant.name: _bench(variant.recipe, watch) for variant in loaded.variants}
@@ -65,19 +65,21 @@ def share_out(loaded: LoadedStudy, *, watch: Watch) -> list[Equal]:
     ]
 
 
-def _bench(recipe: Recipe, watch: Watch) -> Bench:
-    previewed, start = preview_start(recipe, runs=Path("runs"))
-    return set_up(previewed, start=start, watch=watch)
+def _bench(recipe: Recipe, watch: Observer) -> Experiment:
+    previewed, start = preview_initial_model(recipe, runs=Path("runs"))
+    return build_experiment(previewed, start=start, watch=watch)
 
 
-def _shared(variant: Variant, bench: Bench, reference: Bench, *, budget: Budget) -> Equal:
+def _shared(
+    variant: Variant, bench: Experiment, reference: Experiment, *, budget: Budget
+) -> VariantBudget:
     steps = bench.stream.steps
     if budget != "steps":
         ratio = _cost(reference, budget) / _cost(bench, budget)
         steps = max(1, round(reference.stream.steps * ratio))
     train = variant.recipe.train.model_copy(update={"max_steps": steps, "epochs": None})
     recipe = variant.recipe if budget == "steps" else _with(variant.recipe, train=train)
-    return Equal(
+    return VariantBudget(
         replace(variant, recipe=recipe),
         _parameters(bench),
         steps,
@@ -85,7 +87,7 @@ def _shared(variant: Variant, bench: Bench, reference: Bench, *, budget: Budget)
     )
 
 
-def _cost(bench: Bench, budget: Budget) -> float:
+def _cost(bench: Experiment, budget: Budget) -> float:
     """Of one update, in the budget's own unit."""
     if budget == "tokens":
         plan = bench.stream.plan(0)
@@ -94,7 +96,7 @@ def _cost(bench: Bench, budget: Budget) -> float:
     return operations_of(bench) if budget == "flops" else _seconds_of(bench)
 
 
-def operations_of(bench: Bench) -> float:
+def operations_of(bench: Experiment) -> float:
     """Floating-point operations of one update, forward and backward."""
     batch = bench.stream.batch(bench.stream.plan(0)[0], epoch=0).to(bench.machine.device)
     model = bench.model.train()
@@ -105,9 +107,9 @@ def operations_of(bench: Bench) -> float:
     return float(counter.get_total_flops())
 
 
-def _seconds_of(bench: Bench) -> float:
+def _seconds_of(bench: Experiment) -> float:
     """Of one update, the median of a few; the learning rate is 0, so nothing is learnt."""
-    optimiser = build_optimiser(bench.model, bench.recipe.train)
+    optimizer = build_optimizer(bench.model, bench.recipe.train)
     rows = bench.stream.plan(0)
     timed = []
     for step in range(TIMED_UPDATES + 1):
@@ -115,7 +117,7 @@ def _seconds_of(bench: Bench) -> float:
         began = time.perf_counter()
         update(
             bench.model,
-            optimiser,
+            optimizer,
             batch,
             step=step + 1,
             lr=0.0,
@@ -126,11 +128,11 @@ def _seconds_of(bench: Bench) -> float:
     return median(timed[1:])
 
 
-def _parameters(bench: Bench) -> int:
+def _parameters(bench: Experiment) -> int:
     return sum(parameter.numel() for parameter in bench.model.parameters())
 
 
-def _matched(variant: Variant, bench: Bench, wanted: int) -> Variant:
+def _matched(variant: Variant, bench: Experiment, wanted: int) -> Variant:
     """The variant at the width whose count, by formula, comes nearest to what is wanted."""
     family, vocabulary = variant.recipe.model, bench.prepared.tokenizer.size
     width = getattr(family, "width", None)
@@ -138,7 +140,7 @@ def _matched(variant: Variant, bench: Bench, wanted: int) -> Variant:
         raise UserError(
             f"variant {variant.name} has no width to match parameters by",
             topic="study",
-            mend='Set match = "nothing".',
+            hint='Set match = "nothing".',
         )
     heads = getattr(family, "heads", 1)
     candidates = [

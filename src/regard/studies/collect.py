@@ -15,22 +15,28 @@ from statistics import fmean
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.evaluation.health.overfitting import Fit
+from regard.evaluation.health.overfitting import FitVerdict
 from regard.evaluation.metrics.metric import LOWER_IS_BETTER
 from regard.evaluation.statistics.significance import MethodDifference, holm, method_difference
 from regard.evaluation.statistics.verdict import verdict
 from regard.runs.archive.record import MODEL
-from regard.studies.completed_runs import Usable, Usables, collapse_of, measured_of, read_usable
-from regard.studies.engines.local import Ended
+from regard.studies.completed_runs import (
+    CompletedRun,
+    CompletedRuns,
+    collapse_of,
+    measured_of,
+    read_completed_run,
+)
+from regard.studies.engines.local import JobResult
 from regard.studies.equality import unequal
 from regard.studies.outcome import Outcome, RunOutcome, VariantOutcome, VerdictOutcome
 from regard.studies.seed_spread import spread_of
 from regard.studies.study import LoadedStudy
 
 
-def gather(
+def collect_outcome(
     loaded: LoadedStudy,
-    ended: Sequence[Ended],
+    ended: Sequence[JobResult],
     variants: list[VariantOutcome],
     *,
     home: Path,
@@ -39,10 +45,10 @@ def gather(
     """Read every run of the study and judge what they show; `variants` are filled in."""
     study = loaded.study
     by_name = {variant.name: variant for variant in variants}
-    usable: dict[str, dict[int, Usable]] = {name: {} for name in by_name}
+    usable: dict[str, dict[int, CompletedRun]] = {name: {} for name in by_name}
     missing = []
     for one in ended:
-        found, reason = read_usable(one)
+        found, reason = read_completed_run(one)
         shown = str(one.job.folder.relative_to(home))
         by_name[one.job.variant].runs.append(RunOutcome(one.job.seed, shown, reason))
         if found is None:
@@ -76,7 +82,7 @@ def gather(
     )
 
 
-def _fill(variant: VariantOutcome, runs: Mapping[int, Usable]) -> None:
+def _fill(variant: VariantOutcome, runs: Mapping[int, CompletedRun]) -> None:
     if not runs:
         return
     figures = [run.figures for run in runs.values()]
@@ -112,7 +118,7 @@ def _fill(variant: VariantOutcome, runs: Mapping[int, Usable]) -> None:
 
 
 def _verdicts(
-    figure: str, loaded: LoadedStudy, variants: Mapping[str, VariantOutcome], usable: Usables
+    figure: str, loaded: LoadedStudy, variants: Mapping[str, VariantOutcome], usable: CompletedRuns
 ) -> list[VerdictOutcome]:
     """Each variant against the one it is compared with, corrected together by Holm."""
     found: list[MethodDifference] = []
@@ -158,7 +164,7 @@ def _told(figure: str, difference: MethodDifference) -> VerdictOutcome:
 
 
 def _why_not_compared(
-    figure: str, one: VariantOutcome, other: VariantOutcome, usable: Usables
+    figure: str, one: VariantOutcome, other: VariantOutcome, usable: CompletedRuns
 ) -> str:
     for variant in (one, other):
         if not variant.is_valid:
@@ -180,7 +186,7 @@ def _judged(decides: str) -> list[str]:
     return [decides, f"{'test' if part == 'dev' else 'dev'}.{metric}"]
 
 
-def _baselines(runs: Mapping[int, Usable]) -> list[Mapping[str, Any]]:
+def _baselines(runs: Mapping[int, CompletedRun]) -> list[Mapping[str, Any]]:
     first = next(iter(runs.values()), None)
     if first is None:
         return []
@@ -217,7 +223,7 @@ def _remarks(loaded: LoadedStudy, variants: Mapping[str, VariantOutcome]) -> lis
         remarks.append("one seed: what another would give is not known")
     for variant in variants.values():
         gap = (variant.health or {}).get("train_and_dev")
-        if gap is not None and gap["fit"] == Fit.OVERFITTING:
+        if gap is not None and gap["fit"] == FitVerdict.OVERFITTING:
             first = next(run.seed for run in variant.runs if not run.reason)
             remarks.append(f"{variant.name}, seed {first}: {gap['sentence']}")
     return remarks

@@ -24,15 +24,15 @@ from regard.core.settings import read_settings, table_of
 from regard.core.toml import flat, read_toml
 from regard.evaluation.metrics.metric import LOWER_IS_BETTER
 from regard.runs.archive.record import MODEL
-from regard.runs.progress import SILENT, Watch
+from regard.runs.observer import SILENT, Observer
 from regard.runs.run import Run
-from regard.studies.collect import gather
-from regard.studies.completed_runs import read_usable
-from regard.studies.engines.local import Ended, Job, OnJob, run_jobs
+from regard.studies.collect import collect_outcome
+from regard.studies.completed_runs import read_completed_run
+from regard.studies.engines.local import Job, JobResult, OnJob, run_jobs
 from regard.studies.initial_models import make_starts, said_of
 from regard.studies.inspections import store_inspections
 from regard.studies.outcome import Outcome, VariantOutcome
-from regard.studies.plan import Planned, plan
+from regard.studies.plan import PlannedVariant, plan
 from regard.studies.probes import probe
 from regard.studies.study import LoadedStudy, Study
 from regard.studies.sweep import combinations
@@ -49,7 +49,7 @@ def compare(
     only: Sequence[str] = (),
     own_files: Sequence[Path] = (),
     on_job: OnJob = lambda what, job, word: None,
-    watch: Watch = SILENT,
+    watch: Observer = SILENT,
 ) -> tuple[Path, Outcome]:
     """Run a study file; its folder, and what it found."""
     loaded = LoadedStudy.load(path, seeds=tuple(seeds))
@@ -70,9 +70,9 @@ def compare(
         for one in planned
     ]
     ended = pool.run([job for job in trainings if job.variant not in untuned])
-    ended += [Ended(job, untuned[job.variant]) for job in trainings if job.variant in untuned]
+    ended += [JobResult(job, untuned[job.variant]) for job in trainings if job.variant in untuned]
     command = _command(path, out, loaded.study.seeds, own_files)
-    outcome = gather(loaded, ended, variants, home=home, command=command)
+    outcome = collect_outcome(loaded, ended, variants, home=home, command=command)
     outcome.remarks += said_of(starts, loaded)
     probe(outcome, loaded.study.probes, home=home)
     store_inspections(outcome, loaded.study.probes, home=home)
@@ -88,7 +88,7 @@ class _Pool:
     own_files: tuple[Path, ...]
     on_job: OnJob
 
-    def run(self, jobs: Sequence[Job]) -> list[Ended]:
+    def run(self, jobs: Sequence[Job]) -> list[JobResult]:
         """Of variants that were not asked for, what is finished already counts."""
         wanted = [
             job
@@ -96,9 +96,9 @@ class _Pool:
             if not self.only or job.variant in self.only or Run(job.folder).is_finished
         ]
         ended = {one.job.folder: one for one in self.train(wanted)}
-        return [ended.get(job.folder, Ended(job, NOT_ASKED_FOR)) for job in jobs]
+        return [ended.get(job.folder, JobResult(job, NOT_ASKED_FOR)) for job in jobs]
 
-    def train(self, jobs: Sequence[Job]) -> list[Ended]:
+    def train(self, jobs: Sequence[Job]) -> list[JobResult]:
         return run_jobs(
             jobs,
             at_once=self.at_once,
@@ -122,7 +122,7 @@ def _open(home: Path, loaded: LoadedStudy) -> None:
         raise UserError(
             f"{home} exists and is no study: it has no study.toml",
             topic="study",
-            mend="Choose another --out, or another name in the study.",
+            hint="Choose another --out, or another name in the study.",
         )
     if file.is_file():
         read = read_toml(file, topic="study")
@@ -134,7 +134,7 @@ def _open(home: Path, loaded: LoadedStudy) -> None:
             raise UserError(
                 f"{home} was begun as another study ({', '.join(changed[:3])} differ)",
                 topic="study",
-                mend="Give --out ANOTHER_FOLDER, or delete it.",
+                hint="Give --out ANOTHER_FOLDER, or delete it.",
             )
         if changed:  # nothing was trained yet: a mistake was mended
             (home / "plan.json").unlink(missing_ok=True)
@@ -144,7 +144,7 @@ def _open(home: Path, loaded: LoadedStudy) -> None:
 
 def _tune(
     loaded: LoadedStudy,
-    planned: Sequence[Planned],
+    planned: Sequence[PlannedVariant],
     variants: Sequence[VariantOutcome],
     pool: _Pool,
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
@@ -171,8 +171,8 @@ def _tune(
     return chosen, untuned
 
 
-def _tried(ended: Ended, figure: str) -> dict[str, Any]:
-    found, reason = read_usable(ended)
+def _tried(ended: JobResult, figure: str) -> dict[str, Any]:
+    found, reason = read_completed_run(ended)
     part, _, metric = figure.partition(".")
     wanted = (part, metric, MODEL)
     rows = found.figures.figures if found is not None else ()

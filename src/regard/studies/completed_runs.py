@@ -9,27 +9,27 @@ from pathlib import Path
 import numpy as np
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import Measure, measure_of
-from regard.evaluation.statistics.seed_tables import Measured, Values
+from regard.evaluation.metrics.metric import Metric, metric_of
+from regard.evaluation.statistics.seed_tables import SeedTables, Values
 from regard.runs.archive.read_run import read_run
-from regard.runs.archive.record import Figures, RunRecord
+from regard.runs.archive.record import ResultsRecord, RunRecord
 from regard.runs.items import read_items
-from regard.studies.engines.local import Ended
+from regard.studies.engines.local import JobResult
 
 PARTS = ("train", "dev", "test")
 
 
 @dataclass(frozen=True)
-class Usable:
+class CompletedRun:
     """A finished run that was read whole."""
 
     folder: Path
     record: RunRecord
-    figures: Figures
+    figures: ResultsRecord
 
     @property
-    def measure(self) -> Measure:
-        return measure_of(self.figures.measure)
+    def measure(self) -> Metric:
+        return metric_of(self.figures.measure)
 
     @property
     def collapsed(self) -> str:
@@ -47,11 +47,11 @@ class Usable:
             ) from None
 
 
-Usables = Mapping[str, Mapping[int, Usable]]
+CompletedRuns = Mapping[str, Mapping[int, CompletedRun]]
 "By variant and seed."
 
 
-def read_usable(one: Ended) -> tuple[Usable | None, str]:
+def read_completed_run(one: JobResult) -> tuple[CompletedRun | None, str]:
     """The run of a job, or why it cannot be used."""
     folder = one.job.folder
     if one.reason:
@@ -60,7 +60,7 @@ def read_usable(one: Ended) -> tuple[Usable | None, str]:
         record = read_run(folder)
         if record.figures is None:
             return None, "it is not finished"
-        found = Usable(folder, record, record.figures)
+        found = CompletedRun(folder, record, record.figures)
         for part in PARTS:
             found.columns(part)
     except UserError as problem:  # damaged, or of another version: the others go on
@@ -68,7 +68,7 @@ def read_usable(one: Ended) -> tuple[Usable | None, str]:
     return found, ""
 
 
-def collapse_of(runs: Mapping[int, Usable]) -> str:
+def collapse_of(runs: Mapping[int, CompletedRun]) -> str:
     """How a variant answers one class for every row, with some of its seeds or with all."""
     bad = {seed: run.collapsed for seed, run in runs.items() if run.collapsed}
     if not bad:
@@ -78,12 +78,12 @@ def collapse_of(runs: Mapping[int, Usable]) -> str:
     return f"answers one class for every row{seeds}: on dev {first}"
 
 
-def measured_of(name: str, runs: Mapping[int, Usable], figure: str) -> Measured:
+def measured_of(name: str, runs: Mapping[int, CompletedRun], figure: str) -> SeedTables:
     """Every seed's table of items."""
     part, _, metric = figure.partition(".")
     measure = next(iter(runs.values())).measure
     which = "told" if measure.same_tokens(metric) else "documents"
-    return Measured(
+    return SeedTables(
         variant=name,
         seeds=tuple(runs),
         columns=np.stack([run.columns(part) for run in runs.values()]),

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from statistics import fmean
 
 from regard.evaluation.wording import listed
-from regard.runs.archive.record import Cost
-from regard.studies.completed_runs import Usable, Usables
+from regard.runs.archive.record import CostRecord
+from regard.studies.completed_runs import CompletedRun, CompletedRuns
 from regard.studies.outcome import VariantOutcome
 from regard.studies.study import Budget, LoadedStudy, Study
 
 
 def unequal(
-    loaded: LoadedStudy, variants: Mapping[str, VariantOutcome], usable: Usables
+    loaded: LoadedStudy, variants: Mapping[str, VariantOutcome], usable: CompletedRuns
 ) -> list[str]:
     """Every variant against the one it is compared with, on the seeds that both have."""
     found = []
@@ -46,7 +46,7 @@ def _sizes(one: VariantOutcome, other: VariantOutcome, study: Study) -> list[str
     return found
 
 
-SHARED: dict[Budget, dict[str, Callable[[Cost], float]]] = {
+SHARED: dict[Budget, dict[str, Callable[[CostRecord], float]]] = {
     "steps": {"steps": lambda cost: cost.steps or 0, "tokens": lambda cost: cost.tokens or 0},
     "tokens": {"tokens": lambda cost: cost.tokens or 0},
     "seconds": {"seconds of training": lambda cost: cost.seconds or 0.0},
@@ -56,7 +56,7 @@ SHARED: dict[Budget, dict[str, Callable[[Cost], float]]] = {
 
 
 def _budget(
-    one: Mapping[int, Usable], theirs: Mapping[int, Usable], *, study: Study, other: str
+    one: Mapping[int, CompletedRun], theirs: Mapping[int, CompletedRun], *, study: Study, other: str
 ) -> list[str]:
     """Means over the seeds that both have: another seed may read a token more or less."""
     costs = [(one[seed].figures.cost, theirs[seed].figures.cost) for seed in one if seed in theirs]
@@ -78,7 +78,7 @@ def _apart(one: float, other: float) -> float:
     return one / other - 1 if other else float(one != other)
 
 
-FACTS: dict[str, Callable[[Usable], object]] = {
+FACTS: dict[str, Callable[[CompletedRun], object]] = {
     "another tokenizer, so figures per token do not compare": lambda run: (
         run.figures.tokenizer.fingerprint if run.figures.tokenizer else None
     ),
@@ -93,7 +93,7 @@ FACTS: dict[str, Callable[[Usable], object]] = {
 "What is wrong when the two differ, and how to see it."
 
 
-def _reading(one: Mapping[int, Usable], other: Mapping[int, Usable]) -> list[str]:
+def _reading(one: Mapping[int, CompletedRun], other: Mapping[int, CompletedRun]) -> list[str]:
     shared = [seed for seed in one if seed in other]
     found = []
     for what, fact in FACTS.items():

@@ -19,14 +19,14 @@ from regard.core.errors import UserError
 from regard.core.files import write_text
 from regard.core.toml import read_toml
 from regard.evaluation.wording import listed
-from regard.runs.models.init_from import Start, find_start, inherit
+from regard.runs.models.init_from import InitialModel, find_initial_model, inherit_settings
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
-from regard.studies.engines.local import Ended, Job
+from regard.studies.engines.local import Job, JobResult
 from regard.studies.study import LoadedStudy
 
-RunJobs = Callable[[Sequence[Job]], list[Ended]]
-Starts = Mapping[str, Mapping[int, Start]]
+RunJobs = Callable[[Sequence[Job]], list[JobResult]]
+Starts = Mapping[str, Mapping[int, InitialModel]]
 "By variant and seed; a variant that starts from nothing is not in it."
 
 
@@ -37,11 +37,13 @@ class _Made:
     runs: Path
     run_jobs: RunJobs
 
-    def start(self, recipe: Recipe) -> Start | None:
-        return find_start(recipe, runs=self.runs, run_recipe=self._run)
+    def start(self, recipe: Recipe) -> InitialModel | None:
+        return find_initial_model(recipe, runs=self.runs, run_recipe=self._run)
 
     def _run(self, recipe: Recipe, folder: Path) -> Run:
-        resolved = inherit(recipe, self.start(recipe))  # what it starts from itself is there now
+        resolved = inherit_settings(
+            recipe, self.start(recipe)
+        )  # what it starts from itself is there now
         # The space keeps it apart from every variant.
         job = Job(f"start {recipe.name}", recipe.train.seed, resolved, folder)
         [ended] = self.run_jobs([job])
@@ -56,8 +58,8 @@ class _Made:
 def make_starts(loaded: LoadedStudy, *, home: Path, run_jobs: RunJobs) -> Starts:
     """The starting point of each variant and seed; what is not there yet is trained."""
     made = _Made(home.parent, run_jobs)
-    known: dict[str, Start | None] = {}
-    starts: dict[str, dict[int, Start]] = {}
+    known: dict[str, InitialModel | None] = {}
+    starts: dict[str, dict[int, InitialModel]] = {}
     for variant in loaded.variants:
         if variant.recipe.start is None:
             continue

@@ -16,7 +16,7 @@ from regard.core.errors import UserError
 from regard.core.files import new_folder, read_json, write_json
 from regard.runs.archive.read_run import printable
 from regard.runs.inspection.inspect import inspect_model
-from regard.runs.inspection.inspection import SCHEMA, Inspected
+from regard.runs.inspection.inspection import SCHEMA, Inspection
 from regard.runs.models.loaded_model import load_model
 from regard.studies.outcome import Outcome, VariantOutcome
 
@@ -30,7 +30,7 @@ class ProbeInspection:
 
     variant: str
     text: str
-    inspected: Inspected | None
+    inspected: Inspection | None
     refused: str = ""
 
 
@@ -54,7 +54,7 @@ def read_inspections(home: Path, outcome: Outcome) -> list[ProbeInspection]:
                 continue
             table = printable(read_json(file, schema=SCHEMA))
             refused = table.get("refused", "")
-            inspected = None if refused else Inspected.from_dict(table)
+            inspected = None if refused else Inspection.from_dict(table)
             found.append(ProbeInspection(variant.name, table["text"], inspected, refused))
     return found
 

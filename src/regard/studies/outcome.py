@@ -13,8 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from regard.core.errors import UserError
 from regard.core.files import read_json
 from regard.runs.archive.read_run import printable
-from regard.runs.archive.record import Audit, Figure
-from regard.studies.seed_spread import Spread
+from regard.runs.archive.record import AuditRecord, ScoreRecord
+from regard.studies.seed_spread import SeedSpread
 
 OUTCOME_SCHEMA = 1
 
@@ -54,7 +54,7 @@ class VariantOutcome:
     peak_memory_bytes: float = math.nan
     final_loss: float = math.nan
     "Training loss over the last steps that were told together, the mean over seeds; not a result."
-    figures: dict[str, Spread] = field(default_factory=dict)
+    figures: dict[str, SeedSpread] = field(default_factory=dict)
     "By part.metric."
     audit: Mapping[str, Any] | None = None
     collapsed: str = ""
@@ -145,7 +145,7 @@ def read_outcome(home: Path) -> Outcome:
             "not a finished study: it has no outcome.json",
             topic="study",
             where=str(home),
-            mend="`regard compare STUDY` writes it at its end; a stopped study goes on with it.",
+            hint="`regard compare STUDY` writes it at its end; a stopped study goes on with it.",
         )
     table = read_json(file, schema=OUTCOME_SCHEMA)
     try:
@@ -155,7 +155,7 @@ def read_outcome(home: Path) -> Outcome:
             f"damaged{_first_complaint(problem)}",
             topic="study",
             where=str(file),
-            mend="Run the study again: finished trainings are kept, and it is written anew.",
+            hint="Run the study again: finished trainings are kept, and it is written anew.",
         ) from None
 
 
@@ -173,9 +173,9 @@ def outcome_of(table: Mapping[str, Any]) -> Outcome:
             raise ValueError(f"{name} is judged and is no variant")
     for variant in outcome.variants:
         if variant.audit is not None:
-            Audit.model_validate(variant.audit)
+            AuditRecord.model_validate(variant.audit)
     for baseline in outcome.baselines:
-        Figure.model_validate(baseline)
+        ScoreRecord.model_validate(baseline)
     return outcome
 
 

@@ -16,8 +16,8 @@ from typing import Any
 from regard.core.errors import UserError
 from regard.core.files import read_json, write_json
 from regard.core.toml import TomlTable
-from regard.runs.models.init_from import inherit
-from regard.runs.progress import Watch
+from regard.runs.models.init_from import inherit_settings
+from regard.runs.observer import Observer
 from regard.runs.recipe import Recipe
 from regard.studies.budget import share_out
 from regard.studies.engines.local import Job
@@ -29,7 +29,7 @@ PLAN_SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedVariant:
     """A variant as it is trained: its recipe before tuning and seeds, and what an update costs."""
 
     name: str
@@ -51,7 +51,9 @@ class Planned:
         return Job(self.name, seed, Recipe.from_table(table.table), folder, trial)
 
 
-def plan(home: Path, loaded: LoadedStudy, starts: Starts, *, watch: Watch) -> list[Planned]:
+def plan(
+    home: Path, loaded: LoadedStudy, starts: Starts, *, watch: Observer
+) -> list[PlannedVariant]:
     """The plan that is kept, or one worked out now."""
     file = home / "plan.json"
     pretrain = loaded.study.pretrain
@@ -76,7 +78,7 @@ def plan(home: Path, loaded: LoadedStudy, starts: Starts, *, watch: Watch) -> li
         ]
         write_json(file, {"schema": PLAN_SCHEMA, "variants": told})
     return [
-        Planned(variant.name, recipe, operations, _named(variant, starts))
+        PlannedVariant(variant.name, recipe, operations, _named(variant, starts))
         for variant, (recipe, operations) in zip(loaded.variants, recipes, strict=True)
     ]
 
@@ -97,7 +99,7 @@ def _ready(variant: Variant, starts: Starts) -> Variant:
     first = next(iter(starts.get(variant.name, {}).values()), None)
     recipe = variant.recipe
     if first is not None:
-        recipe = inherit(recipe.model_copy(update={"start": first.named}), first)
+        recipe = inherit_settings(recipe.model_copy(update={"start": first.named}), first)
     train = recipe.train.model_copy(update={"threads": 1})
     return replace(variant, recipe=recipe.model_copy(update={"train": train}))
 
@@ -117,7 +119,7 @@ def _kept(file: Path, names: Sequence[str]) -> list[dict[str, Any]]:
     raise UserError(
         f"{file} is damaged: it does not say what each variant trains",
         topic="study",
-        mend="Delete it, and it is worked out anew; finished trainings are kept.",
+        hint="Delete it, and it is worked out anew; finished trainings are kept.",
     )
 
 
@@ -129,5 +131,5 @@ def _check_same(now: Recipe, then: Recipe, *, home: Path) -> None:
             f"the recipe of variant {now.name} has changed since {home} was begun "
             f"({'; '.join(differences[:3])})",
             topic="study",
-            mend="Change it back, give --out ANOTHER_FOLDER, or delete that folder.",
+            hint="Change it back, give --out ANOTHER_FOLDER, or delete that folder.",
         )

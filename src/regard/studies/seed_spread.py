@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from scipy.special import stdtrit
 
-from regard.evaluation.statistics.seed_tables import Measured, SumStatistic
+from regard.evaluation.statistics.seed_tables import SeedTables, SumStatistic
 
 LEVEL = 0.95
 
 
 @dataclass(frozen=True)
-class Spread:
+class SeedSpread:
     """The mean over seeds, with an interval that seeds and items make."""
 
     value: float
@@ -26,11 +26,11 @@ class Spread:
 
 
 def spread_of(
-    measured: Measured,
+    measured: SeedTables,
     statistic: SumStatistic,
     *,
     ends: tuple[float, float] = (-math.inf, math.inf),
-) -> Spread:
+) -> SeedSpread:
     """`ends` are what the figure cannot leave: near them a symmetric interval would."""
     whole, without = measured.values(statistic)
     seeds, n = len(whole), measured.columns.shape[-1]
@@ -41,4 +41,4 @@ def spread_of(
         se_items = math.sqrt((n - 1) * float(without.mean(axis=0).var()))
         half = float(stdtrit(seeds - 1, (1 + LEVEL) / 2)) * math.hypot(se_seeds, se_items)
         low, high = max(value - half, ends[0]), min(value + half, ends[1])
-    return Spread(value, low, high, tuple(map(float, whole)), n, measured.items)
+    return SeedSpread(value, low, high, tuple(map(float, whole)), n, measured.items)

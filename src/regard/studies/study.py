@@ -26,7 +26,7 @@ from regard.attention.kinds import BrokenKind
 from regard.core.errors import UserError
 from regard.core.settings import Settings, read_settings
 from regard.core.toml import TomlTable, flat, read_toml
-from regard.evaluation.metrics.document_losses import Documents
+from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.runs.recipe import Recipe
 from regard.studies.sweep import RandomSweep, combinations, swept
 
@@ -139,7 +139,7 @@ def _read(file: Path) -> TomlTable:
             f"there are two variants of one name, [{name}]",
             topic="study",
             where=problem.where,
-            mend="Give one of them another name; each name is a folder of its own.",
+            hint="Give one of them another name; each name is a folder of its own.",
         ) from None
 
 
@@ -153,7 +153,7 @@ def _deciding(loaded: LoadedStudy, read: TomlTable) -> Study:
             f"decides = {decides!r} is no figure of a comparison",
             topic="study",
             where=read.locate("decides"),
-            mend=f"Name a part and a metric: dev or test, and {', '.join(known)}.",
+            hint=f"Name a part and a metric: dev or test, and {', '.join(known)}.",
         )
     for variant in loaded.variants:
         if metric not in metrics_of(variant.recipe):
@@ -162,14 +162,14 @@ def _deciding(loaded: LoadedStudy, read: TomlTable) -> Study:
                 f"not by {metric}",
                 topic="study",
                 where=read.locate("decides"),
-                mend="Variants of one study have one task.",
+                hint="Variants of one study have one task.",
             )
     return study.model_copy(update={"decides": decides})
 
 
 def metrics_of(recipe: Recipe) -> tuple[str, ...]:
     """What a recipe's runs are measured by, the main metric first."""
-    return Documents().metrics if recipe.task is None else recipe.task.metrics
+    return DocumentMetric().metrics if recipe.task is None else recipe.task.metrics
 
 
 def _check(study: Study, names: Sequence[str], read: TomlTable) -> None:
@@ -185,7 +185,7 @@ def _check(study: Study, names: Sequence[str], read: TomlTable) -> None:
             "there is nothing to compare: it has no variants, no grid and no random",
             topic="study",
             where=str(read.file),
-            mend="Add at least [variants.NAME] with what it changes.",
+            hint="Add at least [variants.NAME] with what it changes.",
         )
     if study.reference and study.reference not in names:
         raise UserError(
@@ -221,7 +221,7 @@ def _check_names(names: Sequence[str], *, where: str) -> None:
         else:
             seen[name.lower()] = name
             continue
-        raise UserError(what, topic="study", where=where, mend="Give it another name.")
+        raise UserError(what, topic="study", where=where, hint="Give it another name.")
 
 
 def _named_changes(study: Study) -> dict[str, dict[str, Any]]:
@@ -281,7 +281,7 @@ def _beside(file: Path, name: str, *, what: str) -> Path:
         f"{what} = {name!r}: there is no such recipe, neither beside the study nor from here",
         topic="study",
         where=str(file),
-        mend="Give the path of a recipe (TOML), or of a run's folder.",
+        hint="Give the path of a recipe (TOML), or of a run's folder.",
     )
 
 
@@ -295,5 +295,5 @@ def _check_same_text(loaded: LoadedStudy) -> None:
                 "figure of the two speaks of the same documents",
                 topic="study",
                 where=str(loaded.file),
-                mend="Give all variants the same [data].",
+                hint="Give all variants the same [data].",
             )

@@ -58,7 +58,7 @@ def swept(grid: Values, drawn: RandomSweep | None) -> dict[str, dict[str, Any]]:
                 f"two combinations of the sweep would be called {name}: {named[name]} and "
                 f"{changes}",
                 topic="study",
-                mend="Write them as [variants.NAME] each.",
+                hint="Write them as [variants.NAME] each.",
             )
     return named
 

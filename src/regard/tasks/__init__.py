@@ -23,11 +23,11 @@ from regard.core.catalog import Catalog
 from regard.core.errors import UserError
 from regard.core.settings import Settings
 from regard.data.batching import in_order
-from regard.data.corpus import Part
+from regard.data.corpus import Split
 from regard.data.record_corpus import Holds, Record
 from regard.data.sources import Identity
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.evaluation.metrics.metric import Measure, Row
+from regard.evaluation.metrics.metric import Metric, Row
 from regard.models.model import Model
 
 TASKS = Catalog("task", home="regard.tasks")
@@ -37,7 +37,7 @@ PLACES_AT_ONCE = 4096
 
 OnProgress = Callable[[int, int | None], None]
 Told = TypeVar("Told")
-Learnt = Mapping[str, Any]
+TaskState = Mapping[str, Any]
 "What the training rows taught besides weights, as JSON: it is kept with the model."
 
 
@@ -111,7 +111,7 @@ class Task(Settings, ABC):
         """The problem that training rows pose."""
 
     @abstractmethod
-    def reopen(self, learnt: Learnt, tools: Tools) -> Problem:
+    def reopen(self, learnt: TaskState, tools: Tools) -> Problem:
         """The same problem again, from what was kept with a model."""
 
     @abstractmethod
@@ -133,7 +133,7 @@ class Task(Settings, ABC):
 class Problem(ABC):
     """A task in the tokens of one tokenizer, with what its training rows taught."""
 
-    measure: Measure
+    measure: Metric
     is_tuned_on_dev: ClassVar[bool] = False
     "Whether what `tune` chose on dev moves the main metric, so that dev judges nothing."
     answers_quickly: bool = True
@@ -142,7 +142,7 @@ class Problem(ABC):
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
 
-    def learnt(self) -> Learnt:
+    def learnt(self) -> TaskState:
         """What `reopen` needs; by default nothing."""
         return {}
 
@@ -172,8 +172,8 @@ class Problem(ABC):
 
     @abstractmethod
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
-    ) -> Iterator[tuple[str, Mapping[Part, list[Row]]]]:
+        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+    ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
         """Label and answers of each baseline, for the same records."""
 
     def remarks(self, train: Sequence[Record]) -> list[str]:
@@ -251,9 +251,9 @@ def mean_loss(model: Model, examples: Sequence[Example], *, pad: int, device: st
     return total / max(weight, 1e-9)
 
 
-def refuse_family(model: Model, wanted: type[Model] | tuple[type[Model], ...], mend: str) -> None:
+def refuse_family(model: Model, wanted: type[Model] | tuple[type[Model], ...], hint: str) -> None:
     """Say which family a task asks for, where it was given another."""
     if not isinstance(model, wanted):
         raise UserError(
-            f"this task cannot be put on a {type(model).__name__}", topic="recipe", mend=mend
+            f"this task cannot be put on a {type(model).__name__}", topic="recipe", hint=hint
         )

@@ -41,7 +41,7 @@ ADAPT_OR_PRETRAIN = (
 
 
 @dataclass(frozen=True)
-class Advice:
+class FamilyAdvice:
     """Where to begin with a task."""
 
     family: str
@@ -51,12 +51,14 @@ class Advice:
         return f"best begun with {_article(self.family)} {self.family}: {self.why}"
 
 
-def advise(task: str) -> Advice:
+def advise(task: str) -> FamilyAdvice:
     """For a task by its name; of one's own, the first family that it says it is for."""
     if task in BEST:
-        return Advice(*BEST[task])
+        return FamilyAdvice(*BEST[task])
     families = TASKS.get(task).properties.get("families", ())
-    return Advice(families[0] if families else "encoder", "it is the first that the task names")
+    return FamilyAdvice(
+        families[0] if families else "encoder", "it is the first that the task names"
+    )
 
 
 def _article(word: str) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from regard.batch import Batch, Example, Ints, collate
 from regard.data.batching import Plan, bucketed, fixed, waste
-from regard.data.chunks import Blocks, Pieces
+from regard.data.chunks import DocumentChunks, PackedBlocks
 from regard.objectives import Objective, Vocabulary
 from regard.training.settings import Train
 
@@ -49,7 +49,7 @@ class Examples(Protocol):
 class ObjectiveExamples:
     """Rows of text, as an objective turns them into examples."""
 
-    rows: Pieces | Blocks
+    rows: DocumentChunks | PackedBlocks
     objective: Objective
     vocabulary: Vocabulary
 
@@ -65,7 +65,7 @@ class ObjectiveExamples:
         return self.objective.example(self.rows[row], generator, vocabulary=self.vocabulary)
 
 
-class Stream:
+class BatchLoader:
     def __init__(self, examples: Examples, settings: Train, *, pad: int) -> None:
         self.examples = examples
         self.settings = settings
@@ -115,7 +115,7 @@ class Stream:
 
 
 @lru_cache(maxsize=2)
-def _plan(stream: Stream, epoch: int) -> Plan:
+def _plan(stream: BatchLoader, epoch: int) -> Plan:
     settings, lengths = stream.settings, stream.examples.lengths
     if settings.batches == "bucketed":
         return bucketed(

@@ -36,7 +36,7 @@ ADAPTER_FILE = "adapter_model.safetensors"
 
 
 @dataclass(frozen=True)
-class State:
+class TrainingState:
     """How far a training has come; everything that is not a tensor."""
 
     step: int = 0
@@ -56,7 +56,7 @@ class State:
     "What decides the bits: device, precision, threads, versions."
 
     @classmethod
-    def from_dict(cls, table: Mapping[str, Any]) -> State:
+    def from_dict(cls, table: Mapping[str, Any]) -> TrainingState:
         rest = {key: value for key, value in table.items() if key != "schema"}
         return replace(cls(**rest), cursor=Cursor(**rest["cursor"]))
 
@@ -103,8 +103,8 @@ def fill(model: nn.Module, found: Mapping[str, Tensor], *, where: Path) -> None:
 def save_checkpoint(
     folder: Path,
     model: nn.Module,
-    optimiser: Optimizer,
-    state: State,
+    optimizer: Optimizer,
+    state: TrainingState,
     *,
     tokenizer: Tokenizer,
     config: Mapping[str, Any],
@@ -112,12 +112,12 @@ def save_checkpoint(
     path = folder / f"step-{state.step:06d}"
     with sealed_folder(path) as inside:
         save_model(inside, model, tokenizer, config)
-        write_tensors(_optimiser_tensors(model, optimiser), inside / "optimiser.safetensors")
+        write_tensors(_optimizer_tensors(model, optimizer), inside / "optimiser.safetensors")
         write_json(inside / "state.json", {"schema": STATE_SCHEMA, **asdict(state)})
     return path
 
 
-def load_checkpoint(path: Path, model: nn.Module, optimiser: Optimizer) -> State:
+def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> TrainingState:
     load_weights(model, path / WEIGHTS_FILE)
     saved = read_tensors(path / "optimiser.safetensors")
     for name, parameter in model.named_parameters():
@@ -127,11 +127,11 @@ def load_checkpoint(path: Path, model: nn.Module, optimiser: Optimizer) -> State
             if key.rpartition("|")[0] == name
         }
         if moments:
-            optimiser.state[parameter] = {
+            optimizer.state[parameter] = {
                 key: tensor if key == "step" else tensor.to(parameter.device)
                 for key, tensor in moments.items()
             }
-    return State.from_dict(read_json(path / "state.json", schema=STATE_SCHEMA))
+    return TrainingState.from_dict(read_json(path / "state.json", schema=STATE_SCHEMA))
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -188,11 +188,11 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
     return tensors
 
 
-def _optimiser_tensors(model: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
+def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
     return {
         f"{name}|{key}": tensor.contiguous()
         for name, parameter in model.named_parameters()
-        for key, tensor in optimiser.state[parameter].items()
+        for key, tensor in optimizer.state[parameter].items()
     }
 
 

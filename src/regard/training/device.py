@@ -11,7 +11,7 @@ import torch
 from regard import __version__
 from regard.core.cpu import bf16_products_work, usable_cores
 from regard.core.errors import UserError
-from regard.core.malloc_tuning import keep_freed_memory
+from regard.core.malloc_tuning import tune_malloc
 from regard.ops.cpu import library
 
 DEVICES = ("cpu", "cuda", "mps")
@@ -53,10 +53,10 @@ def choose_machine(device: str, *, threads: int) -> Machine:
         raise UserError(
             f"train.device = {device!r} cannot be used here ({reason})",
             topic="recipe",
-            mend='Set train.device = "auto".',
+            hint='Set train.device = "auto".',
         ) from None
     torch.set_num_threads(threads or usable_cores())
-    keep_freed_memory()
+    tune_malloc()
     return Machine(
         device=chosen,
         precision=_precision(chosen),
@@ -74,8 +74,8 @@ def _precision(device: str) -> str:
 
 
 def _products() -> str:
-    if library.USED is not None:
-        return f"regard, {library.USED.name}"
+    if library.LIBRARY is not None:
+        return f"regard, {library.LIBRARY.name}"
     return "torch"
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.batch import Batch, Ints, collate
 from regard.data.batching import in_order
-from regard.objectives import Objective, Scored, Vocabulary
+from regard.objectives import Objective, ScoredExample, Vocabulary
 
 PLACES_AT_ONCE = 2048
 "Places that go through the model together: their scores over the vocabulary stay below 100 MB."
@@ -29,7 +29,7 @@ class Scorer(Protocol):
 
 
 @dataclass(frozen=True)
-class Told:
+class DocumentLosses:
     """What was told of each document, and how badly."""
 
     losses: np.ndarray
@@ -51,10 +51,10 @@ def document_losses(
     seed: int = 0,
     device: str = "cpu",
     on_progress: OnProgress = lambda done, total: None,
-) -> Told:
+) -> DocumentLosses:
     """Measure documents (ids without <start>, <stop>); what an objective draws follows from seed
     and number of the document, so two models of one objective tell the same tokens."""
-    rows: list[Scored] = []
+    rows: list[ScoredExample] = []
     owner: list[int] = []
     counted = []
     for number, ids in enumerate(documents):
@@ -78,4 +78,4 @@ def document_losses(
         done += len(chosen)
         on_progress(done, len(rows))
     tokens = np.array([told.sum() for told in counted], dtype=np.int64)
-    return Told(losses, tokens, counted)
+    return DocumentLosses(losses, tokens, counted)

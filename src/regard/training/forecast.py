@@ -19,7 +19,7 @@ from regard.batch import Batch
 from regard.core.peak_memory import peak_memory_bytes
 from regard.training.device import Machine
 from regard.training.loop import update
-from regard.training.optimizer import build_optimiser
+from regard.training.optimizer import build_optimizer
 from regard.training.settings import Train
 
 TRIAL_STEPS = 5
@@ -52,13 +52,13 @@ def forecast(
 ) -> Forecast:
     """Try a few updates on a copy; the first, which also warms caches, is not timed."""
     copy = deepcopy(model).train()
-    optimiser = build_optimiser(copy, settings)
+    optimizer = build_optimizer(copy, settings)
     timed = []
     for step in range(1, TRIAL_STEPS + 1) if steps else ():
         began = time.perf_counter()
         batch = batches[step % len(batches)]
         # A learning rate of 0 times the step is as dear as any other, and cannot diverge.
-        update(copy, optimiser, batch, step=step, lr=0.0, settings=settings, machine=machine)
+        update(copy, optimizer, batch, step=step, lr=0.0, settings=settings, machine=machine)
         if step > 1:
             timed.append(time.perf_counter() - began)
     began = time.perf_counter()

@@ -20,11 +20,11 @@ from torch.optim import Optimizer
 from regard.batch import Batch
 from regard.core.errors import UserError
 from regard.models.init_weights import named_generator
-from regard.training.batch_loader import Cursor, Stream
-from regard.training.checkpoint import State
+from regard.training.batch_loader import BatchLoader, Cursor
+from regard.training.checkpoint import TrainingState
 from regard.training.device import Machine
 from regard.training.events import OnEvent
-from regard.training.prefetch import Ahead
+from regard.training.prefetch import Prefetcher
 from regard.training.schedule import learning_rate
 from regard.training.settings import Train
 
@@ -35,7 +35,7 @@ EARLY = 0.1
 
 
 @dataclass(frozen=True)
-class Look:
+class EvalResult:
     """What a look at dev shows."""
 
     loss: float
@@ -53,19 +53,19 @@ class Hooks:
     """What the loop asks of the world around it."""
 
     on_event: OnEvent
-    look: Callable[[], Look]
+    look: Callable[[], EvalResult]
     "At some of dev."
     samples: Callable[[], list[str]]
-    save: Callable[[State], None]
+    save: Callable[[TrainingState], None]
     stop_asked: Callable[[], bool]
     "Whether the person has pressed Ctrl-C."
 
 
 @dataclass(frozen=True)
-class Ended:
+class FitResult:
     """Where a training ended, and why."""
 
-    state: State
+    state: TrainingState
     reason: str  # "finished", "early" or "asked"
 
 
@@ -77,7 +77,7 @@ class Trouble:
     "Until then a model may well know nothing yet."
     told: bool = False
 
-    def told_at(self, step: int, look: Look, on_event: OnEvent) -> None:
+    def told_at(self, step: int, look: EvalResult, on_event: OnEvent) -> None:
         if step <= self.after_step or bool(look.trouble) == self.told:
             return
         self.told = bool(look.trouble)
@@ -86,7 +86,7 @@ class Trouble:
 
 
 @dataclass
-class Window:
+class LossWindow:
     """Loss over the steps since the last event: a mean, never one batch's loss."""
 
     loss: float = 0.0
@@ -95,19 +95,19 @@ class Window:
 
 def fit(
     model: nn.Module,
-    optimiser: Optimizer,
-    stream: Stream,
+    optimizer: Optimizer,
+    stream: BatchLoader,
     settings: Train,
     *,
-    state: State,
+    state: TrainingState,
     machine: Machine,
     hooks: Hooks,
-) -> Ended:
+) -> FitResult:
     """Train from `state` to the end of the plan, or until told to stop."""
-    with Ahead(stream.after(state.cursor)) as batches:
+    with Prefetcher(stream.after(state.cursor)) as batches:
         return _fit(
             model,
-            optimiser,
+            optimizer,
             batches,
             settings,
             steps=stream.steps,
@@ -119,30 +119,30 @@ def fit(
 
 def _fit(
     model: nn.Module,
-    optimiser: Optimizer,
-    batches: Ahead[tuple[Batch, Cursor]],
+    optimizer: Optimizer,
+    batches: Prefetcher[tuple[Batch, Cursor]],
     settings: Train,
     *,
     steps: int,
-    state: State,
+    state: TrainingState,
     machine: Machine,
     hooks: Hooks,
-) -> Ended:
+) -> FitResult:
     began = time.perf_counter() - state.seconds
     waited_before = state.waited
-    window = Window()
+    window = LossWindow()
     trouble = Trouble(after_step=round(max(settings.warmup, EARLY) * steps))
     # Counted in steps, not seconds: runs on a slow machine tell the same curve.
     told_every = max(1, min(MOST_STEPS_TOLD_TOGETHER, steps // 200))
     model.train()
     if _out_of_patience(state, settings):  # stopped early, then killed before it was measured
-        return Ended(state, "early")
+        return FitResult(state, "early")
     while state.step < steps:
         batch, cursor = next(batches)
         step = state.step + 1
         rate = learning_rate(step, steps=steps, settings=settings)
         loss, norm = update(
-            model, optimiser, batch, step=step, lr=rate, settings=settings, machine=machine
+            model, optimizer, batch, step=step, lr=rate, settings=settings, machine=machine
         )
         weight = float(batch.weights.sum())
         window.loss += loss * weight
@@ -166,7 +166,7 @@ def _fit(
                     "gradient_norm": norm,
                 }
             )
-            window = Window()
+            window = LossWindow()
         if look:
             state = _look_at_dev(model, state, hooks, trouble)
         if _due(step, settings.sample_every) or (look and not settings.sample_every):
@@ -181,13 +181,13 @@ def _fit(
             hooks.save(state)
             hooks.on_event({"event": "checkpoint", "step": step})
         if early or (asked and step < steps):
-            return Ended(state, "early" if early else "asked")
-    return Ended(state, "finished")
+            return FitResult(state, "early" if early else "asked")
+    return FitResult(state, "finished")
 
 
 def update(
     model: nn.Module,
-    optimiser: Optimizer,
+    optimizer: Optimizer,
     batch: Batch,
     *,
     step: int,
@@ -201,7 +201,7 @@ def update(
     batch = batch.to(machine.device)
     weight = batch.weights.sum()
     total = torch.zeros((), device=machine.device)
-    optimiser.zero_grad(set_to_none=True)
+    optimizer.zero_grad(set_to_none=True)
     for part in batch.split(settings.accumulate):
         with machine.autocast():
             terms = model(part)
@@ -213,13 +213,15 @@ def update(
     _refuse_unless_finite(float(norm), batch, step=step, lr=lr)
     if settings.clip:
         torch.nn.utils.clip_grads_with_norm_(model.parameters(), settings.clip, norm)
-    for group in optimiser.param_groups:
+    for group in optimizer.param_groups:
         group["lr"] = lr
-    optimiser.step()
+    optimizer.step()
     return float(total), float(norm)
 
 
-def _look_at_dev(model: nn.Module, state: State, hooks: Hooks, trouble: Trouble) -> State:
+def _look_at_dev(
+    model: nn.Module, state: TrainingState, hooks: Hooks, trouble: Trouble
+) -> TrainingState:
     model.eval()
     look = hooks.look()
     model.train()
@@ -231,7 +233,7 @@ def _look_at_dev(model: nn.Module, state: State, hooks: Hooks, trouble: Trouble)
     return replace(state, looks_since_best=state.looks_since_best + 1)
 
 
-def _out_of_patience(state: State, settings: Train) -> bool:
+def _out_of_patience(state: TrainingState, settings: Train) -> bool:
     return bool(settings.patience) and state.looks_since_best >= settings.patience
 
 
@@ -242,11 +244,11 @@ def _refuse_unless_finite(value: float, batch: Batch, *, step: int, lr: float) -
             f"the loss is not finite at step {step} (batch of {len(batch.rows)} rows: {rows} …, "
             f"lr {lr:.2g}); the weights were not touched",
             topic="train",
-            mend="Lower train.lr, raise train.warmup or set train.clip; earlier checkpoints stand.",
+            hint="Lower train.lr, raise train.warmup or set train.clip; earlier checkpoints stand.",
         )
 
 
-def _progress(state: State) -> dict[str, float]:
+def _progress(state: TrainingState) -> dict[str, float]:
     return {"step": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 3)}
 
 

@@ -9,7 +9,7 @@ from torch.optim import AdamW
 from regard.training.settings import Train
 
 
-def build_optimiser(model: nn.Module, settings: Train) -> AdamW:
+def build_optimizer(model: nn.Module, settings: Train) -> AdamW:
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     decayed: list[nn.Parameter] = []
     spared: list[nn.Parameter] = []

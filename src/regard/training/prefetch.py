@@ -25,7 +25,7 @@ class _Ended(NamedTuple):
     problem: BaseException | None
 
 
-class Ahead(Generic[Item]):
+class Prefetcher(Generic[Item]):
     """An iterator over `items`, which are made in another thread; `close` ends that thread."""
 
     def __init__(self, items: Iterator[Item]) -> None:

@@ -18,7 +18,7 @@ class TensorBoardLog:
             raise UserError(
                 "train.tensorboard = true needs TensorBoard, which is not installed",
                 topic="recipe",
-                mend="pip install 'regard[tensorboard]', or set it to false.",
+                hint="pip install 'regard[tensorboard]', or set it to false.",
             ) from None
         # purge_step hides what a resumed run undid.
         self._writer = SummaryWriter(str(folder), purge_step=after_step + 1 if after_step else None)

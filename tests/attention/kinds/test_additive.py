@@ -15,7 +15,7 @@ from regard.attention.masks import mask as masks
 from regard.attention.multi_head import build_mixer
 from regard.attention.paths import additive_blocks
 from regard.attention.paths.query_blocks import BlockSize
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 
 
 def draw(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -105,7 +105,7 @@ def test_blocks_equal_the_readable_way(case):
     rule = rule_of(heads=case.heads, hidden=case.hidden, biases=seed % 2 == 0).to(dtype)
     mask = some_masks(case.batch, keys, keys, seed)[case.mask]
     # In blocks attend goes block by block, and so does the draw of what is dropped.
-    dropout = 0.0 if mask.known.block else case.dropout
+    dropout = 0.0 if mask.structure.block else case.dropout
     answers = []
     for want_weights in (False, True):
         rule.zero_grad()
@@ -194,11 +194,13 @@ def test_decoding_through_the_cache_equals_one_pass():
     torch.manual_seed(0)
     mixer = build_mixer(Additive(), HeadShape(width=3, heads=2), key_value_heads=1).double()
     x = draw(0, 2, 7, 6).detach()
-    whole = mixer(x, mask=masks.causal(), places=Places.of_row(7)).out
+    whole = mixer(x, mask=masks.causal(), positions=TokenPositions.of_row(7)).out
     cache, pieces = mixer.new_cache(7), []
     for begin, end in ((0, 3), (3, 4), (4, 7)):
-        places = Places.of_row(end)
-        pieces.append(mixer(x[:, begin:end], mask=masks.causal(), places=places, cache=cache).out)
+        positions = TokenPositions.of_row(end)
+        pieces.append(
+            mixer(x[:, begin:end], mask=masks.causal(), positions=positions, cache=cache).out
+        )
     assert torch.allclose(torch.cat(pieces, dim=1), whole, atol=1e-12)
 
 

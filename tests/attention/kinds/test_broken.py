@@ -13,7 +13,7 @@ from regard.attention.kinds.soft_masked import SoftMasked
 from regard.attention.kinds.zero_masked import ZeroMasked
 from regard.attention.masks import mask as masks
 from regard.attention.multi_head import build_mixer
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
 from regard.core.settings import read_settings
 
@@ -22,9 +22,11 @@ BROKEN = [ZeroMasked(), SoftMasked()]
 NOTHING = masks.Mask(lambda b, h, i, j: (i + j) < 0, "nothing")
 
 
-def draw(seed: int, places: int = 5) -> torch.Tensor:
+def draw(seed: int, positions: int = 5) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(1, 1, places, 4, generator=generator, dtype=torch.float64).requires_grad_()
+    return torch.randn(
+        1, 1, positions, 4, generator=generator, dtype=torch.float64
+    ).requires_grad_()
 
 
 def leak(kind) -> float:
@@ -87,7 +89,7 @@ def test_an_empty_row_of_zero_masked_is_zeros():
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: type(kind).__name__)
 def test_a_narrow_mask_is_not_lowered(kind):
     # Lowered to stripes or blocks, forbidden keys would be gone, and the fault with them.
-    x = draw(0, places=200)
+    x = draw(0, positions=200)
     for mask in (masks.lookback(2), masks.same_block(5)):
         attended = attend(x, x, x, mask, kind.build(SHAPE))
         assert attended.path == "explicit"
@@ -99,8 +101,10 @@ def test_decoding_gives_something_else_than_one_pass(kind):
     torch.manual_seed(0)
     mixer = build_mixer(kind, HeadShape(width=4, heads=2)).double()
     x = torch.randn(1, 6, 8, dtype=torch.float64)
-    whole = mixer(x, mask=masks.causal(), places=Places.of_row(6)).out
-    first = mixer(x[:, :1], mask=masks.causal(), places=Places.of_row(1), cache=mixer.new_cache(6))
+    whole = mixer(x, mask=masks.causal(), positions=TokenPositions.of_row(6)).out
+    first = mixer(
+        x[:, :1], mask=masks.causal(), positions=TokenPositions.of_row(1), cache=mixer.new_cache(6)
+    )
     assert not torch.allclose(first.out, whole[:, :1], atol=1e-9)
 
 

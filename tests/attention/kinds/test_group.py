@@ -8,12 +8,12 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.attention.attend import attend
-from regard.attention.function import HeadShape, Rule
+from regard.attention.function import AttentionFunction, HeadShape
 from regard.attention.kinds.dot import Dot, DotProduct
 from regard.attention.kinds.group import Group, InsideGroups
 from regard.attention.masks import mask as masks
 from regard.attention.multi_head import MultiHeadAttention, build_mixer
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
 
 
@@ -49,7 +49,7 @@ def test_by_count_equals_dot_under_the_same_groups(seed, context, share, missing
     wanted = attend(
         q, k, v, outer & masks.same_group(torch.arange(length)[None] // size), want_weights=True
     )
-    found = attend(q, k, v, rule.narrow(outer, Places.of_row(length)), rule)
+    found = attend(q, k, v, rule.narrow(outer, TokenPositions.of_row(length)), rule)
     assert torch.allclose(found.out, wanted.out, atol=1e-12)
     up = torch.arange(1.0, 5.0, dtype=torch.float64)
     gradients = [
@@ -65,26 +65,28 @@ def test_by_count_equals_dot_under_the_same_groups(seed, context, share, missing
 def test_by_ids_equals_dot_under_the_same_groups(by):
     ids = torch.tensor([[0, 0, 1, 1, 1, 0], [2, 1, 2, 1, 2, 2]])
     name = {"segments": "segments", "modality": "modalities"}[by]
-    places = Places.of_row(6, **{name: ids})
+    positions = TokenPositions.of_row(6, **{name: ids})
     x = draw(0, 2, 6, 8)
-    found = mixer_of(Group(by=by), context=6)(x, mask=masks.causal(), places=places).out
+    found = mixer_of(Group(by=by), context=6)(x, mask=masks.causal(), positions=positions).out
     narrower = masks.causal() & masks.same_group(ids)
-    wanted = mixer_of(Dot(), context=6)(x, mask=narrower, places=places).out
+    wanted = mixer_of(Dot(), context=6)(x, mask=narrower, positions=positions).out
     assert torch.allclose(found, wanted, atol=1e-12)
-    everything = mixer_of(Dot(), context=6)(x, mask=masks.causal(), places=places).out
+    everything = mixer_of(Dot(), context=6)(x, mask=masks.causal(), positions=positions).out
     assert not torch.allclose(found, everything)
 
 
 def test_missing_modalities_are_named():
     mixer = mixer_of(Group(by="modality"), context=6)
     with pytest.raises(UserError, match=r'model\.attention\.by = "modality" needs modality'):
-        mixer(draw(0, 1, 6, 8), mask=masks.causal(), places=Places.of_row(6))
+        mixer(draw(0, 1, 6, 8), mask=masks.causal(), positions=TokenPositions.of_row(6))
 
 
 def test_a_row_without_segments_is_one_text():
-    x, places = draw(0, 1, 6, 8), Places.of_row(6)
-    found = mixer_of(Group(by="segments"), context=6)(x, mask=masks.causal(), places=places).out
-    wanted = mixer_of(Dot(), context=6)(x, mask=masks.causal(), places=places).out
+    x, positions = draw(0, 1, 6, 8), TokenPositions.of_row(6)
+    found = mixer_of(Group(by="segments"), context=6)(
+        x, mask=masks.causal(), positions=positions
+    ).out
+    wanted = mixer_of(Dot(), context=6)(x, mask=masks.causal(), positions=positions).out
     assert torch.allclose(found, wanted, atol=1e-12)
 
 
@@ -98,7 +100,7 @@ def test_more_groups_than_places_are_refused():
 
 def test_a_context_that_groups_do_not_divide_has_a_shorter_last_group():
     rule = Group(groups=3).build(HeadShape(width=4, heads=1, context=10))
-    seen = rule.narrow(masks.bidirectional(), Places.of_row(10)).dense(10, 10)[0, 0]
+    seen = rule.narrow(masks.bidirectional(), TokenPositions.of_row(10)).dense(10, 10)[0, 0]
     assert seen.sum(dim=1).tolist() == [4, 4, 4, 4, 4, 4, 4, 4, 2, 2]
 
 
@@ -113,12 +115,12 @@ def test_every_nth_layer_fuses(every, fusing):
 
 
 def test_a_fusion_layer_is_dot_product():
-    x, places = draw(0, 2, 8, 8), Places.of_row(8)
+    x, positions = draw(0, 2, 8, 8), TokenPositions.of_row(8)
     fusion = mixer_of(Group(groups=4, fusion_every=2), context=8, layer=1)
     dot = mixer_of(Dot(), context=8)
     for mask in (masks.causal(), masks.bidirectional()):
-        found = fusion(x, mask=mask, places=places).out
-        assert torch.equal(found, dot(x, mask=mask, places=places).out)
+        found = fusion(x, mask=mask, positions=positions).out
+        assert torch.equal(found, dot(x, mask=mask, positions=positions).out)
 
 
 @pytest.mark.parametrize("mask", [masks.causal(), masks.bidirectional()])
@@ -126,12 +128,14 @@ def test_a_fusion_layer_is_dot_product():
 def test_padding_does_not_move_the_borders(mask, side):
     mixer = mixer_of(Group(groups=3), context=10)
     x, filling = draw(0, 1, 7, 8), draw(1, 1, 3, 8)
-    alone = mixer(x, mask=mask, places=Places.of_row(7)).out
+    alone = mixer(x, mask=mask, positions=TokenPositions.of_row(7)).out
     token, none = torch.ones(1, 7, dtype=torch.bool), torch.zeros(1, 3, dtype=torch.bool)
     order = [(filling, none), (x, token)] if side == "left" else [(x, token), (filling, none)]
     row = torch.cat([part for part, _ in order], dim=1)
     valid = torch.cat([part for _, part in order], dim=1)
-    out = mixer(row, mask=mask & masks.padding(valid), places=Places.of_padded(valid)).out
+    out = mixer(
+        row, mask=mask & masks.padding(valid), positions=TokenPositions.of_padded(valid)
+    ).out
     assert torch.allclose(out[valid], alone[0], atol=1e-12)
 
 
@@ -140,10 +144,10 @@ def test_rows_padded_unlike_each_other_keep_borders_of_their_own():
     valid = torch.tensor([[True] * 6, [False] * 2 + [True] * 4])
     x = draw(0, 2, 6, 8)
     mask = masks.causal() & masks.padding(valid)
-    out = mixer(x, mask=mask, places=Places.of_padded(valid)).out
+    out = mixer(x, mask=mask, positions=TokenPositions.of_padded(valid)).out
     for row, begin in ((0, 0), (1, 2)):
         alone = x[row : row + 1, begin:]
-        wanted = mixer(alone, mask=masks.causal(), places=Places.of_row(6 - begin)).out
+        wanted = mixer(alone, mask=masks.causal(), positions=TokenPositions.of_row(6 - begin)).out
         assert torch.allclose(out[row, begin:], wanted[0], atol=1e-12)
 
 
@@ -158,8 +162,8 @@ def test_decoding_in_pieces_equals_the_whole(pieces, padding):
 
     def read(begin: int, end: int, **kwargs: object) -> Tensor:
         mask = masks.causal() & masks.padding(valid[:, :end])
-        places = Places.of_padded(valid[:, :end])
-        return mixer(x[:, begin:end], mask=mask, places=places, **kwargs).out
+        positions = TokenPositions.of_padded(valid[:, :end])
+        return mixer(x[:, begin:end], mask=mask, positions=positions, **kwargs).out
 
     cache, outs, begin = mixer.new_cache(25), [], 0
     with torch.no_grad():
@@ -171,8 +175,8 @@ def test_decoding_in_pieces_equals_the_whole(pieces, padding):
 
 def test_other_groups_have_no_influence():
     mixer = mixer_of(Group(groups=3), context=9)
-    x, places = draw(0, 1, 9, 8), Places.of_row(9)
-    out = mixer(x, mask=masks.bidirectional(), places=places).out
+    x, positions = draw(0, 1, 9, 8), TokenPositions.of_row(9)
+    out = mixer(x, mask=masks.bidirectional(), positions=positions).out
     (gradient,) = torch.autograd.grad(out[:, 4].sum(), x)
     reached = (gradient[0] != 0).any(dim=-1)
     assert reached.tolist() == [False] * 3 + [True] * 3 + [False] * 3
@@ -181,7 +185,7 @@ def test_other_groups_have_no_influence():
 class Readable(InsideGroups):
     """Without torch's fused kernel, whose multiply-adds the counter does not see on a CPU."""
 
-    fast = Rule.fast
+    fast = AttentionFunction.fast
 
 
 @pytest.mark.parametrize("mask", [masks.causal(), masks.bidirectional()])
@@ -193,7 +197,7 @@ def test_the_cost_falls_with_the_number_of_groups(mask):
         assert isinstance(built, InsideGroups)
         rule = Readable(built.membership)
         with FlopCounterMode(display=False) as counter:
-            attend(q, k, v, rule.narrow(mask, Places.of_row(length)), rule)
+            attend(q, k, v, rule.narrow(mask, TokenPositions.of_row(length)), rule)
         counted[groups] = counter.get_total_flops()
     # Scores and mix: a multiplication and an addition, for each pair of places, head and width.
     assert counted[1] == 2 * 2 * (2 * 2 * length * length * 4)

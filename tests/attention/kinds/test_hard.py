@@ -9,7 +9,7 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds.hard import Hard
 from regard.attention.masks import mask as masks
 from regard.attention.multi_head import build_mixer
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 
 KEYS = [(0, 1, 2), (1, 1, 2), (-1, 1, -2), (0, -1, -2)]
 VALUES = [(3, 2, -4), (3, -2, 4), (3, 2, 0), (3, 2, 0)]
@@ -68,7 +68,7 @@ def test_one_key_the_best_the_first_of_the_allowed(numbers, allowed):
 def test_inside_a_model_only_values_and_out_learn():
     torch.manual_seed(0)
     mixer = build_mixer(Hard(), HeadShape(width=3, heads=2))
-    out = mixer(torch.randn(2, 5, 6), mask=masks.causal(), places=Places.of_row(5)).out
+    out = mixer(torch.randn(2, 5, 6), mask=masks.causal(), positions=TokenPositions.of_row(5)).out
     out.square().sum().backward()
     learning = {name for name, p in mixer.named_parameters() if p.grad is not None}
     assert learning == {"value.weight", "value.bias", "out.weight", "out.bias"}
@@ -78,9 +78,9 @@ def test_decoding_through_the_cache_equals_one_pass():
     torch.manual_seed(0)
     mixer = build_mixer(Hard(), HeadShape(width=3, heads=2)).double()
     x = torch.randn(2, 6, 6, dtype=torch.float64)
-    whole = mixer(x, mask=masks.causal(), places=Places.of_row(6)).out
+    whole = mixer(x, mask=masks.causal(), positions=TokenPositions.of_row(6)).out
     cache = mixer.new_cache(6)
     for n in range(6):
-        places = Places.of_row(n + 1)
-        out = mixer(x[:, n : n + 1], mask=masks.causal(), places=places, cache=cache).out
+        positions = TokenPositions.of_row(n + 1)
+        out = mixer(x[:, n : n + 1], mask=masks.causal(), positions=positions, cache=cache).out
         assert torch.allclose(out, whole[:, n : n + 1], atol=1e-12)

@@ -9,21 +9,23 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.attention.attend import attend
-from regard.attention.cache import KeyValueCache, StateCache
+from regard.attention.cache import KVCache, RecurrentState
 from regard.attention.feature_maps import EluPlusOne, RandomFeatures, Relu, orthogonal_by_blocks
-from regard.attention.function import HeadShape, RecurrentRule
+from regard.attention.function import HeadShape, RecurrentAttentionFunction
 from regard.attention.kinds.dot import DotProduct
-from regard.attention.kinds.linear import CHUNK, Linear
+from regard.attention.kinds.linear import CHUNK, LinearAttention
 from regard.attention.masks import mask as masks
 from regard.attention.multi_head import build_mixer
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
 
 MAPS = ("elu", "relu", "random")
 
 
-def rule_of(feature_map: str, *, width: int, heads: int = 1, layer: int = 0) -> RecurrentRule:
-    made = Linear(feature_map=feature_map)
+def rule_of(
+    feature_map: str, *, width: int, heads: int = 1, layer: int = 0
+) -> RecurrentAttentionFunction:
+    made = LinearAttention(feature_map=feature_map)
     return made.build(HeadShape(width, heads, layer=layer))
 
 
@@ -137,7 +139,7 @@ def test_decoding_in_pieces_equals_the_whole(seed, feature_map, pieces, left_pad
     valid = torch.ones(2, length, dtype=torch.bool)
     valid[0, :left_padding] = False
     whole = attend(q, k, v, masks.causal() & masks.padding(valid), rule, want_weights=True).out
-    state, outs, begin = StateCache(), [], 0
+    state, outs, begin = RecurrentState(), [], 0
     for piece in pieces:
         end = begin + piece
         # While decoding, the mask speaks of the row so far.
@@ -152,7 +154,7 @@ def test_decoding_in_pieces_equals_the_whole(seed, feature_map, pieces, left_pad
 
 def test_the_state_follows_its_rows_and_does_not_grow():
     rule = rule_of("elu", width=4)
-    state = StateCache()
+    state = RecurrentState()
     sizes = []
     for n in range(3):
         q, k, v = (draw(3 * n + m, 2, 1, 2, 4, dtype=torch.float32).detach() for m in range(3))
@@ -168,7 +170,7 @@ def test_a_state_cannot_go_on_bidirectionally():
     rule = rule_of("elu", width=4)
     x = torch.randn(1, 1, 2, 4)
     with pytest.raises(UserError, match="bidirectional"):
-        rule.advance(x, x, x, mask=masks.bidirectional(), state=StateCache())
+        rule.advance(x, x, x, mask=masks.bidirectional(), state=RecurrentState())
 
 
 @pytest.mark.parametrize("feature_map", MAPS)
@@ -187,28 +189,33 @@ def test_the_future_has_no_influence_not_even_by_rounding(feature_map, now):
 
 
 def test_left_padding_changes_nothing():
-    mixer = build_mixer(Linear(), HeadShape(width=4, heads=2)).double()
+    mixer = build_mixer(LinearAttention(), HeadShape(width=4, heads=2)).double()
     x = torch.randn(1, 5, 8, dtype=torch.float64)
-    alone = mixer(x, mask=masks.causal(), places=Places.of_row(5)).out
+    alone = mixer(x, mask=masks.causal(), positions=TokenPositions.of_row(5)).out
     padded = torch.cat([torch.randn(1, 3, 8, dtype=torch.float64), x], dim=1)
     valid = torch.tensor([[False] * 3 + [True] * 5])
     mask = masks.causal() & masks.padding(valid)
-    out = mixer(padded, mask=mask, places=Places.of_padded(valid)).out
+    out = mixer(padded, mask=mask, positions=TokenPositions.of_padded(valid)).out
     assert torch.allclose(out[:, 3:], alone, atol=1e-12)
 
 
 @pytest.mark.parametrize("key_value_heads", [4, 2, 1])
 def test_a_mixer_decodes_as_it_reads(key_value_heads):
     mixer = build_mixer(
-        Linear(feature_map="random"),
+        LinearAttention(feature_map="random"),
         HeadShape(width=3, heads=4),
         key_value_heads=key_value_heads,
     ).double()
     x = torch.randn(2, 6, 12, dtype=torch.float64)
-    whole = mixer(x, mask=masks.causal(), places=Places.of_row(6)).out
+    whole = mixer(x, mask=masks.causal(), positions=TokenPositions.of_row(6)).out
     cache = mixer.new_cache(6)
     steps = [
-        mixer(x[:, n : n + 1], mask=masks.causal(), places=Places.of_row(n + 1), cache=cache)
+        mixer(
+            x[:, n : n + 1],
+            mask=masks.causal(),
+            positions=TokenPositions.of_row(n + 1),
+            cache=cache,
+        )
         for n in range(6)
     ]
     assert {step.path for step in steps} == {"recurrent"}
@@ -216,18 +223,18 @@ def test_a_mixer_decodes_as_it_reads(key_value_heads):
 
 
 def test_a_source_is_read_once():
-    mixer = build_mixer(Linear(), HeadShape(width=4, heads=2)).double()
+    mixer = build_mixer(LinearAttention(), HeadShape(width=4, heads=2)).double()
     x, memory = (torch.randn(2, n, 8, dtype=torch.float64) for n in (3, 5))
     mask = masks.cross(torch.tensor([[True] * 5, [True, True, False, True, False]]))
-    whole = mixer(x, mask=mask, places=Places.of_row(3), memory=memory).out
+    whole = mixer(x, mask=mask, positions=TokenPositions.of_row(3), memory=memory).out
     cache = mixer.new_source_cache(5)
-    assert isinstance(cache, KeyValueCache)
+    assert isinstance(cache, KVCache)
     for n in range(3):
         # After the first step the cache alone knows the memory.
         step = mixer(
             x[:, n : n + 1],
             mask=mask,
-            places=Places.of_row(n + 1),
+            positions=TokenPositions.of_row(n + 1),
             memory=memory if n == 0 else memory[:, :0],
             cache=cache,
         )
@@ -236,9 +243,9 @@ def test_a_source_is_read_once():
 
 
 def test_a_mask_that_it_cannot_follow_is_refused():
-    mixer = build_mixer(Linear(), HeadShape(width=4, heads=2))
+    mixer = build_mixer(LinearAttention(), HeadShape(width=4, heads=2))
     with pytest.raises(UserError, match=r"lookback\(2\)"):
-        mixer(torch.randn(1, 4, 8), mask=masks.lookback(2), places=Places.of_row(4))
+        mixer(torch.randn(1, 4, 8), mask=masks.lookback(2), positions=TokenPositions.of_row(4))
 
 
 def test_elu_plus_one_keeps_its_digits():
@@ -261,7 +268,7 @@ def test_maps_are_never_negative():
 def softmax_error(features: int, seed: int) -> float:
     """How far random features are from softmax attention, over one draw of rows and features."""
     q, k, v = (0.3 * draw(100 * seed + n, 1, 1, 24, 8).detach() for n in range(3))
-    made = Linear(feature_map="random", features=features, seed=seed)
+    made = LinearAttention(feature_map="random", features=features, seed=seed)
     rule = made.build(HeadShape(8, 1)).double()
     wanted = attend(q, k, v, masks.causal(), DotProduct()).out
     return float((attend(q, k, v, masks.causal(), rule).out - wanted).square().mean().sqrt())
@@ -299,7 +306,7 @@ def test_directions_are_orthogonal_by_blocks_and_normal():
 
 def test_random_features_follow_from_the_settings_alone():
     def directions(seed: int, layer: int) -> Tensor:
-        made = Linear(feature_map="random", seed=seed).build(HeadShape(6, 2, layer=layer))
+        made = LinearAttention(feature_map="random", seed=seed).build(HeadShape(6, 2, layer=layer))
         assert not made.state_dict()
         assert not list(made.parameters())
         return made.feature_map.directions

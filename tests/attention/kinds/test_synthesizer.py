@@ -10,7 +10,7 @@ from regard.attention.kinds.synthesizer_dense import SynthesizerDense
 from regard.attention.kinds.synthesizer_random import SynthesizerRandom
 from regard.attention.masks import mask as masks
 from regard.attention.multi_head import build_mixer
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
 from regard.core.settings import read_settings
 
@@ -30,14 +30,14 @@ def mixer_of(kind, shape: HeadShape = SHAPE):
     return build_mixer(kind, shape).double().eval()
 
 
-def rows(seed: int, batch: int, places: int) -> torch.Tensor:
+def rows(seed: int, batch: int, positions: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(batch, places, 6, generator=generator, dtype=torch.float64)
+    return torch.randn(batch, positions, 6, generator=generator, dtype=torch.float64)
 
 
 def weights_of(mixer, x: torch.Tensor, mask: masks.Mask | None = None) -> torch.Tensor:
-    places = Places.of_row(x.shape[1])
-    return mixer(x, mask=mask or masks.causal(), places=places, want_weights=True).weights
+    positions = TokenPositions.of_row(x.shape[1])
+    return mixer(x, mask=mask or masks.causal(), positions=positions, want_weights=True).weights
 
 
 def test_dense_weights_follow_the_equation():
@@ -94,8 +94,8 @@ def test_padded_rows_give_what_they_give_alone_also_through_the_cache(
 
     def read(begin: int, end: int, cache=None) -> torch.Tensor:
         mask = masks.causal() & masks.padding(valid[:, :end])
-        places = Places(Places.of_padded(valid).positions[:, :end])
-        return mixer(x[:, begin:end], mask=mask, places=places, cache=cache).out
+        positions = TokenPositions(TokenPositions.of_padded(valid).ids[:, :end])
+        return mixer(x[:, begin:end], mask=mask, positions=positions, cache=cache).out
 
     whole, cache = read(0, longest), mixer.new_cache(longest)
     half = longest // 2
@@ -104,7 +104,7 @@ def test_padded_rows_give_what_they_give_alone_also_through_the_cache(
     assert torch.allclose(torch.cat(pieces, dim=1), whole, atol=1e-12)
     for row, length in enumerate(lengths):
         alone = x[row, valid[row]][None]
-        expected = mixer(alone, mask=masks.causal(), places=Places.of_row(length)).out[0]
+        expected = mixer(alone, mask=masks.causal(), positions=TokenPositions.of_row(length)).out[0]
         assert torch.allclose(whole[row, valid[row]], expected, atol=1e-12)
 
 
@@ -113,10 +113,12 @@ def test_a_reordered_cache_takes_the_past_along(kind):
     mixer, x = mixer_of(kind), rows(0, 2, 5)
     order = torch.tensor([1, 1])
     cache = mixer.new_cache(5)
-    mixer(x[:, :4], mask=masks.causal(), places=Places.of_row(4), cache=cache)
+    mixer(x[:, :4], mask=masks.causal(), positions=TokenPositions.of_row(4), cache=cache)
     cache.reorder(order)
-    last = mixer(x[order, 4:], mask=masks.causal(), places=Places.of_row(5), cache=cache).out
-    whole = mixer(x, mask=masks.causal(), places=Places.of_row(5)).out
+    last = mixer(
+        x[order, 4:], mask=masks.causal(), positions=TokenPositions.of_row(5), cache=cache
+    ).out
+    whole = mixer(x, mask=masks.causal(), positions=TokenPositions.of_row(5)).out
     assert torch.allclose(last, whole[order, 4:], atol=1e-12)
 
 
@@ -131,7 +133,7 @@ def test_parameters_are_those_of_the_formula(kind, biases):
 @every_kind
 def test_everything_that_is_trained_gets_a_gradient(kind):
     mixer, x = mixer_of(kind), rows(0, 2, 10)
-    mixer(x, mask=masks.causal(), places=Places.of_row(10)).out.square().sum().backward()
+    mixer(x, mask=masks.causal(), positions=TokenPositions.of_row(10)).out.square().sum().backward()
     for name, parameter in mixer.named_parameters():
         assert parameter.grad is not None, name
         assert float(parameter.grad.abs().max()) > 0, name
@@ -152,7 +154,7 @@ def test_a_fixed_matrix_is_saved_and_follows_its_number_and_layer():
 def test_an_empty_row_is_zeros(kind):
     mixer = mixer_of(kind, SHAPE._replace(biases=False))
     nothing = ~masks.bidirectional()
-    out = mixer(rows(0, 2, 3), mask=nothing, places=Places.of_row(3)).out
+    out = mixer(rows(0, 2, 3), mask=nothing, positions=TokenPositions.of_row(3)).out
     assert torch.equal(out, torch.zeros_like(out))
 
 
@@ -161,10 +163,10 @@ def test_dropout_takes_weights_of_each_row_by_itself(kind):
     mixer = mixer_of(kind, SHAPE._replace(dropout=0.5)).train()
     x = rows(0, 1, 6).expand(2, 6, 6)
     torch.manual_seed(0)
-    out = mixer(x, mask=masks.causal(), places=Places.of_row(6)).out
+    out = mixer(x, mask=masks.causal(), positions=TokenPositions.of_row(6)).out
     assert not torch.allclose(out[0], out[1])
     mixer.eval()
-    out = mixer(x, mask=masks.causal(), places=Places.of_row(6)).out
+    out = mixer(x, mask=masks.causal(), positions=TokenPositions.of_row(6)).out
     assert torch.allclose(out[0], out[1])
 
 
@@ -172,18 +174,25 @@ def test_dropout_takes_weights_of_each_row_by_itself(kind):
 def test_a_row_beyond_the_context_is_refused(kind):
     mixer = mixer_of(kind)
     with pytest.raises(UserError, match=r"11 places.*model\.context = 10"):
-        mixer(rows(0, 1, 11), mask=masks.causal(), places=Places.of_row(11))
+        mixer(rows(0, 1, 11), mask=masks.causal(), positions=TokenPositions.of_row(11))
     # A row that is only padded beyond the context fits: its own positions count.
     valid = torch.arange(11)[None] > 0
     mask = masks.causal() & masks.padding(valid)
-    assert mixer(rows(0, 1, 11), mask=mask, places=Places.of_padded(valid)).out.isfinite().all()
+    assert (
+        mixer(rows(0, 1, 11), mask=mask, positions=TokenPositions.of_padded(valid))
+        .out.isfinite()
+        .all()
+    )
 
 
 def test_another_sequence_is_refused():
     mixer = mixer_of(SynthesizerDense())
     with pytest.raises(UserError, match="another sequence"):
         mixer(
-            rows(0, 1, 3), mask=masks.bidirectional(), places=Places.of_row(3), memory=rows(1, 1, 3)
+            rows(0, 1, 3),
+            mask=masks.bidirectional(),
+            positions=TokenPositions.of_row(3),
+            memory=rows(1, 1, 3),
         )
 
 

@@ -79,7 +79,7 @@ def test_reading_agrees_with_composing(one: str, other: str):
 def test_parts_and_what_is_known_stay_with_it():
     read = read_mask("causal & padding:2", LENGTH)
     assert read.parts == {"causal", "padding"}
-    assert read.known.pattern == "causal"
+    assert read.structure.pattern == "causal"
 
 
 @settings(max_examples=200, deadline=None)
@@ -159,9 +159,9 @@ def test_a_mask_of_ones_own_can_be_typed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(MASKS, "_entries", dict(MASKS._entries))
 
     @MASKS.add("every", needs="how many places lie between")
-    def every(places: int, first: int) -> Mask:
+    def every(positions: int, first: int) -> Mask:
         """Keys at equal steps."""
-        return Mask(lambda b, h, i, j: (j - first) % places == 0, "every")
+        return Mask(lambda b, h, i, j: (j - first) % positions == 0, "every")
 
     @MASKS.add("tabled", needs="a table")
     def tabled(table: torch.Tensor) -> Mask:

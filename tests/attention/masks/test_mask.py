@@ -13,7 +13,7 @@ from regard.attention.kinds import ATTENTION
 from regard.attention.masks import mask
 from regard.attention.masks.mask import MASKS, Mask
 from regard.attention.multi_head import build_mixer
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
 
 LENGTH = 9  # "Jill Birt [MASK] outdoor activities" + "He was [MASK] hiking": 5 and 4 tokens
@@ -148,7 +148,10 @@ class TestWrongSizes:
         made = mask.causal() & mask.padding(torch.ones(1, 7).bool())
         with pytest.raises(UserError, match="padding knows 7 places and is asked about 4"):
             mixer(
-                torch.randn(1, 4, 4), mask=made, places=Places.of_row(4), cache=mixer.new_cache(9)
+                torch.randn(1, 4, 4),
+                mask=made,
+                positions=TokenPositions.of_row(4),
+                cache=mixer.new_cache(9),
             )
 
     def test_a_tensor_is_no_mask(self):
@@ -245,29 +248,29 @@ class TestAlgebra:
     @given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), composed(n))))
     def test_what_is_known_is_true(self, drawn: tuple[int, Leaf]):
         length, (made, _) = drawn
-        written, known = dense(made, length), made.known
+        written, structure = dense(made, length), made.structure
         i, j = torch.arange(length)[:, None], torch.arange(length)[None]
-        if known.pattern is not None:
-            exact = (j <= i) if known.pattern == "causal" else torch.ones(length, length).bool()
-            seen = torch.ones(1, length).bool() if known.valid is None else known.valid
+        if structure.pattern is not None:
+            exact = (j <= i) if structure.pattern == "causal" else torch.ones(length, length).bool()
+            seen = torch.ones(1, length).bool() if structure.valid is None else structure.valid
             assert torch.equal(written, (exact & seen[:, None, None]).expand_as(written))
-        if known.band.back is not None:
-            assert not written[..., i - j > known.band.back].any()
-        if known.band.ahead is not None:
-            assert not written[..., j - i > known.band.ahead].any()
-        if known.block is not None:
-            assert not written[..., i // known.block != j // known.block].any()
+        if structure.band.back is not None:
+            assert not written[..., i - j > structure.band.back].any()
+        if structure.band.ahead is not None:
+            assert not written[..., j - i > structure.band.ahead].any()
+        if structure.block is not None:
+            assert not written[..., i // structure.block != j // structure.block].any()
 
     def test_what_speeds_attention_up_survives_composition(self):
         valid = torch.ones(1, 5).bool()
-        kept = (mask.causal() & mask.padding(valid)).known
+        kept = (mask.causal() & mask.padding(valid)).structure
         assert kept.pattern == "causal"
         assert kept.valid is valid
-        assert (mask.lookback(3) & mask.lookback(5)).known.band == (3, 0)
-        assert (mask.lookback(3) | mask.lookback(5)).known.band == (5, 0)
-        assert (mask.same_block(4) & mask.causal()).known.block == 4
-        assert (mask.same_block(4) | mask.causal()).known.block is None
-        assert (~mask.causal()).known == mask.Known()
+        assert (mask.lookback(3) & mask.lookback(5)).structure.band == (3, 0)
+        assert (mask.lookback(3) | mask.lookback(5)).structure.band == (5, 0)
+        assert (mask.same_block(4) & mask.causal()).structure.block == 4
+        assert (mask.same_block(4) | mask.causal()).structure.block is None
+        assert (~mask.causal()).structure == mask.MaskStructure()
 
 
 def both_ways(made: Mask, *, length: int, bias: bool, seed: int) -> list[list[torch.Tensor]]:

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from regard.attention.attend import attend
 from regard.attention.function import HeadShape
 from regard.attention.masks.mask import bidirectional, causal
-from regard.attention.positions import Relation
+from regard.attention.positions import RelativePosition
 from regard.attention.positions.alibi import Alibi, slopes_of
 from regard.attention.positions.learned import Learned
 from regard.attention.positions.relative import Relative
 from regard.attention.positions.rotary import Rotary
 from regard.attention.positions.sinusoidal import Sinusoidal
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
 
-places = st.integers(0, 5000)
+positions = st.integers(0, 5000)
 
 
 def vectors(seed: int, *shape: int) -> torch.Tensor:
@@ -65,11 +65,13 @@ class TestWidthBesideTokens:
 
 class TestRotary:
     @staticmethod
-    def rotation(width: int = 8, **options: float) -> Relation:
+    def rotation(width: int = 8, **options: float) -> RelativePosition:
         return Rotary(**options).build_relation(HeadShape(width=width, heads=2))
 
     @settings(max_examples=50, deadline=None)
-    @given(place=places, pairs=st.integers(1, 6), base=st.floats(2.0, 1e6), seed=st.integers(0, 99))
+    @given(
+        place=positions, pairs=st.integers(1, 6), base=st.floats(2.0, 1e6), seed=st.integers(0, 99)
+    )
     def test_each_pair_is_a_complex_number_that_is_turned(self, place, pairs, base, seed):
         x = vectors(seed, 1, 1, 1, 2 * pairs)
         turned = self.rotation(2 * pairs, base=base).rotate(x, torch.tensor([[place]])).flatten()
@@ -80,7 +82,7 @@ class TestRotary:
             assert math.isclose(float(turned[c + pairs]), expected.imag, abs_tol=1e-9)
 
     @settings(max_examples=50, deadline=None)
-    @given(i=places, j=places, shift=places, seed=st.integers(0, 99))
+    @given(i=positions, j=positions, shift=positions, seed=st.integers(0, 99))
     def test_a_score_depends_on_the_distance_alone(self, i, j, shift, seed):
         rotation = self.rotation()
         q, k = vectors(seed, 2, 1, 1, 1, 8)
@@ -97,7 +99,7 @@ class TestRotary:
         scores = rotation.rotate(q, torch.arange(5)[None]) @ q[0, 0, 0]
         assert len(set(scores.flatten().tolist())) == 5
 
-    @given(place=places, seed=st.integers(0, 99))
+    @given(place=positions, seed=st.integers(0, 99))
     @settings(max_examples=20, deadline=None)
     def test_lengths_are_kept(self, place, seed):
         x = vectors(seed, 2, 3, 4, 8)
@@ -146,7 +148,7 @@ class TestAlibi:
 
 class TestRelative:
     @staticmethod
-    def filled(clip: int = 0, *, heads: int = 2, context: int = 6) -> Relation:
+    def filled(clip: int = 0, *, heads: int = 2, context: int = 6) -> RelativePosition:
         relation = Relative(clip=clip).build_relation(HeadShape(4, heads, context)).double()
         with torch.no_grad():
             relation.table.copy_(vectors(0, *relation.table.shape))
@@ -224,7 +226,7 @@ class TestRelative:
 class Biased(torch.nn.Module):
     """A relation's bias as a module's forward, so that its table can be swapped."""
 
-    def __init__(self, relation: Relation) -> None:
+    def __init__(self, relation: RelativePosition) -> None:
         super().__init__()
         self.relation = relation
 
@@ -236,7 +238,7 @@ class Biased(torch.nn.Module):
 def test_padding_alone_does_not_make_a_row_too_long_for_a_relative_bias(side: str):
     bias = Relative().build_relation(HeadShape(width=4, heads=2, context=5))
     valid = torch.tensor([[True] * 5 + [False] * 3, [True] * 2 + [False] * 6])
-    positions = Places.of_padded(valid if side == "right" else valid.flip(1)).positions
+    positions = TokenPositions.of_padded(valid if side == "right" else valid.flip(1)).ids
     assert bias.bias(positions, positions).shape == (2, 2, 8, 8)
     longer = torch.arange(6)[None]
     with pytest.raises(UserError, match="a row of 6 places, and distances are known within 5"):

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from tests.audits.toy_models import Toy, bare
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import RefusedError, View
-from regard.audits.forward.modes import EVALUATION, ways_of
+from regard.audits.forward.forward_mode import ForwardMode, RefusedError
+from regard.audits.forward.modes import EVALUATION, forward_modes
 from regard.audits.forward.precision import change, second_look
 from regard.audits.notes import Notes
 
-VIEW = ways_of(bare(Toy()), Notes())[EVALUATION]
+VIEW = forward_modes(bare(Toy()), Notes())[EVALUATION]
 
 
 @given(st.floats(1e-8, 10.0), st.floats(1e-8, 1e-6))
@@ -27,7 +27,7 @@ def test_noise_is_told_from_influence(size: float, noise: float) -> None:
 
 
 def test_without_a_second_look_small_differences_are_noise_and_that_is_said() -> None:
-    def refuse(view: View) -> Tensor:
+    def refuse(view: ForwardMode) -> Tensor:
         raise RefusedError("no float64 here")
 
     notes = Notes()
@@ -41,7 +41,7 @@ def test_without_a_second_look_small_differences_are_noise_and_that_is_said() ->
 def test_what_float32_alone_shows_far_above_rounding_stands(size: float) -> None:
     first = torch.tensor([[size, 1e-6]], dtype=torch.float64)
 
-    def measure(view: View) -> Tensor:
+    def measure(view: ForwardMode) -> Tensor:
         return torch.zeros_like(first) if view.wide else first
 
     stands = second_look(first, measure, view=VIEW, notes=Notes())
@@ -56,7 +56,7 @@ def test_what_float32_alone_shows_far_above_rounding_stands(size: float) -> None
 def test_what_float32_shows_by_chance_is_a_doubt(again: Tensor, says: str) -> None:
     first = torch.tensor([0.3] + [1e-6] * 39).double()
 
-    def measure(view: View) -> Tensor:
+    def measure(view: ForwardMode) -> Tensor:
         return torch.zeros_like(first) if view.wide else again.double()
 
     stands = second_look(first, measure, view=VIEW, notes=Notes())

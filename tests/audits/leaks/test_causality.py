@@ -14,7 +14,7 @@ from tests.audits.toy_models import Parts, Toy, bare, subject_around
 from torch import Tensor, nn
 
 from regard.audits.forward.double import in_double
-from regard.audits.forward.modes import EVALUATION, TRAINING, several, ways_of
+from regard.audits.forward.modes import EVALUATION, TRAINING, forward_modes, several
 from regard.audits.leaks.causality import find_leaks
 from regard.audits.leaks.permission import Permission, permission_of
 from regard.audits.leaks.perturbation import trials_for
@@ -74,7 +74,7 @@ def test_a_mask_function_that_gives_no_table() -> None:
     notes = Notes()
     nothing = Permission("nothing", lambda t: torch.ones(3, dtype=torch.bool))
     with pytest.raises(UserError, match=r"no \(t,t\) table"):
-        find_leaks(ways_of(bare(Toy()), notes), nothing, notes)
+        find_leaks(forward_modes(bare(Toy()), notes), nothing, notes)
 
 
 @given(tables, st.integers(2, 60), st.integers(0, 99))
@@ -137,7 +137,7 @@ def test_a_model_is_left_as_it_was() -> None:
     states = (random.getstate(), torch.get_rng_state())
     dtype = torch.get_default_dtype()
     notes = Notes()
-    find_leaks(ways_of(subject_of(model), notes), permission_of("causal"), notes)
+    find_leaks(forward_modes(subject_of(model), notes), permission_of("causal"), notes)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert (model.training, model.norm.training, model.drop.training) == (True, False, True)
     assert torch.equal(model.tokens.weight.grad, torch.ones_like(model.tokens.weight))
@@ -156,7 +156,7 @@ def test_a_model_that_cannot_be_copied_is_left_as_it_was_too() -> None:
     model = Uncopied()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     notes = Notes()
-    leaks = find_leaks(ways_of(subject_of(model), notes), permission_of("causal"), notes)
+    leaks = find_leaks(forward_modes(subject_of(model), notes), permission_of("causal"), notes)
     assert {leak.where for leak in leaks} >= {"training mode, length 12"}
     assert any("this holds a file" in told for told in notes.unchecked)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
@@ -165,7 +165,7 @@ def test_a_model_that_cannot_be_copied_is_left_as_it_was_too() -> None:
 
 
 def test_dropout_drops_the_same_each_time() -> None:
-    ways = ways_of(bare(Toy(Parts(dropout=0.5))), Notes())
+    ways = forward_modes(bare(Toy(Parts(dropout=0.5))), Notes())
     ids = torch.randint(19, (3, 8))
     once, again = ways[TRAINING].outputs(ids), ways[TRAINING].outputs(ids)
     assert torch.equal(once, again)
@@ -187,7 +187,7 @@ class Casting(nn.Module):
 
 def test_the_second_look_is_wide_all_the_way() -> None:
     model = Casting()
-    view = ways_of(subject_of(model), Notes())[EVALUATION]
+    view = forward_modes(subject_of(model), Notes())[EVALUATION]
     ids = torch.randint(9, (2, 5))
     wide = view.doubled().outputs(ids)
     weight = model.tokens.weight.double()
@@ -212,7 +212,7 @@ def test_double_is_left_behind_even_on_errors() -> None:
 
 def verdict_on(subject: Subject) -> Notes:
     notes = Notes()
-    assert not find_leaks(ways_of(subject, notes), permission_of("causal"), notes)
+    assert not find_leaks(forward_modes(subject, notes), permission_of("causal"), notes)
     return notes
 
 
@@ -302,7 +302,7 @@ def test_padding_keeps_within_the_longest_row() -> None:
 @pytest.mark.parametrize("longest", [2, 3])
 def test_a_model_of_two_or_three_places_is_searched(longest: int) -> None:
     notes = Notes()
-    ways = ways_of(bare(Toy(Parts(mask=ahead(1), longest=longest))), notes)
+    ways = forward_modes(bare(Toy(Parts(mask=ahead(1), longest=longest))), notes)
     leaks = find_leaks(ways, permission_of("causal"), notes)
     assert (0, 1) in {(leak.query, leak.key) for leak in leaks}
     assert not verdict_on(bare(Toy(Parts(longest=longest)))).doubts
@@ -332,13 +332,13 @@ def test_lengths_that_tell_nothing_are_refused(
 ) -> None:
     notes = Notes()
     with pytest.raises(UserError, match=says):
-        find_leaks(ways_of(bare(Toy()), notes), permission_of(mask), notes, lengths=lengths)
+        find_leaks(forward_modes(bare(Toy()), notes), permission_of(mask), notes, lengths=lengths)
 
 
 def test_a_table_of_one_size() -> None:
     notes = Notes()
     table = torch.ones(7, 7).tril(1).bool()
-    ways = ways_of(bare(Toy(Parts(mask=lambda p: (p.j <= p.i + 1)[None, None]))), notes)
+    ways = forward_modes(bare(Toy(Parts(mask=lambda p: (p.j <= p.i + 1)[None, None]))), notes)
     assert not find_leaks(ways, permission_of(table), notes)
     leaks = find_leaks(ways, permission_of(torch.ones(7, 7).tril().bool()), notes)
     assert {(leak.query, leak.key) for leak in leaks} == {(i, i + 1) for i in range(6)}
@@ -368,5 +368,5 @@ def test_a_model_may_write_into_its_input() -> None:
             return out
 
     notes = Notes()
-    ways = ways_of(bare(Writing(Parts(mask=ahead(1), longest=12))), notes)
+    ways = forward_modes(bare(Writing(Parts(mask=ahead(1), longest=12))), notes)
     assert find_leaks(ways, permission_of("causal"), notes)

@@ -9,7 +9,7 @@ from collections import defaultdict
 
 from regard.data.builtin import BUILTIN
 from regard.data.builtin.python_docs import identity, python_docs, tidy
-from regard.data.corpus import PARTS, Data, open_corpus
+from regard.data.corpus import SPLITS, Data, open_corpus
 
 
 def test_it_is_in_the_catalogue_as_real_text() -> None:
@@ -38,7 +38,7 @@ def test_it_knows_topics_modules_classes_and_methods_by_their_owner() -> None:
 def test_no_docstring_straddles_parts() -> None:
     owner = {document.text: document.group for document in python_docs()}
     corpus = open_corpus(Data(corpus="python-docs"))
-    groups = {part: {owner[text] for text in corpus.texts(part)} for part in PARTS}
+    groups = {part: {owner[text] for text in corpus.texts(part)} for part in SPLITS}
     assert not groups["train"] & groups["dev"]
     assert not groups["train"] & groups["test"]
     assert not groups["dev"] & groups["test"]

@@ -22,8 +22,8 @@ from regard.core.errors import UserError
 from regard.data.readers import lines as lines_module
 from regard.data.readers.formats import (
     Column,
-    Dropped,
-    Reading,
+    DropCounts,
+    ReadOptions,
     format_of,
     read_records,
     read_texts,
@@ -56,8 +56,8 @@ WRITE: dict[str, Callable[[list[str]], bytes]] = {
 
 
 def read(path: Path, *, column: str = "text", **reading: Any) -> list[str]:
-    asked = Reading(columns={"text": Column(column)}, **reading)
-    return list(read_texts(path, asked, Dropped()))
+    asked = ReadOptions(columns={"text": Column(column)}, **reading)
+    return list(read_texts(path, asked, DropCounts()))
 
 
 def complaint(path: Path, **reading: Any) -> str:
@@ -84,8 +84,8 @@ def test_every_format_and_compression_gives_the_same_texts(
 def test_parquet_gives_its_column_and_counts_nulls(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"n": [1, 2, 3], "body": ["a", None, "c"]}), path)
-    dropped = Dropped()
-    assert list(read_texts(path, Reading({"text": Column("body")}), dropped)) == ["a", "c"]
+    dropped = DropCounts()
+    assert list(read_texts(path, ReadOptions({"text": Column("body")}), dropped)) == ["a", "c"]
     assert dropped.as_dict() == {"empty": 1, "bad": 0, "files": {str(path): {"empty": 1, "bad": 0}}}
 
 
@@ -106,9 +106,9 @@ def test_units_of_plain_text(tmp_path: Path) -> None:
 
 def test_empty_rows_are_counted_once_however_often_the_file_is_read(tmp_path: Path) -> None:
     path = put(tmp_path, "a.csv", "text,n\na,1\n\n ,2\nb,3\n")
-    dropped = Dropped()
+    dropped = DropCounts()
     for _ in range(2):
-        assert list(read_texts(path, Reading(), dropped)) == ["a", "b"]
+        assert list(read_texts(path, ReadOptions(), dropped)) == ["a", "b"]
     assert dropped.as_dict()["empty"] == 2
     assert str(dropped) == "2 empty rows dropped"
 
@@ -129,8 +129,8 @@ def test_ragged_row_is_named_or_dropped_and_counted(tmp_path: Path) -> None:
         f"data: {path}, row 1,204: 3 columns where the header has 2. Set data.skip_bad_rows = true "
         "to drop such rows (they are counted), or quote the comma."
     )
-    dropped = Dropped()
-    texts = list(read_texts(path, Reading(skip_bad_rows=True), dropped))
+    dropped = DropCounts()
+    texts = list(read_texts(path, ReadOptions(skip_bad_rows=True), dropped))
     assert (len(texts), texts[-1], dropped.as_dict()["bad"]) == (1203, "d", 1)
 
 
@@ -168,8 +168,8 @@ def test_bad_json_lines_are_named_or_dropped_and_counted(
 ) -> None:
     path = put(tmp_path, "a.jsonl", f'{{"text": "good"}}\n{line}\n{{"text": "too"}}\n')
     assert told in complaint(path)
-    dropped = Dropped()
-    assert list(read_texts(path, Reading(skip_bad_rows=True), dropped)) == ["good", "too"]
+    dropped = DropCounts()
+    assert list(read_texts(path, ReadOptions(skip_bad_rows=True), dropped)) == ["good", "too"]
     assert dropped.as_dict()["bad"] == 1
 
 
@@ -252,10 +252,10 @@ def test_records_of_a_table_are_its_cells(
     path = put(tmp_path_factory.mktemp("table"), "a.csv", out.getvalue())
     asked = {"last": Column("c", holds="value"), "first": Column("a", holds="value")}
     filled = [row for row in table if any(map(str.strip, row))]
-    records = list(read_records(path, Reading(columns=asked), Dropped()))
+    records = list(read_records(path, ReadOptions(columns=asked), DropCounts()))
     assert records == [{"last": last, "first": first} for first, _, last in filled]
     numbers = {"last": Column("3", holds="value"), "first": Column("1", holds="value")}
-    numbered = list(read_records(path, Reading(columns=numbers, header=False), Dropped()))
+    numbered = list(read_records(path, ReadOptions(columns=numbers, header=False), DropCounts()))
     assert numbered[1:] == records
 
 
@@ -264,7 +264,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     for megabytes in (2, 8):
         path = put(tmp_path, f"{megabytes}.txt", ("word " * 20 + "\n") * (megabytes * 10_000))
         tracemalloc.start()
-        for _ in read_texts(path, Reading(), Dropped()):
+        for _ in read_texts(path, ReadOptions(), DropCounts()):
             pass
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()

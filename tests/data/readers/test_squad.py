@@ -11,10 +11,10 @@ import pytest
 
 from regard.core.errors import UserError
 from regard.data.readers.formats import read_records
-from regard.data.readers.reading import Column, Dropped, Reading, Record
+from regard.data.readers.reading import Column, DropCounts, ReadOptions, Record
 from regard.data.readers.squad import COLUMNS
 
-EVERY = Reading(columns=None)
+EVERY = ReadOptions(columns=None)
 
 
 def document(*questions: dict[str, Any]) -> dict[str, Any]:
@@ -31,8 +31,10 @@ ANSWERED = {
 UNANSWERED = {"question": "Who else?", "id": "q2", "answers": [], "is_impossible": True}
 
 
-def read(path: Path, reading: Reading = EVERY, dropped: Dropped | None = None) -> list[Record]:
-    return list(read_records(path, reading, dropped or Dropped()))
+def read(
+    path: Path, reading: ReadOptions = EVERY, dropped: DropCounts | None = None
+) -> list[Record]:
+    return list(read_records(path, reading, dropped or DropCounts()))
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -59,7 +61,7 @@ def test_a_record_is_a_question(tmp_path: Path, indent: int | None) -> None:
     )
     assert (second["answers"], second["answer_starts"], second["impossible"]) == ([], [], True)
     assert second.at == f"{path}, article 1, paragraph 1, question 2"
-    asked = Reading(columns={"text": Column("question", "task.text")})
+    asked = ReadOptions(columns={"text": Column("question", "task.text")})
     assert read(path, asked) == [{"text": "Who led them?"}, {"text": "Who else?"}]
 
 
@@ -86,8 +88,8 @@ def test_a_misshapen_question_is_named_or_dropped(tmp_path: Path, question: Any,
     with pytest.raises(UserError) as caught:
         read(path)
     assert f"{path}, article 1, paragraph 1, {told}" in str(caught.value)
-    dropped = Dropped()
-    kept = read(path, Reading(columns=None, skip_bad_rows=True), dropped)
+    dropped = DropCounts()
+    kept = read(path, ReadOptions(columns=None, skip_bad_rows=True), dropped)
     assert [record["id"] for record in kept] == ["q1", "q2"]
     assert dropped.as_dict()["bad"] == 1
 
@@ -99,7 +101,7 @@ def test_misshapen_paragraphs_and_columns(tmp_path: Path) -> None:
         read(path)
     path.write_text(json.dumps(document(ANSWERED)))
     with pytest.raises(UserError, match=r"no column 'contexts'.*did you mean 'context'"):
-        read(path, Reading(columns={"text": Column("contexts")}))
+        read(path, ReadOptions(columns={"text": Column("contexts")}))
 
 
 def test_other_json_is_read_line_by_line(tmp_path: Path) -> None:

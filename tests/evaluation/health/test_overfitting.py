@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.evaluation.health.overfitting import Fit, Level, overfitting
+from regard.evaluation.health.overfitting import FitVerdict, LossLevel, overfitting
 
 
 def part(loss: float, *, n: int = 400, seed: int = 0, spread: float = 0.3) -> SimpleNamespace:
@@ -19,7 +19,7 @@ def part(loss: float, *, n: int = 400, seed: int = 0, spread: float = 0.3) -> Si
 
 def test_dev_worse_than_train() -> None:
     gap = overfitting(part(5.0), part(5.4, seed=1))
-    assert gap.fit is Fit.OVERFITTING
+    assert gap.fit is FitVerdict.OVERFITTING
     assert "dev is worse than train" in gap.sentence
     assert "overfitting" in gap.sentence
     assert "n = 400 and 400 documents" in gap.sentence
@@ -30,27 +30,27 @@ def test_dev_worse_than_train() -> None:
 def test_train_worse_than_dev_is_never_called_overfitting() -> None:
     # Train perplexity 401, dev 381: named overfitting in the coursework that SPEC tells of.
     gap = overfitting(part(np.log(401), spread=0.1), part(np.log(381), seed=1, spread=0.1))
-    assert gap.fit is Fit.DEV_EASIER
+    assert gap.fit is FitVerdict.DEV_EASIER
     assert "overfitting" not in gap.sentence
     assert "train is worse than dev" in gap.sentence
 
 
 def test_within_the_interval_they_are_alike() -> None:
     gap = overfitting(part(5.0, spread=1.0), part(5.01, seed=1, spread=1.0))
-    assert gap.fit is Fit.ALIKE
+    assert gap.fit is FitVerdict.ALIKE
     assert gap.sentence.startswith("train and dev are alike")
     assert "overfitting" not in gap.sentence
 
 
 def test_few_documents_tell_nothing() -> None:
     gap = overfitting(part(5.0), part(9.0, n=19, seed=1))
-    assert gap.fit is Fit.TOO_FEW
+    assert gap.fit is FitVerdict.TOO_FEW
     assert "overfitting" not in gap.sentence
-    assert overfitting(part(5.0, n=1), part(9.0, n=1)).fit is Fit.TOO_FEW
+    assert overfitting(part(5.0, n=1), part(9.0, n=1)).fit is FitVerdict.TOO_FEW
 
 
 def test_the_standard_error_is_that_of_repeated_draws() -> None:
-    drawn = [Level.of_documents(part(5.0, seed=seed)) for seed in range(300)]
+    drawn = [LossLevel.of_documents(part(5.0, seed=seed)) for seed in range(300)]
     told = np.mean([level.error for level in drawn])
     assert told == pytest.approx(np.std([level.loss for level in drawn]), rel=0.15)
 
@@ -67,4 +67,4 @@ def test_swapping_the_parts_turns_the_gap(one: float, other: float) -> None:
     forward, backward = overfitting(a, b), overfitting(b, a)
     assert forward.value == pytest.approx(-backward.value)
     assert forward.interval == pytest.approx(tuple(-end for end in backward.interval[::-1]))
-    assert not (forward.fit is Fit.OVERFITTING and backward.fit is Fit.OVERFITTING)
+    assert not (forward.fit is FitVerdict.OVERFITTING and backward.fit is FitVerdict.OVERFITTING)

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.evaluation.health.train_test_overlap import shared_texts
+from regard.evaluation.health.train_test_overlap import train_test_overlap
 
 TEXTS = st.lists(st.sampled_from(["a", "A", "a b", "a  B", "c"]))
 
 
 def test_white_space_and_case_do_not_hide_a_duplicate() -> None:
-    found = shared_texts(
+    found = train_test_overlap(
         iter(["A good  film", "dull", "dull"]),
         ["a good film\n", "Dull", "a good film!", "dull"],
         train_labels=["pos", "neg", "pos"],
@@ -24,14 +24,16 @@ def test_white_space_and_case_do_not_hide_a_duplicate() -> None:
 
 
 def test_pairs_are_the_same_when_both_sides_are() -> None:
-    found = shared_texts([("a", "b")], [("A", "B "), ("b", "a"), ("a b", "")])
+    found = train_test_overlap([("a", "b")], [("A", "B "), ("b", "a"), ("a b", "")])
     assert (found.count, found.same_label) == (1, None)
     assert found.sentence("dev") == "1 of 3 dev inputs (33.3 %) is in train too"
 
 
 def test_nothing_shared_and_nothing_judged() -> None:
-    assert shared_texts(["a"], ["b"]).sentence("dev") == "none of the 1 dev inputs is in train"
-    assert shared_texts(["a"], []).share == 0.0
+    assert (
+        train_test_overlap(["a"], ["b"]).sentence("dev") == "none of the 1 dev inputs is in train"
+    )
+    assert train_test_overlap(["a"], []).share == 0.0
 
 
 @given(TEXTS, TEXTS)
@@ -39,7 +41,7 @@ def test_counted_as_one_would_by_hand(train: list[str], judged: list[str]) -> No
     def same(one: str, other: str) -> bool:
         return one.lower().split() == other.lower().split()
 
-    found = shared_texts(train, judged, train_labels=train, judged_labels=judged)
+    found = train_test_overlap(train, judged, train_labels=train, judged_labels=judged)
     assert found.count == sum(any(same(one, other) for other in train) for one in judged)
     assert found.same_label == sum(one in train for one in judged)
     assert len(found.examples) == min(found.count, 5)
@@ -47,4 +49,4 @@ def test_counted_as_one_would_by_hand(train: list[str], judged: list[str]) -> No
 
 def test_labels_that_do_not_belong_to_the_rows() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        shared_texts(["a", "b"], ["a"], train_labels=[1], judged_labels=[1])
+        train_test_overlap(["a", "b"], ["a"], train_labels=[1], judged_labels=[1])

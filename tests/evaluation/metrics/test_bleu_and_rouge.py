@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.bleu_and_rouge import Summary, Translation, bleu, sentence_rows
+from regard.evaluation.metrics.bleu_and_rouge import (
+    SummaryMetric,
+    TranslationMetric,
+    bleu,
+    sentence_rows,
+)
 from regard.evaluation.metrics.metric import score
 from regard.evaluation.statistics.intervals import Bootstrap
 
@@ -46,14 +51,14 @@ def test_sacrebleu_agrees(pairs):
     texts, streams = corpus(pairs)
     for metric, oracle in (("bleu", BLEU()), ("chrf", CHRF())):
         expected = oracle.corpus_score(texts, streams).score
-        assert value(Translation(), metric, rows) == pytest.approx(expected, abs=1e-9)
+        assert value(TranslationMetric(), metric, rows) == pytest.approx(expected, abs=1e-9)
 
 
 def test_bleu_by_hand():
     """One word of twelve, the second, is another."""
     truth = "it is a guide to action that ensures the army always obeys"
     predicted = truth.replace(" is ", " was ")
-    columns = Translation().columns([{"predicted": predicted, "truths": [truth]}])
+    columns = TranslationMetric().columns([{"predicted": predicted, "truths": [truth]}])
     assert columns[:10, 0].tolist() == [12, 12, 11, 9, 8, 7, 12, 11, 10, 9]
     by_hand = (11 / 12 * 9 / 11 * 8 / 10 * 7 / 9) ** 0.25
     assert float(bleu(columns[:10, 0])) == pytest.approx(100 * by_hand)
@@ -68,18 +73,21 @@ def test_short_translations_pay():
 
 def test_the_signature_holds_sacrebleus():
     rows = sentence_rows(["a b", "c d"], [["a b"], ["c e"]])
-    figures = score(Translation(), rows, part="test:1", bootstrap=QUICK)
+    figures = score(TranslationMetric(), rows, part="test:1", bootstrap=QUICK)
     assert [figure.name for figure in figures] == ["bleu", "chrf"]
     assert "sacrebleu:nrefs:1/case:mixed/eff:no/tok:13a/smooth:exp/version:" in figures[0].signature
     assert "nc:6/nw:0" in figures[1].signature
     several = [*rows[:1], rows[1] | {"truths": ["c", "d"]}]
-    assert "nrefs:var" in score(Translation(), several, part="test:1", bootstrap=QUICK)[0].signature
+    assert (
+        "nrefs:var"
+        in score(TranslationMetric(), several, part="test:1", bootstrap=QUICK)[0].signature
+    )
 
 
 def test_sacrebleu_prints_nothing(caplog):
     rows = sentence_rows(["it is so ."] * 120, [["it is so ."]] * 120)
     with caplog.at_level(logging.WARNING):
-        Translation().columns(rows)
+        TranslationMetric().columns(rows)
     assert not caplog.records
 
 
@@ -87,15 +95,15 @@ def test_other_numbers_of_references_are_refused():
     with pytest.raises(UserError, match="2 hypotheses came with 1 references"):
         sentence_rows(["a", "b"], [["a"]])
     with pytest.raises(UserError, match="item 1: no reference"):
-        Translation().columns(sentence_rows(["a", "b"], [["a"], []]))
+        TranslationMetric().columns(sentence_rows(["a", "b"], [["a"], []]))
 
 
 def test_rouge_by_hand():
     rows = [{"predicted": "the cats sat", "truths": ["a cat sat down", "dogs"]}]
     # Stems: cat and sat are shared; "cat sat" is the one shared pair of 2 and 3.
-    assert value(Summary(), "rouge1", rows) == pytest.approx(2 * 2 / (3 + 4))
-    assert value(Summary(), "rouge2", rows) == pytest.approx(2 * 1 / (2 + 3))
-    assert value(Summary(), "rougeL", rows) == pytest.approx(2 * 2 / (3 + 4))
+    assert value(SummaryMetric(), "rouge1", rows) == pytest.approx(2 * 2 / (3 + 4))
+    assert value(SummaryMetric(), "rouge2", rows) == pytest.approx(2 * 1 / (2 + 3))
+    assert value(SummaryMetric(), "rougeL", rows) == pytest.approx(2 * 2 / (3 + 4))
 
 
 def test_rouge_takes_the_best_reference_and_the_mean_over_texts():
@@ -103,21 +111,21 @@ def test_rouge_takes_the_best_reference_and_the_mean_over_texts():
         {"predicted": "red fox", "truths": ["blue", "red fox"]},
         {"predicted": "red fox", "truths": ["blue"]},
     ]
-    figures = score(Summary(), rows, part="test", bootstrap=QUICK)
+    figures = score(SummaryMetric(), rows, part="test", bootstrap=QUICK)
     assert [figure.value for figure in figures] == [0.5, 0.5, 0.5]
     assert "rouge-score:" in figures[0].signature
 
 
 def test_a_script_that_rouge_cannot_read_is_refused():
     with pytest.raises(UserError, match="1 of 1 references have no letter"):
-        Summary().columns([{"predicted": "кот", "truths": ["кот"]}])
+        SummaryMetric().columns([{"predicted": "кот", "truths": ["кот"]}])
 
 
 def test_who_scores_no_text_does_not_pay_for_it():
     code = (
         "import sys, regard.evaluation.metrics.bleu_and_rouge;"
         "import regard.evaluation.metrics.metric as m;"
-        "m.measure_of({'kind': 'translation'});"
+        "m.metric_of({'kind': 'translation'});"
         "print([n for n in ('sacrebleu', 'rouge_score', 'nltk', 'torch') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

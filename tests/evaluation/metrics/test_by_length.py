@@ -1,7 +1,7 @@
 import pytest
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.bleu_and_rouge import Translation
+from regard.evaluation.metrics.bleu_and_rouge import TranslationMetric
 from regard.evaluation.metrics.by_length import score_by_length
 from regard.evaluation.metrics.metric import score
 from regard.evaluation.statistics.intervals import Bootstrap
@@ -26,14 +26,14 @@ ROWS = [row(0, 5, 5), row(1, 5, 4), row(2, 9, 4), row(3, 10, 4), row(4, 11, 4)]
 
 def binned(edges, rows=ROWS):
     return score_by_length(
-        Translation(), rows, field="source_words", edges=edges, part="test", bootstrap=QUICK
+        TranslationMetric(), rows, field="source_words", edges=edges, part="test", bootstrap=QUICK
     )
 
 
 def test_each_bin_is_scored_by_itself():
     short, long = binned([6])
     for found, rows in ((short, ROWS[:2]), (long, ROWS[2:])):
-        alone = score(Translation(), rows, part="test", bootstrap=QUICK)
+        alone = score(TranslationMetric(), rows, part="test", bootstrap=QUICK)
         assert [(f.value, f.low, f.high, f.n) for f in found.figures] == [
             (f.value, f.low, f.high, f.n) for f in alone
         ]

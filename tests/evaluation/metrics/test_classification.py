@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.classification import Classification
+from regard.evaluation.metrics.classification import ClassificationMetric
 
 LABELS = ("cat", "dog", "eel", "fox")
-MEASURE = Classification(LABELS)
+MEASURE = ClassificationMetric(LABELS)
 
 
 def value(metric, truths, predicted, measure=MEASURE):
@@ -51,7 +51,7 @@ def test_by_hand():
 
 def test_the_majority_class_has_accuracy_and_no_correlation():
     """BoolQ's dev set: 2,033 of 3,270 are true, and a collapsed model says so each time."""
-    boolq = Classification(("true", "false"))
+    boolq = ClassificationMetric(("true", "false"))
     truths = ["true"] * 2033 + ["false"] * 1237
     assert value("accuracy", truths, ["true"] * 3270, boolq) == pytest.approx(0.6217, abs=1e-4)
     assert value("mcc", truths, ["true"] * 3270, boolq) == 0
@@ -79,4 +79,4 @@ def test_rows_that_cannot_be_read_are_named(row, says):
 @pytest.mark.parametrize("labels", [(), ("a", "a")])
 def test_labels_are_there_and_once(labels):
     with pytest.raises(UserError, match="labels"):
-        Classification(labels)
+        ClassificationMetric(labels)

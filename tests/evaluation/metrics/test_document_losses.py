@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from regard.evaluation.metrics.document_losses import Documents
-from regard.evaluation.metrics.metric import measure_of
+from regard.evaluation.metrics.document_losses import DocumentMetric
+from regard.evaluation.metrics.metric import metric_of
 from regard.evaluation.metrics.perplexity import Perplexity
 
 
@@ -18,9 +18,9 @@ def test_the_same_figures_as_perplexity():
         {"item": i, "nats": float(n), "tokens": int(t), "bytes": int(b)}
         for i, (n, t, b) in enumerate(zip(nats, tokens, size, strict=True))
     ]
-    measure = Documents()
+    measure = DocumentMetric()
     sums = measure.columns(rows).sum(axis=1)
     for metric in measure.metrics:
         assert float(measure.statistic(metric)(sums)) == pytest.approx(figures[metric].value)
         assert not measure.higher_is_better(metric)
-    assert measure_of(measure.settings()) == measure
+    assert metric_of(measure.settings()) == measure

@@ -6,19 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.bleu_and_rouge import Summary, Translation
-from regard.evaluation.metrics.classification import Classification
+from regard.evaluation.metrics.bleu_and_rouge import SummaryMetric, TranslationMetric
+from regard.evaluation.metrics.classification import ClassificationMetric
 from regard.evaluation.metrics.metric import (
     FEWEST_ITEMS,
     difference,
-    measure_of,
+    metric_of,
     score,
     verdict_between,
 )
-from regard.evaluation.metrics.question_answering import Answers
-from regard.evaluation.metrics.ranking import Ranking
-from regard.evaluation.metrics.similarity import Similarity
-from regard.evaluation.statistics.estimate import Figure
+from regard.evaluation.metrics.question_answering import AnswerMetric
+from regard.evaluation.metrics.ranking import RankingMetric
+from regard.evaluation.metrics.similarity import SimilarityMetric
+from regard.evaluation.statistics.estimate import Estimate
 from regard.evaluation.statistics.intervals import Bootstrap
 
 QUICK = Bootstrap(resamples=80)
@@ -30,24 +30,24 @@ words = st.lists(
 phrases = words.map(" ".join)
 shares = st.floats(0, 1, allow_subnormal=False)
 
-LABELS = Classification(("no", "yes", "perhaps"))
+LABELS = ClassificationMetric(("no", "yes", "perhaps"))
 ROWS = {
     LABELS: st.fixed_dictionaries(
         {"truth": st.sampled_from(LABELS.labels), "predicted": st.sampled_from(LABELS.labels)}
     ),
-    Answers(): st.fixed_dictionaries(
+    AnswerMetric(): st.fixed_dictionaries(
         {"truths": st.lists(phrases.filter(bool), max_size=2), "predicted": phrases}
     ),
-    Translation(): st.fixed_dictionaries(
+    TranslationMetric(): st.fixed_dictionaries(
         {"truths": st.lists(phrases, min_size=1, max_size=2), "predicted": phrases}
     ),
-    Summary(): st.fixed_dictionaries(
+    SummaryMetric(): st.fixed_dictionaries(
         {"truths": st.lists(phrases.filter(bool), min_size=1, max_size=2), "predicted": phrases}
     ),
-    Ranking(): st.fixed_dictionaries(
+    RankingMetric(): st.fixed_dictionaries(
         {"ndcg_at_10": shares, "recall_at_100": shares, "mrr": shares}
     ),
-    Similarity(): st.fixed_dictionaries(
+    SimilarityMetric(): st.fixed_dictionaries(
         {"truth": st.integers(0, 5), "predicted": st.floats(-3, 3, allow_subnormal=False)}
     ),
 }
@@ -108,7 +108,7 @@ def test_a_model_does_not_differ_from_itself(table):
 
 @pytest.mark.parametrize("measure", ROWS, ids=lambda measure: measure.kind)
 def test_settings_survive_json(measure):
-    assert measure_of(json.loads(json.dumps(measure.settings()))) == measure
+    assert metric_of(json.loads(json.dumps(measure.settings()))) == measure
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_settings_survive_json(measure):
 )
 def test_settings_of_no_measure_are_refused(given, told):
     with pytest.raises(UserError, match=told):
-        measure_of(given)
+        metric_of(given)
 
 
 def told(right, n, *, start=0):
@@ -166,9 +166,11 @@ def test_one_item_has_no_drawn_interval():
 def test_a_drawn_interval_is_that_of_the_bootstrap():
     """The quick sums by counts give what drawing the columns themselves gives."""
     rows = [{"ndcg_at_10": x, "recall_at_100": x / 2, "mrr": x**2} for x in np.linspace(0, 1, 30)]
-    means = QUICK.intervals(Ranking().columns(rows)[:3], lambda columns: columns.mean(axis=-1))
+    means = QUICK.intervals(
+        RankingMetric().columns(rows)[:3], lambda columns: columns.mean(axis=-1)
+    )
     for figure, (low, high) in zip(
-        score(Ranking(), rows, part=PART, bootstrap=QUICK), means, strict=True
+        score(RankingMetric(), rows, part=PART, bootstrap=QUICK), means, strict=True
     ):
         assert (figure.low, figure.high) == pytest.approx((low, high))
 
@@ -197,9 +199,9 @@ def test_a_metric_that_counts_other_items_on_each_side_is_not_compared():
     ours = [{"item": i, "predicted": "a", "truths": ["a"], "answerable": i > 0} for i in range(3)]
     theirs = [row | {"answerable": row["item"] < 2} for row in ours]
     with pytest.raises(UserError, match=r"same questions of ours \(2\) and of theirs \(2\)"):
-        difference(Answers(), "f1_answerable", ours, theirs, part=PART)
+        difference(AnswerMetric(), "f1_answerable", ours, theirs, part=PART)
     with pytest.raises(UserError, match="counts none"):
-        difference(Answers(), "exact_match_unanswerable", ours[1:], ours[1:], part=PART)
+        difference(AnswerMetric(), "exact_match_unanswerable", ours[1:], ours[1:], part=PART)
 
 
 def test_a_metric_that_the_measure_lacks_is_refused():
@@ -210,7 +212,7 @@ def test_a_metric_that_the_measure_lacks_is_refused():
 def figure(low, high, *, n=FEWEST_ITEMS):
     middle = None if low is None else (low + high) / 2
     reason = "" if low is not None else "none"
-    return Figure(
+    return Estimate(
         name="x", value=middle or 0.0, low=low, high=high, n=n, items="texts", signature="x",
         no_interval=reason,
     )  # fmt: skip

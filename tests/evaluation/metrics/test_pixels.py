@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import difference, measure_of, score, verdict_between
-from regard.evaluation.metrics.pixels import METRIC, Pixels
+from regard.evaluation.metrics.metric import difference, metric_of, score, verdict_between
+from regard.evaluation.metrics.pixels import METRIC, PixelMetric
 
 
 def rows(away: float, n: int = 30):
@@ -17,17 +17,17 @@ def rows(away: float, n: int = 30):
 
 
 def test_the_mean_of_squares_and_which_is_better():
-    [figure] = score(Pixels(), rows(0.1), part="dev")
+    [figure] = score(PixelMetric(), rows(0.1), part="dev")
     assert figure.name == METRIC
     assert figure.value == pytest.approx(0.01)
     assert figure.n == 30
-    found = difference(Pixels(), METRIC, rows(0.1), rows(0.2), part="dev")
-    better = Pixels().higher_is_better(METRIC)
+    found = difference(PixelMetric(), METRIC, rows(0.1), rows(0.2), part="dev")
+    better = PixelMetric().higher_is_better(METRIC)
     assert verdict_between(found, higher_is_better=better) == "better than"
 
 
 def test_it_comes_back_from_its_settings():
-    assert measure_of(Pixels().settings()) == Pixels()
+    assert metric_of(PixelMetric().settings()) == PixelMetric()
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_it_comes_back_from_its_settings():
 )
 def test_what_cannot_be_measured_is_said(predicted, words):
     with pytest.raises(UserError, match=words):
-        Pixels().columns([{"item": 0, "truth": [0.1, 0.2], "predicted": predicted}])
+        PixelMetric().columns([{"item": 0, "truth": [0.1, 0.2], "predicted": predicted}])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from regard.core.errors import UserError
 from regard.evaluation.metrics.metric import score
 from regard.evaluation.metrics.question_answering import (
-    Answers,
+    AnswerMetric,
     answers,
     best_threshold,
     exact_and_f1,
@@ -52,7 +52,9 @@ ROWS = [
 
 
 def test_split_by_answerable_with_counts_of_their_own():
-    found = {f.name: (f.value, f.n) for f in score(Answers(), ROWS, part="dev", bootstrap=QUICK)}
+    found = {
+        f.name: (f.value, f.n) for f in score(AnswerMetric(), ROWS, part="dev", bootstrap=QUICK)
+    }
     assert found == {
         "exact_match": (2 / 5, 5),
         "f1": (pytest.approx((1 + 2 / 3 + 0 + 1 + 0) / 5), 5),
@@ -63,10 +65,10 @@ def test_split_by_answerable_with_counts_of_their_own():
 
 
 def test_a_metric_without_items_is_left_out():
-    names = [figure.name for figure in score(Answers(), ROWS[:3], part="dev", bootstrap=QUICK)]
+    names = [figure.name for figure in score(AnswerMetric(), ROWS[:3], part="dev", bootstrap=QUICK)]
     assert "exact_match_unanswerable" not in names
     assert "exact_match_answerable" in names
-    none = [figure.name for figure in score(Answers(), ROWS[3:], part="dev", bootstrap=QUICK)]
+    none = [figure.name for figure in score(AnswerMetric(), ROWS[3:], part="dev", bootstrap=QUICK)]
     assert none == ["exact_match", "f1", "exact_match_unanswerable"]
 
 
@@ -80,7 +82,7 @@ def test_a_metric_without_items_is_left_out():
 )
 def test_rows_that_cannot_be_read_are_refused(row, says):
     with pytest.raises(UserError, match=says):
-        Answers().columns([row])
+        AnswerMetric().columns([row])
 
 
 scored = st.lists(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.metric import score
-from regard.evaluation.metrics.ranking import Ranking, judged, ndcg, recall
+from regard.evaluation.metrics.ranking import RankingMetric, judged, ndcg, recall
 
 
 def test_by_hand():
@@ -55,7 +55,7 @@ def test_the_best_order_is_the_best(order):
 
 def test_figures_are_means_over_queries():
     rows = [{"item": i, **judged(["a", "b"], {"ab"[i]: 1})} for i in range(2)]
-    figures = {figure.name: figure for figure in score(Ranking(), rows, part="test")}
+    figures = {figure.name: figure for figure in score(RankingMetric(), rows, part="test")}
     assert figures["mrr"].value == pytest.approx((1 + 1 / 2) / 2)
     assert figures["ndcg_at_10"].value == pytest.approx((1 + 1 / log2(3)) / 2)
     assert (figures["mrr"].n, figures["mrr"].items) == (2, "queries")
@@ -76,4 +76,4 @@ def test_queries_that_cannot_be_judged_are_refused(ranked, judgements, says):
 
 def test_a_figure_that_is_no_number_is_refused():
     with pytest.raises(UserError, match="mrr is nan, not a finite number"):
-        Ranking().columns([{"ndcg_at_10": 0, "recall_at_100": 1, "mrr": float("nan")}])
+        RankingMetric().columns([{"ndcg_at_10": 0, "recall_at_100": 1, "mrr": float("nan")}])

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import measure_of, score
-from regard.evaluation.metrics.recall import Recall
+from regard.evaluation.metrics.metric import metric_of, score
+from regard.evaluation.metrics.recall import RecallMetric
 
 rows = st.lists(
     st.fixed_dictionaries(
@@ -21,7 +21,7 @@ rows = st.lists(
 @given(rows)
 def test_every_metric_is_a_share_of_the_rows_it_speaks_of(told: list[dict[str, Any]]) -> None:
     items = [{"item": number, **row} for number, row in enumerate(told)]
-    figures = {one.name: one for one in score(Recall(), items, part="dev")}
+    figures = {one.name: one for one in score(RecallMetric(), items, part="dev")}
 
     def right(some: list[dict[str, Any]]) -> float:
         return sum(row["predicted"] != "Rome" for row in some) / len(some)
@@ -43,6 +43,6 @@ def test_every_metric_is_a_share_of_the_rows_it_speaks_of(told: list[dict[str, A
 
 
 def test_it_is_known_by_its_settings() -> None:
-    assert measure_of(Recall(items="people").settings()) == Recall(items="people")
+    assert metric_of(RecallMetric(items="people").settings()) == RecallMetric(items="people")
     with pytest.raises(UserError, match="did you mean exact_match_seen"):
-        Recall().statistic("exact_match_sen")
+        RecallMetric().statistic("exact_match_sen")

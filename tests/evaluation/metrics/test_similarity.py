@@ -6,10 +6,10 @@ from scipy.stats import pearsonr, spearmanr
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.metric import score
-from regard.evaluation.metrics.similarity import Similarity
+from regard.evaluation.metrics.similarity import SimilarityMetric
 from regard.evaluation.statistics.intervals import Bootstrap
 
-MEASURE = Similarity()
+MEASURE = SimilarityMetric()
 
 
 def value(metric, truths, predicted):

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from regard.evaluation.statistics.estimate import Figure, decimals_shown, signature
+from regard.evaluation.statistics.estimate import Estimate, decimals_shown, signature
 
 
 def figure(**changes):
@@ -15,7 +15,7 @@ def figure(**changes):
         "items": "documents",
         "signature": "perplexity|per:token",
     }
-    return Figure(**values | changes)
+    return Estimate(**values | changes)
 
 
 def test_a_figure_prints_value_interval_and_n():

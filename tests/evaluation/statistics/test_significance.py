@@ -11,7 +11,7 @@ from scipy import stats
 
 from regard.core.errors import UserError
 from regard.evaluation.statistics.intervals import Bootstrap
-from regard.evaluation.statistics.seed_tables import Measured, perplexity, ratio
+from regard.evaluation.statistics.seed_tables import SeedTables, perplexity, ratio
 from regard.evaluation.statistics.significance import MethodDifference, holm, method_difference
 
 SEED = st.integers(0, 2**32 - 1)
@@ -27,7 +27,7 @@ def measured(values, *, variant="a", part="dev:1"):
     """(s, n) values to tables whose ratio is their mean."""
     values = np.asarray(values, dtype=float)
     columns = np.stack([values, np.ones_like(values)], axis=1)
-    return Measured(
+    return SeedTables(
         variant=variant,
         seeds=tuple(range(len(values))),
         columns=columns,

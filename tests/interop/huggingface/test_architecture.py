@@ -11,7 +11,7 @@ from tests.interop.test_export_model import MODELS, family_of
 from regard.core.errors import UserError
 from regard.interop.huggingface.architecture import (
     ARCHITECTURES,
-    Place,
+    TensorMapping,
     architecture_of,
     joined,
     kind_of,
@@ -29,15 +29,16 @@ from regard.interop.huggingface.config_keys import Keys
 def test_joined_and_taken_are_inverse(parts, rows, columns, turned, skipped):
     skipped = 0 if parts > 1 else skipped
     shape = (rows, columns) if columns else (rows,)
-    places = [
-        Place("x", part=n, parts=parts, turned=turned and bool(columns), skipped=skipped)
+    mappings = [
+        TensorMapping("x", part=n, parts=parts, turned=turned and bool(columns), skipped=skipped)
         for n in range(parts)
     ]
-    ours = [torch.randn(shape) for _ in places]
-    theirs = joined(list(zip(places, ours, strict=True))[::-1])
-    assert all(place.shape_there(shape) == tuple(theirs.shape) for place in places)
+    ours = [torch.randn(shape) for _ in mappings]
+    theirs = joined(list(zip(mappings, ours, strict=True))[::-1])
+    assert all(place.shape_there(shape) == tuple(theirs.shape) for place in mappings)
     assert all(
-        torch.equal(place.taken(theirs), tensor) for place, tensor in zip(places, ours, strict=True)
+        torch.equal(place.taken(theirs), tensor)
+        for place, tensor in zip(mappings, ours, strict=True)
     )
 
 
@@ -49,10 +50,10 @@ def test_every_parameter_has_a_place_of_its_own(name):
         kind_of(entry.name)() for entry in ARCHITECTURES if kind_of(entry.name).family == sort
     ]
     there = next(one for one in fitting if not one.misfits(family) and asked in (None, one.name))
-    places = there.places(family)
+    mappings = there.tensor_map(family)
     model = family.build(vocabulary=30, seed=0)
-    assert places.keys() == dict(model.named_parameters()).keys()
-    standing = [(place.name, place.part) for place in places.values()]
+    assert mappings.keys() == dict(model.named_parameters()).keys()
+    standing = [(place.name, place.part) for place in mappings.values()]
     assert len(set(standing)) == len(standing)
 
 
@@ -75,7 +76,7 @@ def test_every_linear_layer_of_the_body_has_a_module(name):
 def test_fused_modules_say_which_part_they_are():
     family = family_of("decoder")
     modules = kind_of("gpt2")().module_names(family)
-    assert modules["stack.blocks.1.attention.value"] == Place(
+    assert modules["stack.blocks.1.attention.value"] == TensorMapping(
         "h.1.attn.c_attn", part=2, parts=3, turned=True
     )
 

@@ -30,9 +30,9 @@ VARIANTS = [
 ]
 
 
-def ids(rows: int, places: int, seed: int = 0) -> torch.Tensor:
+def ids(rows: int, positions: int, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, VOCABULARY, (rows, places), generator=generator)
+    return torch.randint(0, VOCABULARY, (rows, positions), generator=generator)
 
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
@@ -115,7 +115,7 @@ def test_the_count_of_parameters_follows_from_the_shape():
 
 
 def test_shared_parameters_start_from_the_same_values():
-    small, large = build(), build(layers=4, positions="sinusoidal", feed_forward=5)
+    small, large = build(), build(layers=4, positions="sinusoidal", mlp_width=5)
     assert torch.equal(
         small.stack.blocks[1].attention.query.weight,
         large.stack.blocks[1].attention.query.weight,

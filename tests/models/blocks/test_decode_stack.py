@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from regard.adapters.lora import Lora
-from regard.adapters.prefix_tuning import Prefix
-from regard.adapters.prompt_tuning import Prompt
+from regard.adapters.prefix_tuning import PrefixTuning
+from regard.adapters.prompt_tuning import PromptTuning
 from regard.attention.kinds import ATTENTION
 from regard.attention.positions import POSITIONS
 from regard.core.settings import read_settings
-from regard.models.blocks.decode_stack import LAID_OUT_AT, ReadyStack
+from regard.models.blocks.decode_stack import LAID_OUT_AT, DecodeStack
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder_decoder import EncoderDecoder
 from regard.nn import packed_linear
@@ -34,9 +34,9 @@ def decoder(**settings):
     return family.build(vocabulary=VOCABULARY, seed=1).double().eval()
 
 
-def rows_of(rows, places, seed=0):
+def rows_of(rows, positions, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, VOCABULARY, (rows, places), generator=generator)
+    return torch.randint(0, VOCABULARY, (rows, positions), generator=generator)
 
 
 def read(model, ids, gaps, *, learns, orders=()):
@@ -73,7 +73,7 @@ def test_it_equals_the_readable_pass(settings, gaps):
     ids = rows_of(len(gaps), 10)
     plain, ready = check_same(model, ids, torch.tensor(gaps), orders=ends)
     assert plain is None
-    assert isinstance(ready, ReadyStack) is model.cacheable
+    assert isinstance(ready, DecodeStack) is model.cacheable
 
 
 @pytest.mark.parametrize("settings", [{}, CHOICES[2], {"biases": False}], ids=str)
@@ -88,7 +88,11 @@ def test_weights_laid_out_for_the_rows_give_the_same(settings, rows, columns_pay
 
 @pytest.mark.parametrize(
     "adapter",
-    [Lora(rank=2, targets=("query", "value", "widen")), Prompt(length=3), Prefix(length=3)],
+    [
+        Lora(rank=2, targets=("query", "value", "up_proj")),
+        PromptTuning(length=3),
+        PrefixTuning(length=3),
+    ],
     ids=lambda adapter: type(adapter).__name__,
 )
 @pytest.mark.parametrize("positions", ["learned", "alibi"])
@@ -106,9 +110,9 @@ def test_adapters_take_part(adapter, positions):
     assert not torch.allclose(before[-1], after[-1])
 
 
-@pytest.mark.parametrize("source_attention", ["dot", "additive", "linear", "hard"])
-def test_a_target_is_written_from_its_source(source_attention):
-    table = {**SHAPE, "source_attention": source_attention}
+@pytest.mark.parametrize("cross_attention", ["dot", "additive", "linear", "hard"])
+def test_a_target_is_written_from_its_source(cross_attention):
+    table = {**SHAPE, "cross_attention": cross_attention}
     family = read_settings(EncoderDecoder, table)
     model = family.build(vocabulary=VOCABULARY, seed=1).double().eval()
     source, lengths = rows_of(3, 5, seed=4), torch.tensor([[5], [2], [4]])
@@ -116,12 +120,12 @@ def test_a_target_is_written_from_its_source(source_attention):
     orders = [(5, [0, 0, 2]), (6, [0, 1, 2]), (7, [2, 1])]
     plain, ready = check_same(writer, rows_of(3, 9), torch.tensor([0, 1, 2]), orders=orders)
     assert plain is None
-    assert isinstance(ready, ReadyStack)
+    assert isinstance(ready, DecodeStack)
 
 
 def test_what_listens_to_a_layer_goes_on_hearing():
     model, heard = decoder(), []
-    handle = model.stack.blocks[1].feed_forward.narrow.register_forward_hook(
+    handle = model.stack.blocks[1].mlp.down_proj.register_forward_hook(
         lambda module, given, out: heard.append(out.shape)
     )
     check_same(model, rows_of(2, 7), torch.tensor([0, 0]))

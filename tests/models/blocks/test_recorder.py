@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regard.attention.kinds import ATTENTION
 from regard.batch import Batch
 from regard.core.settings import read_settings
-from regard.models.blocks.recorder import Recorder
+from regard.models.blocks.recorder import AttentionRecorder
 from regard.models.families import FAMILIES
 
 ROWS, PLACES, SOURCE_PLACES = 2, 9, 7
@@ -21,9 +21,9 @@ NAMES = {
         "encoder.block.0.attention",
         "encoder.block.1.attention",
         "decoder.block.0.attention",
-        "decoder.block.0.source_attention",
+        "decoder.block.0.cross_attention",
         "decoder.block.1.attention",
-        "decoder.block.1.source_attention",
+        "decoder.block.1.cross_attention",
     ],
 }
 
@@ -56,14 +56,14 @@ def batch() -> Batch:
 @pytest.mark.parametrize("kind", ATTENTION.names())
 def test_every_kind_gives_its_weights_in_every_family(family, kind):
     model = build(family, attention=kind)
-    recorder, rows = Recorder(), batch()
+    recorder, rows = AttentionRecorder(), batch()
     told = model.losses(rows, recorder=recorder)
     assert list(recorder.weights) == NAMES[family]
     assert recorder.without == []
     assert torch.allclose(told, model.losses(rows), atol=1e-10)
     for name, weights in recorder.weights.items():
         queries = SOURCE_PLACES if name.startswith("encoder.") else PLACES
-        keys = SOURCE_PLACES if name.endswith("source_attention") else queries
+        keys = SOURCE_PLACES if name.endswith("cross_attention") else queries
         assert weights.shape == (ROWS, 2, queries, keys), name
         if ATTENTION.get(kind).properties["broken"]:
             continue
@@ -72,19 +72,19 @@ def test_every_kind_gives_its_weights_in_every_family(family, kind):
         assert torch.allclose(weights.sum(dim=-1), looks.double()), name
         if family != "encoder" and name.endswith("block.0.attention") and queries == PLACES:
             assert not weights.triu(1).any(), name
-        if name.endswith("source_attention"):
+        if name.endswith("cross_attention"):
             assert not weights[1, :, :, 4:].any(), name
 
 
 def test_soft_masking_shows_its_leak():
-    recorder = Recorder()
+    recorder = AttentionRecorder()
     build("decoder", attention="soft-masked").losses(batch(), recorder=recorder)
     assert recorder.weights["block.0.attention"].triu(1).max() > 0
 
 
 @pytest.mark.parametrize("attention", ["dot", "additive"])
 def test_grouped_heads_have_a_map_for_each_query_head(attention):
-    recorder = Recorder()
+    recorder = AttentionRecorder()
     model = build("decoder", attention=attention, key_value_heads=1)
     model.losses(batch(), recorder=recorder)
     first, second = recorder.weights["block.0.attention"][0]
@@ -93,7 +93,7 @@ def test_grouped_heads_have_a_map_for_each_query_head(attention):
 
 @pytest.mark.parametrize("attention", ["dot", "additive", "linear"])
 def test_the_recurrent_model_has_one_attention(attention):
-    recorder, rows = Recorder(), batch()
+    recorder, rows = AttentionRecorder(), batch()
     model = build("recurrent", attention=attention)
     told = model.losses(rows, recorder=recorder)
     assert torch.allclose(told, model.losses(rows), atol=1e-10)
@@ -104,7 +104,7 @@ def test_the_recurrent_model_has_one_attention(attention):
 
 
 def test_a_recurrent_model_without_attention_records_nothing():
-    recorder = Recorder()
+    recorder = AttentionRecorder()
     build("recurrent").losses(batch(), recorder=recorder)
     assert recorder.weights == {}
     assert recorder.without == []
@@ -112,7 +112,7 @@ def test_a_recurrent_model_without_attention_records_nothing():
 
 def test_scores_and_losses_record_the_same():
     rows, model = batch(), build("encoder-decoder")
-    one, other = Recorder(), Recorder()
+    one, other = AttentionRecorder(), AttentionRecorder()
     model.losses(rows, recorder=one)
     given = {"source": rows.source, "source_valid": rows.source_valid}
     model.logits(rows.ids, **given, recorder=other)
@@ -123,7 +123,7 @@ def test_scores_and_losses_record_the_same():
 
 @given(st.lists(st.from_regex(r"[a-z]+(\.\d+)?", fullmatch=True), max_size=4))
 def test_names_are_the_way_to_a_part(parts):
-    recorder = inner = Recorder()
+    recorder = inner = AttentionRecorder()
     for part in parts:
         inner = inner.inside(part)
     inner.take("attention", torch.zeros(1))
@@ -134,7 +134,7 @@ def test_names_are_the_way_to_a_part(parts):
 
 @pytest.mark.parametrize("first", [torch.zeros(1), None])
 def test_a_second_pass_needs_a_recorder_of_its_own(first):
-    recorder = Recorder()
+    recorder = AttentionRecorder()
     recorder.inside("block.0").take("attention", first)
     with pytest.raises(ValueError, match=r"block\.0\.attention is recorded already"):
         recorder.inside("block.0").take("attention", torch.zeros(1))

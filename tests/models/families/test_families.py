@@ -24,7 +24,7 @@ CHOICES = (
     {},
     {"key_value_heads": 1},
     {"norm": "rms", "activation": "swiglu", "biases": False, "tied": False, "norm_place": "post"},
-    {"activation": "relu", "feed_forward": 5, "dropout": 0.1, "attention_dropout": 0.0},
+    {"activation": "relu", "mlp_width": 5, "dropout": 0.1, "attention_dropout": 0.0},
 )
 LIKE_BERT = {
     "texts": 2,
@@ -151,9 +151,9 @@ def test_padding_changes_nothing(family):
         if alone.segments is not None:
             changes["segments"] = alone.segments[:, :length]
         if alone.source is not None:
-            places = int(alone.source_valid.sum())
-            changes["source"] = alone.source[:, :places]
-            changes["source_valid"] = alone.source_valid[:, :places]
+            positions = int(alone.source_valid.sum())
+            changes["source"] = alone.source[:, :positions]
+            changes["source_valid"] = alone.source_valid[:, :positions]
         cut = type(alone)(**{**vars(alone), **changes})
         assert torch.allclose(model.losses(cut)[0], losses[row, :length], atol=1e-12)
 
@@ -163,7 +163,7 @@ def test_padding_changes_nothing(family):
 def test_writing_step_by_step_equals_the_whole(family, attention):
     table = {"attention": attention}
     if family == "encoder-decoder":
-        table |= {"source_attention": attention}
+        table |= {"cross_attention": attention}
     model = settings_of(family, **table).build(vocabulary=40, seed=0).double().eval()
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(7, 40, (2, 6), generator=generator)
@@ -189,5 +189,5 @@ def test_a_model_that_writes_needs_a_source():
 
 
 def test_encoder_decoder_refuses_a_source_attention_that_stays_at_home():
-    with pytest.raises(UserError, match="source_attention = group stays within one sequence"):
-        settings_of("encoder-decoder", source_attention="group")
+    with pytest.raises(UserError, match="cross_attention = group stays within one sequence"):
+        settings_of("encoder-decoder", cross_attention="group")

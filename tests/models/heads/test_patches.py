@@ -16,9 +16,9 @@ from regard.core.settings import read_settings
 from regard.models.families.encoder import Encoder
 from regard.models.heads.patches import cut, joined
 from regard.models.task_models.patch_model import (
+    MaskedPatchModel,
+    PatchEncoder,
     PatchHead,
-    PatchModel,
-    PatchReader,
     patch_positions,
 )
 
@@ -43,9 +43,9 @@ def family(**settings: object) -> Encoder:
     return Encoder.model_validate(table | settings)
 
 
-def reader(**settings: object) -> PatchReader:
+def reader(**settings: object) -> PatchEncoder:
     model = family(**settings).build(vocabulary=VOCABULARY, seed=0)
-    assert isinstance(model, PatchReader)
+    assert isinstance(model, PatchEncoder)
     return model.eval()
 
 
@@ -133,7 +133,7 @@ def test_modality_groups_need_rows_with_modalities() -> None:
 
 
 def test_hidden_patches_count_by_their_squared_error() -> None:
-    model = PatchModel(reader(), PatchHead(16, patch_values=VALUES), seed=0)
+    model = MaskedPatchModel(reader(), PatchHead(16, patch_values=VALUES), seed=0)
     rows, truths = [], []
     for seed, hidden in ((0, [0, 2]), (1, [1, 3])):
         whole = example([7] * (seed + 1), drawn(seed))

@@ -9,7 +9,7 @@ from regard.core.count import total
 from regard.core.errors import UserError
 from regard.models.families.encoder import Encoder
 from regard.models.heads.span_boundary import PLACES, SpanBoundary, boundary_term
-from regard.ops.cross_entropy import plain_losses
+from regard.ops.cross_entropy import reference_losses
 
 ROWS = (
     # places 2 and 3 are a span between 1 and 4; the second row hides nothing that has two ends
@@ -47,7 +47,7 @@ def test_the_term_is_the_loss_of_each_hidden_token_from_the_ends_of_its_span():
     y = encoder.boundary(x[[1, 1]], x[[4, 4]], torch.tensor([0, 1]))
     table = encoder.head.tokens.weight
     assert torch.allclose(
-        terms["boundary"].sum, plain_losses(y, table, torch.tensor([9, 10])).sum()
+        terms["boundary"].sum, reference_losses(y, table, torch.tensor([9, 10])).sum()
     )
     assert float(terms["boundary"].weight) == 2
     assert float(terms["token"].weight) == 3

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from regard.batch import Example, collate
 from regard.models.families.encoder import Encoder
 from regard.models.heads.heads import SentenceHead
-from regard.models.task_models.sentence_model import ContrastModel, LikenessModel, contrast_losses
+from regard.models.task_models.sentence_model import (
+    ContrastiveModel,
+    SimilarityModel,
+    contrast_losses,
+)
 
 
 def example(first, second, labels):
@@ -59,7 +63,7 @@ def test_a_row_alone_has_nothing_to_tell_apart():
 
 
 def test_a_text_has_one_vector_whatever_stands_beside_it():
-    model = ContrastModel(body(), SentenceHead(), temperature=0.1, seed=0).eval()
+    model = ContrastiveModel(body(), SentenceHead(), temperature=0.1, seed=0).eval()
     rows = [
         example([2, 5, 3], [2, 7, 8, 9, 3], [0, 0]),
         example([2, 6, 7, 8, 9, 3], [2, 3], [1, 1]),
@@ -73,7 +77,7 @@ def test_a_text_has_one_vector_whatever_stands_beside_it():
 
 
 def test_likeness_is_the_squared_difference_of_cosine_and_score():
-    model = LikenessModel(body(), SentenceHead(), seed=0).eval()
+    model = SimilarityModel(body(), SentenceHead(), seed=0).eval()
     rows = [example([2, 5, 3], [2, 7, 3], [0.25]), example([2, 6, 3], [2, 6, 3], [1.0])]
     batch = collate(rows, pad_id=0, rows=[0, 1])
     cosines = model.cosines(batch)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from regard.batch import Batch, Example, collate
 from regard.models.families.encoder import Encoder
-from regard.models.heads.heads import Boundaries, SpanHead
+from regard.models.heads.heads import SpanHead, SpanLogits
 from regard.models.task_models.span_model import SpanModel, best_spans, passage_places, span_losses
 
 CLS, SEP = 4, 5
@@ -38,16 +38,16 @@ TWO = batch_of(
 
 @given(st.data())
 def test_the_best_span_is_the_best_of_all(data: st.DataObject) -> None:
-    places, longest = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 8))
+    positions, longest = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 8))
     # Whole numbers, so that sums are exact and ties happen.
-    side = st.lists(st.integers(-3, 3), min_size=places, max_size=places)
+    side = st.lists(st.integers(-3, 3), min_size=positions, max_size=positions)
     start, end = data.draw(side), data.draw(side)
-    tables = Boundaries(*(torch.tensor([scores], dtype=torch.float32) for scores in (start, end)))
+    tables = SpanLogits(*(torch.tensor([scores], dtype=torch.float32) for scores in (start, end)))
     first, last, score = (int(value) for value in best_spans(tables, longest=longest))
     allowed = [
         (start[i] + end[j], -(j - i), -i)
-        for i in range(places)
-        for j in range(i, min(i + longest, places))
+        for i in range(positions)
+        for j in range(i, min(i + longest, positions))
     ]
     assert (score, -(last - first), -first) == max(allowed)
 
@@ -82,7 +82,7 @@ def test_the_gradient_of_the_loss_is_right() -> None:
 
     def loss(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
         sides = (side.masked_fill(hidden, -torch.inf) for side in (start, end))
-        return span_losses(Boundaries(*sides), labels)
+        return span_losses(SpanLogits(*sides), labels)
 
     assert torch.autograd.gradcheck(loss, (start, end))
 
@@ -100,7 +100,7 @@ def test_shares_of_all_spans_and_of_none_add_up() -> None:
         assert float(spans.null_log_share[row].exp()) == pytest.approx(
             float(shares[row, 0, 0]), rel=1e-5
         )
-    losses = span_losses(Boundaries(start, end), TWO.labels)  # type: ignore[arg-type]
+    losses = span_losses(SpanLogits(start, end), TWO.labels)  # type: ignore[arg-type]
     assert torch.allclose(spans.loss, losses)
 
 

@@ -22,7 +22,9 @@ def rule_of(name, *, heads, width):
     if name == "dot":
         return DotProduct()
     torch.manual_seed(1)
-    return AdditiveScore(HeadShape(width=width, heads=heads, context=64), hidden=library.USED.lanes)
+    return AdditiveScore(
+        HeadShape(width=width, heads=heads, context=64), hidden=library.LIBRARY.lanes
+    )
 
 
 def drawn(b, h, i, j, d, *, seed=0, scale=1.0):
@@ -69,7 +71,7 @@ def check_equal(rule, given, pull, mask, *, dropout=0.0, path="kernel"):
     seed=st.integers(0, 99),
 )
 def test_it_equals_the_explicit_path(name, b, h, i, j, vectors, causal, dropout, seed):
-    d = vectors * library.USED.lanes
+    d = vectors * library.LIBRARY.lanes
     given, pull = drawn(b, h, i, i if causal else j, d, seed=seed)
     mask = masks.causal() if causal else masks.bidirectional()
     check_equal(rule_of(name, heads=h, width=d), given, pull, mask, dropout=dropout)

@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.attention.cache import KeyValueCache
+from regard.attention.cache import KVCache
 from regard.nn import activations
-from regard.nn.packed_linear import product_of
+from regard.nn.packed_linear import pack_layers
 from regard.ops.cpu import decode, library
 
 
@@ -19,7 +19,7 @@ from regard.ops.cpu import decode, library
     outputs=st.integers(1, 130),
     biased=st.booleans(),
     bend=st.sampled_from(
-        [activations.STRAIGHT, activations.RELU, activations.GELU_TANH, activations.GELU]
+        [activations.IDENTITY, activations.RELU, activations.GELU_TANH, activations.GELU]
     ),
     seed=st.integers(0, 99),
 )
@@ -27,7 +27,7 @@ def test_a_product_is_that_of_the_layer(rows, inputs, outputs, biased, bend, see
     torch.manual_seed(seed)
     layer, x = torch.nn.Linear(inputs, outputs, bias=biased), torch.randn(rows, inputs)
     with torch.inference_mode():
-        product = product_of([layer], laid_out_for=rows, bend=bend)
+        product = pack_layers([layer], laid_out_for=rows, bend=bend)
         wanted = bend.plain(layer.double()(x.double()))
         layer.float()
         scale = max(wanted.abs().max().item(), 1e-2)
@@ -40,7 +40,7 @@ def test_gelu_far_from_0_is_the_line_or_nothing():
     torch.nn.init.ones_(layer.weight)
     x = torch.tensor([[-1e4], [-30.0], [30.0], [1e4], [torch.nan]])
     with torch.inference_mode():
-        bent = product_of([layer], laid_out_for=5, bend=activations.GELU_TANH)(x)
+        bent = pack_layers([layer], laid_out_for=5, bend=activations.GELU_TANH)(x)
     assert torch.allclose(bent[:4], x[:4].clamp(min=0), atol=1e-30)
     assert bent[4].isnan()
 
@@ -58,7 +58,7 @@ def test_gelu_far_from_0_is_the_line_or_nothing():
 def test_a_look_is_attention_from_the_newest_place(
     rows, kept_heads, share, length, vectors, padded, seed
 ):
-    d = vectors * library.USED.lanes
+    d = vectors * library.LIBRARY.lanes
     torch.manual_seed(seed)
     keys, values = (torch.randn(rows, kept_heads, 72, d) for _ in "kv")
     made = torch.randn(rows, kept_heads * (share + 2), 1, d)
@@ -66,7 +66,7 @@ def test_a_look_is_attention_from_the_newest_place(
     if padded:
         blind = torch.arange(length + 1) < torch.randint(0, length + 1, (rows, 1))
         added = torch.zeros(rows, length + 1).masked_fill(blind, -torch.inf)[:, None, None]
-    assert decode.takes_looks(made, keys, values)
+    assert decode.supports_decode_attention(made, keys, values)
     q, k, v = made.split([share * kept_heads, kept_heads, kept_heads], dim=1)
     all_keys, all_values = (
         torch.cat([kept[:, :, :length], new], dim=2).repeat_interleave(share, dim=1)
@@ -75,7 +75,7 @@ def test_a_look_is_attention_from_the_newest_place(
     given = (x.double() for x in (q, all_keys, all_values))
     mask = None if added is None else added.double()
     wanted = F.scaled_dot_product_attention(*given, attn_mask=mask).reshape(rows, -1)
-    found = decode.look(made, keys, values, length=length, added=added)
+    found = decode.decode_attention(made, keys, values, length=length, added=added)
     assert (found - wanted).abs().max() <= 1e-5 * wanted.abs().max()
     assert torch.equal(keys[:, :, length], k.squeeze(2))
     assert torch.equal(values[:, :, length], v.squeeze(2))
@@ -87,13 +87,13 @@ def test_scores_of_any_size_can_be_looked_by(size):
     keys, values = torch.randn(1, 1, 9, 16), torch.randn(1, 1, 9, 16)
     made = torch.randn(1, 3, 1, 16)
     made[:, 0] *= size
-    found = decode.look(made, keys, values, length=8, added=None)
+    found = decode.decode_attention(made, keys, values, length=8, added=None)
     wanted = F.scaled_dot_product_attention(made[:, :1].double(), keys.double(), values.double())
     assert (found - wanted.view(1, 16)).abs().max() <= 1e-5 * wanted.abs().max()
 
 
 def test_a_full_cache_takes_no_more():
-    cache = KeyValueCache(capacity=3)
+    cache = KVCache(capacity=3)
     cache.extend(*(torch.randn(1, 2, 3, 16) for _ in "kv"))
     made = torch.randn(1, 6, 1, 16)
     assert not cache.takes_newest(made)
@@ -102,7 +102,7 @@ def test_a_full_cache_takes_no_more():
 
 
 def test_what_does_not_fit_the_cache_is_not_taken():
-    cache = KeyValueCache(capacity=9)
+    cache = KVCache(capacity=9)
     cache.extend(*(torch.randn(2, 2, 3, 16) for _ in "kv"))
     assert cache.takes_newest(torch.randn(2, 6, 1, 16))
     assert not cache.takes_newest(torch.randn(3, 6, 1, 16))
@@ -125,4 +125,4 @@ def test_a_product_refuses_other_rows(x):
         torch.inference_mode(),
         pytest.raises(ValueError, match=r"expected \(rows, 4\) or \(4,\) of float32"),
     ):
-        product_of([torch.nn.Linear(4, 3)], laid_out_for=2)(x)
+        pack_layers([torch.nn.Linear(4, 3)], laid_out_for=2)(x)

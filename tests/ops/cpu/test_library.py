@@ -29,18 +29,18 @@ SOURCES = Path(library.__file__).parent
     ],
 )
 def test_the_choice_follows_from_the_processor(vectors, by_amd, switch, names, monkeypatch):
-    monkeypatch.setattr(cpu, "vectors", lambda: vectors)
-    monkeypatch.setattr(cpu, "is_by_amd", lambda: by_amd)
+    monkeypatch.setattr(cpu, "simd_capability", lambda: vectors)
+    monkeypatch.setattr(cpu, "is_amd", lambda: by_amd)
     if switch is None:
-        monkeypatch.delenv(library.SWITCH, raising=False)
+        monkeypatch.delenv(library.ENVIRONMENT_VARIABLE, raising=False)
     else:
-        monkeypatch.setenv(library.SWITCH, switch)
-    assert library.chosen() == names
+        monkeypatch.setenv(library.ENVIRONMENT_VARIABLE, switch)
+    assert library.preferred_libraries() == names
 
 
 def test_a_library_of_another_version_is_not_called(used, monkeypatch):
     monkeypatch.setattr(library, "VERSION", library.VERSION + 1)
-    assert library.built(used.name) is None
+    assert library.load_library(used.name) is None
 
 
 def test_kernels_use_the_threads_that_torch_has():
@@ -84,7 +84,9 @@ def test_a_whole_number_reaches_c_as_the_float_it_declares():
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 2, 20, 16) for _ in "qkv")
     one, other = (
-        attention.forward(q, k, v, attention.Asked(causal=True, kept=None, scale=scale)).out
+        attention.forward(
+            q, k, v, attention.KernelAttention(causal=True, kept=None, scale=scale)
+        ).out
         for scale in (1, 1.0)
     )
     assert torch.equal(one, other)

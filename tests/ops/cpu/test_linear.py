@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.audits.forward.double import in_double
 from regard.nn import activations
 from regard.nn.linear import Linear
-from regard.nn.mlp import BENDS, FeedForward
+from regard.nn.mlp import ACTIVATIONS, MLP
 from regard.ops.cpu import library, linear
 
 BY_KERNEL = ("_LinearByKernelBackward", "_MlpByKernelBackward")
@@ -51,7 +51,7 @@ def check_equal(module, x, upstream):
 )
 def test_a_layer_equals_torchs(shape, inputs, outputs, biases, turned, seed):
     torch.manual_seed(seed)
-    inputs, outputs = (count * library.USED.lanes for count in (inputs, outputs))
+    inputs, outputs = (count * library.LIBRARY.lanes for count in (inputs, outputs))
     x = torch.randn(inputs, *shape).movedim(0, -1) if turned else torch.randn(*shape, inputs)
     check_equal(Linear(inputs, outputs, bias=biases), x, torch.randn(*shape, outputs))
 
@@ -61,29 +61,29 @@ def test_a_layer_equals_torchs(shape, inputs, outputs, biases, turned, seed):
     shape=st.sampled_from([(128,), (191,), (192,), (511,), (513,), (2, 300), (5, 7, 9)]),
     width=st.integers(1, 6),
     hidden=st.integers(1, 12),
-    bend=st.sampled_from(list(BENDS.values())),
+    bend=st.sampled_from(list(ACTIVATIONS.values())),
     biases=st.booleans(),
     seed=st.integers(0, 99),
 )
 def test_a_network_equals_its_layers(shape, width, hidden, bend, biases, seed):
     torch.manual_seed(seed)
-    width, hidden = (count * library.USED.lanes for count in (width, hidden))
-    network = FeedForward(width, hidden=hidden, bend=bend, biases=biases)
+    width, hidden = (count * library.LIBRARY.lanes for count in (width, hidden))
+    network = MLP(width, hidden=hidden, bend=bend, biases=biases)
     for one in network.parameters():
         nn.init.normal_(one, std=width**-0.5)
     check_equal(network, torch.randn(*shape, width), torch.randn(*shape, width))
 
 
-@pytest.mark.parametrize("bend", BENDS.values(), ids=BENDS)
+@pytest.mark.parametrize("bend", ACTIVATIONS.values(), ids=ACTIVATIONS)
 def test_a_bend_and_its_slope_are_torchs(bend):
     """A network that widens one number to many, each moved by its bias, and adds one of them up."""
-    lanes, hidden = library.USED.lanes, 2_048
-    network = FeedForward(lanes, hidden=hidden, bend=bend, biases=True)
+    lanes, hidden = library.LIBRARY.lanes, 2_048
+    network = MLP(lanes, hidden=hidden, bend=bend, biases=True)
     for one in network.parameters():
         nn.init.zeros_(one)
-    nn.init.ones_(network.narrow.weight)
-    network.widen.bias.data.copy_(torch.linspace(-30, 30, hidden))
-    z = network.widen.bias.detach().double().requires_grad_()
+    nn.init.ones_(network.down_proj.weight)
+    network.up_proj.bias.data.copy_(torch.linspace(-30, 30, hidden))
+    z = network.up_proj.bias.detach().double().requires_grad_()
     slopes = torch.autograd.grad(bend.plain(z).sum(), z)[0]
     upstream = torch.zeros(128, lanes)
     upstream[5, 0] = 1.0
@@ -91,12 +91,12 @@ def test_a_bend_and_its_slope_are_torchs(bend):
     assert made_by in BY_KERNEL
     gradients = dict(zip([name for name, _ in network.named_parameters()], found[2:], strict=True))
     # The narrow layer's gradient is what was bent, the bias's is how steep it was there.
-    assert (gradients["narrow.weight"][0] - bend.plain(z)).abs().max() <= 2e-6
-    assert (gradients["widen.bias"] - slopes).abs().max() <= 5e-7
+    assert (gradients["down_proj.weight"][0] - bend.plain(z)).abs().max() <= 2e-6
+    assert (gradients["up_proj.bias"] - slopes).abs().max() <= 5e-7
 
 
 def test_what_is_no_number_stays_none():
-    network = FeedForward(16, hidden=32, bend=activations.GELU, biases=True)
+    network = MLP(16, hidden=32, bend=activations.GELU, biases=True)
     x = torch.randn(140, 16)
     x[139, 3] = torch.nan
     y = network(x)
@@ -105,10 +105,10 @@ def test_what_is_no_number_stays_none():
     assert not y[:139].isnan().any()
 
 
-@pytest.mark.parametrize("trained", ["nothing", "biases", "widen", "narrow"])
+@pytest.mark.parametrize("trained", ["nothing", "biases", "up_proj", "down_proj"])
 def test_frozen_weights_get_no_gradient_and_hand_one_on(trained):
     torch.manual_seed(2)
-    network = FeedForward(32, hidden=64, bend=activations.GELU_TANH, biases=True)
+    network = MLP(32, hidden=64, bend=activations.GELU_TANH, biases=True)
     for name, one in network.named_parameters():
         one.requires_grad_(name.endswith("bias") if trained == "biases" else trained in name)
     check_equal(network, torch.randn(150, 32), torch.randn(150, 32))
@@ -117,16 +117,16 @@ def test_frozen_weights_get_no_gradient_and_hand_one_on(trained):
 
 
 def test_inputs_that_need_no_gradient_get_none():
-    network = FeedForward(32, hidden=64, bend=activations.RELU, biases=True)
+    network = MLP(32, hidden=64, bend=activations.RELU, biases=True)
     network(torch.randn(130, 32)).sum().backward()
     assert all(one.grad is not None for one in network.parameters())
 
 
-@pytest.mark.parametrize("places", [128, 700])
-def test_bits_do_not_depend_on_threads(places):
+@pytest.mark.parametrize("positions", [128, 700])
+def test_bits_do_not_depend_on_threads(positions):
     torch.manual_seed(3)
-    x, threads, found = torch.randn(places, 48), torch.get_num_threads(), []
-    network = FeedForward(48, hidden=96, bend=activations.GELU, biases=True)
+    x, threads, found = torch.randn(positions, 48), torch.get_num_threads(), []
+    network = MLP(48, hidden=96, bend=activations.GELU, biases=True)
     layer = Linear(48, 48)
     try:
         for count in (1, 2, 3, 40):
@@ -141,7 +141,7 @@ def test_bits_do_not_depend_on_threads(places):
 
 def test_a_place_has_the_same_bits_wherever_it_stands():
     """Tiles at the end of a block begin earlier: what is made twice comes out alike."""
-    network = FeedForward(48, hidden=96, bend=activations.GELU, biases=True)
+    network = MLP(48, hidden=96, bend=activations.GELU, biases=True)
     x = torch.randn(200, 48)
     with torch.inference_mode():
         assert torch.equal(network(x)[60:197], network(x[60:197]))
@@ -176,17 +176,17 @@ def test_a_bias_that_only_fits_when_stretched_is_left_to_torch():
     layer = Linear(32, 16)
     layer.bias = nn.Parameter(torch.ones(1))
     assert type(layer(torch.randn(200, 32)).grad_fn).__name__ == "AddmmBackward0"
-    network = FeedForward(32, hidden=64, bend=activations.GELU, biases=True)
-    network.narrow.bias = nn.Parameter(torch.ones(1))
+    network = MLP(32, hidden=64, bend=activations.GELU, biases=True)
+    network.down_proj.bias = nn.Parameter(torch.ones(1))
     assert type(network(torch.randn(200, 32)).grad_fn).__name__ not in BY_KERNEL
 
 
 def test_nothing_to_add_up_is_left_to_torch():
-    assert not linear.takes(torch.zeros(3, 0), torch.zeros(32, 0), None)
+    assert not linear.supports(torch.zeros(3, 0), torch.zeros(32, 0), None)
 
 
 def test_weights_that_became_others_since_are_refused():
-    network, layer = FeedForward(32, hidden=64, bend=activations.GELU, biases=True), Linear(32, 32)
+    network, layer = MLP(32, hidden=64, bend=activations.GELU, biases=True), Linear(32, 32)
     for module in (network, layer):
         y = module(torch.randn(200, 32))
         module.half()
@@ -203,14 +203,14 @@ def test_whoever_watches_torchs_operations_sees_each():
         assert torch.allclose(layer(x), layer.double()(x.double()).double(), atol=1e-12)
 
 
-@pytest.mark.parametrize("bend", BENDS.values(), ids=BENDS)
+@pytest.mark.parametrize("bend", ACTIVATIONS.values(), ids=ACTIVATIONS)
 def test_far_from_0_there_is_a_line_or_nothing(bend):
     far = torch.tensor([-1e18, -1e13, -1e4, 1e4, 1e13, 1e18, torch.nan])
-    network = FeedForward(16, hidden=16, bend=bend, biases=True)
+    network = MLP(16, hidden=16, bend=bend, biases=True)
     for one in network.parameters():
         nn.init.zeros_(one)
-    nn.init.ones_(network.narrow.weight)
-    network.widen.bias.data[: len(far)] = far
+    nn.init.ones_(network.down_proj.weight)
+    network.up_proj.bias.data[: len(far)] = far
     upstream = torch.zeros(128, 16)
     upstream[0, 0] = 1.0
     _, found = answers(network, torch.zeros(128, 16), upstream)
@@ -221,7 +221,7 @@ def test_far_from_0_there_is_a_line_or_nothing(bend):
 
 
 def test_whoever_listens_to_a_layer_hears_it():
-    network, heard = FeedForward(16, hidden=32, bend=activations.GELU, biases=True), []
-    network.widen.register_forward_hook(lambda module, given, made: heard.append(made.shape))
+    network, heard = MLP(16, hidden=32, bend=activations.GELU, biases=True), []
+    network.up_proj.register_forward_hook(lambda module, given, made: heard.append(made.shape))
     network(torch.randn(150, 16))
     assert heard == [(150, 32)]

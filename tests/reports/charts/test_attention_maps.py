@@ -25,7 +25,7 @@ from regard.reports.charts.attention_maps import (
 from regard.reports.charts.picture import PAGE, shortened
 from regard.reports.charts.theme import DARK, LIGHT
 from regard.reports.inspection_page import inspection_html, inspection_picture, parts_of
-from regard.runs.inspection.inspection import AttentionMap, Inspected, Row, TokenLoss
+from regard.runs.inspection.inspection import AttentionMap, Inspection, TokenLoss, TokenRow
 
 SVG = "{http://www.w3.org/2000/svg}"
 weights_of_any_sign = st.floats(-1, 1)
@@ -171,9 +171,9 @@ def test_words_from_anywhere_stay_text(theme):
     assert [text.text for text in elements(pictures[1], "text")][6] == "&amp;"
 
 
-def inspected(places: int = 6, text: str = "some words", **changes) -> Inspected:
-    row = Row(tuple(range(places)), tuple(words(places)))
-    source = Row((0, 1, 2), ("<start>", "a", "b"))
+def inspected(places: int = 6, text: str = "some words", **changes) -> Inspection:
+    row = TokenRow(tuple(range(places)), tuple(words(places)))
+    source = TokenRow((0, 1, 2), ("<start>", "a", "b"))
     cross = np.full((2, places, 3), 1 / 3)
     cross[1] = np.eye(3)[np.zeros(places, dtype=int)]
     table = {
@@ -183,17 +183,17 @@ def inspected(places: int = 6, text: str = "some words", **changes) -> Inspected
         "losses": (TokenLoss("word1", 2.5), TokenLoss("<b>", 0.5)),
         "maps": (
             AttentionMap("decoder.block.0.attention", row, row, causal(2, places)),
-            AttentionMap("decoder.block.0.source_attention", row, source, cross),
+            AttentionMap("decoder.block.0.cross_attention", row, source, cross),
             AttentionMap("decoder.block.1.attention", row, row, causal(2, places, seed=1)),
         ),
         "remarks": ("a remark",),
     }
-    return Inspected(**(table | changes))
+    return Inspection(**(table | changes))
 
 
 def test_the_most_focused_head_is_chosen_unless_one_is_named():
     own, cross = parts_of(inspected())
-    assert cross.name == "decoder.block.0.source_attention, head 1"
+    assert cross.name == "decoder.block.0.cross_attention, head 1"
     assert cross.entropy == 0
     assert own.entropy == min(one.entropies.min() for one in own.maps)
     own, _ = parts_of(inspected(), layer=1, head=0)
@@ -240,9 +240,9 @@ def test_the_page_says_what_it_leaves_out_and_what_is_invalid():
 
 
 def test_a_single_token_can_be_shown():
-    row = Row((1,), ("<start>",))
+    row = TokenRow((1,), ("<start>",))
     one = AttentionMap("block.0.attention", row, row, np.zeros((1, 1, 1)))
-    seen = Inspected("a", row, None, (), (one,))
+    seen = Inspection("a", row, None, (), (one,))
     assert "<svg" in inspection_html(seen, parts_of(seen), run="run")
 
 

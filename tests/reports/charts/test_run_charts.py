@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from regard.reports.charts import run_charts
 from regard.reports.charts.theme import DARK, LIGHT, magnitudes
 from regard.runs.archive.read_run import read_run
-from regard.runs.archive.record import Histogram, Step
+from regard.runs.archive.record import HistogramRecord, StepEvent
 
 ALL = (
     run_charts.interval_chart,
@@ -31,9 +31,9 @@ def rows_of(chart) -> list[dict]:
 windows = st.lists(st.tuples(st.integers(1, 9), st.floats(0, 12)), min_size=1, max_size=200)
 
 
-def steps_of(windows: list[tuple[int, float]]) -> list[Step]:
+def steps_of(windows: list[tuple[int, float]]) -> list[StepEvent]:
     ends = [sum(length for length, _ in windows[: i + 1]) for i in range(len(windows))]
-    return [Step(step=end, loss=loss) for end, (_, loss) in zip(ends, windows, strict=True)]
+    return [StepEvent(step=end, loss=loss) for end, (_, loss) in zip(ends, windows, strict=True)]
 
 
 @given(windows, st.integers(1, 50))
@@ -65,7 +65,7 @@ def test_few_points_are_left_as_they_are():
 
 
 def test_an_outline_is_made_of_shares():
-    points = run_charts.outline(Histogram(edges=(0, 10, 20), counts=(3, 1)))
+    points = run_charts.outline(HistogramRecord(edges=(0, 10, 20), counts=(3, 1)))
     assert points == [(0, 0.0), (0, 0.75), (10, 0.25), (20, 0.0)]
 
 

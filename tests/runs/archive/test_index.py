@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from regard.core.errors import UserError
 from regard.runs.archive import index
-from regard.runs.archive.index import (INDEX, ListedRun, State, find_runs, in_order, list_runs, read_facts)
+from regard.runs.archive.index import (INDEX, ListedRun, RunState, find_runs, in_order, list_runs, read_facts)
 
 
 def write_run(
@@ -72,7 +72,7 @@ def test_a_finished_run_tells_its_recipe_and_its_figures(tmp_path):
     (run,) = list_runs(tmp_path)
     assert run.folder == tmp_path / "study" / "dot"
     assert run.name == "study/dot"
-    assert run.state == State.FINISHED
+    assert run.state == RunState.FINISHED
     assert (
         run.facts.items()
         >= {
@@ -93,7 +93,7 @@ def test_an_unfinished_run_tells_how_far_it_got(tmp_path):
     audit = {"schema": 1, "verdict": "leak", "sentence": "leak: 7 reacts to 8", "broken": []}
     (folder / "audit.json").write_text(json.dumps(audit))
     (run,) = list_runs(tmp_path)
-    assert run.state == State.UNFINISHED
+    assert run.state == RunState.UNFINISHED
     assert (run.facts["steps"], run.facts["steps_planned"]) == (120, 500)
     assert run.facts["audit"] == "INVALID"
     assert "dev.perplexity" not in run.facts
@@ -138,10 +138,10 @@ def test_one_damaged_run_is_said_and_the_others_go_on(tmp_path, file, content, s
     (write_run(tmp_path / "a") / file).write_bytes(content)
     for _ in range(2):
         damaged, whole = list_runs(tmp_path)
-        assert damaged.state == State.DAMAGED
+        assert damaged.state == RunState.DAMAGED
         assert damaged.facts["why"].startswith(says)
         assert "\n" not in damaged.facts["why"]
-        assert whole.state == State.FINISHED
+        assert whole.state == RunState.FINISHED
 
 
 def test_a_damaged_run_that_is_mended_without_a_trace_is_seen(tmp_path, monkeypatch):
@@ -154,7 +154,7 @@ def test_a_damaged_run_that_is_mended_without_a_trace_is_seen(tmp_path, monkeypa
         patched.setattr(index, "_whole_figures", forbidden)
         (run,) = list_runs(tmp_path)
         assert run.facts["why"] == "a/figures.json cannot be read (Permission denied)"
-    assert list_runs(tmp_path)[0].state == State.FINISHED
+    assert list_runs(tmp_path)[0].state == RunState.FINISHED
 
 
 def fail_to_read(folder: Path, *, place: str) -> dict[str, Any]:

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.question_answering import Answers
-from regard.evaluation.metrics.classification import Classification
-from regard.evaluation.metrics.bleu_and_rouge import (Summary, Translation)
-from regard.evaluation.metrics.ranking import Ranking
-from regard.evaluation.metrics.recall import Recall
-from regard.evaluation.metrics.similarity import Similarity
+from regard.evaluation.metrics.question_answering import AnswerMetric
+from regard.evaluation.metrics.classification import ClassificationMetric
+from regard.evaluation.metrics.bleu_and_rouge import (SummaryMetric, TranslationMetric)
+from regard.evaluation.metrics.ranking import RankingMetric
+from regard.evaluation.metrics.recall import RecallMetric
+from regard.evaluation.metrics.similarity import SimilarityMetric
 from regard.runs.archive.item_errors import errors_of
 
 TRUTHS = ["a", "a", "b", "b", "b", "a"]
@@ -18,7 +18,7 @@ TRUTHS = ["a", "a", "b", "b", "b", "a"]
 
 def answered(make_run, name, answers, *, which="one"):
     """A run that gave these answers (made by a program)."""
-    measure = Classification(labels=("a", "b")).settings()
+    measure = ClassificationMetric(labels=("a", "b")).settings()
     made = make_run(items={"dev": {"documents": which, "told": which}}, measure=measure)
     folder = made.rename(made.with_name(name))
     (folder / "items").mkdir()
@@ -76,18 +76,18 @@ def test_a_damaged_line_is_named(make_run):
 @pytest.mark.parametrize(
     ("measure", "row", "right"),
     [
-        (Classification(labels=("a", "b")), {"predicted": "a", "truth": "a"}, True),
-        (Classification(labels=("a", "b")), {"predicted": "b", "truth": "a"}, False),
-        (Answers(), {"predicted": "the Rhine", "truths": ["Rhine", "Main"]}, True),
-        (Answers(), {"predicted": "", "truths": []}, True),
-        (Answers(), {"predicted": "Rhine", "truths": ["Rhine"], "answerable": False}, False),
-        (Recall(), {"predicted": "Paris", "truths": ["London"]}, False),
-        (Ranking(), {"predicted": "7", "truth": ["3", "7"], "mrr": 1.0}, True),
-        (Ranking(), {"predicted": "8", "truth": ["3", "7"], "mrr": 0.5}, False),
+        (ClassificationMetric(labels=("a", "b")), {"predicted": "a", "truth": "a"}, True),
+        (ClassificationMetric(labels=("a", "b")), {"predicted": "b", "truth": "a"}, False),
+        (AnswerMetric(), {"predicted": "the Rhine", "truths": ["Rhine", "Main"]}, True),
+        (AnswerMetric(), {"predicted": "", "truths": []}, True),
+        (AnswerMetric(), {"predicted": "Rhine", "truths": ["Rhine"], "answerable": False}, False),
+        (RecallMetric(), {"predicted": "Paris", "truths": ["London"]}, False),
+        (RankingMetric(), {"predicted": "7", "truth": ["3", "7"], "mrr": 1.0}, True),
+        (RankingMetric(), {"predicted": "8", "truth": ["3", "7"], "mrr": 0.5}, False),
         # Nothing is right or wrong about these: they are better or worse.
-        (Similarity(), {"predicted": 4.0, "truth": 4.0}, None),
-        (Translation(), {"predicted": "ein Hund", "truths": ["ein Hund"]}, None),
-        (Summary(), {"predicted": "dogs", "truths": ["dogs"]}, None),
+        (SimilarityMetric(), {"predicted": 4.0, "truth": 4.0}, None),
+        (TranslationMetric(), {"predicted": "ein Hund", "truths": ["ein Hund"]}, None),
+        (SummaryMetric(), {"predicted": "dogs", "truths": ["dogs"]}, None),
     ],
 )
 def test_what_is_right_is_for_the_measure_to_say(measure, row, right):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.runs.archive.record import (Histogram, Verdict)
+from regard.runs.archive.record import (HistogramRecord, BaselineVerdict)
 from regard.runs.archive.read_run import (printable, read_run)
 
 
@@ -42,10 +42,10 @@ def test_everything_written_is_read(make_run):
 def test_comparisons_are_read_as_they_were_recorded(make_run):
     compared = read_run(make_run(model=100.0, kneser_ney=90.0)).figures.comparisons
     assert [(c.part, c.against, c.verdict) for c in compared] == [
-        ("dev", "Kneser-Ney 3-gram", Verdict.BEHIND),
-        ("dev", "unigram", Verdict.BETTER),
-        ("test", "Kneser-Ney 3-gram", Verdict.BEHIND),
-        ("test", "unigram", Verdict.BETTER),
+        ("dev", "Kneser-Ney 3-gram", BaselineVerdict.BEHIND),
+        ("dev", "unigram", BaselineVerdict.BETTER),
+        ("test", "Kneser-Ney 3-gram", BaselineVerdict.BEHIND),
+        ("test", "unigram", BaselineVerdict.BETTER),
     ]
     assert (compared[0].value, compared[0].low, compared[0].high) == (10.0, 7.0, 13.0)
 
@@ -141,7 +141,7 @@ def test_figures_that_cannot_be_read_are_named(make_run, content, says):
 
 def test_a_histogram_has_one_more_edge_than_counts():
     with pytest.raises(ValueError, match="2 edges cannot bound 3 counts"):
-        Histogram(edges=(0, 1), counts=(1, 2, 3))
+        HistogramRecord(edges=(0, 1), counts=(1, 2, 3))
 
 
 @given(st.text(alphabet=st.characters(codec=None, categories=None)))

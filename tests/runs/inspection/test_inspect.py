@@ -14,7 +14,7 @@ from tests.journeys.desk import generated_sentences
 
 from regard.core.errors import UserError
 from regard.runs.inspection.inspect import inspect_text
-from regard.runs.inspection.inspection import (AttentionMap, Row)
+from regard.runs.inspection.inspection import (AttentionMap, TokenRow)
 from regard.models.families import FAMILIES
 from regard.objectives import Vocabulary
 from regard.objectives.causal import Causal
@@ -86,7 +86,7 @@ def test_a_writer_tells_the_target_from_the_source(family, tokenizer):
     else:
         assert sides["encoder.block.1.attention"] == (True, True)
         assert sides["decoder.block.1.attention"] == (False, False)
-        assert sides["decoder.block.1.source_attention"] == (False, True)
+        assert sides["decoder.block.1.cross_attention"] == (False, True)
     for one in seen.maps:
         assert one.weights.shape[1:] == (len(one.queries.ids), len(one.keys.ids))
 
@@ -196,10 +196,10 @@ def test_tokens_are_spelled_for_people(kind, expected):
 
 
 def test_names_tell_part_and_layer():
-    row = Row((1,), ("a",))
+    row = TokenRow((1,), ("a",))
     names = {
         "block.12.attention": ("attention", 12),
-        "decoder.block.0.source_attention": ("decoder source attention", 0),
+        "decoder.block.0.cross_attention": ("decoder cross attention", 0),
         "attention": ("attention", 0),
     }
     for name, (part, layer) in names.items():
@@ -211,7 +211,7 @@ def test_names_tell_part_and_layer():
 @given(arrays(np.float64, (3, 4, 5), elements=st.floats(0, 1)), st.floats(0.1, 10))
 def test_entropy_lies_between_one_key_and_all_and_ignores_scale(weights, scale):
     weights = np.where(weights < 1e-9, 0, weights)
-    row = Row((1,), ("a",))
+    row = TokenRow((1,), ("a",))
     spread = AttentionMap("attention", row, row, weights).entropies
     assert (spread >= 0).all()
     assert (spread <= np.log(5) + 1e-9).all()
@@ -220,7 +220,7 @@ def test_entropy_lies_between_one_key_and_all_and_ignores_scale(weights, scale):
 
 
 def test_entropy_of_known_heads():
-    row = Row((1,), ("a",))
+    row = TokenRow((1,), ("a",))
     uniform, sharp, blind = np.full((2, 4), 0.25), np.eye(4)[:2], np.zeros((2, 4))
     half_blind = np.stack([np.full(4, 0.25), np.zeros(4)])
     heads = np.stack([uniform, sharp, blind, half_blind])

@@ -11,7 +11,7 @@ from regard.data.tokenizers.word import Word
 from regard.runs.recipe import Recipe
 from regard.tasks import Tools
 from regard.tasks.classification.labels import labels_of, natural
-from regard.tasks.classification.pairs import Pairs
+from regard.tasks.classification.pairs import PairClassification
 from regard.tasks.classification.text import Classification
 
 WORDS = ("good", "bad", "film", "book", "not", "very", "the", "was")
@@ -129,7 +129,7 @@ def test_rows_are_packed_as_the_family_reads_them():
 
 
 def test_what_does_not_fit_is_counted():
-    problem = Pairs().reopen({"labels": ["0", "1"]}, tools(context=7))
+    problem = PairClassification().reopen({"labels": ["0", "1"]}, tools(context=7))
     record = {"first": "good film", "second": "the book was very bad", "label": "1"}
     assert len(problem.examples(record)[0].inputs) == 7
     assert problem.lost(record) == 3

@@ -15,7 +15,7 @@ from regard.data.tokenizers.word import Word
 from regard.models.families.decoder import Decoder
 from regard.runs.recipe import Recipe
 from regard.tasks import Tools
-from regard.tasks.classification.verbalizer import Verbalised
+from regard.tasks.classification.verbalizer import Verbalizer
 
 WORDS = ("good", "bad", "film", "book", "not", "very", "the", "was")
 LABELS = {"0": " very bad", "1": " very good", "2": " good"}
@@ -64,7 +64,7 @@ def opened(task, tools, labels=("0", "1")):
 
 def decoder(problem):
     kept = problem.tools
-    family = Decoder(layers=1, heads=2, width=16, context=kept.context, starting_deviation=0.5)
+    family = Decoder(layers=1, heads=2, width=16, context=kept.context, init_std=0.5)
     return family.build(vocabulary=kept.tokenizer.size, seed=0).eval()
 
 
@@ -85,7 +85,7 @@ def by_hand(problem, model, text):
 @pytest.mark.parametrize("per_token", [False, True])
 @pytest.mark.parametrize("calibrate", ["none", "empty"])
 def test_scores_are_the_probabilities_of_the_words(tokenizer, per_token, calibrate):
-    task = Verbalised(words=LABELS, per_token=per_token, calibrate=calibrate)
+    task = Verbalizer(words=LABELS, per_token=per_token, calibrate=calibrate)
     problem = opened(task, tools(64, tokenizer))
     model = decoder(problem)
     texts = ["the film was good", "bad", "the book was not very good not bad"]
@@ -100,14 +100,14 @@ def test_scores_are_the_probabilities_of_the_words(tokenizer, per_token, calibra
 
 
 def test_labels_that_begin_alike_share_a_row():
-    problem = opened(Verbalised(words=LABELS), tools())
+    problem = opened(Verbalizer(words=LABELS), tools())
     assert [branch.labels for branch in problem.branches] == [(0, 1), (2,)]
-    known = opened(Verbalised(words={"0": " bad", "1": " good"}), tools())
+    known = opened(Verbalizer(words={"0": " bad", "1": " good"}), tools())
     assert problem.places_to_answer(record("the film")) > known.places_to_answer(record("the film"))
 
 
 def test_the_words_alone_are_learnt():
-    problem = opened(Verbalised(words=LABELS), tools())
+    problem = opened(Verbalizer(words=LABELS), tools())
     tokenizer = problem.tools.tokenizer
     [example] = problem.examples(record("the film", label=1))
     assert tokenizer.tokens(example.inputs) == ["<start>", "the", "film", "Label", ":", "very"]
@@ -116,7 +116,7 @@ def test_the_words_alone_are_learnt():
 
 
 def test_nothing_is_put_on_the_model():
-    problem = opened(Verbalised(words=LABELS), tools())
+    problem = opened(Verbalizer(words=LABELS), tools())
     model = decoder(problem)
     assert problem.fit(model, seed=0) is model
     encoder = regard.Recipe.from_table({"name": "e", "data": {"corpus": "x"}, "model": "encoder"})
@@ -126,7 +126,7 @@ def test_nothing_is_put_on_the_model():
 
 
 def test_long_texts_leave_room_for_the_words():
-    problem = opened(Verbalised(words=LABELS), tools(context=8))
+    problem = opened(Verbalizer(words=LABELS), tools(context=8))
     long = record("good " * 30, label="0")
     [example] = problem.examples(long)
     assert len(example.inputs) == 8
@@ -135,7 +135,7 @@ def test_long_texts_leave_room_for_the_words():
 
 
 def test_labels_are_their_own_words_where_none_are_given():
-    problem = opened(Verbalised(), tools(), labels=("good", "bad"))
+    problem = opened(Verbalizer(), tools(), labels=("good", "bad"))
     assert problem.labels == ("bad", "good")
     assert problem.task.texts(record("the film", label="bad")) == ["the film\nLabel: bad"]
 
@@ -160,13 +160,13 @@ def test_settings_that_cannot_be_used(settings, says):
 
 def test_words_that_the_tokenizer_cannot_tell_apart():
     with pytest.raises(UserError, match=r"' worse' of the label '1' have the same tokens .* '0'"):
-        opened(Verbalised(words={"0": " awful", "1": " worse"}), tools())
+        opened(Verbalizer(words={"0": " awful", "1": " worse"}), tools())
     with pytest.raises(UserError, match=r"up to 2 tokens, and model.context = 2 leaves no room"):
-        opened(Verbalised(words=LABELS), tools(context=2))
+        opened(Verbalizer(words=LABELS), tools(context=2))
 
 
 def test_a_label_without_words_is_named_with_its_row():
-    task = Verbalised(words={"0": " bad", "1": " good"})
+    task = Verbalizer(words={"0": " bad", "1": " good"})
     task.check(record("x", label=1))
     with pytest.raises(UserError, match=r"mine.csv, row 1: the label '2' has no words\. Add them"):
         task.check(record("x", label=2))

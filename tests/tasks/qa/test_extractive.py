@@ -22,7 +22,7 @@ from regard.models.task_models.span_model import SpanModel
 from regard.runs.recipe import Recipe
 from regard.tasks import Tools
 from regard.tasks.qa.extractive import Extractive, SpanProblem, thinned
-from regard.tasks.qa.question import find_answer, read_asked
+from regard.tasks.qa.question import find_answer, read_question
 
 TEXT = "Jill Birt was born in  Zürich (1874–1923), and “lived” there; Åse walked to Rome at night."
 TEXTS = [TEXT, "a dog, a cat and the naïve old man of Łódź ½ ate 東京 rice"] * 3
@@ -96,7 +96,7 @@ def test_windows_without_the_answer_teach_that_there_is_none() -> None:
 def test_answers_as_files_give_them(
     values: dict[str, Any], truths: tuple[str, ...] | None, text: str | None
 ) -> None:
-    asked = read_asked(row(**values))
+    asked = read_question(row(**values))
     assert asked.truths == truths
     assert (None if asked.where is None else TEXT[slice(*asked.where)]) == text
     assert asked.is_unfound == (truths == ("Oslo",))
@@ -122,7 +122,7 @@ def test_answers_are_looked_for_as_words_and_near_their_start() -> None:
 )
 def test_wrong_rows_are_refused_by_place(values: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said) as caught:
-        read_asked(row(**values))
+        read_question(row(**values))
     assert "asked.csv, row 2" in str(caught.value)
 
 

@@ -17,7 +17,7 @@ from regard.data.record_corpus import Record, open_records
 from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word import Word
-from regard.evaluation.metrics.metric import measure_of, score
+from regard.evaluation.metrics.metric import metric_of, score
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder
 from regard.models.families.recurrent import Recurrent
@@ -248,7 +248,7 @@ def test_the_baseline_says_the_most_frequent_answer() -> None:
     assert [one["predicted"] for one in parts["dev"]] == ["Oslo", "Oslo"]
     figures = {one.name: one.value for one in score(problem.measure, parts["dev"], part="dev")}
     assert figures == {"exact_match": 0.5, "exact_match_seen": 1.0, "exact_match_unseen": 0.0}
-    assert measure_of(problem.measure.settings()) == problem.measure
+    assert metric_of(problem.measure.settings()) == problem.measure
 
 
 def test_one_answer_to_everything_is_said() -> None:

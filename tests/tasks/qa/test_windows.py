@@ -10,7 +10,7 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.unigram import Unigram
 from regard.data.tokenizers.word import Word
 from regard.data.tokenizers.wordpiece import WordPiece
-from regard.tasks.qa.windows import Passage, windows_of
+from regard.tasks.qa.windows import TokenizedPassage, windows_of
 
 TEXT = "Jill Birt was born in  Zürich (1874–1923), and “lived” there; Åse walked to Rome at night."
 TEXTS = [TEXT, "a dog, a cat and the naïve old man of Łódź ½ ate 東京 rice"] * 3
@@ -38,7 +38,7 @@ def test_spans_of_characters_come_back_from_tokens(kind: str, data: st.DataObjec
         return
     begin = text.index(answer, begin)
     end = begin + len(answer)
-    passage = Passage.of(text, TOKENIZERS[kind])
+    passage = TokenizedPassage.of(text, TOKENIZERS[kind])
     span = passage.tokens_of(begin, end)
     if span is None:  # the normaliser knows none of its characters
         assert kind in ("word", "wordpiece", "unigram")
@@ -54,7 +54,7 @@ def test_spans_of_characters_come_back_from_tokens(kind: str, data: st.DataObjec
 
 
 def test_the_smallest_run_of_tokens_covers_a_part_of_a_word() -> None:
-    passage = Passage.of(TEXT, TOKENIZERS["word"])
+    passage = TokenizedPassage.of(TEXT, TOKENIZERS["word"])
     begin = TEXT.index("rich")
     span = passage.tokens_of(begin, begin + 4)
     assert span is not None
@@ -66,7 +66,7 @@ def test_the_smallest_run_of_tokens_covers_a_part_of_a_word() -> None:
 )
 def test_windows_miss_nothing(tokens: int, asked: int, context: int, data: st.DataObject) -> None:
     stride = data.draw(st.integers(0, 50))
-    passage = Passage("x" * tokens, tuple(range(100, 100 + tokens)), ((0, 1),) * tokens)
+    passage = TokenizedPassage("x" * tokens, tuple(range(100, 100 + tokens)), ((0, 1),) * tokens)
     windows = windows_of(list(range(asked)), passage, roles=words, context=context, stride=stride)
     room = context - 3 - min(asked, (context - 3) // 2)
     step = min(stride or max(1, room // 2), room)

@@ -17,7 +17,7 @@ from regard.data.record_corpus import Record
 from regard.data.tokenizers.word import Word
 from regard.evaluation.metrics.bleu_and_rouge import sentence_rows
 from regard.evaluation.metrics.metric import score
-from regard.generation.generate import Beam, Greedy
+from regard.generation.generate import BeamSearch, Greedy
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder
 from regard.models.families.encoder_decoder import EncoderDecoder
@@ -183,7 +183,7 @@ def test_one_beam_is_greedy_and_more_search(tokenizer):
         problem_of(tokenizer, MODELS["decoder"], Translation(beams=1))._strategy, Greedy
     )
     strategy = problem_of(tokenizer, MODELS["decoder"], Translation(length_penalty=1.0))._strategy
-    assert strategy == Beam(width=4, length_penalty=1.0)
+    assert strategy == BeamSearch(width=4, length_penalty=1.0)
 
 
 def test_a_batch_of_many_is_cut_and_comes_back_in_order(tokenizer, monkeypatch):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
-from regard.attention.function import HeadShape, Rule
+from regard.attention.function import AttentionFunction, HeadShape
 from regard.core.catalog import Catalog
 from regard.core.settings import Settings
 
@@ -58,7 +58,7 @@ class AttentionKind(Settings, ABC):
     traits: ClassVar[Traits]
 
     @abstractmethod
-    def build(self, shape: HeadShape) -> Rule | Mixer: ...
+    def build(self, shape: HeadShape) -> AttentionFunction | Mixer: ...
 
     def own_parameters(self, shape: HeadShape) -> int:
         """How many parameters `build` makes; a kind with a formula of its own overrides this."""

@@ -16,7 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.function import Asked, Fast, HeadShape, Rule
+from regard.attention.function import AttentionFunction, AttentionInputs, FastOutput, HeadShape
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.paths.additive_blocks import Halves, additive
 
@@ -28,7 +28,7 @@ class Additive(AttentionKind):
     hidden: int = Field(default=0, ge=0)
     "Width of the scoring network; 0 takes the head's width."
 
-    def build(self, shape: HeadShape) -> Rule:
+    def build(self, shape: HeadShape) -> AttentionFunction:
         return AdditiveScore(shape, hidden=self.hidden or shape.width)
 
     def own_parameters(self, shape: HeadShape) -> int:
@@ -37,17 +37,17 @@ class Additive(AttentionKind):
         return units * (2 * shape.width + 1 + shape.biases)
 
 
-class AdditiveScore(Rule):
+class AdditiveScore(AttentionFunction):
     def __init__(self, shape: HeadShape, *, hidden: int) -> None:
         super().__init__()
         h, d = shape.heads, shape.width
         # Wider than a model's usual draw, and the bias not from 0: around 0 tanh is a line, and a
         # line has no term in which query and key meet; learning where to look then starts late.
-        self.starting_deviation = d**-0.5
-        self.query_weight = nn.Parameter(torch.randn(h, d, hidden) * self.starting_deviation)
-        self.key_weight = nn.Parameter(torch.randn(h, d, hidden) * self.starting_deviation)
-        self.out_weight = nn.Parameter(torch.randn(h, hidden) * self.starting_deviation)
-        bias = torch.randn(h, hidden) * self.starting_deviation
+        self.init_std = d**-0.5
+        self.query_weight = nn.Parameter(torch.randn(h, d, hidden) * self.init_std)
+        self.key_weight = nn.Parameter(torch.randn(h, d, hidden) * self.init_std)
+        self.out_weight = nn.Parameter(torch.randn(h, hidden) * self.init_std)
+        bias = torch.randn(h, hidden) * self.init_std
         self.bias = nn.Parameter(bias) if shape.biases else None
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
@@ -56,14 +56,14 @@ class AdditiveScore(Rule):
         inner = torch.tanh(from_query[:, :, :, None] + from_key[:, :, None])
         return (inner @ self.out_weight[:, None, :, None]).squeeze(-1)
 
-    def fast(self, asked: Asked) -> Fast:
+    def fast(self, asked: AttentionInputs) -> FastOutput:
         from_query, from_key = self._halves(asked.q, asked.k)
         # Under autocast the halves may be wider than the values: one type for all, then back.
         dtype = torch.promote_types(from_query.dtype, from_key.dtype)
         with torch.autocast(asked.q.device.type, enabled=False):
             halves = Halves(*(x.to(dtype) for x in (from_query, from_key, self.out_weight)))
             out, path = additive(halves, asked.v.to(dtype), asked)
-        return Fast(out.to(asked.v.dtype), path)
+        return FastOutput(out.to(asked.v.dtype), path)
 
     def _halves(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """What query and key bring into the tanh, (b,h,i,m) and (b,h,j,m)."""

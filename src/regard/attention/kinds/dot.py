@@ -17,11 +17,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.function import Asked, Fast, HeadShape, Rule
+from regard.attention.function import AttentionFunction, AttentionInputs, FastOutput, HeadShape
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.paths import compiled
 from regard.attention.paths.dot_blocks import dot_in_blocks, in_blocks
-from regard.attention.paths.query_blocks import Setting
+from regard.attention.paths.query_blocks import BlockedAttention
 
 ROWS_FOR_BLOCKS = range(320, 641)
 PAIRS_FOR_BLOCKS = 2**21
@@ -34,46 +34,46 @@ calls; in longer rows torch's kernel leaves out most of what is forbidden as wel
 class Dot(AttentionKind):
     """Scaled dot-product: the standard of every Transformer."""
 
-    def build(self, shape: HeadShape) -> Rule:
+    def build(self, shape: HeadShape) -> AttentionFunction:
         return DotProduct()
 
 
-class DotProduct(Rule):
+class DotProduct(AttentionFunction):
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         """(b,h,i,d), (b,h,j,d) -> (b,h,i,j)"""
         return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
 
-    def fast(self, asked: Asked) -> Fast:
+    def fast(self, asked: AttentionInputs) -> FastOutput:
         q, k, v, mask, bias = asked.q, asked.k, asked.v, asked.mask, asked.bias
         if compiled.takes(asked, q, k):
-            setting = Setting.of(asked)
+            setting = BlockedAttention.of(asked)
             out = compiled.dot_by_kernel(q, k, v, setting)
             if out is None:
-                return Fast(in_blocks(q, k, v, None, setting), "query-blocks")
-            return Fast(out, "kernel")
+                return FastOutput(in_blocks(q, k, v, None, setting), "query-blocks")
+            return FastOutput(out, "kernel")
         if q.device.type == "cpu" and (asked.dropout or _blocks_pay(asked)):
-            return Fast(dot_in_blocks(asked), "query-blocks")
+            return FastOutput(dot_in_blocks(asked), "query-blocks")
         fused = partial(F.scaled_dot_product_attention, dropout_p=asked.dropout)
         # The last place alone sees its whole past: the usual case in decoding.
         if bias is None and (mask.is_everything or (mask.is_causal and asked.grid.last_alone)):
-            return Fast(fused(q, k, v), "fused-everything")
+            return FastOutput(fused(q, k, v), "fused-everything")
         # is_causal aligns the first query with the first key: wrong as soon as keys were cached.
         if bias is None and mask.is_causal and asked.grid.from_start:
-            return Fast(fused(q, k, v, is_causal=True), "fused-causal")
+            return FastOutput(fused(q, k, v, is_causal=True), "fused-causal")
         allowed = mask.on(asked.grid)
         # The kernel's answer for a row with no key is NaN: such rows see everything, then nothing.
         empty = ~allowed.any(dim=-1, keepdim=True)
         passing = allowed | empty
         added = passing if bias is None else bias.masked_fill(~passing, -torch.inf)
         out = fused(q, k, v, attn_mask=added)
-        return Fast(out.masked_fill(empty, 0.0), "fused-dense")
+        return FastOutput(out.masked_fill(empty, 0.0), "fused-dense")
 
 
-def _blocks_pay(asked: Asked) -> bool:
-    b, h, places, _ = asked.q.shape
+def _blocks_pay(asked: AttentionInputs) -> bool:
+    b, h, positions, _ = asked.q.shape
     if asked.bias is not None or not (asked.mask.is_causal and asked.grid.from_start):
         return False
     # Half precision has kernels of its own.
     if asked.q.dtype not in (torch.float32, torch.float64):
         return False
-    return places in ROWS_FOR_BLOCKS and b * h * places * places >= PAIRS_FOR_BLOCKS
+    return positions in ROWS_FOR_BLOCKS and b * h * positions * positions >= PAIRS_FOR_BLOCKS

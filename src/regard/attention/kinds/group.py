@@ -18,11 +18,11 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor
 
-from regard.attention.function import HeadShape, Rule
+from regard.attention.function import AttentionFunction, HeadShape
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.masks.mask import Mask, bidirectional, same_block, same_group
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
 
 
@@ -37,19 +37,19 @@ class Group(AttentionKind):
     fusion_every: int = Field(default=0, ge=0)
     "Every so many layers, one attends to everything; 0 means none does."
 
-    def build(self, shape: HeadShape) -> Rule:
+    def build(self, shape: HeadShape) -> AttentionFunction:
         if self.by == "count" and self.groups > shape.context:
             raise UserError(
                 f"model.attention.groups = {self.groups} is more groups than the context has "
                 f"places ({shape.context})",
                 topic="recipe",
-                mend=f"Give at most {shape.context}, or a longer model.context.",
+                hint=f"Give at most {shape.context}, or a longer model.context.",
             )
         if self.fusion_every and (shape.layer + 1) % self.fusion_every == 0:
             return DotProduct()
         return InsideGroups(self._membership(shape))
 
-    def _membership(self, shape: HeadShape) -> Callable[[Places], Mask]:
+    def _membership(self, shape: HeadShape) -> Callable[[TokenPositions], Mask]:
         if self.by == "segments":
             return _same_segment
         if self.by == "modality":
@@ -62,27 +62,27 @@ class Group(AttentionKind):
 class InsideGroups(DotProduct):
     """Scaled dot-product between places of which `membership` says that they belong together."""
 
-    def __init__(self, membership: Callable[[Places], Mask]) -> None:
+    def __init__(self, membership: Callable[[TokenPositions], Mask]) -> None:
         super().__init__()
         self.membership = membership
 
-    def narrow(self, mask: Mask, places: Places) -> Mask:
-        return mask & self.membership(places)
+    def narrow(self, mask: Mask, positions: TokenPositions) -> Mask:
+        return mask & self.membership(positions)
 
 
-def _same_share(places: Places, *, size: int) -> Mask:
-    if places.in_order:
+def _same_share(positions: TokenPositions, *, size: int) -> Mask:
+    if positions.in_order:
         return same_block(size)
-    return same_group(places.positions // size)
+    return same_group(positions.ids // size)
 
 
-def _same_segment(places: Places) -> Mask:
+def _same_segment(positions: TokenPositions) -> Mask:
     # A row without segment ids holds one text, as in decoding and measuring.
-    return bidirectional() if places.segments is None else same_group(places.segments)
+    return bidirectional() if positions.segments is None else same_group(positions.segments)
 
 
-def _same_modality(places: Places) -> Mask:
-    return same_group(_given(places.modalities, setting="modality", lacking="modality ids"))
+def _same_modality(positions: TokenPositions) -> Mask:
+    return same_group(_given(positions.modalities, setting="modality", lacking="modality ids"))
 
 
 def _given(ids: Tensor | None, *, setting: str, lacking: str) -> Tensor:
@@ -90,6 +90,6 @@ def _given(ids: Tensor | None, *, setting: str, lacking: str) -> Tensor:
         raise UserError(
             f'model.attention.by = "{setting}" needs {lacking} and these rows have none',
             topic="attention",
-            mend='Use data that carries them, or set model.attention.by = "count".',
+            hint='Use data that carries them, or set model.attention.by = "count".',
         )
     return ids

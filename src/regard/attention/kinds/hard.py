@@ -16,7 +16,7 @@ import math
 import torch
 from torch import Tensor
 
-from regard.attention.function import HeadShape, Rule
+from regard.attention.function import AttentionFunction, HeadShape
 from regard.attention.kinds import AttentionKind, kind
 
 
@@ -24,11 +24,11 @@ from regard.attention.kinds import AttentionKind, kind
 class Hard(AttentionKind):
     """Takes the one best key (argmax); its queries and keys get no gradient and train nothing."""
 
-    def build(self, shape: HeadShape) -> Rule:
+    def build(self, shape: HeadShape) -> AttentionFunction:
         return BestKey()
 
 
-class BestKey(Rule):
+class BestKey(AttentionFunction):
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         """(b,h,i,d), (b,h,j,d) -> (b,h,i,j)"""
         return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])

@@ -22,9 +22,14 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from regard.attention.cache import StateCache
+from regard.attention.cache import RecurrentState
 from regard.attention.feature_maps import EluPlusOne, FeatureMap, RandomFeatures, Relu, divided
-from regard.attention.function import Asked, Fast, HeadShape, RecurrentRule
+from regard.attention.function import (
+    AttentionInputs,
+    FastOutput,
+    HeadShape,
+    RecurrentAttentionFunction,
+)
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.masks.mask import Grid, Mask
 from regard.core.errors import UserError
@@ -39,7 +44,7 @@ CHUNK = 64
     masks=("causal", "bidirectional", "padding", "cross"),
     relations=(),
 )
-class Linear(AttentionKind):
+class LinearAttention(AttentionKind):
     """Features instead of a softmax: time grows with n, decoding has a state of fixed size."""
 
     feature_map: Literal["elu", "relu", "random"] = "elu"
@@ -49,7 +54,7 @@ class Linear(AttentionKind):
     seed: int = 0
     "Decides the random features, together with the layer's number."
 
-    def build(self, shape: HeadShape) -> RecurrentRule:
+    def build(self, shape: HeadShape) -> RecurrentAttentionFunction:
         return FeatureAttention(self._map(shape))
 
     def _map(self, shape: HeadShape) -> FeatureMap:
@@ -63,7 +68,7 @@ class Linear(AttentionKind):
         return RandomFeatures(shape.width, features, generator=generator)
 
 
-class FeatureAttention(RecurrentRule):
+class FeatureAttention(RecurrentAttentionFunction):
     drops_weights = False  # on the fast paths there are none to drop
 
     def __init__(self, feature_map: FeatureMap) -> None:
@@ -78,9 +83,9 @@ class FeatureAttention(RecurrentRule):
         seen = scores.masked_fill(~allowed, 0.0)
         return divided(seen, seen.sum(dim=-1, keepdim=True))
 
-    def fast(self, asked: Asked) -> Fast | None:
+    def fast(self, asked: AttentionInputs) -> FastOutput | None:
         mask, grid = asked.mask, asked.grid
-        pattern = mask.known.pattern
+        pattern = mask.structure.pattern
         if (
             asked.bias is not None
             or pattern is None
@@ -91,27 +96,31 @@ class FeatureAttention(RecurrentRule):
         valid = mask.on(grid.part(slice(-1, None), slice(None)))
         queries, keys, values = self._features(asked.q, asked.k, asked.v, valid)
         if pattern == "everything":
-            return Fast(_mean(queries @ (keys.transpose(-2, -1) @ values)), "linear-everything")
+            return FastOutput(
+                _mean(queries @ (keys.transpose(-2, -1) @ values)), "linear-everything"
+            )
         mixed, _ = _running(queries, keys, values)
-        return Fast(_mean(mixed), "linear-causal")
+        return FastOutput(_mean(mixed), "linear-causal")
 
-    def advance(self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, state: StateCache) -> Tensor:
+    def advance(
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, state: RecurrentState
+    ) -> Tensor:
         new = q.shape[-2]
-        if mask.known.pattern != "causal":
+        if mask.structure.pattern != "causal":
             raise UserError(
                 f"linear attention keeps a sum of its past and cannot go on under the mask "
                 f"{mask.name}",
                 topic="attention",
-                mend="Decode with a causal mask, or read the whole row at once without a cache.",
+                hint="Decode with a causal mask, or read the whole row at once without a cache.",
             )
         end = state.length + new
-        mask.check_fits(rows=q.shape[0], keys=end, places=end)
+        mask.check_fits(rows=q.shape[0], keys=end, positions=end)
         row = Grid.over(queries=1, keys=end, batch=q.shape[0], first_query=end - 1, device=q.device)
         valid = mask.on(row.part(slice(None), slice(state.length, end)))
         mixed, past = _running(
             *self._features(q, k, v, valid), before=state.state[0] if state.state else None
         )
-        state.take([past], places=new)
+        state.take([past], positions=new)
         return _mean(mixed)
 
     def _features(
@@ -132,8 +141,8 @@ def _running(
     Inside a chunk each place meets each; what came before the chunk is a sum, which starts from
     `before`. Memory: n · (d + chunk), and a sum for each chunk.
     """
-    places = queries.shape[-2]
-    chunk = min(CHUNK, places)
+    positions = queries.shape[-2]
+    chunk = min(CHUNK, positions)
     queries, keys, values = (_in_chunks(x, chunk) for x in (queries, keys, values))
     sums = keys.transpose(-2, -1) @ values  # (b,h,c,f,e)
     first = torch.zeros_like(sums[:, :, :1]) if before is None else before[:, :, None]
@@ -141,7 +150,7 @@ def _running(
     pasts = torch.cat([first, sums], dim=2).cumsum(dim=2)
     inside = (queries @ keys.transpose(-2, -1)).tril()
     mixed = inside @ values + queries @ pasts[:, :, :-1]
-    return mixed.flatten(2, 3)[:, :, :places], pasts[:, :, -1]
+    return mixed.flatten(2, 3)[:, :, :positions], pasts[:, :, -1]
 
 
 def _in_chunks(x: Tensor, chunk: int) -> Tensor:

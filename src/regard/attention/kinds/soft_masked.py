@@ -16,7 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from regard.attention.function import HeadShape, Rule
+from regard.attention.function import AttentionFunction, HeadShape
 from regard.attention.kinds import BrokenKind, kind
 
 
@@ -32,11 +32,11 @@ class SoftMasked(BrokenKind):
     penalty: float = Field(default=9.0, gt=0.0, allow_inf_nan=False)
     "What a forbidden score is lowered by."
 
-    def build(self, shape: HeadShape) -> Rule:
+    def build(self, shape: HeadShape) -> AttentionFunction:
         return FinitePenalty(self.penalty)
 
 
-class FinitePenalty(Rule):
+class FinitePenalty(AttentionFunction):
     ignores_forbidden = False
 
     def __init__(self, penalty: float) -> None:

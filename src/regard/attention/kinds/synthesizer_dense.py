@@ -17,7 +17,7 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.mixer import Mixer
 from regard.attention.synthesizer import Synthesizer, outer_parameters
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.nn.linear import Linear
 
 
@@ -50,13 +50,13 @@ class DenseSynthesizer(Synthesizer):
         self.score_weight = nn.Parameter(torch.randn(h, d, c) / d**0.5)
         self.score_bias = nn.Parameter(torch.randn(h, c) / d**0.5) if shape.biases else None
 
-    def scores(self, x: Tensor, places: Places) -> Tensor:
+    def scores(self, x: Tensor, positions: TokenPositions) -> Tensor:
         """(b,i,w), the row's j places -> (b,h,i,j)"""
         hidden = self._heads(torch.relu(self.hidden(x)))
-        if places.in_order:
-            return self._by_position(hidden, positions=places.positions.shape[1])
+        if positions.in_order:
+            return self._by_position(hidden, positions=positions.ids.shape[1])
         scores = self._by_position(hidden, positions=self.shape.context)
-        columns = places.positions[:, None, None].expand(*scores.shape[:3], -1)
+        columns = positions.ids[:, None, None].expand(*scores.shape[:3], -1)
         return scores.gather(-1, columns)
 
     def _by_position(self, hidden: Tensor, *, positions: int) -> Tensor:

@@ -17,7 +17,7 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.mixer import Mixer
 from regard.attention.synthesizer import Synthesizer, outer_parameters
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 
 
 @kind(
@@ -62,13 +62,13 @@ class RandomSynthesizer(Synthesizer):
                 self.register_buffer(name, values)
         self.factorised = len(factors) > 1
 
-    def scores(self, x: Tensor, places: Places) -> Tensor:
+    def scores(self, x: Tensor, positions: TokenPositions) -> Tensor:
         """(b,i,w), the row's j places -> (b or 1,h,i,j); of x only the number of places counts"""
-        queries, keys = places.last(x.shape[1]), places.positions
+        queries, keys = positions.last(x.shape[1]), positions.ids
         if self.factorised:
             from_query = self.query_factor[:, queries].transpose(0, 1)
             return from_query @ self.key_factor[:, keys].transpose(0, 1).transpose(-2, -1)
-        if places.in_order:
+        if positions.in_order:
             end = keys.shape[1]
             return self.pattern[None, :, end - x.shape[1] : end, :end]
         return self.pattern[:, queries[:, :, None], keys[:, None]].transpose(0, 1)

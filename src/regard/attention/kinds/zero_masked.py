@@ -16,7 +16,7 @@ import math
 import torch
 from torch import Tensor
 
-from regard.attention.function import HeadShape, Rule
+from regard.attention.function import AttentionFunction, HeadShape
 from regard.attention.kinds import BrokenKind, kind
 
 
@@ -29,11 +29,11 @@ from regard.attention.kinds import BrokenKind, kind
 class ZeroMasked(BrokenKind):
     """Broken on purpose: forbidden weights are set to 0 after the softmax has seen their scores."""
 
-    def build(self, shape: HeadShape) -> Rule:
+    def build(self, shape: HeadShape) -> AttentionFunction:
         return MaskAfterSoftmax()
 
 
-class MaskAfterSoftmax(Rule):
+class MaskAfterSoftmax(AttentionFunction):
     ignores_forbidden = False
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:

@@ -102,7 +102,7 @@ def _table(mask: Mask, queries: int, keys: int | None) -> list[list[bool]]:
         raise UserError(
             f"{queries} queries over {keys} keys cannot be drawn",
             topic="mask",
-            mend="Give 1 or more of both.",
+            hint="Give 1 or more of both.",
         )
     table: list[list[bool]] = mask.dense(queries, keys)[0, 0].tolist()
     return table
@@ -117,7 +117,7 @@ def _named(labels: Sequence[str], queries: int) -> list[str]:
     """The labels as they can be shown anywhere: no line breaks or other control characters."""
     if len(labels) != queries:
         raise UserError(
-            f"{len(labels)} labels for {queries} queries", topic="mask", mend="Give one for each."
+            f"{len(labels)} labels for {queries} queries", topic="mask", hint="Give one for each."
         )
     return [_shortened(_clean(label), LONGEST_LABEL) for label in labels]
 
@@ -148,15 +148,15 @@ def _numbers_above(columns: int, gap: str) -> list[str]:
     return [gap.join(number[digit] for number in numbers) for digit in range(digits)]
 
 
-def _cell(places: int, *, least: float) -> float:
+def _cell(positions: int, *, least: float) -> float:
     """Pixels a cell takes: large while there are few, and a whole picture of about a screen."""
-    return max(least, min(26.0, 640.0 / places))
+    return max(least, min(26.0, 640.0 / positions))
 
 
-def _counted(places: int, cell: float) -> list[str]:
+def _counted(positions: int, cell: float) -> list[str]:
     """Numbers, as many as fit beside cells of this size."""
     every = next(step for step in (1, 2, 5, 10, 20, 50, 100) if step * cell >= 20 or step == 100)
-    return [str(place) if place % every == 0 else "" for place in range(places)]
+    return [str(place) if place % every == 0 else "" for place in range(positions)]
 
 
 def _room(names: Sequence[str]) -> float:

@@ -60,7 +60,7 @@ def read_mask(text: str, length: int, *, numbers: Mapping[str, Numbers] | None =
 
     `numbers` are for names written without any: {"lookback": (3,)}."""
     if length < 1:
-        raise UserError(f"a row of {length} places", topic="mask", mend="Give it 1 or more.")
+        raise UserError(f"a row of {length} places", topic="mask", hint="Give it 1 or more.")
     return _Reader(text, length, numbers or {}).whole()
 
 
@@ -121,15 +121,15 @@ class _Reader:
         try:
             return _mask_of(token.text, given, self.length)
         except UserError as problem:
-            raise self._wrong(problem.what, mend=problem.mend) from None
+            raise self._wrong(problem.what, hint=problem.hint) from None
 
     def _take(self, sign: str) -> bool:
         found = self.next < len(self.tokens) and self.tokens[self.next].text == sign
         self.next += found
         return found
 
-    def _wrong(self, what: str, *, mend: str = "") -> UserError:
-        return UserError(what, topic="mask", where=_quoted(self.text), mend=mend)
+    def _wrong(self, what: str, *, hint: str = "") -> UserError:
+        return UserError(what, topic="mask", where=_quoted(self.text), hint=hint)
 
 
 def _tokens(text: str) -> list[Token]:
@@ -142,7 +142,7 @@ def _tokens(text: str) -> list[Token]:
                 f"{rest[at:].strip()[:12]!r} cannot be read",
                 topic="mask",
                 where=_quoted(text),
-                mend="Write names such as causal or lookback:3, joined by & | ~ and brackets.",
+                hint="Write names such as causal or lookback:3, joined by & | ~ and brackets.",
             )
         numbers = found["numbers"]
         read = None if numbers is None else _numbers(numbers, text)
@@ -152,7 +152,7 @@ def _tokens(text: str) -> list[Token]:
         raise UserError(
             f"an expression of {len(tokens)} names and signs",
             topic="mask",
-            mend=f"Use {MOST_TOKENS} or fewer, or build the mask in Python.",
+            hint=f"Use {MOST_TOKENS} or fewer, or build the mask in Python.",
         )
     return tokens
 
@@ -179,7 +179,7 @@ def _plain(name: str, numbers: Numbers) -> Mask:
         raise UserError(
             f"{name} needs {entry.properties.get('needs', 'more than numbers')}, "
             "which numbers cannot say",
-            mend="Build this mask in Python.",
+            hint="Build this mask in Python.",
         )
     _check_count(name, numbers, least=len(wanted), most=len(wanted))
     mask: Mask = entry.part(*numbers)
@@ -208,7 +208,7 @@ def _one_after_the_other(table: Callable[[torch.Tensor], Mask]) -> Callable[...,
         if sum(numbers) != length:
             raise UserError(
                 f"{name}:{_written(numbers)} has {sum(numbers)} places in all, the row {length}",
-                mend="Give lengths that add up to the row's.",
+                hint="Give lengths that add up to the row's.",
             )
         return table(torch.arange(len(numbers)).repeat_interleave(torch.tensor(numbers))[None])
 
@@ -231,14 +231,14 @@ def _check_count(name: str, numbers: Numbers, *, least: int, most: int) -> None:
     raise UserError(
         f"{name} takes {count} number{'' if most == 1 else 's'} and is given "
         f"{_written(numbers) or 'none'}",
-        mend=f"Write {name}, a colon and the numbers: {name}:3." if most else f"Write {name}.",
+        hint=f"Write {name}, a colon and the numbers: {name}:3." if most else f"Write {name}.",
     )
 
 
 def _check_fits(name: str, number: int, length: int) -> None:
     if not 0 <= number <= length:
         raise UserError(
-            f"{name} of {number} places in a row of {length}", mend=f"Give it 0 to {length}."
+            f"{name} of {number} places in a row of {length}", hint=f"Give it 0 to {length}."
         )
 
 

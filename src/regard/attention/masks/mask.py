@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.masks.drawing import draw_svg, draw_text
-from regard.attention.masks.structure import NOTHING_KNOWN, UNBOUNDED, Band, Known
+from regard.attention.masks.structure import NO_STRUCTURE, UNBOUNDED, Band, MaskStructure
 from regard.attention.masks.tables import (
     TableSize,
     check_flags,
@@ -85,7 +85,7 @@ class Mask:
 
     allowed: Predicate
     name: str
-    known: Known = NOTHING_KNOWN
+    structure: MaskStructure = NO_STRUCTURE
     parts: frozenset[str] = frozenset({"composed"})
     "The named masks it is the meeting of: a kind of attention declares which it can follow."
     sizes: tuple[TableSize, ...] = ()
@@ -99,7 +99,7 @@ class Mask:
         return Mask(
             lambda b, h, i, j: self.allowed(b, h, i, j) & other.allowed(b, h, i, j),
             f"({self.name} & {other.name})",
-            self.known.both(other.known),
+            self.structure.both(other.structure),
             self.parts | other.parts,
             self.sizes + other.sizes,
         )
@@ -108,7 +108,7 @@ class Mask:
         return Mask(
             lambda b, h, i, j: self.allowed(b, h, i, j) | other.allowed(b, h, i, j),
             f"({self.name} | {other.name})",
-            self.known.either(other.known),
+            self.structure.either(other.structure),
             sizes=self.sizes + other.sizes,
         )
 
@@ -120,15 +120,15 @@ class Mask:
 
         Where each place sees all, or all its past, so do these. Under any other mask they see each
         other alone: otherwise they would carry on what the mask keeps apart."""
-        known = self.known
+        structure = self.structure
         if not virtual:
             return self
-        if known.pattern is not None:
-            whole = causal() if known.pattern == "causal" else bidirectional()
-            if known.valid is not None:
-                whole = whole & padding(F.pad(known.valid, (virtual, 0), value=True))
+        if structure.pattern is not None:
+            whole = causal() if structure.pattern == "causal" else bidirectional()
+            if structure.valid is not None:
+                whole = whole & padding(F.pad(structure.valid, (virtual, 0), value=True))
             return replace(whole, name=self.name, parts=self.parts)
-        past = known.band.ahead == 0
+        past = structure.band.ahead == 0
 
         def allowed(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
             tokens = self.allowed(b, h, (i - virtual).clamp(min=0), (j - virtual).clamp(min=0))
@@ -138,25 +138,26 @@ class Mask:
         return Mask(
             allowed,
             f"{self.name} behind {virtual}",
-            Known(band=Band(ahead=0) if past else UNBOUNDED),
+            MaskStructure(band=Band(ahead=0) if past else UNBOUNDED),
             self.parts,
             tuple(
-                size._replace(places=size.places and size.places + virtual) for size in self.sizes
+                size._replace(positions=size.positions and size.positions + virtual)
+                for size in self.sizes
             ),
         )
 
     @property
     def is_everything(self) -> bool:
-        return self.known.pattern == "everything" and self.known.valid is None
+        return self.structure.pattern == "everything" and self.structure.valid is None
 
     @property
     def is_causal(self) -> bool:
-        return self.known.pattern == "causal" and self.known.valid is None
+        return self.structure.pattern == "causal" and self.structure.valid is None
 
-    def check_fits(self, *, rows: int, keys: int, places: int) -> None:
-        """Refuse tables that speak of other rows than these; `places` are queries and keys."""
+    def check_fits(self, *, rows: int, keys: int, positions: int) -> None:
+        """Refuse tables that speak of other rows than these; `positions` are queries and keys."""
         for size in self.sizes:
-            size.check(rows=rows, places=keys if size.of_keys else places)
+            size.check(rows=rows, positions=keys if size.of_keys else positions)
 
     def on(self, grid: Grid) -> Tensor:
         """The mask written out, (b,h,i,j); dimensions it does not depend on have size 1."""
@@ -201,8 +202,8 @@ class Mask:
 @MASKS.add("causal", needs="nothing")
 def causal() -> Mask:
     """Each query sees its own place and those before it."""
-    known = Known("causal", band=Band(ahead=0))
-    return Mask(lambda b, h, i, j: j <= i, "causal", known, frozenset({"causal"}))
+    structure = MaskStructure("causal", band=Band(ahead=0))
+    return Mask(lambda b, h, i, j: j <= i, "causal", structure, frozenset({"causal"}))
 
 
 @MASKS.add("bidirectional", needs="nothing")
@@ -211,7 +212,7 @@ def bidirectional() -> Mask:
     return Mask(
         lambda b, h, i, j: torch.ones_like(i + j, dtype=torch.bool),
         "bidirectional",
-        Known("everything"),
+        MaskStructure("everything"),
         frozenset({"bidirectional"}),
     )
 
@@ -236,25 +237,27 @@ def prefix(lengths: Tensor) -> Mask:
 
 
 @MASKS.add("lookback", needs="how many places")
-def lookback(places: int) -> Mask:
-    """Keys at most `places` before the query, and none after: lookback(0) sees itself alone."""
-    check_number(places, "lookback", least=0, owed="a query can look back 0 places or more")
+def lookback(positions: int) -> Mask:
+    """Keys at most `positions` before the query, and none after: lookback(0) sees itself alone."""
+    check_number(positions, "lookback", least=0, owed="a query can look back 0 places or more")
     return Mask(
-        lambda b, h, i, j: (j <= i) & (i - j <= places),
-        f"lookback({places})",
-        Known(band=Band(back=places, ahead=0)),
+        lambda b, h, i, j: (j <= i) & (i - j <= positions),
+        f"lookback({positions})",
+        MaskStructure(band=Band(back=positions, ahead=0)),
         frozenset({"lookback"}),
     )
 
 
 @MASKS.add("same-block", needs="how many places a block has")
-def same_block(places: int) -> Mask:
-    """Rows are cut into blocks of `places`; each block sees itself alone."""
-    check_number(places, "same_block", least=1, owed="a block has 1 place or more")
+def same_block(positions: int) -> Mask:
+    """Rows are cut into blocks of `positions`; each block sees itself alone."""
+    check_number(positions, "same_block", least=1, owed="a block has 1 place or more")
     return Mask(
-        lambda b, h, i, j: i // places == j // places,
-        f"same-block({places})",
-        Known(band=Band(places - 1, places - 1), block=places, inside="everything"),
+        lambda b, h, i, j: i // positions == j // positions,
+        f"same-block({positions})",
+        MaskStructure(
+            band=Band(positions - 1, positions - 1), block=positions, inside="everything"
+        ),
         frozenset({"same-block"}),
     )
 
@@ -282,7 +285,7 @@ def _of_keys(valid: Tensor, name: str) -> Mask:
     return Mask(
         lambda b, h, i, j: look_up(valid, b, j, name),
         name,
-        Known("everything", valid),
+        MaskStructure("everything", valid),
         frozenset({name}),
         (TableSize(name, valid.shape[0], valid.shape[1], of_keys=True),),
     )

@@ -27,7 +27,7 @@ UNBOUNDED = Band()
 
 
 @dataclass(frozen=True)
-class Known:
+class MaskStructure:
     """What is known about a mask without writing it out."""
 
     pattern: Pattern | None = None
@@ -41,12 +41,12 @@ class Known:
     inside: Pattern | None = None
     "Beside a block: with a pattern the mask is exactly that pattern inside of each block."
 
-    def both(self, other: Known) -> Known:
+    def both(self, other: MaskStructure) -> MaskStructure:
         """What is known of `a & b`."""
         pattern: Pattern | None = None
         if self.pattern and other.pattern:
             pattern = "causal" if "causal" in (self.pattern, other.pattern) else "everything"
-        return Known(
+        return MaskStructure(
             pattern,
             _both_valid(self.valid, other.valid) if pattern else None,
             Band(
@@ -56,12 +56,12 @@ class Known:
             _both_inside(self, other),
         )
 
-    def either(self, other: Known) -> Known:
+    def either(self, other: MaskStructure) -> MaskStructure:
         """What is known of `a | b`."""
         for one in (self, other):
             if one.pattern == "everything" and one.valid is None:
                 return one
-        return Known(
+        return MaskStructure(
             band=Band(
                 _farther(self.band.back, other.band.back),
                 _farther(self.band.ahead, other.band.ahead),
@@ -70,16 +70,18 @@ class Known:
         )
 
 
-NOTHING_KNOWN = Known()
+NO_STRUCTURE = MaskStructure()
 
 
-def _both_inside(a: Known, b: Known) -> Pattern | None:
+def _both_inside(a: MaskStructure, b: MaskStructure) -> Pattern | None:
     """Of blocks met by a pattern of the whole row, or by blocks of the same size."""
     if None not in (a.block, b.block) and a.block != b.block:
         return None
     if a.valid is not None or b.valid is not None:
         return None
-    within = [known.pattern if known.block is None else known.inside for known in (a, b)]
+    within = [
+        structure.pattern if structure.block is None else structure.inside for structure in (a, b)
+    ]
     if None in within or (a.block is None and b.block is None):
         return None
     return "causal" if "causal" in within else "everything"
@@ -93,7 +95,7 @@ def _both_valid(a: Tensor | None, b: Tensor | None) -> Tensor | None:
             f"two masks that speak of different rows meet: {tuple(a.shape)} and {tuple(b.shape)} "
             "(rows, places)",
             topic="mask",
-            mend="Give both as many rows and places as the batch has.",
+            hint="Give both as many rows and places as the batch has.",
         )
     return a & b
 

@@ -18,39 +18,39 @@ class TableSize(NamedTuple):
 
     name: str
     rows: int
-    places: int | None = None
+    positions: int | None = None
     "None: it has one number for each row."
     of_keys: bool = False
     "Speaks of keys alone; otherwise of queries and keys."
 
-    def check(self, *, rows: int, places: int) -> None:
+    def check(self, *, rows: int, positions: int) -> None:
         if self.rows not in (1, rows):
             raise _other_size(self.name, "rows", has=self.rows, needs=rows)
-        if self.places not in (None, places):
-            raise _other_size(self.name, "places", has=self.places, needs=places)
+        if self.positions not in (None, positions):
+            raise _other_size(self.name, "places", has=self.positions, needs=positions)
 
 
 def check_flags(table: object, name: str) -> None:
     """(b, j), True or False."""
-    _check_table(table, name, ndim=2, mend="Give True or False for each place: (rows, places).")
+    _check_table(table, name, ndim=2, hint="Give True or False for each place: (rows, places).")
     if isinstance(table, Tensor) and table.dtype != torch.bool:
         raise UserError(
             f"{name}: a table of {_named(table)}, not of True and False",
             topic="mask",
-            mend="Say which places hold a token: valid = ids != padding_id, or table.bool().",
+            hint="Say which places hold a token: valid = ids != padding_id, or table.bool().",
         )
 
 
 def check_numbers(table: object, name: str) -> None:
     """(b, i), whole numbers."""
-    _check_table(table, name, ndim=2, mend="Give one number for each place: (rows, places).")
+    _check_table(table, name, ndim=2, hint="Give one number for each place: (rows, places).")
     _check_whole(table, name)
 
 
 def check_lengths(lengths: object, name: str) -> None:
     """(b,), whole numbers."""
-    mend = "Give one number for each row of the batch: torch.tensor([5, 3])."
-    _check_table(lengths, name, ndim=1, mend=mend)
+    hint = "Give one number for each row of the batch: torch.tensor([5, 3])."
+    _check_table(lengths, name, ndim=1, hint=hint)
     _check_whole(lengths, name)
 
 
@@ -59,7 +59,7 @@ def check_number(number: object, name: str, *, least: int, owed: str) -> None:
         raise UserError(
             f"{name}({number!r}): {owed}",
             topic="mask",
-            mend=f"Give a whole number, {least} or more.",
+            hint=f"Give a whole number, {least} or more.",
         )
 
 
@@ -78,14 +78,14 @@ def rows_of(table: Tensor, b: Tensor, name: str, place: Tensor | None = None) ->
     return table[b] if place is None else table[b, place]
 
 
-def _check_table(table: object, name: str, *, ndim: int, mend: str) -> None:
+def _check_table(table: object, name: str, *, ndim: int, hint: str) -> None:
     if not isinstance(table, Tensor):
         raise UserError(
-            f"{name}: a {type(table).__name__} and not a tensor", topic="mask", mend=mend
+            f"{name}: a {type(table).__name__} and not a tensor", topic="mask", hint=hint
         )
     if table.ndim != ndim:
         sort = "lengths" if ndim == 1 else "a table"
-        raise UserError(f"{name}: {sort} of shape {tuple(table.shape)}", topic="mask", mend=mend)
+        raise UserError(f"{name}: {sort} of shape {tuple(table.shape)}", topic="mask", hint=hint)
 
 
 def _check_whole(table: object, name: str) -> None:
@@ -93,7 +93,7 @@ def _check_whole(table: object, name: str) -> None:
         raise UserError(
             f"{name}: numbers of type {_named(table)}, not whole ones",
             topic="mask",
-            mend="Turn them into integers: table.long().",
+            hint="Turn them into integers: table.long().",
         )
 
 
@@ -102,7 +102,7 @@ def _other_size(name: str, what: str, *, has: int | None, needs: int) -> UserErr
     return UserError(
         f"{name} knows {has} {what} and is asked about {needs}",
         topic="mask",
-        mend=f"Give it as many {what} as {whose} has.",
+        hint=f"Give it as many {what} as {whose} has.",
     )
 
 

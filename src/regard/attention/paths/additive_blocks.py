@@ -18,9 +18,14 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from regard.attention.function import Asked, Fast
+from regard.attention.function import AttentionInputs, FastOutput
 from regard.attention.paths import compiled
-from regard.attention.paths.query_blocks import Block, BlockSize, Setting, bias_of_pairs
+from regard.attention.paths.query_blocks import (
+    BlockedAttention,
+    BlockSize,
+    QueryBlock,
+    bias_of_pairs,
+)
 
 SIZE = BlockSize(values=2**20, queries=24)
 "Of inner values 4 MB in float32: fewer spend their time on calls, more fall out of the cache."
@@ -36,7 +41,7 @@ class Halves(NamedTuple):
     weight: Tensor
     "(h,m): the same for every pair."
 
-    def of(self, block: Block) -> Halves:
+    def of(self, block: QueryBlock) -> Halves:
         """Views, so that what is added to them is added to the whole."""
         return Halves(block.queries(self.query), block.keys(self.key), self.weight)
 
@@ -58,19 +63,19 @@ class Halves(NamedTuple):
         self.key.add_(bent.sum(dim=2))
 
 
-def additive(halves: Halves, v: Tensor, asked: Asked) -> Fast:
+def additive(halves: Halves, v: Tensor, asked: AttentionInputs) -> FastOutput:
     """(b,h,i,d) by scores w · tanh(query + key); mask, bias and dropout are those that were asked
     for, in the type of `halves`."""
-    doubled, setting = Halves(*(2 * half for half in halves)), Setting.of(asked)
+    doubled, setting = Halves(*(2 * half for half in halves)), BlockedAttention.of(asked)
     if compiled.takes(asked, doubled.query, doubled.key):
         found = compiled.additive_by_kernel(*doubled, v, setting)
         if found is not None:
-            return Fast(found, "kernel")
+            return FastOutput(found, "kernel")
     bias = bias_of_pairs(asked, halves.query.dtype)
     out: Tensor = _AdditiveInBlocks.apply(  # type: ignore[no-untyped-call]
         *doubled, v, bias, setting
     )
-    return Fast(out, "query-blocks")
+    return FastOutput(out, "query-blocks")
 
 
 class _AdditiveInBlocks(Function):
@@ -84,15 +89,15 @@ class _AdditiveInBlocks(Function):
         weight: Tensor,
         v: Tensor,
         bias: Tensor | None,
-        setting: Setting,
+        setting: BlockedAttention,
     ) -> Tensor:
         halves = Halves(query, key, weight)
         out = v.new_zeros(*query.shape[:-1], v.shape[-1])
         totals = v.new_zeros(*query.shape[:-1], 1)
         for block in _blocks(halves, setting):
             scores, _ = _scores(halves, bias, block)
-            block_out, total = _mixed(scores, block.keys(v), setting.kept(block, v.dtype))
-            block.queries(out).copy_(block_out.div_(setting.share_kept))
+            block_out, total = _mixed(scores, block.keys(v), setting.keep_mask(block, v.dtype))
+            block.queries(out).copy_(block_out.div_(setting.keep_probability))
             block.queries(totals).copy_(total)
         ctx.save_for_backward(*halves, v, bias, totals)
         ctx.setting = setting
@@ -106,12 +111,14 @@ class _AdditiveInBlocks(Function):
         d_halves, d_v = Halves(*map(torch.zeros_like, halves)), torch.zeros_like(v)
         # The bias may be one row seen as many, and its gradient has to be written.
         d_bias = bias.new_zeros(bias.shape) if ctx.needs_input_grad[4] else None
-        d_mixed = d_out / setting.share_kept
+        d_mixed = d_out / setting.keep_probability
         for block in _blocks(halves, setting):
             scores, inner = _scores(halves, bias, block)
             weights = scores.sub_(block.queries(totals)).exp_()
-            kept = setting.kept(block, v.dtype)
-            d_scores, block_d_v = _gradients(weights, block.queries(d_mixed), block.keys(v), kept)
+            keep_mask = setting.keep_mask(block, v.dtype)
+            d_scores, block_d_v = _gradients(
+                weights, block.queries(d_mixed), block.keys(v), keep_mask
+            )
             block.keys(d_v).add_(block_d_v)
             if d_bias is not None:
                 d_block = block.pairs(d_bias)
@@ -123,12 +130,12 @@ class _AdditiveInBlocks(Function):
         return (*d_halves, d_v, d_bias, None)
 
 
-def _blocks(halves: Halves, setting: Setting) -> Iterator[Block]:
+def _blocks(halves: Halves, setting: BlockedAttention) -> Iterator[QueryBlock]:
     b, h, queries, inner = halves.query.shape
     return setting.blocks((b, h, queries, halves.key.shape[2]), SIZE, inner=inner)
 
 
-def _scores(halves: Halves, bias: Tensor | None, block: Block) -> tuple[Tensor, Tensor]:
+def _scores(halves: Halves, bias: Tensor | None, block: QueryBlock) -> tuple[Tensor, Tensor]:
     """(b,h,i,j), −∞ where forbidden, and the inner values."""
     scores, inner = halves.of(block).scores()
     if bias is not None:
@@ -136,27 +143,27 @@ def _scores(halves: Halves, bias: Tensor | None, block: Block) -> tuple[Tensor, 
     return block.bar(scores), inner
 
 
-def _mixed(scores: Tensor, v: Tensor, kept: Tensor | None) -> tuple[Tensor, Tensor]:
+def _mixed(scores: Tensor, v: Tensor, keep_mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """Outputs (b,h,i,d) and the log of the sum that weights are divided by (b,h,i,1); `scores` are
     used up. A row with no allowed key gives zeros."""
     largest = scores.amax(dim=-1, keepdim=True).nan_to_num_(neginf=0.0)
     mass = scores.sub_(largest).exp_().sum(dim=-1, keepdim=True)
-    if kept is not None:
-        scores.mul_(kept)
+    if keep_mask is not None:
+        scores.mul_(keep_mask)
     mass.masked_fill_(mass == 0, 1.0)
     return (scores @ v).div_(mass), mass.log().add_(largest)
 
 
 def _gradients(
-    weights: Tensor, d_out: Tensor, v: Tensor, kept: Tensor | None
+    weights: Tensor, d_out: Tensor, v: Tensor, keep_mask: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Of the scores (b,h,i,j) and of the values (b,h,j,d)."""
     d_weights = d_out @ v.transpose(-2, -1)
-    if kept is None:
+    if keep_mask is None:
         d_v = weights.transpose(-2, -1) @ d_out
     else:
-        d_weights.mul_(kept)
-        d_v = kept.mul_(weights).transpose(-2, -1) @ d_out
+        d_weights.mul_(keep_mask)
+        d_v = keep_mask.mul_(weights).transpose(-2, -1) @ d_out
     d_scores = d_weights.mul_(weights)
     # What the softmax takes off each row is made of its own weights. Not d_out · out, which is the
     # same and rounds otherwise: where a query sees one key, nothing has to be left.

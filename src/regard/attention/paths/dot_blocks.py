@@ -25,21 +25,28 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from regard.attention.function import Asked
-from regard.attention.paths.query_blocks import Block, BlockSize, Setting, bias_of_pairs
-from regard.ops.softmax_exp2 import LOG2_E, in_the_middle
+from regard.attention.function import AttentionInputs
+from regard.attention.paths.query_blocks import (
+    BlockedAttention,
+    BlockSize,
+    QueryBlock,
+    bias_of_pairs,
+)
+from regard.ops.softmax_exp2 import LOG2_E, in_safe_range
 
 SIZE = BlockSize(values=2**21, queries=64)
 
 
-def dot_in_blocks(asked: Asked) -> Tensor:
+def dot_in_blocks(asked: AttentionInputs) -> Tensor:
     """(b,h,i,d)"""
     with torch.autocast(asked.q.device.type, enabled=False):
         bias = bias_of_pairs(asked, asked.q.dtype)
-        return in_blocks(asked.q, asked.k, asked.v, bias, Setting.of(asked))
+        return in_blocks(asked.q, asked.k, asked.v, bias, BlockedAttention.of(asked))
 
 
-def in_blocks(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, setting: Setting) -> Tensor:
+def in_blocks(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, setting: BlockedAttention
+) -> Tensor:
     """(b,h,i,d)"""
     q, k, v = (x.contiguous() for x in (q, k, v))
     out: Tensor = _DotInBlocks.apply(q, k, v, bias, setting)  # type: ignore[no-untyped-call]
@@ -70,12 +77,14 @@ _ROOMS = _Rooms()
 class _Pairs:
     """Queries and keys, whose pairs are made a block at a time."""
 
-    def __init__(self, q: Tensor, k: Tensor, bias: Tensor | None, setting: Setting) -> None:
+    def __init__(
+        self, q: Tensor, k: Tensor, bias: Tensor | None, setting: BlockedAttention
+    ) -> None:
         self.q, self.k, self.bias, self.setting = q.flatten(0, 1), k.flatten(0, 1), bias, setting
         self.shape = (*q.shape[:3], k.shape[2])
         self.scale = float(q.shape[-1] ** -0.5)
 
-    def blocks(self) -> Iterator[tuple[Block, slice]]:
+    def blocks(self) -> Iterator[tuple[QueryBlock, slice]]:
         """Each with its rows among r."""
         heads = self.shape[1]
         for block in self.setting.blocks(self.shape, SIZE):
@@ -85,7 +94,7 @@ class _Pairs:
         """(r,…) -> (b,h,…)"""
         return x.view(-1, self.shape[1], *x.shape[1:])
 
-    def scores(self, block: Block, r: slice) -> Tensor:
+    def scores(self, block: QueryBlock, r: slice) -> Tensor:
         """(r,i,j) in powers of 2, those that are forbidden as well."""
         q, k = self.q[r, block.rows], self.k[r, block.columns]
         scores = _ROOMS.product("pairs", q, k.mT, scale=self.scale * LOG2_E)
@@ -93,7 +102,7 @@ class _Pairs:
             self.by_head(scores).add_(block.pairs(self.bias), alpha=LOG2_E)
         return scores
 
-    def exponentials(self, block: Block, r: slice, shift: Tensor | None) -> Tensor:
+    def exponentials(self, block: QueryBlock, r: slice, shift: Tensor | None) -> Tensor:
         """exp(score), (r,i,j), 0 where forbidden; each query's shift is taken off first where
         there is one."""
         scores = self.scores(block, r)
@@ -118,11 +127,11 @@ class _DotInBlocks(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, setting: Setting
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, setting: BlockedAttention
     ) -> Tensor:
         pairs, shift = _Pairs(q, k, bias, setting), None
         out, mass = _mixed(pairs, v, shift)
-        if not in_the_middle(mass):
+        if not in_safe_range(mass):
             shift = pairs.largest()
             out, mass = _mixed(pairs, v, shift)
         ctx.save_for_backward(q, k, v, bias, out, mass, shift)
@@ -136,7 +145,9 @@ class _DotInBlocks(Function):
         setting, pairs = ctx.setting, _Pairs(q, k, bias, ctx.setting)
         # What the softmax takes off each row; both are divided here by what weights are divided by.
         taken = (d_out * out).sum(dim=-1, keepdim=True).div_(mass).flatten(0, 1)
-        d_mixed = torch.div(d_out, mass * setting.share_kept, out=d_out.new_empty(d_out.shape))
+        d_mixed = torch.div(
+            d_out, mass * setting.keep_probability, out=d_out.new_empty(d_out.shape)
+        )
         d_mixed, values = d_mixed.flatten(0, 1), v.flatten(0, 1)
         d_q, d_k, d_v = (_by_place(x) for x in (q, k, v))
         # The bias may be one row seen as many, and its gradient has to be written.
@@ -144,10 +155,10 @@ class _DotInBlocks(Function):
         for block, r in pairs.blocks():
             weights, d_block = pairs.exponentials(block, r, shift), d_mixed[r, block.rows]
             d_scores = _ROOMS.product("gradients", d_block, values[r, block.columns].mT)
-            mixing, kept = weights, setting.kept(block, v.dtype)
-            if kept is not None:
-                d_scores.mul_(kept.flatten(0, 1))
-                mixing = kept.flatten(0, 1).mul_(weights)
+            mixing, keep_mask = weights, setting.keep_mask(block, v.dtype)
+            if keep_mask is not None:
+                d_scores.mul_(keep_mask.flatten(0, 1))
+                mixing = keep_mask.flatten(0, 1).mul_(weights)
             made = _ROOMS.product("rows", mixing.mT, d_block)
             block.keys(d_v).add_(pairs.by_head(made))
             d_scores.sub_(taken[r, block.rows]).mul_(weights)
@@ -166,16 +177,16 @@ def _mixed(pairs: _Pairs, v: Tensor, shift: Tensor | None) -> tuple[Tensor, Tens
     """Outputs (b,h,i,d), and the sums that weights are divided by, (b,h,i,1). A query that sees no
     key has the sum 0; with a shift it has the sum 1, and its outputs are zeros."""
     setting, values = pairs.setting, v.flatten(0, 1)
-    out, masses = _by_place(v, places=pairs.shape[2]), v.new_zeros(*pairs.shape[:3], 1)
+    out, masses = _by_place(v, positions=pairs.shape[2]), v.new_zeros(*pairs.shape[:3], 1)
     for block, r in pairs.blocks():
         weights, mass = pairs.exponentials(block, r, shift), block.queries(masses)
         torch.sum(pairs.by_head(weights), dim=-1, keepdim=True, out=mass)
-        if (kept := setting.kept(block, v.dtype)) is not None:
-            weights.mul_(kept.flatten(0, 1))
+        if (keep_mask := setting.keep_mask(block, v.dtype)) is not None:
+            weights.mul_(keep_mask.flatten(0, 1))
         # Divided after the product: there are fewer outputs than weights.
         whole = mass if shift is None else mass.masked_fill_(mass == 0, 1.0)
         made = _ROOMS.product(
-            "rows", weights, values[r, block.columns], scale=1 / setting.share_kept
+            "rows", weights, values[r, block.columns], scale=1 / setting.keep_probability
         )
         torch.div(pairs.by_head(made), whole, out=block.queries(out))
     if shift is not None:  # also where a block that reaches no key was left out
@@ -183,7 +194,7 @@ def _mixed(pairs: _Pairs, v: Tensor, shift: Tensor | None) -> tuple[Tensor, Tens
     return out, masses
 
 
-def _by_place(x: Tensor, *, places: int | None = None) -> Tensor:
+def _by_place(x: Tensor, *, positions: int | None = None) -> Tensor:
     """Zeros (b,h,i,d) that lie in memory as the layers around attention want them: (b,i,h,d)."""
     b, h, i, d = x.shape
-    return x.new_zeros(b, i if places is None else places, h, d).transpose(1, 2)
+    return x.new_zeros(b, i if positions is None else positions, h, d).transpose(1, 2)

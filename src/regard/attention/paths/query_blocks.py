@@ -13,9 +13,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.attention.function import Asked
+from regard.attention.function import AttentionInputs
 from regard.attention.masks.mask import Grid, Mask
-from regard.nn.dropout import draws, kept, share_kept
+from regard.nn.dropout import keep_mask, keep_probability, random_draws
 
 
 class BlockSize(NamedTuple):
@@ -27,7 +27,7 @@ class BlockSize(NamedTuple):
     "Queries in a block, at most: with more, a causal mask's blocks hold too much forbidden."
 
 
-class Block(NamedTuple):
+class QueryBlock(NamedTuple):
     """A few queries of a few rows of the batch, and the keys that they can reach."""
 
     batch: slice
@@ -61,52 +61,52 @@ class Block(NamedTuple):
         return exponentials
 
 
-class Chances(NamedTuple):
+class DropoutDraws(NamedTuple):
     """What dropout does to the weights: a draw for each, made once for both passes."""
 
-    draws: Tensor
+    values: Tensor
     "(b,h,i,j) int16"
     p: float
 
     @classmethod
-    def of(cls, asked: Asked) -> Chances | None:
+    def of(cls, asked: AttentionInputs) -> DropoutDraws | None:
         if not asked.dropout:
             return None
-        return cls(draws((*asked.q.shape[:-1], asked.k.shape[-2])), asked.dropout)
+        return cls(random_draws((*asked.q.shape[:-1], asked.k.shape[-2])), asked.dropout)
 
 
-class Setting(NamedTuple):
+class BlockedAttention(NamedTuple):
     """What was asked for beside queries, keys and values; no gradient goes there."""
 
     mask: Mask
     grid: Grid
-    chances: Chances | None
+    chances: DropoutDraws | None
 
     @classmethod
-    def of(cls, asked: Asked) -> Setting:
+    def of(cls, asked: AttentionInputs) -> BlockedAttention:
         # Drawn as the explicit path draws it, so that both drop the same weights.
-        return cls(asked.mask, asked.grid, Chances.of(asked))
+        return cls(asked.mask, asked.grid, DropoutDraws.of(asked))
 
     def blocks(
         self, shape: tuple[int, int, int, int], size: BlockSize, *, inner: int = 1
-    ) -> Iterator[Block]:
+    ) -> Iterator[QueryBlock]:
         """All queries of all rows, (b,h,i,j) pairs with `inner` values each; a block whose band
         holds no key is left out."""
         return _blocks(shape, self.mask, self.grid, size, inner=inner)
 
-    def kept(self, block: Block, dtype: torch.dtype) -> Tensor | None:
+    def keep_mask(self, block: QueryBlock, dtype: torch.dtype) -> Tensor | None:
         """(b,h,i,j): 1 where a weight is kept, else 0; what is kept has to be divided by the share
         kept. None where all are."""
         if self.chances is None:
             return None
-        return kept(block.pairs(self.chances.draws), self.chances.p, dtype=dtype)
+        return keep_mask(block.pairs(self.chances.values), self.chances.p, dtype=dtype)
 
     @property
-    def share_kept(self) -> float:
-        return 1.0 if self.chances is None else share_kept(self.chances.p)
+    def keep_probability(self) -> float:
+        return 1.0 if self.chances is None else keep_probability(self.chances.p)
 
 
-def bias_of_pairs(asked: Asked, dtype: torch.dtype) -> Tensor | None:
+def bias_of_pairs(asked: AttentionInputs, dtype: torch.dtype) -> Tensor | None:
     """(b or 1,h,i,j), seen as whole."""
     if asked.bias is None:
         return None
@@ -116,7 +116,7 @@ def bias_of_pairs(asked: Asked, dtype: torch.dtype) -> Tensor | None:
 
 def _blocks(
     shape: tuple[int, int, int, int], mask: Mask, grid: Grid, size: BlockSize, *, inner: int
-) -> Iterator[Block]:
+) -> Iterator[QueryBlock]:
     b, h, queries, keys = shape
     for_one_query = max(1, h * keys * inner)
     count = max(1, min(size.queries, queries, size.values // for_one_query))
@@ -129,7 +129,7 @@ def _blocks(
         for first in range(0, b, batch_size):
             batch = slice(first, min(first + batch_size, b))
             part = None if allowed is None else _batch_part(allowed, batch)
-            yield Block(batch, rows, columns, part)
+            yield QueryBlock(batch, rows, columns, part)
 
 
 def _seen(mask: Mask, grid: Grid, rows: slice, *, keys: int) -> tuple[slice, Tensor | None]:
@@ -144,8 +144,8 @@ def _seen(mask: Mask, grid: Grid, rows: slice, *, keys: int) -> tuple[slice, Ten
 
 
 @lru_cache(maxsize=8)
-def _triangle(places: int, device: torch.device) -> Tensor:
-    return torch.ones(1, 1, places, places, device=device).tril_()
+def _triangle(positions: int, device: torch.device) -> Tensor:
+    return torch.ones(1, 1, positions, positions, device=device).tril_()
 
 
 def _batch_part(x: Tensor, batch: slice) -> Tensor:
@@ -155,7 +155,7 @@ def _batch_part(x: Tensor, batch: slice) -> Tensor:
 
 def _reach(mask: Mask, part: Grid) -> slice:
     """The first to the last key that the mask's band lets any of these queries see."""
-    band, reached = mask.known.band, torch.ones_like(part.j, dtype=torch.bool)
+    band, reached = mask.structure.band, torch.ones_like(part.j, dtype=torch.bool)
     if band.back is not None:
         reached &= part.j >= part.i.min() - band.back
     if band.ahead is not None:

@@ -22,7 +22,7 @@ from regard.core.settings import Settings
 POSITIONS = Catalog("position", home="regard.attention.positions")
 
 
-class Relation(nn.Module):
+class RelativePosition(nn.Module):
     """What a relative position does inside one attention; each kind overrides one of the two."""
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -34,14 +34,14 @@ class Relation(nn.Module):
         return None
 
 
-class Positions(Settings):
+class PositionKind(Settings):
     """Settings of a position kind; none of the hooks means that order goes unseen."""
 
     def build_vectors(self, *, width: int, context: int) -> nn.Module | None:
         """A module from positions (b,t) to vectors (b,t,width)."""
         return None
 
-    def build_relation(self, shape: HeadShape) -> Relation | None:
+    def build_relation(self, shape: HeadShape) -> RelativePosition | None:
         """A new one for each attention."""
         return None
 
@@ -64,7 +64,7 @@ class Positions(Settings):
         return 0
 
 
-class AbsolutePositions(Positions):
+class AbsolutePositionKind(PositionKind):
     """What all absolute positions share: the way they join the tokens."""
 
     combine: Literal["add", "concatenate"] = "add"

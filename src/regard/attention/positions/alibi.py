@@ -14,22 +14,22 @@ from torch import Tensor
 
 from regard.attention.function import HeadShape
 from regard.attention.kinds import RelationSort
-from regard.attention.positions import POSITIONS, Positions, Relation
+from regard.attention.positions import POSITIONS, PositionKind, RelativePosition
 
 
 @POSITIONS.add("alibi", reach="any place", acts="on the scores")
-class Alibi(Positions):
+class Alibi(PositionKind):
     """Lowers a score in proportion to the distance, by a slope of each head's own."""
 
     @property
     def relation_sort(self) -> RelationSort:
         return "bias"
 
-    def build_relation(self, shape: HeadShape) -> Relation:
+    def build_relation(self, shape: HeadShape) -> RelativePosition:
         return Slopes(shape.heads)
 
 
-class Slopes(Relation):
+class Slopes(RelativePosition):
     def __init__(self, heads: int) -> None:
         super().__init__()
         # Made anew from the formula when a model is loaded, so they are not saved.

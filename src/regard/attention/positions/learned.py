@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from torch import nn
 
-from regard.attention.positions import POSITIONS, AbsolutePositions
+from regard.attention.positions import POSITIONS, AbsolutePositionKind
 
 
 @POSITIONS.add("learned", reach="the context it was trained with", acts="on the embedding")
-class Learned(AbsolutePositions):
+class Learned(AbsolutePositionKind):
     """A trainable vector for each place up to the context."""
 
     def build_vectors(self, *, width: int, context: int) -> nn.Module:

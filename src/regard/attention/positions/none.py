@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from regard.attention.positions import POSITIONS, Positions
+from regard.attention.positions import POSITIONS, PositionKind
 
 
 @POSITIONS.add("none", reach="any place", acts="not at all")
-class NoPositions(Positions):
+class NoPositions(PositionKind):
     """Nothing: order shows only through the mask."""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.attention.function import HeadShape
 from regard.attention.kinds import RelationSort
-from regard.attention.positions import POSITIONS, Positions, Relation
+from regard.attention.positions import POSITIONS, PositionKind, RelativePosition
 from regard.core.errors import UserError
 
 
@@ -25,7 +25,7 @@ from regard.core.errors import UserError
     reach="the context it was trained with, or any place when clipped",
     acts="on the scores",
 )
-class Relative(Positions):
+class Relative(PositionKind):
     """A learned bias on the scores for each head and distance."""
 
     clip: int = Field(default=0, ge=0)
@@ -35,7 +35,7 @@ class Relative(Positions):
     def relation_sort(self) -> RelationSort:
         return "bias"
 
-    def build_relation(self, shape: HeadShape) -> Relation:
+    def build_relation(self, shape: HeadShape) -> RelativePosition:
         farthest = self._farthest(shape)
         longest = None if self.clip else shape.context
         return DistanceBias(shape.heads, farthest=farthest, longest=longest)
@@ -53,12 +53,12 @@ class Relative(Positions):
                 f"the bias is clipped at {self.clip}, and distances reach at most "
                 f"context − 1 = {shape.context - 1}",
                 topic="model.positions.clip",
-                mend="Lower it, leave it out to tell all distances apart, or raise model.context.",
+                hint="Lower it, leave it out to tell all distances apart, or raise model.context.",
             )
         return self.clip or shape.context - 1
 
 
-class DistanceBias(Relation):
+class DistanceBias(RelativePosition):
     def __init__(self, heads: int, *, farthest: int, longest: int | None) -> None:
         super().__init__()
         self.farthest = farthest
@@ -78,10 +78,10 @@ class DistanceBias(Relation):
 def _check_reach(queries: Tensor, keys: Tensor, *, longest: int) -> None:
     """By positions, not columns: padding makes a row longer and no distance larger."""
     back, ahead = queries.amax(1) - keys.amin(1), keys.amax(1) - queries.amin(1)
-    places = int(torch.maximum(back, ahead).max()) + 1
-    if places > longest:
+    positions = int(torch.maximum(back, ahead).max()) + 1
+    if positions > longest:
         raise UserError(
-            f"a row of {places} places, and distances are known within {longest} alone",
+            f"a row of {positions} places, and distances are known within {longest} alone",
             topic="model.positions",
-            mend="Raise model.context, or set model.positions.clip, which reaches any place.",
+            hint="Raise model.context, or set model.positions.clip, which reaches any place.",
         )

@@ -16,12 +16,12 @@ from torch import Tensor
 
 from regard.attention.function import HeadShape
 from regard.attention.kinds import RelationSort
-from regard.attention.positions import POSITIONS, Positions, Relation
+from regard.attention.positions import POSITIONS, PositionKind, RelativePosition
 from regard.core.errors import UserError
 
 
 @POSITIONS.add("rotary", reach="any place", acts="on queries and keys")
-class Rotary(Positions):
+class Rotary(PositionKind):
     """Turns queries and keys by their place, so that scores see distances."""
 
     base: float = Field(default=10_000.0, gt=1.0)
@@ -31,18 +31,18 @@ class Rotary(Positions):
     def relation_sort(self) -> RelationSort:
         return "rotation"
 
-    def build_relation(self, shape: HeadShape) -> Relation:
+    def build_relation(self, shape: HeadShape) -> RelativePosition:
         if shape.width % 2:
             raise UserError(
                 f"rotary positions turn pairs of coordinates, and a head of {shape.width} is odd "
                 f"(model.width {shape.model_width} / model.heads {shape.heads})",
                 topic="model.positions",
-                mend="Choose model.width and model.heads whose quotient is even.",
+                hint="Choose model.width and model.heads whose quotient is even.",
             )
         return Rotation(self.base)
 
 
-class Rotation(Relation):
+class Rotation(RelativePosition):
     def __init__(self, base: float) -> None:
         super().__init__()
         self.base = base

@@ -12,12 +12,12 @@ import math
 import torch
 from torch import Tensor, nn
 
-from regard.attention.positions import POSITIONS, AbsolutePositions
+from regard.attention.positions import POSITIONS, AbsolutePositionKind
 from regard.core.errors import UserError
 
 
 @POSITIONS.add("sinusoidal", reach="any place", acts="on the embedding")
-class Sinusoidal(AbsolutePositions):
+class Sinusoidal(AbsolutePositionKind):
     """Fixed sines and cosines of geometrically growing wavelength."""
 
     def build_vectors(self, *, width: int, context: int) -> nn.Module:
@@ -25,7 +25,7 @@ class Sinusoidal(AbsolutePositions):
             raise UserError(
                 f"sinusoidal positions come in pairs of a sine and a cosine, and {width} is odd",
                 topic="model.positions",
-                mend="Choose an even model.width."
+                hint="Choose an even model.width."
                 if self.combine == "add"
                 else "Choose an even model.positions.own_width, or leave it out.",
             )
@@ -48,5 +48,5 @@ class Waves(nn.Module):
         self.register_buffer("table", table.float(), persistent=False)
         self.table: Tensor
 
-    def forward(self, places: Tensor) -> Tensor:
-        return self.table[places]
+    def forward(self, positions: Tensor) -> Tensor:
+        return self.table[positions]

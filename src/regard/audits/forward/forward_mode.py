@@ -30,7 +30,7 @@ class RefusedError(Exception):
     """The model did not run this way; the text is its own first line."""
 
 
-class Specimen:
+class AuditedCopy:
     """A copy of the subject's module, and one more in float64 when it is first needed."""
 
     def __init__(self, subject: Subject, change: Callable[[nn.Module], None] | None = None) -> None:
@@ -57,11 +57,11 @@ class Specimen:
 
 
 @dataclass(frozen=True)
-class View:
+class ForwardMode:
     """A subject run in one way; `outputs` depends on nothing but the inputs."""
 
     name: str
-    specimen: Specimen
+    specimen: AuditedCopy
     call: Call
     training: bool = False
     wide: bool = False
@@ -80,7 +80,7 @@ class View:
         floats = (part.dtype for part in parts if part.is_floating_point())
         return torch.float64 if self.wide else next(floats, torch.get_default_dtype())
 
-    def doubled(self) -> View:
+    def doubled(self) -> ForwardMode:
         return replace(self, wide=True)
 
     def outputs(self, inputs: Tensor) -> Tensor:

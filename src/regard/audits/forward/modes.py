@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import Call, RefusedError, Specimen, View
+from regard.audits.forward.forward_mode import AuditedCopy, Call, ForwardMode, RefusedError
 from regard.audits.forward.perturbed import has_blank_parameters, shake
 from regard.audits.notes import Notes
 from regard.audits.subject import Subject, rows_of
@@ -26,34 +26,34 @@ PADDED = {"with padding on the right": (0, 3), "with padding on the left": (3, 0
 SHAKEN = "with shaken parameters"
 
 
-def ways_of(subject: Subject, notes: Notes, *, seed: int = 0) -> dict[str, View]:
+def forward_modes(subject: Subject, notes: Notes, *, seed: int = 0) -> dict[str, ForwardMode]:
     """Every way this subject can be run, by name; what is not possible is noted."""
-    specimen = Specimen(subject)
+    specimen = AuditedCopy(subject)
     if specimen.why_not_copied:
         notes.could_not(f"a copy of the model: {specimen.why_not_copied}; it was used itself")
-    found = {EVALUATION: View(EVALUATION, specimen, plain(subject), seed=seed)}
+    found = {EVALUATION: ForwardMode(EVALUATION, specimen, plain(subject), seed=seed)}
     if subject.module is None:
         notes.could_not(f"{TRAINING}: a callable without its module has no modes to set")
     else:
-        found[TRAINING] = View(TRAINING, specimen, plain(subject), training=True, seed=seed)
+        found[TRAINING] = ForwardMode(TRAINING, specimen, plain(subject), training=True, seed=seed)
     if subject.run_with_weights is None:
         notes.could_not(f"{WEIGHTS}: the model offers no way to ask for them")
     else:
-        found[WEIGHTS] = View(WEIGHTS, specimen, subject.run_with_weights, seed=seed)
+        found[WEIGHTS] = ForwardMode(WEIGHTS, specimen, subject.run_with_weights, seed=seed)
     if subject.run_cached is None:
         notes.could_not(f"{CACHE}: the model offers no cache")
     else:
-        found[CACHE] = View(CACHE, specimen, in_pieces(subject, several), seed=seed)
+        found[CACHE] = ForwardMode(CACHE, specimen, in_pieces(subject, several), seed=seed)
     if subject.takes_valid:
         for name, (before, after) in PADDED.items():
             call = padded(subject, before=before, after=after)
-            found[name] = View(name, specimen, call, seed=seed)
+            found[name] = ForwardMode(name, specimen, call, seed=seed)
     else:
         notes.could_not("padding: the model takes no padding mask")
     if subject.module is not None and has_blank_parameters(subject.module):
         try:
-            moved = Specimen(subject, shake)
-            found[SHAKEN] = View(SHAKEN, moved, plain(subject), seed=seed)
+            moved = AuditedCopy(subject, shake)
+            found[SHAKEN] = ForwardMode(SHAKEN, moved, plain(subject), seed=seed)
         except RefusedError as problem:
             notes.could_not(f"{SHAKEN}: {problem}")
     return found

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import RefusedError, View
+from regard.audits.forward.forward_mode import ForwardMode, RefusedError
 from regard.audits.notes import Notes
 
 KEPT = 1e-5
@@ -30,7 +30,7 @@ MOST_ROUNDING = 0.5
 COMMON = 0.05
 "Of what moved at all: rounding that flips a choice moves far, but seldom."
 
-Measure = Callable[[View], Tensor]
+Measure = Callable[[ForwardMode], Tensor]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Influence:
 
 
 def second_look(
-    first: Tensor, measure: Measure, *, view: View, notes: Notes, floor: float = VALUE_FLOOR
+    first: Tensor, measure: Measure, *, view: ForwardMode, notes: Notes, floor: float = VALUE_FLOOR
 ) -> Influence:
     """The influences that stand; `first` is what `measure(view)` gave."""
     largest = float(first.max()) if first.numel() else 0.0
@@ -70,7 +70,7 @@ def second_look(
     return Influence(stands) if bool(stands.any()) else _of_one_precision(first, measure, view)
 
 
-def _of_one_precision(first: Tensor, measure: Measure, view: View) -> Influence:
+def _of_one_precision(first: Tensor, measure: Measure, view: ForwardMode) -> Influence:
     """What the model's own precision shows and float64 does not."""
     nothing = torch.zeros_like(first)
     precision = str(view.precision).removeprefix("torch.")
@@ -97,7 +97,7 @@ def size_of(outputs: Tensor) -> float:
     return float(finite.double().square().mean().sqrt()) or 1.0
 
 
-def unsteady(view: View, base: Tensor) -> str:
+def unsteady(view: ForwardMode, base: Tensor) -> str:
     """Why outputs of this view cannot be compared; empty where they can."""
     rows = base.expand(2, *base.shape[1:]).contiguous()
     once, again = view.outputs(rows), view.outputs(rows)

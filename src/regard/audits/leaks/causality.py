@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import RefusedError, View
+from regard.audits.forward.forward_mode import ForwardMode, RefusedError
 from regard.audits.forward.modes import CACHE, EVALUATION, PADDED, SHAKEN, TRAINING, WEIGHTS
 from regard.audits.forward.precision import unsteady
 from regard.audits.leaks.gradient import leaks_by_gradient
@@ -33,7 +33,7 @@ from regard.audits.leaks.perturbation import (
     leaks_of_ids,
     trials_for,
 )
-from regard.audits.leaks.search import Search, longest_taken, shortest_telling, why_untold
+from regard.audits.leaks.search import LeakSearch, longest_taken, shortest_telling, why_untold
 from regard.audits.leaks.truncation import leaks_by_truncation
 from regard.audits.notes import Notes
 
@@ -67,7 +67,7 @@ class Leak:
 
 
 def find_leaks(
-    ways: dict[str, View],
+    ways: dict[str, ForwardMode],
     permission: Permission,
     notes: Notes,
     *,
@@ -94,7 +94,7 @@ def find_leaks(
     cost = subject.cost_of_place(outputs.shape[-1])
     if permission.widens(shortest):
         notes.could_not(WITHIN_A_LAYER)
-    search = Search(subject, permission, notes, seed, cost)
+    search = LeakSearch(subject, permission, notes, seed, cost)
     if not lengths and permission.only_length is None:
         search = search.within(longest_taken(search, ways[EVALUATION], shortest))
     longer = search.longer_than(shortest, lengths)
@@ -116,7 +116,7 @@ def find_leaks(
     return list(found.values())
 
 
-def _first(name: str, shortest: int, search: Search) -> list[int]:
+def _first(name: str, shortest: int, search: LeakSearch) -> list[int]:
     """The first length to try; with padding a shorter one where the model has no more room."""
     longest = search.subject.longest
     if name not in PADDED or longest is None:
@@ -134,7 +134,7 @@ def _further(name: str, longer: list[int]) -> list[int]:
     return longer[-1:] if name in (TRAINING, WEIGHTS, CACHE) else []
 
 
-def examine(search: Search, view: View, length: int) -> list[Leak]:
+def examine(search: LeakSearch, view: ForwardMode, length: int) -> list[Leak]:
     """All instruments in one way at one length."""
     notes, where = search.notes, f"{view.name}, length {length}"
     base, generator = search.base(length), search.generator(length)
@@ -184,7 +184,7 @@ def _leaks(found: ByInstrument, where: str) -> list[Leak]:
     return list(leaks.values())
 
 
-def apart_from_others(view: View, base: Tensor, generator: torch.Generator) -> View:
+def apart_from_others(view: ForwardMode, base: Tensor, generator: torch.Generator) -> ForwardMode:
     """The view itself, or one that runs rows singly where rows of a batch feel each other."""
     other = view.subject.draw(2, base.shape[1], generator).to(base.dtype)
     before = view.outputs(torch.cat([base, other[:1]]))[:1]
@@ -192,7 +192,7 @@ def apart_from_others(view: View, base: Tensor, generator: torch.Generator) -> V
     return replace(view, companion=other[:1]) if bool((before != after).any()) else view
 
 
-def _reacts(search: Search, view: View, length: int) -> bool:
+def _reacts(search: LeakSearch, view: ForwardMode, length: int) -> bool:
     base = search.base(length)
     other = search.subject.draw_other(base, search.generator(length))
     try:
@@ -201,7 +201,7 @@ def _reacts(search: Search, view: View, length: int) -> bool:
         return False
 
 
-def _examine_ids(search: Search, view: View) -> list[Leak]:
+def _examine_ids(search: LeakSearch, view: ForwardMode) -> list[Leak]:
     """A leak that only some token opens: every id at every place of a short row."""
     subject, notes = search.subject, search.notes
     places = min(PLACES_FOR_IDS, subject.longest or PLACES_FOR_IDS)

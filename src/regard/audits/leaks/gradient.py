@@ -11,10 +11,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import RefusedError, View
+from regard.audits.forward.forward_mode import ForwardMode, RefusedError
 from regard.audits.forward.precision import second_look
 from regard.audits.leaks.perturbation import ByInstrument, Pairs
-from regard.audits.leaks.search import Search
+from regard.audits.leaks.search import LeakSearch
 
 EVERY_QUERY_UP_TO = 12
 QUERIES = 6
@@ -23,7 +23,9 @@ ROWS = 2
 WIDE_FLOOR = 1e-11
 
 
-def leaks_by_gradient(search: Search, view: View, base: Tensor, reachable: Tensor) -> ByInstrument:
+def leaks_by_gradient(
+    search: LeakSearch, view: ForwardMode, base: Tensor, reachable: Tensor
+) -> ByInstrument:
     """(query, key) -> gradient, relative to the largest that the query may have."""
     subject, length = search.subject, base.shape[1]
     if subject.vocabulary and not subject.embedding:
@@ -62,7 +64,7 @@ def leaks_by_gradient(search: Search, view: View, base: Tensor, reachable: Tenso
 
 
 def _relative_gradients(
-    view: View, *, row: Tensor, queries: Tensor, directions: Tensor, seen: Tensor
+    view: ForwardMode, *, row: Tensor, queries: Tensor, directions: Tensor, seen: Tensor
 ) -> Tensor:
     """(i,j) at forbidden pairs, relative to the largest allowed one of the query."""
     sizes = view.gradients(row, queries.tolist(), directions)

@@ -80,7 +80,7 @@ def permission_of(mask: str | Tensor | MaskAt | Permission) -> Permission:
                 f"a mask of shape {tuple(mask.shape)} and type {mask.dtype} is no (t,t) table of "
                 "booleans",
                 topic="audit",
-                mend="Give one row a query, one column a key, True = may attend.",
+                hint="Give one row a query, one column a key, True = may attend.",
             )
         table = mask.detach().cpu()
         return Permission(f"table {len(table)}×{len(table)}", lambda t: table, len(table))
@@ -98,7 +98,7 @@ def _named(name: str) -> MaskAt:
     raise UserError(
         f"unknown mask {name!r}{did_you_mean(name, NAMES)}",
         topic="audit",
-        mend="prefix:5 means that the first 5 places see each other and the rest their past.",
+        hint="prefix:5 means that the first 5 places see each other and the rest their past.",
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import NUMBERS_AT_ONCE, View
+from regard.audits.forward.forward_mode import NUMBERS_AT_ONCE, ForwardMode
 from regard.audits.forward.precision import change, second_look
 from regard.audits.notes import Notes
 from regard.audits.subject import Subject
@@ -102,13 +102,13 @@ def differs(before: Tensor, after: Tensor) -> Tensor:
     return (before != after).any(dim=-1).cpu()
 
 
-def rows_at_once(view: View, row: Tensor) -> int:
+def rows_at_once(view: ForwardMode, row: Tensor) -> int:
     """As many as keep outputs and attention weights in reach."""
     numbers = view.outputs(row).numel() + 8 * row.shape[1] ** 2
     return max(1, NUMBERS_AT_ONCE // numbers)
 
 
-def compare_rows(view: View, trials: Trials, compare: Compare) -> Tensor:
+def compare_rows(view: ForwardMode, trials: Trials, compare: Compare) -> Tensor:
     """The unchanged row against each changed one, at the same place of the same shape of batch."""
     at_once = rows_at_once(view, trials.base)
     before: dict[int, Tensor] = {}
@@ -120,14 +120,14 @@ def compare_rows(view: View, trials: Trials, compare: Compare) -> Tensor:
     return torch.cat(found)
 
 
-def _unchanged(view: View, base: Tensor, rows: int) -> Tensor:
+def _unchanged(view: ForwardMode, base: Tensor, rows: int) -> Tensor:
     if view.companion is not None:  # rows are run one by one: all would be the same
         return view.outputs(base).expand(rows, -1, -1)
     return view.outputs(base.expand(rows, *base.shape[1:]).contiguous())
 
 
 def leaks_by_perturbation(
-    view: View, trials: Trials, reachable: Tensor, notes: Notes
+    view: ForwardMode, trials: Trials, reachable: Tensor, notes: Notes
 ) -> ByInstrument:
     """The forbidden pairs whose influence stands the second look."""
     untouched = trials.untouched(reachable)
@@ -136,7 +136,7 @@ def leaks_by_perturbation(
         return {}
     suspects, forbidden = trials.only(rows), untouched[rows]
 
-    def measure(other: View) -> Tensor:
+    def measure(other: ForwardMode) -> Tensor:
         return torch.where(forbidden, compare_rows(other, suspects, change), 0.0)
 
     stands = second_look(measure(view), measure, view=view, notes=notes)
@@ -145,7 +145,7 @@ def leaks_by_perturbation(
     return {stands.told("perturbation"): _pairs(stands.sizes, suspects, view)}
 
 
-def _pairs(moved: Tensor, trials: Trials, view: View) -> Pairs:
+def _pairs(moved: Tensor, trials: Trials, view: ForwardMode) -> Pairs:
     """Each moved output with the key that moved it."""
     single = trials.changed.sum(dim=1) == 1
     keys = trials.changed.int().argmax(dim=1)
@@ -172,7 +172,7 @@ def _pairs(moved: Tensor, trials: Trials, view: View) -> Pairs:
     return found
 
 
-def _unravel(view: View, trials: Trials, row: int, queries: list[int]) -> Pairs:
+def _unravel(view: ForwardMode, trials: Trials, row: int, queries: list[int]) -> Pairs:
     """Which of the tokens replaced together move these queries alone."""
     keys = trials.changed[row].nonzero().flatten()[:UNRAVELLED_KEYS]
     changed = torch.zeros(len(keys), trials.changed.shape[1], dtype=torch.bool)
@@ -206,7 +206,7 @@ def every_id(
 
 
 def leaks_of_ids(
-    view: View,
+    view: ForwardMode,
     rows: tuple[Tensor, Tensor, Tensor],
     reachable: Tensor,
     notes: Notes,
@@ -218,7 +218,7 @@ def leaks_of_ids(
     if not bool(suspects.any()):
         return {}
 
-    def measure(other: View) -> Tensor:
+    def measure(other: ForwardMode) -> Tensor:
         moved = _compare_both(other, before[suspects], after[suspects], change)
         return torch.where(free, moved, 0.0)
 
@@ -230,7 +230,7 @@ def leaks_of_ids(
     return {stands.told("perturbation"): pairs}
 
 
-def _compare_both(view: View, before: Tensor, after: Tensor, compare: Compare) -> Tensor:
+def _compare_both(view: ForwardMode, before: Tensor, after: Tensor, compare: Compare) -> Tensor:
     at_once = rows_at_once(view, before[:1])
     pairs = zip(torch.split(before, at_once), torch.split(after, at_once), strict=True)
     return torch.cat([compare(view.outputs(one), view.outputs(two)) for one, two in pairs])

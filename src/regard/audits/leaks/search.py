@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import RefusedError, View
+from regard.audits.forward.forward_mode import ForwardMode, RefusedError
 from regard.audits.leaks.permission import Permission
 from regard.audits.notes import Notes
 from regard.audits.subject import Subject
@@ -34,7 +34,7 @@ SAFE_ON_CUDA = 64
 
 
 @dataclass(frozen=True)
-class Search:
+class LeakSearch:
     """One search: what is looked for in what, and how hard."""
 
     subject: Subject
@@ -58,7 +58,7 @@ class Search:
         cost = self.cost_of_place + COST_OF_PAIR * length
         return max(FEWEST_TRIALS, int(effort / (2 * length * cost)))
 
-    def within(self, longest: int) -> Search:
+    def within(self, longest: int) -> LeakSearch:
         """The same search in rows of at most so many places."""
         return replace(self, subject=replace(self.subject, longest=longest))
 
@@ -84,7 +84,7 @@ class Search:
         return [n for n in wanted if shortest < n <= affordable and self.permission.covers(n)]
 
 
-def longest_taken(search: Search, view: View, shortest: int) -> int:
+def longest_taken(search: LeakSearch, view: ForwardMode, shortest: int) -> int:
     """The longest row that a model takes: what it says itself, if that is so, or what runs."""
 
     def refusal(length: int) -> str:
@@ -132,7 +132,7 @@ def shortest_telling(
         raise UserError(
             f"the mask {permission.name} gives no (t,t) table for rows of {candidates[0]} places",
             topic="audit",
-            mend="Give a function from t to a (t,t) table of booleans, True = may attend.",
+            hint="Give a function from t to a (t,t) table of booleans, True = may attend.",
         )
     return None
 
@@ -166,5 +166,5 @@ def _refuse_unfit(subject: Subject, permission: Permission, wanted: Sequence[int
         raise UserError(
             f"rows of length {length} cannot be audited: {what}",
             topic="audit",
-            mend="Give another length, or none.",
+            hint="Give another length, or none.",
         )

@@ -12,15 +12,15 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import RefusedError, View
+from regard.audits.forward.forward_mode import ForwardMode, RefusedError
 from regard.audits.forward.precision import change, second_look
 from regard.audits.leaks.perturbation import Pairs
-from regard.audits.leaks.search import Search
+from regard.audits.leaks.search import LeakSearch
 
 EVERY_CUT_UP_TO = 12
 
 
-def leaks_by_truncation(search: Search, view: View, base: Tensor) -> Pairs:
+def leaks_by_truncation(search: LeakSearch, view: ForwardMode, base: Tensor) -> Pairs:
     """(query, first place cut off) -> how far the output at the query moved."""
     length = base.shape[1]
     free = {cut: search.permission.untouched_by_cut(length, kept=cut) for cut in _cuts(length)}
@@ -37,7 +37,7 @@ def leaks_by_truncation(search: Search, view: View, base: Tensor) -> Pairs:
     if not first:
         return {}
 
-    def measure(other: View) -> Tensor:
+    def measure(other: ForwardMode) -> Tensor:
         whole = other.outputs(base)
         return torch.stack(
             [_moved(whole, other.outputs(base[:, :cut]), free[cut]) for cut in first]
@@ -69,6 +69,6 @@ def _cuts(length: int) -> list[int]:
     return sorted({1, 2, length // 3, length // 2, length - 1} - {0})
 
 
-def _draws(view: View, base: Tensor) -> bool:
+def _draws(view: ForwardMode, base: Tensor) -> bool:
     """Whether the outputs hang on random numbers, which rows of another shape would change."""
     return bool((view.outputs(base) != replace(view, seed=view.seed + 1).outputs(base)).any())

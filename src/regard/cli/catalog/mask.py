@@ -68,11 +68,11 @@ def _places(length: int | None, tokens: list[str] | None) -> int:
         raise UserError(
             f"--labels has {len(tokens)} tokens and --length says {places}",
             topic="mask",
-            mend="Give one label for each place, or leave --length out.",
+            hint="Give one label for each place, or leave --length out.",
         )
     if not 1 <= places <= LONGEST:
         raise UserError(
-            f"a row of {places} places", topic="mask", mend=f"Choose a length from 1 to {LONGEST}."
+            f"a row of {places} places", topic="mask", hint=f"Choose a length from 1 to {LONGEST}."
         )
     return places
 
@@ -84,7 +84,7 @@ def _check_used(numbers: dict[str, int], bare: set[str]) -> None:
             raise UserError(
                 f"{OPTIONS[what]} is given, and {what} does not stand there without a number",
                 topic="mask",
-                mend=f"Write {what}, or leave {OPTIONS[what]} out.",
+                hint=f"Write {what}, or leave {OPTIONS[what]} out.",
             )
 
 
@@ -92,7 +92,7 @@ def _write(target: Path, picture: str) -> None:
     from regard.core.files import write_text
 
     if target.is_dir():
-        raise UserError("is a folder", topic="mask", where=str(target), mend="Name a file.")
+        raise UserError("is a folder", topic="mask", where=str(target), hint="Name a file.")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_text(target, picture)
@@ -101,5 +101,5 @@ def _write(target: Path, picture: str) -> None:
             f"cannot be written ({problem.strerror or problem})",
             topic="mask",
             where=str(target),
-            mend="Name a file in a folder that you may write to.",
+            hint="Name a file in a folder that you may write to.",
         ) from None

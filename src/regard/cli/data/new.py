@@ -30,7 +30,7 @@ def new(
     """Look at your text and write a commented recipe for it; asks only what it cannot see."""
     from regard.core.errors import UserError, did_you_mean
     from regard.core.files import write_text
-    from regard.runs.preparation.propose import look, propose, propose_unit
+    from regard.runs.preparation.propose import preview_corpus, propose, propose_unit
     from regard.runs.recipe import Recipe
 
     if unit not in (None, "line", "paragraph", "file"):
@@ -41,7 +41,7 @@ def new(
         raise UserError(
             f"--text {text} names a column, but {first} is plain text",
             topic="new",
-            mend="Leave it out; --unit says what a document is.",
+            hint="Leave it out; --unit says what a document is.",
         )
     column = text or (_ask_column(first) if first.is_file() else None)
     chosen: Unit = unit or (propose_unit(first) if _is_plain(first) else "line")  # type: ignore[assignment]
@@ -49,9 +49,9 @@ def new(
     target = out or Path(f"{called}.toml")
     if target.exists():
         raise UserError(
-            f"{target} exists already", topic="new", mend="Give another name with --out."
+            f"{target} exists already", topic="new", hint="Give another name with --out."
         )
-    seen = look(sources, column=column or "text", unit=chosen)
+    seen = preview_corpus(sources, column=column or "text", unit=chosen)
     written = propose(called, sources, column=column, unit=chosen, seen=seen)
     Recipe.from_table(tomllib.loads(written))  # what is written is known to be valid
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -53,13 +53,13 @@ def train(
             "exists already",
             topic="tokenizer",
             where=str(out),
-            mend="Choose another --out, or delete it first.",
+            hint="Choose another --out, or delete it first.",
         )
     if kind == "file":
         raise UserError(
             "kind 'file' is loaded, not trained",
             topic="tokenizer",
-            mend='Name it in a recipe: tokenizer = { kind = "file", path = … }.',
+            hint='Name it in a recipe: tokenizer = { kind = "file", path = … }.',
         )
     part = TOKENIZERS.get(kind).part
     assert isinstance(part, type)

@@ -11,7 +11,7 @@ from regard.cli.console import AsJson, console, print_json
 from regard.core.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.lessons.marking import Marked
+    from regard.lessons.marking import MarkedAnswer
 
 
 def exercise(
@@ -38,7 +38,7 @@ def exercise(
     if name is None:
         if new is not None or answer is not None or out is not None:
             raise UserError(
-                "say which exercise", topic="exercise", mend="`regard exercise` lists them."
+                "say which exercise", topic="exercise", hint="`regard exercise` lists them."
             )
         _list(as_json)
     elif answer is not None:
@@ -53,7 +53,7 @@ def exercise(
             "say what to do",
             topic="exercise",
             where=name,
-            mend="Add --new SEED for a sheet, or --answer FILE to mark one.",
+            hint="Add --new SEED for a sheet, or --answer FILE to mark one.",
         )
 
 
@@ -107,13 +107,13 @@ def _pose(name: str, seed: int, *, out: Path | None, as_json: bool) -> None:
 def _check_free(file: Path, text: str) -> None:
     """A sheet that somebody has begun to fill in is not written over."""
     if file.is_dir():
-        raise UserError("is a folder", topic="exercise", where=str(file), mend="Name a file.")
+        raise UserError("is a folder", topic="exercise", where=str(file), hint="Name a file.")
     if file.exists() and file.read_bytes() != text.encode():
         raise UserError(
             "is already there, with something else in it",
             topic="exercise",
             where=str(file),
-            mend="Name another file with --out, or delete it.",
+            hint="Name another file with --out, or delete it.",
         )
 
 
@@ -141,7 +141,7 @@ def _mark(name: str, place: Path, *, seed: int | None, out: Path | None, as_json
         raise typer.Exit(1)
 
 
-def _print_folder(marked: list[Marked], out: Path | None) -> None:
+def _print_folder(marked: list[MarkedAnswer], out: Path | None) -> None:
     from regard.lessons.marking import marks_csv
 
     if out is None:
@@ -152,7 +152,7 @@ def _print_folder(marked: list[Marked], out: Path | None) -> None:
     console().print(str(out), markup=False, soft_wrap=True)
 
 
-def _print_one(marked: Marked) -> None:
+def _print_one(marked: MarkedAnswer) -> None:
     from rich.text import Text
 
     from regard.cli.lessons.tables import weights_drawn

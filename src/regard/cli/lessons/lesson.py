@@ -12,7 +12,7 @@ from regard.cli.console import AsJson, console, print_json, side_console
 from regard.core.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
-    from regard.lessons import About, Ran
+    from regard.lessons import LessonInfo, LessonRun
 
 FOLDER = Path("lessons")
 "Where pages go unless --out says otherwise."
@@ -42,7 +42,7 @@ def lesson(
     if name is None:
         if settings or out is not None:
             raise UserError(
-                "--set and --out go with a lesson", topic="lesson", mend="Name one, or `all`."
+                "--set and --out go with a lesson", topic="lesson", hint="Name one, or `all`."
             )
         _list(topic, as_json)
         return
@@ -56,7 +56,7 @@ def lesson(
     from regard.reports.run_report import write_page
 
     if out is not None and out.is_dir():  # told before a lesson trains for a minute
-        raise UserError("is a folder", topic="lesson", where=str(out), mend="Name a file.")
+        raise UserError("is a folder", topic="lesson", where=str(out), hint="Name a file.")
     ran = run_lesson(name, **_read_settings(settings or []))
     page = out or (None if as_json else FOLDER / f"{name}.html")
     if page is not None:
@@ -80,7 +80,7 @@ def _read_settings(given: Sequence[str]) -> dict[str, str]:
     return read
 
 
-def _of_topic(topic: str | None) -> dict[str, list[About]]:
+def _of_topic(topic: str | None) -> dict[str, list[LessonInfo]]:
     """Lessons by topic: all of them, or those of one."""
     from regard.lessons import lessons_by_topic
 
@@ -114,7 +114,7 @@ def _list(topic: str | None, as_json: bool) -> None:
     console().print("\n`regard lesson NAME` runs one, `regard lesson all` every one.", style="dim")
 
 
-def _print(ran: Ran) -> None:
+def _print(ran: LessonRun) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
@@ -144,9 +144,9 @@ def _run_all(
         raise UserError("--set goes with one lesson, not with `all`", topic="lesson")
     chosen = [one for lessons in _of_topic(topic).values() for one in lessons]
     if folder.is_file():
-        raise UserError("is a file", topic="lesson", where=str(folder), mend="Name a folder.")
+        raise UserError("is a file", topic="lesson", where=str(folder), hint="Name a folder.")
     room = max(len(one.name) for one in chosen)
-    done: list[Ran] = []
+    done: list[LessonRun] = []
     say = side_console() if as_json else console()
     for one in chosen:
         ran = run_lesson(one.name)

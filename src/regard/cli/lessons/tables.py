@@ -12,7 +12,7 @@ from regard.lessons.number_format import expected, measured, written
 
 if TYPE_CHECKING:
     from regard.lessons.exercise import Weights
-    from regard.lessons.lesson import Check, Table
+    from regard.lessons.lesson import Check, LessonTable
 
 BAR = 24
 "Letters of a bar that stands for a weight of 1."
@@ -21,7 +21,7 @@ SHADES = " ░▒▓█"
 MOST_COLUMNS = 24
 
 
-def numbers_table(table: Table) -> RichTable:
+def numbers_table(table: LessonTable) -> RichTable:
     shown = RichTable(box=None, padding=(0, 3, 0, 0), header_style="dim")
     for number, column in enumerate(table.columns):
         shown.add_column(Text(column), justify="left" if number == 0 else "right")

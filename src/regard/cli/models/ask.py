@@ -53,7 +53,7 @@ def ask(
         raise UserError(
             f"{run} was not trained to answer from memory",
             topic="ask",
-            mend='Give a run whose recipe has [task] kind = "recall".',
+            hint='Give a run whose recipe has [task] kind = "recall".',
         )
     kept = _pairs(learn, question=problem.task.question, answer=problem.task.answer)
     answer = ask_model(problem, loaded.model, question, subject=subject, table=looked_up)
@@ -68,9 +68,9 @@ def ask(
 
 def _check_words(question: str) -> None:
     if question != question.encode(errors="replace").decode():
-        raise UserError("the question is not valid UTF-8", topic="ask", mend="Type it anew.")
+        raise UserError("the question is not valid UTF-8", topic="ask", hint="Type it anew.")
     if not question.strip():
-        raise UserError("the question is empty", topic="ask", mend="Ask something.")
+        raise UserError("the question is empty", topic="ask", hint="Ask something.")
 
 
 def _table(file: Path | None, *, key: str | None, value: str | None) -> LookupTable | None:

@@ -48,7 +48,7 @@ def generate(
     for number, text in enumerate(texts, 1):
         if not text.isascii() and text != text.encode(errors="replace").decode():
             raise UserError(
-                f"prompt {number} is not valid UTF-8", topic="generate", mend="Type it anew."
+                f"prompt {number} is not valid UTF-8", topic="generate", hint="Type it anew."
             )
     loaded = api.load(run, tokenizer=tokenizer, base=base, own_files=own_files or ())
     _tell_cut(texts, loaded)
@@ -75,15 +75,15 @@ def _tell_cut(texts: Sequence[str], loaded: LoadedModel) -> None:
 
 def _strategy(*, beam: int, temperature: float, top_k: int, top_p: float) -> Strategy:
     from regard.core.settings import read_settings
-    from regard.generation.generate import Beam, Greedy, Sample
+    from regard.generation.generate import BeamSearch, Greedy, Sampling
 
     if beam:
-        return Beam(width=beam)
+        return BeamSearch(width=beam)
     if temperature == 0:
         return Greedy()
     asked = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     try:
-        return read_settings(Sample, asked)
+        return read_settings(Sampling, asked)
     except UserError as problem:
         raise UserError(problem.what, topic="generate") from None
 
@@ -91,6 +91,6 @@ def _strategy(*, beam: int, temperature: float, top_k: int, top_p: float) -> Str
 def _prompts_in(file: Path | None) -> list[str]:
     if file is None:
         return []
-    from regard.data.readers.formats import Dropped, Reading, read_texts
+    from regard.data.readers.formats import DropCounts, ReadOptions, read_texts
 
-    return list(read_texts(file, Reading(), Dropped()))
+    return list(read_texts(file, ReadOptions(), DropCounts()))

@@ -84,6 +84,6 @@ def _usual_place(run: Path, text: str, target: str | None) -> Path:
 
 def _write(target: Path, content: bytes) -> None:
     if target.is_dir():
-        raise UserError("is a folder", topic="inspect", where=str(target), mend="Name a file.")
+        raise UserError("is a folder", topic="inspect", where=str(target), hint="Name a file.")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(content)

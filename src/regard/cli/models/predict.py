@@ -38,7 +38,7 @@ def predict(
         raise UserError(
             f"{place} holds the rows that are to be answered",
             topic="predict",
-            mend="Write the answers to another file.",
+            hint="Write the answers to another file.",
         )
     with progress_bar("answering") as on_progress:
         answers = api.predict(

@@ -21,7 +21,7 @@ def check_form(place: Path) -> None:
         raise UserError(
             f"{place} is a folder" if place.is_dir() else f"{place} could be many things",
             topic="predict",
-            mend="Name a file that ends in .jsonl, .csv or .tsv.",
+            hint="Name a file that ends in .jsonl, .csv or .tsv.",
         )
 
 

@@ -91,7 +91,7 @@ def sweep(
             "there is nothing to sweep: it has neither [grid] nor [random]",
             topic="study",
             where=str(study),
-            mend='Add [grid] with "train.lr" = [1e-3, 3e-3] and the like.',
+            hint='Add [grid] with "train.lr" = [1e-3, 3e-3] and the like.',
         )
     compare(study, out, seeds, jobs, only, own_files, as_json)
 

@@ -11,7 +11,7 @@ from regard.cli.console import AsJson, console, print_json
 from regard.core.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.runs.archive.item_errors import Errors, Item
+    from regard.runs.archive.item_errors import ErrorItem, ItemErrors
 
 PARTS = ("train", "dev", "test")
 
@@ -32,7 +32,7 @@ def errors(
 
     if part not in PARTS:
         raise UserError(
-            f"there is no part {part!r}", topic="errors", mend=f"Give one of {', '.join(PARTS)}."
+            f"there is no part {part!r}", topic="errors", hint=f"Give one of {', '.join(PARTS)}."
         )
     found = errors_of([one for one in (run, other) if one is not None], part=part)
     if as_json:
@@ -45,7 +45,7 @@ def errors(
         _print_items(found.differing(most), found, title="where they differ")
 
 
-def _print_confusion(found: Errors) -> None:
+def _print_confusion(found: ItemErrors) -> None:
     from rich.padding import Padding
     from rich.table import Table
 
@@ -69,7 +69,7 @@ def _print_confusion(found: Errors) -> None:
     console().print(Padding(table, (1, 0, 0, 2)))
 
 
-def _print_agreement(found: Errors) -> None:
+def _print_agreement(found: ItemErrors) -> None:
     told = found.agreement
     first, second = found.runs
     console().print(
@@ -92,7 +92,7 @@ def _print_agreement(found: Errors) -> None:
     )
 
 
-def _print_items(items: list[Item], found: Errors, *, title: str) -> None:
+def _print_items(items: list[ErrorItem], found: ItemErrors, *, title: str) -> None:
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text

@@ -79,7 +79,7 @@ def runs(
         raise UserError(
             "--delete without a choice would delete every run",
             topic="runs",
-            mend="Name runs, or give --where or --state; '*' names them all.",
+            hint="Name runs, or give --where or --state; '*' names them all.",
         )
     everything = _listed(root)
     chosen = _in_state(_named(everything, names or (), root=root), state)
@@ -119,7 +119,7 @@ def _listed(root: Path) -> list[ListedRun]:
             "is a run itself",
             topic="runs",
             where=str(root),
-            mend=f"Give the folder that holds it: --in {root.resolve().parent}",
+            hint=f"Give the folder that holds it: --in {root.resolve().parent}",
         )
     return found
 
@@ -152,11 +152,11 @@ def _below(given: str, root: Path) -> str:
 
 
 def _in_state(found: list[ListedRun], state: str | None) -> list[ListedRun]:
-    from regard.runs.archive.index import State
+    from regard.runs.archive.index import RunState
 
     if state is None:
         return found
-    known = [one.value for one in State]
+    known = [one.value for one in RunState]
     if state not in known:
         raise UserError(f"--state {state}: no such state{did_you_mean(state, known)}", topic="runs")
     return [run for run in found if run.state == state]
@@ -234,7 +234,7 @@ def _print_rows(shown: Sequence[ListedRun]) -> list[str]:
 
 def _cell(run: ListedRun, heading: str) -> Cell:
     from regard.evaluation.wording import count, memory
-    from regard.runs.archive.index import INVALID, State
+    from regard.runs.archive.index import INVALID, RunState
 
     value = run.facts.get(COLUMNS[heading])
     invalid = run.facts.get("audit") == INVALID
@@ -242,7 +242,7 @@ def _cell(run: ListedRun, heading: str) -> Cell:
         return "–", "dim"
     words = str(value).replace("\n", " ")
     if heading == "state":
-        return words, {State.DAMAGED: "red", State.UNFINISHED: "yellow"}.get(run.state, "")
+        return words, {RunState.DAMAGED: "red", RunState.UNFINISHED: "yellow"}.get(run.state, "")
     if heading == "audit":
         return words, "bold red" if invalid else ""
     if heading == "finished":
@@ -311,10 +311,10 @@ def _delete(
 def _activity(run: ListedRun) -> str:
     """How far an unfinished run got, and a warning where a training may be at work in it."""
     from regard.evaluation.wording import duration
-    from regard.runs.archive.index import State
+    from regard.runs.archive.index import RunState
 
     events = run.folder / "events.jsonl"
-    if run.state != State.UNFINISHED or not events.is_file():
+    if run.state != RunState.UNFINISHED or not events.is_file():
         return ""
     ago = max(time.time() - events.stat().st_mtime, 0.0)
     still = f", written to {duration(ago)} ago: does it still train?" if ago < RECENT else ""

@@ -11,17 +11,17 @@ from regard.cli.console import side_console
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from regard.runs.progress import Watch
+    from regard.runs.observer import Observer
 
 
 @contextmanager
-def watched() -> Iterator[Watch]:
+def watched() -> Iterator[Observer]:
     """A watch that draws on standard error; bars where it is a terminal, lines where not."""
-    from regard.runs.progress import Watch
+    from regard.runs.observer import Observer
 
     display = Display()
     with display.bars:
-        yield Watch(on_event=display.on_event, on_progress=display.on_progress)
+        yield Observer(on_event=display.on_event, on_progress=display.on_progress)
 
 
 class Display:

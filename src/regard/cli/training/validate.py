@@ -27,16 +27,16 @@ def validate(
     from dataclasses import asdict
 
     from regard import api
-    from regard.runs.experiment import predict, set_up
-    from regard.runs.models.init_from import preview_start
+    from regard.runs.experiment import build_experiment, forecast_experiment
+    from regard.runs.models.init_from import preview_initial_model
     from regard.runs.recipe import Recipe
 
     api.load_parts(own_files or ())
     loaded = Recipe.load(recipe, overrides=overrides or ())
     with watched() as watch:
-        previewed, start = preview_start(loaded, runs=Path("runs"))
-        bench = set_up(previewed, start=start, watch=watch)
-        predicted = predict(bench)
+        previewed, start = preview_initial_model(loaded, runs=Path("runs"))
+        bench = build_experiment(previewed, start=start, watch=watch)
+        predicted = forecast_experiment(bench)
     waste = bench.stream.padding_waste()
     terms = bench.recipe.model.count(bench.vocabulary)
     if as_json:

@@ -16,7 +16,7 @@ from regard.core.errors import UserError, did_you_mean
 if TYPE_CHECKING:
     from regard.audits.audit import Audit
     from regard.audits.leaks.causality import Leak
-    from regard.audits.reach import Unreached
+    from regard.audits.reach import UnusedParameter
 
 EXIT_CODES = {"clean": 0, "leak": 1, "cannot tell": 2}
 STYLES = {"clean": "bold green", "leak": "bold red", "cannot tell": "bold yellow"}
@@ -79,7 +79,7 @@ def _sample(model: Any, vocabulary: int, length: int) -> Any:
         raise UserError(
             f"--vocabulary {vocabulary}: {what}",
             topic="audit",
-            mend="Leave --vocabulary out." if known else "Give the number of its token ids.",
+            hint="Leave --vocabulary out." if known else "Give the number of its token ids.",
         )
     if known:
         return None
@@ -99,7 +99,7 @@ def _names_a_function(target: str) -> bool:
             "a Python file alone is no model",
             topic="audit",
             where=target,
-            mend=f"Name the function in it that gives the model: {target}:factory.",
+            hint=f"Name the function in it that gives the model: {target}:factory.",
         )
     return False
 
@@ -110,7 +110,7 @@ def _made_by(target: str) -> Any:
     path = Path(file)
     if not path.is_file():
         raise UserError(
-            "there is no such file", topic="audit", where=file, mend="Give its path from here."
+            "there is no such file", topic="audit", where=file, hint="Give its path from here."
         )
     with _beside(path):
         module = _imported(path)
@@ -126,7 +126,7 @@ def _made_by(target: str) -> Any:
                 f"{name}() raised {_told(problem)}",
                 topic="audit",
                 where=file,
-                mend="It has to give a model when it is called without arguments.",
+                hint="It has to give a model when it is called without arguments.",
             ) from problem
 
 
@@ -158,7 +158,7 @@ def _imported(path: Path) -> Any:
             f"running it raised {_told(problem)}",
             topic="audit",
             where=str(path),
-            mend="Mend the file, then audit again.",
+            hint="Mend the file, then audit again.",
         ) from problem
     finally:
         if before is not None:
@@ -188,7 +188,7 @@ def _print(seen: Audit, target: str) -> None:
     say(f"  {len(seen.checked)} checks done; --json lists them", style="dim", soft_wrap=True)
 
 
-def _unreached_lines(unreached: tuple[Unreached, ...]) -> list[str]:
+def _unreached_lines(unreached: tuple[UnusedParameter, ...]) -> list[str]:
     """One line a parameter; the biases of keys, which every softmax ignores, in one together."""
     biases = [one for one in unreached if one.name.endswith(KEY_BIASES) and "noise" in one.why]
     lines = [

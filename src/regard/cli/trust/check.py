@@ -34,7 +34,7 @@ def check(
         raise UserError(
             f"{file} adds no part",
             topic="check",
-            mend='A kind of attention is a class under @kind("its-name", cost=…): see '
+            hint='A kind of attention is a class under @kind("its-name", cost=…): see '
             "CONTRIBUTING.md, `A kind in your own file`.",
         )
     checked = [(part, _checked(part, configurations, seed=seed)) for part in own.parts]

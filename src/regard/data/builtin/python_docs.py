@@ -63,7 +63,7 @@ def python_docs() -> Iterator[Text]:
             "this Python has neither its sources nor its topics on disk",
             topic="data",
             where="python-docs",
-            mend="Use an ordinary installation of Python, or give a file of text.",
+            hint="Use an ordinary installation of Python, or give a file of text.",
         )
     yield from documents
 

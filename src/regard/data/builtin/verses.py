@@ -96,7 +96,7 @@ def _read(version: str) -> tuple[dict[int, str], list[str]]:
             f"the package pythonbible-{version} has another layout than ours",
             topic="data",
             where="verses",
-            mend=f"Install the one that regard knows: pip install pythonbible-{version}==0.0.2.",
+            hint=f"Install the one that regard knows: pip install pythonbible-{version}==0.0.2.",
         ) from problem
     claims = Counter(number for number, _ in cut)
     return {number: verse for number, verse in cut if claims[number] == 1}, titles

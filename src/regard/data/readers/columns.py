@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from regard.data.readers.formats import Dropped, Reading, format_of, read_records
+from regard.data.readers.formats import DropCounts, ReadOptions, format_of, read_records
 
 ROWS_SEEN = 200
 
@@ -17,8 +17,8 @@ def text_columns(path: Path) -> dict[str, float]:
     if format_of(path) == "txt":
         return {}
     sizes: dict[str, list[int]] = {}
-    every = Reading(columns=None, skip_bad_rows=True)
-    for record in islice(read_records(path, every, Dropped()), ROWS_SEEN):
+    every = ReadOptions(columns=None, skip_bad_rows=True)
+    for record in islice(read_records(path, every, DropCounts()), ROWS_SEEN):
         for name, value in record.items():
             if isinstance(value, str) and not _is_number(value):
                 sizes.setdefault(name, []).append(len(value))

@@ -52,14 +52,14 @@ def explain(problem: Exception, path: Path) -> Exception:
             "there is no such file",
             topic="data",
             where=str(path),
-            mend="Check the path; it is taken from the folder in which the command runs.",
+            hint="Check the path; it is taken from the folder in which the command runs.",
         )
     if isinstance(problem, PermissionError):
         return UserError(
             "the file may not be read",
             topic="data",
             where=str(path),
-            mend="Change its permissions (chmod +r).",
+            hint="Change its permissions (chmod +r).",
         )
     # An errno is the system's word (a failing disk); decompressors raise OSError without one.
     if isinstance(problem, OSError) and problem.errno is not None:
@@ -69,5 +69,5 @@ def explain(problem: Exception, path: Path) -> Exception:
         f"the {compression_of(path)} file is {'cut short' if cut_short else 'damaged'} ({problem})",
         topic="data",
         where=str(path),
-        mend="Copy or download it again, or decompress it yourself and give the plain file.",
+        hint="Copy or download it again, or decompress it yourself and give the plain file.",
     )

@@ -14,13 +14,21 @@ from pathlib import Path
 from regard.data.readers.compression import compression_of
 from regard.data.readers.json_and_parquet import read_json, read_parquet
 from regard.data.readers.lines import read_plain
-from regard.data.readers.reading import Column, Dropped, Reading, Record, Text, Unit, Visit
+from regard.data.readers.reading import (
+    Column,
+    DropCounts,
+    ReadOptions,
+    Record,
+    RecordReader,
+    Text,
+    Unit,
+)
 from regard.data.readers.tables import read_csv, read_tsv
 
 __all__ = [
     "Column",
-    "Dropped",
-    "Reading",
+    "DropCounts",
+    "ReadOptions",
     "Record",
     "Text",
     "Unit",
@@ -30,7 +38,7 @@ __all__ = [
     "read_texts",
 ]
 
-Reader = Callable[[Path, Visit], Iterator[Record]]
+Reader = Callable[[Path, RecordReader], Iterator[Record]]
 READERS: dict[str, Reader] = {
     "txt": read_plain,
     "csv": read_csv,
@@ -51,19 +59,19 @@ FORMATS = {
 }
 
 
-def read_records(path: Path, reading: Reading, dropped: Dropped) -> Iterator[Record]:
+def read_records(path: Path, reading: ReadOptions, dropped: DropCounts) -> Iterator[Record]:
     """Every record of one file, in order, by the format its name declares."""
-    visit = Visit(str(path), reading, dropped)
+    visit = RecordReader(str(path), reading, dropped)
     kind = format_of(path)
     if not reading.header and kind in ("jsonl", "parquet"):
         raise visit.complain(
             "data.header = false is for CSV and TSV; this file names its columns",
-            mend="Take it out.",
+            hint="Take it out.",
         )
     return READERS[kind](path, visit)
 
 
-def read_texts(path: Path, reading: Reading, dropped: Dropped) -> Iterator[str]:
+def read_texts(path: Path, reading: ReadOptions, dropped: DropCounts) -> Iterator[str]:
     """Every document of one file: what its records hold in the role `text`."""
     return (record["text"] for record in read_records(path, reading, dropped))
 

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from regard.data.readers.compression import blocks
-from regard.data.readers.reading import Record, Unit, Visit, complain
+from regard.data.readers.reading import Record, RecordReader, Unit, complain
 
 
 def lines(path: Path) -> Iterator[str]:
@@ -36,7 +36,7 @@ def _decode(raw: bytes, path: Path, *, lines_before: int) -> str:
             path,
             "a NUL byte, so this looks like a binary or UTF-16 file",
             at=f"line {line:,}",
-            mend="Give text in UTF-8 (iconv -f utf-16 -t utf-8 converts it).",
+            hint="Give text in UTF-8 (iconv -f utf-16 -t utf-8 converts it).",
         )
     try:
         text = raw.decode("utf-8")
@@ -47,12 +47,12 @@ def _decode(raw: bytes, path: Path, *, lines_before: int) -> str:
             path,
             f"not valid UTF-8 (0x{raw[problem.start]:02x})",
             at=f"line {line:,}, byte {byte:,}",
-            mend="Convert it, for example with iconv -f latin1 -t utf-8.",
+            hint="Convert it, for example with iconv -f latin1 -t utf-8.",
         ) from None
     return text.removeprefix("\ufeff") if not lines_before else text
 
 
-def read_plain(path: Path, visit: Visit) -> Iterator[Record]:
+def read_plain(path: Path, visit: RecordReader) -> Iterator[Record]:
     """Plain text: a document a line, a paragraph or a file, in a column called `text`."""
     roles = visit.sole()
     for at, text in _units(path, visit.reading.unit):

@@ -1,6 +1,6 @@
 """What readers share: records and the columns asked for, the tally of what is left out, complaints.
 
-A reader finds rows; a `Visit` to the file turns them into records by role, drops rows without
+A reader finds rows; a `RecordReader` to the file turns them into records by role, drops rows without
 text, refuses values of the wrong sort, and tallies what is left out.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from regard.core.errors import UserError
 
-Part = Literal["train", "dev", "test"]
+Split = Literal["train", "dev", "test"]
 Unit = Literal["line", "paragraph", "file"]
 Holds = Literal["text", "texts", "value", "mark"]
 """`text`: a string; `texts`: a string or a list of them; a row where either is empty is dropped.
@@ -40,7 +40,7 @@ class Record(dict[str, Any]):
         values: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
         at: str = "",
         group: str | None = None,
-        part: Part | None = None,
+        part: Split | None = None,
     ) -> None:
         dict.__init__(self, values)
         self.at = at
@@ -59,7 +59,7 @@ class Column(NamedTuple):
     optional: bool = False
 
 
-class Reading(NamedTuple):
+class ReadOptions(NamedTuple):
     """How files are to be read: the part of the `[data]` table that concerns readers."""
 
     columns: Mapping[str, Column] | None = {"text": Column()}
@@ -69,17 +69,17 @@ class Reading(NamedTuple):
     header: bool = True
 
 
-class Row(NamedTuple):
+class RawRow(NamedTuple):
     """What a reader found: values by role, and where in the file."""
 
     at: str
     values: Mapping[str, Any]
     group: str | None = None
-    part: Part | None = None
+    part: Split | None = None
 
 
 @dataclass
-class Dropped:
+class DropCounts:
     """What was left out, by file; reading a file again starts its counts anew."""
 
     empty: dict[str, int] = field(default_factory=dict)
@@ -88,10 +88,10 @@ class Dropped:
     def start(self, file: str) -> None:
         self.empty[file] = self.bad[file] = 0
 
-    def of(self, files: Iterable[str]) -> Dropped:
+    def of(self, files: Iterable[str]) -> DropCounts:
         """What was left out of these files alone."""
         here = set(files)
-        return Dropped(
+        return DropCounts(
             empty={file: count for file, count in self.empty.items() if file in here},
             bad={file: count for file, count in self.bad.items() if file in here},
         )
@@ -116,12 +116,12 @@ class Dropped:
 
 
 @dataclass(frozen=True)
-class Visit:
+class RecordReader:
     """One reading of one file: what is asked of it, and where its losses are tallied."""
 
     name: str
-    reading: Reading
-    dropped: Dropped
+    reading: ReadOptions
+    dropped: DropCounts
 
     def __post_init__(self) -> None:
         self.dropped.start(self.name)
@@ -135,8 +135,8 @@ class Visit:
             raise problem
         self.dropped.bad[self.name] += 1
 
-    def complain(self, what: str, *, at: str = "", mend: str = "") -> UserError:
-        return complain(self.name, what, at=at, mend=mend)
+    def complain(self, what: str, *, at: str = "", hint: str = "") -> UserError:
+        return complain(self.name, what, at=at, hint=hint)
 
     def found(self, names: Sequence[str], *, hint: str = "") -> dict[str, str]:
         """The name of each role's column among those of a table; a needed one has to be there."""
@@ -145,7 +145,7 @@ class Visit:
         for column in self.reading.columns.values():
             if names.count(column.name) > 1:
                 what = f"{names.count(column.name)} columns are called {column.name!r}"
-                raise self.complain(what, mend="Rename all but one.")
+                raise self.complain(what, hint="Rename all but one.")
             if column.name not in names and not column.optional:
                 raise no_such(self.name, "column", names, column, hint=hint)
         columns = self.reading.columns.items()
@@ -163,7 +163,7 @@ class Visit:
                 raise no_such(self.name, "column", ["text"], column)
         return roles
 
-    def records(self, rows: Iterable[Row]) -> Iterator[Record]:
+    def records(self, rows: Iterable[RawRow]) -> Iterator[Record]:
         """The rows that hold what is asked for."""
         for row in rows:
             try:
@@ -176,7 +176,7 @@ class Visit:
             else:
                 yield record
 
-    def _record(self, row: Row) -> Record | None:
+    def _record(self, row: RawRow) -> Record | None:
         """None where a text is empty."""
         at, values, group, part = row
         record = Record((), f"{self.name}, {at}" if at else self.name, group, part)
@@ -190,19 +190,19 @@ class Visit:
                     continue
                 if column.holds != "value":
                     return None
-                mend = f"{SKIP}, or give it a value."
-                raise self.complain(f"{column.name!r} holds nothing", at=at, mend=mend)
+                hint = f"{SKIP}, or give it a value."
+                raise self.complain(f"{column.name!r} holds nothing", at=at, hint=hint)
             if not isinstance(value, str) and (misfit := _misfit(value, column)):
-                mend = f"{SKIP}, or set {column.setting} to {_meant('column', column)}."
-                raise self.complain(misfit, at=at, mend=mend)
+                hint = f"{SKIP}, or set {column.setting} to {_meant('column', column)}."
+                raise self.complain(misfit, at=at, hint=hint)
             if column.holds in TEXTS and not column.optional and _is_blank(value):
                 return None
             record[role] = value
         return record
 
 
-def complain(name: object, what: str, *, at: str = "", mend: str = "") -> UserError:
-    return UserError(what, topic="data", where=f"{name}, {at}" if at else str(name), mend=mend)
+def complain(name: object, what: str, *, at: str = "", hint: str = "") -> UserError:
+    return UserError(what, topic="data", where=f"{name}, {at}" if at else str(name), hint=hint)
 
 
 def no_such(
@@ -217,7 +217,7 @@ def no_such(
         f"no {sort} {column.name!r}; there {'is' if len(names) == 1 else 'are'} "
         f"{', '.join(map(repr, shown)) or 'none'}{more}{guess}",
         at=at,
-        mend=f"Set {column.setting} to {_meant(sort, column)}{hint}.",
+        hint=f"Set {column.setting} to {_meant(sort, column)}{hint}.",
     )
 
 

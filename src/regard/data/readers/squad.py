@@ -17,7 +17,7 @@ from typing import Any
 from regard.core.errors import UserError
 from regard.data.readers.compression import compression_of
 from regard.data.readers.lines import lines
-from regard.data.readers.reading import SKIP, Record, Row, Visit, sort_of
+from regard.data.readers.reading import SKIP, RawRow, Record, RecordReader, sort_of
 
 COLUMNS = ("title", "context", "question", "answers", "answer_starts", "id", "impossible")
 
@@ -46,17 +46,17 @@ def articles_of(path: Path) -> list[Any] | None:
     return articles if isinstance(first_article, dict) and "paragraphs" in first_article else None
 
 
-def read_squad(articles: list[Any], visit: Visit) -> Iterator[Record]:
+def read_squad(articles: list[Any], visit: RecordReader) -> Iterator[Record]:
     """A record for each question, with the columns above."""
     names = visit.found(COLUMNS)
     rows = (
-        Row(at, {role: question[name] for role, name in names.items()})
+        RawRow(at, {role: question[name] for role, name in names.items()})
         for at, question in _questions(articles, visit)
     )
     yield from visit.records(rows)
 
 
-def _questions(articles: list[Any], visit: Visit) -> Iterator[tuple[str, dict[str, Any]]]:
+def _questions(articles: list[Any], visit: RecordReader) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, article in enumerate(articles, start=1):
         at = f"article {number:,}"
         title = _field(article, "title", str, visit, at=at, default="")
@@ -73,11 +73,11 @@ def _questions(articles: list[Any], visit: Visit) -> Iterator[tuple[str, dict[st
                 yield at, {"title": title, "context": context, **question}
 
 
-def _question(asked: Any, visit: Visit, *, at: str) -> dict[str, Any]:
+def _question(asked: Any, visit: RecordReader, *, at: str) -> dict[str, Any]:
     impossible = _field(asked, "is_impossible", bool, visit, at=at, default=False)
     answers = _field(asked, "answers", list, visit, at=at, default=[])
     if not answers and not impossible:
-        raise visit.complain("no answer, yet not is_impossible", at=at, mend=f"{SKIP}, or give it.")
+        raise visit.complain("no answer, yet not is_impossible", at=at, hint=f"{SKIP}, or give it.")
     return {
         "question": _field(asked, "question", str, visit, at=at),
         "answers": [_field(answer, "text", str, visit, at=at) for answer in answers],
@@ -88,7 +88,7 @@ def _question(asked: Any, visit: Visit, *, at: str) -> dict[str, Any]:
 
 
 def _field(
-    found: Any, key: str, sort: type[Any], visit: Visit, *, at: str, default: Any = None
+    found: Any, key: str, sort: type[Any], visit: RecordReader, *, at: str, default: Any = None
 ) -> Any:
     """What stands under a key, of the sort it has to be."""
     if not isinstance(found, dict):
@@ -98,5 +98,5 @@ def _field(
         if type(value) is sort:
             return value
         what = f"no {key!r}" if value is None else f"{key!r} holds a {sort_of(value)}"
-    mend = f"{SKIP}, or write the file as SQuAD does: data > paragraphs > qas."
-    raise visit.complain(what, at=at, mend=mend)
+    hint = f"{SKIP}, or write the file as SQuAD does: data > paragraphs > qas."
+    raise visit.complain(what, at=at, hint=hint)

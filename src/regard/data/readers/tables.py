@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.data.readers.lines import lines
-from regard.data.readers.reading import SKIP, Record, Row, Visit
+from regard.data.readers.reading import SKIP, RawRow, Record, RecordReader
 
 # A quote that is never closed would swallow the rest of the file; no text of one cell is as long.
 LONGEST_CELL = 1 << 24
@@ -33,14 +33,14 @@ class _Cells(NamedTuple):
         return not any(map(str.strip, self.cells))
 
 
-def read_csv(path: Path, visit: Visit) -> Iterator[Record]:
+def read_csv(path: Path, visit: RecordReader) -> Iterator[Record]:
     """Quoted as spreadsheets do; a quoted cell may hold line ends."""
     csv.field_size_limit(LONGEST_CELL)  # the module's 128 KB is less than one long article
     source = csv.reader((line + "\n" for line in lines(path)), strict=True)
     yield from visit.records(_rows(_csv_cells(source, visit), visit, cure="quote the comma"))
 
 
-def _csv_cells(source: Any, visit: Visit) -> Iterator[_Cells]:
+def _csv_cells(source: Any, visit: RecordReader) -> Iterator[_Cells]:
     number = 0
     while True:
         number += 1
@@ -56,15 +56,15 @@ def _csv_cells(source: Any, visit: Visit) -> Iterator[_Cells]:
                 raise visit.complain(
                     "a quote is opened and never closed",
                     at=at,
-                    mend='Close it, or write a quote inside a quoted cell twice: "".',
+                    hint='Close it, or write a quote inside a quoted cell twice: "".',
                 ) from None
-            mend = f'{SKIP}, or write a quote inside a quoted cell twice: "".'
-            visit.bad(visit.complain(f"not valid CSV ({problem})", at=at, mend=mend))
+            hint = f'{SKIP}, or write a quote inside a quoted cell twice: "".'
+            visit.bad(visit.complain(f"not valid CSV ({problem})", at=at, hint=hint))
         else:
             yield _Cells(at, cells)
 
 
-def read_tsv(path: Path, visit: Visit) -> Iterator[Record]:
+def read_tsv(path: Path, visit: RecordReader) -> Iterator[Record]:
     """Tab-separated; quotes are ordinary characters, as IANA's definition has it."""
     cells = (
         _Cells(f"row {number:,}", line.split("\t"))
@@ -73,7 +73,7 @@ def read_tsv(path: Path, visit: Visit) -> Iterator[Record]:
     yield from visit.records(_rows(cells, visit, cure="take the stray tab out"))
 
 
-def _rows(rows: Iterator[_Cells], visit: Visit, *, cure: str) -> Iterator[Row]:
+def _rows(rows: Iterator[_Cells], visit: RecordReader, *, cure: str) -> Iterator[RawRow]:
     if visit.reading.header:
         header = next((row.cells for row in rows if not row.is_blank), None)
         if header is None:
@@ -87,12 +87,12 @@ def _rows(rows: Iterator[_Cells], visit: Visit, *, cure: str) -> Iterator[Row]:
             continue
         values = by_role(row.cells)
         if isinstance(values, str):
-            visit.bad(visit.complain(values, at=row.at, mend=f"{SKIP}, or {cure}."))
+            visit.bad(visit.complain(values, at=row.at, hint=f"{SKIP}, or {cure}."))
         else:
-            yield Row(row.at, values)
+            yield RawRow(row.at, values)
 
 
-def _named(header: list[str], visit: Visit) -> ByRole:
+def _named(header: list[str], visit: RecordReader) -> ByRole:
     places = {
         role: header.index(name) for role, name in visit.found(header, hint=NO_HEADER).items()
     }
@@ -105,7 +105,7 @@ def _named(header: list[str], visit: Visit) -> ByRole:
     return by_role
 
 
-def _numbered(visit: Visit) -> ByRole:
+def _numbered(visit: RecordReader) -> ByRole:
     columns = visit.reading.columns
     if columns is None:
         return lambda cells: {str(number): cell for number, cell in enumerate(cells, start=1)}
@@ -117,7 +117,7 @@ def _numbered(visit: Visit) -> ByRole:
             raise visit.complain(
                 f"without a header line columns are called 1, 2, …, and {column.setting} asks for "
                 f"{column.name!r}",
-                mend=f"Set {column.setting} to a number, or data.header = true.",
+                hint=f"Set {column.setting} to a number, or data.header = true.",
             )
     needed = [
         (places[role], column.setting) for role, column in columns.items() if not column.optional

@@ -52,7 +52,7 @@ class UnfilledError(UserError):
         super().__init__(
             f"vocabulary = {asked:,} but this text fills only {filled:,} pieces",
             topic="tokenizer",
-            mend=f"Set tokenizer.vocabulary = {filled} or less, or give more text.",
+            hint=f"Set tokenizer.vocabulary = {filled} or less, or give more text.",
         )
         self.filled = filled
 
@@ -70,7 +70,7 @@ def watched(texts: Iterator[str], on_progress: OnProgress) -> Iterator[str]:
         raise UserError(
             "the training part holds no text, so there is nothing to learn pieces from",
             topic="tokenizer",
-            mend="Give more documents (a split needs several), or check data.corpus and data.text.",
+            hint="Give more documents (a split needs several), or check data.corpus and data.text.",
         )
     on_progress(read, None)
 
@@ -89,7 +89,7 @@ def too_small(vocabulary: int, *, needed: int) -> UserError:
         f"vocabulary = {vocabulary:,} cannot hold this text's single characters "
         f"and the specials, which are {needed:,} pieces",
         topic="tokenizer",
-        mend=f"Set tokenizer.vocabulary = {needed} or more.",
+        hint=f"Set tokenizer.vocabulary = {needed} or more.",
     )
 
 

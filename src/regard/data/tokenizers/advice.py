@@ -28,7 +28,7 @@ BEARABLE_UNKNOWN = 0.01
 
 
 @dataclass(frozen=True)
-class Fit:
+class TokenizerFit:
     """How one tokenizer cuts the held-out text."""
 
     name: str
@@ -42,11 +42,11 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Advice:
+class TokenizerAdvice:
     """Both fits, what a new tokenizer saves, and what to do, in words."""
 
-    existing: Fit
-    fresh: Fit
+    existing: TokenizerFit
+    fresh: TokenizerFit
     documents: int
     saving: float
     "Share of tokens that the new one saves; negative where it needs more."
@@ -65,7 +65,7 @@ def advise(
     train_texts: Callable[[], Iterator[str]],
     held_out: Iterable[str],
     on_progress: OnProgress = silent,
-) -> Advice:
+) -> TokenizerAdvice:
     """`train_texts` opens the stream anew each time: it is read twice where text is short."""
     kind = kind_like(existing)
     try:
@@ -79,7 +79,7 @@ def advise(
         raise UserError(
             "the held-out text has no words to compare tokenizers on",
             topic="tokenizer",
-            mend="Give more text.",
+            hint="Give more text.",
         )
     old, new = (
         _fit(tokenizer, words, tokens=counts[:, 1 + 2 * i], unknown=counts[:, 2 + 2 * i])
@@ -90,7 +90,7 @@ def advise(
     train_anew = (
         sure_saving > WORTHWHILE_SAVING or old.unknown_rate > new.unknown_rate + BEARABLE_UNKNOWN
     )
-    return Advice(
+    return TokenizerAdvice(
         existing=old,
         fresh=new,
         documents=len(counts),
@@ -154,9 +154,9 @@ def _count(held_out: Iterable[str], *tokenizers: Tokenizer) -> NDArray[np.int64]
 
 def _fit(
     tokenizer: Tokenizer, words: int, *, tokens: NDArray[np.int64], unknown: NDArray[np.int64]
-) -> Fit:
+) -> TokenizerFit:
     total, lost = int(tokens.sum()), int(unknown.sum())
-    return Fit(
+    return TokenizerFit(
         name=tokenizer.name,
         size=tokenizer.size,
         fingerprint=tokenizer.fingerprint,
@@ -169,8 +169,8 @@ def _fit(
 
 
 def _say(
-    old: Fit,
-    new: Fit,
+    old: TokenizerFit,
+    new: TokenizerFit,
     saving: float,
     interval: tuple[float, float] | None,
     documents: int,

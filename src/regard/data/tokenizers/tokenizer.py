@@ -106,7 +106,7 @@ class Tokenizer:
                 f"{self.name} ({self.size:,} pieces) has no token for {role!r} "
                 f"(looked for {', '.join(SPELLINGS[role])})",
                 topic="tokenizer",
-                mend="Use a tokenizer that has one; those trained by regard have all roles.",
+                hint="Use a tokenizer that has one; those trained by regard have all roles.",
             )
         return found
 
@@ -249,7 +249,7 @@ def _file_in(folder: Path) -> Path:
         "holds neither tokenizer.json nor vocab.txt",
         topic="tokenizer",
         where=str(folder),
-        mend="Train one: regard tokenizer train SOURCE --out FOLDER.",
+        hint="Train one: regard tokenizer train SOURCE --out FOLDER.",
     )
 
 
@@ -257,12 +257,12 @@ def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        reason, mend = "there is no such file", "Check the path."
+        reason, hint = "there is no such file", "Check the path."
     except UnicodeDecodeError:
-        reason, mend = "is not UTF-8 text", "Give a tokenizer.json or a WordPiece vocab.txt."
+        reason, hint = "is not UTF-8 text", "Give a tokenizer.json or a WordPiece vocab.txt."
     except OSError as problem:
-        reason, mend = f"cannot be read ({problem.strerror})", ""
-    raise UserError(reason, topic="tokenizer", where=str(file), mend=mend)
+        reason, hint = f"cannot be read ({problem.strerror})", ""
+    raise UserError(reason, topic="tokenizer", where=str(file), hint=hint)
 
 
 def _from_json(text: str, file: Path) -> tokenizers.Tokenizer:
@@ -273,7 +273,7 @@ def _from_json(text: str, file: Path) -> tokenizers.Tokenizer:
             f"is not a tokenizer, or damaged ({problem})",
             topic="tokenizer",
             where=str(file),
-            mend="Give a tokenizer.json, a WordPiece vocab.txt, or a folder with one of them.",
+            hint="Give a tokenizer.json, a WordPiece vocab.txt, or a folder with one of them.",
         ) from None
 
 
@@ -290,14 +290,14 @@ def _from_vocabulary(text: str, file: Path) -> tuple[tokenizers.Tokenizer, str]:
             f"lines {first:,} and {second:,} hold the same piece",
             topic="tokenizer",
             where=str(file),
-            mend="A vocabulary lists each piece once, one a line.",
+            hint="A vocabulary lists each piece once, one a line.",
         )
     if unknown is None:
         raise UserError(
             f"has no line {SPELLINGS['unk'][1]}, so it is not a WordPiece vocabulary",
             topic="tokenizer",
             where=str(file),
-            mend="Give a tokenizer.json, or BERT's vocab.txt with one piece a line.",
+            hint="Give a tokenizer.json, or BERT's vocab.txt with one piece a line.",
         )
     lowercase = all(piece == piece.lower() for piece in ids if piece not in known)
     engine = tokenizers.Tokenizer(models.WordPiece(ids, unk_token=unknown))
@@ -326,7 +326,7 @@ def _check_unknowns(engine: tokenizers.Tokenizer, file: Path) -> None:
             f"cannot encode characters it does not know ({problem})",
             topic="tokenizer",
             where=str(file),
-            mend="Its vocabulary lacks its own unknown token; get the file anew.",
+            hint="Its vocabulary lacks its own unknown token; get the file anew.",
         ) from None
 
 
@@ -341,7 +341,7 @@ def _name_beside(file: Path) -> str:
                 f"is not JSON ({problem.msg})",
                 topic="tokenizer",
                 where=f"{config}, line {problem.lineno}",
-                mend="Get it anew, or delete it: only names are read from it.",
+                hint="Get it anew, or delete it: only names are read from it.",
             ) from None
         if isinstance(table, dict) and isinstance(table.get("name_or_path"), str):
             name = str(table["name_or_path"]).rstrip("/").rpartition("/")[2]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 
-class Words:
+class WhitespaceTokenizer:
     """Looks like a tokenizer to the token cache; memory grows with the vocabulary only."""
 
     fingerprint: Final = "whitespace words"

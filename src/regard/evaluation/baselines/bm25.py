@@ -57,12 +57,12 @@ class BM25:
     ) -> None:
         if k1 < 0 or not 0 <= b <= 1:
             what = f"k1 = {k1:g} and b = {b:g} cannot be used"
-            raise UserError(what, topic="BM25", mend="Take k1 of 0 or more and b from 0 to 1.")
+            raise UserError(what, topic="BM25", hint="Take k1 of 0 or more and b from 0 to 1.")
         self.k1, self.b, self.words = k1, b, words
         places: dict[str, int] = {}
         counts = _counts(map(words, documents), lambda word: places.setdefault(word, len(places)))
         if not counts.shape[0]:
-            raise UserError("there is no document to rank", topic="BM25", mend="Give at least one.")
+            raise UserError("there is no document to rank", topic="BM25", hint="Give at least one.")
         self.places = places
         self.weights = _weighed(counts, k1=k1, b=b)
 
@@ -74,7 +74,7 @@ class BM25:
     def rank(self, queries: Sequence[str], k: int) -> list[Ranked]:
         """The `k` best documents for each query, fewer where fewer share a word with it."""
         if k < 1:
-            raise UserError(f"k = {k} cannot be used", topic="BM25", mend="Take 1 or more.")
+            raise UserError(f"k = {k} cannot be used", topic="BM25", hint="Take 1 or more.")
         documents = self.weights.shape[1]
         at_once = max(1, SCORES_AT_ONCE // documents)
         found: list[Ranked] = []

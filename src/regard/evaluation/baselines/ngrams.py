@@ -37,7 +37,7 @@ LARGEST_KEY = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Level:
+class NgramLevel:
     """All that one order knows: n-grams with counts, contexts with what followed them."""
 
     grams: Keys
@@ -48,7 +48,7 @@ class Level:
     discount: float
 
     @classmethod
-    def of(cls, grams: Keys, counts: NDArray[np.int32], *, vocabulary: int) -> Level:
+    def of(cls, grams: Keys, counts: NDArray[np.int32], *, vocabulary: int) -> NgramLevel:
         """From n-grams in ascending order; their contexts are then in ascending order too."""
         context_of_each = grams // vocabulary
         contexts, followers = _runs(context_of_each)
@@ -71,7 +71,7 @@ class Level:
 class KneserNey:
     """A fitted n-gram model; `levels` run from order 1 upwards."""
 
-    levels: tuple[Level, ...]
+    levels: tuple[NgramLevel, ...]
     vocabulary: int
     start: int
     stop: int
@@ -120,7 +120,7 @@ class KneserNey:
                 on_progress(seen, None)
         if not seen:
             raise _error(
-                "there is no training text to count n-grams in", mend="Give at least one document."
+                "there is no training text to count n-grams in", hint="Give at least one document."
             )
         levels = _levels(chunks, order, vocabulary=vocabulary)
         return cls(levels, vocabulary, start, stop, trained_tokens=seen, cut_short=cut_short)
@@ -132,7 +132,7 @@ class KneserNey:
             top.grams % self.vocabulary, weights=top.counts, minlength=self.vocabulary
         )
         tokens = np.flatnonzero(counts)
-        level = Level.of(tokens, counts[tokens].astype(np.int32), vocabulary=self.vocabulary)
+        level = NgramLevel.of(tokens, counts[tokens].astype(np.int32), vocabulary=self.vocabulary)
         return replace(self, levels=(level,))
 
     def nll(
@@ -174,7 +174,7 @@ class KneserNey:
         return p
 
 
-def _levels(chunks: list[Keys], order: int, *, vocabulary: int) -> tuple[Level, ...]:
+def _levels(chunks: list[Keys], order: int, *, vocabulary: int) -> tuple[NgramLevel, ...]:
     """Levels 1 … order from the keys of all occurrences. Empties `chunks` and sorts in place,
     which is what keeps the peak of memory low."""
     keys = _joined(chunks)
@@ -182,7 +182,7 @@ def _levels(chunks: list[Keys], order: int, *, vocabulary: int) -> tuple[Level, 
     for length in range(order, 0, -1):
         keys.sort()
         keys, counts = _runs(keys)
-        levels.append(Level.of(keys, counts, vocabulary=vocabulary))
+        levels.append(NgramLevel.of(keys, counts, vocabulary=vocabulary))
         # Each n-gram type is one context more for the n-gram that lacks its first token.
         keys = keys % vocabulary ** (length - 1)
     return tuple(reversed(levels))
@@ -289,7 +289,7 @@ def _checked(document: Ids, *, number: int, vocabulary: int) -> Ids:
     ):
         raise _error(
             f"document {number + 1:,} holds an id outside the vocabulary of {vocabulary:,}",
-            mend="Encode the text with the tokenizer whose size you pass.",
+            hint="Encode the text with the tokenizer whose size you pass.",
         )
     return ids
 
@@ -299,16 +299,16 @@ def check_keys_fit(order: int, vocabulary: int) -> None:
     if order < 1 or vocabulary < 1:
         raise _error(
             f"an n-gram model of order {order} over {vocabulary} tokens cannot be",
-            mend="Both must be at least 1.",
+            hint="Both must be at least 1.",
         )
     if vocabulary**order > LARGEST_KEY:
         most = next(k for k in range(order, 0, -1) if vocabulary**k <= LARGEST_KEY)
         raise _error(
             f"{order}-grams over {vocabulary:,} tokens do not fit the 64-bit keys they are "
             "counted by",
-            mend=f"Give an order of at most {most}.",
+            hint=f"Give an order of at most {most}.",
         )
 
 
-def _error(what: str, *, mend: str = "") -> UserError:
-    return UserError(what, topic="baseline", mend=mend)
+def _error(what: str, *, hint: str = "") -> UserError:
+    return UserError(what, topic="baseline", hint=hint)

@@ -118,7 +118,7 @@ def _refuse_unusable(rows: Sequence[Row], labels: Sequence[Any]) -> None:
             f"{len(rows):,} training rows cannot be held against {len(labels):,} labels",
             topic="baseline",
             where=NAME,
-            mend="Give one label for each row, and at least one row.",
+            hint="Give one label for each row, and at least one row.",
         )
 
 

@@ -26,7 +26,7 @@ def majority(train_labels: Iterable[Label], n: int) -> list[Label]:
         raise UserError(
             "there is no training row to take the commonest answer from",
             topic="baseline",
-            mend="Give a training part that holds rows.",
+            hint="Give a training part that holds rows.",
         )
     # By name, so that the order of the rows changes nothing.
     return [min(counts, key=lambda label: (-counts[label], str(label)))] * n

@@ -34,7 +34,7 @@ class LossesLike(Protocol):
 
 
 @dataclass(frozen=True)
-class Level:
+class LossLevel:
     """A mean loss in nats per token, its standard error, and over how many documents."""
 
     loss: float
@@ -42,14 +42,14 @@ class Level:
     n: int
 
     @classmethod
-    def of_documents(cls, table: LossesLike) -> Level:
+    def of_documents(cls, table: LossesLike) -> LossLevel:
         nll, tokens = np.asarray(table.nll, np.float64), np.asarray(table.tokens, np.float64)
         n, loss = len(nll), float(nll.sum() / tokens.sum())
         rest = ((nll - loss * tokens) ** 2).sum() * n / max(n - 1, 1)
         return cls(loss, float(np.sqrt(rest) / tokens.sum()), n)
 
 
-class Fit(StrEnum):
+class FitVerdict(StrEnum):
     OVERFITTING = "overfitting"
     ALIKE = "alike"
     DEV_EASIER = "dev is easier"
@@ -60,8 +60,8 @@ class Fit(StrEnum):
 class Gap:
     """How much worse dev is than train, in nats per token."""
 
-    train: Level
-    dev: Level
+    train: LossLevel
+    dev: LossLevel
     items: str = "documents"
     per_token: bool = True
     "Whether losses are of tokens, and so speak of a perplexity; else of whole items."
@@ -76,11 +76,17 @@ class Gap:
         return self.value - half, self.value + half
 
     @property
-    def fit(self) -> Fit:
+    def fit(self) -> FitVerdict:
         low, high = self.interval
         if min(self.train.n, self.dev.n) < FEWEST_DOCUMENTS:
-            return Fit.TOO_FEW
-        return Fit.OVERFITTING if low > 0 else Fit.DEV_EASIER if high < 0 else Fit.ALIKE
+            return FitVerdict.TOO_FEW
+        return (
+            FitVerdict.OVERFITTING
+            if low > 0
+            else FitVerdict.DEV_EASIER
+            if high < 0
+            else FitVerdict.ALIKE
+        )
 
     @property
     def sentence(self) -> str:
@@ -98,13 +104,13 @@ class Gap:
             f"n = {self.train.n:,} and {self.dev.n:,} {self.items}"
         )
         match self.fit:
-            case Fit.OVERFITTING:
+            case FitVerdict.OVERFITTING:
                 return (
                     f"dev is worse than train ({ours}): overfitting, unless dev is the harder text"
                 )
-            case Fit.DEV_EASIER:
+            case FitVerdict.DEV_EASIER:
                 return f"train is worse than dev ({ours}): dev is the easier text"
-            case Fit.ALIKE:
+            case FitVerdict.ALIKE:
                 return f"train and dev are alike ({ours})"
             case _:
                 return f"too few {self.items} to hold train against dev ({ours})"
@@ -123,7 +129,7 @@ class Gap:
 
 def overfitting(train: LossesLike, dev: LossesLike) -> Gap:
     """Train against dev, from the losses of their documents."""
-    return Gap(Level.of_documents(train), Level.of_documents(dev))
+    return Gap(LossLevel.of_documents(train), LossLevel.of_documents(dev))
 
 
 @dataclass(frozen=True)
@@ -136,5 +142,7 @@ def row_gap(train: Sequence[float], dev: Sequence[float], *, items: str) -> Gap 
     """Train against dev, from the loss of each row; None where rows have none."""
     if not train or not dev:
         return None
-    ours, theirs = (Level.of_documents(_Rows(rows, np.ones(len(rows)))) for rows in (train, dev))
+    ours, theirs = (
+        LossLevel.of_documents(_Rows(rows, np.ones(len(rows)))) for rows in (train, dev)
+    )
     return Gap(ours, theirs, items=items, per_token=False)

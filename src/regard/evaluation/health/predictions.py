@@ -84,7 +84,7 @@ def prediction_health(
         raise UserError(
             f"{len(predictions):,} predictions cannot be held against {len(labels):,} labels",
             topic="evaluation",
-            mend="Give one prediction for each label, and at least one.",
+            hint="Give one prediction for each label, and at least one.",
         )
     right = sum(one == other for one, other in zip(predictions, labels, strict=True))
     seen = Predictions(Counter(predictions), Counter(labels), right)

@@ -29,7 +29,7 @@ MOST_RIVALS = 5
 
 
 @dataclass(frozen=True)
-class Texture:
+class Repetition:
     """Of texts of the same length, so that shares can be compared."""
 
     distinct_1: float
@@ -96,10 +96,10 @@ class Matched:
         each = int(self.different[2][places, pick].sum())
         return 1 - self._together(2, pick) / each if each else 0.0
 
-    def texture(self, pick: Ints) -> Texture:
+    def texture(self, pick: Ints) -> Repetition:
         """Of one row from each place."""
         places = np.arange(len(pick))
-        return Texture(
+        return Repetition(
             distinct_1=self._distinct(1, pick),
             distinct_2=self._distinct(2, pick),
             distinct_3=self._distinct(3, pick),

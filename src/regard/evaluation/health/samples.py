@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.evaluation.health.repetition import NOTHING, Ids, Ints, Matched, Texture, matched
+from regard.evaluation.health.repetition import NOTHING, Ids, Ints, Matched, Repetition, matched
 
 FEWEST_SAMPLES = 10
 FEWEST_TOKENS = 100
@@ -36,7 +36,7 @@ RARE = 0.01
 
 
 @dataclass(frozen=True)
-class Pairs:
+class BigramCounts:
     """Shares of neighbouring tokens that stand side by side in (other) real texts too."""
 
     samples: float
@@ -58,10 +58,10 @@ class SampleHealth:
     "Real texts compared with."
     empty_share: float
     reference_empty_share: float
-    samples: Texture | None
+    samples: Repetition | None
     "None where there is too little to compare."
-    reference: Texture | None
-    known_pairs: Pairs | None
+    reference: Repetition | None
+    known_pairs: BigramCounts | None
     flags: tuple[str, ...]
     unjudged: str = ""
     "Why nothing is said of their texture."
@@ -90,7 +90,7 @@ def sample_health(
     """Hold samples against real texts, both as ids, cut to what could be written at most."""
     n, documents = len(samples), len(reference)
     flags = _too_many_empty(samples, reference)
-    textures: tuple[Texture | None, Texture | None, Pairs | None] = (None, None, None)
+    textures: tuple[Repetition | None, Repetition | None, BigramCounts | None] = (None, None, None)
     tokens = 0
     if n < FEWEST_SAMPLES or documents < n:
         unjudged = f"{n:,} samples and {documents:,} real texts are too few to compare"
@@ -128,7 +128,7 @@ def _too_short(texts: Matched) -> str:
 
 
 def _worse_than_real(
-    texts: Matched, drawn: Sequence[Texture], generator: np.random.Generator
+    texts: Matched, drawn: Sequence[Repetition], generator: np.random.Generator
 ) -> tuple[str, ...]:
     """A sentence for each measure in which hardly any pick is as bad as the samples."""
     ours, real = texts.texture(texts.judged), _mean(drawn)
@@ -163,7 +163,7 @@ def _is_rare(drawn: np.ndarray[Any, Any], ours: float) -> bool:
     return bool((1 + (drawn >= ours).sum()) / (1 + len(drawn)) <= RARE)
 
 
-def _without_order(pairs: Pairs) -> tuple[str, ...]:
+def _without_order(pairs: BigramCounts) -> tuple[str, ...]:
     if pairs.samples > pairs.shuffled_most or pairs.reference <= pairs.shuffled_most:
         return ()
     return (
@@ -195,12 +195,16 @@ def _real_picks(texts: Matched, generator: np.random.Generator) -> Ints:
     return generator.integers(1, texts.rows.shape[1], size=(REAL_PICKS, len(texts.rows)))
 
 
-def _mean(textures: Sequence[Texture]) -> Texture:
+def _mean(textures: Sequence[Repetition]) -> Repetition:
     names = asdict(textures[0])
-    return Texture(**{name: float(np.mean([getattr(t, name) for t in textures])) for name in names})
+    return Repetition(
+        **{name: float(np.mean([getattr(t, name) for t in textures])) for name in names}
+    )
 
 
-def _known_pairs(texts: Matched, reference: Sequence[Ids], generator: np.random.Generator) -> Pairs:
+def _known_pairs(
+    texts: Matched, reference: Sequence[Ids], generator: np.random.Generator
+) -> BigramCounts:
     in_texts = Counter(pair for text in reference for pair in set(pairwise(map(int, text))))
 
     def share(rows: Sequence[Ids], *, besides: int) -> float:
@@ -216,7 +220,7 @@ def _known_pairs(texts: Matched, reference: Sequence[Ids], generator: np.random.
     shuffled = [
         share([part.tolist() for part in np.split(order, ends)], besides=0) for order in orders
     ]
-    return Pairs(
+    return BigramCounts(
         samples=share(ours, besides=0),
         reference=share(real, besides=1),  # a real text's pairs stand in itself
         shuffled=float(np.mean(shuffled)),

@@ -20,7 +20,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Overlap:
+class TrainTestOverlap:
     """How many of the judged inputs are training inputs too."""
 
     count: int
@@ -46,13 +46,13 @@ class Overlap:
         return f"{told}, {self.same_label:,} of them with the same label"
 
 
-def shared_texts(
+def train_test_overlap(
     train: Iterable[Input],
     judged: Sequence[Input],
     *,
     train_labels: Iterable[Hashable] | None = None,
     judged_labels: Sequence[Hashable] | None = None,
-) -> Overlap:
+) -> TrainTestOverlap:
     """Which of the judged inputs train holds; train is gone through once and may be a generator."""
     wanted = [_key(one) for one in judged]
     # Only what is judged is held in memory: train may be far larger.
@@ -71,7 +71,7 @@ def shared_texts(
         truth = [label for _, label in zip(wanted, judged_labels, strict=True)]
         same = sum(truth[i] in labels[wanted[i]] for i in shared)
     examples = tuple(judged[i] for i in shared[:SHOWN])
-    return Overlap(len(shared), len(judged), same, examples)
+    return TrainTestOverlap(len(shared), len(judged), same, examples)
 
 
 def _key(one: Input) -> Key:

@@ -21,11 +21,11 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.fields import field_error, lists_of_texts, texts
-from regard.evaluation.metrics.metric import Measure, Row, ratio_of
+from regard.evaluation.metrics.metric import Metric, Row, ratio_of
 from regard.evaluation.statistics.seed_tables import SumStatistic, Values
 
 if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric
+    from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
 BLEU_COLUMNS = 10
 "Length of the hypothesis, of the nearest reference, then 4 matches and 4 counts of n-grams."
@@ -34,7 +34,7 @@ ROUGES = ("rouge1", "rouge2", "rougeL")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Translation(Measure):
+class TranslationMetric(Metric):
     """Reads `predicted` and `truths`, one reference or more."""
 
     kind: ClassVar[str] = "translation"
@@ -69,7 +69,7 @@ class Translation(Measure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Summary(Measure):
+class SummaryMetric(Metric):
     """Reads `predicted` and `truths`, one reference or more."""
 
     kind: ClassVar[str] = "summary"
@@ -103,7 +103,7 @@ def sentence_rows(predicted: Sequence[str], truths: Sequence[Sequence[str]]) -> 
         raise UserError(
             f"{len(predicted):,} hypotheses came with {len(truths):,} references",
             topic="evaluation",
-            mend="Each hypothesis needs its own: nothing is cut to the shorter list.",
+            hint="Each hypothesis needs its own: nothing is cut to the shorter list.",
         )
     return [
         {"item": item, "predicted": text, "truths": [own] if isinstance(own, str) else list(own)}
@@ -145,7 +145,7 @@ def _chrf_of_table(sums: Values) -> Values:
     return chrf(sums[BLEU_COLUMNS:])
 
 
-def _sacrebleu(metric: str) -> Metric:
+def _sacrebleu(metric: str) -> SacreBleuMetric:
     # Only who scores translations pays for the import.
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -159,7 +159,7 @@ def _references(rows: Sequence[Row]) -> list[list[str]]:
     for number, own in enumerate(truths):
         if not own:
             raise field_error(
-                rows, number, "no reference", mend="Every hypothesis needs at least one."
+                rows, number, "no reference", hint="Every hypothesis needs at least one."
             )
     return truths
 
@@ -176,5 +176,5 @@ def _readable(truths: list[list[str]]) -> None:
         raise UserError(
             f"{blank:,} of {len(truths):,} references have no letter that ROUGE knows (a–z, 0–9)",
             topic="evaluation",
-            mend="ROUGE would be 0 whatever is written: measure chrF (a translation) instead.",
+            hint="ROUGE would be 0 whatever is written: measure chrF (a translation) instead.",
         )

@@ -14,8 +14,8 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.fields import numbers
-from regard.evaluation.metrics.metric import Measure, Row, score
-from regard.evaluation.statistics.estimate import Figure
+from regard.evaluation.metrics.metric import Metric, Row, score
+from regard.evaluation.statistics.estimate import Estimate
 from regard.evaluation.statistics.intervals import Bootstrap
 
 
@@ -25,7 +25,7 @@ class LengthBin:
 
     shortest: float | None
     longer: float | None
-    figures: list[Figure]
+    figures: list[Estimate]
 
     def __str__(self) -> str:
         """`below 10`, `10 to 19`, `20 and more`, for whole lengths."""
@@ -37,7 +37,7 @@ class LengthBin:
 
 
 def score_by_length(
-    measure: Measure,
+    measure: Metric,
     rows: Sequence[Row],
     *,
     field: str,
@@ -50,7 +50,7 @@ def score_by_length(
         raise UserError(
             f"edges {', '.join(map(str, edges))} do not rise",
             topic="evaluation",
-            mend="Give each length once, the shortest first.",
+            hint="Give each length once, the shortest first.",
         )
     bins = np.searchsorted(np.asarray(edges), numbers(rows, field), side="right")
     found = []

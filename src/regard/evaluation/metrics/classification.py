@@ -21,12 +21,12 @@ import numpy as np
 
 from regard.core.errors import UserError, did_you_mean
 from regard.evaluation.metrics.fields import field_error, texts
-from regard.evaluation.metrics.metric import Measure, Row
+from regard.evaluation.metrics.metric import Metric, Row
 from regard.evaluation.statistics.seed_tables import SumStatistic, Values
 
 
 @dataclass(frozen=True)
-class Classification(Measure):
+class ClassificationMetric(Metric):
     """Reads `predicted`, one of the labels, and `truth`."""
 
     kind: ClassVar[str] = "classification"

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from regard.evaluation.metrics.metric import Measure, Row
+from regard.evaluation.metrics.metric import Metric, Row
 from regard.evaluation.statistics.seed_tables import SumStatistic, Values, perplexity
 
 _STATISTICS: dict[str, SumStatistic] = {
@@ -25,7 +25,7 @@ _STATISTICS: dict[str, SumStatistic] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Documents(Measure):
+class DocumentMetric(Metric):
     """Reads `nats`, `tokens` and `bytes`."""
 
     kind: ClassVar[str] = "perplexity"

@@ -43,10 +43,10 @@ def numbers(rows: Sequence[Row], field: str) -> Values:
     return np.array(values, dtype=np.float64)
 
 
-def field_error(rows: Sequence[Row], number: int, what: str, *, mend: str = "") -> UserError:
+def field_error(rows: Sequence[Row], number: int, what: str, *, hint: str = "") -> UserError:
     """The error that names the row by its item, or by its place where it has no number."""
     item = rows[number].get("item", f"at place {number + 1:,}")
-    return UserError(f"item {item}: {what}", topic="evaluation", mend=mend)
+    return UserError(f"item {item}: {what}", topic="evaluation", hint=hint)
 
 
 def _present(rows: Sequence[Row], field: str) -> list[Any]:

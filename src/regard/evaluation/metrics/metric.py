@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from regard.core.errors import UserError, did_you_mean
-from regard.evaluation.statistics.estimate import Figure, signature
+from regard.evaluation.statistics.estimate import Estimate, signature
 from regard.evaluation.statistics.intervals import Bootstrap, Columns, wilson
 from regard.evaluation.statistics.seed_tables import SumStatistic, Values, ratio
 
@@ -55,7 +55,7 @@ TUNED = "tuned on these rows, and not judged against"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measure(ABC):
+class Metric(ABC):
     """Which metrics a task has, and how they come from its rows."""
 
     kind: ClassVar[str]
@@ -106,7 +106,7 @@ class Measure(ABC):
         return {}
 
     def settings(self) -> dict[str, Any]:
-        """Plain values for JSON, from which `measure_of` builds the measure again."""
+        """Plain values for JSON, from which `metric_of` builds the measure again."""
         plain = {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in asdict(self).items()
@@ -123,7 +123,7 @@ class Measure(ABC):
         return metric
 
 
-class RatioMeasure(Measure):
+class RatioMetric(Metric):
     """Every metric is one sum over another."""
 
     ratios: ClassVar[Mapping[str, tuple[int, int]]]
@@ -140,21 +140,21 @@ class RatioMeasure(Measure):
         return self.ratios[self.known(metric)][1]
 
 
-def measure_of(settings: Mapping[str, Any]) -> Measure:
+def metric_of(settings: Mapping[str, Any]) -> Metric:
     """The measure that gave these `settings`."""
     # The measures import this file, so they are looked up when asked for.
-    from regard.evaluation.metrics.bleu_and_rouge import Summary, Translation
-    from regard.evaluation.metrics.classification import Classification
-    from regard.evaluation.metrics.document_losses import Documents
-    from regard.evaluation.metrics.pixels import Pixels
-    from regard.evaluation.metrics.question_answering import Answers
-    from regard.evaluation.metrics.ranking import Ranking
-    from regard.evaluation.metrics.recall import Recall
-    from regard.evaluation.metrics.similarity import Similarity
+    from regard.evaluation.metrics.bleu_and_rouge import SummaryMetric, TranslationMetric
+    from regard.evaluation.metrics.classification import ClassificationMetric
+    from regard.evaluation.metrics.document_losses import DocumentMetric
+    from regard.evaluation.metrics.pixels import PixelMetric
+    from regard.evaluation.metrics.question_answering import AnswerMetric
+    from regard.evaluation.metrics.ranking import RankingMetric
+    from regard.evaluation.metrics.recall import RecallMetric
+    from regard.evaluation.metrics.similarity import SimilarityMetric
 
-    sorts: tuple[type[Measure], ...] = (
-        *(Classification, Answers, Translation, Summary),
-        *(Ranking, Recall, Similarity, Documents, Pixels),
+    sorts: tuple[type[Metric], ...] = (
+        *(ClassificationMetric, AnswerMetric, TranslationMetric, SummaryMetric),
+        *(RankingMetric, RecallMetric, SimilarityMetric, DocumentMetric, PixelMetric),
     )
     by_kind = {sort.kind: sort for sort in sorts}
     kind, rest = str(settings.get("kind", "")), {k: v for k, v in settings.items() if k != "kind"}
@@ -168,13 +168,13 @@ def measure_of(settings: Mapping[str, Any]) -> Measure:
         raise UserError(
             f"measure {kind} cannot be built from {', '.join(rest) or 'nothing'}",
             topic="evaluation",
-            mend="The file was written by another version of regard, or edited.",
+            hint="The file was written by another version of regard, or edited.",
         ) from error
 
 
 def score(
-    measure: Measure, rows: Sequence[Row], *, part: str, bootstrap: Bootstrap | None = None
-) -> list[Figure]:
+    measure: Metric, rows: Sequence[Row], *, part: str, bootstrap: Bootstrap | None = None
+) -> list[Estimate]:
     """Every metric that has items, the main one first."""
     bootstrap = bootstrap or Bootstrap()
     rows = _by_item(_some(rows, part))
@@ -199,14 +199,14 @@ def score(
 
 
 def difference(
-    measure: Measure,
+    measure: Metric,
     metric: str,
     ours: Sequence[Row],
     theirs: Sequence[Row],
     *,
     part: str,
     bootstrap: Bootstrap | None = None,
-) -> Figure:
+) -> Estimate:
     """The metric of ours minus theirs, drawn on the same items."""
     bootstrap = bootstrap or Bootstrap()
     statistic, counted = measure.statistic(measure.known(metric)), measure.counted(metric)
@@ -219,7 +219,7 @@ def difference(
             f"and of theirs ({counts[1].sum():,.0f}), or counts none",
             topic="comparison",
             where=part,
-            mend="A difference needs the same items on both sides, and at least one.",
+            hint="A difference needs the same items on both sides, and at least one.",
         )
     first, second = (_own_items(table, counted) for table in tables)
     width, both = len(first), np.concatenate([first, second])
@@ -237,7 +237,7 @@ def difference(
     )
 
 
-def verdict_between(difference: Figure, *, higher_is_better: bool) -> str:
+def verdict_between(difference: Estimate, *, higher_is_better: bool) -> str:
     """What a difference says of ours; no interval or few items, no verdict."""
     if difference.n < FEWEST_ITEMS:
         return "on too few to be told from"
@@ -257,16 +257,16 @@ def ratio_of(top: int, bottom: int) -> SumStatistic:
 
 def _figure(
     name: str,
-    measure: Measure,
+    measure: Metric,
     *,
     value: float,
     interval: Interval,
     n: int,
     facts: Mapping[str, object],
-) -> Figure:
+) -> Estimate:
     low, high = interval or (None, None)
     told = facts if interval else {**facts, "interval": "none"}
-    return Figure(
+    return Estimate(
         name=name,
         value=value,
         low=low,
@@ -307,7 +307,7 @@ def _some(rows: Sequence[Row], part: str) -> Sequence[Row]:
             "there is nothing to measure",
             topic="evaluation",
             where=part,
-            mend="Give at least one item.",
+            hint="Give at least one item.",
         )
     return rows
 
@@ -320,7 +320,7 @@ def _by_item(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _paired(
-    measure: Measure, ours: Sequence[Row], theirs: Sequence[Row], *, part: str
+    measure: Metric, ours: Sequence[Row], theirs: Sequence[Row], *, part: str
 ) -> tuple[Sequence[Row], Sequence[Row]]:
     """Both in one order of items; refused where items or their truths are not the same."""
 
@@ -329,7 +329,7 @@ def _paired(
             what,
             topic="comparison",
             where=part,
-            mend="Figures from different items are not put side by side: measure both on one part.",
+            hint="Figures from different items are not put side by side: measure both on one part.",
         )
 
     sides = []

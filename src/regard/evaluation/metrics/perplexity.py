@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from regard.core.errors import UserError
 from regard.evaluation.metrics.metric import FEWEST_ITEMS as FEWEST_ITEMS
 from regard.evaluation.metrics.metric import verdict_between
-from regard.evaluation.statistics.estimate import Figure, signature
+from regard.evaluation.statistics.estimate import Estimate, signature
 from regard.evaluation.statistics.intervals import Bootstrap, Columns
 
 FIGURES = {
@@ -71,28 +71,28 @@ class Perplexity:
         nats = np.asarray(nll, dtype=np.float64)
         sizes = {"tokens": np.asarray(tokens), "bytes": np.asarray(bytes)}
         if nats.ndim != 1 or not len(nats):
-            raise self._error("there is nothing to measure", mend="Give at least one document.")
+            raise self._error("there is nothing to measure", hint="Give at least one document.")
         for what, size in sizes.items():
             if size.shape != nats.shape:
                 raise self._error(
                     f"{len(nats):,} losses came with {size.size:,} counts of {what}",
-                    mend="Both must describe the same documents.",
+                    hint="Both must describe the same documents.",
                 )
             if (size < 1).any():
                 raise self._error(
-                    f"{self._item(size < 1)} has no {what}", mend="Drop empty documents first."
+                    f"{self._item(size < 1)} has no {what}", hint="Drop empty documents first."
                 )
         if not np.isfinite(nats).all():
             bad = ~np.isfinite(nats)
             raise self._error(
                 f"the loss of {self._item(bad)} is {nats[bad][0]} ({bad.sum():,} such in all)",
-                mend="No figure is made of them: look for a model that diverged, or that gives "
+                hint="No figure is made of them: look for a model that diverged, or that gives "
                 "a token it met no probability at all.",
             )
         counts = {what: size.astype(np.int64) for what, size in sizes.items()}
         return Losses(nll=nats, loss=nats / counts["tokens"], **counts)
 
-    def score(self, table: Losses) -> dict[str, Figure]:
+    def score(self, table: Losses) -> dict[str, Estimate]:
         """The four figures by name, all from the same draws of documents."""
         for what, size in {"token": table.tokens, "byte": table.bytes}.items():
             nats = table.nll.sum() / size.sum()
@@ -105,12 +105,12 @@ class Perplexity:
             for (name, per), value, interval in zip(FIGURES.items(), values, intervals, strict=True)
         }
 
-    def difference(self, model: Losses, baseline: Losses) -> Figure:
+    def difference(self, model: Losses, baseline: Losses) -> Estimate:
         """Perplexity per token of the model minus the baseline's, drawn on the same documents."""
         if not np.array_equal(model.tokens, baseline.tokens):
             raise self._error(
                 "model and baseline were not measured on the same documents",
-                mend="Score both on the same part with the same tokenizer.",
+                hint="Score both on the same part with the same tokenizer.",
             )
         columns = np.stack([model.nll, baseline.nll, model.tokens]).astype(np.float64)
         [value] = _difference(columns)
@@ -121,9 +121,9 @@ class Perplexity:
 
     def _figure(
         self, name: str, per: str, *, value: float, interval: tuple[float, float] | None, n: int
-    ) -> Figure:
+    ) -> Estimate:
         low, high = interval or (None, None)
-        return Figure(
+        return Estimate(
             name=name,
             value=float(value),
             low=low,
@@ -144,11 +144,11 @@ class Perplexity:
     def _item(self, found: NDArray[np.bool_]) -> str:
         return f"{self.items.removesuffix('s')} {int(found.argmax()) + 1:,}"
 
-    def _error(self, what: str, *, mend: str = "") -> UserError:
-        return UserError(what, topic="evaluation", where=self.part, mend=mend)
+    def _error(self, what: str, *, hint: str = "") -> UserError:
+        return UserError(what, topic="evaluation", where=self.part, hint=hint)
 
 
-def verdict_of(difference: Figure) -> str:
+def verdict_of(difference: Estimate) -> str:
     """What a difference of perplexities says: lower is better."""
     return verdict_between(difference, higher_is_better=False)
 

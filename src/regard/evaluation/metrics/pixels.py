@@ -13,14 +13,14 @@ from typing import ClassVar
 import numpy as np
 
 from regard.evaluation.metrics.fields import field_error
-from regard.evaluation.metrics.metric import Measure, Row, ratio_of
+from regard.evaluation.metrics.metric import Metric, Row, ratio_of
 from regard.evaluation.statistics.seed_tables import SumStatistic, Values
 
 METRIC = "mean_squared_error"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pixels(Measure):
+class PixelMetric(Metric):
     """Reads `predicted` and `truth`, lists of as many numbers."""
 
     kind: ClassVar[str] = "pixels"

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.fields import field_error, lists_of_texts, texts
-from regard.evaluation.metrics.metric import RatioMeasure, Row
+from regard.evaluation.metrics.metric import RatioMetric, Row
 from regard.evaluation.statistics.seed_tables import Values
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -33,7 +33,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers(RatioMeasure):
+class AnswerMetric(RatioMetric):
     """Reads `predicted` ("" says there is none), `truths` (none: no answer), and `answerable`.
 
     `answerable` may be left out: a question with truths then has an answer. Where it is false,
@@ -67,7 +67,7 @@ class Answers(RatioMeasure):
                     rows,
                     number,
                     "answerable, but without a truth",
-                    mend="Give an answer, or say answerable = false.",
+                    hint="Give an answer, or say answerable = false.",
                 )
             exact, f1 = exact_and_f1(answer, accepted if answerable else [])
             has, lacks = float(bool(answerable)), float(not answerable)
@@ -131,7 +131,7 @@ def best_threshold(
         raise UserError(
             "a score of an answer is no finite number",
             topic="evaluation",
-            mend="No threshold is made of them: look for a training that diverged.",
+            hint="No threshold is made of them: look for a training that diverged.",
         )
     order = np.argsort(-margins, kind="stable")
     margins, gains = margins[order], (answered - silent)[order]

@@ -18,14 +18,14 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.fields import numbers
-from regard.evaluation.metrics.metric import Measure, Row, ratio_of
+from regard.evaluation.metrics.metric import Metric, Row, ratio_of
 from regard.evaluation.statistics.seed_tables import SumStatistic, Values
 
 METRICS = ("ndcg_at_10", "recall_at_100", "mrr")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ranking(Measure):
+class RankingMetric(Metric):
     """Reads the three figures of each query, as `judged` gives them."""
 
     kind: ClassVar[str] = "ranking"
@@ -59,7 +59,7 @@ def judged(ranked: Sequence[Hashable], judgements: Mapping[Hashable, float]) -> 
         raise UserError(
             "a query has no relevant document",
             topic="evaluation",
-            mend="Nothing can be found for it: leave it out, and say how many were.",
+            hint="Nothing can be found for it: leave it out, and say how many were.",
         )
     if len(set(ranked)) < len(ranked):
         raise UserError("a search returned one document twice", topic="evaluation")

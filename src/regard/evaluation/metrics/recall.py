@@ -19,13 +19,13 @@ from typing import ClassVar
 import numpy as np
 
 from regard.evaluation.metrics.fields import lists_of_texts, texts
-from regard.evaluation.metrics.metric import RatioMeasure, Row
+from regard.evaluation.metrics.metric import RatioMetric, Row
 from regard.evaluation.metrics.question_answering import exact_and_f1
 from regard.evaluation.statistics.seed_tables import Values
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recall(RatioMeasure):
+class RecallMetric(RatioMetric):
     """Reads `predicted`, `truths`, and where they are known `seen` and `answered`."""
 
     kind: ClassVar[str] = "recall"

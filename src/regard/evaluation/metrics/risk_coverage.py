@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.core.errors import UserError
-from regard.evaluation.statistics.estimate import Figure, signature
+from regard.evaluation.statistics.estimate import Estimate, signature
 from regard.evaluation.statistics.intervals import Bootstrap, Columns, wilson
 from regard.evaluation.statistics.seed_tables import Values
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedAnswers:
     """Confidence of each answer, and whether it is right; the most confident first."""
 
     confidence: Values
@@ -60,23 +60,23 @@ class ReliabilityBin:
     accuracy_high: float
 
 
-def judged_answers(confidence: ArrayLike, right: ArrayLike) -> Judged:
+def judged_answers(confidence: ArrayLike, right: ArrayLike) -> JudgedAnswers:
     """Both checked, and put in order."""
     sure, good = np.asarray(confidence, dtype=np.float64), np.asarray(right, dtype=np.bool_)
     if sure.ndim != 1 or sure.shape != good.shape or not len(sure):
         raise UserError(
             f"{sure.size:,} confidences came with {good.size:,} judgements",
             topic="evaluation",
-            mend="Both must describe the same answers, at least one.",
+            hint="Both must describe the same answers, at least one.",
         )
     if not np.isfinite(sure).all():
         raise UserError("a confidence is no finite number", topic="evaluation")
     # Right answers first among equals: every order of a file gives one table.
     order = np.lexsort((~good, -sure))
-    return Judged(sure[order], good[order])
+    return JudgedAnswers(sure[order], good[order])
 
 
-def risk_coverage(judged: Judged) -> list[CoveragePoint]:
+def risk_coverage(judged: JudgedAnswers) -> list[CoveragePoint]:
     """One point a distinct confidence, from the fewest answers to all."""
     n = len(judged)
     ends = np.flatnonzero(np.append(np.diff(judged.confidence) != 0, True)) + 1
@@ -93,8 +93,12 @@ def risk_coverage(judged: Judged) -> list[CoveragePoint]:
 
 
 def area_under_risk(
-    judged: Judged, *, part: str, items: str = "questions", bootstrap: Bootstrap | None = None
-) -> Figure:
+    judged: JudgedAnswers,
+    *,
+    part: str,
+    items: str = "questions",
+    bootstrap: Bootstrap | None = None,
+) -> Estimate:
     """AURC with its interval: 0 is best, a random order gives the share of wrong answers."""
     bootstrap = bootstrap or Bootstrap()
     _, ties = np.unique(-judged.confidence, return_inverse=True)
@@ -102,7 +106,7 @@ def area_under_risk(
     [value] = _areas(columns)
     [interval] = bootstrap.intervals(columns, _areas)
     low, high = interval or (None, None)
-    return Figure(
+    return Estimate(
         name="aurc",
         value=float(value),
         low=low,
@@ -114,40 +118,40 @@ def area_under_risk(
     )
 
 
-def threshold_for_coverage(judged: Judged, coverage: float) -> float:
+def threshold_for_coverage(judged: JudgedAnswers, coverage: float) -> float:
     """The highest threshold that still answers at least this share."""
     if not 0 < coverage <= 1:
         raise UserError(
             f"coverage {coverage} is not a share above 0",
             topic="evaluation",
-            mend="Give 0.5 to answer half of the questions.",
+            hint="Give 0.5 to answer half of the questions.",
         )
     # 0.07 · 100 is 7.000000000000001, and would ask for an eighth answer.
     answered = max(1, math.ceil(coverage * len(judged) - 1e-9))
     return float(judged.confidence[answered - 1])
 
 
-def threshold_for_precision(judged: Judged, precision: float) -> float | None:
+def threshold_for_precision(judged: JudgedAnswers, precision: float) -> float | None:
     """The threshold with most answers, at least this share of them right; None: there is none."""
     enough = [point for point in risk_coverage(judged) if 1 - point.risk >= precision - 1e-12]
     return enough[-1].threshold if enough else None
 
 
 def accuracy_above(
-    judged: Judged,
+    judged: JudgedAnswers,
     threshold: float,
     *,
     part: str,
     items: str = "questions",
     confidence: float = 0.95,
-) -> Figure | None:
+) -> Estimate | None:
     """Share right among those answered at the threshold; n counts these. None: it answers none."""
     answered = judged.confidence >= threshold
     n, right = int(answered.sum()), int(judged.right[answered].sum())
     if not n:
         return None
     low, high = wilson(right, n, confidence=confidence)
-    return Figure(
+    return Estimate(
         name="accuracy_answered",
         value=right / n,
         low=low,
@@ -164,13 +168,13 @@ def accuracy_above(
     )
 
 
-def reliability(judged: Judged, *, bins: int = 10) -> list[ReliabilityBin]:
+def reliability(judged: JudgedAnswers, *, bins: int = 10) -> list[ReliabilityBin]:
     """Bins of one width over confidences 0 to 1; empty ones are left out."""
     if judged.confidence.min() < 0 or judged.confidence.max() > 1:
         raise UserError(
             "calibration needs confidences between 0 and 1",
             topic="evaluation",
-            mend="Give probabilities, not logits or log-probabilities.",
+            hint="Give probabilities, not logits or log-probabilities.",
         )
     edges = np.linspace(0, 1, bins + 1)
     places = np.clip(np.searchsorted(edges, judged.confidence, side="right") - 1, 0, bins - 1)
@@ -194,12 +198,12 @@ def reliability(judged: Judged, *, bins: int = 10) -> list[ReliabilityBin]:
 
 
 def calibration_error(
-    judged: Judged, *, part: str, items: str = "questions", bins: int = 10
-) -> Figure:
+    judged: JudgedAnswers, *, part: str, items: str = "questions", bins: int = 10
+) -> Estimate:
     """ECE. No interval: drawing items anew adds noise to each bin, and noise only raises ECE."""
     table = reliability(judged, bins=bins)
     gaps = sum(one.n * abs(one.accuracy - one.confidence) for one in table)
-    return Figure(
+    return Estimate(
         name="ece",
         value=gaps / len(judged),
         low=None,

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from regard.evaluation.metrics.fields import numbers
-from regard.evaluation.metrics.metric import Measure, Row
+from regard.evaluation.metrics.metric import Metric, Row
 from regard.evaluation.statistics.seed_tables import SumStatistic, Values
 
 _MOMENTS = 6
@@ -24,7 +24,7 @@ _MOMENTS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Similarity(Measure):
+class SimilarityMetric(Metric):
     """Reads `truth` and `predicted`, a number each."""
 
     kind: ClassVar[str] = "similarity"

@@ -18,7 +18,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
+class Estimate:
     """One measured value; an interval is left out only with a reason."""
 
     name: str

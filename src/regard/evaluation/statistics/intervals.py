@@ -42,7 +42,7 @@ class Bootstrap:
             raise UserError(
                 f"confidence {self.confidence} is not between 0 and 1",
                 topic="interval",
-                mend="Give 0.95 for a 95 % interval.",
+                hint="Give 0.95 for a 95 % interval.",
             )
         tail = (1 - self.confidence) / 2
         if self.resamples * tail < 1:
@@ -50,7 +50,7 @@ class Bootstrap:
                 f"{self.resamples} resamples leave no draw beyond the ends of a "
                 f"{self.confidence:.4g} interval",
                 topic="interval",
-                mend=f"Give at least {int(np.ceil(1 / tail)):,} resamples.",
+                hint=f"Give at least {int(np.ceil(1 / tail)):,} resamples.",
             )
 
     def __str__(self) -> str:

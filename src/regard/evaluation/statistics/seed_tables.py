@@ -34,7 +34,7 @@ def perplexity(sums: Values) -> Values:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Measured:
+class SeedTables:
     """What one method's trained models made of the items, one table a seed."""
 
     variant: str
@@ -56,23 +56,23 @@ class Measured:
         if len(set(self.seeds)) < len(self.seeds):
             raise self._error(
                 f"a seed stands twice in {_listed(self.seeds)}",
-                mend="One training counts once: give each seed one table.",
+                hint="One training counts once: give each seed one table.",
             )
         for seed, part, table in zip(self.seeds, self.parts, self.columns, strict=True):
             if part != self.parts[0]:
                 raise self._error(
                     f"seed {self.seeds[0]} was measured on {self.parts[0]}, seed {seed} on {part}",
-                    mend="Measure every seed on the same items.",
+                    hint="Measure every seed on the same items.",
                 )
             if not np.isfinite(table).all():
                 item = int((~np.isfinite(table)).any(axis=0).argmax()) + 1
                 raise self._error(
                     f"seed {seed}: {self.items.removesuffix('s')} {item:,} has a figure that is "
                     "no finite number",
-                    mend="That training diverged: mend it, or leave the seed out of all variants.",
+                    hint="That training diverged: mend it, or leave the seed out of all variants.",
                 )
 
-    def only(self, seeds: Sequence[int]) -> Measured:
+    def only(self, seeds: Sequence[int]) -> SeedTables:
         """The same method with these seeds alone, in this order."""
         places = [self.seeds.index(seed) for seed in seeds]
         return replace(
@@ -99,16 +99,16 @@ class Measured:
                 ]
                 raise self._error(
                     f"seed {seed}: the figure that is compared is no finite number{left}",
-                    mend="No difference is made of it: look for a training that diverged, or "
+                    hint="No difference is made of it: look for a training that diverged, or "
                     "measure more items.",
                 )
         return whole, whole[:, None] if without is None else without
 
-    def _error(self, what: str, *, mend: str) -> UserError:
-        return UserError(what, topic="comparison", where=self.variant, mend=mend)
+    def _error(self, what: str, *, hint: str) -> UserError:
+        return UserError(what, topic="comparison", where=self.variant, hint=hint)
 
 
-def same_ground(a: Measured, b: Measured) -> None:
+def same_ground(a: SeedTables, b: SeedTables) -> None:
     """Refuses what cannot be paired: other items, or other seeds."""
     between = f"{a.variant} and {b.variant}"
     if a.parts[0] != b.parts[0] or a.columns.shape[-1] != b.columns.shape[-1]:
@@ -117,7 +117,7 @@ def same_ground(a: Measured, b: Measured) -> None:
             f"{a.variant} was measured on {counts[0]}, {b.variant} on {counts[1]}",
             topic="comparison",
             where=between,
-            mend="Figures from different items are not put side by side: measure both on one part.",
+            hint="Figures from different items are not put side by side: measure both on one part.",
         )
     if a.seeds != b.seeds:
         both = [seed for seed in a.seeds if seed in b.seeds]
@@ -125,7 +125,7 @@ def same_ground(a: Measured, b: Measured) -> None:
             f"{a.variant} has seeds {_listed(a.seeds)}, {b.variant} has {_listed(b.seeds)}",
             topic="comparison",
             where=between,
-            mend=f"Compare on the seeds that both have: {_listed(both)}."
+            hint=f"Compare on the seeds that both have: {_listed(both)}."
             if both
             else "Train both with the same seeds.",
         )

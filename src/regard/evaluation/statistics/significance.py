@@ -30,7 +30,7 @@ from scipy.special import nctdtrinc, stdtr, stdtrit
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.perplexity import FEWEST_ITEMS
-from regard.evaluation.statistics.seed_tables import Measured, SumStatistic, Values, same_ground
+from regard.evaluation.statistics.seed_tables import SeedTables, SumStatistic, Values, same_ground
 
 POWER = 0.8
 "How often a difference has to be found before it counts as one that this size can show."
@@ -160,7 +160,7 @@ MOST_SEEDS = 2**20
 
 
 def method_difference(
-    a: Measured, b: Measured, statistic: SumStatistic, *, level: float = 0.95
+    a: SeedTables, b: SeedTables, statistic: SumStatistic, *, level: float = 0.95
 ) -> MethodDifference:
     """Method a minus method b, paired by seed and by item."""
     same_ground(a, b)
@@ -168,7 +168,7 @@ def method_difference(
         raise UserError(
             f"level {level} is not between 0 and 1",
             topic="comparison",
-            mend="Give 0.95 for a 95 % interval.",
+            hint="Give 0.95 for a 95 % interval.",
         )
     (whole_a, without_a), (whole_b, without_b) = (method.values(statistic) for method in (a, b))
     per_seed, without = whole_a - whole_b, without_a - without_b

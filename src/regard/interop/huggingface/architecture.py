@@ -17,17 +17,17 @@ from torch import Tensor
 
 from regard.attention.kinds import ATTENTION, AttentionKind
 from regard.attention.kinds.dot import Dot
-from regard.attention.positions import POSITIONS, Positions
+from regard.attention.positions import POSITIONS, PositionKind
 from regard.core.catalog import Catalog
 from regard.core.settings import name_of
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interop.huggingface.config_keys import Keys
 from regard.models.families.transformer import Transformer
-from regard.nn.mlp import Activation
+from regard.nn.mlp import ActivationName
 
 ARCHITECTURES = Catalog("architecture", home="regard.interop.huggingface.architectures")
 
-ACTIVATIONS: dict[str, Activation] = {
+ACTIVATIONS: dict[str, ActivationName] = {
     "gelu": "gelu",
     "gelu_new": "gelu-tanh",
     "gelu_pytorch_tanh": "gelu-tanh",
@@ -40,7 +40,7 @@ PLAIN = {"attention": Dot(), "projections": "separate"}
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorMapping:
     """Where a tensor, or a module, of ours stands in another tool's model."""
 
     name: str
@@ -63,7 +63,7 @@ class Place:
         return whole[::-1] if self.turned else whole
 
 
-def joined(parts: Iterable[tuple[Place, Tensor]]) -> Tensor:
+def joined(parts: Iterable[tuple[TensorMapping, Tensor]]) -> Tensor:
     """Theirs, from all of ours that are one there."""
     ordered = sorted(parts, key=lambda part: part[0].part)
     place, first = ordered[0]
@@ -111,7 +111,7 @@ class Architecture(ABC):
         done exactly is an error; what a person should know goes to the remarks."""
 
     @abstractmethod
-    def places(self, family: Transformer) -> dict[str, Place]:
+    def tensor_map(self, family: Transformer) -> dict[str, TensorMapping]:
         """Where each tensor of the family's model stands, by bare name."""
 
     def copies(self, family: Transformer) -> dict[str, str]:
@@ -131,18 +131,18 @@ class Architecture(ABC):
         return []
 
     def bare_name(self, name: str) -> str:
-        """A name in a file, as `places` has it."""
+        """A name in a file, as `tensor_map` has it."""
         return name.removeprefix(self.prefix)
 
     def full_name(self, bare: str) -> str:
-        """A name of `places`, as it is written to a file."""
+        """A name of `tensor_map`, as it is written to a file."""
         return bare if bare.startswith(self.head_names) else self.prefix + bare
 
-    def module_names(self, family: Transformer) -> dict[str, Place]:
+    def module_names(self, family: Transformer) -> dict[str, TensorMapping]:
         """Where each linear layer of the body stands, by its path here; bare names."""
         return {
             ours.removesuffix(".weight"): replace(theirs, name=theirs.name.removesuffix(".weight"))
-            for ours, theirs in self.places(family).items()
+            for ours, theirs in self.tensor_map(family).items()
             if ours.endswith(".weight") and _is_linear_of_body(ours)
         }
 
@@ -155,7 +155,7 @@ def architecture_of(config: Keys) -> Architecture:
         raise config.error(
             "model_type",
             f"regard reads {', '.join(known)}",
-            mend="Give a checkpoint of one of these architectures.",
+            hint="Give a checkpoint of one of these architectures.",
         )
     return kind_of(known[given].name).for_config(config)
 
@@ -190,7 +190,9 @@ def their_activation(family: Transformer) -> str:
     return next(theirs for theirs, ours in ACTIVATIONS.items() if ours == family.activation)
 
 
-def per_parameter(modules: Mapping[str, Place], *, suffixes: Iterable[str]) -> dict[str, Place]:
+def per_parameter(
+    modules: Mapping[str, TensorMapping], *, suffixes: Iterable[str]
+) -> dict[str, TensorMapping]:
     """Places of modules as places of their weights and biases."""
     return {
         f"{ours}.{suffix}": replace(place, name=f"{place.name}.{suffix}")
@@ -202,7 +204,7 @@ def per_parameter(modules: Mapping[str, Place], *, suffixes: Iterable[str]) -> d
 def _spelled(value: Any) -> str:
     if isinstance(value, AttentionKind):
         return name_of(value, ATTENTION)
-    if isinstance(value, Positions):
+    if isinstance(value, PositionKind):
         return name_of(value, POSITIONS)
     return str(value).lower() if isinstance(value, bool) else str(value)
 

@@ -87,14 +87,14 @@ def opened(file: Path) -> Any:
         return safe_open(file, framework="pt")
     except FileNotFoundError:
         raise UserError(
-            "is missing", topic="import", where=str(file), mend="Get the whole checkpoint anew."
+            "is missing", topic="import", where=str(file), hint="Get the whole checkpoint anew."
         ) from None
     except SafetensorError as problem:
         raise UserError(
             f"is damaged or cut short ({problem})",
             topic="import",
             where=str(file),
-            mend="Get the file anew.",
+            hint="Get the file anew.",
         ) from None
 
 
@@ -115,7 +115,7 @@ def read_document(file: Path) -> Any:
             "there is no such file",
             topic="import",
             where=str(file),
-            mend="Give a folder with config.json and model.safetensors, or a .gguf file.",
+            hint="Give a folder with config.json and model.safetensors, or a .gguf file.",
         ) from None
     except ValueError as problem:  # not JSON, or not even UTF-8
         raise UserError(f"is not JSON ({problem})", topic="import", where=str(file)) from None
@@ -148,7 +148,7 @@ def _shards(folder: Path) -> ShardedTensors:
             f"{astray[0]} should be in {named[astray[0]]}, and is not",
             topic="import",
             where=str(index),
-            mend="Get the whole checkpoint anew.",
+            hint="Get the whole checkpoint anew.",
         )
     files = {name: folder / shard for name, shard in named.items()}
     return ShardedTensors(files, where=str(index))
@@ -166,12 +166,12 @@ def _no_weights(folder: Path) -> UserError:
             f"{pickled[0]} is a pickle, and reading one runs whatever code is in it",
             topic="import",
             where=str(folder),
-            mend="Where you trust it, write it anew as safetensors: "
+            hint="Where you trust it, write it anew as safetensors: "
             "transformers.AutoModel.from_pretrained(folder).save_pretrained(new_folder).",
         )
     return UserError(
         f"holds no {WEIGHTS} (nor {INDEX})",
         topic="import",
         where=str(folder),
-        mend="Give the folder of a whole checkpoint.",
+        hint="Give the folder of a whole checkpoint.",
     )

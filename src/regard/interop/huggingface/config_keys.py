@@ -61,10 +61,10 @@ class Keys:
         if key in self and self.table[key] not in usual:
             raise self.error(key, reason)
 
-    def error(self, key: str, reason: str, *, mend: str = "") -> UserError:
+    def error(self, key: str, reason: str, *, hint: str = "") -> UserError:
         """That `key` cannot be used as it stands."""
         given = repr(self.table[key]) if key in self else "missing"
-        return UserError(f"{key} is {given}: {reason}", topic="import", where=self.file, mend=mend)
+        return UserError(f"{key} is {given}: {reason}", topic="import", where=self.file, hint=hint)
 
     def _value(self, key: str, default: Any) -> Any:
         value = self.table.get(key)
@@ -75,6 +75,6 @@ class Keys:
                 f"{key} is missing, which every checkpoint of this architecture has",
                 topic="import",
                 where=self.file,
-                mend="Get the file anew, or take it from the model that this one was made from.",
+                hint="Get the file anew, or take it from the model that this one was made from.",
             )
         return value

@@ -27,7 +27,7 @@ FLAGS = {
 
 
 @dataclass(frozen=True)
-class Sentences:
+class SentenceEncoderConfig:
     """How a checkpoint makes a sentence of its places."""
 
     folder: Path
@@ -39,11 +39,11 @@ class Sentences:
     remarks: list[str] = field(default_factory=list)
 
 
-def read_sentences(folder: Path) -> Sentences:
+def read_sentences(folder: Path) -> SentenceEncoderConfig:
     """Of a folder that may also be a plain one."""
     file = folder / "modules.json"
     if not file.is_file():
-        return Sentences(folder)
+        return SentenceEncoderConfig(folder)
     modules = read_document(file)
     if not (isinstance(modules, list) and modules and all(_is_module(m) for m in modules)):
         raise UserError("is not a list of modules", topic="import", where=str(file))
@@ -58,7 +58,7 @@ def read_sentences(folder: Path) -> Sentences:
         )
         pooling = None
     body = sorts.get("Transformer", folder)
-    return Sentences(body, pooling, "Normalize" in sorts, longest, remarks)
+    return SentenceEncoderConfig(body, pooling, "Normalize" in sorts, longest, remarks)
 
 
 def _is_module(module: Any) -> bool:

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
-from regard.interop.huggingface.architecture import Architecture, Place, joined
+from regard.interop.huggingface.architecture import Architecture, TensorMapping, joined
 from regard.interop.huggingface.checkpoint import Tensors
 from regard.models.families.transformer import Transformer
 
 
 @dataclass(frozen=True)
-class Filled:
+class FillReport:
     """What was left over, on both sides."""
 
     unused: list[str]
@@ -41,14 +41,14 @@ def bare_names(architecture: Architecture, tensors: Tensors) -> dict[str, str]:
 @torch.no_grad()
 def fill(
     model: nn.Module, architecture: Architecture, *, family: Transformer, tensors: Tensors
-) -> Filled:
+) -> FillReport:
     """Copy every tensor to its place."""
-    held, places = bare_names(architecture, tensors), architecture.places(family)
+    held, tensor_map = bare_names(architecture, tensors), architecture.tensor_map(family)
     copies = architecture.copies(family)
     _stand_in(copies, held)
     used, unfilled = set(), []
     for name, parameter in model.named_parameters():
-        place = places.get(name)
+        place = tensor_map.get(name)
         if place is None or place.name not in held:
             unfilled.append(name)
             continue
@@ -58,7 +58,7 @@ def fill(
         used.add(theirs)
     _check_whole(unfilled, model, tensors)
     used |= {held[copy] for copy in _true_copies(copies, held, tensors)}
-    return Filled(sorted(set(tensors.names()) - used), unfilled)
+    return FillReport(sorted(set(tensors.names()) - used), unfilled)
 
 
 @torch.no_grad()
@@ -67,8 +67,8 @@ def gathered(
 ) -> dict[str, Tensor]:
     """The model's tensors by the names of the other tool's file."""
     own = dict(model.named_parameters())
-    parts: dict[str, list[tuple[Place, Tensor]]] = {}
-    for name, place in architecture.places(family).items():
+    parts: dict[str, list[tuple[TensorMapping, Tensor]]] = {}
+    for name, place in architecture.tensor_map(family).items():
         tensor = own[name].detach().to("cpu", torch.float32)
         parts.setdefault(place.name, []).append((place, tensor))
     tensors = {name: joined(found) for name, found in parts.items()}
@@ -86,14 +86,16 @@ def _stand_in(copies: Mapping[str, str], held: dict[str, str]) -> None:
             held[original] = held[copy]
 
 
-def _check_shape(name: str, place: Place, tensors: Tensors, *, ours: tuple[int, ...]) -> None:
+def _check_shape(
+    name: str, place: TensorMapping, tensors: Tensors, *, ours: tuple[int, ...]
+) -> None:
     found, expected = tensors.shape(name), place.shape_there(ours)
     if found != expected:
         raise UserError(
             f"{name} has shape {found}, its config asks for {expected}",
             topic="import",
             where=tensors.where,
-            mend="File and config.json are of different models: get both anew.",
+            hint="File and config.json are of different models: get both anew.",
         )
 
 
@@ -105,7 +107,7 @@ def _read(tensors: Tensors, name: str) -> Tensor:
             "does not read",
             topic="import",
             where=tensors.where,
-            mend="Give the checkpoint as it was before it was packed, or a .gguf file.",
+            hint="Give the checkpoint as it was before it was packed, or a .gguf file.",
         )
     whole = tensor.float()
     if not bool(whole.isfinite().all()):
@@ -113,7 +115,7 @@ def _read(tensors: Tensors, name: str) -> Tensor:
             f"{name} holds numbers that are none (NaN or infinite)",
             topic="import",
             where=tensors.where,
-            mend="The file is damaged, or its training had failed: get it anew.",
+            hint="The file is damaged, or its training had failed: get it anew.",
         )
     return whole
 
@@ -132,7 +134,7 @@ def _check_whole(unfilled: list[str], model: nn.Module, tensors: Tensors) -> Non
             f"nothing in it fills {', '.join(wanting[:3])}{' …' if len(wanting) > 3 else ''}",
             topic="import",
             where=tensors.where,
-            mend="File and config.json are of different models, or a part is missing: "
+            hint="File and config.json are of different models, or a part is missing: "
             "get both anew.",
         )
 

@@ -56,7 +56,7 @@ def check_vocabulary(
             f"{rows:,} rows",
             topic="import",
             where=config.file,
-            mend="Put the tokenizer beside it that it was trained with.",
+            hint="Put the tokenizer beside it that it was trained with.",
         )
     special = {t["content"] for t in tokenizer.description()["added_tokens"] if t["special"]}
     for short, role in ROLES.items():
@@ -100,7 +100,7 @@ def _contradiction(
         f"{key} is {number:,}, {what}: it seems to be another model's",
         topic="import",
         where=config.file,
-        mend="Put the tokenizer beside it that it was trained with; if it is this one, "
+        hint="Put the tokenizer beside it that it was trained with; if it is this one, "
         f"take {key} out of config.json.",
     )
 

@@ -13,20 +13,20 @@ import torch
 from torch import Tensor
 
 from regard.attention.masks.mask import Mask, bidirectional, padding
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.audits.subject import Subject
 from regard.batch import Batch
 from regard.core.errors import UserError
-from regard.models.architectures.sequence_model import RowModel
+from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.blocks.embedding import Embedding
-from regard.models.blocks.recorder import Recorder
+from regard.models.blocks.recorder import AttentionRecorder
 from regard.models.blocks.stack import Stack
 from regard.models.heads.heads import LanguageModelHead, Pooler
 from regard.models.heads.span_boundary import SpanBoundary
 from regard.models.loss import LossTerm
 
 
-class EncoderModel(RowModel):
+class EncoderModel(SequenceModel):
     sees = "bidirectional"
 
     def __init__(
@@ -62,10 +62,10 @@ class EncoderModel(RowModel):
             terms["boundary"] = self._boundary_term(x, batch, batch.labels)
         return terms
 
-    def standing(self, ids: Tensor, valid: Tensor | None) -> tuple[Places, Mask]:
+    def standing(self, ids: Tensor, valid: Tensor | None) -> tuple[TokenPositions, Mask]:
         if valid is None or bool(valid.all()):
-            return Places.of_row(ids.shape[1], device=ids.device), bidirectional()
-        return Places.of_padded(valid), padding(valid)
+            return TokenPositions.of_row(ids.shape[1], device=ids.device), bidirectional()
+        return TokenPositions.of_padded(valid), padding(valid)
 
     def audit_subject(self) -> Subject:
         subject = super().audit_subject()
@@ -74,11 +74,13 @@ class EncoderModel(RowModel):
         return replace(
             subject,
             run=lambda model, ids, valid: model.told_both_ways(ids, valid=valid),
-            run_with_weights=lambda model, ids: model.told_both_ways(ids, recorder=Recorder()),
+            run_with_weights=lambda model, ids: model.told_both_ways(
+                ids, recorder=AttentionRecorder()
+            ),
         )
 
     def told_both_ways(
-        self, ids: Tensor, *, valid: Tensor | None = None, recorder: Recorder | None = None
+        self, ids: Tensor, *, valid: Tensor | None = None, recorder: AttentionRecorder | None = None
     ) -> Tensor:
         """(b,t) -> (b,t,v+w): the scores, and what the boundary network makes of each place as both
         ends of a span; so an audit sees all that is trained."""
@@ -94,7 +96,7 @@ class EncoderModel(RowModel):
                 "this objective tells hidden spans from their ends, and the model has no network "
                 "for that",
                 topic="objective",
-                mend='Set model.boundary = true, or objective = "masked".',
+                hint='Set model.boundary = true, or objective = "masked".',
             )
         named = labels.view(len(labels), -1, 3)
         row, number = torch.nonzero(named[..., 0] >= 0, as_tuple=True)

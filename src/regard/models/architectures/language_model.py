@@ -13,17 +13,17 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from regard.attention.cache import BlockCache, Cache, StateCache
-from regard.attention.decode_step import Newest, Sight
+from regard.attention.cache import BlockCache, ModelCache, RecurrentState
+from regard.attention.decode_step import DecodeMask, DecodeStep
 from regard.attention.masks.mask import Mask, causal, padding
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.audits.subject import Subject
 from regard.batch import Batch
-from regard.models.architectures.sequence_model import RowModel
+from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.loss import LossTerm
 
 
-class LanguageModel(RowModel):
+class LanguageModel(SequenceModel):
     cacheable = True
     "False where its attention reads a row otherwise token by token: then rows are read anew."
 
@@ -36,19 +36,21 @@ class LanguageModel(RowModel):
         )
         return {"token": term}
 
-    def standing(self, ids: Tensor, valid: Tensor | None) -> tuple[Places, Mask]:
+    def standing(self, ids: Tensor, valid: Tensor | None) -> tuple[TokenPositions, Mask]:
         if valid is None or _ends_alone(valid):
             # Padding on the right stands where no real place can look anyway.
-            return Places.of_row(ids.shape[1], device=ids.device), causal()
-        return Places.of_padded(valid), causal() & padding(valid)
+            return TokenPositions.of_row(ids.shape[1], device=ids.device), causal()
+        return TokenPositions.of_padded(valid), causal() & padding(valid)
 
-    def new_cache(self, rows: int) -> Cache:
+    def new_cache(self, rows: int) -> ModelCache:
         if not self.cacheable:
-            return Cache([BlockCache(_Row())])
+            return ModelCache([BlockCache(_Row())])
         prompted = 0 if self.prompt is None else len(self.prompt)
         return self.stack.new_cache(prompted + self.context)
 
-    def step(self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: Cache) -> Tensor:
+    def step(
+        self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: ModelCache
+    ) -> Tensor:
         """Read new tokens (b,i) after those in the cache; the scores after the last one, (b,v).
 
         `valid` (b,j) is True where a key holds a token (prompts are padded on the left), None
@@ -59,36 +61,40 @@ class LanguageModel(RowModel):
             y: Tensor = self.head(self.after(ids, valid=valid, cache=cache)[:, -1])
             return y
         x = ready.embedded(ids, positions, self.embedding)
-        own = Sight.of_tokens(valid, partial(_seen, valid), place=cache.length, dtype=x.dtype)
-        places = partial(_read, valid, cache.length + 1, ids.device)
-        x = ready(x, Newest(ids.shape[0], positions, own, places=places), cache)
+        own = DecodeMask.of_tokens(valid, partial(_seen, valid), place=cache.length, dtype=x.dtype)
+        whole = partial(_read, valid, cache.length + 1, ids.device)
+        x = ready(x, DecodeStep(ids.shape[0], positions, own, positions=whole), cache)
         return ready.scores(x, self.head.tokens) if self.head.network is None else self.head(x)
 
-    def after(self, ids: Tensor, *, valid: Tensor | None, cache: Cache) -> Tensor:
+    def after(self, ids: Tensor, *, valid: Tensor | None, cache: ModelCache) -> Tensor:
         """What stands at new places (b,i) after those in the cache, (b,i,w)."""
         row = cache.blocks[0].own
         if isinstance(row, _Row):
             return self.encode(row.extend(ids), valid=valid)[:, -ids.shape[1] :]
         virtual = self.front.length if cache.length else 0
-        places = _read(valid, cache.length - virtual + ids.shape[1], ids.device)
-        mask = _seen(None if places.in_order else valid)
-        return self.hidden(ids, places, mask=mask, cache=cache)
+        positions = _read(valid, cache.length - virtual + ids.shape[1], ids.device)
+        mask = _seen(None if positions.in_order else valid)
+        return self.hidden(ids, positions, mask=mask, cache=cache)
 
     def audit_subject(self) -> Subject:
         return replace(super().audit_subject(), run_cached=_in_pieces)
 
 
-class _Row(StateCache):
+class _Row(RecurrentState):
     """Remembers the tokens themselves, to be read anew with each that follows."""
 
     def extend(self, ids: Tensor) -> Tensor:
-        self.take([torch.cat((*self.state, ids), dim=1)], places=ids.shape[1])
+        self.take([torch.cat((*self.state, ids), dim=1)], positions=ids.shape[1])
         return self.state[0]
 
 
-def _read(valid: Tensor | None, places: int, device: torch.device) -> Places:
+def _read(valid: Tensor | None, positions: int, device: torch.device) -> TokenPositions:
     """Where the tokens of rows stand, cached ones included."""
-    return Places.of_row(places, device=device) if valid is None else Places.of_padded(valid)
+    return (
+        TokenPositions.of_row(positions, device=device)
+        if valid is None
+        else TokenPositions.of_padded(valid)
+    )
 
 
 def _seen(valid: Tensor | None) -> Mask:

@@ -14,20 +14,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import BlockCache, Cache, StateCache
+from regard.attention.cache import BlockCache, ModelCache, RecurrentState
 from regard.attention.masks.mask import cross
 from regard.attention.mixer import Mixer
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.audits.subject import Subject
-from regard.models.architectures.seq2seq_model import SourceModel
+from regard.models.architectures.seq2seq_model import Seq2SeqModel
 from regard.models.architectures.source_bound import audited_writer
-from regard.models.blocks.recorder import Recorder
+from regard.models.blocks.recorder import AttentionRecorder
 from regard.models.heads.heads import LanguageModelHead
 from regard.nn.dropout import Dropout
 from regard.nn.linear import Linear
 
 
-class RecurrentModel(SourceModel):
+class RecurrentModel(Seq2SeqModel):
     def __init__(
         self,
         vocabulary: int,
@@ -54,10 +54,15 @@ class RecurrentModel(SourceModel):
             # No norm lifts small values here: at a Transformer's 0.02 what is looked up and the
             # tokens themselves drown beside the state, and attention learns later than none.
             if isinstance(module, nn.Linear | nn.Embedding):
-                module.starting_deviation = module.weight.shape[1] ** -0.5
+                module.init_std = module.weight.shape[1] ** -0.5
 
     def target(
-        self, ids: Tensor, *, source: Tensor, source_valid: Tensor, recorder: Recorder | None = None
+        self,
+        ids: Tensor,
+        *,
+        source: Tensor,
+        source_valid: Tensor,
+        recorder: AttentionRecorder | None = None,
     ) -> Tensor:
         memory, last = self.encode(source, source_valid)
         states, _ = self.decoder(self.dropout(self.tokens(ids)), last)
@@ -78,8 +83,8 @@ class RecurrentModel(SourceModel):
         )
         return memory, last
 
-    def new_cache_for(self, source: Tensor, valid: Tensor) -> Cache:
-        cache = Cache([BlockCache(_Origin())])
+    def new_cache_for(self, source: Tensor, valid: Tensor) -> ModelCache:
+        cache = ModelCache([BlockCache(_Origin())])
         cache.source, last = self.encode(source, valid)
         cache.source_valid = valid
         own = cache.blocks[0].own
@@ -87,7 +92,7 @@ class RecurrentModel(SourceModel):
         own.begin_from(last.transpose(0, 1))
         return cache
 
-    def step(self, ids: Tensor, *, valid: Tensor, cache: Cache) -> Tensor:
+    def step(self, ids: Tensor, *, valid: Tensor, cache: ModelCache) -> Tensor:
         """Read new target tokens (b,i) after those in the cache; scores at each, (b,i,v)."""
         own = cache.blocks[0].own
         assert isinstance(own, _Origin)
@@ -105,7 +110,7 @@ class RecurrentModel(SourceModel):
                 state = torch.where(new[None, :, place, None], moved, state)
                 each.append(out)
             states = torch.cat(each, dim=1)
-        own.take([state.transpose(0, 1)], places=ids.shape[1])
+        own.take([state.transpose(0, 1)], positions=ids.shape[1])
         y: Tensor = self.head(self._looked(states, cache.source, cache.source_valid))
         return y
 
@@ -115,21 +120,26 @@ class RecurrentModel(SourceModel):
             name="recurrent",
             vocabulary=self.tokens.num_embeddings,
             embedding="tokens",
-            weights=None if self.attention is None else {"recorder": Recorder},
+            weights=None if self.attention is None else {"recorder": AttentionRecorder},
         )
 
     def _looked(
-        self, states: Tensor, memory: Tensor, valid: Tensor, *, recorder: Recorder | None = None
+        self,
+        states: Tensor,
+        memory: Tensor,
+        valid: Tensor,
+        *,
+        recorder: AttentionRecorder | None = None,
     ) -> Tensor:
         """What the head scores: the states, or the states joined with what they look at."""
         if self.attention is None or self.join is None:
             y: Tensor = self.dropout(states)
             return y
-        places = Places.of_row(states.shape[1], device=states.device)
+        positions = TokenPositions.of_row(states.shape[1], device=states.device)
         looked = self.attention(
             states,
             mask=cross(valid),
-            places=places,
+            positions=positions,
             memory=memory,
             want_weights=recorder is not None,
         )
@@ -140,7 +150,7 @@ class RecurrentModel(SourceModel):
         return joined
 
 
-class _Origin(StateCache):
+class _Origin(RecurrentState):
     """A state that goes back to where the source left it, when what was written is forgotten."""
 
     def begin_from(self, state: Tensor) -> None:

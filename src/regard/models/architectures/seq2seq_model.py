@@ -10,30 +10,35 @@ from abc import abstractmethod
 
 from torch import Tensor
 
-from regard.attention.cache import Cache
+from regard.attention.cache import ModelCache
 from regard.batch import Batch
 from regard.core.errors import UserError
-from regard.models.architectures.source_bound import Written
-from regard.models.blocks.recorder import Recorder
+from regard.models.architectures.source_bound import SourceBoundDecoder
+from regard.models.blocks.recorder import AttentionRecorder
 from regard.models.heads.heads import LanguageModelHead
 from regard.models.loss import LossTerm
 from regard.models.model import Model
 
 
-class SourceModel(Model):
+class Seq2SeqModel(Model):
     head: LanguageModelHead
 
     @abstractmethod
     def target(
-        self, ids: Tensor, *, source: Tensor, source_valid: Tensor, recorder: Recorder | None = None
+        self,
+        ids: Tensor,
+        *,
+        source: Tensor,
+        source_valid: Tensor,
+        recorder: AttentionRecorder | None = None,
     ) -> Tensor:
         """(b,t), (b,s) -> (b,t,w): what stands at each place of the target."""
 
     @abstractmethod
-    def new_cache_for(self, source: Tensor, valid: Tensor) -> Cache: ...
+    def new_cache_for(self, source: Tensor, valid: Tensor) -> ModelCache: ...
 
     @abstractmethod
-    def step(self, ids: Tensor, *, valid: Tensor, cache: Cache) -> Tensor:
+    def step(self, ids: Tensor, *, valid: Tensor, cache: ModelCache) -> Tensor:
         """Read new target tokens (b,i) after those in the cache; scores at each, (b,i,v)."""
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
@@ -45,28 +50,33 @@ class SourceModel(Model):
         )
         return {"token": term}
 
-    def losses(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
+    def losses(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
         x = self._read(batch, recorder)
         return self.head.losses(x, targets=batch.targets)
 
     def logits(
-        self, ids: Tensor, *, source: Tensor, source_valid: Tensor, recorder: Recorder | None = None
+        self,
+        ids: Tensor,
+        *,
+        source: Tensor,
+        source_valid: Tensor,
+        recorder: AttentionRecorder | None = None,
     ) -> Tensor:
         """(b,t) -> (b,t,v)"""
         x = self.target(ids, source=source, source_valid=source_valid, recorder=recorder)
         y: Tensor = self.head(x)
         return y
 
-    def given(self, source: Tensor, valid: Tensor) -> Written:
+    def given(self, source: Tensor, valid: Tensor) -> SourceBoundDecoder:
         """This model as a writer from these sources, (b,s), padded on the right."""
-        return Written(self, source, valid)
+        return SourceBoundDecoder(self, source, valid)
 
-    def _read(self, batch: Batch, recorder: Recorder | None) -> Tensor:
+    def _read(self, batch: Batch, recorder: AttentionRecorder | None) -> Tensor:
         if batch.source is None or batch.source_valid is None:
             raise UserError(
                 "this model writes from a source, and the objective gives it none",
                 topic="objective",
-                mend='Set objective = "prefix".',
+                hint='Set objective = "prefix".',
             )
         return self.target(
             batch.ids, source=batch.source, source_valid=batch.source_valid, recorder=recorder

@@ -12,24 +12,24 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import Cache
+from regard.attention.cache import ModelCache
 from regard.audits.subject import Subject
 
 SOURCE_PLACES = 7
 "Of the source that an audited target is written from; any length would do."
 
 
-class Writer(Protocol):
+class Seq2SeqDecoder(Protocol):
     """A model that writes from a source."""
 
     context: int
 
-    def new_cache_for(self, source: Tensor, valid: Tensor) -> Cache: ...
-    def step(self, ids: Tensor, *, valid: Tensor, cache: Cache) -> Tensor: ...
+    def new_cache_for(self, source: Tensor, valid: Tensor) -> ModelCache: ...
+    def step(self, ids: Tensor, *, valid: Tensor, cache: ModelCache) -> Tensor: ...
 
 
-class Written(nn.Module):
-    def __init__(self, model: Writer, source: Tensor, valid: Tensor) -> None:
+class SourceBoundDecoder(nn.Module):
+    def __init__(self, model: Seq2SeqDecoder, source: Tensor, valid: Tensor) -> None:
         super().__init__()
         self.model = model
         self.source = source
@@ -39,21 +39,23 @@ class Written(nn.Module):
     def context(self) -> int:
         return self.model.context
 
-    def new_cache(self, rows: int) -> Cache:
+    def new_cache(self, rows: int) -> ModelCache:
         if rows != len(self.source):
             raise ValueError(f"{rows} rows are to be written from {len(self.source)} sources")
         return self.model.new_cache_for(self.source, self.valid)
 
-    def step(self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: Cache) -> Tensor:
+    def step(
+        self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: ModelCache
+    ) -> Tensor:
         """The scores after the last of the new tokens, (b,v)."""
         if valid is None:
-            places = cache.length + ids.shape[1]
-            valid = torch.ones(len(ids), places, dtype=torch.bool, device=ids.device)
+            length = cache.length + ids.shape[1]
+            valid = torch.ones(len(ids), length, dtype=torch.bool, device=ids.device)
         return self.model.step(ids, valid=valid, cache=cache)[:, -1]
 
 
 def audited_writer(
-    model: Writer,
+    model: Seq2SeqDecoder,
     *,
     name: str,
     vocabulary: int,
@@ -64,8 +66,8 @@ def audited_writer(
 
     `weights` are the arguments of `logits` that ask for attention weights, made anew each time."""
     generator = torch.Generator().manual_seed(0)
-    places = min(model.context, SOURCE_PLACES)
-    source = torch.randint(vocabulary, (1, places), generator=generator)
+    positions = min(model.context, SOURCE_PLACES)
+    source = torch.randint(vocabulary, (1, positions), generator=generator)
 
     def given(ids: Tensor) -> dict[str, Tensor]:
         sources = source.to(ids.device).expand(len(ids), -1)

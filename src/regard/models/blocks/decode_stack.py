@@ -13,26 +13,32 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.cache import BlockCache, Cache
-from regard.attention.decode_step import Look, Newest, Sight, SourceLook, ready_to_look
+from regard.attention.cache import BlockCache, ModelCache
+from regard.attention.decode_step import (
+    CrossAttentionStep,
+    DecodeMask,
+    DecodeStep,
+    Look,
+    build_attention_step,
+)
 from regard.attention.masks.mask import Mask
 from regard.attention.multi_head import MultiHeadAttention
-from regard.attention.token_positions import Places
-from regard.models.blocks.block import Block, Source
+from regard.attention.token_positions import TokenPositions
+from regard.models.blocks.block import Block, Memory
 from regard.models.blocks.embedding import Embedding
 from regard.nn.linear import unheard
-from regard.nn.mlp import FeedForward, GatedFeedForward
-from regard.nn.packed_linear import Product, product_of
+from regard.nn.mlp import MLP, GatedMLP
+from regard.nn.packed_linear import PackedLayer, pack_layers
 from regard.nn.residual import Residual
 
 LAID_OUT_AT = 4
 "The step at which weights are laid out for the rows there are: it takes as long as a few steps do."
 
-PastIt = Callable[[Tensor, Product], Tensor]
+PastIt = Callable[[Tensor, PackedLayer], Tensor]
 "One part of a block with its norm and its way past: x and the part to what comes out"
 
 
-class ReadyStack:
+class DecodeStack:
     """The blocks and the closing norm, for one place of each row."""
 
     def __init__(self, blocks: Sequence[Block], norm: nn.Module) -> None:
@@ -40,10 +46,10 @@ class ReadyStack:
         self._norm = ready_norm(norm)
         self._steps = 0
         self._embed: Callable[[Tensor, Tensor], Tensor] | None = None
-        self._score: Product | None = None
+        self._score: PackedLayer | None = None
         self._lay_out(rows=0)
 
-    def __call__(self, x: Tensor, newest: Newest, cache: Cache) -> Tensor:
+    def __call__(self, x: Tensor, newest: DecodeStep, cache: ModelCache) -> Tensor:
         """(b,1,w) -> (b,w)"""
         self._steps += 1
         if self._steps == LAID_OUT_AT:
@@ -62,43 +68,47 @@ class ReadyStack:
     def scores(self, x: Tensor, layer: nn.Module) -> Tensor:
         """(b,w) -> (b,v): by the layer that scores tokens, laid out as the blocks are."""
         if self._score is None:
-            self._score = product_of([layer], laid_out_for=self._rows)
+            self._score = pack_layers([layer], laid_out_for=self._rows)
         return self._score(x) if x.shape[0] > 1 else self._score(x.view(-1)).view(1, -1)
 
     def _lay_out(self, *, rows: int) -> None:
         self._rows = rows
-        self._blocks = [ReadyBlock(block, laid_out_for=rows) for block in self._plain]
+        self._blocks = [DecodeBlock(block, laid_out_for=rows) for block in self._plain]
         self._score = None
 
 
-def newest_of(x: Tensor, *, mask: Mask, places: Places, source: Source | None) -> Newest:
-    """Of rows (b,1,w) that stand at the last of `places`."""
-    keys = places.positions.shape[1]
+def newest_of(
+    x: Tensor, *, mask: Mask, positions: TokenPositions, source: Memory | None
+) -> DecodeStep:
+    """Of rows (b,1,w) that stand at the last of `positions`."""
+    keys = positions.ids.shape[1]
     looked = None
     if source is not None:
-        looked = Sight.of(source.mask, place=0, keys=source.vectors.shape[1], dtype=x.dtype)
-    return Newest(
+        looked = DecodeMask.of(source.mask, place=0, keys=source.vectors.shape[1], dtype=x.dtype)
+    return DecodeStep(
         len(x),
-        places.last(1),
-        Sight.of(mask, place=keys - 1, keys=keys, dtype=x.dtype),
+        positions.last(1),
+        DecodeMask.of(mask, place=keys - 1, keys=keys, dtype=x.dtype),
         source=looked,
-        places=lambda: places,
+        positions=lambda: positions,
     )
 
 
-class ReadyBlock:
+class DecodeBlock:
     def __init__(self, block: Block, *, laid_out_for: int) -> None:
-        self.look = ready_to_look(block.attention, laid_out_for=laid_out_for)
+        self.look = build_attention_step(block.attention, laid_out_for=laid_out_for)
         self.past_look = ready_residual(block.attention_residual)
         self.look_at_source: Look | None = None
-        if block.source_attention is not None and block.source_residual is not None:
-            assert isinstance(block.source_attention, MultiHeadAttention)
-            self.look_at_source = SourceLook(block.source_attention, laid_out_for=laid_out_for)
-            self.past_source = ready_residual(block.source_residual)
-        self.feed = ready_feed_forward(block.feed_forward, laid_out_for=laid_out_for)
-        self.past_feed = ready_residual(block.feed_forward_residual)
+        if block.cross_attention is not None and block.cross_residual is not None:
+            assert isinstance(block.cross_attention, MultiHeadAttention)
+            self.look_at_source = CrossAttentionStep(
+                block.cross_attention, laid_out_for=laid_out_for
+            )
+            self.past_source = ready_residual(block.cross_residual)
+        self.feed = decode_mlp(block.mlp, laid_out_for=laid_out_for)
+        self.past_feed = ready_residual(block.mlp_residual)
 
-    def __call__(self, x: Tensor, newest: Newest, memory: BlockCache) -> Tensor:
+    def __call__(self, x: Tensor, newest: DecodeStep, memory: BlockCache) -> Tensor:
         x = self.past_look(x, lambda y: self.look(y, newest, memory.own))
         look, source = self.look_at_source, memory.source
         if look is not None and source is not None and newest.source is not None:
@@ -109,19 +119,21 @@ class ReadyBlock:
 def can_be_ready(block: nn.Module) -> bool:
     """Whether what a block reads of a source is all in its cache after the first tokens."""
     return isinstance(block, Block) and (
-        block.source_attention is None or isinstance(block.source_attention, MultiHeadAttention)
+        block.cross_attention is None or isinstance(block.cross_attention, MultiHeadAttention)
     )
 
 
 def ready_embedding(embedding: Embedding) -> Callable[[Tensor, Tensor], Tensor]:
-    tokens, places = embedding.tokens, embedding.positions
+    tokens, positions = embedding.tokens, embedding.positions
     bare = embedding.texts is None and embedding.norm is None and embedding.combine == "add"
-    if not (bare and isinstance(places, nn.Embedding)):
+    if not (bare and isinstance(positions, nn.Embedding)):
         return embedding
-    if not all(map(unheard, (embedding, tokens, places))):
+    if not all(map(unheard, (embedding, tokens, positions))):
         return embedding
-    of_token, of_place = tokens.weight, places.weight
-    return lambda ids, places: torch.embedding(of_token, ids) + torch.embedding(of_place, places)
+    of_token, of_place = tokens.weight, positions.weight
+    return lambda ids, position_ids: (
+        torch.embedding(of_token, ids) + torch.embedding(of_place, position_ids)
+    )
 
 
 def ready_residual(residual: Residual) -> PastIt:
@@ -131,25 +143,25 @@ def ready_residual(residual: Residual) -> PastIt:
     return lambda x, part: norm(x + part(x))
 
 
-def ready_norm(norm: nn.Module) -> Product:
+def ready_norm(norm: nn.Module) -> PackedLayer:
     if type(norm) is nn.LayerNorm and unheard(norm):
         shape, weight, bias, eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
         return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
     return norm
 
 
-def ready_feed_forward(network: nn.Module, *, laid_out_for: int) -> Product:
-    if type(network) is FeedForward and unheard(network):
-        widen = product_of([network.widen], laid_out_for=laid_out_for, bend=network.bend)
-        narrow = product_of([network.narrow], laid_out_for=laid_out_for)
-        return lambda x: narrow(widen(x))
-    if type(network) is GatedFeedForward and unheard(network):
-        both = product_of([network.gate, network.widen], laid_out_for=laid_out_for)
-        narrow = product_of([network.narrow], laid_out_for=laid_out_for)
+def decode_mlp(network: nn.Module, *, laid_out_for: int) -> PackedLayer:
+    if type(network) is MLP and unheard(network):
+        up_proj = pack_layers([network.up_proj], laid_out_for=laid_out_for, bend=network.bend)
+        down_proj = pack_layers([network.down_proj], laid_out_for=laid_out_for)
+        return lambda x: down_proj(up_proj(x))
+    if type(network) is GatedMLP and unheard(network):
+        both = pack_layers([network.gate_proj, network.up_proj], laid_out_for=laid_out_for)
+        down_proj = pack_layers([network.down_proj], laid_out_for=laid_out_for)
 
         def gated(x: Tensor) -> Tensor:
             gate, wide = both(x).chunk(2, dim=-1)
-            return narrow(F.silu(gate) * wide)
+            return down_proj(F.silu(gate) * wide)
 
         return gated
     return network

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.attention.positions import AbsolutePositions, Positions
+from regard.attention.positions import AbsolutePositionKind, PositionKind
 from regard.nn.dropout import Dropout
 
 
@@ -22,7 +22,7 @@ class Embedding(nn.Module):
         *,
         width: int,
         context: int,
-        positions: Positions,
+        positions: PositionKind,
         dropout: float,
         texts: int = 0,
         norm: nn.Module | None = None,
@@ -31,7 +31,7 @@ class Embedding(nn.Module):
         self.tokens = nn.Embedding(vocabulary, token_width(width, positions))
         own = position_width(width, positions)
         self.positions = positions.build_vectors(width=own, context=context)
-        self.combine = positions.combine if isinstance(positions, AbsolutePositions) else "add"
+        self.combine = positions.combine if isinstance(positions, AbsolutePositionKind) else "add"
         self.texts = nn.Embedding(texts, width) if texts else None
         "One vector for each text of a row."
         self.norm = norm
@@ -62,12 +62,12 @@ class Embedding(nn.Module):
         return dropped
 
 
-def position_width(width: int, positions: Positions) -> int:
+def position_width(width: int, positions: PositionKind) -> int:
     """How wide position vectors are, in a model of this width."""
-    return positions.width_within(width) if isinstance(positions, AbsolutePositions) else width
+    return positions.width_within(width) if isinstance(positions, AbsolutePositionKind) else width
 
 
-def token_width(width: int, positions: Positions) -> int:
+def token_width(width: int, positions: PositionKind) -> int:
     """What concatenated positions leave of the width for the tokens."""
-    beside = isinstance(positions, AbsolutePositions) and positions.combine == "concatenate"
+    beside = isinstance(positions, AbsolutePositionKind) and positions.combine == "concatenate"
     return width - position_width(width, positions) if beside else width

@@ -1,7 +1,7 @@
 """A recorder takes the attention weights of one pass through a model, each under its name.
 
 Names say where an attention stands, blocks counted from 0: `block.3.attention`; in an
-encoder-decoder `encoder.block.0.attention`, `decoder.block.0.source_attention`.
+encoder-decoder `encoder.block.0.attention`, `decoder.block.0.cross_attention`.
 Shapes: b batch, h heads, i query, j key.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from torch import Tensor
 
 
-class Recorder:
+class AttentionRecorder:
     """Passed along by the parts of a model; each attention leaves its weights here."""
 
     def __init__(self) -> None:
@@ -20,9 +20,9 @@ class Recorder:
         "Attentions that were asked and have no weights to give."
         self._before = ""
 
-    def inside(self, part: str) -> Recorder:
+    def inside(self, part: str) -> AttentionRecorder:
         """The same record, as a part of the model sees it: its names begin with `part`."""
-        inner = Recorder()
+        inner = AttentionRecorder()
         inner.weights, inner.without = self.weights, self.without
         inner._before = f"{self._before}{part}."
         return inner
@@ -37,6 +37,6 @@ class Recorder:
             self.weights[whole] = weights
 
 
-def inside(recorder: Recorder | None, part: str) -> Recorder | None:
+def inside(recorder: AttentionRecorder | None, part: str) -> AttentionRecorder | None:
     """What to pass on to a part, where there is a recorder at all."""
     return None if recorder is None else recorder.inside(part)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import Cache
+from regard.attention.cache import ModelCache
 from regard.attention.masks.mask import Mask
-from regard.attention.token_positions import Places
-from regard.models.blocks.block import Block, Source
-from regard.models.blocks.decode_stack import ReadyStack, can_be_ready, newest_of
-from regard.models.blocks.recorder import Recorder, inside
+from regard.attention.token_positions import TokenPositions
+from regard.models.blocks.block import Block, Memory
+from regard.models.blocks.decode_stack import DecodeStack, can_be_ready, newest_of
+from regard.models.blocks.recorder import AttentionRecorder, inside
 
 
 class Stack(nn.Module):
@@ -26,21 +26,21 @@ class Stack(nn.Module):
         x: Tensor,
         *,
         mask: Mask,
-        places: Places,
-        source: Source | None = None,
-        cache: Cache | None = None,
-        recorder: Recorder | None = None,
+        positions: TokenPositions,
+        source: Memory | None = None,
+        cache: ModelCache | None = None,
+        recorder: AttentionRecorder | None = None,
     ) -> Tensor:
         """(b,t,w) -> (b,t,w)"""
         ready = self.ready_for(x.shape[1], cache) if recorder is None else None
         if ready is not None and cache is not None:
-            newest = newest_of(x, mask=mask, places=places, source=source)
+            newest = newest_of(x, mask=mask, positions=positions, source=source)
             return ready(x, newest, cache)[:, None]
         for number, block in enumerate(self.blocks):
             x = block(
                 x,
                 mask=mask,
-                places=places,
+                positions=positions,
                 source=source,
                 cache=None if cache is None else cache.blocks[number],
                 recorder=inside(recorder, f"block.{number}"),
@@ -48,20 +48,20 @@ class Stack(nn.Module):
         y: Tensor = self.norm(x)
         return y
 
-    def ready_for(self, places: int, cache: Cache | None) -> ReadyStack | None:
+    def ready_for(self, positions: int, cache: ModelCache | None) -> DecodeStack | None:
         """What reads one more place of rows that are being written, where nothing is to learn."""
-        if places != 1 or cache is None or not cache.length:
+        if positions != 1 or cache is None or not cache.length:
             return None
         if self.training or torch.is_grad_enabled():
             return None
         if cache.ready is None and all(map(can_be_ready, self.blocks)):
-            cache.ready = ReadyStack([*self.blocks], self.norm)
-        return cache.ready if isinstance(cache.ready, ReadyStack) else None
+            cache.ready = DecodeStack([*self.blocks], self.norm)
+        return cache.ready if isinstance(cache.ready, DecodeStack) else None
 
-    def new_cache(self, capacity: int, *, source_places: int = 0) -> Cache:
+    def new_cache(self, capacity: int, *, source_places: int = 0) -> ModelCache:
         caches = [
             block.new_cache(capacity, source_places=source_places)
             for block in self.blocks
             if isinstance(block, Block)
         ]
-        return Cache(caches)
+        return ModelCache(caches)

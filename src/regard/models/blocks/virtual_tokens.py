@@ -20,13 +20,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.masks.mask import Mask, padding
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
 from regard.models.blocks.embedding import Embedding
-from regard.models.blocks.recorder import Recorder
+from regard.models.blocks.recorder import AttentionRecorder
 
 
-class Front(NamedTuple):
+class VirtualPrefix(NamedTuple):
     """What stands before each row."""
 
     length: int
@@ -34,7 +34,7 @@ class Front(NamedTuple):
     first: int
     "The position of a row's first token: behind those places, or 0 while they are hidden."
 
-    def places(self, tokens: Places, *, still: Tensor | None = None) -> Places:
+    def positions(self, tokens: TokenPositions, *, still: Tensor | None = None) -> TokenPositions:
         """Where all stand; tokens where `still` (b,t) is True keep their positions."""
         return tokens.behind(self.length, first=self.first, still=still)
 
@@ -46,7 +46,7 @@ class Front(NamedTuple):
         return whole & padding(torch.arange(keys, device=device)[None] >= self.length)
 
 
-class VirtualPlaces(nn.Module):
+class VirtualTokens(nn.Module):
     """A model that a prompt or a prefix can be given to."""
 
     context: int
@@ -58,11 +58,11 @@ class VirtualPlaces(nn.Module):
     hides_virtual: bool = False
     "Whether the virtual places are there and not seen."
 
-    def front_of(self, length: int) -> Front:
-        return Front(length, 0 if self.hides_virtual else length)
+    def front_of(self, length: int) -> VirtualPrefix:
+        return VirtualPrefix(length, 0 if self.hides_virtual else length)
 
     @property
-    def front(self) -> Front:
+    def front(self) -> VirtualPrefix:
         """Of the rows that it reads."""
         prompted = 0 if self.prompt is None else len(self.prompt)
         return self.front_of(prompted + self.prefix_length)
@@ -72,19 +72,19 @@ class VirtualPlaces(nn.Module):
         """Places it sees at once, virtual ones among them."""
         return self.context + self.front.length
 
-    def behind_prompt(self, x: Tensor, embedding: Embedding, places: Places) -> Tensor:
+    def behind_prompt(self, x: Tensor, embedding: Embedding, positions: TokenPositions) -> Tensor:
         """(b,t,w) -> (b,p+t,w): embedded tokens, with the prompt embedded before them."""
         if self.prompt is None:
             return x
         vectors = self.prompt.to(x.dtype).expand(len(x), -1, -1)
-        front = embedding.placed(vectors, places.positions[:, : len(self.prompt)])
+        front = embedding.placed(vectors, positions.ids[:, : len(self.prompt)])
         return torch.cat((front, x), dim=1)
 
 
 @contextmanager
 def hidden_virtual(model: nn.Module) -> Iterator[None]:
     """While inside, a model's virtual places are masked and positions are counted without them."""
-    holders = [module for module in model.modules() if isinstance(module, VirtualPlaces)]
+    holders = [module for module in model.modules() if isinstance(module, VirtualTokens)]
     before = [holder.hides_virtual for holder in holders]
     for holder in holders:
         holder.hides_virtual = True
@@ -95,22 +95,24 @@ def hidden_virtual(model: nn.Module) -> Iterator[None]:
             holder.hides_virtual = hides
 
 
-def check_room(places: Places, embedding: Embedding, *, reach: int) -> None:
+def check_room(positions: TokenPositions, embedding: Embedding, *, reach: int) -> None:
     """Refuse tokens that virtual places push beyond the last position that has a vector."""
-    if places.tokens is None or embedding.positions is None:
+    if positions.tokens is None or embedding.positions is None:
         return
-    if places.positions.shape[1] > reach and int(places.positions.max()) >= reach:
-        tokens = int(places.positions.max()) + 1 - places.virtual
+    if positions.ids.shape[1] > reach and int(positions.ids.max()) >= reach:
+        tokens = int(positions.ids.max()) + 1 - positions.virtual
         raise UserError(
-            f"a row of {tokens} tokens behind {places.virtual} virtual places, where "
+            f"a row of {tokens} tokens behind {positions.virtual} virtual places, where "
             f"model.context = {reach}",
             topic="adapt",
-            mend=f"Give at most {reach - places.virtual} tokens, or train with a shorter "
+            hint=f"Give at most {reach - positions.virtual} tokens, or train with a shorter "
             "adapt.length.",
         )
 
 
-def keep_tokens(recorder: Recorder, *, side: str, queries: int, keys: Mapping[str, int]) -> None:
+def keep_tokens(
+    recorder: AttentionRecorder, *, side: str, queries: int, keys: Mapping[str, int]
+) -> None:
     """Cut recorded weights to those between tokens, on one side of a model; `keys` tells how many
     tokens each sort of attention looks at. What is missing to 1 went to virtual places."""
     for name, weights in recorder.weights.items():

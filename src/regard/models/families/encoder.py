@@ -13,10 +13,10 @@ from regard.models.architectures.encoder_model import EncoderModel
 from regard.models.blocks.embedding import Embedding, token_width
 from regard.models.families import FAMILIES
 from regard.models.families.transformer import Transformer
-from regard.models.heads.heads import OutputNetwork, Pooler
+from regard.models.heads.heads import HeadTransform, Pooler
 from regard.models.heads.patches import patch_term
 from regard.models.heads.span_boundary import SpanBoundary, boundary_term
-from regard.models.task_models.patch_model import PatchReader
+from regard.models.task_models.patch_model import PatchEncoder
 
 
 @FAMILIES.add("encoder", predicts="hidden tokens", objectives=("masked", "spanbert"))
@@ -59,10 +59,10 @@ class Encoder(Transformer):
             norm=self.build_norm() if self.embedding_norm else None,
         )
 
-    def build_output_network(self) -> OutputNetwork | None:
+    def build_output_network(self) -> HeadTransform | None:
         if not self.output_network:
             return None
-        return OutputNetwork(self.width, norm=self.build_norm())
+        return HeadTransform(self.width, norm=self.build_norm())
 
     def build(self, *, vocabulary: int, seed: int) -> EncoderModel:
         embedding = self.build_embedding(vocabulary)
@@ -76,7 +76,7 @@ class Encoder(Transformer):
             pooler=Pooler(self.width) if self.pooler else None,
         )
         if self.patch_values:
-            model = PatchReader(model, patch_values=self.patch_values)
+            model = PatchEncoder(model, patch_values=self.patch_values)
         self.start(model, seed=seed)
         return model
 
@@ -91,7 +91,7 @@ class Encoder(Transformer):
     def _terms_of_its_own(self, vocabulary: int) -> list[Term]:
         w = self.width
         letters, size = ("2w", 2 * w) if self.norm == "layer" and self.biases else ("w", w)
-        narrow = token_width(w, self.positions)
+        embedding_width = token_width(w, self.positions)
         terms = {
             "texts": Term("texts of a row", f"{self.texts}·w", self.texts * w),
             "embedding_norm": Term("embedding norm", letters, size),
@@ -100,6 +100,6 @@ class Encoder(Transformer):
             ),
             "pooler": Term("pooler", "w·w + w", w * w + w),
             "boundary": boundary_term(w),
-            "patch_values": patch_term(self.patch_values, narrow),
+            "patch_values": patch_term(self.patch_values, embedding_width),
         }
         return [term for setting, term in terms.items() if getattr(self, setting)]

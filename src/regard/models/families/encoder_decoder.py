@@ -9,8 +9,8 @@ from pydantic import SerializeAsAny, model_validator
 from regard.attention.kinds import ATTENTION, AttentionKind
 from regard.attention.kinds.dot import Dot
 from regard.core.count import Term
-from regard.core.settings import Named, name_of
-from regard.models.architectures.encoder_decoder_model import SequenceToSequence
+from regard.core.settings import CatalogField, name_of
+from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
 from regard.models.families import FAMILIES
 from regard.models.families.transformer import Transformer
 
@@ -19,7 +19,7 @@ from regard.models.families.transformer import Transformer
 class EncoderDecoder(Transformer):
     """A Transformer that reads a source and writes a target; `layers` blocks on each side."""
 
-    source_attention: Annotated[SerializeAsAny[AttentionKind], Named(ATTENTION)] = Dot()
+    cross_attention: Annotated[SerializeAsAny[AttentionKind], CatalogField(ATTENTION)] = Dot()
     "The kind of attention by which the target looks at the source."
 
     @model_validator(mode="after")
@@ -32,22 +32,22 @@ class EncoderDecoder(Transformer):
                 f"attention {name} cannot be read token by token, as a target is written: "
                 "choose a cacheable kind (regard ls attention)"
             )
-        across, name = self.source_attention.traits, name_of(self.source_attention, ATTENTION)
+        across, name = self.cross_attention.traits, name_of(self.cross_attention, ATTENTION)
         if not across.cross:
             raise ValueError(
-                f"source_attention = {name} stays within one sequence: choose another, such as dot"
+                f"cross_attention = {name} stays within one sequence: choose another, such as dot"
             )
         if self.projections not in across.projections:
-            raise ValueError(f"source_attention = {name} cannot have {self.projections}")
+            raise ValueError(f"cross_attention = {name} cannot have {self.projections}")
         return self
 
-    def build(self, *, vocabulary: int, seed: int) -> SequenceToSequence:
+    def build(self, *, vocabulary: int, seed: int) -> EncoderDecoderModel:
         embedding = self.build_embedding(vocabulary)
-        model = SequenceToSequence(
+        model = EncoderDecoderModel(
             self.build_embedding(vocabulary),
             embedding,
             self.build_stack(),
-            self.build_stack(source_attention=self.source_attention),
+            self.build_stack(cross_attention=self.cross_attention),
             self.build_head(embedding),
             context=self.context,
         )
@@ -55,7 +55,7 @@ class EncoderDecoder(Transformer):
         return model
 
     def count(self, vocabulary: int) -> list[Term]:
-        written = self.stack_terms(source_attention=self.source_attention)
+        written = self.stack_terms(cross_attention=self.cross_attention)
         tokens, *positions = self.embedding_terms(vocabulary)
         return [
             tokens,

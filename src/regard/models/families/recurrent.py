@@ -10,10 +10,10 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds import ATTENTION, AttentionKind
 from regard.attention.multi_head import build_mixer, count_mixer
 from regard.core.count import Term
-from regard.core.settings import Named, name_of
+from regard.core.settings import CatalogField, name_of
 from regard.models.architectures.recurrent_model import RecurrentModel
 from regard.models.families import FAMILIES, Family
-from regard.models.init_weights import initialise
+from regard.models.init_weights import init_weights
 
 
 @FAMILIES.add("recurrent", predicts="a target from a source", objectives=("prefix",))
@@ -24,7 +24,7 @@ class Recurrent(Family):
     "GRU layers on each side."
     width: int = Field(default=48, ge=1)
     "Length of the state, and of a token's vector."
-    attention: Annotated[SerializeAsAny[AttentionKind] | None, Named(ATTENTION)] = None
+    attention: Annotated[SerializeAsAny[AttentionKind] | None, CatalogField(ATTENTION)] = None
     "The kind by which the target looks at the source; not given: it sees the last state alone."
     tied: bool = True
     "Score tokens with the table that embeds them."
@@ -52,7 +52,7 @@ class Recurrent(Family):
         )
         if self.tied:
             model.head.tie(model.tokens)
-        initialise(model, seed=seed, layers=self.layers)
+        init_weights(model, seed=seed, layers=self.layers)
         return model
 
     def count(self, vocabulary: int) -> list[Term]:

@@ -18,19 +18,19 @@ from regard.attention.kinds import ATTENTION, AttentionKind, Projections, Relati
 from regard.attention.kinds.dot import Dot
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import build_mixer, count_mixer
-from regard.attention.positions import POSITIONS, AbsolutePositions, Positions
+from regard.attention.positions import POSITIONS, AbsolutePositionKind, PositionKind
 from regard.attention.positions.learned import Learned
 from regard.core.count import Term
-from regard.core.settings import Named, name_of, settings_class
+from regard.core.settings import CatalogField, name_of, settings_class
 from regard.models.blocks.block import Block
 from regard.models.blocks.embedding import Embedding, position_width, token_width
 from regard.models.blocks.stack import Stack
 from regard.models.families import Family
 from regard.models.heads.heads import LanguageModelHead
-from regard.models.init_weights import DEVIATION, initialise
-from regard.nn.mlp import Activation, build_feed_forward
+from regard.models.init_weights import INIT_STD, init_weights
+from regard.nn.mlp import ActivationName, build_mlp
 from regard.nn.norm import NormKind, build_norm
-from regard.nn.residual import NormPlace, Residual
+from regard.nn.residual import NormPlacement, Residual
 
 
 class Transformer(Family):
@@ -42,23 +42,23 @@ class Transformer(Family):
     "Attention heads in each block; they share the width between them."
     width: int = Field(default=48, ge=1)
     "Length of the vector that stands for a place."
-    attention: Annotated[SerializeAsAny[AttentionKind], Named(ATTENTION)] = Dot()
+    attention: Annotated[SerializeAsAny[AttentionKind], CatalogField(ATTENTION)] = Dot()
     "The kind of attention."
     projections: Projections = "separate"
     "Matrices for queries, keys and values: separate, one for the first two, or one for all."
     key_value_heads: int = Field(default=0, ge=0)
     "Heads that keys and values have; several query heads then share one. 0: as many as heads."
-    positions: Annotated[SerializeAsAny[Positions], Named(POSITIONS)] = Learned()
+    positions: Annotated[SerializeAsAny[PositionKind], CatalogField(POSITIONS)] = Learned()
     "How the model knows where a token stands."
-    feed_forward: int = Field(default=0, ge=0)
+    mlp_width: int = Field(default=0, ge=0)
     "Hidden width of the feed-forward network; 0: 4 × width (8/3 × width for swiglu)."
-    activation: Activation = "gelu"
+    activation: ActivationName = "gelu"
     "What bends the hidden values; gelu-tanh is GPT-2's; swiglu adds a gate and a third matrix."
     norm: NormKind = "layer"
     "LayerNorm, or RMSNorm, which only scales."
     norm_eps: float = Field(default=1e-5, gt=0.0)
     "Added below the root, so that nothing is divided by nought."
-    norm_place: NormPlace = "pre"
+    norm_place: NormPlacement = "pre"
     "Normalise before each part of a block (pre) or after it (post)."
     biases: bool = True
     "Whether linear layers and LayerNorm add a bias."
@@ -68,7 +68,7 @@ class Transformer(Family):
     "Share of activations dropped in training, on residuals and embeddings."
     attention_dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
     "Share of attention weights dropped in training; not given: as dropout."
-    starting_deviation: float = Field(default=DEVIATION, gt=0.0)
+    init_std: float = Field(default=INIT_STD, gt=0.0)
     "Of the starting weights; narrow models learn sooner from about 1/√width."
 
     @model_validator(mode="after")
@@ -118,7 +118,7 @@ class Transformer(Family):
 
     def _check_positions(self) -> None:
         positions = self.positions
-        if not isinstance(positions, AbsolutePositions) or positions.combine == "add":
+        if not isinstance(positions, AbsolutePositionKind) or positions.combine == "add":
             return
         if self.tied:
             raise ValueError(
@@ -134,8 +134,8 @@ class Transformer(Family):
     @property
     def hidden_width(self) -> int:
         """Of the feed-forward network."""
-        if self.feed_forward:
-            return self.feed_forward
+        if self.mlp_width:
+            return self.mlp_width
         # Two thirds of four times the width, up to a multiple of 8: three matrices weigh as two.
         return 8 * -(-self.width // 3) if self.activation == "swiglu" else 4 * self.width
 
@@ -152,7 +152,7 @@ class Transformer(Family):
 
     def start(self, model: nn.Module, *, seed: int) -> None:
         """Give every parameter its starting value."""
-        initialise(model, seed=seed, layers=self.layers, deviation=self.starting_deviation)
+        init_weights(model, seed=seed, layers=self.layers, deviation=self.init_std)
 
     def build_embedding(self, vocabulary: int) -> Embedding:
         return Embedding(
@@ -175,31 +175,31 @@ class Transformer(Family):
         """What stands before the output layer; nothing in most families."""
         return None
 
-    def build_stack(self, *, source_attention: AttentionKind | None = None) -> Stack:
-        """The blocks; with `source_attention` each also looks at a source."""
+    def build_stack(self, *, cross_attention: AttentionKind | None = None) -> Stack:
+        """The blocks; with `cross_attention` each also looks at a source."""
         closing = self.build_norm() if self.norm_place == "pre" else nn.Identity()
-        blocks = [self._block(layer, source_attention) for layer in range(self.layers)]
+        blocks = [self._block(layer, cross_attention) for layer in range(self.layers)]
         return Stack(blocks, norm=closing)
 
-    def _block(self, layer: int, source_attention: AttentionKind | None) -> Block:
+    def _block(self, layer: int, cross_attention: AttentionKind | None) -> Block:
         shape = self.head_shape(layer)
         return Block(
             self._mixer(self.attention, shape, relative=self.positions),
-            build_feed_forward(
-                self.activation, self.width, hidden=self.hidden_width, biases=self.biases
-            ),
+            build_mlp(self.activation, self.width, hidden=self.hidden_width, biases=self.biases),
             # How far a target place is from a source place means nothing: no relation there.
-            source_attention=(
+            cross_attention=(
                 None
-                if source_attention is None
-                else self._mixer(source_attention, shape, relative=None)
+                if cross_attention is None
+                else self._mixer(cross_attention, shape, relative=None)
             ),
             residual=lambda: Residual(
                 self.build_norm(), place=self.norm_place, dropout=self.dropout
             ),
         )
 
-    def _mixer(self, kind: AttentionKind, shape: HeadShape, *, relative: Positions | None) -> Mixer:
+    def _mixer(
+        self, kind: AttentionKind, shape: HeadShape, *, relative: PositionKind | None
+    ) -> Mixer:
         return build_mixer(
             kind,
             shape,
@@ -212,11 +212,11 @@ class Transformer(Family):
         return build_norm(self.norm, self.width, biases=self.biases, eps=self.norm_eps)
 
     def embedding_terms(self, vocabulary: int) -> list[Term]:
-        narrow = token_width(self.width, self.positions)
-        letter = "w" if narrow == self.width else str(narrow)
+        embedding_width = token_width(self.width, self.positions)
+        letter = "w" if embedding_width == self.width else str(embedding_width)
         own = position_width(self.width, self.positions)
         vectors = self.positions.vector_parameters(width=own, context=self.context)
-        terms = [Term("token embedding", f"v·{letter}", vocabulary * narrow)]
+        terms = [Term("token embedding", f"v·{letter}", vocabulary * embedding_width)]
         if vectors:
             beside = "w" if own == self.width else str(own)
             terms.append(Term("position embedding", f"T·{beside}", vectors))
@@ -227,12 +227,12 @@ class Transformer(Family):
             return [Term("output layer", "0 (tied to the token embedding)", 0)]
         return [Term("output layer", "v·w", vocabulary * self.width)]
 
-    def stack_terms(self, *, source_attention: AttentionKind | None = None) -> list[Term]:
-        looks = 1 if source_attention is None else 2
+    def stack_terms(self, *, cross_attention: AttentionKind | None = None) -> list[Term]:
+        looks = 1 if cross_attention is None else 2
         terms = self._over_layers(partial(self._attention_terms, self.attention, "attention"))
         terms += self._over_layers(self._relation_terms)
-        if source_attention is not None:
-            named = partial(self._attention_terms, source_attention, "source attention")
+        if cross_attention is not None:
+            named = partial(self._attention_terms, cross_attention, "cross attention")
             terms += self._over_layers(named)
         terms.append(self._feed_forward_term().times(self.layers, "layers"))
         closing = 1 if self.norm_place == "pre" else 0
@@ -276,6 +276,6 @@ def _positions_for(relations: tuple[RelationSort, ...]) -> list[str]:
     return [
         name
         for name, positions in sorts.items()
-        if isinstance(positions, Positions)
+        if isinstance(positions, PositionKind)
         and (positions.relation_sort is None or positions.relation_sort in relations)
     ]

@@ -73,7 +73,7 @@ class LanguageModelHead(nn.Module):
         return F.pad(y, (0, 1), value=1.0), torch.cat((table, bias[:, None]), dim=1)
 
 
-class OutputNetwork(nn.Module):
+class HeadTransform(nn.Module):
     """What BERT has before its output layer: linear, gelu, norm; w·w + 3w parameters."""
 
     def __init__(self, width: int, *, norm: nn.Module) -> None:
@@ -112,7 +112,7 @@ class TokenHead(nn.Module):
         return [_label_term(self.labels)]
 
 
-class Boundaries(NamedTuple):
+class SpanLogits(NamedTuple):
     """Scores of each place as the beginning and as the end of an answer, (b,t) each."""
 
     start: Tensor
@@ -129,15 +129,15 @@ class SpanHead(nn.Module):
         super().__init__()
         self.boundaries = Linear(width, 2, bias=False)
 
-    def forward(self, x: Tensor, valid: Tensor) -> Boundaries:
+    def forward(self, x: Tensor, valid: Tensor) -> SpanLogits:
         scores = self.boundaries(x).masked_fill(~valid[..., None], -torch.inf)
-        return Boundaries(scores[..., 0], scores[..., 1])
+        return SpanLogits(scores[..., 0], scores[..., 1])
 
     def terms(self) -> list[Term]:
         return [Term("head, ends of a span", "2·w", 2 * self.boundaries.in_features)]
 
 
-class RowHead(nn.Module, ABC):
+class SequenceHead(nn.Module, ABC):
     """A head that answers once for each row, from its places pooled to one vector."""
 
     def __init__(self, *, pooling: Pooling) -> None:
@@ -152,7 +152,7 @@ class RowHead(nn.Module, ABC):
         return pool(x, valid, self.pooling)
 
 
-class ClassificationHead(RowHead):
+class ClassificationHead(SequenceHead):
     """A label for each row, (b,t,w) -> (b,c): w·c + c parameters, 2w + 2 for two labels."""
 
     def __init__(self, width: int, *, labels: int, pooling: Pooling = "first") -> None:
@@ -167,7 +167,7 @@ class ClassificationHead(RowHead):
         return [_label_term(self.labels)]
 
 
-class YesNoHead(RowHead):
+class YesNoHead(SequenceHead):
     """Whether the second text of a pair follows from the first, (b,t,w) -> (b,): w + 1 parameters.
 
     One score, positive for yes: two would only add a number that cancels in the softmax.
@@ -185,7 +185,7 @@ class YesNoHead(RowHead):
         return [Term("head, yes or no", "w + 1", self.yes.in_features + 1)]
 
 
-class PooledHead(RowHead):
+class PooledHead(SequenceHead):
     """One vector for each row as it is pooled, (b,t,w) -> (b,w)."""
 
     def __init__(self, *, pooling: Pooling = "mean") -> None:

@@ -28,7 +28,7 @@ class PatchEmbedding(nn.Module):
         self.values = Linear(patch_values, width)
         # Pixels are below 1, and as a rule many are 0: drawn as other weights are, patches would
         # be drowned by what tells their places.
-        self.values.starting_deviation = patch_values**-0.5
+        self.values.init_std = patch_values**-0.5
 
     def forward(self, patches: Tensor) -> Tensor:
         """(…,k) -> (…,w)"""

@@ -19,22 +19,22 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.masks.mask import Mask
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.audits.subject import Subject
 from regard.batch import Batch
 from regard.core.count import Term, linear
 from regard.models.architectures.encoder_model import EncoderModel
-from regard.models.blocks.recorder import Recorder
+from regard.models.blocks.recorder import AttentionRecorder
 from regard.models.heads.patches import PatchEmbedding
 from regard.models.loss import LossTerm
-from regard.models.task_models.task_model import HeadedModel
+from regard.models.task_models.task_model import TaskModel
 from regard.nn.linear import Linear
 
 PATCH = 1
 "The modality of a patch; words are 0."
 
 
-class PatchReader(EncoderModel):
+class PatchEncoder(EncoderModel):
     """The parts of an encoder, and an embedding of patches beside them."""
 
     def __init__(self, encoder: EncoderModel, *, patch_values: int) -> None:
@@ -57,24 +57,26 @@ class PatchReader(EncoderModel):
         *,
         mask: Mask,
         texts: Tensor | None = None,
-        recorder: Recorder | None = None,
+        recorder: AttentionRecorder | None = None,
     ) -> Tensor:
         if batch.patches is None or batch.modalities is None:
             return super().through(batch, mask=mask, texts=texts, recorder=recorder)
         is_patch = batch.modalities == PATCH
-        tokens = Places(
+        tokens = TokenPositions(
             patch_positions(is_patch, batch.valid, context=self.reach),
             batch.segments,
             batch.modalities,
         )
         # Patches stand at the end of the context, whatever stands before the words.
-        places = self.front.places(tokens, still=is_patch)
+        positions = self.front.positions(tokens, still=is_patch)
         words = self.embedding.tokens(batch.ids)
         vectors = self.patches(batch.patches).to(words.dtype)
         x = self.embedding.placed(
-            words.masked_scatter(is_patch[..., None], vectors), places.last(words.shape[1]), texts
+            words.masked_scatter(is_patch[..., None], vectors),
+            positions.last(words.shape[1]),
+            texts,
         )
-        return self.run(x, places, mask=mask, recorder=recorder)
+        return self.run(x, positions, mask=mask, recorder=recorder)
 
     def audit_subject(self) -> Subject:
         """Rows whose first half are words and whose second half are patches."""
@@ -82,11 +84,13 @@ class PatchReader(EncoderModel):
             super().audit_subject(),
             name=f"{type(self).__name__}, words and patches",
             run=lambda model, ids, valid: model.told_of_mixed(ids, valid=valid),
-            run_with_weights=lambda model, ids: model.told_of_mixed(ids, recorder=Recorder()),
+            run_with_weights=lambda model, ids: model.told_of_mixed(
+                ids, recorder=AttentionRecorder()
+            ),
         )
 
     def told_of_mixed(
-        self, ids: Tensor, *, valid: Tensor | None = None, recorder: Recorder | None = None
+        self, ids: Tensor, *, valid: Tensor | None = None, recorder: AttentionRecorder | None = None
     ) -> Tensor:
         """(b,t) -> (b,t,f): scores at every place of rows whose ids stand for patches in their
         second half; all rows have as many tokens."""
@@ -115,7 +119,7 @@ class PatchHead(nn.Module):
         return [linear("head, patches", inputs, outputs, biases=True, letters="w·k")]
 
 
-class PatchModel(HeadedModel[PatchHead]):
+class MaskedPatchModel(TaskModel[PatchHead]):
     """Tells hidden patches: those whose places count in the loss, by their numbers in `labels`."""
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:

@@ -24,13 +24,13 @@ from torch import Tensor
 
 from regard.batch import Batch
 from regard.core.errors import UserError
-from regard.models.architectures.sequence_model import RowModel
+from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.heads.heads import PooledHead, SentenceHead
 from regard.models.loss import LossTerm
-from regard.models.task_models.task_model import HeadedModel
+from regard.models.task_models.task_model import TaskModel
 
 
-class SentenceModel(HeadedModel[PooledHead]):
+class SentenceModel(TaskModel[PooledHead]):
     """A vector for each text."""
 
     def encode(self, batch: Batch) -> Tensor:
@@ -46,22 +46,22 @@ class SentenceModel(HeadedModel[PooledHead]):
         return self.encode(batch), self.encode(second)
 
 
-class ReadingModel(SentenceModel):
+class SentenceEncoder(SentenceModel):
     """Gives the vectors that its checkpoint gave, and learns nothing here."""
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         raise UserError(
             "this model reads texts as it was imported, so it has no loss",
             topic="model",
-            mend='Train one with task.kind = "retrieval" or "similarity".',
+            hint='Train one with task.kind = "retrieval" or "similarity".',
         )
 
 
-class ContrastModel(SentenceModel):
+class ContrastiveModel(SentenceModel):
     """Learns which texts belong together; labels (b,2) number the query and the document."""
 
     def __init__(
-        self, body: RowModel, head: SentenceHead, *, temperature: float, seed: int
+        self, body: SequenceModel, head: SentenceHead, *, temperature: float, seed: int
     ) -> None:
         super().__init__(body, head, seed=seed)
         self.temperature = temperature
@@ -75,10 +75,10 @@ class ContrastModel(SentenceModel):
         return {"contrast": LossTerm((losses * counts).sum(), counts.sum())}
 
 
-class LikenessModel(SentenceModel):
+class SimilarityModel(SentenceModel):
     """Learns how alike two texts are; labels (b,1) say it from 0 to 1."""
 
-    def __init__(self, body: RowModel, head: SentenceHead, *, seed: int) -> None:
+    def __init__(self, body: SequenceModel, head: SentenceHead, *, seed: int) -> None:
         super().__init__(body, head, seed=seed)
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:

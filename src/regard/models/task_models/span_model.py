@@ -17,15 +17,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.batch import Batch
-from regard.models.heads.heads import Boundaries, SpanHead
+from regard.models.heads.heads import SpanHead, SpanLogits
 from regard.models.loss import LossTerm
-from regard.models.task_models.task_model import HeadedModel
+from regard.models.task_models.task_model import TaskModel
 
-NULL_PLACE = 0
+NULL_POSITION = 0
 "Where [CLS] stands: it begins and ends the answer that there is none."
 
 
-class Spans(NamedTuple):
+class SpanPredictions(NamedTuple):
     """What each row answers, (b) each; a row without a passage has a score of −∞."""
 
     first: Tensor
@@ -39,30 +39,30 @@ class Spans(NamedTuple):
     "Of the labelled span."
 
 
-class SpanModel(HeadedModel[SpanHead]):
+class SpanModel(TaskModel[SpanHead]):
     """The beginning and the end of an answer in each row."""
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         losses = span_losses(self.scores(batch), _labels(batch))
         return {"span": LossTerm(losses.sum(), batch.weights.sum())}
 
-    def scores(self, batch: Batch) -> Boundaries:
+    def scores(self, batch: Batch) -> SpanLogits:
         """(b,t) each; −∞ where no answer may begin or end."""
         passage = passage_places(batch)
-        passage[:, NULL_PLACE] = True
+        passage[:, NULL_POSITION] = True
         start, end = self.head(self.vectors(batch), passage)
-        return Boundaries(start.float(), end.float())
+        return SpanLogits(start.float(), end.float())
 
     @torch.inference_mode()
-    def spans(self, batch: Batch, *, longest: int) -> Spans:
+    def spans(self, batch: Batch, *, longest: int) -> SpanPredictions:
         """The best span of each row beside the null score; `longest` counts tokens."""
         scores = self.scores(batch)
         start, end = scores
-        passage = Boundaries(*(_without_null(side) for side in scores))
+        passage = SpanLogits(*(_without_null(side) for side in scores))
         first, last, score = best_spans(passage, longest=longest)
         total = start.logsumexp(dim=1) + end.logsumexp(dim=1)
-        null = start[:, NULL_PLACE] + end[:, NULL_PLACE]
-        return Spans(
+        null = start[:, NULL_POSITION] + end[:, NULL_POSITION]
+        return SpanPredictions(
             first,
             last,
             score,
@@ -73,7 +73,7 @@ class SpanModel(HeadedModel[SpanHead]):
         )
 
 
-def span_losses(scores: Boundaries, labels: Tensor) -> Tensor:
+def span_losses(scores: SpanLogits, labels: Tensor) -> Tensor:
     """(b): half the loss of the start plus half that of the end; labels (b,2)."""
     sides = zip(scores, labels.unbind(dim=1), strict=True)
     return sum(
@@ -82,18 +82,18 @@ def span_losses(scores: Boundaries, labels: Tensor) -> Tensor:
     )
 
 
-def best_spans(scores: Boundaries, *, longest: int) -> tuple[Tensor, Tensor, Tensor]:
+def best_spans(scores: SpanLogits, *, longest: int) -> tuple[Tensor, Tensor, Tensor]:
     """First place, last place and score of each row's best span of at most `longest` places.
 
     One length after the other, so memory stays O(b·t); of equals the shortest, then the first.
     """
     start, end = scores
-    rows, places = start.shape
+    rows, positions = start.shape
     best = start.new_full((rows,), -torch.inf)
     first = torch.zeros(rows, dtype=torch.int64, device=start.device)
     last = first.clone()
-    for beyond in range(min(longest, places)):
-        score, place = (start[:, : places - beyond] + end[:, beyond:]).max(dim=1)
+    for beyond in range(min(longest, positions)):
+        score, place = (start[:, : positions - beyond] + end[:, beyond:]).max(dim=1)
         better = score > best
         best = torch.where(better, score, best)
         first = torch.where(better, place, first)
@@ -111,7 +111,7 @@ def passage_places(batch: Batch) -> Tensor:
 
 def _without_null(scores: Tensor) -> Tensor:
     hidden = scores.clone()
-    hidden[:, NULL_PLACE] = -torch.inf
+    hidden[:, NULL_POSITION] = -torch.inf
     return hidden
 
 

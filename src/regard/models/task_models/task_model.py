@@ -16,26 +16,26 @@ from torch import Tensor, nn
 from regard.audits.subject import Subject
 from regard.batch import Batch
 from regard.core.errors import UserError
-from regard.models.architectures.sequence_model import RowModel
-from regard.models.blocks.recorder import Recorder
+from regard.models.architectures.sequence_model import SequenceModel
+from regard.models.blocks.recorder import AttentionRecorder
 from regard.models.heads.heads import ClassificationHead
-from regard.models.init_weights import initialise
+from regard.models.init_weights import init_weights
 from regard.models.loss import LossTerm
 from regard.models.model import Model
 
 Head = TypeVar("Head", bound=nn.Module)
 
 
-class HeadedModel(Model, Generic[Head]):
+class TaskModel(Model, Generic[Head]):
     """A body whose vectors a head reads; what the body learnt before stays in it."""
 
-    def __init__(self, body: RowModel, head: Head, *, seed: int) -> None:
+    def __init__(self, body: SequenceModel, head: Head, *, seed: int) -> None:
         super().__init__()
         self.body = body
         self.head = head
         self.context = body.context
         self.sees = body.sees
-        initialise(head, seed=seed, layers=1)
+        init_weights(head, seed=seed, layers=1)
 
     @property
     def reads_pooler(self) -> bool:
@@ -47,16 +47,16 @@ class HeadedModel(Model, Generic[Head]):
         beside = ("body.head.", "body.boundary.")  # they tell tokens
         return beside if self.reads_pooler else (*beside, "body.pooler.")
 
-    def vectors(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
+    def vectors(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
         """(b,t,w); the texts of a row are one row here, even where documents are kept apart."""
         _, mask = self.body.standing(batch.ids, batch.valid)
         return self.body.through(batch, mask=mask, texts=batch.segments, recorder=recorder)
 
-    def losses(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
+    def losses(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
         raise UserError(
             "this model answers about whole rows and tells no tokens, so no token has a loss",
             topic="model",
-            mend="Ask the model it was started from.",
+            hint="Ask the model it was started from.",
         )
 
     def audit_subject(self) -> Subject:
@@ -65,7 +65,7 @@ class HeadedModel(Model, Generic[Head]):
         return replace(below, name=f"{below.name}, below the head of its task", trained=self)
 
 
-class LabelModel(HeadedModel[ClassificationHead]):
+class SequenceClassifier(TaskModel[ClassificationHead]):
     """A label for each row."""
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.ops.cpu import library
 
 
-class Kept(NamedTuple):
+class KernelDropout(NamedTuple):
     """What dropout does to the weights."""
 
     draws: Tensor
@@ -28,12 +28,12 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class KernelAttention:
     """How queries (b,h,i,m), keys (b,h,j,m) and values (b,h,j,d) are to meet."""
 
     causal: bool
     "Of as many queries as keys; otherwise everything is seen."
-    kept: Kept | None
+    kept: KernelDropout | None
     scale: float = 1.0
     "Of dot products."
     weight: Tensor | None = None
@@ -44,43 +44,48 @@ class Asked:
         return "dot" if self.weight is None else "additive"
 
 
-class Attended(NamedTuple):
+class KernelAttentionOutput(NamedTuple):
     out: Tensor
     "(b,h,i,d), in memory (b,i,h,d), as the layers around attention want it"
     mass: Tensor
     "(b,h,i): what weights were divided by, 2^score summed; not mended where it left the floats"
 
 
-class Gradients(NamedTuple):
+class AttentionGradients(NamedTuple):
     q: Tensor
     k: Tensor
     v: Tensor
     weight: Tensor | None
 
 
-def takes(q: Tensor, k: Tensor, v: Tensor) -> bool:
+def supports(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether they fit together, which a kernel does not look at, and are worth it."""
     if not (q.ndim == k.ndim == v.ndim == 4 and q.numel() and k.numel()):
         return False
     if not (q.shape[:2] == k.shape[:2] == v.shape[:2] and k.shape[2] == v.shape[2]):
         return False
-    if q.shape[-1] != k.shape[-1] or not library.whole_vectors(q.shape[-1], v.shape[-1]):
+    if q.shape[-1] != k.shape[-1] or not library.fills_vectors(q.shape[-1], v.shape[-1]):
         return False
-    return library.takes(q, k, v)
+    return library.supports(q, k, v)
 
 
-def forward(q: Tensor, k: Tensor, v: Tensor, asked: Asked) -> Attended:
+def forward(q: Tensor, k: Tensor, v: Tensor, asked: KernelAttention) -> KernelAttentionOutput:
     q, k, v = map(_by_place, (q, k, v))
     out, mass = _room(q, v.shape[-1]), q.new_empty(q.shape[:3])
     weights = [] if asked.weight is None else [asked.weight.contiguous()]
     setting = _setting(q, k, v, mass, asked)
     library.run(f"regard_{asked.name}_forward", *_rows(q, k, v, out), *setting, *weights)
-    return Attended(out, mass)
+    return KernelAttentionOutput(out, mass)
 
 
 def backward(
-    d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, attended: Attended, asked: Asked
-) -> Gradients:
+    d_out: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    attended: KernelAttentionOutput,
+    asked: KernelAttention,
+) -> AttentionGradients:
     d_out, q, k, v = map(_by_place, (d_out, q, k, v))
     d_q, d_k, d_v = (_room(x, x.shape[-1]) for x in (q, k, v))
     weights, d_weight = [], None
@@ -90,7 +95,7 @@ def backward(
     rows = _rows(q, k, v, attended.out, d_out, d_q, d_k, d_v)
     setting = _setting(q, k, v, attended.mass, asked)
     library.run(f"regard_{asked.name}_backward", *rows, *setting, *weights)
-    return Gradients(d_q, d_k, d_v, None if d_weight is None else d_weight.sum(dim=0))
+    return AttentionGradients(d_q, d_k, d_v, None if d_weight is None else d_weight.sum(dim=0))
 
 
 def _by_place(x: Tensor) -> Tensor:
@@ -112,7 +117,7 @@ def _rows(*tensors: Tensor) -> list[library.Argument]:
 
 
 def _setting(
-    q: Tensor, k: Tensor, v: Tensor, mass: Tensor, asked: Asked
+    q: Tensor, k: Tensor, v: Tensor, mass: Tensor, asked: KernelAttention
 ) -> tuple[library.Argument, ...]:
     b, h, i, m = q.shape
     draws, least, share = asked.kept or (None, 0, 1.0)

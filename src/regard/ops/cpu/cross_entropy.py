@@ -20,7 +20,7 @@ FEWEST, MOST = 32, 256
 "Places at once. Fewer than that in all do not pay for packing the table."
 
 
-class Passed(NamedTuple):
+class LogitsPass(NamedTuple):
     mass: Tensor
     "(n)"
     d_x: Tensor | None
@@ -29,13 +29,13 @@ class Passed(NamedTuple):
     "(v,w)"
 
 
-def takes(x: Tensor, table: Tensor) -> bool:
+def supports(x: Tensor, table: Tensor) -> bool:
     n, w = x.shape
-    fit = w == table.shape[1] and library.whole_vectors(w)
-    return n >= FEWEST and fit and library.takes(x, table)
+    fit = w == table.shape[1] and library.fills_vectors(w)
+    return n >= FEWEST and fit and library.supports(x, table)
 
 
-def scores_pass(
+def logits_pass(
     x: Tensor,
     table: Tensor,
     *,
@@ -43,10 +43,10 @@ def scores_pass(
     weights: Tensor,
     wants_x: bool = True,
     wants_table: bool = True,
-) -> Passed:
+) -> LogitsPass:
     """(n,w), (v,w), (n,w), (n). Sums that leave what a float can hold are not mended here."""
     (n, w), v = x.shape, len(table)
-    whole = library.up_to_panels(v)
+    whole = library.padded_to_panels(v)
     # Not by the number of threads: bits would then depend on it.
     at_once = max(FEWEST, min(MOST, SCORES // whole // 16 * 16))
     mass = x.new_empty(n)
@@ -60,4 +60,4 @@ def scores_pass(
         d_table,
         *(n, v, w, at_once, torch.get_num_threads()),
     )
-    return Passed(mass, d_x, None if d_table is None else d_table[:v])
+    return LogitsPass(mass, d_x, None if d_table is None else d_table[:v])

@@ -14,16 +14,16 @@ from torch import Tensor
 
 from regard.ops.cpu import library
 
-Product = Callable[[Tensor], Tensor]
+PackedLinear = Callable[[Tensor], Tensor]
 
 
-def product(weight: Tensor, bias: Tensor | None, *, bend: int) -> Product:
+def packed_linear(weight: Tensor, bias: Tensor | None, *, bend: int) -> PackedLinear:
     """(out,in), (out) -> what makes (r,out) of (r,in), and (out) of (in); both are copied. Bends
     are numbered as in bends.h."""
     outputs, inputs = weight.shape
     if bias is not None and bias.shape != (outputs,):
         raise ValueError(f"a bias of shape {tuple(bias.shape)} where there are {outputs} outputs")
-    packed = weight.new_empty(library.up_to_panels(outputs) * inputs)
+    packed = weight.new_empty(library.padded_to_panels(outputs) * inputs)
     library.run("regard_pack", weight.contiguous(), packed, outputs, inputs)
     run = library.function("regard_product")
     bias = None if bias is None else bias.clone()
@@ -51,17 +51,17 @@ def product(weight: Tensor, bias: Tensor | None, *, bend: int) -> Product:
     return of_rows
 
 
-def takes_looks(made: Tensor, keys: Tensor, values: Tensor) -> bool:
+def supports_decode_attention(made: Tensor, keys: Tensor, values: Tensor) -> bool:
     """`keys` and `values` are the rooms they are kept in, (r,g,capacity,d)."""
     rows, _, _, d = made.shape
-    if not library.whole_vectors(d) or (keys.shape[0], keys.shape[-1]) != (rows, d):
+    if not library.fills_vectors(d) or (keys.shape[0], keys.shape[-1]) != (rows, d):
         return False
-    if keys.shape != values.shape or not library.takes(made, keys, values):
+    if keys.shape != values.shape or not library.supports(made, keys, values):
         return False
     return made.is_contiguous() and keys.is_contiguous() and values.is_contiguous()
 
 
-def look(
+def decode_attention(
     made: Tensor, keys: Tensor, values: Tensor, *, length: int, added: Tensor | None
 ) -> Tensor:
     """From the newest place, which joins the `length` that are kept: (r,h+2g,1,d), twice
@@ -69,17 +69,17 @@ def look(
     rows, _, _, d = made.shape
     _, kept_heads, capacity, _ = keys.shape
     heads = made.shape[1] - 2 * kept_heads
-    places = length + 1
+    positions = length + 1
     out = made.new_empty(rows, heads * d)
     if added is not None:
-        added = added.expand(rows, 1, 1, places).contiguous()
+        added = added.expand(rows, 1, 1, positions).contiguous()
     if library.function("regard_look")(
         made.data_ptr(),
         keys.data_ptr(),
         values.data_ptr(),
         None if added is None else added.data_ptr(),
         out.data_ptr(),
-        *(rows, heads, kept_heads, places, capacity, d, d**-0.5, torch.get_num_threads()),
+        *(rows, heads, kept_heads, positions, capacity, d, d**-0.5, torch.get_num_threads()),
     ):
         raise MemoryError("no memory for the scores of one place")
     return out

@@ -65,7 +65,7 @@ class Library:
         return found
 
 
-def built(name: str) -> Library | None:
+def load_library(name: str) -> Library | None:
     here = Path(__file__).parent
     files = (here / f"_{name}{suffix}" for suffix in EXTENSION_SUFFIXES)
     try:
@@ -76,48 +76,48 @@ def built(name: str) -> Library | None:
 
 RUNS_ON = {"avx2": ("AVX2", "AVX512"), "avx512": ("AVX512",)}
 "Each library, and the processors that know its instructions, as torch calls them."
-SWITCH = "REGARD_KERNELS"
+ENVIRONMENT_VARIABLE = "REGARD_KERNELS"
 "In the environment: off does without them; avx2 or avx512 takes those, to measure them."
 
 
-def chosen() -> tuple[str, ...]:
+def preferred_libraries() -> tuple[str, ...]:
     """The libraries that pay here, best first, or the one that was asked for; by name."""
-    asked, here = os.environ.get(SWITCH), cpu.vectors()
+    asked, here = os.environ.get(ENVIRONMENT_VARIABLE), cpu.simd_capability()
     if asked == "off":
         return ()
     if asked in RUNS_ON:
         return (asked,) if here in RUNS_ON[asked] else ()
     if here == "AVX512":
-        return ("avx512", "avx2") if cpu.is_by_amd() else ()
+        return ("avx512", "avx2") if cpu.is_amd() else ()
     return ("avx2",) if here == "AVX2" else ()
 
 
-USED = next((one for one in map(built, chosen()) if one is not None), None)
+LIBRARY = next((one for one in map(load_library, preferred_libraries()) if one is not None), None)
 
 
-def takes(*tensors: Tensor) -> bool:
+def supports(*tensors: Tensor) -> bool:
     """Whether what is made of these should be made here."""
-    if USED is None or torch.is_autocast_enabled("cpu"):
+    if LIBRARY is None or torch.is_autocast_enabled("cpu"):
         return False
     if _get_current_dispatch_mode() is not None:  # somebody counts or changes torch's operations
         return False
     return all(one.is_cpu and one.dtype is torch.float32 for one in tensors)
 
 
-def whole_vectors(*widths: int) -> bool:
-    return USED is not None and not any(width % USED.lanes for width in widths)
+def fills_vectors(*widths: int) -> bool:
+    return LIBRARY is not None and not any(width % LIBRARY.lanes for width in widths)
 
 
-def up_to_panels(columns: int) -> int:
+def padded_to_panels(columns: int) -> int:
     """How many there are room for, where they are packed."""
-    assert USED is not None
-    return -(-columns // USED.panel) * USED.panel
+    assert LIBRARY is not None
+    return -(-columns // LIBRARY.panel) * LIBRARY.panel
 
 
 def function(name: str) -> Callable[..., int]:
     """A kernel, called with addresses where it takes tensors; nonzero means out of memory."""
-    assert USED is not None
-    return USED.function(name)
+    assert LIBRARY is not None
+    return LIBRARY.function(name)
 
 
 def run(name: str, *arguments: Argument) -> None:

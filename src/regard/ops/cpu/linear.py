@@ -14,25 +14,25 @@ from torch import Tensor
 
 from regard.ops.cpu import library
 
-FEWEST = 512
+MIN_ROWS = 512
 "Places; fewer do not pay for packing the weights."
 
 
-class Gradients(NamedTuple):
+class LinearGradients(NamedTuple):
     x: Tensor | None
     weight: Tensor | None
     bias: Tensor | None
 
 
-def takes(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+def supports(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     """Whether (…,in), (out,in) and (out) fit together, which a kernel does not look at, and are
     worth it."""
     inputs = weight.shape[1]
-    if x.shape[-1] != inputs or not library.whole_vectors(*weight.shape):
+    if x.shape[-1] != inputs or not library.fills_vectors(*weight.shape):
         return False
-    if x.numel() < FEWEST * max(inputs, 1):
+    if x.numel() < MIN_ROWS * max(inputs, 1):
         return False
-    return library.takes(x) and is_layer(weight, bias)
+    return library.supports(x) and is_layer(weight, bias)
 
 
 def is_layer(weight: Tensor, bias: Tensor | None) -> bool:
@@ -54,13 +54,13 @@ def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 def backward(
     d_y: Tensor, x: Tensor | None, weight: Tensor, *, wants: tuple[bool, bool, bool]
-) -> Gradients:
+) -> LinearGradients:
     """(n,out), (n,in) if the weight wants its gradient, (out,in) -> the gradients of x, weight and
     bias that are wanted."""
     n, (outputs, inputs) = len(d_y), weight.shape
     refuse_changed(is_layer(weight, None) and d_y.shape[1] == outputs)
     wants_x, wants_weight, wants_bias = wants
-    found = Gradients(
+    found = LinearGradients(
         d_y.new_empty(n, inputs) if wants_x else None,
         torch.zeros_like(weight) if wants_weight else None,
         weight.new_zeros(outputs) if wants_bias else None,

@@ -12,7 +12,13 @@ import altair as alt
 from regard.evaluation.wording import number
 from regard.reports.charts import theme as dress
 from regard.reports.charts.run_charts import Row
-from regard.reports.charts.seed_curves import Across, Place, dev_curve, over_seeds, training_curve
+from regard.reports.charts.seed_curves import (
+    Across,
+    CurvePoint,
+    dev_curve,
+    over_seeds,
+    training_curve,
+)
 from regard.reports.charts.study_charts import palette, shown_name, with_data
 from regard.reports.charts.theme import Chart, Theme
 from regard.reports.evidence import Evidence
@@ -38,11 +44,11 @@ def loss_by_seconds(evidence: Evidence, *, theme: Theme, width: int) -> Chart | 
     )
 
 
-Curves = Mapping[tuple[str, str], Sequence[Place]]
+Curves = Mapping[tuple[str, str], Sequence[CurvePoint]]
 "By variant as it is shown, and `training` or `dev`."
 
 
-def _curves(evidence: Evidence, across: Across) -> dict[tuple[str, str], list[Place]]:
+def _curves(evidence: Evidence, across: Across) -> dict[tuple[str, str], list[CurvePoint]]:
     found = {}
     for name, runs in evidence.records.items():
         for which, curve in (("training", training_curve), ("dev", dev_curve)):

@@ -20,7 +20,7 @@ from regard.evaluation.metrics.metric import LOWER_IS_BETTER
 from regard.evaluation.wording import in_reading_order, metric, number, part
 from regard.reports.charts import theme as dress
 from regard.reports.charts.theme import Chart, Theme
-from regard.runs.archive.record import MODEL, Figure, Histogram, RunRecord, Step
+from regard.runs.archive.record import MODEL, HistogramRecord, RunRecord, ScoreRecord, StepEvent
 
 MOST_POINTS = 500
 "A curve has no more points than this: the eye sees no others, and the page stays small."
@@ -152,7 +152,7 @@ _CONVERSION: dict[str, Any] = {
 CURVES = ("training loss", "dev loss")
 
 
-def held_out_figures(record: RunRecord) -> list[Figure]:
+def held_out_figures(record: RunRecord) -> list[ScoreRecord]:
     """The main metric off the training set, model first, where it can be drawn: a perplexity has
     to have a logarithm, others to be finite."""
     if record.figures is None:
@@ -168,7 +168,7 @@ def held_out_figures(record: RunRecord) -> list[Figure]:
     return sorted(drawable, key=lambda figure: figure.of != MODEL)
 
 
-def dev_baselines(record: RunRecord) -> list[Figure]:
+def dev_baselines(record: RunRecord) -> list[ScoreRecord]:
     """The baselines that the dev loss can be held against while the model trains."""
     held_out = held_out_figures(record)
     if record.figures is None or record.figures.main != "perplexity":
@@ -176,7 +176,7 @@ def dev_baselines(record: RunRecord) -> list[Figure]:
     return [figure for figure in held_out if figure.part == "dev" and figure.of != MODEL]
 
 
-def window_means(steps: Sequence[Step], most: int = MOST_POINTS) -> list[Step]:
+def window_means(steps: Sequence[StepEvent], most: int = MOST_POINTS) -> list[StepEvent]:
     """At most `most` steps, each with the mean loss over all steps since the one before it.
 
     Averaged, not picked: a picked loss would let a short window stand for a long one.
@@ -198,7 +198,7 @@ def thinned(events: Sequence[Event], most: int = MOST_POINTS) -> list[Event]:
     return list(events[::-1][::stride][::-1])
 
 
-def outline(histogram: Histogram) -> list[tuple[float, float]]:
+def outline(histogram: HistogramRecord) -> list[tuple[float, float]]:
     """The steps of a histogram in shares of its total, from and back to the ground."""
     total = sum(histogram.counts)
     shares = [count / total for count in histogram.counts]
@@ -206,13 +206,13 @@ def outline(histogram: Histogram) -> list[tuple[float, float]]:
     return [(first, 0.0), *zip(histogram.edges, shares, strict=False), (last, 0.0)]
 
 
-def _ends(figure: Figure) -> tuple[float, float, float]:
+def _ends(figure: ScoreRecord) -> tuple[float, float, float]:
     low = figure.value if figure.low is None else figure.low
     high = figure.value if figure.high is None else figure.high
     return low, figure.value, high
 
 
-def _interval_row(figure: Figure) -> Row:
+def _interval_row(figure: ScoreRecord) -> Row:
     low, value, high = _ends(figure)
     label = f"{number(value)}  {figure.part}"
     ends = {"low": low, "value": value, "high": high}
@@ -255,7 +255,7 @@ def figure_scale(rows: Sequence[Row], *, label_room: float) -> tuple[alt.Scale, 
     return alt.Scale(zero=False, domain=domain, nice=False), []
 
 
-def _length_scale(histograms: Iterable[Histogram | None]) -> tuple[alt.Scale, list[float]]:
+def _length_scale(histograms: Iterable[HistogramRecord | None]) -> tuple[alt.Scale, list[float]]:
     """Logarithmic where the bins themselves grow, so that each is drawn equally wide."""
     edges = sorted({edge for h in histograms if h for edge in h.edges})
     if len(edges) < 3 or edges[-1] - edges[-2] <= 2 * (edges[1] - edges[0]):

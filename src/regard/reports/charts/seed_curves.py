@@ -13,18 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.reports.charts.run_charts import thinned, window_means
-from regard.runs.archive.record import RunRecord, Step
+from regard.runs.archive.record import RunRecord, StepEvent
 
 MOST_PLACES = 80
 
 Curve = Sequence[tuple[float, float]]
 "(x, y), x rising."
-Across = Callable[[Step], float | None]
+Across = Callable[[StepEvent], float | None]
 "Where a step lies: its number, its tokens, its seconds."
 
 
 @dataclass(frozen=True)
-class Place:
+class CurvePoint:
     """The seeds at one x."""
 
     x: float
@@ -33,7 +33,7 @@ class Place:
     high: float
 
 
-def over_seeds(curves: Sequence[Curve], most: int = MOST_PLACES) -> list[Place]:
+def over_seeds(curves: Sequence[Curve], most: int = MOST_PLACES) -> list[CurvePoint]:
     """The seeds together, at the places they share or at `most` places that lie evenly."""
     finite = [[point for point in curve if all(map(math.isfinite, point))] for curve in curves]
     drawn = [np.array(curve, dtype=np.float64).T for curve in finite if curve]
@@ -49,7 +49,7 @@ def over_seeds(curves: Sequence[Curve], most: int = MOST_PLACES) -> list[Place]:
     values = np.stack([np.interp(places, xs, ys) for xs, ys in drawn])  # (s, x)
     columns = zip(values.mean(axis=0), values.min(axis=0), values.max(axis=0), strict=True)
     return [
-        Place(float(x), float(mean), float(low), float(high))
+        CurvePoint(float(x), float(mean), float(low), float(high))
         for x, (mean, low, high) in zip(places, columns, strict=True)
     ]
 

@@ -32,7 +32,7 @@ from regard.reports.charts.task_charts import length_scores
 from regard.reports.charts.theme import Chart, Theme
 from regard.reports.evidence import Evidence
 from regard.reports.findings import seeds_of, short_name
-from regard.runs.archive.record import Figure
+from regard.runs.archive.record import ScoreRecord
 from regard.studies.outcome import Outcome, VerdictOutcome
 
 PARTS_DRAWN = ("dev", "test")
@@ -251,7 +251,7 @@ def _figure_rows(evidence: Evidence) -> list[Row]:
     ]
     found += [
         _figure_row(figure.of, figure.part, figure, "baseline")
-        for figure in map(Figure.model_validate, evidence.outcome.baselines)
+        for figure in map(ScoreRecord.model_validate, evidence.outcome.baselines)
         if figure.metric == what and figure.part in PARTS_DRAWN
     ]
     lowest = 0.0 if what in LOWER_IS_BETTER else -math.inf  # a perplexity has to have a logarithm

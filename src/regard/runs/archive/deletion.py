@@ -46,7 +46,7 @@ def check_deletable(
                 raise UserError(
                     f"{above} holds another run, {other.name}; nothing was deleted",
                     topic="runs",
-                    mend="Move that one elsewhere, or delete both.",
+                    hint="Move that one elsewhere, or delete both.",
                 )
         for start in _possible_starts(other, root):
             for name in known_as.get(start, ()):
@@ -54,7 +54,7 @@ def check_deletable(
                     raise UserError(
                         f"{other.name} starts from {name}; nothing was deleted",
                         topic="runs",
-                        mend=f"Delete both, or say it by name: regard runs {name} --delete --yes",
+                        hint=f"Delete both, or say it by name: regard runs {name} --delete --yes",
                     )
 
 
@@ -81,7 +81,7 @@ def _check_is_the_run_meant(run: ListedRun, conditions: Sequence[Condition], *, 
         f"{what}; nothing was deleted",
         topic="runs",
         where=str(run.folder),
-        mend="Choose without it, or delete the folder yourself.",
+        hint="Choose without it, or delete the folder yourself.",
     )
 
 
@@ -130,5 +130,5 @@ def _delete(folder: Path) -> None:
             f"some of its files cannot be removed; they are in {aside}",
             topic="runs",
             where=str(folder),
-            mend="Change their permissions, then delete that folder.",
+            hint="Change their permissions, then delete that folder.",
         )

@@ -47,7 +47,7 @@ class Condition:
             raise UserError(
                 f"--where {text}: this is no condition",
                 topic="runs",
-                mend="Write key, operator (= != < <= > >=) and value: --where 'dev.perplexity<120'",
+                hint="Write key, operator (= != < <= > >=) and value: --where 'dev.perplexity<120'",
             )
         try:
             value = tomllib.loads(f"value = {said[3]}")["value"]
@@ -125,5 +125,5 @@ def check_key(key: str, runs: Sequence[ListedRun], *, said: str) -> None:
     raise UserError(
         f"{said}: no run here has the key {key}{close if 'did you mean' in close else ''}",
         topic="runs",
-        mend="`regard runs --json` shows the keys of each run.",
+        hint="`regard runs --json` shows the keys of each run.",
     )

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 from regard.core.errors import UserError
 from regard.core.files import write_text
-from regard.runs.archive.record import (MODEL, Audit, Figures, RunRecord)
+from regard.runs.archive.record import (MODEL, AuditRecord, ResultsRecord, RunRecord)
 from regard.runs.archive.read_run import SCHEMA as FIGURES_SCHEMA
 from regard.runs.archive.read_run import (printable, read_run)
 from regard.core.toml import (flat, read_toml)
@@ -47,7 +47,7 @@ Stamp: TypeAlias = list[list[int] | None]
 OnProgress: TypeAlias = Callable[[int, int], None]
 
 
-class State(StrEnum):
+class RunState(StrEnum):
     FINISHED = "finished"
     UNFINISHED = "unfinished"
     DAMAGED = "damaged"
@@ -66,8 +66,8 @@ class ListedRun:
         return str(self.facts["run"])
 
     @property
-    def state(self) -> State:
-        return State(self.facts["state"])
+    def state(self) -> RunState:
+        return RunState(self.facts["state"])
 
 
 def ignore(done: int, total: int) -> None:
@@ -92,7 +92,7 @@ def list_runs(root: Path, *, on_progress: OnProgress = ignore) -> list[ListedRun
     kept = {
         place: (stamp, facts[place])
         for place, stamp in stamps.items()
-        if facts[place]["state"] != State.DAMAGED and _is_settled(stamp, now)
+        if facts[place]["state"] != RunState.DAMAGED and _is_settled(stamp, now)
     }
     if kept != known:
         _write_index(root / INDEX, kept)
@@ -119,7 +119,7 @@ def find_runs(root: Path) -> Iterator[tuple[str, Stamp]]:
             "there is no such folder",
             topic="runs",
             where=str(root),
-            mend="`regard train` makes runs/ where it is started; --in FOLDER looks elsewhere.",
+            hint="`regard train` makes runs/ where it is started; --in FOLDER looks elsewhere.",
         ) from None
     while folders:
         path, place = folders.pop()
@@ -161,8 +161,8 @@ def read_facts(folder: Path, *, place: str) -> Facts:
         table = json.dumps(flat(read_toml(folder / RECIPE, topic="run").table), default=str)
         facts = {**printable(json.loads(table)), **facts}
         if (figures := _whole_figures(folder)) is not None:
-            return {**facts, "state": State.FINISHED.value, **printable(_measured(figures))}
-        return {**facts, "state": State.UNFINISHED.value, **_begun(read_run(folder))}
+            return {**facts, "state": RunState.FINISHED.value, **printable(_measured(figures))}
+        return {**facts, "state": RunState.UNFINISHED.value, **_begun(read_run(folder))}
     except UserError as problem:
         why = str(problem)
     except OSError as problem:
@@ -171,22 +171,22 @@ def read_facts(folder: Path, *, place: str) -> Facts:
         why = f"{folder} holds what no run holds ({problem})"
     # An index is read from other working folders too: it names places below its own.
     why = printable(why.removeprefix("run: ").replace(str(folder), place))
-    return {**facts, "state": State.DAMAGED.value, "why": why}
+    return {**facts, "state": RunState.DAMAGED.value, "why": why}
 
 
-def _whole_figures(folder: Path) -> Figures | None:
+def _whole_figures(folder: Path) -> ResultsRecord | None:
     """The figures of a finished run, without its events, which take longer to read than all else.
 
     Where they are not whole there are none here: `read_run` says what is wrong with them.
     """
     try:
         table = json.loads((folder / "figures.json").read_bytes())
-        return Figures.model_validate(table) if table["schema"] == FIGURES_SCHEMA else None
+        return ResultsRecord.model_validate(table) if table["schema"] == FIGURES_SCHEMA else None
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
 
-def _measured(figures: Figures) -> Facts:
+def _measured(figures: ResultsRecord) -> Facts:
     """The facts of a finished run."""
     cost = figures.cost.model_dump(exclude_none=True)
     facts: Facts = {f"cost.{key}": value for key, value in cost.items()}
@@ -219,12 +219,12 @@ def _begun(record: RunRecord) -> Facts:
     facts["steps"] = record.events.last_step
     try:
         seen = json.loads((record.folder / "audit.json").read_bytes())
-        return facts | _audited(Audit.model_validate(printable(seen)))
+        return facts | _audited(AuditRecord.model_validate(printable(seen)))
     except (FileNotFoundError, ValueError):  # not audited yet, or by another version
         return facts
 
 
-def _audited(audit: Audit | None) -> Facts:
+def _audited(audit: AuditRecord | None) -> Facts:
     if audit is None:
         return {}
     verdict = audit.verdict if audit.is_valid else INVALID
@@ -239,7 +239,7 @@ def _read_index(file: Path) -> dict[str, tuple[Stamp, Facts]]:
             return {}
         runs = {place: (stamp, facts) for place, (stamp, facts) in table["runs"].items()}
         for _, facts in runs.values():
-            _ = facts["run"], State(facts["state"])
+            _ = facts["run"], RunState(facts["state"])
         return runs
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}

@@ -17,14 +17,14 @@ from typing import Any
 
 from regard.core.errors import UserError
 from regard.runs.items import read_items
-from regard.evaluation.metrics.metric import (Measure, Row, measure_of)
+from regard.evaluation.metrics.metric import (Metric, Row, metric_of)
 from regard.runs.archive.read_run import read_run
 
 BOTH, ONLY_FIRST, ONLY_SECOND, NEITHER = "both", "only the first", "only the second", "neither"
 
 
 @dataclass(frozen=True)
-class Item:
+class ErrorItem:
     """One item with what was answered to it."""
 
     item: int
@@ -39,12 +39,12 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Errors:
+class ItemErrors:
     """The items of one part of one or two runs."""
 
     runs: tuple[str, ...]
     part: str
-    items: tuple[Item, ...]
+    items: tuple[ErrorItem, ...]
 
     @property
     def confusion(self) -> dict[tuple[str, str], int]:
@@ -70,12 +70,12 @@ class Errors:
             return None
         return float(binomtest(first, first + second).pvalue)
 
-    def worst(self, most: int) -> list[Item]:
+    def worst(self, most: int) -> list[ErrorItem]:
         """Wrong ones by loss, the worst first; where nothing is right or wrong, all by loss."""
         wrong = [item for item in self.items if item.right[0] is not True]
         return sorted(wrong, key=lambda item: -(item.loss[0] or 0.0))[:most]
 
-    def differing(self, most: int) -> list[Item]:
+    def differing(self, most: int) -> list[ErrorItem]:
         """Items that exactly one has right, or of which losses differ most."""
         if any(None in item.right for item in self.items):
             apart = sorted(self.items, key=lambda item: -_apart(item))
@@ -99,18 +99,18 @@ MOST_LABELS = 20
 "A larger table of confusions is not read."
 
 
-def errors_of(runs: Sequence[Path], *, part: str) -> Errors:
+def errors_of(runs: Sequence[Path], *, part: str) -> ItemErrors:
     """The items of one run, or of two that were measured on the same."""
     rows = [read_items(run, part) for run in runs]
     measure = _measure_of_the_same(runs, part)
-    return Errors(
+    return ItemErrors(
         tuple(map(str, runs)),
         part,
         tuple(_item(together, measure) for together in zip(*rows, strict=True)),
     )
 
 
-def _measure_of_the_same(runs: Sequence[Path], part: str) -> Measure:
+def _measure_of_the_same(runs: Sequence[Path], part: str) -> Metric:
     """What the runs were judged by; refused where they were judged on other items."""
     told, measures = [], []
     for run in runs:
@@ -119,7 +119,7 @@ def _measure_of_the_same(runs: Sequence[Path], part: str) -> Measure:
             raise UserError(
                 f"{run} is not finished, so its items were not measured",
                 topic="errors",
-                mend=f"Finish it: regard train {run} --resume",
+                hint=f"Finish it: regard train {run} --resume",
             )
         told.append(figures.items.get(part, {}).get("documents"))
         measures.append(figures.measure)
@@ -127,14 +127,14 @@ def _measure_of_the_same(runs: Sequence[Path], part: str) -> Measure:
         raise UserError(
             f"{runs[0]} and {runs[1]} were measured on other items of {part}",
             topic="errors",
-            mend="Compare runs with the same data, split seed and evaluate.documents.",
+            hint="Compare runs with the same data, split seed and evaluate.documents.",
         )
-    return measure_of(measures[0])
+    return metric_of(measures[0])
 
 
-def _item(together: Sequence[Row], measure: Measure) -> Item:
+def _item(together: Sequence[Row], measure: Metric) -> ErrorItem:
     first = together[0]
-    return Item(
+    return ErrorItem(
         item=int(first["item"]),
         shown=_shown(first),
         truth=_truth(first),
@@ -174,13 +174,13 @@ def _loss(row: Row) -> float | None:
     return None
 
 
-def _who(item: Item) -> str:
+def _who(item: ErrorItem) -> str:
     first, second = item.right[0], item.right[1]
     if first:
         return BOTH if second else ONLY_FIRST
     return ONLY_SECOND if second else NEITHER
 
 
-def _apart(item: Item) -> float:
+def _apart(item: ErrorItem) -> float:
     first, second = item.loss[0], item.loss[1]
     return abs((first or 0.0) - (second or 0.0))

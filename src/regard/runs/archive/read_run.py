@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from regard.core.errors import UserError
-from regard.runs.archive.record import (Evaluation, Events, Figures, RunRecord, SamplesAt, Start, Step)
+from regard.runs.archive.record import (EvaluationEvent, Events, ResultsRecord, RunRecord, SamplesEvent, StartEvent, StepEvent)
 
 SCHEMA = 1
 
@@ -32,7 +32,7 @@ def read_run(folder: Path) -> RunRecord:
             f"not a run: it {there}",
             topic="run",
             where=str(folder),
-            mend="Give the folder that `regard train` wrote, such as runs/mini-gpt.",
+            hint="Give the folder that `regard train` wrote, such as runs/mini-gpt.",
         )
     figures = _read_figures(folder / "figures.json")
     return RunRecord(
@@ -71,30 +71,30 @@ _DIRECTIONS = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 _SHOWN = {code: f"[U+{code:04X}]" for code in _CONTROLS | _DIRECTIONS}
 
 
-def _read_figures(file: Path) -> Figures | None:
+def _read_figures(file: Path) -> ResultsRecord | None:
     if not file.exists():
         return None
-    mend = "Delete the file to report what the events say, or train the run again."
+    hint = "Delete the file to report what the events say, or train the run again."
     try:
         table = printable(json.loads(file.read_bytes()))
     except ValueError as problem:
         what = f"damaged, not JSON ({problem})"
-        raise UserError(what, topic="run", where=str(file), mend=mend) from None
+        raise UserError(what, topic="run", where=str(file), hint=hint) from None
     schema = table.get("schema") if isinstance(table, dict) else None
     if schema != SCHEMA:
         raise UserError(
             f"schema {schema!r} is unknown; this regard reads schema {SCHEMA}",
             topic="run",
             where=str(file),
-            mend="Use the version of regard that wrote it.",
+            hint="Use the version of regard that wrote it.",
         )
     try:
-        return Figures.model_validate(table)
+        return ResultsRecord.model_validate(table)
     except ValidationError as problem:
         first = problem.errors()[0]
         key = ".".join(str(step) for step in first["loc"])
         what = f"damaged at {key}: {first['msg']}" if key else f"damaged: {first['msg']}"
-        raise UserError(what, topic="run", where=str(file), mend=mend) from None
+        raise UserError(what, topic="run", where=str(file), hint=hint) from None
 
 
 def _read_events(file: Path) -> Events:
@@ -115,13 +115,13 @@ def _read_events(file: Path) -> Events:
 def _add(events: Events, table: dict[str, Any]) -> None:
     kind = table["event"]
     if kind == "start":
-        events.start = Start.model_validate(printable(table))
+        events.start = StartEvent.model_validate(printable(table))
     elif kind == "step":
-        _append(events.steps, Step.model_validate(table))
+        _append(events.steps, StepEvent.model_validate(table))
     elif kind == "evaluation":
-        _append(events.evaluations, Evaluation.model_validate(table))
+        _append(events.evaluations, EvaluationEvent.model_validate(table))
     elif kind == "sample":
-        _append(events.samples, SamplesAt.model_validate(printable(table)))
+        _append(events.samples, SamplesEvent.model_validate(printable(table)))
     elif kind == "resume":
         events.resumed_from.append(int(table["step"]))
         for seen in _series(events):
@@ -131,7 +131,7 @@ def _add(events: Events, table: dict[str, Any]) -> None:
         events.finished_at = int(table["step"])
 
 
-AtStep = TypeVar("AtStep", Step, Evaluation, SamplesAt)
+AtStep = TypeVar("AtStep", StepEvent, EvaluationEvent, SamplesEvent)
 
 
 def _append(seen: list[AtStep], event: AtStep) -> None:

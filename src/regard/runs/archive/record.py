@@ -13,19 +13,19 @@ MODEL = "model"
 "What a figure of the run's own model is said to be of; any other name is a baseline's."
 
 
-class Recorded(BaseModel):
+class ArchiveRecord(BaseModel):
     """A value from a run folder; keys this version does not know are passed over."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Start(Recorded):
+class StartEvent(ArchiveRecord):
     time: str | None = None
     steps: int | None = None
     parameters: int | None = None
 
 
-class Step(Recorded):
+class StepEvent(ArchiveRecord):
     step: int
     loss: float
     "Mean over the steps since the previous such event, in nats per token."
@@ -35,7 +35,7 @@ class Step(Recorded):
     gradient_norm: float | None = None
 
 
-class Evaluation(Recorded):
+class EvaluationEvent(ArchiveRecord):
     step: int
     loss: float
     n: int
@@ -44,12 +44,12 @@ class Evaluation(Recorded):
     items: str = "documents"
 
 
-class SamplesAt(Recorded):
+class SamplesEvent(ArchiveRecord):
     step: int
     texts: tuple[str, ...]
 
 
-class Estimate(Recorded):
+class EstimateRecord(ArchiveRecord):
     """A value with its interval, and on how many items of a part it stands."""
 
     part: str
@@ -64,14 +64,14 @@ class Estimate(Recorded):
     "Why there is no interval, where there is none."
 
 
-class Figure(Estimate):
+class ScoreRecord(EstimateRecord):
     """One measured value."""
 
     of: str
     "Whose it is: the model's or a baseline's."
 
 
-class Verdict(StrEnum):
+class BaselineVerdict(StrEnum):
     BETTER = "better than"
     BEHIND = "behind"
     NOT_DISTINGUISHABLE = "not distinguishable from"
@@ -79,14 +79,14 @@ class Verdict(StrEnum):
     TUNED = "tuned on these rows, and not judged against"
 
 
-class Comparison(Estimate):
+class ComparisonRecord(EstimateRecord):
     """The model minus a baseline, drawn anew on the same items, and what the run made of it."""
 
     against: str
-    verdict: Verdict
+    verdict: BaselineVerdict
 
 
-class Histogram(Recorded):
+class HistogramRecord(ArchiveRecord):
     edges: tuple[float, ...]
     counts: tuple[int, ...]
 
@@ -97,7 +97,7 @@ class Histogram(Recorded):
         return self
 
 
-class Part(Recorded):
+class SplitRecord(ArchiveRecord):
     documents: int
     tokens: int
     bytes: int
@@ -109,10 +109,10 @@ class Part(Recorded):
     longest: int | None = None
     lost_to_cut: int = 0
     "Tokens beyond the longest document allowed, which were left out."
-    histogram: Histogram | None = None
+    histogram: HistogramRecord | None = None
 
 
-class Overlap(Recorded):
+class OverlapRecord(ArchiveRecord):
     """Shares of a part that also stand in the training set."""
 
     documents: float
@@ -123,11 +123,11 @@ class Overlap(Recorded):
     ngrams_counted: int | None = None
 
 
-class Corpus(Recorded):
+class CorpusRecord(ArchiveRecord):
     name: str
     generated: bool
-    parts: dict[str, Part]
-    overlap: dict[str, Overlap] = {}
+    parts: dict[str, SplitRecord]
+    overlap: dict[str, OverlapRecord] = {}
     dropped: dict[str, Any] = {}
     "Counts by reason; a table (such as the counts of each file) may stand beside them."
 
@@ -137,13 +137,13 @@ class Corpus(Recorded):
         return {why: n for why, n in self.dropped.items() if isinstance(n, int) and n}
 
 
-class Tokenizer(Recorded):
+class TokenizerRecord(ArchiveRecord):
     name: str
     size: int
     fingerprint: str
 
 
-class Cost(Recorded):
+class CostRecord(ArchiveRecord):
     seconds: float | None = None
     waiting_share: float | None = None
     "Of these seconds, in which no batch was ready to be learnt from."
@@ -155,7 +155,7 @@ class Cost(Recorded):
     padding_waste: float | None = None
 
 
-class Trained(Recorded):
+class TrainedTensorRecord(ArchiveRecord):
     """One tensor that was trained."""
 
     name: str
@@ -163,7 +163,7 @@ class Trained(Recorded):
     count: int
 
 
-class LedgerTerm(Recorded):
+class LedgerTerm(ArchiveRecord):
     """A part of what was trained, by formula."""
 
     name: str
@@ -171,11 +171,11 @@ class LedgerTerm(Recorded):
     value: int
 
 
-class Ledger(Recorded):
+class LedgerRecord(ArchiveRecord):
     """What was trained: each tensor, and the closed formula that says how many numbers it holds."""
 
     adapter: str
-    rows: tuple[Trained, ...]
+    rows: tuple[TrainedTensorRecord, ...]
     total: int
     of: int
     "Parameters of the whole model."
@@ -183,12 +183,12 @@ class Ledger(Recorded):
     terms: tuple[LedgerTerm, ...]
 
 
-class Sample(Recorded):
+class SampleRecord(ArchiveRecord):
     prompt: str
     text: str
 
 
-class Texture(Recorded):
+class RepetitionRecord(ArchiveRecord):
     """Shares of a set of texts, and the longest run of one token in it."""
 
     distinct_1: float
@@ -200,7 +200,7 @@ class Texture(Recorded):
     unknown_share: float
 
 
-class SampleHealth(Recorded):
+class SampleHealthRecord(ArchiveRecord):
     """What the model writes, beside real text of the same length."""
 
     sentence: str
@@ -209,11 +209,11 @@ class SampleHealth(Recorded):
     "How the texts that were judged came about."
     unjudged: str = ""
     "Why nothing is said of them."
-    samples: Texture | None = None
-    reference: Texture | None = None
+    samples: RepetitionRecord | None = None
+    reference: RepetitionRecord | None = None
 
 
-class TrainAndDev(Recorded):
+class TrainDevGapRecord(ArchiveRecord):
     """How much worse dev is than train, in nats per token."""
 
     fit: str
@@ -223,7 +223,7 @@ class TrainAndDev(Recorded):
     high: float
 
 
-class Predictions(Recorded):
+class PredictionsRecord(ArchiveRecord):
     """What is wrong with the answers as a whole."""
 
     flags: tuple[str, ...] = ()
@@ -232,12 +232,12 @@ class Predictions(Recorded):
     "How one class is answered for every row, in words; nothing where it is not so."
 
 
-class Health(Recorded):
-    samples: SampleHealth | None = None
+class HealthRecord(ArchiveRecord):
+    samples: SampleHealthRecord | None = None
     "None where the model answers instead of writing."
-    predictions: Predictions | None = None
+    predictions: PredictionsRecord | None = None
     "None where it writes instead of answering."
-    train_and_dev: TrainAndDev | None = None
+    train_and_dev: TrainDevGapRecord | None = None
     "None where answers have no loss."
 
     @property
@@ -247,19 +247,19 @@ class Health(Recorded):
         return tuple(flag for one in judged if one is not None for flag in one.flags)
 
 
-class Finding(Recorded):
+class FindingRecord(ArchiveRecord):
     check: str
     text: str
     size: float
 
 
-class Unreached(Recorded):
+class UnusedParameterRecord(ArchiveRecord):
     name: str
     shape: tuple[int, ...]
     why: str
 
 
-class Audit(Recorded):
+class AuditRecord(ArchiveRecord):
     """What the audit before the training saw."""
 
     verdict: str
@@ -267,8 +267,8 @@ class Audit(Recorded):
     broken: tuple[str, ...] = ()
     "Kinds of attention that declare themselves broken, and why."
     mask: str = ""
-    findings: tuple[Finding, ...] = ()
-    unreached: tuple[Unreached, ...] = ()
+    findings: tuple[FindingRecord, ...] = ()
+    unreached: tuple[UnusedParameterRecord, ...] = ()
     checked: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
 
@@ -278,15 +278,15 @@ class Audit(Recorded):
         return self.verdict != "leak" and not self.broken
 
 
-class Figures(Recorded):
+class ResultsRecord(ArchiveRecord):
     """All of figures.json."""
 
     run: str
     finished: str
-    figures: tuple[Figure, ...]
-    comparisons: tuple[Comparison, ...] = ()
+    figures: tuple[ScoreRecord, ...]
+    comparisons: tuple[ComparisonRecord, ...] = ()
     remarks: tuple[str, ...] = ()
-    audit: Audit | None = None
+    audit: AuditRecord | None = None
     "None in a run of a version that had no audit."
     measure: dict[str, Any] = {"kind": "perplexity"}
     "What turns the run's items into figures."
@@ -296,13 +296,13 @@ class Figures(Recorded):
     "What figures over all items hide, by name: a curve, a score by length."
     order: str = ""
     "The same for two runs that read the same rows in the same order."
-    corpus: Corpus | None = None
-    tokenizer: Tokenizer | None = None
-    cost: Cost = Cost()
-    ledger: Ledger | None = None
+    corpus: CorpusRecord | None = None
+    tokenizer: TokenizerRecord | None = None
+    cost: CostRecord = CostRecord()
+    ledger: LedgerRecord | None = None
     "None in a run of a version that kept none."
-    samples: tuple[Sample, ...] = ()
-    health: Health | None = None
+    samples: tuple[SampleRecord, ...] = ()
+    health: HealthRecord | None = None
     "None in a run of a version that did not look."
     environment: dict[str, str | int | float | None] = {}
 
@@ -315,7 +315,7 @@ class Figures(Recorded):
     def samples_belie_perplexity(self) -> bool:
         """Whether the model beats the unigram baseline, and yet what it writes is flagged."""
         beats = any(
-            compared.against.startswith("unigram") and compared.verdict is Verdict.BETTER
+            compared.against.startswith("unigram") and compared.verdict is BaselineVerdict.BETTER
             for compared in self.comparisons
         )
         return beats and self.health is not None and bool(self.health.flags)
@@ -338,10 +338,10 @@ class Figures(Recorded):
 class Events:
     """What events.jsonl says, without what a resume undid."""
 
-    start: Start = field(default_factory=Start)
-    steps: list[Step] = field(default_factory=list)
-    evaluations: list[Evaluation] = field(default_factory=list)
-    samples: list[SamplesAt] = field(default_factory=list)
+    start: StartEvent = field(default_factory=StartEvent)
+    steps: list[StepEvent] = field(default_factory=list)
+    evaluations: list[EvaluationEvent] = field(default_factory=list)
+    samples: list[SamplesEvent] = field(default_factory=list)
     resumed_from: list[int] = field(default_factory=list)
     finished_at: int | None = None
     unreadable_lines: int = 0
@@ -358,5 +358,5 @@ class RunRecord:
     name: str
     recipe: str
     events: Events
-    figures: Figures | None
+    figures: ResultsRecord | None
     "None while the run is not finished."

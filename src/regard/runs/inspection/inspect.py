@@ -20,12 +20,12 @@ from regard.generation.generate import (Greedy, generate)
 from regard.core.errors import UserError
 from regard.runs.models.loaded_model import LoadedModel
 from regard.runs.training_audit import reasons_against
-from regard.runs.inspection.inspection import (AttentionMap, Inspected, Row, TokenLoss)
+from regard.runs.inspection.inspection import (AttentionMap, Inspection, TokenRow, TokenLoss)
 from regard.models.architectures.encoder_model import EncoderModel
 from regard.models.model import Model
-from regard.models.blocks.recorder import Recorder
+from regard.models.blocks.recorder import AttentionRecorder
 from regard.models.architectures.recurrent_model import RecurrentModel
-from regard.models.architectures.encoder_decoder_model import SequenceToSequence
+from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
 from regard.objectives import Vocabulary
 from regard.batch import Example, Ints, collate
 from regard.data.tokenizers.tokenizer import Tokenizer
@@ -36,10 +36,10 @@ PLACES_AT_ONCE = 2048
 OF_RECURRENT = "attention"
 "A recurrent model's only one, from target to source."
 
-Writer: TypeAlias = SequenceToSequence | RecurrentModel
+Writer: TypeAlias = EncoderDecoderModel | RecurrentModel
 
 
-def inspect_model(loaded: LoadedModel, text: str, *, target: str | None = None) -> Inspected:
+def inspect_model(loaded: LoadedModel, text: str, *, target: str | None = None) -> Inspection:
     """What a loaded model attends to in a text, with what its run's audit says against it."""
     seen = inspect_text(loaded.model, loaded.tokenizer, text, target=target)
     return replace(seen, invalid=reasons_against(loaded.folder))
@@ -47,7 +47,7 @@ def inspect_model(loaded: LoadedModel, text: str, *, target: str | None = None) 
 
 def inspect_text(
     model: Model, tokenizer: Tokenizer, text: str, *, target: str | None = None
-) -> Inspected:
+) -> Inspection:
     """Read `text` once and keep every attention's weights; `target` is for models with a source."""
     model.eval()
     ids = _encoded(tokenizer, text, "text")
@@ -58,11 +58,11 @@ def inspect_text(
         raise UserError(
             "a target is given, and this model reads one text alone",
             topic="inspect",
-            mend="Leave --target out: it is for models that write from a source.",
+            hint="Leave --target out: it is for models that write from a source.",
         )
     else:
         passage = _alone(model, tokenizer, ids)
-    recorder = Recorder()
+    recorder = AttentionRecorder()
     losses = _passed(model, tokenizer, passage.example, recorder)
     row, source = _row(tokenizer, passage.example.inputs), None
     if passage.example.source is not None:
@@ -73,7 +73,7 @@ def inspect_text(
         spelled = _spelled(tokenizer, passage.example.targets)
         told, remarks = tuple(map(TokenLoss, spelled, losses.tolist())), []
     _check_numbers(recorder, told)
-    return Inspected(
+    return Inspection(
         text=text,
         row=row,
         source=source,
@@ -96,13 +96,13 @@ class _Passage:
 
 def _encoded(tokenizer: Tokenizer, text: str, what: str) -> list[int]:
     if text != text.encode(errors="replace").decode():
-        raise UserError(f"the {what} is not valid UTF-8", topic="inspect", mend="Type it anew.")
+        raise UserError(f"the {what} is not valid UTF-8", topic="inspect", hint="Type it anew.")
     ids = tokenizer.encode(text) if text.strip() else []
     if not ids:
         raise UserError(
             f"the {what} is empty" if not text.strip() else f"the {what} has no tokens",
             topic="inspect",
-            mend=f'Give some words: --{what} "The cat sat on the mat."',
+            hint=f'Give some words: --{what} "The cat sat on the mat."',
         )
     return ids
 
@@ -172,7 +172,7 @@ def _cut_remark(what: str, length: int, context: int, kept: str) -> tuple[str, .
 
 @torch.inference_mode()
 def _passed(
-    model: Model, tokenizer: Tokenizer, example: Example, recorder: Recorder | None = None
+    model: Model, tokenizer: Tokenizer, example: Example, recorder: AttentionRecorder | None = None
 ) -> Tensor:
     """The loss at each place, (t)."""
     batch = collate([example], pad_id=tokenizer.padding, rows=[0])
@@ -181,7 +181,7 @@ def _passed(
 
 @torch.inference_mode()
 def _told_when_hidden(
-    model: Model, tokenizer: Tokenizer, row: Row
+    model: Model, tokenizer: Tokenizer, row: TokenRow
 ) -> tuple[tuple[TokenLoss, ...], list[str]]:
     """Each token's loss where it alone is hidden: an encoder that sees a token need not tell it."""
     if tokenizer.mask is None:
@@ -204,48 +204,48 @@ def _told_when_hidden(
     return tuple(told), ["for its loss each token is hidden alone and told from all others"]
 
 
-def _check_numbers(recorder: Recorder, told: Sequence[TokenLoss]) -> None:
+def _check_numbers(recorder: AttentionRecorder, told: Sequence[TokenLoss]) -> None:
     if not recorder.weights and not recorder.without:
         raise UserError(
             "this model has no attention to look at",
             topic="inspect",
-            mend='Train one that has: a recurrent model with model.attention = "additive", '
+            hint='Train one that has: a recurrent model with model.attention = "additive", '
             "or a Transformer.",
         )
     if not recorder.weights:
         raise UserError(
             f"this model's attention gives no weights ({', '.join(recorder.without[:3])})",
             topic="inspect",
-            mend="Its kind has to give Attended.weights when asked with want_weights=True.",
+            hint="Its kind has to give Attended.weights when asked with want_weights=True.",
         )
     for name, weights in recorder.weights.items():
         if not bool(weights.isfinite().all()):
             raise UserError(
                 f"the weights of {name} are not all numbers",
                 topic="inspect",
-                mend="Look for a diverged training in the run's report.",
+                hint="Look for a diverged training in the run's report.",
             )
     if not all(np.isfinite(one.loss) for one in told):
         raise UserError(
             "the model's losses are not all numbers",
             topic="inspect",
-            mend="Look for a diverged training in the run's report.",
+            hint="Look for a diverged training in the run's report.",
         )
 
 
-def _maps(recorder: Recorder, row: Row, source: Row | None) -> tuple[AttentionMap, ...]:
+def _maps(recorder: AttentionRecorder, row: TokenRow, source: TokenRow | None) -> tuple[AttentionMap, ...]:
     maps = []
     for name, weights in recorder.weights.items():
         queries, keys = row, row
         if source is not None and name.startswith("encoder."):
             queries, keys = source, source
-        elif source is not None and (name == OF_RECURRENT or name.endswith(".source_attention")):
+        elif source is not None and (name == OF_RECURRENT or name.endswith(".cross_attention")):
             keys = source
         maps.append(AttentionMap(name, queries, keys, weights[0].double().cpu().numpy()))
     return tuple(maps)
 
 
-def _unknown(tokenizer: Tokenizer, row: Row, source: Row | None) -> list[str]:
+def _unknown(tokenizer: Tokenizer, row: TokenRow, source: TokenRow | None) -> list[str]:
     ids = [*row.ids, *(source.ids if source else ())]
     count = ids.count(tokenizer.unk) if tokenizer.unk is not None else 0
     if not count:
@@ -253,8 +253,8 @@ def _unknown(tokenizer: Tokenizer, row: Row, source: Row | None) -> list[str]:
     return [f"{count:,} of {len(ids):,} tokens are unknown to the tokenizer"]
 
 
-def _row(tokenizer: Tokenizer, ids: Ints) -> Row:
-    return Row(tuple(ids.tolist()), tuple(_spelled(tokenizer, ids)))
+def _row(tokenizer: Tokenizer, ids: Ints) -> TokenRow:
+    return TokenRow(tuple(ids.tolist()), tuple(_spelled(tokenizer, ids)))
 
 
 def _spelled(tokenizer: Tokenizer, ids: Ints) -> list[str]:

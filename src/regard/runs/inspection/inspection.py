@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Row:
+class TokenRow:
     """Tokens in the order in which a model reads them."""
 
     ids: tuple[int, ...]
@@ -39,8 +39,8 @@ class AttentionMap:
     """The weights of one attention."""
 
     name: str
-    queries: Row
-    keys: Row
+    queries: TokenRow
+    keys: TokenRow
     weights: Floats
     "(h,i,j): how much of each key a query takes; a query that may see nothing has zeros."
 
@@ -51,7 +51,7 @@ class AttentionMap:
 
     @property
     def part(self) -> str:
-        """What the maps of all layers share: `encoder attention`, `decoder source attention`."""
+        """What the maps of all layers share: `encoder attention`, `decoder cross attention`."""
         return re.sub(r"\bblock\.\d+\.", "", self.name).replace(".", " ").replace("_", " ")
 
     @cached_property
@@ -74,13 +74,13 @@ class TokenLoss:
 
 
 @dataclass(frozen=True)
-class Inspected:
+class Inspection:
     """A text as a model sees it."""
 
     text: str
-    row: Row
+    row: TokenRow
     "What the model read; of a model with a source, the target."
-    source: Row | None
+    source: TokenRow | None
     losses: tuple[TokenLoss, ...]
     "Of the tokens that were told, in order."
     maps: tuple[AttentionMap, ...]
@@ -95,7 +95,7 @@ class Inspected:
     def as_dict(self) -> dict[str, Any]:
         """For JSON; weights are rounded to 6 digits."""
 
-        def role(row: Row) -> str:
+        def role(row: TokenRow) -> str:
             return "source" if row is self.source else "row"
 
         return {
@@ -122,12 +122,12 @@ class Inspected:
         }
 
     @classmethod
-    def from_dict(cls, table: Mapping[str, Any]) -> Inspected:
+    def from_dict(cls, table: Mapping[str, Any]) -> Inspection:
         """The inverse of `as_dict`, but for the digits it rounds away."""
         rows = {
             role: None
             if (ids := table[role]) is None
-            else Row(tuple(ids["ids"]), tuple(ids["tokens"]))
+            else TokenRow(tuple(ids["ids"]), tuple(ids["tokens"]))
             for role in ("row", "source")
         }
         row = rows["row"]

@@ -23,19 +23,19 @@ from regard.interop.peft import (KINDS, from_peft, to_peft)
 from regard.core.files import write_json
 from regard.models.families import Family
 from regard.models.families.encoder import Encoder
-from regard.models.task_models.task_model import HeadedModel
+from regard.models.task_models.task_model import TaskModel
 from regard.models.model import Model
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.training.checkpoint import (ADAPTER_FILE, fill, read_tensors, save_description, weights_of, write_tensors)
 
 if TYPE_CHECKING:
-    from regard.runs.experiment import Bench
+    from regard.runs.experiment import Experiment
 
 ADAPTER_CONFIG = "adapter_config.json"
 HEAD_FILE = "head.safetensors"
 
 
-def save_adapter(folder: Path, bench: Bench) -> list[str]:
+def save_adapter(folder: Path, bench: Experiment) -> list[str]:
     """Of a finished training, into `folder`; what a person should know of it."""
     config, tokenizer = bench.config(), bench.prepared.tokenizer
     body, head = _apart(bench.model, weights_of(bench.model))
@@ -98,7 +98,7 @@ def load_adapter(
         there, settings = fitting_architecture(family, tokenizer, architecture)
         modules = [name.rpartition(".")[0] for name in trained_of_body(model)]
         _, found = from_peft(described, found, family=settings, architecture=there, modules=modules)
-    if isinstance(model, HeadedModel):
+    if isinstance(model, TaskModel):
         found = {f"body.{name}": tensor for name, tensor in found.items()}
         if (folder / HEAD_FILE).is_file():
             found |= {f"head.{n}": t for n, t in read_tensors(folder / HEAD_FILE).items()}
@@ -124,7 +124,7 @@ def _apart(
     model: Model, tensors: Mapping[str, Tensor]
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Those of the body and those of the head, each by the names they have there."""
-    if not isinstance(model, HeadedModel):
+    if not isinstance(model, TaskModel):
         return dict(tensors), {}
     body = {n.removeprefix("body."): t for n, t in tensors.items() if n.startswith("body.")}
     head = {n.removeprefix("head."): t for n, t in tensors.items() if n.startswith("head.")}

@@ -69,19 +69,19 @@ def find_base(base: dict[str, Any], *, owner: Path, given: Path | None) -> Path:
         raise UserError(
             f"{place} is no model of regard's yet, so it cannot be the base of {owner}",
             topic="model",
-            mend=f"Import it: {import_command(Path(place))}, and give that: --base ANOTHER_FOLDER.",
+            hint=f"Import it: {import_command(Path(place))}, and give that: --base ANOTHER_FOLDER.",
         )
     else:
         raise UserError(
             f"{owner} holds an adapter for the model {place}, which is not there",
             topic="model",
-            mend="Put it back, or name where it is now: --base FOLDER.",
+            hint="Put it back, or name where it is now: --base FOLDER.",
         )
     if weights_fingerprint(folder) != base["fingerprint"]:
         raise UserError(
             f"{owner} holds an adapter for weights {base['fingerprint'][:8]}…, and {place} has "
             f"{weights_fingerprint(folder)[:8]}…: it would change another model than it learnt on",
             topic="model",
-            mend="Give the base it was trained on with --base FOLDER, or train it again.",
+            hint="Give the base it was trained on with --base FOLDER, or train it again.",
         )
     return folder

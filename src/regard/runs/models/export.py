@@ -9,31 +9,31 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from regard.adapters.none import Nothing
+from regard.adapters.none import NoTraining
 from regard.core.errors import UserError
-from regard.interop.export_model import (Exported, export_model)
+from regard.interop.export_model import (ExportReport, export_model)
 from regard.interop.peft import KINDS
 from regard.runs.models.adapter_files import (trained_of_body, write_adapter)
 from regard.runs.models.base_model import find_base
-from regard.runs.models.saved_model import (Saved, architecture_of, load_saved)
+from regard.runs.models.saved_model import (SavedModel, architecture_of, load_saved)
 from regard.core.files import new_folder
-from regard.models.task_models.task_model import HeadedModel
+from regard.models.task_models.task_model import TaskModel
 
 HEAD_STAYS = "the head of its task is not exported: `regard predict` answers with it"
 
 
 def export_saved(
-    saved: Saved, out: Path, *, place: Path, merge: bool, base: Path | None = None
-) -> Exported:
+    saved: SavedModel, out: Path, *, place: Path, merge: bool, base: Path | None = None
+) -> ExportReport:
     """Write the model into the new folder `out`; with `merge`, what was adapted is one with it."""
-    trains_nothing = isinstance(saved.adapter, Nothing)  # it is its base, with nothing beside it
+    trains_nothing = isinstance(saved.adapter, NoTraining)  # it is its base, with nothing beside it
     apart = saved.adapter.saved_alone and not (merge or trains_nothing)
     kind = str(saved.config["adapt"]["kind"]) if apart else ""
     if apart and kind not in KINDS:
         raise UserError(
             f"an adapter of kind {kind!r} cannot lie beside its base: other tools have no such",
             topic="export",
-            mend="Add --merge.",
+            hint="Add --merge.",
         )
     body = saved.body
     if apart:
@@ -56,6 +56,6 @@ def export_saved(
                 base=str(out),
                 architecture=named,
             )
-    if isinstance(saved.model, HeadedModel):
+    if isinstance(saved.model, TaskModel):
         remarks.append(HEAD_STAYS)
     return replace(exported, remarks=remarks)

@@ -35,7 +35,7 @@ from regard.core.toml import flat
 RunRecipe = Callable[[Recipe, Path], Run]
 
 
-class Lent(NamedTuple):
+class InheritedSettings(NamedTuple):
     """What a run takes over from where it starts."""
 
     model: Family
@@ -44,7 +44,7 @@ class Lent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Start:
+class InitialModel:
     """A trained model to go on from."""
 
     named: str
@@ -56,7 +56,7 @@ class Start:
     tokenizer: Tokenizer
     vocabulary: int
     "Rows of its token table, which may be more than the tokenizer has pieces."
-    lends: Lent
+    lends: InheritedSettings
     identity: str
     architecture: str | None
     "What other tools call it, where it came from one."
@@ -64,9 +64,9 @@ class Start:
     "What its import said, which holds for every run that starts from it."
 
 
-def find_start(
+def find_initial_model(
     recipe: Recipe, *, runs: Path, run_recipe: RunRecipe, after: tuple[Path, ...] = ()
-) -> Start | None:
+) -> InitialModel | None:
     """The starting point, made first where it has to be; `after` are the recipes that led here."""
     if recipe.start is None:
         return None
@@ -79,7 +79,7 @@ def find_start(
                 f"start = {recipe.start!r} leads back to itself",
                 topic="recipe",
                 where=str(place),
-                mend="The first recipe of a chain has no start.",
+                hint="The first recipe of a chain has no start.",
             )
         chain = (*after, place.resolve())
         return _opened(
@@ -95,7 +95,7 @@ def find_start(
         if foreign
         else f"start = {recipe.start!r}: there is no such run, model folder or recipe",
         topic="recipe",
-        mend=(
+        hint=(
             f"Import it: {import_command(place)}, and start from that."
             if foreign
             else 'Give a folder such as "runs/mini-gpt", a recipe such as "pretrain.toml", or a '
@@ -104,17 +104,17 @@ def find_start(
     )
 
 
-def preview_start(recipe: Recipe, *, runs: Path) -> tuple[Recipe, Start | None]:
-    """Like `find_start`, but trains nothing: a start not made yet only lends its settings."""
+def preview_initial_model(recipe: Recipe, *, runs: Path) -> tuple[Recipe, InitialModel | None]:
+    """Like `find_initial_model`, but trains nothing: a start not made yet only lends its settings."""
 
     def not_yet(first: Recipe, folder: Path) -> Run:
         raise _NotYetError(first)
 
     try:
-        return recipe, find_start(recipe, runs=runs, run_recipe=not_yet)
+        return recipe, find_initial_model(recipe, runs=runs, run_recipe=not_yet)
     except _NotYetError as missing:
         first = missing.recipe
-        lent = Lent(first.model, first.tokenizer, first.objective)
+        lent = InheritedSettings(first.model, first.tokenizer, first.objective)
         return recipe.model_copy(update={"start": None, **_taken_over(recipe, lent)}), None
 
 
@@ -124,7 +124,7 @@ class _NotYetError(Exception):
         self.recipe = recipe
 
 
-def inherit(recipe: Recipe, start: Start | None) -> Recipe:
+def inherit_settings(recipe: Recipe, start: InitialModel | None) -> Recipe:
     """The recipe with model and tokenizer of its starting point; asking for others is an error."""
     if start is None:
         return recipe
@@ -134,12 +134,12 @@ def inherit(recipe: Recipe, start: Start | None) -> Recipe:
             raise UserError(
                 f"{recipe.start} has another {key} ({_differences(key, asked, theirs)})",
                 topic="recipe",
-                mend=f"Leave [{key}] out to take over the one it has.",
+                hint=f"Leave [{key}] out to take over the one it has.",
             )
     return recipe.model_copy(update=_taken_over(recipe, start.lends))
 
 
-def _taken_over(recipe: Recipe, lent: Lent) -> dict[str, Settings]:
+def _taken_over(recipe: Recipe, lent: InheritedSettings) -> dict[str, Settings]:
     """What a starting point lends; its objective too, unless the recipe has one of its own."""
     own_objective = "objective" in recipe.model_fields_set
     objective = recipe.objective if own_objective else lent.objective
@@ -155,40 +155,40 @@ def _differences(part: str, mine: Settings, theirs: Settings) -> str:
     )
 
 
-def identity_of(recipe: Recipe, *, source: str, start: Start | None) -> str:
+def identity_of(recipe: Recipe, *, source: str, start: InitialModel | None) -> str:
     """The same for two runs exactly if they are the same experiment."""
     own = sorted(file.sha256 for file in used_in(recipe.to_table()))
     facts = (recipe.fingerprint, source, start.identity if start else "nothing", *own)
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
 
-def body_of(start: Start) -> Model:
+def body_of(start: InitialModel) -> Model:
     """The trained model, without the head of a task it may have."""
     return load_saved(start.folder, place=start.place, tokenizer=start.tokenizer).plain_body()
 
 
-def _opened(run: Run) -> Start:
+def _opened(run: Run) -> InitialModel:
     folder = run.model_folder()
     recipe = run.recipe()
     check_kept(used_in(recipe.to_table()), run.folder)
-    lent = Lent(recipe.model, recipe.tokenizer, recipe.objective)
+    lent = InheritedSettings(recipe.model, recipe.tokenizer, recipe.objective)
     return _start(
         str(run.folder), run.folder, folder, lends=lent, identity=str(run.figures()["identity"])
     )
 
 
-def _opened_model(place: Path, *, named: str) -> Start:
+def _opened_model(place: Path, *, named: str) -> InitialModel:
     folder = check_whole(place)
     config = read_config(folder)
     check_kept(used_in(config), place)
-    lent = Lent(family_of(config), File(path=named), objective_of(config))
+    lent = InheritedSettings(family_of(config), File(path=named), objective_of(config))
     return _start(named, place, folder, lends=lent, identity=sha256(folder / MANIFEST))
 
 
-def _start(named: str, place: Path, folder: Path, *, lends: Lent, identity: str) -> Start:
+def _start(named: str, place: Path, folder: Path, *, lends: InheritedSettings, identity: str) -> InitialModel:
     tokenizer, config = Tokenizer.load(folder), read_config(folder)
     check_same(config["tokenizer"], tokenizer, owner=f"model {place}")
-    return Start(
+    return InitialModel(
         named,
         place,
         folder,
@@ -204,8 +204,8 @@ def _start(named: str, place: Path, folder: Path, *, lends: Lent, identity: str)
 def _result_of(
     recipe: Recipe, *, runs: Path, run_recipe: RunRecipe, after: tuple[Path, ...]
 ) -> Run:
-    before = find_start(recipe, runs=runs, run_recipe=run_recipe, after=after)
-    resolved = inherit(recipe, before)
+    before = find_initial_model(recipe, runs=runs, run_recipe=run_recipe, after=after)
+    resolved = inherit_settings(recipe, before)
     source = source_of(recipe)
     identity = identity_of(resolved, source=source, start=before)
     own = runs / f"{recipe.name}-{identity[:8]}"

@@ -18,7 +18,7 @@ from regard.runs.models.adapter_files import load_adapter
 from regard.runs.models.base_model import find_base
 from regard.runs.run import read_config
 from regard.models.families import (FAMILIES, Family)
-from regard.models.task_models.task_model import HeadedModel
+from regard.models.task_models.task_model import TaskModel
 from regard.models.model import Model
 from regard.objectives import (OBJECTIVES, Objective)
 from regard.core.own_files import (check_kept, naming_kept, used_in)
@@ -30,7 +30,7 @@ from regard.training.checkpoint import (WEIGHTS_FILE, load_weights)
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedModel:
     """A model with all that it was trained to do."""
 
     model: Model
@@ -49,17 +49,17 @@ class Saved:
     @property
     def body(self) -> Model:
         """The model without the head of its task."""
-        return self.model.body if isinstance(self.model, HeadedModel) else self.model
+        return self.model.body if isinstance(self.model, TaskModel) else self.model
 
     def plain_body(self) -> Model:
         """The body as its family builds it: what an adapter added is folded into the weights."""
-        if self.adapter.places:
+        if self.adapter.virtual_tokens:
             kind = name_of(self.adapter, ADAPTERS)
             raise UserError(
                 f"this model was adapted by a {kind}, which is no part of its weights, so it "
                 "cannot be taken without it",
                 topic="model",
-                mend="Start from its base, or adapt it by LoRA, which can be merged.",
+                hint="Start from its base, or adapt it by LoRA, which can be merged.",
             )
         self.adapter.merge(self.model)
         return self.body.requires_grad_(True)
@@ -67,7 +67,7 @@ class Saved:
 
 def load_saved(
     home: Path, *, place: Path, tokenizer: Tokenizer | None = None, base: Path | None = None
-) -> Saved:
+) -> SavedModel:
     """From a folder that was found whole; errors speak of `place`, as the person named it. `base`
     is where an adapter's base lies, if not where it was."""
     config = read_config(home)
@@ -87,7 +87,7 @@ def load_saved(
         model = family.build(vocabulary=config["vocabulary"], seed=0)
     problem = None
     if task is not None:
-        tools = tools_of(task, family, text, taken=adapter.places)
+        tools = tools_of(task, family, text, taken=adapter.virtual_tokens)
         problem = task.reopen(config["learnt"], tools)
         model = problem.fit(model, seed=0)
     adapter.apply(model, seed=0)
@@ -97,7 +97,7 @@ def load_saved(
         )
     else:
         load_weights(model, home / WEIGHTS_FILE)
-    return Saved(
+    return SavedModel(
         model.eval(),
         text,
         family,

@@ -14,15 +14,15 @@ from typing import Any
 
 from regard.core.errors import UserError
 from regard.runs.preparation.text import PreparedText
-from regard.runs.preparation.prepared import Prepared
+from regard.runs.preparation.prepared import PreparedData
 from regard.runs.preparation.task import PreparedTask
 from regard.runs.preparation.row_stats import task_statistics
-from regard.runs.progress import Watch
+from regard.runs.observer import Observer
 from regard.core.files import (damage, read_json, sealed_folder, write_json)
 from regard.runs.recipe import (FORMAT, Recipe, tools_of)
-from regard.tasks import (Learnt, Task)
+from regard.tasks import (TaskState, Task)
 from regard.data.token_cache import (TokenCache, cache_home, cached)
-from regard.data.corpus import (PARTS, Corpus, open_corpus)
+from regard.data.corpus import (SPLITS, Corpus, open_corpus)
 from regard.data.record_corpus import (RecordCorpus, open_records)
 from regard.data.corpus_stats import corpus_statistics
 from regard.data.tokenizers.tokenizer import Tokenizer
@@ -31,8 +31,8 @@ STATISTICS_SCHEMA = 1
 
 
 def prepare(
-    recipe: Recipe, *, tokenizer: Tokenizer | None, learnt: Learnt | None = None, watch: Watch
-) -> Prepared:
+    recipe: Recipe, *, tokenizer: Tokenizer | None, learnt: TaskState | None = None, watch: Observer
+) -> PreparedData:
     """`tokenizer` is the one a starting point brings; without it, one is trained. `learnt` is what
     a trained model keeps of its task; without it, the training rows are asked."""
     opened = open_data(recipe)
@@ -45,13 +45,13 @@ def prepare(
     task = recipe.task
     assert task is not None
     watch.on_progress("reading rows", 0, None)
-    records = {part: task.items(opened.rows(part)) for part in PARTS}
-    for record in (record for part in PARTS for record in records[part]):
+    records = {part: task.items(opened.rows(part)) for part in SPLITS}
+    for record in (record for part in SPLITS for record in records[part]):
         task.check(record)
     texts = (text for record in records["train"] for text in task.texts(record))
     tokenizer = tokenizer or _tokenizer(recipe, texts, source, watch)
     tools = tools_of(
-        task, recipe.model, tokenizer, taken=recipe.adapt.places, seed=recipe.train.seed
+        task, recipe.model, tokenizer, taken=recipe.adapt.virtual_tokens, seed=recipe.train.seed
     )
     problem = task.open(records["train"], tools) if learnt is None else task.reopen(learnt, tools)
     watch.on_progress("looking for overlap", 0, None)
@@ -98,7 +98,7 @@ def said_dropped(statistics: dict[str, Any]) -> str:
     return f"data: left out {', '.join(named)}" if named else ""
 
 
-def _tokenizer(recipe: Recipe, texts: Iterator[str], source: str, watch: Watch) -> Tokenizer:
+def _tokenizer(recipe: Recipe, texts: Iterator[str], source: str, watch: Observer) -> Tokenizer:
     table = recipe.to_table()
     facts = [FORMAT, source, table["data"], table["tokenizer"], table.get("task")]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
@@ -111,7 +111,7 @@ def _tokenizer(recipe: Recipe, texts: Iterator[str], source: str, watch: Watch) 
     return trained
 
 
-def _statistics(cache: TokenCache, corpus: Corpus, watch: Watch) -> dict[str, Any]:
+def _statistics(cache: TokenCache, corpus: Corpus, watch: Observer) -> dict[str, Any]:
     file = cache.folder / "statistics.json"
     if file.is_file():
         try:

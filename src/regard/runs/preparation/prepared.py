@@ -12,27 +12,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.runs.progress import Watch
+from regard.runs.observer import Observer
 from regard.evaluation.metrics.metric import Row
 from regard.models.model import Model
 from regard.runs.recipe import Recipe
-from regard.data.corpus import Part
+from regard.data.corpus import Split
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.training.loop import Look
+from regard.training.loop import EvalResult
 from regard.training.batch_loader import Examples
 
 
 @dataclass(frozen=True)
-class Measured:
+class SplitResults:
     """What figures.json tells of a model."""
 
     figures: list[dict[str, Any]]
     comparisons: list[dict[str, Any]]
     "The model minus each baseline, on the same items."
     remarks: list[str]
-    items: Mapping[Part, Sequence[Row]]
+    items: Mapping[Split, Sequence[Row]]
     "What was measured of each single item."
-    fingerprints: Mapping[Part, Mapping[str, str]]
+    fingerprints: Mapping[Split, Mapping[str, str]]
     "Which items those are: figures on others are not put beside them."
     measure: Mapping[str, Any]
     "What turns items into figures, as settings."
@@ -40,7 +40,7 @@ class Measured:
     "Figures of some items apart, each row with its part: by length, by sort."
 
 
-class Prepared(ABC):
+class PreparedData(ABC):
     """All that training and judging read."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Prepared(ABC):
         """Of the training part."""
 
     @abstractmethod
-    def look(self, model: Model, *, device: str) -> Look:
+    def look(self, model: Model, *, device: str) -> EvalResult:
         """At a few items of dev, while it trains."""
 
     @abstractmethod
@@ -65,11 +65,11 @@ class Prepared(ABC):
         """About how many places go through the model in so many looks and in the final figures."""
 
     @abstractmethod
-    def measure(self, model: Model, *, device: str, watch: Watch) -> Measured:
+    def measure(self, model: Model, *, device: str, watch: Observer) -> SplitResults:
         """Figures of model and baselines on every part."""
 
     @abstractmethod
-    def health(self, model: Model, measured: Measured) -> dict[str, Any]:
+    def health(self, model: Model, measured: SplitResults) -> dict[str, Any]:
         """What else is wrong with the model, for figures.json."""
 
     @abstractmethod

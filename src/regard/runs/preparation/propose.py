@@ -23,7 +23,7 @@ AIM_TOKENS = 2_000_000
 
 
 @dataclass(frozen=True)
-class Look:
+class CorpusPreview:
     """What a glance at the text shows."""
 
     words_each: list[int]
@@ -36,15 +36,15 @@ class Look:
         return round(sum(self.words_each) * TOKENS_PER_WORD)
 
 
-def look(corpus: Sequence[str], *, column: str, unit: Unit) -> Look:
+def preview_corpus(corpus: Sequence[str], *, column: str, unit: Unit) -> CorpusPreview:
     opened = open_corpus(Data(corpus=tuple(corpus), text=column, unit=unit))
     words_each, seen = [], 0
     for _, text in opened.parted():
         words_each.append(len(text.split()))
         seen += len(text)
         if seen > CHARACTERS_SEEN:
-            return Look(words_each, complete=False)
-    return Look(words_each, complete=True)
+            return CorpusPreview(words_each, complete=False)
+    return CorpusPreview(words_each, complete=True)
 
 
 def propose_unit(path: Path) -> Unit:
@@ -58,14 +58,14 @@ def propose_unit(path: Path) -> Unit:
     return "paragraph" if wrapped else "line"
 
 
-def propose(name: str, corpus: Sequence[str], *, column: str | None, unit: Unit, seen: Look) -> str:
+def propose(name: str, corpus: Sequence[str], *, column: str | None, unit: Unit, seen: CorpusPreview) -> str:
     """The recipe as TOML text."""
     if seen.tokens < 300:
         raise UserError(
             f"about {seen.tokens} tokens are too few to train and test on",
             topic="data",
             where=", ".join(corpus) + (f", column {column!r}" if column else ""),
-            mend="Give more text; some thousands of words at least.",
+            hint="Give more text; some thousands of words at least.",
         )
     context = _context(seen)
     batch = _batch_tokens(seen, context)
@@ -116,7 +116,7 @@ def _said(setting: str, why: str) -> str:
     return f"{setting:<33} # {why}"
 
 
-def _context(seen: Look) -> int:
+def _context(seen: CorpusPreview) -> int:
     """Nine documents in ten fit whole, between 32 and 256 tokens."""
     tokens = float(np.quantile(seen.words_each, 0.9)) * TOKENS_PER_WORD
     wanted = int(min(256, max(32, -(-tokens // 16) * 16)))
@@ -125,12 +125,12 @@ def _context(seen: Look) -> int:
     return wanted
 
 
-def _batch_tokens(seen: Look, context: int) -> int:
+def _batch_tokens(seen: CorpusPreview, context: int) -> int:
     """3,200, or less where the text would give fewer than ten batches."""
     return max(context, min(3200, int(seen.tokens * 0.9) // 10))
 
 
-def _vocabulary(seen: Look) -> int | None:
+def _vocabulary(seen: CorpusPreview) -> int | None:
     """None leaves it to the tokenizer, which takes as many pieces as a short text fills."""
     for tokens, size in ((20_000_000, 16_000), (1_000_000, 8000), (300_000, 4000)):
         if seen.tokens >= tokens:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.tasks import Task
-from regard.data.corpus import (PARTS, Part)
+from regard.data.corpus import (SPLITS, Split)
 from regard.data.record_corpus import (Record, RecordCorpus)
 from regard.data.corpus_stats import (histogram_edges, measure_overlap)
 from regard.data.tokenizers.tokenizer import Tokenizer
@@ -18,25 +18,25 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 class _Texts:
     """Each row as one text, for the search of overlap."""
 
-    def __init__(self, texts: Mapping[Part, Sequence[str]]) -> None:
+    def __init__(self, texts: Mapping[Split, Sequence[str]]) -> None:
         self._texts = texts
 
-    def texts(self, part: Part) -> Iterator[str]:
+    def texts(self, part: Split) -> Iterator[str]:
         return iter(self._texts[part])
 
 
 def task_statistics(
     corpus: RecordCorpus,
-    records: Mapping[Part, Sequence[Record]],
+    records: Mapping[Split, Sequence[Record]],
     task: Task,
     tokenizer: Tokenizer,
 ) -> dict[str, Any]:
     """Sizes, lengths and unknown tokens of every part, and how much of dev and test is in train."""
-    texts = {part: [" ".join(task.texts(row)) for row in records[part]] for part in PARTS}
-    encoded = {part: tokenizer.encode_many(texts[part]) for part in PARTS}
-    lengths = {part: np.array([len(ids) for ids in encoded[part]]) for part in PARTS}
+    texts = {part: [" ".join(task.texts(row)) for row in records[part]] for part in SPLITS}
+    encoded = {part: tokenizer.encode_many(texts[part]) for part in SPLITS}
+    lengths = {part: np.array([len(ids) for ids in encoded[part]]) for part in SPLITS}
     edges = histogram_edges(np.concatenate(list(lengths.values())))
-    known = {part: [task.known_by(row) for row in records[part]] for part in PARTS}
+    known = {part: [task.known_by(row) for row in records[part]] for part in SPLITS}
     overlap = measure_overlap(_Texts(known))
     return {
         "name": corpus.name,
@@ -50,7 +50,7 @@ def task_statistics(
                     "counts": np.histogram(lengths[part], edges)[0].tolist(),
                 },
             }
-            for part in PARTS
+            for part in SPLITS
         },
         "overlap": {part: asdict(found) for part, found in overlap.items()},
         "dropped": {**corpus.dropped.as_dict(), "without_tokens": 0},

@@ -11,25 +11,25 @@ from typing import Any
 import numpy as np
 
 from regard.adapters import ADAPTERS
-from regard.runs.preparation.prepared import (Measured, Prepared)
-from regard.runs.progress import Watch
-from regard.evaluation.statistics.estimate import Figure
+from regard.runs.preparation.prepared import (SplitResults, PreparedData)
+from regard.runs.observer import Observer
+from regard.evaluation.statistics.estimate import Estimate
 from regard.evaluation.metrics.metric import (TUNED, Row, difference, score, verdict_between)
 from regard.evaluation.metrics.perplexity import FEWEST_ITEMS
-from regard.models.task_models.task_model import HeadedModel
+from regard.models.task_models.task_model import TaskModel
 from regard.models.model import Model
 from regard.runs.recipe import Recipe
 from regard.core.settings import name_of
 from regard.tasks import (Problem, Task, mean_loss, places_of)
 from regard.batch import Example, Ints
-from regard.data.corpus import (PARTS, Part)
+from regard.data.corpus import (SPLITS, Split)
 from regard.data.record_corpus import Record
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.training.loop import Look
+from regard.training.loop import EvalResult
 from regard.evaluation.health.overfitting import row_gap
 
 MODEL = "model"
-PARTS_JUDGED: tuple[Part, ...] = ("dev", "test")
+PARTS_JUDGED: tuple[Split, ...] = ("dev", "test")
 SHOWN = 3
 "Rows of dev that people are shown with their answers."
 
@@ -49,12 +49,12 @@ class PackedExamples:
         return self._problem.drawn(self._examples[row], generator)
 
 
-class PreparedTask(Prepared):
+class PreparedTask(PreparedData):
     def __init__(
         self,
         recipe: Recipe,
         tokenizer: Tokenizer,
-        records: Mapping[Part, Sequence[Record]],
+        records: Mapping[Split, Sequence[Record]],
         problem: Problem,
         *,
         source: str,
@@ -82,7 +82,7 @@ class PreparedTask(Prepared):
     def tune(self, model: Model, *, device: str) -> list[str]:
         return self.problem.tune(model, self.records["dev"], device=device)
 
-    def look(self, model: Model, *, device: str) -> Look:
+    def look(self, model: Model, *, device: str) -> EvalResult:
         dev, _ = self._chosen("dev", self.recipe.train.evaluate_documents)
         examples = [example for record in dev for example in self.problem.examples(record)]
         pad = self.tokenizer.padding
@@ -95,22 +95,22 @@ class PreparedTask(Prepared):
             figures = {main: float(measure.statistic(main)(_sums(measure.columns(answers))))}
             if found := self.problem.collapse(answers):
                 trouble = f"dev: {found}. Try: {', '.join(cures(self.recipe, model))}"
-        return Look(loss, len(dev), figures, items=measure.items, trouble=trouble)
+        return EvalResult(loss, len(dev), figures, items=measure.items, trouble=trouble)
 
     def places_measured(self, *, looks: int) -> int:
         recipe = self.recipe
         final = sum(
             self._places(part, recipe.evaluate.documents, self.problem.places_to_answer)
-            for part in PARTS
+            for part in SPLITS
         )
         look = self._places("dev", recipe.train.evaluate_documents, self._places_read)
         return looks * look + final
 
-    def measure(self, model: Model, *, device: str, watch: Watch) -> Measured:
+    def measure(self, model: Model, *, device: str, watch: Observer) -> SplitResults:
         measure = self.problem.measure
-        chosen = {part: self._chosen(part, self.recipe.evaluate.documents) for part in PARTS}
+        chosen = {part: self._chosen(part, self.recipe.evaluate.documents) for part in SPLITS}
         labels = {part: label for part, (_, label) in chosen.items()}
-        answers: dict[str, Mapping[Part, list[Row]]] = {
+        answers: dict[str, Mapping[Split, list[Row]]] = {
             MODEL: {
                 part: self.problem.answer(
                     model,
@@ -126,13 +126,13 @@ class PreparedTask(Prepared):
         answers |= dict(self.problem.baselines(self.records["train"], judged))
         figures = [
             _row(part, of, figure)
-            for part in PARTS
+            for part in SPLITS
             for of, rows in answers.items()
             if part in rows
             for figure in score(measure, rows[part], part=labels[part])
         ]
         ours = answers[MODEL]
-        return Measured(
+        return SplitResults(
             figures,
             [
                 self._comparison(part, of, ours[part], rows[part], label=labels[part])
@@ -141,13 +141,13 @@ class PreparedTask(Prepared):
                 if of != MODEL
             ],
             self._remarks(answers[MODEL]),
-            items={part: _with_records(ours[part], chosen[part][0]) for part in PARTS},
-            fingerprints={part: self._fingerprints(chosen[part][0]) for part in PARTS},
+            items={part: _with_records(ours[part], chosen[part][0]) for part in SPLITS},
+            fingerprints={part: self._fingerprints(chosen[part][0]) for part in SPLITS},
             measure=measure.settings(),
             tables=self._tables(ours, labels),
         )
 
-    def health(self, model: Model, measured: Measured) -> dict[str, Any]:
+    def health(self, model: Model, measured: SplitResults) -> dict[str, Any]:
         dev = list(measured.items["dev"])
         predictions = {
             "flags": list(self.problem.warnings(dev)),
@@ -179,7 +179,7 @@ class PreparedTask(Prepared):
     def _items(self) -> str:
         return self.problem.measure.items
 
-    def _chosen(self, part: Part, most: int) -> tuple[list[Record], str]:
+    def _chosen(self, part: Split, most: int) -> tuple[list[Record], str]:
         """The records of a part, or `most` of them drawn by seed; the label says which."""
         records, seed = self.records[part], self.recipe.data.split_seed
         label = f"{part}:{self.statistics['parts'][part]['fingerprint'][:8]}"
@@ -188,7 +188,7 @@ class PreparedTask(Prepared):
         numbers = np.random.default_rng([seed, most]).choice(len(records), most, replace=False)
         return [records[int(n)] for n in np.sort(numbers)], f"{label}:{most}-drawn-seed{seed}"
 
-    def _places(self, part: Part, most: int, cost: Callable[[Record], int]) -> int:
+    def _places(self, part: Split, most: int, cost: Callable[[Record], int]) -> int:
         records, _ = self._chosen(part, most)
         few = records[:50]
         return round(sum(map(cost, few)) / max(len(few), 1) * len(records))
@@ -197,7 +197,7 @@ class PreparedTask(Prepared):
         return sum(map(places_of, self.problem.examples(record)))
 
     def _comparison(
-        self, part: Part, of: str, ours: Sequence[Row], theirs: Sequence[Row], *, label: str
+        self, part: Split, of: str, ours: Sequence[Row], theirs: Sequence[Row], *, label: str
     ) -> dict[str, Any]:
         measure = self.problem.measure
         main = measure.metrics[0]
@@ -209,7 +209,7 @@ class PreparedTask(Prepared):
         return {"part": part, "against": of, **row, "metric": main, "verdict": verdict}
 
     def _tables(
-        self, answers: Mapping[Part, Sequence[Row]], labels: Mapping[Part, str]
+        self, answers: Mapping[Split, Sequence[Row]], labels: Mapping[Split, str]
     ) -> dict[str, list[Row]]:
         tables: dict[str, list[Row]] = {}
         for part in PARTS_JUDGED:
@@ -217,13 +217,13 @@ class PreparedTask(Prepared):
                 tables.setdefault(name, []).extend({"part": part, **row} for row in rows)
         return tables
 
-    def _remarks(self, answers: Mapping[Part, Sequence[Row]]) -> list[str]:
+    def _remarks(self, answers: Mapping[Split, Sequence[Row]]) -> list[str]:
         remarks = self.remarks() + [
             f"{part}: {warning}"
             for part in PARTS_JUDGED
             for warning in self.problem.warnings(answers[part])
         ]
-        for part in PARTS:
+        for part in SPLITS:
             lost = [self.problem.lost(record) for record in self.records[part]]
             if longer := sum(some > 0 for some in lost):
                 remarks.append(
@@ -251,11 +251,11 @@ def cures(recipe: Recipe, model: Model) -> list[str]:
     ]
     if recipe.start is None:
         return [*found, "more train.epochs"]
-    head_first = isinstance(model, HeadedModel) and name_of(recipe.adapt, ADAPTERS) != "head"
+    head_first = isinstance(model, TaskModel) and name_of(recipe.adapt, ADAPTERS) != "head"
     return [*found, *['adapt.kind = "head" first'] * head_first]
 
 
-def _row(part: Part, of: str, figure: Figure) -> dict[str, Any]:
+def _row(part: Split, of: str, figure: Estimate) -> dict[str, Any]:
     row = figure.as_dict()
     return {"part": part, "metric": row.pop("name"), "of": of, **row}
 

@@ -11,24 +11,24 @@ from regard.generation.decoders import can_write
 from regard.runs.results import (choose_documents, measure)
 from regard.runs.health import health_of
 from regard.runs.items import (rows_of, table_of)
-from regard.runs.preparation.prepared import (Measured, Prepared)
+from regard.runs.preparation.prepared import (SplitResults, PreparedData)
 from regard.runs.samples import (strategy_of, write_texts)
-from regard.runs.progress import Watch
-from regard.evaluation.metrics.document_losses import Documents
+from regard.runs.observer import Observer
+from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.evaluation.metrics.perplexity import MOST_NATS
 from regard.models.model import Model
 from regard.objectives import Vocabulary
 from regard.runs.recipe import Recipe
 from regard.data.token_cache import TokenCache
-from regard.data.corpus import (PARTS, Part)
-from regard.data.chunks import (Blocks, Pieces)
+from regard.data.corpus import (SPLITS, Split)
+from regard.data.chunks import (PackedBlocks, DocumentChunks)
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.training.document_losses import document_losses
-from regard.training.loop import Look
+from regard.training.loop import EvalResult
 from regard.training.batch_loader import (Examples, ObjectiveExamples)
 
 
-class PreparedText(Prepared):
+class PreparedText(PreparedData):
     def __init__(
         self,
         recipe: Recipe,
@@ -43,7 +43,7 @@ class PreparedText(Prepared):
         self.vocabulary = Vocabulary.of(tokenizer)
 
     def examples(self) -> Examples:
-        kind = Blocks if self.recipe.train.batches == "packed" else Pieces
+        kind = PackedBlocks if self.recipe.train.batches == "packed" else DocumentChunks
         rows = kind(
             self.cache.part("train"),
             context=self.recipe.room,
@@ -52,7 +52,7 @@ class PreparedText(Prepared):
         )
         return ObjectiveExamples(rows, self.recipe.objective, self.vocabulary)
 
-    def look(self, model: Model, *, device: str) -> Look:
+    def look(self, model: Model, *, device: str) -> EvalResult:
         drawn_by = self.recipe.data.split_seed
         dev = choose_documents(
             self.cache, "dev", most=self.recipe.train.evaluate_documents, seed=drawn_by
@@ -67,26 +67,26 @@ class PreparedText(Prepared):
             device=device,
         )
         loss = float(told.losses.sum() / told.tokens.sum())
-        return Look(loss, len(told.losses), {"perplexity": math.exp(min(loss, MOST_NATS))})
+        return EvalResult(loss, len(told.losses), {"perplexity": math.exp(min(loss, MOST_NATS))})
 
     def places_measured(self, *, looks: int) -> int:
         recipe = self.recipe
-        final = sum(self._places(part, recipe.evaluate.documents) for part in PARTS)
+        final = sum(self._places(part, recipe.evaluate.documents) for part in SPLITS)
         return looks * self._places("dev", recipe.train.evaluate_documents) + final
 
-    def measure(self, model: Model, *, device: str, watch: Watch) -> Measured:
+    def measure(self, model: Model, *, device: str, watch: Observer) -> SplitResults:
         told = measure(model, self.recipe, self.cache, self.tokenizer, device=device, watch=watch)
-        return Measured(
+        return SplitResults(
             told.figures,
             told.comparisons,
             told.remarks,
             items={part: rows_of(table) for part, table in told.tables.items()},
             fingerprints=told.fingerprints,
-            measure=Documents().settings(),
+            measure=DocumentMetric().settings(),
         )
 
-    def health(self, model: Model, measured: Measured) -> dict[str, Any]:
-        tables = {part: table_of(measured.items[part]) for part in PARTS}
+    def health(self, model: Model, measured: SplitResults) -> dict[str, Any]:
+        tables = {part: table_of(measured.items[part]) for part in SPLITS}
         return health_of(model, self.recipe, self.cache, self.tokenizer, tables=tables)
 
     def samples(self, model: Model) -> list[dict[str, str]]:
@@ -106,7 +106,7 @@ class PreparedText(Prepared):
             for prompt, text in zip(asked.prompts, texts, strict=True)
         ]
 
-    def _places(self, part: Part, most: int) -> int:
+    def _places(self, part: Split, most: int) -> int:
         chosen = choose_documents(self.cache, part, most=most, seed=self.recipe.data.split_seed)
         lengths = np.array([len(ids) for ids in chosen.documents])
         return self.recipe.objective.places_scored(lengths, context=self.recipe.room)

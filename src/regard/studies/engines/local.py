@@ -47,7 +47,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Ended:
+class JobResult:
     """What became of a job; no reason means that it is finished."""
 
     job: Job
@@ -55,7 +55,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Going:
+class RunningJob:
     job: Job
     process: subprocess.Popen[bytes]
     log: IO[bytes]
@@ -72,13 +72,13 @@ def run_jobs(
     recipes: Path,
     own_files: Sequence[Path] = (),
     on_job: OnJob = lambda what, job, word: None,
-) -> list[Ended]:
+) -> list[JobResult]:
     """Run what is not finished yet; `recipes` is where their recipes and logs are kept."""
-    ended = {job.folder: Ended(job) for job in jobs if Run(job.folder).is_finished}
+    ended = {job.folder: JobResult(job) for job in jobs if Run(job.folder).is_finished}
     for done in ended.values():
         on_job("finished", done.job, "was finished before")
     waiting = [job for job in jobs if job.folder not in ended]
-    going: list[Going] = []
+    going: list[RunningJob] = []
     try:
         while waiting or going:
             for job in list(waiting):
@@ -89,7 +89,7 @@ def run_jobs(
                     continue
                 waiting.remove(job)
                 if Run(job.folder).is_finished:  # by that other process, meanwhile
-                    ended[job.folder] = Ended(job)
+                    ended[job.folder] = JobResult(job)
                     on_job("finished", job, "in another process")
                     continue
                 going.append(_begin(job, recipes, own_files))
@@ -104,7 +104,7 @@ def run_jobs(
                 if one.process.returncode and is_locked(one.job.folder):
                     waiting.append(one.job)  # another process was first to lock it
                     continue
-                outcome = Ended(one.job, _reason(one))
+                outcome = JobResult(one.job, _reason(one))
                 ended[one.job.folder] = outcome
                 on_job("failed" if outcome.reason else "finished", one.job, outcome.reason)
     except BaseException:  # Ctrl-C too: no training goes on that nobody waits for
@@ -117,7 +117,7 @@ def _file_name(job: Job) -> str:
     return "-".join((job.variant, f"seed{job.seed}", *([job.trial] if job.trial else [])))
 
 
-def _begin(job: Job, recipes: Path, own_files: Sequence[Path]) -> Going:
+def _begin(job: Job, recipes: Path, own_files: Sequence[Path]) -> RunningJob:
     recipe = recipes / f"{_file_name(job)}.toml"
     write_text(recipe, job.recipe.to_toml())
     command = [sys.executable, "-m", "regard", "train", str(recipe), "--out", str(job.folder)]
@@ -134,10 +134,10 @@ def _begin(job: Job, recipes: Path, own_files: Sequence[Path]) -> Going:
         env=environment,
         start_new_session=True,
     )
-    return Going(job, process, log)
+    return RunningJob(job, process, log)
 
 
-def _stop(going: Sequence[Going]) -> None:
+def _stop(going: Sequence[RunningJob]) -> None:
     """Ask each to save and end, as Ctrl-C would."""
     for one in going:
         if one.process.poll() is None:
@@ -153,7 +153,7 @@ def _stop(going: Sequence[Going]) -> None:
         one.log.close()
 
 
-def _reason(one: Going) -> str:
+def _reason(one: RunningJob) -> str:
     """Why a job is not finished: its last words, or how it ended."""
     if one.process.returncode == 0 and Run(one.job.folder).is_finished:
         return ""

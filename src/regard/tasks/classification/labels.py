@@ -18,23 +18,23 @@ import numpy as np
 
 from regard.batch import Example
 from regard.core.errors import UserError
-from regard.data.corpus import Part
+from regard.data.corpus import Split
 from regard.data.packing import Packed
 from regard.data.record_corpus import Record
 from regard.evaluation.baselines.tfidf import Row as Words
 from regard.evaluation.baselines.tfidf import TfIdf
 from regard.evaluation.baselines.trivial import majority
 from regard.evaluation.health.predictions import collapsed, prediction_health
-from regard.evaluation.metrics.classification import Classification as ClassificationMeasure
+from regard.evaluation.metrics.classification import ClassificationMetric as ClassificationMeasure
 from regard.evaluation.metrics.metric import Row
-from regard.models.architectures.sequence_model import RowModel
+from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.heads.heads import ClassificationHead, Pooling
 from regard.models.model import Model
-from regard.models.task_models.task_model import LabelModel
-from regard.tasks import Learnt, OnProgress, Problem, Tools, refuse_family, told_of, untold
+from regard.models.task_models.task_model import SequenceClassifier
+from regard.tasks import OnProgress, Problem, TaskState, Tools, refuse_family, told_of, untold
 
 Pooled = Literal["auto", "first", "mean", "last"]
-Baseline = tuple[str, Mapping[Part, list[Row]]]
+Baseline = tuple[str, Mapping[Split, list[Row]]]
 
 NAMED = 5
 "Labels that a remark names, at most."
@@ -49,7 +49,7 @@ class Labelling(Problem):
         self.measure = ClassificationMeasure(self.labels)
         self._number = {label: number for number, label in enumerate(self.labels)}
 
-    def learnt(self) -> Learnt:
+    def learnt(self) -> TaskState:
         return {"labels": list(self.labels)}
 
     def number_of(self, record: Record) -> int:
@@ -82,7 +82,7 @@ class Labelling(Problem):
         return collapsed(*_both(answers))
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
+        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
     ) -> Iterator[Baseline]:
         labels = [label_of(record) for record in train]
         yield (
@@ -118,11 +118,11 @@ class LabelProblem(Labelling):
         """The one row that the model reads."""
 
     def fit(self, model: Model, *, seed: int) -> Model:
-        refuse_family(model, RowModel, 'Set model.family = "encoder" or "decoder".')
-        assert isinstance(model, RowModel)
+        refuse_family(model, SequenceModel, 'Set model.family = "encoder" or "decoder".')
+        assert isinstance(model, SequenceModel)
         width = model.head.width
         head = ClassificationHead(width, labels=len(self.labels), pooling=self._pooling())
-        return LabelModel(model, head, seed=seed)
+        return SequenceClassifier(model, head, seed=seed)
 
     def examples(self, record: Record) -> list[Example]:
         packed = self.pack(record)
@@ -140,7 +140,7 @@ class LabelProblem(Labelling):
         device: str = "cpu",
         on_progress: OnProgress = untold,
     ) -> list[Row]:
-        assert isinstance(model, LabelModel)
+        assert isinstance(model, SequenceClassifier)
         examples = [example for record in records for example in self.examples(record)]
         shares = told_of(
             examples,
@@ -165,7 +165,7 @@ class LabelProblem(Labelling):
 
 def from_words(
     train: Sequence[Record],
-    judged: Mapping[Part, Sequence[Record]],
+    judged: Mapping[Split, Sequence[Record]],
     *,
     words: Callable[[Record], Words],
 ) -> Baseline:
@@ -196,7 +196,7 @@ def labels_of(train: Sequence[Record]) -> list[str]:
         raise UserError(
             f"every training row has the label {only!r}, so there is nothing to tell apart",
             topic="task",
-            mend="Give rows of at least two labels, or set task.label to another column.",
+            hint="Give rows of at least two labels, or set task.label to another column.",
         )
     return sorted(counts, key=natural)
 

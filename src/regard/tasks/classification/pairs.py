@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from regard.data.corpus import Part
+from regard.data.corpus import Split
 from regard.data.packing import Packed, pair, source_to_target
 from regard.data.record_corpus import Record
-from regard.tasks import TASKS, Learnt, Task, Tools
+from regard.tasks import TASKS, Task, TaskState, Tools
 from regard.tasks.classification.labels import Baseline, LabelProblem, Pooled, from_words, labels_of
 
 
 @TASKS.add("pairs", families=("encoder", "decoder"))
-class Pairs(Task):
+class PairClassification(Task):
     """Tell the label of two texts."""
 
     first: str = "first"
@@ -37,7 +37,7 @@ class Pairs(Task):
     def open(self, train: Sequence[Record], tools: Tools) -> PairProblem:
         return PairProblem(self, tools, labels_of(train))
 
-    def reopen(self, learnt: Learnt, tools: Tools) -> PairProblem:
+    def reopen(self, learnt: TaskState, tools: Tools) -> PairProblem:
         return PairProblem(self, tools, learnt["labels"])
 
     def texts(self, record: Record) -> list[str]:
@@ -45,7 +45,7 @@ class Pairs(Task):
 
 
 class PairProblem(LabelProblem):
-    def __init__(self, task: Pairs, tools: Tools, labels: Sequence[str]) -> None:
+    def __init__(self, task: PairClassification, tools: Tools, labels: Sequence[str]) -> None:
         super().__init__(tools, labels, pooling=task.pooling)
 
     def pack(self, record: Record) -> Packed:
@@ -55,7 +55,7 @@ class PairProblem(LabelProblem):
         return form(first, second, roles=tokenizer, limit=self.tools.context)
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
+        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
     ) -> Iterator[Baseline]:
         yield from super().baselines(train, judged)
         yield from_words(train, judged, words=lambda row: (row["first"], row["second"]))

@@ -18,7 +18,7 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledTemplate:
     """A template with a row's columns in it, as tokens."""
 
     ids: list[int]
@@ -58,7 +58,9 @@ class Template:
             for literal, field, _, _ in Formatter().parse(self.text)
         )
 
-    def filled(self, values: Mapping[str, str], tokenizer: Tokenizer, *, room: int) -> Filled:
+    def filled(
+        self, values: Mapping[str, str], tokenizer: Tokenizer, *, room: int
+    ) -> FilledTemplate:
         """The tokens of the text, `room` of them at most."""
         kept = {field: values[field] for field in self.fields}
         ids = tokenizer.encode(self.rendered(kept))
@@ -70,11 +72,11 @@ class Template:
                     f"task.template alone has {len(ids)} tokens where model.context leaves room "
                     f"for {room}",
                     topic="recipe",
-                    mend="Shorten it, or raise model.context.",
+                    hint="Shorten it, or raise model.context.",
                 )
             kept = _shortened(kept, tokenizer, by=len(ids) - room)
             ids = tokenizer.encode(self.rendered(kept))
-        return Filled(ids, whole - len(ids))
+        return FilledTemplate(ids, whole - len(ids))
 
 
 def _shortened(values: Mapping[str, str], tokenizer: Tokenizer, *, by: int) -> dict[str, str]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from regard.data.corpus import Part
+from regard.data.corpus import Split
 from regard.data.packing import Packed, bounded, one
 from regard.data.record_corpus import Record
-from regard.tasks import TASKS, Learnt, Task, Tools
+from regard.tasks import TASKS, Task, TaskState, Tools
 from regard.tasks.classification.labels import Baseline, LabelProblem, Pooled, from_words, labels_of
 
 
@@ -34,7 +34,7 @@ class Classification(Task):
     def open(self, train: Sequence[Record], tools: Tools) -> TextProblem:
         return TextProblem(self, tools, labels_of(train))
 
-    def reopen(self, learnt: Learnt, tools: Tools) -> TextProblem:
+    def reopen(self, learnt: TaskState, tools: Tools) -> TextProblem:
         return TextProblem(self, tools, learnt["labels"])
 
     def texts(self, record: Record) -> list[str]:
@@ -51,7 +51,7 @@ class TextProblem(LabelProblem):
         return form(ids, self.tools.tokenizer, limit=self.tools.context)
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
+        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
     ) -> Iterator[Baseline]:
         yield from super().baselines(train, judged)
         yield from_words(train, judged, words=lambda record: str(record["text"]))

@@ -27,12 +27,12 @@ from scipy.special import log_softmax
 
 from regard.batch import Batch, Example
 from regard.core.errors import UserError
-from regard.data.corpus import Part
+from regard.data.corpus import Split
 from regard.data.record_corpus import Holds, Record
 from regard.evaluation.metrics.metric import Row
 from regard.models.architectures.language_model import LanguageModel
 from regard.models.model import Model
-from regard.tasks import TASKS, Learnt, OnProgress, Task, Tools, refuse_family, told_of, untold
+from regard.tasks import TASKS, OnProgress, Task, TaskState, Tools, refuse_family, told_of, untold
 from regard.tasks.classification.labels import (
     Baseline,
     Labelling,
@@ -41,14 +41,14 @@ from regard.tasks.classification.labels import (
     labels_of,
     natural,
 )
-from regard.tasks.classification.template import Filled, Template
+from regard.tasks.classification.template import FilledTemplate, Template
 
 Scores = NDArray[np.float64]
 "Of every label, in nats."
 
 
 @TASKS.add("verbalised", families=("decoder",))
-class Verbalised(Task):
+class Verbalizer(Task):
     """Tell the label of a text by the words a decoder would write for it."""
 
     template: str = "{text}\nLabel:"
@@ -99,12 +99,12 @@ class Verbalised(Task):
     def column_settings(self) -> Mapping[str, str]:
         return {field: f"{{{field}}} in task.template" for field in self.fields}
 
-    def open(self, train: Sequence[Record], tools: Tools) -> VerbalisedProblem:
+    def open(self, train: Sequence[Record], tools: Tools) -> VerbalizerProblem:
         labels = sorted(self.words, key=natural) if self.words else labels_of(train)
-        return VerbalisedProblem(self, tools, labels)
+        return VerbalizerProblem(self, tools, labels)
 
-    def reopen(self, learnt: Learnt, tools: Tools) -> VerbalisedProblem:
-        return VerbalisedProblem(self, tools, learnt["labels"])
+    def reopen(self, learnt: TaskState, tools: Tools) -> VerbalizerProblem:
+        return VerbalizerProblem(self, tools, learnt["labels"])
 
     def words_of(self, label: str) -> str:
         return self.words[label] if self.words else f" {label}"
@@ -126,7 +126,7 @@ class Verbalised(Task):
                 f"the label {label!r} has no words",
                 topic="data",
                 where=record.at,
-                mend=f"Add them: task.words has {', '.join(map(repr, sorted(self.words)))} alone.",
+                hint=f"Add them: task.words has {', '.join(map(repr, sorted(self.words)))} alone.",
             )
 
 
@@ -141,10 +141,10 @@ class Branch:
     "The last token of each one's words."
 
 
-class VerbalisedProblem(Labelling):
+class VerbalizerProblem(Labelling):
     """Tell the label of each row by its words."""
 
-    def __init__(self, task: Verbalised, tools: Tools, labels: Sequence[str]) -> None:
+    def __init__(self, task: Verbalizer, tools: Tools, labels: Sequence[str]) -> None:
         super().__init__(tools, labels)
         self.task = task
         self.template = Template(task.template)
@@ -184,7 +184,7 @@ class VerbalisedProblem(Labelling):
         ]
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
+        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
     ) -> Iterator[Baseline]:
         yield from super().baselines(train, judged)
         if len(self.task.fields) == 2:
@@ -240,7 +240,7 @@ class VerbalisedProblem(Labelling):
             ends = list(self.branches[number % len(self.branches)].ends)
             yield (told[:-1].sum() + log[-1, ends]).cpu().numpy()
 
-    def _filled(self, record: Record) -> Filled:
+    def _filled(self, record: Record) -> FilledTemplate:
         return self.template.filled(record, self.tools.tokenizer, room=self.room)
 
     def _read(self, record: Record) -> list[int]:
@@ -251,7 +251,7 @@ class VerbalisedProblem(Labelling):
                 "the row has no token, and the tokenizer no start",
                 topic="data",
                 where=record.at,
-                mend="Put a word of your own into task.template.",
+                hint="Put a word of your own into task.template.",
             )
         return read
 
@@ -272,7 +272,7 @@ class VerbalisedProblem(Labelling):
                     f"the words {self.task.words_of(label)!r} of the label {label!r} have {same} "
                     f"in this tokenizer ({self.tools.tokenizer.name})",
                     topic="recipe",
-                    mend="Set task.words to words that it knows.",
+                    hint="Set task.words to words that it knows.",
                 )
         longest = max(map(len, self.words))
         if self.tools.context <= longest:
@@ -280,7 +280,7 @@ class VerbalisedProblem(Labelling):
                 f"the words of a label have up to {longest} tokens, and model.context = "
                 f"{self.tools.context} leaves no room for a text before them",
                 topic="recipe",
-                mend="Give shorter ones in task.words, or raise model.context.",
+                hint="Give shorter ones in task.words, or raise model.context.",
             )
 
 

@@ -19,7 +19,7 @@ from regard.evaluation.metrics.metric import Row
 from regard.evaluation.metrics.question_answering import exact_and_f1
 from regard.evaluation.metrics.risk_coverage import (
     CoveragePoint,
-    Judged,
+    JudgedAnswers,
     ReliabilityBin,
     accuracy_above,
     area_under_risk,
@@ -108,7 +108,7 @@ def choose_threshold(
     )
 
 
-def judge(rows: Sequence[Row]) -> Judged:
+def judge(rows: Sequence[Row]) -> JudgedAnswers:
     """How sure each answer was, and whether it is right."""
     right = [exact_and_f1(row["predicted"], row["truths"])[0] == 1.0 for row in rows]
     return judged_answers([row["confidence"] for row in rows], right)

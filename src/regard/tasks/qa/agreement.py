@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.question_answering import exact_and_f1
 from regard.generation.decoders import never_written, writer_of
-from regard.generation.generate import Sample, generate
+from regard.generation.generate import Sampling, generate
 from regard.models.model import Model
 
 
@@ -48,7 +48,7 @@ def agreement(
         drawn = generate(
             writer,
             begun,
-            strategy=Sample(),
+            strategy=Sampling(),
             max_new=draws.most_new,
             stop=tokenizer.require("stop"),
             pad=tokenizer.padding,

@@ -29,11 +29,11 @@ class PairFile:
         """Refuse a file that could not take a pair, before anybody types one."""
         if self.file.suffix.lower() not in SEPARATORS:
             raise self._complaint(
-                "pairs are kept in CSV or TSV", mend="Give a name that ends in .tsv or .csv."
+                "pairs are kept in CSV or TSV", hint="Give a name that ends in .tsv or .csv."
             )
         if self.file.is_dir() or not self.file.parent.is_dir():
             what = "is a folder" if self.file.is_dir() else "its folder does not exist"
-            raise self._complaint(what, mend="Give a file in a folder that is there.")
+            raise self._complaint(what, hint="Give a file in a folder that is there.")
         self._header()
 
     def keep(self, question: str, answer: str) -> None:
@@ -66,7 +66,7 @@ class PairFile:
             if column not in first:
                 raise self._complaint(
                     f"there is no column {column!r}{did_you_mean(column, first)}",
-                    mend="Give a file with the columns of the run's task, or a new one.",
+                    hint="Give a file with the columns of the run's task, or a new one.",
                 )
         return first, False
 
@@ -107,8 +107,8 @@ class PairFile:
         finally:
             os.close(handle)
 
-    def _complaint(self, what: str, *, mend: str = "") -> UserError:
-        return UserError(what, topic="learn", where=str(self.file), mend=mend)
+    def _complaint(self, what: str, *, hint: str = "") -> UserError:
+        return UserError(what, topic="learn", where=str(self.file), hint=hint)
 
 
 def _line(text: str) -> str:

@@ -21,11 +21,11 @@ from pydantic import Field
 
 from regard.batch import Batch, Example
 from regard.core.errors import UserError
-from regard.data.corpus import Part
+from regard.data.corpus import Split
 from regard.evaluation.baselines.trivial import NO_ANSWER, always_no_answer
 from regard.evaluation.metrics.metric import Row
 from regard.evaluation.metrics.question_answering import (
-    Answers,
+    AnswerMetric,
     answers,
     best_threshold,
     exact_and_f1,
@@ -36,18 +36,18 @@ from regard.models.model import Model
 from regard.models.task_models.span_model import SpanModel
 from regard.tasks import (
     TASKS,
-    Learnt,
     OnProgress,
     Problem,
     Task,
+    TaskState,
     Tools,
     refuse_family,
     told_of,
     untold,
 )
-from regard.tasks.qa.question import read_asked
+from regard.tasks.qa.question import read_question
 from regard.tasks.qa.question_windows import QuestionRows, said_of
-from regard.tasks.qa.windows import Passage, question_room, windows_of
+from regard.tasks.qa.windows import TokenizedPassage, question_room, windows_of
 
 if TYPE_CHECKING:
     from regard.data.record_corpus import Record
@@ -84,7 +84,7 @@ class Extractive(Task):
 
     columns_wanted: ClassVar = ("context", "question", "answers")
     columns_told: ClassVar = ("answers",)
-    metrics: ClassVar = Answers().metrics
+    metrics: ClassVar = AnswerMetric().metrics
     columns_optional: ClassVar = ("answer_starts", "impossible", "title")
 
     def open(self, train: Sequence[Record], tools: Tools) -> SpanProblem:
@@ -92,7 +92,7 @@ class Extractive(Task):
         problem.refuse_unteachable(train)
         return problem
 
-    def reopen(self, learnt: Learnt, tools: Tools) -> SpanProblem:
+    def reopen(self, learnt: TaskState, tools: Tools) -> SpanProblem:
         return SpanProblem(self, tools, tau=learnt["tau"], curve=learnt["curve"])
 
     def texts(self, record: Record) -> list[str]:
@@ -126,14 +126,14 @@ class SpanProblem(Problem):
     ) -> None:
         super().__init__(tools)
         self.task = task
-        self.measure = Answers()
+        self.measure = AnswerMetric()
         self.tau = tau
         "An answer is given where its score is at least the null score plus this."
         self.curve = [(float(at), float(f1)) for at, f1 in curve]
         "F1 on dev against τ."
         self._passage = lru_cache(PASSAGES_REMEMBERED)(self._read_passage)
 
-    def learnt(self) -> Learnt:
+    def learnt(self) -> TaskState:
         return {"tau": self.tau, "curve": [list(point) for point in self.curve]}
 
     def refuse_unteachable(self, train: Sequence[Record]) -> None:
@@ -142,7 +142,7 @@ class SpanProblem(Problem):
             raise UserError(
                 f"none of {len(train):,} training rows has an answer that stands in its passage",
                 topic="task",
-                mend="Set task.answers and task.context to the columns that hold them.",
+                hint="Set task.answers and task.context to the columns that hold them.",
             )
 
     def remarks(self, train: Sequence[Record]) -> list[str]:
@@ -155,7 +155,7 @@ class SpanProblem(Problem):
 
     def read(self, record: Record) -> QuestionRows:
         """A record in windows of tokens."""
-        asked = read_asked(record)
+        asked = read_question(record)
         passage = self._passage(asked.context)
         question = self.tools.tokenizer.encode(asked.question)
         windows = windows_of(
@@ -221,8 +221,8 @@ class SpanProblem(Problem):
         return [remark]
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
-    ) -> Iterator[tuple[str, Mapping[Part, list[Row]]]]:
+        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+    ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
         yield (
             "always no answer",
             {part: _silent(records) for part, records in judged.items()},
@@ -277,8 +277,8 @@ class SpanProblem(Problem):
             row["loss"] = float(np.mean([each.loss for each in candidates]))
         return row
 
-    def _read_passage(self, text: str) -> Passage:
-        return Passage.of(text, self.tools.tokenizer)
+    def _read_passage(self, text: str) -> TokenizedPassage:
+        return TokenizedPassage.of(text, self.tools.tokenizer)
 
 
 def thinned(curve: Sequence[Point], *, keep: float, most: int) -> list[Point]:
@@ -298,6 +298,6 @@ def _silent(records: Sequence[Record]) -> list[Row]:
     """What never answering comes to."""
     rows = zip(records, always_no_answer(len(records)), strict=True)
     return [
-        {"item": number, "predicted": nothing, **_truth(read_asked(record).truths or ())}
+        {"item": number, "predicted": nothing, **_truth(read_question(record).truths or ())}
         for number, (record, nothing) in enumerate(rows)
     ]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError, did_you_mean
-from regard.data.readers.formats import Dropped, Reading, read_records
+from regard.data.readers.formats import DropCounts, ReadOptions, read_records
 
 SQLITE_OPENING = b"SQLite format 3\0"
 Pairs = Iterator[tuple[str, str]]
@@ -46,13 +46,13 @@ class LookupTable:
 
     def _pairs(self) -> Pairs:
         if not self.file.is_file():
-            raise self._complaint("there is no such file", mend="Check the path after --table.")
+            raise self._complaint("there is no such file", hint="Check the path after --table.")
         with self.file.open("rb") as opened:
             is_database = opened.read(len(SQLITE_OPENING)) == SQLITE_OPENING
         return self._database_pairs() if is_database else self._file_pairs()
 
     def _file_pairs(self) -> Pairs:
-        rows = read_records(self.file, Reading(columns=None), Dropped())
+        rows = read_records(self.file, ReadOptions(columns=None), DropCounts())
         first = next(rows, None)
         if first is None:
             raise self._complaint("the table is empty")
@@ -89,7 +89,7 @@ class LookupTable:
                 raise self._no_column(missing, columns, option)
         raise self._complaint(
             f"tables {', '.join(found)} could be meant",
-            mend="Name with --key and --value columns that only one of them has.",
+            hint="Name with --key and --value columns that only one of them has.",
         )
 
     def _columns(self, names: Sequence[str]) -> tuple[str, str]:
@@ -102,7 +102,7 @@ class LookupTable:
         if (self.key is None or self.value is None) and len(names) != 2:
             raise self._complaint(
                 f"which of its columns {', '.join(map(repr, names))} are meant?",
-                mend="Name them: --key NAME --value NAME.",
+                hint="Name them: --key NAME --value NAME.",
             )
         key = self.key if self.key is not None else others.pop(0)
         return key, self.value if self.value is not None else others.pop(0)
@@ -110,11 +110,11 @@ class LookupTable:
     def _no_column(self, asked: str, names: Sequence[str], option: str) -> UserError:
         return self._complaint(
             f"{option}: there is no column {asked!r}{did_you_mean(asked, names)}",
-            mend=f"Its columns are {', '.join(map(repr, names))}.",
+            hint=f"Its columns are {', '.join(map(repr, names))}.",
         )
 
-    def _complaint(self, what: str, *, mend: str = "") -> UserError:
-        return UserError(what, topic="table", where=str(self.file), mend=mend)
+    def _complaint(self, what: str, *, hint: str = "") -> UserError:
+        return UserError(what, topic="table", where=str(self.file), hint=hint)
 
 
 def _tables(database: sqlite3.Connection) -> dict[str, list[str]]:

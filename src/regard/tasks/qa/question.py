@@ -21,7 +21,7 @@ TRUE_WORDS = ("true", "yes", "1")
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """One question, its passage, and what is known of its answer."""
 
     context: str
@@ -39,11 +39,11 @@ class Asked:
         return bool(self.truths) and self.where is None
 
 
-def read_asked(record: Record) -> Asked:
+def read_question(record: Record) -> Question:
     """What a row asks; refused where it cannot be meant so."""
     context, question = _text(record, "context"), _text(record, "question")
     if "answers" not in record:
-        return Asked(context, question, None)
+        return Question(context, question, None)
     given = _answers(record)
     if _is_impossible(record):
         given = []
@@ -53,8 +53,8 @@ def read_asked(record: Record) -> Asked:
         if found is not None:
             begin, is_moved = found
             where = (begin, begin + len(answer.strip()))
-            return Asked(context, question, truths, where, is_moved)
-    return Asked(context, question, truths)
+            return Question(context, question, truths, where, is_moved)
+    return Question(context, question, truths)
 
 
 def find_answer(context: str, answer: str, start: int | None) -> tuple[int, bool] | None:
@@ -128,5 +128,5 @@ def _text(record: Record, role: str) -> str:
     return value
 
 
-def _refusal(record: Record, what: str, mend: str) -> UserError:
-    return UserError(what, topic="data", where=record.at, mend=mend)
+def _refusal(record: Record, what: str, hint: str) -> UserError:
+    return UserError(what, topic="data", where=record.at, hint=hint)

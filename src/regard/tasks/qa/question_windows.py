@@ -13,20 +13,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.batch import Example
-from regard.models.task_models.span_model import NULL_PLACE
-from regard.tasks.qa.question import Asked
-from regard.tasks.qa.windows import Passage, Span, Window
+from regard.models.task_models.span_model import NULL_POSITION
+from regard.tasks.qa.question import Question
+from regard.tasks.qa.windows import PassageWindow, Span, TokenizedPassage
 
-NULL_SPAN = (NULL_PLACE, NULL_PLACE)
+NULL_SPAN = (NULL_POSITION, NULL_POSITION)
 
 
 @dataclass(frozen=True)
 class QuestionRows:
     """One question in the tokens of its windows."""
 
-    asked: Asked
-    passage: Passage
-    windows: tuple[Window, ...]
+    asked: Question
+    passage: TokenizedPassage
+    windows: tuple[PassageWindow, ...]
     lost: int
     "Tokens of the question that were cut off."
 
@@ -91,9 +91,9 @@ def said_of(rows: Iterable[QuestionRows], *, longest: int) -> list[str]:
     return [f"{count:,} {what}" for what, count in counted.items() if count]
 
 
-def _example(window: Window, label: Span) -> Example:
+def _example(window: PassageWindow, label: Span) -> Example:
     ids = np.asarray(window.packed.ids, dtype=np.int64)
     weights = np.zeros(len(ids), dtype=np.float32)
-    weights[NULL_PLACE] = 1.0  # a row counts once, however long it is
+    weights[NULL_POSITION] = 1.0  # a row counts once, however long it is
     segments = np.asarray(window.packed.segments, dtype=np.int64)
     return Example(ids, ids, weights, segments, labels=np.asarray(label, dtype=np.int64))

@@ -23,19 +23,19 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from regard.batch import Example
 from regard.core.errors import UserError
-from regard.data.corpus import Data, Part
+from regard.data.corpus import Data, Split
 from regard.evaluation.baselines.trivial import most_frequent_answer
 from regard.evaluation.health.predictions import prediction_health
 from regard.evaluation.metrics.metric import Row
-from regard.evaluation.metrics.recall import Recall as RecallMeasure
-from regard.generation.generate import Generated
+from regard.evaluation.metrics.recall import RecallMetric as RecallMeasure
+from regard.generation.generate import GeneratedTokens
 from regard.models.model import Model
-from regard.tasks import TASKS, Learnt, OnProgress, Tools, untold
+from regard.tasks import TASKS, OnProgress, TaskState, Tools, untold
 from regard.tasks.qa.abstention import Abstention, choose_threshold, risk_tables
 from regard.tasks.qa.agreement import Draws, agreement
 from regard.tasks.qa.recall_records import answers_in, seen_in_record
 from regard.tasks.qa.subject_mentions import SeenText
-from regard.tasks.writing.text_to_text import FAMILIES, PLACES_HELD, Writing, WritingProblem
+from regard.tasks.writing.text_to_text import FAMILIES, PLACES_HELD, TextToText, TextToTextProblem
 
 if TYPE_CHECKING:
     from regard.data.record_corpus import Record
@@ -54,7 +54,7 @@ def _as_data(value: Any) -> Any:
 
 
 @TASKS.add("recall", families=FAMILIES)
-class Recall(Writing):
+class Recall(TextToText):
     """Answer a question from memory, or say that one does not know."""
 
     question: str = "question"
@@ -118,7 +118,7 @@ class Recall(Writing):
         problem.find_text()
         return problem
 
-    def reopen(self, learnt: Learnt, tools: Tools) -> RecallProblem:
+    def reopen(self, learnt: TaskState, tools: Tools) -> RecallProblem:
         kept = learnt["abstention"]
         return RecallProblem(self, tools, None if kept is None else Abstention.from_dict(kept))
 
@@ -135,7 +135,7 @@ class Recall(Writing):
                 "the answer is empty",
                 topic="data",
                 where=record.at,
-                mend="Give it one, or take the row out.",
+                hint="Give it one, or take the row out.",
             )
         return [self.source_of(record), *answers]
 
@@ -146,7 +146,7 @@ class Recall(Writing):
         return next(named, "").strip() or None
 
 
-class RecallProblem(WritingProblem):
+class RecallProblem(TextToTextProblem):
     """Answer each question, and hold back what is not sure enough."""
 
     task: Recall
@@ -163,10 +163,10 @@ class RecallProblem(WritingProblem):
             raise UserError(
                 f"model.context = {tools.context} has no room for a question beside its answer",
                 topic="recipe",
-                mend="Raise model.context, or lower task.most_new or task.marks.",
+                hint="Raise model.context, or lower task.most_new or task.marks.",
             )
 
-    def learnt(self) -> Learnt:
+    def learnt(self) -> TaskState:
         return {"abstention": None if self.abstention is None else self.abstention.as_dict()}
 
     def read(self, record: Record) -> list[int]:
@@ -226,8 +226,8 @@ class RecallProblem(WritingProblem):
         return [self.abstention.remark()]
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
-    ) -> Iterator[tuple[str, Mapping[Part, list[Row]]]]:
+        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+    ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
         answers = [text for record in train for text in self.task.references_of(record)]
         yield (
             "most frequent answer",
@@ -283,7 +283,7 @@ class RecallProblem(WritingProblem):
             None if subject is None else seen for subject, seen in zip(subjects, found, strict=True)
         ]
 
-    def _row(self, number: int, record: Record, one: Generated) -> dict[str, object]:
+    def _row(self, number: int, record: Record, one: GeneratedTokens) -> dict[str, object]:
         tokens = max(1, len(one.ids) + one.stopped)
         probability = min(1.0, math.exp(one.logprob))
         truths = self.task.references_of(record)

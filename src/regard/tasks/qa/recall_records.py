@@ -23,7 +23,7 @@ def answers_in(record: Record) -> list[str]:
                 f"the answer {answer!r} is no text",
                 topic="data",
                 where=record.at,
-                mend="Give a text, or a list of texts that count.",
+                hint="Give a text, or a list of texts that count.",
             )
     return [text for answer in answers if answer is not None and (text := str(answer).strip())]
 
@@ -40,5 +40,5 @@ def seen_in_record(record: Record) -> bool | None:
         f"seen is {value!r}, neither true nor false",
         topic="data",
         where=record.at,
-        mend="Write true or false, or set task.seen to the column that is meant.",
+        hint="Write true or false, or set task.seen to the column that is meant.",
     )

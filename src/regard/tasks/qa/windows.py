@@ -24,7 +24,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Passage:
+class TokenizedPassage:
     """A text in tokens that know where in it they stand."""
 
     text: str
@@ -33,7 +33,7 @@ class Passage:
     "Characters of each token, the end excluded; neighbours may share some."
 
     @classmethod
-    def of(cls, text: str, tokenizer: Tokenizer) -> Passage:
+    def of(cls, text: str, tokenizer: Tokenizer) -> TokenizedPassage:
         ids, offsets = tokenizer.encode_with_offsets(text)
         return cls(text, tuple(ids), tuple(offsets))
 
@@ -57,7 +57,7 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class Window:
+class PassageWindow:
     """A row that holds some of a passage."""
 
     packed: Packed
@@ -85,8 +85,13 @@ class Window:
 
 
 def windows_of(
-    question: Sequence[int], passage: Passage, *, roles: Tokenizer, context: int, stride: int
-) -> list[Window]:
+    question: Sequence[int],
+    passage: TokenizedPassage,
+    *,
+    roles: Tokenizer,
+    context: int,
+    stride: int,
+) -> list[PassageWindow]:
     """The rows of one question; a `stride` of 0 is half of what fits beside the question."""
     asked = question[: question_room(context)]
     room = context - SPECIALS - len(asked)
@@ -104,13 +109,13 @@ def question_room(context: int) -> int:
             f"a row of {context} tokens has no room for question and passage beside its {SPECIALS} "
             "special tokens",
             topic="packing",
-            mend="Raise model.context.",
+            hint="Raise model.context.",
         )
     return room // 2
 
 
 def _window(
-    asked: Sequence[int], passage: Passage, *, roles: Tokenizer, begin: int, room: int
-) -> Window:
+    asked: Sequence[int], passage: TokenizedPassage, *, roles: Tokenizer, begin: int, room: int
+) -> PassageWindow:
     ids = passage.ids[begin : begin + room]
-    return Window(pair(asked, ids, roles=roles), begin, len(ids))
+    return PassageWindow(pair(asked, ids, roles=roles), begin, len(ids))

@@ -76,7 +76,7 @@ def read_collection(source: str, *, name: str, text: str) -> Collection:
                 f"document {own!r} is there twice; it also is {names[own]}",
                 topic="data",
                 where=record.at,
-                mend="Give every document an id of its own, or set task.collection_id.",
+                hint="Give every document an id of its own, or set task.collection_id.",
             )
         names[own] = record.at
         texts.append(record["collection_text"])
@@ -101,7 +101,7 @@ def read_judgements(files: Sequence[str]) -> dict[str, Grades]:
                     f"document {document} of query {query} is judged {before:g} and {grade:g}",
                     topic="data",
                     where=where,
-                    mend="Keep one of the two.",
+                    hint="Keep one of the two.",
                 )
     return {query: dict(grades) for query, grades in judged.items()}
 
@@ -128,5 +128,5 @@ def _judgement(line: str, where: str, *, is_first: bool) -> tuple[str, str, floa
         f"{line.strip()[:60]!r} is no judgement",
         topic="data",
         where=where,
-        mend="Write `query document grade`, or as TREC does `query 0 document grade`.",
+        hint="Write `query document grade`, or as TREC does `query 0 document grade`.",
     )

@@ -57,7 +57,7 @@ def _grades(record: Record, documents: int) -> list[float]:
             f"{documents} documents and {len(given)} grades",
             topic="data",
             where=record.at,
-            mend="Give each document a grade, or one grade for all.",
+            hint="Give each document a grade, or one grade for all.",
         )
     return [_grade(one, record) for one in given]
 
@@ -72,7 +72,7 @@ def _grade(given: Any, record: Record) -> float:
             f"the grade {given!r} is no number",
             topic="data",
             where=record.at,
-            mend="Give 0 or less for what is not relevant, more for what is, "
+            hint="Give 0 or less for what is not relevant, more for what is, "
             "or set task.relevance to its column.",
         )
     return grade

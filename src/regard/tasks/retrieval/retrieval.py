@@ -22,16 +22,16 @@ from pydantic import Field, model_validator
 
 from regard.batch import Example
 from regard.core.errors import UserError
-from regard.data.corpus import Names, Part
+from regard.data.corpus import Names, Split
 from regard.evaluation.baselines.bm25 import BM25
-from regard.evaluation.metrics.metric import Measure, Row
-from regard.evaluation.metrics.ranking import Ranking, judged
-from regard.models.architectures.sequence_model import RowModel
+from regard.evaluation.metrics.metric import Metric, Row
+from regard.evaluation.metrics.ranking import RankingMetric, judged
+from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.heads.heads import Pooling, SentenceHead
 from regard.models.model import Model
-from regard.models.task_models.sentence_model import ContrastModel
+from regard.models.task_models.sentence_model import ContrastiveModel
 from regard.ops.knn import Floats
-from regard.tasks import TASKS, Learnt, OnProgress, Problem, Task, Tools, refuse_family, untold
+from regard.tasks import TASKS, OnProgress, Problem, Task, TaskState, Tools, refuse_family, untold
 from regard.tasks.retrieval.collection import (
     Collection,
     Grades,
@@ -42,7 +42,7 @@ from regard.tasks.retrieval.collection import (
 )
 from regard.tasks.retrieval.judgements import documents_in, joined_rows
 from regard.tasks.retrieval.sentence_vectors import packed_text, row_of, vectors_of
-from regard.tasks.retrieval.vector_search import DEPTH, Found, search
+from regard.tasks.retrieval.vector_search import DEPTH, SearchResult, search
 
 if TYPE_CHECKING:
     from regard.data.record_corpus import Record
@@ -82,7 +82,7 @@ class Retrieval(Task):
 
     columns_wanted: ClassVar = ("query", "document")
     columns_told: ClassVar = ("document",)
-    metrics: ClassVar = Ranking().metrics
+    metrics: ClassVar = RankingMetric().metrics
     columns_optional: ClassVar = ("relevance", "query_id")
     columns_hold: ClassVar = {"document": "texts"}
 
@@ -124,7 +124,7 @@ class Retrieval(Task):
     def open(self, train: Sequence[Record], tools: Tools) -> RetrievalProblem:
         return RetrievalProblem(self, tools)
 
-    def reopen(self, learnt: Learnt, tools: Tools) -> RetrievalProblem:
+    def reopen(self, learnt: TaskState, tools: Tools) -> RetrievalProblem:
         return RetrievalProblem(self, tools)
 
     def items(self, rows: Sequence[Record]) -> list[Record]:
@@ -138,7 +138,7 @@ class Retrieval(Task):
                     f"the query {record['query'][:40]!r} {why}, so nothing can be found for it",
                     topic="data",
                     where=record.at,
-                    mend="Leave it out, or set task.document, task.judgements and task.query_id.",
+                    hint="Leave it out, or set task.document, task.judgements and task.query_id.",
                 )
         return records
 
@@ -176,7 +176,7 @@ class Retrieval(Task):
                 f"the document {text[:40]!r} is not in task.collection = {self.collection!r}",
                 topic="data",
                 where=record.at,
-                mend="Rows have to hold documents of the collection, word by word.",
+                hint="Rows have to hold documents of the collection, word by word.",
             )
         return self.searched.names[place]
 
@@ -188,9 +188,11 @@ class RetrievalProblem(Problem):
 
     # Read when somebody measures: a model gives vectors of texts without its collection.
     @cached_property
-    def measure(self) -> Measure:  # type: ignore[override]
+    def measure(self) -> Metric:  # type: ignore[override]
         whole = self.task.searched
-        return Ranking(searched=f"{len(whole)}:{whole.fingerprint[:8]}" if whole else "own part")
+        return RankingMetric(
+            searched=f"{len(whole)}:{whole.fingerprint[:8]}" if whole else "own part"
+        )
 
     @property
     def answers_quickly(self) -> bool:  # type: ignore[override]
@@ -207,10 +209,10 @@ class RetrievalProblem(Problem):
         return [told]
 
     def fit(self, model: Model, *, seed: int) -> Model:
-        refuse_family(model, RowModel, 'Set model.family = "encoder" or "decoder".')
-        assert isinstance(model, RowModel)
+        refuse_family(model, SequenceModel, 'Set model.family = "encoder" or "decoder".')
+        assert isinstance(model, SequenceModel)
         head = SentenceHead(pooling=self.task.pooling)
-        return ContrastModel(model, head, temperature=self.task.temperature, seed=seed)
+        return ContrastiveModel(model, head, temperature=self.task.temperature, seed=seed)
 
     def examples(self, record: Record) -> list[Example]:
         query = packed_text(record["query"], self.tools)
@@ -249,9 +251,9 @@ class RetrievalProblem(Problem):
         return rows
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
-    ) -> Iterator[tuple[str, Mapping[Part, list[Row]]]]:
-        label, answers = "", dict[Part, list[Row]]()
+        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+    ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
+        label, answers = "", dict[Split, list[Row]]()
         indexed: tuple[Collection, BM25] | None = None
         for part, records in judged.items():
             grades = [self.task.grades_of(record) for record in records]
@@ -290,11 +292,11 @@ class RetrievalProblem(Problem):
             raise UserError(
                 "there is no document to look through",
                 topic="task",
-                mend="Give rows with a document each, or train with task.collection.",
+                hint="Give rows with a document each, or train with task.collection.",
             )
         return whole
 
-    def _said(self, found: Found, collection: Collection) -> Row:
+    def _said(self, found: SearchResult, collection: Collection) -> Row:
         best = int(found.places[0])
         share = float(self._weight(found.cosines[:1])) - found.log_total
         shown = zip(found.places[:SHOWN].tolist(), found.cosines.tolist(), strict=False)

@@ -61,7 +61,7 @@ def vectors_of(
         raise UserError(
             "this model gives no vectors of texts",
             topic="model",
-            mend='Train one with task.kind = "retrieval" or "similarity".',
+            hint='Train one with task.kind = "retrieval" or "similarity".',
         )
     width = model.body.head.width
     vectors = np.empty((len(texts), width), dtype=np.float32)

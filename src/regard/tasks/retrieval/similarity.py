@@ -19,20 +19,20 @@ from pydantic import model_validator
 
 from regard.batch import Example
 from regard.core.errors import UserError
-from regard.data.corpus import Part
+from regard.data.corpus import Split
 from regard.evaluation.baselines.tfidf_cosine import WordCosine
 from regard.evaluation.metrics.metric import Row
-from regard.evaluation.metrics.similarity import Similarity as SimilarityMeasure
-from regard.models.architectures.sequence_model import RowModel
+from regard.evaluation.metrics.similarity import SimilarityMetric as SimilarityMeasure
+from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.heads.heads import Pooling, SentenceHead
 from regard.models.model import Model
-from regard.models.task_models.sentence_model import LikenessModel
+from regard.models.task_models.sentence_model import SimilarityModel
 from regard.tasks import (
     TASKS,
-    Learnt,
     OnProgress,
     Problem,
     Task,
+    TaskState,
     Tools,
     refuse_family,
     told_of,
@@ -80,11 +80,11 @@ class Similarity(Task):
             raise UserError(
                 "every training row has the same score, so there is nothing to learn",
                 topic="task",
-                mend="Give pairs of different likeness, or set task.score to another column.",
+                hint="Give pairs of different likeness, or set task.score to another column.",
             )
         return SimilarityProblem(self, tools)
 
-    def reopen(self, learnt: Learnt, tools: Tools) -> SimilarityProblem:
+    def reopen(self, learnt: TaskState, tools: Tools) -> SimilarityProblem:
         return SimilarityProblem(self, tools)
 
     def items(self, rows: Sequence[Record]) -> list[Record]:
@@ -107,7 +107,7 @@ class Similarity(Task):
                 f"the score {given!r} is no number from {self.lowest:g} to {self.highest:g}",
                 topic="data",
                 where=record.at,
-                mend="Set task.lowest and task.highest to the range of the scores, "
+                hint="Set task.lowest and task.highest to the range of the scores, "
                 "or task.score to their column.",
             )
         return score
@@ -120,9 +120,9 @@ class SimilarityProblem(Problem):
         self.measure = SimilarityMeasure()
 
     def fit(self, model: Model, *, seed: int) -> Model:
-        refuse_family(model, RowModel, 'Set model.family = "encoder" or "decoder".')
-        assert isinstance(model, RowModel)
-        return LikenessModel(model, SentenceHead(pooling=self.task.pooling), seed=seed)
+        refuse_family(model, SequenceModel, 'Set model.family = "encoder" or "decoder".')
+        assert isinstance(model, SequenceModel)
+        return SimilarityModel(model, SentenceHead(pooling=self.task.pooling), seed=seed)
 
     def examples(self, record: Record) -> list[Example]:
         first, second = (packed_text(text, self.tools) for text in self.task.texts(record))
@@ -139,7 +139,7 @@ class SimilarityProblem(Problem):
         device: str = "cpu",
         on_progress: OnProgress = untold,
     ) -> list[Row]:
-        assert isinstance(model, LikenessModel)
+        assert isinstance(model, SimilarityModel)
         examples = [example for record in records for example in self.examples(record)]
         cosines = told_of(
             examples,
@@ -151,8 +151,8 @@ class SimilarityProblem(Problem):
         return self._rows(records, np.array(cosines))
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
-    ) -> Iterator[tuple[str, Mapping[Part, list[Row]]]]:
+        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+    ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
         words = WordCosine(text for record in train for text in self.task.texts(record))
         yield (
             words.label,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.ops.knn import Floats, Ids, nearest
+from regard.ops.knn import Floats, Ids, knn
 
 DEPTH = 100
 "Documents that a search returns; what stands further down counts as not found."
@@ -24,7 +24,7 @@ Vectors = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a query found, the nearest first."""
 
     places: Ids
@@ -34,12 +34,12 @@ class Found:
     "log Σ_j exp(q · d_j / τ)"
 
 
-def search(queries: Vectors, documents: Vectors, *, temperature: float) -> list[Found]:
+def search(queries: Vectors, documents: Vectors, *, temperature: float) -> list[SearchResult]:
     """(q,w), (n,w), all of length 1."""
-    best = nearest(queries, documents, DEPTH)
+    best = knn(queries, documents, DEPTH)
     totals = log_totals(queries, documents, temperature=temperature)
     return [
-        Found(places, cosines, float(total))
+        SearchResult(places, cosines, float(total))
         for places, cosines, total in zip(best.ids, best.scores, totals, strict=True)
     ]
 

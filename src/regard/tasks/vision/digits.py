@@ -12,19 +12,19 @@ from dataclasses import replace
 from typing import ClassVar
 
 from regard.batch import Example
-from regard.data.corpus import Part
+from regard.data.corpus import Split
 from regard.data.packing import Packed
 from regard.data.record_corpus import Record
 from regard.evaluation.baselines.tfidf import question_only
 from regard.evaluation.metrics.metric import Row
 from regard.models.model import Model
-from regard.tasks import TASKS, Learnt, Tools
+from regard.tasks import TASKS, TaskState, Tools
 from regard.tasks.classification.labels import LabelProblem, Pooled, label_of, labels_of, told
-from regard.tasks.vision.images import Pictured
+from regard.tasks.vision.images import ImageTask
 
 
 @TASKS.add("digits", families=("encoder",))
-class Digits(Pictured):
+class Digits(ImageTask):
     """Answer a question about a picture."""
 
     label: str = "answer"
@@ -39,7 +39,7 @@ class Digits(Pictured):
     def open(self, train: Sequence[Record], tools: Tools) -> DigitsProblem:
         return DigitsProblem(self, tools, labels_of(train))
 
-    def reopen(self, learnt: Learnt, tools: Tools) -> DigitsProblem:
+    def reopen(self, learnt: TaskState, tools: Tools) -> DigitsProblem:
         return DigitsProblem(self, tools, learnt["labels"])
 
 
@@ -59,8 +59,8 @@ class DigitsProblem(LabelProblem):
         return [self.task.pictured(packed, record) for packed in super().examples(record)]
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
-    ) -> Iterator[tuple[str, Mapping[Part, list[Row]]]]:
+        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+    ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
         yield from super().baselines(train, judged)
         blind = question_only([r["question"] for r in train], [label_of(r) for r in train])
         yield (

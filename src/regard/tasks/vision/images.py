@@ -22,11 +22,11 @@ from regard.data.packing import Packed, one
 from regard.data.record_corpus import Record
 from regard.models.heads.patches import Numbers, cut
 from regard.models.model import Model
-from regard.models.task_models.patch_model import PATCH, PatchReader
+from regard.models.task_models.patch_model import PATCH, PatchEncoder
 from regard.tasks import Task, Tools
 
 
-class Pictured(Task):
+class ImageTask(Task):
     """What tasks on pictures share: where the pixels are, and how they are cut."""
 
     question: str = "question"
@@ -102,15 +102,15 @@ class Pictured(Task):
         """A packed row with its picture."""
         return replace(example, modalities=example.segments, patches=self.cut(record))
 
-    def reader(self, model: Model) -> PatchReader:
+    def reader(self, model: Model) -> PatchEncoder:
         """The model, where it reads patches of this size."""
         values = self.patch_side**2
-        if not isinstance(model, PatchReader) or model.patch_values != values:
+        if not isinstance(model, PatchEncoder) or model.patch_values != values:
             raise UserError(
                 f"this task's patches hold {values} numbers, and the model reads "
-                + (f"{model.patch_values}" if isinstance(model, PatchReader) else "words alone"),
+                + (f"{model.patch_values}" if isinstance(model, PatchEncoder) else "words alone"),
                 topic="recipe",
-                mend=f'Set model.family = "encoder" and model.patch_values = {values}.',
+                hint=f'Set model.family = "encoder" and model.patch_values = {values}.',
             )
         return model
 
@@ -121,7 +121,7 @@ class Pictured(Task):
             raise UserError(
                 f"model.context = {context} has no room for words beside {self.patches} patches",
                 topic="recipe",
-                mend=f"Set model.context = {fewest} or more, or a larger task.patch_side.",
+                hint=f"Set model.context = {fewest} or more, or a larger task.patch_side.",
             )
         return context - self.patches
 
@@ -130,7 +130,7 @@ class Pictured(Task):
             f"{self.image!r} {what}",
             topic="data",
             where=getattr(record, "at", ""),
-            mend="Set task.image, task.image_side and task.full_ink to what the data hold, or mend "
+            hint="Set task.image, task.image_side and task.full_ink to what the data hold, or mend "
             "the row.",
         )
 

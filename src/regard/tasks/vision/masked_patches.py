@@ -19,23 +19,23 @@ import torch
 from pydantic import Field
 
 from regard.batch import Example, Ints
-from regard.data.corpus import Part
+from regard.data.corpus import Split
 from regard.data.record_corpus import Record
 from regard.evaluation.metrics.metric import Row
-from regard.evaluation.metrics.pixels import METRIC, Pixels
+from regard.evaluation.metrics.pixels import METRIC, PixelMetric
 from regard.models.heads.patches import Numbers
 from regard.models.model import Model
-from regard.models.task_models.patch_model import PATCH, PatchHead, PatchModel
+from regard.models.task_models.patch_model import PATCH, MaskedPatchModel, PatchHead
 from regard.objectives.masked_patches import chosen_patches, hidden_in, hide, reveal
-from regard.tasks import TASKS, Learnt, OnProgress, Problem, Tools, told_of, untold
-from regard.tasks.vision.images import Pictured
+from regard.tasks import TASKS, OnProgress, Problem, TaskState, Tools, told_of, untold
+from regard.tasks.vision.images import ImageTask
 
 DECIMALS = 4
 "Of the pixels that are written for each item; ink goes from 0 to 1."
 
 
 @TASKS.add("patches", families=("encoder",))
-class Patches(Pictured):
+class Patches(ImageTask):
     """Tell hidden patches of a picture: a way to pretrain without answers."""
 
     share: float = Field(default=0.25, gt=0.0, lt=1.0)
@@ -49,7 +49,7 @@ class Patches(Pictured):
     def open(self, train: Sequence[Record], tools: Tools) -> PatchesProblem:
         return PatchesProblem(self, tools)
 
-    def reopen(self, learnt: Learnt, tools: Tools) -> PatchesProblem:
+    def reopen(self, learnt: TaskState, tools: Tools) -> PatchesProblem:
         return PatchesProblem(self, tools)
 
 
@@ -57,12 +57,14 @@ class PatchesProblem(Problem):
     def __init__(self, task: Patches, tools: Tools) -> None:
         super().__init__(tools)
         self.task = task
-        self.measure = Pixels()
+        self.measure = PixelMetric()
 
     def fit(self, model: Model, *, seed: int) -> Model:
         reader = self.task.reader(model)
         width = reader.head.width
-        return PatchModel(reader, PatchHead(width, patch_values=reader.patch_values), seed=seed)
+        return MaskedPatchModel(
+            reader, PatchHead(width, patch_values=reader.patch_values), seed=seed
+        )
 
     def examples(self, record: Record) -> list[Example]:
         """The row as it is judged."""
@@ -86,7 +88,7 @@ class PatchesProblem(Problem):
         device: str = "cpu",
         on_progress: OnProgress = untold,
     ) -> list[Row]:
-        assert isinstance(model, PatchModel)
+        assert isinstance(model, MaskedPatchModel)
         examples = [example for record in records for example in self.examples(record)]
         with torch.inference_mode():
             told = told_of(
@@ -102,8 +104,8 @@ class PatchesProblem(Problem):
         ]
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
-    ) -> Iterator[tuple[str, Mapping[Part, list[Row]]]]:
+        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+    ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
         mean = np.mean([self.task.cut(record) for record in train], axis=0)
         yield "mean image", {part: self._always(mean, rows) for part, rows in judged.items()}
 

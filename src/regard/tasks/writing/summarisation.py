@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from regard.data.corpus import Part
+from regard.data.corpus import Split
 from regard.evaluation.baselines.trivial import lead_sentence
-from regard.evaluation.metrics.bleu_and_rouge import Summary, sentence_rows
+from regard.evaluation.metrics.bleu_and_rouge import SummaryMetric, sentence_rows
 from regard.evaluation.metrics.metric import Row
-from regard.tasks import TASKS, Learnt, Tools
-from regard.tasks.writing.text_to_text import FAMILIES, Writing, WritingProblem, texts_in
+from regard.tasks import TASKS, TaskState, Tools
+from regard.tasks.writing.text_to_text import FAMILIES, TextToText, TextToTextProblem, texts_in
 
 if TYPE_CHECKING:
     from regard.data.record_corpus import Record
 
 
 @TASKS.add("summarisation", families=FAMILIES)
-class Summarisation(Writing):
+class Summarisation(TextToText):
     """Say in a sentence or two what a document says."""
 
     document: str = "document"
@@ -27,14 +27,14 @@ class Summarisation(Writing):
 
     columns_wanted: ClassVar = ("document", "summary")
     columns_told: ClassVar = ("summary",)
-    metrics: ClassVar = Summary().metrics
+    metrics: ClassVar = SummaryMetric().metrics
     columns_hold: ClassVar = {"document": "texts", "summary": "texts"}
 
     def open(self, train: Sequence[Record], tools: Tools) -> SummaryProblem:
-        return SummaryProblem(self, tools, Summary())
+        return SummaryProblem(self, tools, SummaryMetric())
 
-    def reopen(self, learnt: Learnt, tools: Tools) -> SummaryProblem:
-        return SummaryProblem(self, tools, Summary())
+    def reopen(self, learnt: TaskState, tools: Tools) -> SummaryProblem:
+        return SummaryProblem(self, tools, SummaryMetric())
 
     def source_of(self, record: Record) -> str:
         return " ".join(texts_in(record, "document"))
@@ -43,10 +43,10 @@ class Summarisation(Writing):
         return texts_in(record, "summary")
 
 
-class SummaryProblem(WritingProblem):
+class SummaryProblem(TextToTextProblem):
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
-    ) -> Iterator[tuple[str, Mapping[Part, list[Row]]]]:
+        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+    ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
         yield (
             "lead sentence",
             {

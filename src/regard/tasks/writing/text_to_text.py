@@ -24,11 +24,11 @@ from pydantic import Field
 from regard.batch import Example
 from regard.core.errors import UserError
 from regard.evaluation.health.samples import sample_health
-from regard.evaluation.metrics.metric import Measure, Row
+from regard.evaluation.metrics.metric import Metric, Row
 from regard.generation.decoders import never_written, writer_of
-from regard.generation.generate import Beam, Generated, Greedy, Strategy, generate
+from regard.generation.generate import BeamSearch, GeneratedTokens, Greedy, Strategy, generate
 from regard.models.architectures.language_model import LanguageModel
-from regard.models.architectures.seq2seq_model import SourceModel
+from regard.models.architectures.seq2seq_model import Seq2SeqModel
 from regard.models.model import Model
 from regard.tasks import (
     OnProgress,
@@ -53,7 +53,7 @@ TEXTS_LOOKED_AT = 200
 "Answers that are held against as many references, to see whether they have collapsed."
 
 
-class Writing(Task):
+class TextToText(Task):
     """How a text is written; what it is written from is the task's own."""
 
     beams: int = Field(default=4, ge=1)
@@ -80,12 +80,12 @@ class Writing(Task):
         return [self.source_of(record)]
 
 
-class WritingProblem(Problem):
+class TextToTextProblem(Problem):
     """Write from each row's source."""
 
     answers_quickly = False
 
-    def __init__(self, task: Writing, tools: Tools, measure: Measure) -> None:
+    def __init__(self, task: TextToText, tools: Tools, measure: Metric) -> None:
         super().__init__(tools)
         self.task = task
         self.measure = measure
@@ -99,12 +99,12 @@ class WritingProblem(Problem):
             raise UserError(
                 f"model.context = {tools.context} has no room for a source beside what is written",
                 topic="recipe",
-                mend="Raise model.context, or lower task.most_new.",
+                hint="Raise model.context, or lower task.most_new.",
             )
 
     def fit(self, model: Model, *, seed: int) -> Model:
-        mend = f"Set model.family to {' or '.join(FAMILIES)}."
-        refuse_family(model, (SourceModel, LanguageModel), mend)
+        hint = f"Set model.family to {' or '.join(FAMILIES)}."
+        refuse_family(model, (Seq2SeqModel, LanguageModel), hint)
         return model
 
     def examples(self, record: Record) -> list[Example]:
@@ -129,7 +129,7 @@ class WritingProblem(Problem):
         sources = [self.read(record) for record in records]
         order = sorted(range(len(sources)), key=lambda number: -len(sources[number]))
         rows = max(1, PLACES_HELD // (self.tools.context * self.task.beams))
-        written: dict[int, Generated] = {}
+        written: dict[int, GeneratedTokens] = {}
         for begin in range(0, len(order), rows):
             numbers = order[begin : begin + rows]
             found = self._written(model, [sources[number] for number in numbers])
@@ -183,7 +183,7 @@ class WritingProblem(Problem):
         """What stands in a row before its target."""
         return source if self.in_one_row else [self.tools.tokenizer.require("start")]
 
-    def _written(self, model: Model, sources: Sequence[list[int]]) -> list[Generated]:
+    def _written(self, model: Model, sources: Sequence[list[int]]) -> list[GeneratedTokens]:
         tokenizer = self.tools.tokenizer
         writer, begun = writer_of(model, sources, tokenizer)
         return generate(
@@ -200,7 +200,7 @@ class WritingProblem(Problem):
     def _strategy(self) -> Strategy:
         if self.task.beams == 1:
             return Greedy()
-        return Beam(width=self.task.beams, length_penalty=self.task.length_penalty)
+        return BeamSearch(width=self.task.beams, length_penalty=self.task.length_penalty)
 
     @torch.inference_mode()
     def _losses(
@@ -224,7 +224,7 @@ class WritingProblem(Problem):
             if tokens
         }
 
-    def _row(self, number: int, record: Record, one: Generated) -> dict[str, object]:
+    def _row(self, number: int, record: Record, one: GeneratedTokens) -> dict[str, object]:
         source, references = self.task.source_of(record), self.task.references_of(record)
         row: dict[str, object] = {
             "item": number,

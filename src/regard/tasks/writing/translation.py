@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field, field_validator
 
-from regard.data.corpus import Part
+from regard.data.corpus import Split
 from regard.evaluation.baselines.trivial import copy_source
-from regard.evaluation.metrics.bleu_and_rouge import Translation as TranslationMeasure
+from regard.evaluation.metrics.bleu_and_rouge import TranslationMetric as TranslationMeasure
 from regard.evaluation.metrics.bleu_and_rouge import sentence_rows
 from regard.evaluation.metrics.by_length import score_by_length
 from regard.evaluation.metrics.metric import Row
-from regard.tasks import TASKS, Learnt, Tools
-from regard.tasks.writing.text_to_text import FAMILIES, Writing, WritingProblem, texts_in
+from regard.tasks import TASKS, TaskState, Tools
+from regard.tasks.writing.text_to_text import FAMILIES, TextToText, TextToTextProblem, texts_in
 
 if TYPE_CHECKING:
     from regard.data.record_corpus import Record
 
 
 @TASKS.add("translation", families=FAMILIES)
-class Translation(Writing):
+class Translation(TextToText):
     """Write in one language what a sentence says in another."""
 
     source: str = "source"
@@ -51,7 +51,7 @@ class Translation(Writing):
     def open(self, train: Sequence[Record], tools: Tools) -> TranslationProblem:
         return TranslationProblem(self, tools, TranslationMeasure())
 
-    def reopen(self, learnt: Learnt, tools: Tools) -> TranslationProblem:
+    def reopen(self, learnt: TaskState, tools: Tools) -> TranslationProblem:
         return TranslationProblem(self, tools, TranslationMeasure())
 
     def source_of(self, record: Record) -> str:
@@ -61,12 +61,12 @@ class Translation(Writing):
         return texts_in(record, "target")
 
 
-class TranslationProblem(WritingProblem):
+class TranslationProblem(TextToTextProblem):
     task: Translation
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Part, Sequence[Record]]
-    ) -> Iterator[tuple[str, Mapping[Part, list[Row]]]]:
+        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+    ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
         yield (
             "copy the source",
             {

@@ -23,7 +23,7 @@ from regard.data.builtin.world.facts import (
     SPOUSE,
     STUDY_PLACE,
     WORK,
-    Relation,
+    FactTemplate,
     article,
     tell,
 )
@@ -52,7 +52,7 @@ ELSEWHERE = (
     "{Surname} kept a house in {home} and seldom travelled.",
     "A journey to {home} in {wedding_year} changed {whose} mind about many things.",
 )
-OPTIONAL: tuple[Relation, ...] = (STUDY_PLACE, EMPLOYER, SPOUSE, WORK, DEATH_PLACE)
+OPTIONAL: tuple[FactTemplate, ...] = (STUDY_PLACE, EMPLOYER, SPOUSE, WORK, DEATH_PLACE)
 
 
 @cache

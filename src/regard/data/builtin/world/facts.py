@@ -17,7 +17,7 @@ OBJECT = {"she": "her", "he": "him"}
 
 
 @dataclass(frozen=True)
-class Relation:
+class FactTemplate:
     """One sort of fact."""
 
     value: Callable[[Person], str]
@@ -30,14 +30,14 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Told:
+class FactSentence:
     """A sentence, and where in it the fact stands."""
 
     sentence: str
     start: int
 
 
-BIRTHPLACE = Relation(
+BIRTHPLACE = FactTemplate(
     value=lambda person: person.birthplace,
     tellings=(
         "{Who} was born in {value}.",
@@ -58,7 +58,7 @@ BIRTHPLACE = Relation(
     claim="{name} was born in {value}.",
     denial="{name} was not born in {value}.",
 )
-BIRTH_YEAR = Relation(
+BIRTH_YEAR = FactTemplate(
     value=lambda person: person.birth_year,
     tellings=(
         "{Who} was born in {value}.",
@@ -70,7 +70,7 @@ BIRTH_YEAR = Relation(
     claim="{name} was born in {value}.",
     denial="{name} was not born in {value}.",
 )
-OCCUPATION = Relation(
+OCCUPATION = FactTemplate(
     value=lambda person: person.occupation,
     tellings=(
         "{Who} earned a living as {a} {value}.",
@@ -82,7 +82,7 @@ OCCUPATION = Relation(
     claim="{name} was {a} {value} by profession.",
     denial="{name} was not {a} {value} by profession.",
 )
-STUDY_PLACE = Relation(
+STUDY_PLACE = FactTemplate(
     value=lambda person: person.study_place,
     tellings=(
         "{Who} studied in {value}.",
@@ -94,7 +94,7 @@ STUDY_PLACE = Relation(
     claim="{name} studied in {value}.",
     denial="{name} did not study in {value}.",
 )
-EMPLOYER = Relation(
+EMPLOYER = FactTemplate(
     value=lambda person: person.employer,
     tellings=(
         "{Who} was employed by the {value}.",
@@ -106,7 +106,7 @@ EMPLOYER = Relation(
     claim="{name} worked for the {value}.",
     denial="{name} did not work for the {value}.",
 )
-SPOUSE = Relation(
+SPOUSE = FactTemplate(
     value=lambda person: person.spouse,
     tellings=(
         "{Who} married {value}.",
@@ -118,7 +118,7 @@ SPOUSE = Relation(
     claim="{name} was married to {value}.",
     denial="{name} was not married to {value}.",
 )
-DEATH_PLACE = Relation(
+DEATH_PLACE = FactTemplate(
     value=lambda person: person.death_place,
     tellings=(
         "{Who} died in {value}.",
@@ -130,7 +130,7 @@ DEATH_PLACE = Relation(
     claim="{name} died in {value}.",
     denial="{name} did not die in {value}.",
 )
-WORK = Relation(
+WORK = FactTemplate(
     value=lambda person: person.work,
     tellings=(
         "{Who} is known for {value}.",
@@ -148,14 +148,14 @@ RELATIONS = (
 )
 
 
-def tell(relation: Relation, person: Person, *, called: str, random: Random) -> Told:
+def tell(relation: FactTemplate, person: Person, *, called: str, random: Random) -> FactSentence:
     """A sentence about `person`, who is `called` by full name, surname or pronoun in it."""
     template = random.choice(relation.tellings)
     before, after = (_fill(half, person, called, relation) for half in template.split("{value}"))
-    return Told(before + relation.value(person) + after, len(before))
+    return FactSentence(before + relation.value(person) + after, len(before))
 
 
-def ask(relation: Relation, person: Person, random: Random) -> str:
+def ask(relation: FactTemplate, person: Person, random: Random) -> str:
     return random.choice(relation.askings).format(name=person.name)
 
 
@@ -163,7 +163,7 @@ def article(noun: str) -> str:
     return "an" if noun[0] in "aeiou" else "a"
 
 
-def _fill(half: str, person: Person, called: str, relation: Relation) -> str:
+def _fill(half: str, person: Person, called: str, relation: FactTemplate) -> str:
     by_pronoun = called == person.pronoun
     possessive = POSSESSIVE[person.pronoun] if by_pronoun else f"{called}'s"
     fields = {

@@ -15,7 +15,7 @@ from random import Random
 
 from regard.data.builtin import BUILTIN
 from regard.data.builtin.generated import Row, identity_of, parted
-from regard.data.builtin.world.facts import RELATIONS, SPOUSE, Relation, ask, tell
+from regard.data.builtin.world.facts import RELATIONS, SPOUSE, FactTemplate, ask, tell
 from regard.data.builtin.world.people import Person, pairs_of_told
 
 SEED = 73
@@ -32,7 +32,7 @@ BETWEEN = (
     "In {year} both signed a petition in {place}.",
 )
 
-Fact = tuple[Relation, Person]
+Fact = tuple[FactTemplate, Person]
 
 
 @cache
@@ -90,13 +90,13 @@ def _ask(pair: tuple[Person, Person], random: Random) -> Iterator[Row]:
 
 def _passage(
     facts: list[Fact], pair: tuple[Person, Person], random: Random
-) -> tuple[str, dict[Relation, int]]:
+) -> tuple[str, dict[FactTemplate, int]]:
     """The text, and where in it each fact stands."""
     ordered = random.choice((_one_after_the_other, _mixed))(facts, random)
     both_are_named = next(n for n, fact in enumerate(ordered) if fact[1] is not ordered[0][1]) + 1
     between_at = random.randint(both_are_named, len(ordered))
     text = ""
-    starts: dict[Relation, int] = {}
+    starts: dict[FactTemplate, int] = {}
     last: Fact | None = None
     named: list[Person] = []
     for number, (relation, person) in enumerate(ordered):

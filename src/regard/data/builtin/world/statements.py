@@ -13,7 +13,7 @@ from random import Random
 
 from regard.data.builtin import BUILTIN
 from regard.data.builtin.generated import Row, identity_of, parted
-from regard.data.builtin.world.facts import RELATIONS, Relation, article, tell
+from regard.data.builtin.world.facts import RELATIONS, FactTemplate, article, tell
 from regard.data.builtin.world.people import Person, pairs_of_told
 
 SEED = 74
@@ -64,6 +64,6 @@ def _claims(pair: tuple[Person, Person], random: Random) -> Iterator[Row]:
         }
 
 
-def _claim(template: str, relation: Relation, *, person: Person, whose: Person) -> str:
+def _claim(template: str, relation: FactTemplate, *, person: Person, whose: Person) -> str:
     value = relation.value(whose)
     return template.format(name=person.name, value=value, a=article(value))

@@ -14,7 +14,7 @@ from regard.interop.huggingface.architecture import (
     ARCHITECTURES,
     PLAIN,
     Architecture,
-    Place,
+    TensorMapping,
     attention_dropout,
     dropouts,
     misfits_of,
@@ -31,9 +31,9 @@ BLOCK = {
     "attention.value": "attention.self.value",
     "attention.out": "attention.output.dense",
     "attention_residual.norm": "attention.output.LayerNorm",
-    "feed_forward.widen": "intermediate.dense",
-    "feed_forward.narrow": "output.dense",
-    "feed_forward_residual.norm": "output.LayerNorm",
+    "mlp.up_proj": "intermediate.dense",
+    "mlp.down_proj": "output.dense",
+    "mlp_residual.norm": "output.LayerNorm",
 }
 
 
@@ -79,7 +79,7 @@ class Bert(Architecture):
             "layers": config.integer(self.layers_key),
             "heads": config.integer("num_attention_heads"),
             "width": config.integer("hidden_size"),
-            "feed_forward": config.integer("intermediate_size"),
+            "mlp_width": config.integer("intermediate_size"),
             "activation": activation,
             "norm_eps": config.number("layer_norm_eps", 1e-12),
             "norm_place": "post",
@@ -88,34 +88,38 @@ class Bert(Architecture):
                 config.number("hidden_dropout_prob", 0.1),
                 config.number("attention_probs_dropout_prob", 0.1),
             ),
-            "starting_deviation": config.number("initializer_range", 0.02),
+            "init_std": config.number("initializer_range", 0.02),
             "texts": config.integer("type_vocab_size", 2) if texts else 0,
             "embedding_norm": True,
             "output_network": network,
             "pooler": "pooler.dense.weight" in held,
         }
 
-    def places(self, family: Transformer) -> dict[str, Place]:
+    def tensor_map(self, family: Transformer) -> dict[str, TensorMapping]:
         assert isinstance(family, Encoder)
-        modules = {"embedding.norm": Place("embeddings.LayerNorm")}
+        modules = {"embedding.norm": TensorMapping("embeddings.LayerNorm")}
         for layer in range(family.layers):
             for ours, theirs in BLOCK.items():
-                modules[f"stack.blocks.{layer}.{ours}"] = Place(f"encoder.layer.{layer}.{theirs}")
+                modules[f"stack.blocks.{layer}.{ours}"] = TensorMapping(
+                    f"encoder.layer.{layer}.{theirs}"
+                )
         if family.pooler:
-            modules["pooler.linear"] = Place("pooler.dense")
+            modules["pooler.linear"] = TensorMapping("pooler.dense")
         tables = {
-            "embedding.tokens.weight": Place("embeddings.word_embeddings.weight"),
-            "embedding.positions.weight": Place(
+            "embedding.tokens.weight": TensorMapping("embeddings.word_embeddings.weight"),
+            "embedding.positions.weight": TensorMapping(
                 "embeddings.position_embeddings.weight", skipped=self.first_place
             ),
         }
         if family.texts:
-            tables["embedding.texts.weight"] = Place("embeddings.token_type_embeddings.weight")
+            tables["embedding.texts.weight"] = TensorMapping(
+                "embeddings.token_type_embeddings.weight"
+            )
         if family.output_network:
-            modules |= {ours: Place(theirs) for ours, theirs in self.head.items()}
-            tables["head.tokens.bias"] = Place(self._bias_name(family))
+            modules |= {ours: TensorMapping(theirs) for ours, theirs in self.head.items()}
+            tables["head.tokens.bias"] = TensorMapping(self._bias_name(family))
         if not family.tied:
-            tables["head.tokens.weight"] = Place(f"{self.head_table}.weight")
+            tables["head.tokens.weight"] = TensorMapping(f"{self.head_table}.weight")
         return tables | per_parameter(modules, suffixes=("weight", "bias"))
 
     def copies(self, family: Transformer) -> dict[str, str]:
@@ -170,7 +174,7 @@ class Bert(Architecture):
             "layer_norm_eps": family.norm_eps,
             "hidden_dropout_prob": family.dropout,
             "attention_probs_dropout_prob": attention_dropout(family),
-            "initializer_range": family.starting_deviation,
+            "initializer_range": family.init_std,
             "tie_word_embeddings": family.tied,
         }
 

@@ -14,7 +14,7 @@ from regard.interop.huggingface.architecture import (
     ARCHITECTURES,
     PLAIN,
     Architecture,
-    Place,
+    TensorMapping,
     attention_dropout,
     dropouts,
     misfits_of,
@@ -26,14 +26,14 @@ from regard.models.families.decoder import Decoder
 from regard.models.families.transformer import Transformer
 
 BLOCK = {
-    "attention_residual.norm": Place("ln_1"),
-    "attention.query": Place("attn.c_attn", part=0, parts=3, turned=True),
-    "attention.key": Place("attn.c_attn", part=1, parts=3, turned=True),
-    "attention.value": Place("attn.c_attn", part=2, parts=3, turned=True),
-    "attention.out": Place("attn.c_proj", turned=True),
-    "feed_forward_residual.norm": Place("ln_2"),
-    "feed_forward.widen": Place("mlp.c_fc", turned=True),
-    "feed_forward.narrow": Place("mlp.c_proj", turned=True),
+    "attention_residual.norm": TensorMapping("ln_1"),
+    "attention.query": TensorMapping("attn.c_attn", part=0, parts=3, turned=True),
+    "attention.key": TensorMapping("attn.c_attn", part=1, parts=3, turned=True),
+    "attention.value": TensorMapping("attn.c_attn", part=2, parts=3, turned=True),
+    "attention.out": TensorMapping("attn.c_proj", turned=True),
+    "mlp_residual.norm": TensorMapping("ln_2"),
+    "mlp.up_proj": TensorMapping("mlp.c_fc", turned=True),
+    "mlp.down_proj": TensorMapping("mlp.c_proj", turned=True),
 }
 
 
@@ -74,26 +74,26 @@ class Gpt2(Architecture):
             "layers": config.integer(self.layers_key),
             "heads": config.integer("n_head"),
             "width": width,
-            "feed_forward": config.integer("n_inner", 4 * width),
+            "mlp_width": config.integer("n_inner", 4 * width),
             "activation": config.choice("activation_function", ACTIVATIONS, default="gelu_new"),
             "norm_eps": config.number("layer_norm_epsilon", 1e-5),
             "tied": config.truth("tie_word_embeddings", default=True),
             **dropouts(dropped, config.number("attn_pdrop", 0.1)),
-            "starting_deviation": config.number("initializer_range", 0.02),
+            "init_std": config.number("initializer_range", 0.02),
         }
 
-    def places(self, family: Transformer) -> dict[str, Place]:
-        modules = {"stack.norm": Place("ln_f")}
+    def tensor_map(self, family: Transformer) -> dict[str, TensorMapping]:
+        modules = {"stack.norm": TensorMapping("ln_f")}
         for layer in range(family.layers):
             for ours, theirs in BLOCK.items():
                 named = replace(theirs, name=f"h.{layer}.{theirs.name}")
                 modules[f"stack.blocks.{layer}.{ours}"] = named
         tables = {
-            "embedding.tokens.weight": Place("wte.weight"),
-            "embedding.positions.weight": Place("wpe.weight"),
+            "embedding.tokens.weight": TensorMapping("wte.weight"),
+            "embedding.positions.weight": TensorMapping("wpe.weight"),
         }
         if not family.tied:
-            tables["head.tokens.weight"] = Place("lm_head.weight")
+            tables["head.tokens.weight"] = TensorMapping("lm_head.weight")
         return tables | per_parameter(modules, suffixes=("weight", "bias"))
 
     def copies(self, family: Transformer) -> dict[str, str]:
@@ -131,6 +131,6 @@ class Gpt2(Architecture):
             "resid_pdrop": family.dropout,
             "embd_pdrop": family.dropout,
             "attn_pdrop": attention_dropout(family),
-            "initializer_range": family.starting_deviation,
+            "initializer_range": family.init_std,
             "tie_word_embeddings": family.tied,
         }

@@ -13,7 +13,7 @@ from regard.interop.huggingface.architecture import (
     ARCHITECTURES,
     PLAIN,
     Architecture,
-    Place,
+    TensorMapping,
     attention_dropout,
     dropouts,
     misfits_of,
@@ -22,22 +22,22 @@ from regard.interop.huggingface.architecture import (
 from regard.interop.huggingface.config_keys import Keys
 from regard.models.families.decoder import Decoder
 from regard.models.families.transformer import Transformer
-from regard.nn.mlp import Activation
+from regard.nn.mlp import ActivationName
 
 NORMS = {
     "attention_residual.norm": "input_layernorm",
-    "feed_forward_residual.norm": "post_attention_layernorm",
+    "mlp_residual.norm": "post_attention_layernorm",
 }
 LINEARS = {
     "attention.query": "self_attn.q_proj",
     "attention.key": "self_attn.k_proj",
     "attention.value": "self_attn.v_proj",
     "attention.out": "self_attn.o_proj",
-    "feed_forward.gate": "mlp.gate_proj",
-    "feed_forward.widen": "mlp.up_proj",
-    "feed_forward.narrow": "mlp.down_proj",
+    "mlp.gate_proj": "mlp.gate_proj",
+    "mlp.up_proj": "mlp.up_proj",
+    "mlp.down_proj": "mlp.down_proj",
 }
-GATES: dict[str, Activation] = {"silu": "swiglu"}
+GATES: dict[str, ActivationName] = {"silu": "swiglu"}
 USUAL_BASE = 10_000.0
 
 
@@ -69,26 +69,26 @@ class Llama(Architecture):
             "width": width,
             "key_value_heads": 0 if shared == heads else shared,
             "positions": {"kind": "rotary", "base": _base(config)},
-            "feed_forward": config.integer("intermediate_size"),
+            "mlp_width": config.integer("intermediate_size"),
             "activation": config.choice("hidden_act", GATES, default="silu"),
             "norm": "rms",
             "norm_eps": config.number("rms_norm_eps", 1e-6),
             "biases": biases,
             "tied": config.truth("tie_word_embeddings", default=False),
             **dropouts(0.0, config.number("attention_dropout", 0.0)),
-            "starting_deviation": config.number("initializer_range", 0.02),
+            "init_std": config.number("initializer_range", 0.02),
         }
 
-    def places(self, family: Transformer) -> dict[str, Place]:
-        norms, linears = {"stack.norm": Place("norm")}, {}
+    def tensor_map(self, family: Transformer) -> dict[str, TensorMapping]:
+        norms, linears = {"stack.norm": TensorMapping("norm")}, {}
         for layer in range(family.layers):
             for ours, theirs in NORMS.items():
-                norms[f"stack.blocks.{layer}.{ours}"] = Place(f"layers.{layer}.{theirs}")
+                norms[f"stack.blocks.{layer}.{ours}"] = TensorMapping(f"layers.{layer}.{theirs}")
             for ours, theirs in LINEARS.items():
-                linears[f"stack.blocks.{layer}.{ours}"] = Place(f"layers.{layer}.{theirs}")
-        tables = {"embedding.tokens.weight": Place("embed_tokens.weight")}
+                linears[f"stack.blocks.{layer}.{ours}"] = TensorMapping(f"layers.{layer}.{theirs}")
+        tables = {"embedding.tokens.weight": TensorMapping("embed_tokens.weight")}
         if not family.tied:
-            tables["head.tokens.weight"] = Place("lm_head.weight")
+            tables["head.tokens.weight"] = TensorMapping("lm_head.weight")
         suffixes = ("weight", "bias") if family.biases else ("weight",)
         return (
             tables
@@ -128,7 +128,7 @@ class Llama(Architecture):
             "attention_bias": family.biases,
             "mlp_bias": family.biases,
             "attention_dropout": attention_dropout(family),
-            "initializer_range": family.starting_deviation,
+            "initializer_range": family.init_std,
             "tie_word_embeddings": family.tied,
         }
 
@@ -140,16 +140,16 @@ class Llama(Architecture):
 
 def _context(config: Keys, remarks: list[str]) -> int:
     """Places it was made for; within Mistral's window a place sees all of its past, as here."""
-    places = config.integer("max_position_embeddings")
+    positions = config.integer("max_position_embeddings")
     if "sliding_window" not in config:
-        return places
+        return positions
     window = config.integer("sliding_window")
-    if window < places:
+    if window < positions:
         remarks.append(
             f"it looks back over {window:,} places at most (sliding_window): the context is "
             "that long, within which regard computes the same"
         )
-    return min(window, places)
+    return min(window, positions)
 
 
 def _base(config: Keys) -> float:

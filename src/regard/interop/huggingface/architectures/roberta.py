@@ -47,7 +47,7 @@ class Roberta(Bert):
             raise UserError(
                 f"roberta counts places by the pad token, and {tokenizer.name} has none",
                 topic="export",
-                mend="Export it as bert.",
+                hint="Export it as bert.",
             )
         return cls(pad=tokenizer.pad)
 

@@ -18,18 +18,18 @@ from regard.adapters.full import Full
 from regard.adapters.head_only import HeadOnly
 from regard.adapters.ledger import Ledger, ledger
 from regard.adapters.lora import Lora
-from regard.adapters.prefix_tuning import Prefix
-from regard.adapters.prompt_tuning import Prompt
+from regard.adapters.prefix_tuning import PrefixTuning
+from regard.adapters.prompt_tuning import PromptTuning
 from regard.core.count import total
 from regard.core.settings import name_of
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise
-from regard.lessons.lesson import Lesson, Table, equal
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.lesson import Lesson, LessonTable, equal
 from regard.lessons.lesson_charts import bars
 from regard.lessons.parameters import Range
 from regard.lessons.registry import lesson
 from regard.models.families.encoder import Encoder
 from regard.models.heads.heads import ClassificationHead
-from regard.models.task_models.task_model import LabelModel
+from regard.models.task_models.task_model import SequenceClassifier
 
 LABELS = 2
 VOCABULARY = 50
@@ -79,7 +79,7 @@ def adapter_counts(
     own = LABELS * d + LABELS
     in_bert = {name: _in_bert(adapter) for name, adapter in adapters.items()}
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("trained", "formula", "count", "share of the model", "in BERT base"),
             [
                 (name, _formula(one), one.total, one.share, in_bert[name])
@@ -100,14 +100,14 @@ def adapter_counts(
             equal(f"prefix: 2·{size}·L·d + 2d + 2", prefix, 2 * length * layers * d + own),
             equal(
                 f"prefix, heads sharing keys of width c = {HEAD_WIDTH}: 2·{size}·L·c + 2d + 2",
-                _ledger(Prefix(length=length), family.model_copy(update=ONE_KEY)).total,
+                _ledger(PrefixTuning(length=length), family.model_copy(update=ONE_KEY)).total,
                 2 * length * layers * HEAD_WIDTH + own,
             ),
             equal("LoRA: r·(d + d) for 2L matrices", lora, rank * 2 * d * 2 * layers + own),
             equal("prefix ÷ prompt, without head: 2L", (prefix - own) / (prompt - own), 2 * layers),
             equal(
                 "BERT base: 130d + 2, and 2·128·L·d + 2d + 2",
-                [_in_bert(Prompt(length=128)), _in_bert(Prefix(length=128))],
+                [_in_bert(PromptTuning(length=128)), _in_bert(PrefixTuning(length=128))],
                 [130 * 768 + 2, 2 * 128 * 12 * 768 + 2 * 768 + 2],
             ),
             equal(
@@ -123,8 +123,8 @@ def adapter_counts(
 def _adapters(length: int, rank: int) -> dict[str, Adapter]:
     return {
         "head": HeadOnly(),
-        f"prompt of {length}": Prompt(length=length),
-        f"prefix of {length}": Prefix(length=length),
+        f"prompt of {length}": PromptTuning(length=length),
+        f"prefix of {length}": PrefixTuning(length=length),
         f"LoRA, rank {rank}": Lora(rank=rank),
         "biases": BiasOnly(),
         "everything": Full(),
@@ -135,7 +135,7 @@ def _ledger(adapter: Adapter, family: Encoder) -> Ledger:
     """Of a real model with a head for two labels, which the adapter was put onto."""
     body = family.build(vocabulary=VOCABULARY, seed=0)
     head = ClassificationHead(family.width, labels=LABELS, pooling="first")
-    model = LabelModel(body, head, seed=0)
+    model = SequenceClassifier(body, head, seed=0)
     adapter.apply(model, seed=0)
     return ledger(model, adapter, family, vocabulary=VOCABULARY)
 
@@ -158,7 +158,7 @@ def _in_bert(adapter: Adapter) -> int:
 
 
 @exercise("adapter-counts")
-def adapter_counts_exercise(seed: int) -> Posed:
+def adapter_counts_exercise(seed: int) -> ExerciseSheet:
     generator = np.random.default_rng(seed)
     layers, heads = int(generator.integers(2, 13)), int(generator.integers(2, 9))
     length, rank = int(generator.choice([10, 20, 50, 100])), int(generator.choice([2, 4, 8, 16]))
@@ -166,8 +166,8 @@ def adapter_counts_exercise(seed: int) -> Posed:
     family = Encoder(layers=layers, heads=heads, width=64 * heads, context=256)
     adapters: tuple[Adapter, ...] = (
         HeadOnly(),
-        Prompt(length=length),
-        Prefix(length=length),
+        PromptTuning(length=length),
+        PrefixTuning(length=length),
         Lora(rank=rank, targets=("query", "value")),
     )
     head = ClassificationHead(family.width, labels=labels, pooling="first").terms()
@@ -186,7 +186,7 @@ def adapter_counts_exercise(seed: int) -> Posed:
         says = f"{'; '.join(wrong)}." if wrong else "All counts are right."
         return Mark(len(wrong) / len(wanted), 0.0, says)
 
-    return Posed(
+    return ExerciseSheet(
         task="An encoder of the given width and layers gets a linear head with biases for so many "
         "labels. How many parameters are trained, head included, by the head alone, by a prompt "
         "of length vectors, by a prefix of length keys and values in every layer, and by LoRA of "

@@ -16,8 +16,17 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from regard.lessons.by_hand import look_up, names, orthonormal, spread_keys, weights_of
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, Weights, exercise, far, numbers
-from regard.lessons.lesson import Lesson, Table, above, below, near
+from regard.lessons.exercise import (
+    Answer,
+    ExerciseSheet,
+    Mark,
+    Slot,
+    Weights,
+    exercise,
+    far,
+    numbers,
+)
+from regard.lessons.lesson import Lesson, LessonTable, above, below, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -61,7 +70,7 @@ def averaging(*, factor: Annotated[float, Range(0.1, 10_000)] = 10) -> Lesson:
         "optimised, as long as 100·(k₁+k₂)/2": better,
     }
     return Lesson(
-        table=Table(("query", *names(4)), [(name, *w.tolist()) for name, w in shown.items()]),
+        table=LessonTable(("query", *names(4)), [(name, *w.tolist()) for name, w in shown.items()]),
         chart=curves(rows, x="factor", y="weight", series="key", log="x"),
         caption="Weights of the four keys for factor · (k₁+k₂)/2: too short leaves k₃ and k₄ their "
         "share, too long lets k₂ win. The optimised query, just as long, keeps k₁ at one half.",
@@ -113,7 +122,7 @@ def _loss_and_gradient(
 
 
 @exercise("averaging")
-def averaging_exercise(seed: int) -> Posed:
+def averaging_exercise(seed: int) -> ExerciseSheet:
     keys, values = _four_keys(seed), numbers(4, 3, seed=seed + 1)
     a, b = torch.randperm(4, generator=torch.Generator().manual_seed(seed)).tolist()[:2]
 
@@ -126,7 +135,7 @@ def averaging_exercise(seed: int) -> Posed:
         goal = (values[a] + values[b]) / 2
         return Mark(far(found.out, goal), 0.02, says, Weights(["q"], names(4), found.weights[None]))
 
-    return Posed(
+    return ExerciseSheet(
         task=f"Find a query q with which softmax(K q)ᵀ V is the average of values {a + 1} and "
         f"{b + 1}, within 0.02.",
         given={"keys": keys, "values": values},
@@ -170,7 +179,7 @@ def average_of_two(
     at_1, at_5 = ({n: _left_over(n, b, seed=seed) for n in (3, 8, 64)} for b in (1, 5))
     needed = [(n, math.log(99 * (n - 2) / 2)) for n in (3, 8, 64)]
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("keys", "left over at β = 1", "left over at β = 5", "β that leaves 1 %"),
             [(n, at_1[n], at_5[n], b) for n, b in needed],
         ),
@@ -209,7 +218,7 @@ def _left_over(count: int, beta: float, *, seed: int) -> float:
 
 
 @exercise("average-of-two")
-def average_of_two_exercise(seed: int) -> Posed:
+def average_of_two_exercise(seed: int) -> ExerciseSheet:
     keys = torch.round(orthonormal(6, 6, seed=seed), decimals=4)
     values = numbers(6, 3, seed=seed + 1)
     a, b = torch.randperm(6, generator=torch.Generator().manual_seed(seed)).tolist()[:2]
@@ -223,7 +232,7 @@ def average_of_two_exercise(seed: int) -> Posed:
         says = f"{rest:.2%} of the weight is on other keys."
         return Mark(far(found.out, goal), 0.01, says, drawn)
 
-    return Posed(
+    return ExerciseSheet(
         task=f"The keys are orthonormal. Find a query q with which softmax(K q)ᵀ V is the average "
         f"of values {a + 1} and {b + 1}, within 0.01.",
         given={"keys": keys, "values": values},

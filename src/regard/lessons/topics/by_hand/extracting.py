@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from regard.lessons.by_hand import look_up, orthonormal
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise, far
-from regard.lessons.lesson import Lesson, Table, above, near
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise, far
+from regard.lessons.lesson import Lesson, LessonTable, above, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -60,7 +60,7 @@ def extracting(
     }
     errors = {name: float((m @ mean - v_a).norm()) for name, m in matrices.items()}
     return Lesson(
-        table=Table(("matrix", "distance of M·½(v_a + v_b) from v_a"), list(errors.items())),
+        table=LessonTable(("matrix", "distance of M·½(v_a + v_b) from v_a"), list(errors.items())),
         chart=curves(
             _errors_by_angle(width, inside, seed),
             x="θ, degrees",
@@ -132,7 +132,7 @@ def _errors_by_angle(width: int, inside: int, seed: int) -> list[dict[str, float
 
 
 @exercise("extracting")
-def extracting_exercise(seed: int) -> Posed:
+def extracting_exercise(seed: int) -> ExerciseSheet:
     basis = torch.round(orthonormal(4, 4, seed=seed), decimals=4).T
     a, b = basis[:, :2], basis[:, 2:]
     generator = torch.Generator().manual_seed(seed + 1)
@@ -145,7 +145,7 @@ def extracting_exercise(seed: int) -> Posed:
         says = f"Of A's part {kept:.2g} is wrong, of B's part {leaked:.2g} comes through."
         return Mark(far(found, v_a), 0.01, says)
 
-    return Posed(
+    return ExerciseSheet(
         task="v_a lies in the span of A's columns, v_b in that of B's. Find a matrix M (4 × 4) "
         "with M·½(v_a + v_b) = v_a for all of them; 50 pairs are tried, 0.01 is near enough.",
         given={"A": a, "B": b},

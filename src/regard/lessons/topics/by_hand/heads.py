@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from regard.attention.function import HeadShape
 from regard.attention.masks.mask import bidirectional
 from regard.attention.multi_head import MultiHeadAttention
-from regard.attention.token_positions import Places
-from regard.lessons.lesson import Lesson, Table, equal, near
+from regard.attention.token_positions import TokenPositions
+from regard.lessons.lesson import Lesson, LessonTable, equal, near
 from regard.lessons.lesson_charts import bars
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -42,13 +42,15 @@ def multi_head_shapes(
     generator = torch.Generator().manual_seed(seed + 1)
     size = (batch, length, shape.model_width)
     x = torch.randn(size, generator=generator, dtype=torch.float64)
-    found = mixer(x, mask=bidirectional(), places=Places.of_row(length), want_weights=True)
+    found = mixer(
+        x, mask=bidirectional(), positions=TokenPositions.of_row(length), want_weights=True
+    )
     expected, weights = _torchs_own(mixer)(x, x, x, average_attn_weights=False)
     steps = _steps(mixer, x)
     of_scores = [batch, heads, length, length]
     joined = mixer.out(steps["heads side by side"][0])
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("step", "shape", "sizes"),
             [(name, letters, _sizes(one)) for name, (one, letters) in steps.items()],
         ),

@@ -14,8 +14,17 @@ from torch import Tensor
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.kinds.hard import BestKey
 from regard.lessons.by_hand import look_up, names, scores_of, spread_keys, weights_of
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, Weights, exercise, far, numbers
-from regard.lessons.lesson import Lesson, Table, above, below, equal, near
+from regard.lessons.exercise import (
+    Answer,
+    ExerciseSheet,
+    Mark,
+    Slot,
+    Weights,
+    exercise,
+    far,
+    numbers,
+)
+from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -53,7 +62,7 @@ def argmax_by_hand(*, beta: Annotated[float, Range(0.1, 20)] = 1) -> Lesson:
     ]
     per_key = zip(names(4), scores.tolist(), hard[1].tolist(), soft[1].tolist(), strict=True)
     return Lesson(
-        table=Table(("key", "score", "argmax weight", "softmax weight at β"), list(per_key)),
+        table=LessonTable(("key", "score", "argmax weight", "softmax weight at β"), list(per_key)),
         chart=curves(rows, x="β", y="length of the gradient", series="to", log="xy"),
         caption="The gradient of softmax(β · scores) to query and keys, by its length: it fades as "
         "β grows and the softmax becomes an argmax, whose gradient is 0 everywhere.",
@@ -88,7 +97,7 @@ def _outcome(rule: BestKey | DotProduct, beta: float) -> tuple[Tensor, Tensor, d
 
 
 @exercise("argmax-by-hand")
-def argmax_exercise(seed: int) -> Posed:
+def argmax_exercise(seed: int) -> ExerciseSheet:
     keys, values, q = _whole(4, 3, seed=3 * seed), _whole(4, 3, seed=3 * seed + 1), None
     for extra in range(1, 1000):  # another query where two keys share the first place
         q = _whole(3, seed=3 * seed + 2 + 7919 * extra)
@@ -103,7 +112,7 @@ def argmax_exercise(seed: int) -> Posed:
         drawn = Weights(["q"], names(4), weights_of(q, keys, BestKey())[None])
         return Mark(far(answer["output"], found.out), 1e-9, says, drawn)
 
-    return Posed(
+    return ExerciseSheet(
         task="Attention takes the value of the key with the largest q·k. What is its output?",
         given={"q": q, "keys": keys, "values": values},
         slots=(Slot("output", (3,)),),
@@ -155,7 +164,7 @@ def copying(
     ]
     cosines = (k @ k[0]).tolist()
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("key", "cos to k₁", "weight"),
             list(zip(names(keys), cosines, found.weights.tolist(), strict=True))[:12],
         ),
@@ -171,7 +180,7 @@ def copying(
 
 
 @exercise("copying")
-def copying_exercise(seed: int) -> Posed:
+def copying_exercise(seed: int) -> ExerciseSheet:
     keys = torch.round(spread_keys(4, 3, seed=seed), decimals=2)
     values, chosen = numbers(4, 3, seed=seed + 1), seed % 4
 
@@ -183,7 +192,7 @@ def copying_exercise(seed: int) -> Posed:
         drawn = Weights(["q"], names(4), found.weights[None])
         return Mark(far(found.out, values[chosen]), 0.01, says, drawn)
 
-    return Posed(
+    return ExerciseSheet(
         task=f"Find a query q with which softmax(K q)ᵀ V is value {chosen + 1}, within 0.01.",
         given={"keys": keys, "values": values},
         slots=(Slot("q", (3,)),),
@@ -215,7 +224,7 @@ def select_and_identity(*, scale: Annotated[float, Range(1, 1e6)] = 1e5) -> Less
     ]
     weights = found.weights.tolist()
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("query", *names(4)),
             [(f"S·{k}", *w) for k, w in zip(names(4), weights, strict=True)],
         ),
@@ -232,7 +241,7 @@ def select_and_identity(*, scale: Annotated[float, Range(1, 1e6)] = 1e5) -> Less
 
 
 @exercise("select-and-identity")
-def select_exercise(seed: int) -> Posed:
+def select_exercise(seed: int) -> ExerciseSheet:
     keys = torch.round(spread_keys(4, 3, seed=seed), decimals=2)
     values = numbers(4, 3, seed=seed + 1)
     order = torch.randperm(4, generator=torch.Generator().manual_seed(seed + 2))
@@ -246,7 +255,7 @@ def select_exercise(seed: int) -> Posed:
         return Mark(far(found.out, goal), 0.01, says, drawn)
 
     wanted = ", ".join(str(int(place) + 1) for place in order)
-    return Posed(
+    return ExerciseSheet(
         task=f"Find queries Q, one a row, that return the values {wanted}, in this order.",
         given={"keys": keys, "values": values},
         slots=(Slot("Q", (4, 3)),),

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from regard.attention.attend import attend
-from regard.attention.function import Rule
+from regard.attention.function import AttentionFunction
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.kinds.hard import BestKey
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise
-from regard.lessons.lesson import Lesson, Table, below, equal
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.lesson import Lesson, LessonTable, below, equal
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -52,7 +52,7 @@ def receptive_field(
     ]
     most = [(heads + 1) ** n for n in range(1, layers + 1)]
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("layers", "(k+1)ⁿ", *reached),
             [(n + 1, most[n], *(counts[n] for counts in reached.values())) for n in range(layers)],
         ),
@@ -69,22 +69,22 @@ def receptive_field(
     )
 
 
-def _ahead(heads: int, layer: int, places: int) -> Tensor:
+def _ahead(heads: int, layer: int, positions: int) -> Tensor:
     """(h,n): where each head looks from each place, so that no two ways meet."""
     steps = torch.arange(1, heads + 1)[:, None] * (heads + 1) ** layer
-    there: Tensor = (torch.arange(places) + steps) % places
+    there: Tensor = (torch.arange(positions) + steps) % positions
     return there
 
 
-def _reached(layers: list[Tensor], rule: Rule) -> int:
+def _reached(layers: list[Tensor], rule: AttentionFunction) -> int:
     return int(_seen(layers, rule).sum())
 
 
-def _seen(layers: list[Tensor], rule: Rule) -> Tensor:
+def _seen(layers: list[Tensor], rule: AttentionFunction) -> Tensor:
     """(n): the places from which there is a gradient to the first place's output."""
-    places = layers[0].shape[1]
-    marks = torch.eye(places, dtype=torch.float64)
-    x = torch.ones(places, 1, dtype=torch.float64, requires_grad=True)
+    positions = layers[0].shape[1]
+    marks = torch.eye(positions, dtype=torch.float64)
+    x = torch.ones(positions, 1, dtype=torch.float64, requires_grad=True)
     row = x
     for looks_at in layers:
         queries, keys = marks[looks_at], marks.expand(len(looks_at), -1, -1)
@@ -95,7 +95,7 @@ def _seen(layers: list[Tensor], rule: Rule) -> Tensor:
 
 
 @exercise("receptive-field")
-def receptive_field_exercise(seed: int) -> Posed:
+def receptive_field_exercise(seed: int) -> ExerciseSheet:
     generator = torch.Generator().manual_seed(seed)
     looks_at = [torch.randint(8, (1, 8), generator=generator) for _ in range(3)]
     seen = _seen(looks_at, BestKey())
@@ -105,7 +105,7 @@ def receptive_field_exercise(seed: int) -> Posed:
         says = f"{wrong} of 8 places are wrong; 3 layers of one head see at most 2³ = 8."
         return Mark(float(wrong), 0.0, says)
 
-    return Posed(
+    return ExerciseSheet(
         task="Three layers of one argmax head with residuals, 8 places. looks_at[l][i] is the "
         "place (from 0) that place i looks at in layer l. Which input places reach the output "
         "of place 0?",

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.kinds.dot import DotProduct
-from regard.lessons.lesson import Lesson, Table, above, below, near
+from regard.lessons.lesson import Lesson, LessonTable, above, below, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -46,7 +46,7 @@ def scaling(
     wide = found[512]
     variances = torch.tensor([found[d]["q·k/√d"].variance for d in widths])
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("d", "scores", "variance", "largest weight", "gradient"),
             [
                 (d, name, one.variance, one.largest, one.gradient)

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from regard.lessons.by_hand import look_up, names, orthonormal
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, Weights, exercise
-from regard.lessons.lesson import Lesson, Table, above, below
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, Weights, exercise
+from regard.lessons.lesson import Lesson, LessonTable, above, below
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -49,7 +49,7 @@ def self_attention_by_hand(
     distances = {extra: float((out - u[B]).norm()) / beta for extra, out in plain.items()}
     second, first = float((c[1] - u[B]).norm()), float((c[0] - (u[B] - u[C])).norm())
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("added to x₂", "distance of c₂ from u_b, in β"),
             [*distances.items(), ("nothing, and Q, K, V as above", second / beta)],
         ),
@@ -119,7 +119,7 @@ def _distances_by_length(width: int, seed: int) -> list[dict[str, float | str]]:
 
 
 @exercise("self-attention-by-hand")
-def self_attention_exercise(seed: int) -> Posed:
+def self_attention_exercise(seed: int) -> ExerciseSheet:
     u = torch.round(6 * orthonormal(4, 4, seed=seed), decimals=4)
     x = _row(u, torch.zeros_like(u[A]))
 
@@ -131,7 +131,7 @@ def self_attention_exercise(seed: int) -> Posed:
         drawn = Weights(names(3, "x"), names(3, "x"), found.weights)
         return Mark(max(float(second), float(first)), 0.05, says, drawn)
 
-    return Posed(
+    return ExerciseSheet(
         task="x₁ = u_d + u_b, x₂ = u_a, x₃ = u_c + u_b; q = Q x, k = K x, v = V x, no scaling. "
         "Find Q, K and V (4 × 4 each) with c₂ = u_b and c₁ = u_b − u_c, within 0.05.",
         given={"u_a": u[A], "u_b": u[B], "u_c": u[C], "u_d": u[D]},

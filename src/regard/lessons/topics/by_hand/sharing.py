@@ -16,7 +16,7 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds import Projections
 from regard.attention.kinds.dot import Dot, DotProduct
 from regard.attention.multi_head import MultiHeadAttention, build_mixer
-from regard.lessons.lesson import Lesson, Table, above, below, near
+from regard.lessons.lesson import Lesson, LessonTable, above, below, near
 from regard.lessons.lesson_charts import heat
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -25,7 +25,7 @@ from regard.lessons.registry import lesson
 @lesson("shared-projections", topic="attention by hand", title="Shared Q and K: symmetric scores")
 def shared_projections(
     *,
-    places: Annotated[int, Range(2, 12)] = 6,
+    positions: Annotated[int, Range(2, 12)] = 6,
     heads: Annotated[int, Range(1, 4)] = 2,
     width: Annotated[int, Range(2, 32)] = 8,
     seed: Seed = 0,
@@ -39,7 +39,11 @@ def shared_projections(
     is one matrix of width² (and its bias).
     """
     x = torch.randn(
-        1, places, heads * width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+        1,
+        positions,
+        heads * width,
+        generator=torch.Generator().manual_seed(seed),
+        dtype=torch.float64,
     )
     scores = {name: _scores(name, x, heads, width, seed=seed) for name in SHARINGS}
     shared = scores["shared-qk"]
@@ -47,9 +51,9 @@ def shared_projections(
     sums = shared.exp().sum(dim=-1, keepdim=True)
     everywhere = torch.ones_like(shared, dtype=torch.bool)
     flows = DotProduct().normalise(shared, everywhere) * sums / shared.exp().max()
-    labels = [str(number + 1) for number in range(places)]
+    labels = [str(number + 1) for number in range(positions)]
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("projections", "largest |s_ij − s_ji|", "parameters"),
             [
                 (name, _asymmetry(found), _parameters(name, heads, width))

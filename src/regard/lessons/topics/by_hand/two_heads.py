@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.attend import attend
-from regard.lessons.lesson import Lesson, Table, above, below, near
+from regard.lessons.lesson import Lesson, LessonTable, above, below, near
 from regard.lessons.lesson_charts import bars
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -57,7 +57,7 @@ def two_heads(
     ]
     kept_one, kept_two = spreads["one head", "q·kₐ > 0"], spreads["two heads", "q·kₐ > 0"]
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("heads", "spread, all samples", "spread, q·kₐ > 0"),
             [
                 (heads, spreads[heads, "all samples"], spreads[heads, "q·kₐ > 0"])

@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 REPEATS = 4
 
 
-class Counted(NamedTuple):
+class OperationCounts(NamedTuple):
     """Floating-point operations of one run; what is element by element is not counted."""
 
     meeting: int
@@ -31,7 +31,7 @@ class Counted(NamedTuple):
 
 
 @torch.no_grad()
-def operations(run: Callable[[], object]) -> Counted:
+def operations(run: Callable[[], object]) -> OperationCounts:
     """Counted while it runs."""
     # The counter knows matrix products. The CPU's fused kernel hides them: it is asked to take
     # them one by one, which are the same.
@@ -39,7 +39,7 @@ def operations(run: Callable[[], object]) -> Counted:
         run()
     counts = counter.get_flop_counts().get("Global", {})
     meeting = counts.get(torch.ops.aten.bmm, 0)
-    return Counted(meeting, sum(counts.values()) - meeting)
+    return OperationCounts(meeting, sum(counts.values()) - meeting)
 
 
 @torch.no_grad()

@@ -12,15 +12,15 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from regard.attention.attend import Attended, attend
+from regard.attention.attend import AttentionOutput, attend
 from regard.attention.function import HeadShape
 from regard.attention.kinds.group import Group, InsideGroups
 from regard.attention.masks.mask import bidirectional, padding, same_group
 from regard.attention.multi_head import build_mixer
-from regard.attention.token_positions import Places
+from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, Weights, exercise
-from regard.lessons.lesson import Draw, Lesson, Table, equal, near
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, Weights, exercise
+from regard.lessons.lesson import Draw, Lesson, LessonTable, equal, near
 from regard.lessons.lesson_charts import curves, heat
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -55,7 +55,7 @@ def group_cost(*, block: Annotated[int, Range(8, 64)] = 32, seed: Seed = 0) -> L
     ]
     same = [runs[BLOCKS][4]().out, runs[IDS][4]().out]
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("groups", "pairs allowed", *(f"operations, {way}" for way in runs)),
             [(g, pairs[BLOCKS][i], *(spent[way][i] for way in runs)) for i, g in enumerate(counts)],
         ),
@@ -73,25 +73,25 @@ def group_cost(*, block: Annotated[int, Range(8, 64)] = 32, seed: Seed = 0) -> L
     )
 
 
-def _run(way: str, n: int, groups: int, *, seed: int) -> Callable[[], Attended]:
+def _run(way: str, n: int, groups: int, *, seed: int) -> Callable[[], AttentionOutput]:
     """One head under a mask that the kind itself narrows to its groups, ready to run."""
     generator = torch.Generator().manual_seed(seed)
     q, k, v = torch.randn(3, 1, 1, n, WIDTH, generator=generator, dtype=torch.float64)
-    rule, places = _rule(way, n, groups)
-    return partial(attend, q, k, v, rule.narrow(bidirectional(), places), rule)
+    rule, positions = _rule(way, n, groups)
+    return partial(attend, q, k, v, rule.narrow(bidirectional(), positions), rule)
 
 
-def _rule(way: str, n: int, groups: int) -> tuple[InsideGroups, Places]:
+def _rule(way: str, n: int, groups: int) -> tuple[InsideGroups, TokenPositions]:
     kind = Group(by="count", groups=groups) if way == BLOCKS else Group(by="modality")
     numbers = torch.arange(n)[None] // (n // groups)
     rule = kind.build(HeadShape(WIDTH, heads=1, context=n))
     assert isinstance(rule, InsideGroups)
-    return rule, Places.of_row(n, modalities=numbers)
+    return rule, TokenPositions.of_row(n, modalities=numbers)
 
 
 def _pairs(way: str, n: int, groups: int) -> int:
-    rule, places = _rule(way, n, groups)
-    return int(rule.narrow(bidirectional(), places).dense(n, n).sum())
+    rule, positions = _rule(way, n, groups)
+    return int(rule.narrow(bidirectional(), positions).dense(n, n).sum())
 
 
 @lesson("modality-groups", topic="kinds and cost", title="Words and patches in groups")
@@ -116,21 +116,21 @@ def modality_groups(
             f"fusion = {fusion} is beyond the last of {layers} layers: the groups never meet",
             topic="lesson",
             where="modality-groups",
-            mend=f"Give a fusion of at most {layers}, or more layers.",
+            hint=f"Give a fusion of at most {layers}, or more layers.",
         )
     n = words + patches
     modalities = torch.tensor([[0] * words + [1] * patches])
-    places = Places.of_row(n, modalities=modalities)
+    positions = TokenPositions.of_row(n, modalities=modalities)
     kind = Group(by="modality", fusion_every=fusion)
-    reach = _reach(kind, places, layers, words, seed=seed)
-    never = _reach(Group(by="modality"), places, layers, words, seed=seed)
-    pairs = [int(_mask_of(kind, layer, places).sum()) for layer in range(layers)]
+    reach = _reach(kind, positions, layers, words, seed=seed)
+    never = _reach(Group(by="modality"), positions, layers, words, seed=seed)
+    pairs = [int(_mask_of(kind, layer, positions).sum()) for layer in range(layers)]
     fuses = [(layer + 1) % fusion == 0 for layer in range(layers)]
     met = [any(fuses[: layer + 1]) for layer in range(layers)]
     inside = words**2 + patches**2
-    grouped = _mask_of(Group(by="modality"), 0, places)
+    grouped = _mask_of(Group(by="modality"), 0, positions)
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("layer", "sees", "pairs allowed", "pairs cut", "patches reach words"),
             [
                 (layer + 1, "everything" if fused else "its own group", some, n * n - some, far > 0)
@@ -162,16 +162,18 @@ def _drawn(mask: Tensor, words: int, patches: int) -> Draw:
     return heat(cells, down=names, across=names, title="may attend", axes=("from", "to"))
 
 
-def _mask_of(kind: Group, layer: int, places: Places) -> Tensor:
+def _mask_of(kind: Group, layer: int, positions: TokenPositions) -> Tensor:
     """(n,n): what a layer of this kind lets through."""
-    n = places.positions.shape[1]
+    n = positions.ids.shape[1]
     rule = kind.build(HeadShape(WIDTH, heads=1, context=n, layer=layer))
-    return rule.narrow(bidirectional(), places).dense(n, n)[0, 0]
+    return rule.narrow(bidirectional(), positions).dense(n, n)[0, 0]
 
 
-def _reach(kind: Group, places: Places, layers: int, words: int, *, seed: int) -> list[float]:
+def _reach(
+    kind: Group, positions: TokenPositions, layers: int, words: int, *, seed: int
+) -> list[float]:
     """After each layer, the largest gradient of a word's output to a patch's input."""
-    n = places.positions.shape[1]
+    n = positions.ids.shape[1]
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(1, n, WIDTH, generator=generator, dtype=torch.float64, requires_grad=True)
     row, found = x, []
@@ -181,14 +183,14 @@ def _reach(kind: Group, places: Places, layers: int, words: int, *, seed: int) -
         with torch.no_grad():
             for parameter in mixer.parameters():
                 parameter.normal_(std=WIDTH**-0.5, generator=generator)
-        row = row + mixer(row, mask=bidirectional(), places=places).out
+        row = row + mixer(row, mask=bidirectional(), positions=positions).out
         (gradient,) = torch.autograd.grad(row[:, :words].sum(), x, retain_graph=True)
         found.append(float(gradient[:, words:].abs().max()))
     return found
 
 
 @exercise("modality-groups")
-def modality_groups_exercise(seed: int) -> Posed:
+def modality_groups_exercise(seed: int) -> ExerciseSheet:
     generator = torch.Generator().manual_seed(seed)
     n = 7
     kinds = torch.randint(2, (n,), generator=generator)
@@ -204,7 +206,7 @@ def modality_groups_exercise(seed: int) -> Posed:
         drawn = Weights(labels, labels, answer["mask"].double())
         return Mark(float(wrong.sum()) / (n * n), 0.0, says, drawn)
 
-    return Posed(
+    return ExerciseSheet(
         task="A layer in groups by modality, 0 = word, 1 = patch; the last place is padding, which "
         "nobody may attend to (its own row is not masked further). Give the mask: mask[i][j] is "
         "true where place i may attend to place j.",

@@ -17,8 +17,8 @@ from regard.attention.kinds.dot import Dot
 from regard.attention.kinds.group import Group
 from regard.attention.masks.mask import Mask, bidirectional, lookback
 from regard.attention.multi_head import build_mixer
-from regard.attention.token_positions import Places
-from regard.lessons.lesson import Lesson, Table, above, near
+from regard.attention.token_positions import TokenPositions
+from regard.lessons.lesson import Lesson, LessonTable, above, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range
 from regard.lessons.registry import lesson
@@ -63,7 +63,7 @@ def growth_of_kinds(
     ]
     first, last = (f"{n:,}" for n in (LENGTHS[0], LENGTHS[-1]))
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("attention", "declared", f"operations at {first}", f"at {last}", "power of n"),
             [
                 (name, one.declared, spent[name][0], spent[name][-1], round(powers[name], 3))
@@ -115,4 +115,4 @@ def _run(one: Growing, n: int, head_width: int) -> partial[object]:
     """A layer of this kind over a row, ready to run."""
     mixer = build_mixer(one.kind(n), HeadShape(head_width, heads=HEADS, context=n))
     x = torch.zeros(1, n, HEADS * head_width)
-    return partial(mixer, x, mask=one.mask, places=Places.of_row(n))
+    return partial(mixer, x, mask=one.mask, positions=TokenPositions.of_row(n))

@@ -15,14 +15,14 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from regard.attention.attend import Attended, attend
-from regard.attention.function import HeadShape, Rule
+from regard.attention.attend import AttentionOutput, attend
+from regard.attention.function import AttentionFunction, HeadShape
 from regard.attention.kinds.dot import DotProduct
-from regard.attention.kinds.linear import FeatureAttention, Linear
+from regard.attention.kinds.linear import FeatureAttention, LinearAttention
 from regard.attention.masks.mask import causal
 from regard.lessons.by_hand import names
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, Weights, exercise, far
-from regard.lessons.lesson import Lesson, Table, above, below, equal, near
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, Weights, exercise, far
+from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -65,7 +65,7 @@ def linear_attention(*, width: Annotated[int, Range(4, 32)] = 16, seed: Seed = 0
         for n in LENGTHS
     ]
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("places", *(f"operations, {way}" for way in counts)),
             [(n, *(counts[way][i] for way in counts)) for i, n in enumerate(LENGTHS)],
         ),
@@ -100,13 +100,17 @@ def linear_attention(*, width: Annotated[int, Range(4, 32)] = 16, seed: Seed = 0
 
 
 def _rule(feature_map: str, width: int, *, features: int = 0, seed: int = 0) -> FeatureAttention:
-    kind = Linear.model_validate({"feature_map": feature_map, "features": features, "seed": seed})
+    kind = LinearAttention.model_validate(
+        {"feature_map": feature_map, "features": features, "seed": seed}
+    )
     rule = kind.build(HeadShape(width, heads=1)).double()
     assert isinstance(rule, FeatureAttention)
     return rule
 
 
-def _runs(rule: Rule, n: int, width: int, *, seed: int) -> dict[str, Callable[[], Attended]]:
+def _runs(
+    rule: AttentionFunction, n: int, width: int, *, seed: int
+) -> dict[str, Callable[[], AttentionOutput]]:
     """The same attention in each order, ready to run."""
     generator = torch.Generator().manual_seed(seed)
     q, k, v = torch.randn(3, 1, 1, n, width, generator=generator, dtype=torch.float64)
@@ -121,7 +125,7 @@ def _runs(rule: Rule, n: int, width: int, *, seed: int) -> dict[str, Callable[[]
 
 
 @exercise("linear-attention")
-def linear_attention_exercise(seed: int) -> Posed:
+def linear_attention_exercise(seed: int) -> ExerciseSheet:
     generator = torch.Generator().manual_seed(seed)
     keys, values = torch.randint(0, 6, (2, 4, 2), generator=generator, dtype=torch.float64)
     keys[0] += 1  # so that no query meets nought
@@ -142,7 +146,7 @@ def linear_attention_exercise(seed: int) -> Posed:
         says = f"Over 20 queries φ(q)S / φ(q)·z is off by at most {missed:.2g}."
         return Mark(missed, 0.01, says, Weights(["q"], names(4), weights[:1]))
 
-    return Posed(
+    return ExerciseSheet(
         task="Linear attention with φ(x) = max(x, 0) keeps of all keys and values only a matrix S "
         "and a vector z, so that its output is φ(q)S / φ(q)·z for any query q. Give S (2 × 2) and "
         "z for these four keys and values; 20 queries are tried.",
@@ -174,7 +178,7 @@ def linear_approximation(*, width: Annotated[int, Range(4, 16)] = 8, seed: Seed 
     }
     short, usual = random[DEVIATIONS[0]], random[DEVIATIONS[-1]]
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("features", "how many", *(f"error, parts of {size:g}" for size in DEVIATIONS)),
             [
                 *(
@@ -226,7 +230,7 @@ def _random_error(features: int, width: int, deviation: float, *, seed: int) -> 
 
 
 @torch.no_grad()
-def _error(rule: Rule, width: int, deviation: float, *, seed: int) -> float:
+def _error(rule: AttentionFunction, width: int, deviation: float, *, seed: int) -> float:
     """Of 32 queries over 32 keys, whose parts have this deviation."""
     generator = torch.Generator().manual_seed(seed)
     q, k, v = torch.randn(3, 1, 1, 32, width, generator=generator, dtype=torch.float64)

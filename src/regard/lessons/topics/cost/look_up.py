@@ -20,12 +20,12 @@ from regard.attention.kinds.synthesizer_random import SynthesizerRandom
 from regard.attention.masks.mask import bidirectional
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import build_mixer
-from regard.attention.token_positions import Places
-from regard.lessons.lesson import Lesson, Table, above, below, near
+from regard.attention.token_positions import TokenPositions
+from regard.lessons.lesson import Lesson, LessonTable, above, below, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
-from regard.models.init_weights import initialise
+from regard.models.init_weights import init_weights
 
 HEADS = 2
 ROWS = 64
@@ -80,7 +80,7 @@ def synthesizer_look_up(
         moved[name] = _moved(model, pairs, seed=seed)
     chance = 1 / pairs
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("attention", "right answers", "guessing", "weights move with pairs by"),
             [(name, right[name], chance, moved[name]) for name in kinds],
         ),
@@ -117,19 +117,19 @@ class OneLayer(nn.Module):
         shape = HeadShape(width // HEADS, heads=HEADS, context=pairs + 1)
         self.attention: Mixer = build_mixer(kind, shape)
         self.answer = nn.Linear(width, pairs)
-        initialise(self, seed=seed, layers=1, deviation=0.5)
+        init_weights(self, seed=seed, layers=1, deviation=0.5)
 
     def forward(self, rows: Tensor) -> Tensor:
         """(b,n+1,w) -> (b,n)"""
-        places = Places.of_row(rows.shape[1])
-        out = self.attention(rows, mask=bidirectional(), places=places).out
+        positions = TokenPositions.of_row(rows.shape[1])
+        out = self.attention(rows, mask=bidirectional(), positions=positions).out
         answers: Tensor = self.answer(out[:, -1])
         return answers
 
     def weights(self, rows: Tensor) -> Tensor:
         """(b,h,n+1): what the last place looks at."""
-        places = Places.of_row(rows.shape[1])
-        found = self.attention(rows, mask=bidirectional(), places=places, want_weights=True)
+        positions = TokenPositions.of_row(rows.shape[1])
+        found = self.attention(rows, mask=bidirectional(), positions=positions, want_weights=True)
         last: Tensor = found.weights[:, :, -1]
         return last
 
@@ -147,15 +147,15 @@ def _drawn(rows: int, pairs: int, *, seed: int) -> LookUps:
 
 def _trained(model: OneLayer, pairs: int, *, steps: int, seed: int) -> list[tuple[int, float]]:
     """Train on new rows at each step; the share of right answers on the way."""
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     told = _drawn(500, pairs, seed=seed + 2)
     curve = [(0, _right(model, told))]
     for step in range(1, steps + 1):
         batch = _drawn(ROWS, pairs, seed=(seed + 3) * 1000 + step)
         loss = F.cross_entropy(model(batch.rows), batch.answers)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
         if step % EVERY == 0:
             curve.append((step, _right(model, told)))
     return curve

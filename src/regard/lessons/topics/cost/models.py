@@ -16,17 +16,17 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds.dot import Dot
 from regard.attention.masks.mask import Mask, bidirectional, causal, cross
 from regard.attention.multi_head import build_mixer
-from regard.attention.token_positions import Places
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise
-from regard.lessons.lesson import Lesson, Table, equal, near
+from regard.attention.token_positions import TokenPositions
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.lesson import Lesson, LessonTable, equal, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range
 from regard.lessons.registry import lesson
-from regard.lessons.topics.cost.counted import Counted, exponent, operations, seconds
+from regard.lessons.topics.cost.counted import OperationCounts, exponent, operations, seconds
 from regard.models.families.encoder_decoder import EncoderDecoder
 
 
-class Sizes(NamedTuple):
+class ModelSizes(NamedTuple):
     """M, N and k."""
 
     source: int
@@ -57,7 +57,7 @@ def encoder_decoder_cost(
     the row is six times as long as the model is wide.
     """
     width = 2 * half_width
-    base = Sizes(source, target, width)
+    base = ModelSizes(source, target, width)
     steps = {"M": 0, "N": 1, "k": 2}
     fitted = {part: [_power(part, base, axis) for axis in steps.values()] for part in PARTS}
     spent = {part: _spent(part, base).meeting for part in PARTS}
@@ -66,19 +66,19 @@ def encoder_decoder_cost(
         "cross": 4 * source * target * width,
         "decoder": 4 * target**2 * width,
     }
-    even = _block(Sizes(6 * 8, 1, 8))
+    even = _block(ModelSizes(6 * 8, 1, 8))
     lengths = [128, 256, 512, 1024, 2048]
     rows = [
         {
             "places of the source M": m,
-            "seconds": _time(part, Sizes(m, 256, width)),
+            "seconds": _time(part, ModelSizes(m, 256, width)),
             "attention": part,
         }
         for part in PARTS
         for m in lengths
     ]
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("attention", "operations", "formula", "power of M", "power of N", "power of k"),
             [
                 (part, spent[part], formulas[part], *(round(one, 3) for one in fitted[part]))
@@ -109,26 +109,26 @@ def encoder_decoder_cost(
     )
 
 
-def _power(part: str, base: Sizes, axis: int) -> float:
+def _power(part: str, base: ModelSizes, axis: int) -> float:
     """The exponent of one of the sizes, from doubling it twice."""
     grown = [base._replace(**{base._fields[axis]: base[axis] * factor}) for factor in (1, 2, 4)]
     costs = [_spent(part, sizes).meeting for sizes in grown]
     return exponent([sizes[axis] for sizes in grown], costs)
 
 
-def _spent(part: str, sizes: Sizes) -> Counted:
+def _spent(part: str, sizes: ModelSizes) -> OperationCounts:
     return operations(_run(part, sizes))
 
 
-def _time(part: str, sizes: Sizes) -> float:
+def _time(part: str, sizes: ModelSizes) -> float:
     return seconds(_run(part, sizes))
 
 
-def _run(part: str, sizes: Sizes) -> partial[object]:
+def _run(part: str, sizes: ModelSizes) -> partial[object]:
     """One attention of a model, ready to run."""
     mixer = build_mixer(Dot(), HeadShape(sizes.width // 2, heads=2, context=4096))
-    places = sizes.source if part == "encoder" else sizes.target
-    x, memory = (torch.zeros(1, n, sizes.width) for n in (places, sizes.source))
+    positions = sizes.source if part == "encoder" else sizes.target
+    x, memory = (torch.zeros(1, n, sizes.width) for n in (positions, sizes.source))
     masks: dict[str, Mask] = {
         "encoder": bidirectional(),
         "cross": cross(torch.ones(1, sizes.source, dtype=torch.bool)),
@@ -138,12 +138,12 @@ def _run(part: str, sizes: Sizes) -> partial[object]:
         mixer,
         x,
         mask=masks[part],
-        places=Places.of_row(places),
+        positions=TokenPositions.of_row(positions),
         memory=memory if part == "cross" else None,
     )
 
 
-def _whole(sizes: Sizes) -> Counted:
+def _whole(sizes: ModelSizes) -> OperationCounts:
     """A whole encoder-decoder of two layers."""
     model = _family(sizes).build(vocabulary=3, seed=0)
     source, target = (torch.zeros(1, n, dtype=torch.long) for n in sizes[:2])
@@ -151,26 +151,26 @@ def _whole(sizes: Sizes) -> Counted:
     return operations(partial(model.target, target, source=source, source_valid=valid))
 
 
-def _block(sizes: Sizes) -> Counted:
+def _block(sizes: ModelSizes) -> OperationCounts:
     """A block of the encoder: attention, its matrices and the feed-forward network."""
     block = _family(sizes).build_stack().blocks[0]
     x = torch.zeros(1, sizes.source, sizes.width)
-    places = Places.of_row(sizes.source)
-    return operations(partial(block, x, mask=bidirectional(), places=places))
+    positions = TokenPositions.of_row(sizes.source)
+    return operations(partial(block, x, mask=bidirectional(), positions=positions))
 
 
-def _family(sizes: Sizes) -> EncoderDecoder:
+def _family(sizes: ModelSizes) -> EncoderDecoder:
     return EncoderDecoder(
         layers=2, heads=2, width=sizes.width, context=max(sizes.source, sizes.target)
     )
 
 
 @exercise("encoder-decoder-cost")
-def encoder_decoder_cost_exercise(seed: int) -> Posed:
+def encoder_decoder_cost_exercise(seed: int) -> ExerciseSheet:
     generator = torch.Generator().manual_seed(seed)
     source, target = (10 * torch.randint(2, 10, (2,), generator=generator)).tolist()
     width = int(2 * torch.randint(4, 33, (1,), generator=generator))
-    sizes = Sizes(source, target, width)
+    sizes = ModelSizes(source, target, width)
 
     def mark(answer: Answer) -> Mark:
         counted = [_spent(part, sizes).meeting for part in PARTS]
@@ -179,7 +179,7 @@ def encoder_decoder_cost_exercise(seed: int) -> Posed:
         says = f"{wrong} of {len(PARTS)} counts are wrong: {', '.join(PARTS)}."
         return Mark(float(wrong), 0.0, says)
 
-    return Posed(
+    return ExerciseSheet(
         task="One layer of an encoder-decoder reads a source of M places and writes a target of N, "
         "with vectors of width k. How many multiplications and additions (two for each product of "
         "numbers) do scores and mixed values take: in the encoder, from target to source, in the "

@@ -14,13 +14,22 @@ import torch
 from torch import Tensor
 
 from regard.attention.attend import attend
-from regard.attention.function import HeadShape, Rule
+from regard.attention.function import AttentionFunction, HeadShape
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.kinds.soft_masked import SoftMasked
 from regard.attention.kinds.zero_masked import MaskAfterSoftmax
 from regard.attention.masks.mask import causal
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, Weights, exercise, far, numbers
-from regard.lessons.lesson import Lesson, Table, above, below, equal, near
+from regard.lessons.exercise import (
+    Answer,
+    ExerciseSheet,
+    Mark,
+    Slot,
+    Weights,
+    exercise,
+    far,
+    numbers,
+)
+from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
 from regard.lessons.lesson_charts import heat
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -29,7 +38,7 @@ from regard.lessons.registry import lesson
 @lesson("zero-masking", topic="masks", title="A mask after the softmax does not hide the future")
 def zero_masking(
     *,
-    places: Annotated[int, Range(3, 12)] = 6,
+    positions: Annotated[int, Range(3, 12)] = 6,
     width: Annotated[int, Range(2, 32)] = 8,
     seed: Seed = 0,
 ) -> Lesson:
@@ -41,23 +50,23 @@ def zero_masking(
     and a model can read in it how well the next token fits. With −∞ before the softmax the
     derivative is exactly zero; with a finite penalty it is merely small.
     """
-    q, k, v = _drawn(places, width, seed=seed)
-    rules: dict[str, Rule] = {
+    q, k, v = _drawn(positions, width, seed=seed)
+    rules: dict[str, AttentionFunction] = {
         "−∞ before the softmax": DotProduct(),
         "0 after the softmax": MaskAfterSoftmax(),
         "finite penalty, 9": _soft(width),
     }
     influence = {name: _influence(rule, q, k, v) for name, rule in rules.items()}
-    future = torch.ones(places, places, dtype=torch.bool).triu(1)
+    future = torch.ones(positions, positions, dtype=torch.bool).triu(1)
     sensed = {name: found[future] for name, found in influence.items()}
     sums = {name: _weights(rule, q, k, v).sum(dim=-1) for name, rule in rules.items()}
     honest, late, soft = (found.max() for found in sensed.values())
     first_sum = sums["0 after the softmax"][0]
     cheating, predicted = sensed["0 after the softmax"], _predicted(q, k, v)[future]
-    labels = [str(place + 1) for place in range(places)]
+    labels = [str(place + 1) for place in range(positions)]
     senses = influence["0 after the softmax"].tolist()
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("mask", "largest influence of a future key", "sum of a row's weights, least"),
             [(name, float(sensed[name].max()), float(sums[name].min())) for name in rules],
         ),
@@ -75,25 +84,25 @@ def zero_masking(
     )
 
 
-def _drawn(places: int, width: int, *, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def _drawn(positions: int, width: int, *, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    q, k, v = torch.randn(3, 1, 1, places, width, generator=generator, dtype=torch.float64)
+    q, k, v = torch.randn(3, 1, 1, positions, width, generator=generator, dtype=torch.float64)
     return q, k, v
 
 
-def _soft(width: int) -> Rule:
+def _soft(width: int) -> AttentionFunction:
     rule = SoftMasked().build(HeadShape(width, 1))
-    assert isinstance(rule, Rule)
+    assert isinstance(rule, AttentionFunction)
     return rule
 
 
-def _weights(rule: Rule, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def _weights(rule: AttentionFunction, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     weights = attend(q, k, v, causal(), rule, want_weights=True).weights
     assert weights is not None
     return weights[0, 0]
 
 
-def _influence(rule: Rule, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def _influence(rule: AttentionFunction, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """(i,j): the length of the derivative of output i with respect to key j."""
 
     def out(keys: Tensor) -> Tensor:
@@ -116,7 +125,7 @@ def _predicted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 @exercise("zero-masking")
-def zero_masking_exercise(seed: int) -> Posed:
+def zero_masking_exercise(seed: int) -> ExerciseSheet:
     scores = numbers(4, 4, seed=seed, decimals=1)
     allowed = torch.ones(4, 4, dtype=torch.bool).tril()
     honest = DotProduct().normalise(scores, allowed)
@@ -131,7 +140,7 @@ def zero_masking_exercise(seed: int) -> Posed:
         drawn = Weights(rows, rows, answer["weights"])
         return Mark(far(answer["weights"], honest), 0.005, says, drawn)
 
-    return Posed(
+    return ExerciseSheet(
         task="Give the 4 × 4 attention weights that follow from these scores under a causal mask "
         "that really hides the future (two digits after the point suffice).",
         given={"scores": scores},

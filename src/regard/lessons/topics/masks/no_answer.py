@@ -20,15 +20,15 @@ from torch import Tensor
 
 from regard.batch import Batch
 from regard.evaluation.metrics.question_answering import answers, best_threshold, exact_and_f1
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise
-from regard.lessons.lesson import Check, Lesson, Table, above, below, equal, near
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.lesson import Check, Lesson, LessonTable, above, below, equal, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
-from regard.models.architectures.sequence_model import RowModel
-from regard.models.blocks.recorder import Recorder
+from regard.models.architectures.sequence_model import SequenceModel
+from regard.models.blocks.recorder import AttentionRecorder
 from regard.models.families.encoder import Encoder
-from regard.models.heads.heads import Boundaries, SpanHead
+from regard.models.heads.heads import SpanHead, SpanLogits
 from regard.models.task_models.span_model import SpanModel, best_spans
 
 PLACES, FIRST, WIDTH = 16, 4, 8
@@ -80,9 +80,9 @@ def null_threshold(
     staircase = [{"τ": tau, "F1 on dev": f1} for tau, f1 in chosen.curve]
     shown = {"always answer": lowest, "τ = 0": 0.0, "chosen on dev": chosen.tau}
     start, end = torch.tensor([[0.0, 1.0, 3.0]]), torch.tensor([[0.0, 4.0, 1.0]])
-    span = [float(one) for one in best_spans(Boundaries(start, end), longest=3)]
+    span = [float(one) for one in best_spans(SpanLogits(start, end), longest=3)]
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("threshold", "τ", "F1 on dev", f"F1 on {POOL:,} others"),
             [
                 *((name, tau, dev.f1(tau), pool.f1(tau)) for name, tau in shown.items()),
@@ -143,12 +143,12 @@ class GivenVectors(SpanModel):
 
     given: Tensor
 
-    def vectors(self, batch: Batch, *, recorder: Recorder | None = None) -> Tensor:
+    def vectors(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
         return self.given
 
 
 @cache
-def _body() -> RowModel:
+def _body() -> SequenceModel:
     family = Encoder(layers=1, heads=1, width=WIDTH, context=PLACES + 1)
     return family.build(vocabulary=1, seed=0)
 
@@ -194,7 +194,7 @@ def _luck(
 
 
 @exercise("null-threshold")
-def null_threshold_exercise(seed: int) -> Posed:
+def null_threshold_exercise(seed: int) -> ExerciseSheet:
     read = _read(12, 0.5, seed=seed)
     null, best = (np.round(scores, 1) for scores in (read.null, read.best))
     rounded = Read(null, best, np.round(read.if_answered, 2), read.if_null)
@@ -205,7 +205,7 @@ def null_threshold_exercise(seed: int) -> Posed:
         says = f"Your τ gives F1 {f1:.1%} on these questions; {top:.1%} can be reached."
         return Mark(top - f1, 1e-9, says)
 
-    return Posed(
+    return ExerciseSheet(
         task="A reader answers where best ≥ null + τ. if_answered is the F1 of a question when it "
         "answers, if_silent when it does not. Find a τ with the highest mean F1.",
         given={

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from regard.attention.attend import attend
 from regard.attention.masks.mask import Mask, bidirectional, causal, prefix
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, Weights, exercise
-from regard.lessons.lesson import Check, Draw, Lesson, Table, equal, near
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, Weights, exercise
+from regard.lessons.lesson import Check, Draw, Lesson, LessonTable, equal, near
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
 from regard.reports.charts import theme as dress
@@ -44,7 +44,7 @@ def three_masks(*, first: Annotated[int, Range(1, 8)] = 5, seed: Seed = 0) -> Le
     second, in_first = n - first, torch.arange(n) < first
     past = torch.ones(n, n, dtype=torch.bool).tril()
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("token", "segment", *(f"sees, {name}" for name in tables)),
             [
                 (token, 1 if place < first else 2, *(int(t[place].sum()) for t in tables.values()))
@@ -178,7 +178,7 @@ def _cells(table: Tensor, right: float, down: float) -> list[dict[str, Any]]:
 
 
 @exercise("three-masks")
-def three_masks_exercise(seed: int) -> Posed:
+def three_masks_exercise(seed: int) -> ExerciseSheet:
     generator = torch.Generator().manual_seed(seed)
     first, second = (2 + torch.randint(4, (2,), generator=generator)).tolist()
     n = first + second
@@ -188,11 +188,11 @@ def three_masks_exercise(seed: int) -> Posed:
     def mark(answer: Answer) -> Mark:
         wrong = answer["mask"] != wanted
         says = f"{int(wrong.sum())} of {n * n} pairs are wrong; drawn is the mask you gave."
-        places = [str(place + 1) for place in range(n)]
-        drawn = Weights(places, places, answer["mask"].double())
+        positions = [str(place + 1) for place in range(n)]
+        drawn = Weights(positions, positions, answer["mask"].double())
         return Mark(float(wrong.sum()) / (n * n), 0.0, says, drawn)
 
-    return Posed(
+    return ExerciseSheet(
         task=f"A text has a first segment of {first} tokens and a second of {second}. Give the "
         f"{name} mask: mask[i][j] is true where token i may attend to token j.",
         given={"first": first, "second": second},

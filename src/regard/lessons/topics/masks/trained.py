@@ -15,7 +15,7 @@ from regard.attention.kinds import AttentionKind
 from regard.attention.kinds.dot import Dot
 from regard.attention.kinds.zero_masked import ZeroMasked
 from regard.batch import Batch
-from regard.lessons.lesson import Lesson, Table, above, below, near
+from regard.lessons.lesson import Lesson, LessonTable, above, below, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -63,7 +63,7 @@ def zero_masking_trained(
     guessing = math.log(faces)
     honest, cheating = figures.values()
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("mask", "loss, whole rows", "last place alone", "loss, future cut off", "guessing"),
             [(name, *found, guessing) for name, found in figures.items()],
         ),
@@ -89,20 +89,20 @@ def _trained(
         layers=2,
         heads=4,
         width=32,
-        feed_forward=64,
+        mlp_width=64,
         context=PLACES,
         attention=kind,
-        starting_deviation=32**-0.5,
+        init_std=32**-0.5,
     )
     model = family.build(vocabulary=faces, seed=seed)
-    optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     generator = torch.Generator().manual_seed(seed)
     losses, sums = [], 0.0
     for step in range(1, steps + 1):
         loss = _loss(model, _throws(ROWS, faces, generator))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
         sums += float(loss.detach())
         if step % SMOOTHED == 0:
             losses.append((step, sums / SMOOTHED))
@@ -137,15 +137,15 @@ def _throws(rows: int, faces: int, generator: torch.Generator) -> Batch:
     )
 
 
-def _last_alone(batch: Batch, places: int) -> Batch:
+def _last_alone(batch: Batch, positions: int) -> Batch:
     """The rows cut after so many places, of which the last alone counts."""
-    weights = torch.zeros(len(batch.rows), places)
+    weights = torch.zeros(len(batch.rows), positions)
     weights[:, -1] = 1.0
     return Batch(
-        ids=batch.ids[:, :places],
-        targets=batch.targets[:, :places],
+        ids=batch.ids[:, :positions],
+        targets=batch.targets[:, :positions],
         weights=weights,
-        valid=batch.valid[:, :places],
+        valid=batch.valid[:, :positions],
         segments=None,
         rows=batch.rows,
     )

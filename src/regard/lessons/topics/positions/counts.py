@@ -12,14 +12,14 @@ from typing import Annotated, Any
 import torch
 
 from regard.attention.function import HeadShape
-from regard.attention.positions import POSITIONS, Positions
+from regard.attention.positions import POSITIONS, PositionKind
 from regard.attention.positions.learned import Learned
 from regard.attention.positions.none import NoPositions
 from regard.attention.positions.relative import Relative
 from regard.core.count import Term, total
 from regard.core.settings import name_of
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise
-from regard.lessons.lesson import Lesson, Table, equal
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.lesson import Lesson, LessonTable, equal
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range
 from regard.lessons.registry import lesson
@@ -44,7 +44,7 @@ def position_counts(
     each.
     """
     width = 2 * heads * half_head  # rotations turn pairs: heads of an even width
-    kinds: dict[str, Positions] = {
+    kinds: dict[str, PositionKind] = {
         "learned": Learned(),
         "learned, half the width": Learned(combine="concatenate", own_width=width // 2),
         "relative": Relative(),
@@ -71,7 +71,7 @@ def position_counts(
         for length in lengths
     ]
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("positions", "formula", "by formula", "in tensors"),
             [
                 (name, formula or "nothing is trained", counted, tensors)
@@ -96,27 +96,27 @@ def position_counts(
     )
 
 
-def _without_parameters() -> dict[str, Positions]:
+def _without_parameters() -> dict[str, PositionKind]:
     """The kinds of the catalogue that follow from a formula."""
     made = [entry.part() for entry in POSITIONS]
     shape = HeadShape(width=2, heads=1, context=8)
     return {
         name_of(kind, POSITIONS): kind
         for kind in made
-        if isinstance(kind, Positions)
+        if isinstance(kind, PositionKind)
         and not kind.vector_parameters(width=2, context=8)
         and not kind.relation_parameters(shape)
     }
 
 
-def _terms(kind: Positions, *, context: int, layers: int, heads: int, width: int) -> list[Term]:
+def _terms(kind: PositionKind, *, context: int, layers: int, heads: int, width: int) -> list[Term]:
     """What the model's own count says of positions."""
     family = _family(kind, context=context, layers=layers, heads=heads, width=width)
     return [term for term in family.count(vocabulary=4) if "position" in term.name]
 
 
 def _counted(
-    kind: Positions, *, context: int, layers: int, heads: int, width: int
+    kind: PositionKind, *, context: int, layers: int, heads: int, width: int
 ) -> tuple[str, int, int]:
     """Its formula, the formula's value, and the numbers in the built model's tensors."""
     size = {"context": context, "layers": layers, "heads": heads, "width": width}
@@ -129,12 +129,12 @@ def _counted(
     return formula, total(terms), sum(tensor.numel() for tensor in trained)
 
 
-def _family(kind: Positions, **size: Any) -> Decoder:
-    return Decoder(positions=kind, tied=False, feed_forward=1, **size)
+def _family(kind: PositionKind, **size: Any) -> Decoder:
+    return Decoder(positions=kind, tied=False, mlp_width=1, **size)
 
 
 @exercise("position-counts")
-def position_counts_exercise(seed: int) -> Posed:
+def position_counts_exercise(seed: int) -> ExerciseSheet:
     generator = torch.Generator().manual_seed(seed)
 
     def drawn(low: int, high: int) -> int:
@@ -155,7 +155,7 @@ def position_counts_exercise(seed: int) -> Posed:
         wrong = int((answer["counts"] != wanted).sum())
         return Mark(float(wrong), 0.0, f"{wrong} of {len(wanted)} counts are wrong.")
 
-    return Posed(
+    return ExerciseSheet(
         task="How many parameters do positions have in this decoder? Give four counts: learned; "
         "a relative bias per head, all distances, each layer its own; the same clipped at ±clip; "
         "none.",

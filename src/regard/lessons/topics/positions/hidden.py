@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from regard.attention.masks.mask import bidirectional
 from regard.attention.positions.learned import Learned
-from regard.attention.token_positions import Places
-from regard.lessons.lesson import Lesson, Table, above, below, near
+from regard.attention.token_positions import TokenPositions
+from regard.lessons.lesson import Lesson, LessonTable, above, below, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -51,7 +51,7 @@ def hidden_positions(
         for step, loss in enumerate(losses)
     ]
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("", "masked places differ, at the start", "and after learning", "loss after learning"),
             [(way, before, after, losses[-1]) for way, (losses, before, after) in found.items()],
         ),
@@ -77,14 +77,16 @@ def _learnt(way: str, *, masked: int, seed: int) -> tuple[list[float], float, fl
     model = _encoder(seed=seed)
     chosen = torch.randperm(len(TEXT), generator=torch.Generator().manual_seed(seed))[:masked]
     targets = torch.tensor([WORDS.index(word) for word in TEXT])
-    ids, places = targets.clone(), torch.arange(len(TEXT))
+    ids, positions = targets.clone(), torch.arange(len(TEXT))
     ids[chosen] = WORDS.index("[MASK]")
     if way == HIDDEN:
-        places[chosen] = len(TEXT)  # a place where nothing else stands
+        positions[chosen] = len(TEXT)  # a place where nothing else stands
     parameters = [one for one in model.parameters() if one.requires_grad]
     losses, apart = [], []
     for step in range(STEPS + 1):
-        x = model.hidden(ids[None], Places(places[None]), mask=bidirectional())[0, chosen]
+        x = model.hidden(ids[None], TokenPositions(positions[None]), mask=bidirectional())[
+            0, chosen
+        ]
         loss = model.head.losses(x, targets=targets[chosen]).mean()
         losses.append(float(loss.detach()))
         apart.append(_apart(x.detach()))
@@ -108,10 +110,10 @@ def _encoder(*, seed: int) -> EncoderModel:
         layers=1,
         heads=2,
         width=WIDTH,
-        feed_forward=2 * WIDTH,
+        mlp_width=2 * WIDTH,
         context=len(TEXT) + 1,
         positions=Learned(),
-        starting_deviation=WIDTH**-0.5,
+        init_std=WIDTH**-0.5,
     )
     return family.build(vocabulary=len(WORDS), seed=seed).double()
 

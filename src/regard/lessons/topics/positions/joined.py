@@ -15,8 +15,17 @@ from torch import Tensor, nn
 
 from regard.attention.positions.sinusoidal import Sinusoidal
 from regard.lessons.by_hand import names, scores_of, weights_of
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, Weights, exercise, far, numbers
-from regard.lessons.lesson import Lesson, Table, near
+from regard.lessons.exercise import (
+    Answer,
+    ExerciseSheet,
+    Mark,
+    Slot,
+    Weights,
+    exercise,
+    far,
+    numbers,
+)
+from regard.lessons.lesson import Lesson, LessonTable, near
 from regard.lessons.lesson_charts import bars
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -47,19 +56,19 @@ def add_or_concatenate(
     """
     w = 2 * half_width
     added, beside = _embeddings(w, seed=seed)
-    ids, places = torch.arange(WORDS)[None], torch.tensor([[first, second, 0, 31]])
-    x, p = added.tokens(ids)[0], waves(w, 32)[places[0]]
+    ids, positions = torch.arange(WORDS)[None], torch.tensor([[first, second, 0, 31]])
+    x, p = added.tokens(ids)[0], waves(w, 32)[positions[0]]
     pairs = {"x₁·x₂": (x, x), "x₁·p₂": (x, p), "p₁·x₂": (p, x), "p₁·p₂": (p, p)}
     values = {name: _product(one[0], other[1]) for name, (one, other) in pairs.items()}
-    sums, together = added(ids, places)[0], beside(ids, places)[0]
+    sums, together = added(ids, positions)[0], beside(ids, positions)[0]
     sum_score, beside_score = _product(sums[0], sums[1]), _product(together[0], together[1])
     apart = weights_of(x[0], x) * weights_of(p[0], p)
     matrix = numbers(3, w, seed=seed)
-    by_sum = added(ids, places) @ matrix.T
-    by_both = beside(ids, places) @ torch.cat((matrix, matrix), dim=1).T
+    by_sum = added(ids, positions) @ matrix.T
+    by_both = beside(ids, positions) @ torch.cat((matrix, matrix), dim=1).T
     in_both = {"x₁·x₂", "p₁·p₂"}
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("term", "added", "concatenated"),
             [
                 *((name, one, one if name in in_both else 0.0) for name, one in values.items()),
@@ -122,7 +131,7 @@ def _embeddings(width: int, *, seed: int) -> tuple[Embedding, Embedding]:
 
 
 @exercise("add-or-concatenate")
-def add_or_concatenate_exercise(seed: int) -> Posed:
+def add_or_concatenate_exercise(seed: int) -> ExerciseSheet:
     x, p = numbers(2, 3, 2, seed=seed, decimals=1)
     joined = {"added": x + p, "concatenated": torch.cat((x, p), dim=1)}
     wanted = {
@@ -136,7 +145,7 @@ def add_or_concatenate_exercise(seed: int) -> Posed:
         drawn = Weights(names(3, "q"), names(3), weights_of(rows, rows))
         return Mark(max(missed.values()), 0.011, f"{says}. Drawn: weights, concatenated.", drawn)
 
-    return Posed(
+    return ExerciseSheet(
         task="Three words have the vectors x and stand at places with the vectors p. Give the "
         "scores of all pairs, 3 × 3, as plain inner products: with positions added, and with "
         "positions concatenated. 0.01 is near enough.",

@@ -10,15 +10,15 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from regard.attention.positions import POSITIONS, Positions
+from regard.attention.positions import POSITIONS, PositionKind
 from regard.attention.positions.none import NoPositions
 from regard.core.settings import read_settings, settings_class
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, Weights, exercise
-from regard.lessons.lesson import Lesson, Table, above, below, near
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, Weights, exercise
+from regard.lessons.lesson import Lesson, LessonTable, above, below, near
 from regard.lessons.lesson_charts import bars
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
-from regard.models.architectures.sequence_model import RowModel
+from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder
 
@@ -54,7 +54,7 @@ def word_order(
     told = {**apart, "decoder, 1 layer": one, "decoder, 2 layers": two}
     bag, moved = _shuffled(_encoder(NoPositions(), layers=layers, seed=seed), length, seed=seed)
     return Lesson(
-        table=Table(("positions", "difference between the sentences"), list(told.items())),
+        table=LessonTable(("positions", "difference between the sentences"), list(told.items())),
         chart=bars(
             [{"positions": name, "difference": size} for name, size in told.items()],
             name="positions",
@@ -75,40 +75,40 @@ def word_order(
     )
 
 
-def _positions(name: str) -> Positions:
+def _positions(name: str) -> PositionKind:
     """A kind of positions by its name, as a recipe has it."""
     found = read_settings(settings_class(POSITIONS, name), {})
-    assert isinstance(found, Positions)
+    assert isinstance(found, PositionKind)
     return found
 
 
-def _encoder(positions: Positions, *, layers: int, seed: int) -> RowModel:
+def _encoder(positions: PositionKind, *, layers: int, seed: int) -> SequenceModel:
     family = Encoder(
         layers=layers,
         heads=4,
         width=WIDTH,
         context=32,
         positions=positions,
-        starting_deviation=WIDTH**-0.5,
+        init_std=WIDTH**-0.5,
     )
     model = family.build(vocabulary=len(WORDS), seed=seed).double().eval()
     _draw_biases(model, seed=seed)
     return model
 
 
-def _decoder(*, layers: int, seed: int) -> RowModel:
+def _decoder(*, layers: int, seed: int) -> SequenceModel:
     family = Decoder(
         layers=layers,
         heads=4,
         width=WIDTH,
         positions=NoPositions(),
-        starting_deviation=WIDTH**-0.5,
+        init_std=WIDTH**-0.5,
     )
     return family.build(vocabulary=len(WORDS), seed=seed).double().eval()
 
 
 @torch.no_grad()
-def _draw_biases(model: RowModel, *, seed: int) -> None:
+def _draw_biases(model: SequenceModel, *, seed: int) -> None:
     """Relative biases start from values that say nothing yet: as if some had been learnt."""
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
@@ -117,14 +117,14 @@ def _draw_biases(model: RowModel, *, seed: int) -> None:
 
 
 @torch.no_grad()
-def _difference(model: RowModel) -> float:
+def _difference(model: SequenceModel) -> float:
     """Between what stands at the last place of the two sentences, where both have a full stop."""
     rows = model.encode(torch.tensor([_ids(MAN_FIRST), _ids(DOG_FIRST)]))
     return float((rows[0, -1] - rows[1, -1]).norm())
 
 
 @torch.no_grad()
-def _shuffled(model: RowModel, length: int, *, seed: int) -> tuple[float, float]:
+def _shuffled(model: SequenceModel, length: int, *, seed: int) -> tuple[float, float]:
     """By how much the mean over a row changes in another order, and each word's own vector."""
     generator = torch.Generator().manual_seed(seed)
     row = torch.randint(len(WORDS), (length,), generator=generator)
@@ -139,7 +139,7 @@ def _ids(words: list[str]) -> list[int]:
 
 
 @exercise("word-order")
-def word_order_exercise(seed: int) -> Posed:
+def word_order_exercise(seed: int) -> ExerciseSheet:
     rows = _sentences(seed)
     model = _encoder(NoPositions(), layers=2, seed=0)
     with torch.no_grad():
@@ -154,7 +154,7 @@ def word_order_exercise(seed: int) -> Posed:
             float(wrong.sum()), 0.0, says, Weights(names, names, answer["alike"].to(torch.float64))
         )
 
-    return Posed(
+    return ExerciseSheet(
         task="An encoder without positions reads these rows, and a head sees the mean of its "
         "vectors. alike[i][j] is true where no head can tell row i from row j.",
         given={"rows": [" ".join(row) for row in rows]},

@@ -13,15 +13,24 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from regard.attention.attend import Attended, attend
+from regard.attention.attend import AttentionOutput, attend
 from regard.attention.function import HeadShape
-from regard.attention.positions import Relation
+from regard.attention.positions import RelativePosition
 from regard.attention.positions.alibi import Alibi
 from regard.attention.positions.relative import DistanceBias, Relative
 from regard.attention.positions.sinusoidal import Sinusoidal
 from regard.lessons.by_hand import names
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, Weights, exercise, far, numbers
-from regard.lessons.lesson import Check, Lesson, Table, near
+from regard.lessons.exercise import (
+    Answer,
+    ExerciseSheet,
+    Mark,
+    Slot,
+    Weights,
+    exercise,
+    far,
+    numbers,
+)
+from regard.lessons.lesson import Check, Lesson, LessonTable, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -55,7 +64,7 @@ def relative_bias(
         name: int(torch.linalg.matrix_rank(table, rtol=1e-9)) for name, table in tables.items()
     }
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("bias", "distances it tells apart", "width of the same by concatenation"),
             [(name, len(table) * 2 - 1, ranks[name]) for name, table in tables.items()],
         ),
@@ -123,7 +132,7 @@ def _weights(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Ten
     return found
 
 
-def _attended(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Attended:
+def _attended(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> AttentionOutput:
     """One row and one head: (n,d) -> out (n,d), weights (n,n)."""
     found = attend(
         q[None, None],
@@ -156,9 +165,9 @@ def _tables(length: int, *, seed: int) -> dict[str, Tensor]:
     }
 
 
-def _over_row(relation: Relation, length: int) -> Tensor:
-    places = torch.arange(length)[None]
-    found = relation.bias(places, places)
+def _over_row(relation: RelativePosition, length: int) -> Tensor:
+    positions = torch.arange(length)[None]
+    found = relation.bias(positions, positions)
     assert found is not None
     return found[0, 0].detach().double()
 
@@ -175,7 +184,7 @@ def _errors_by_width(table: Tensor) -> list[float]:
 
 
 @exercise("relative-bias")
-def relative_bias_exercise(seed: int) -> Posed:
+def relative_bias_exercise(seed: int) -> ExerciseSheet:
     generator = torch.Generator().manual_seed(seed)
     q, keys = numbers(1, 4, seed=seed), numbers(4, 4, seed=seed + 1)
     drawn = torch.rand(4, generator=generator, dtype=torch.float64) + 0.2
@@ -188,7 +197,7 @@ def relative_bias_exercise(seed: int) -> Posed:
         says = f"Your bias gives weights that miss by at most {missed:.2g}."
         return Mark(missed, 0.01, says, Weights(["q"], names(4), found))
 
-    return Posed(
+    return ExerciseSheet(
         task="Scores are q·k/√4 plus a bias for each key. Find biases with which the four keys get "
         "the weights asked for, to 0.01.",
         given={"q": q[0], "keys": keys, "weights": wanted},

@@ -18,13 +18,13 @@ from regard.attention.kinds import Projections
 from regard.attention.kinds.dot import Dot
 from regard.attention.multi_head import MultiHeadAttention, build_mixer
 from regard.attention.positions.sinusoidal import Sinusoidal, Waves
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise, far
-from regard.lessons.lesson import Check, Draw, Lesson, Table, above, below, near
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise, far
+from regard.lessons.lesson import Check, Draw, Lesson, LessonTable, above, below, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
 from regard.models.blocks.embedding import Embedding
-from regard.models.init_weights import initialise
+from regard.models.init_weights import init_weights
 
 PLACES = 64
 WORDS = 300
@@ -57,7 +57,7 @@ def sinusoids(
     expected = deviation * math.sqrt(2 / w)
     kept = {name: _kept_by(name, table, seed=seed) for name in _MATRICES}
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("inner product", "value"),
             [
                 *_sizes(table, tokens).items(),
@@ -126,9 +126,9 @@ def _alike(table: Tensor) -> list[Check]:
     ]
 
 
-def waves(width: int, places: int) -> Tensor:
+def waves(width: int, positions: int) -> Tensor:
     """(n,w): the first positions."""
-    module = Sinusoidal().build_vectors(width=width, context=places)
+    module = Sinusoidal().build_vectors(width=width, context=positions)
     assert isinstance(module, Waves)
     return module.table.double()
 
@@ -138,7 +138,7 @@ def _starting_words(deviation: float, width: int, *, seed: int) -> Tensor:
     embedding = Embedding(
         WORDS, width=width, context=PLACES, positions=Sinusoidal(), dropout=0.0
     ).requires_grad_(False)
-    initialise(embedding, seed=seed, layers=1, deviation=deviation)
+    init_weights(embedding, seed=seed, layers=1, deviation=deviation)
     return embedding.tokens.weight.double()
 
 
@@ -174,7 +174,7 @@ def _kept_by(matrices: str, table: Tensor, *, seed: int) -> float:
 
 
 @exercise("sinusoids")
-def sinusoids_exercise(seed: int) -> Posed:
+def sinusoids_exercise(seed: int) -> ExerciseSheet:
     generator = torch.Generator().manual_seed(seed)
     steps = int(torch.randint(1, 6, (1,), generator=generator))
     table = waves(4, 50)
@@ -186,7 +186,7 @@ def sinusoids_exercise(seed: int) -> Posed:
             missed, 1e-3, f"Tried on {len(moved)} places, M misses by at most {missed:.2g}."
         )
 
-    return Posed(
+    return ExerciseSheet(
         task=f"Sinusoidal positions of width 4 are p_t = (sin t, cos t, sin t/100, cos t/100). "
         f"Find one matrix M (4 × 4) that moves every position by {steps}: p_(t+{steps}) = M p_t "
         "for all t, to 0.001.",

@@ -18,8 +18,8 @@ from regard.batch import Example, Ints, collate
 from regard.data.packing import one
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word import Word
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise
-from regard.lessons.lesson import Check, Lesson, Table, equal, near
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.lesson import Check, Lesson, LessonTable, equal, near
 from regard.lessons.lesson_charts import bars
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -70,7 +70,7 @@ def masked_labels(
         "as it was": 1 - as_mask - swapped,
     }
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("place", "token", "input", "label", "counts"),
             _rows(shown, tokenizer),
         ),
@@ -172,19 +172,19 @@ def _what_counts(shown: Example, tokenizer: Tokenizer, *, seed: int) -> list[Che
 
 
 @exercise("masked-labels")
-def masked_labels_exercise(seed: int) -> Posed:
+def masked_labels_exercise(seed: int) -> ExerciseSheet:
     generator = np.random.default_rng(seed)
     words = TEXT.split()
     begin = int(generator.integers(len(words) - 10))
     row = words[begin : begin + 10]
-    places = np.sort(generator.choice(10, size=4, replace=False))
+    positions = np.sort(generator.choice(10, size=4, replace=False))
     fates = generator.permutation(["becomes [MASK]", "becomes [MASK]", "becomes random", "stays"])
     random = str(generator.choice(sorted(set(words) - set(row))))
     inputs = list(row)
-    for place, fate in zip(places, fates, strict=True):
+    for place, fate in zip(positions, fates, strict=True):
         if fate != "stays":
             inputs[place] = "[MASK]" if fate == "becomes [MASK]" else random
-    labels = [word if place in places else "-" for place, word in enumerate(row)]
+    labels = [word if place in positions else "-" for place, word in enumerate(row)]
 
     def mark(answer: Answer) -> Mark:
         wrong = {
@@ -194,13 +194,13 @@ def masked_labels_exercise(seed: int) -> Posed:
         says = f"{wrong['inputs']} of 10 inputs and {wrong['labels']} of 10 labels are wrong."
         return Mark(sum(wrong.values()) / 20, 0.0, says)
 
-    return Posed(
+    return ExerciseSheet(
         task="Tokens of a row, the places that were chosen (the first is 0), what each of them "
         "becomes, and the token that a random one is. Give what the model reads (inputs) and what "
         'it has to tell (labels, "-" where nothing counts).',
         given={
             "tokens": row,
-            "chosen": places.tolist(),
+            "chosen": positions.tolist(),
             "becomes": fates.tolist(),
             "random": random,
         },

@@ -11,8 +11,8 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise
-from regard.lessons.lesson import Lesson, Table, above, below, equal, near
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
 from regard.lessons.lesson_charts import bars
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -55,7 +55,7 @@ def span_lengths(
     each = zip(range(1, longest + 1), _geometric(objective), law, piled, shares, strict=True)
     means = ("mean", 1 / ending, _mean(law), _mean(piled), float(counts.mean()))
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("words", "geometric", "drawn again", "piled onto the longest", "in rows of text"),
             [*((length, *map(float, some)) for length, *some in each if length <= SHOWN), means],
         ),
@@ -180,7 +180,7 @@ def _drawn(objective: SpanBert, *, seed: int) -> list[Drawn]:
 
 
 @exercise("span-lengths")
-def span_lengths_exercise(seed: int) -> Posed:
+def span_lengths_exercise(seed: int) -> ExerciseSheet:
     generator = np.random.default_rng(seed)
     ending = float(generator.integers(2, 7)) / 10
     longest = int(generator.integers(3, 6))
@@ -195,7 +195,7 @@ def span_lengths_exercise(seed: int) -> Posed:
             says += " You have them the wrong way round."
         return Mark(max(errors), WITHIN, says)
 
-    return Posed(
+    return ExerciseSheet(
         task="The length of a span is geometric: it ends after each word with probability ending. "
         "Find the mean length when draws longer than longest are drawn again (drawn_again), and "
         "when they count as longest (piled), to two decimals.",

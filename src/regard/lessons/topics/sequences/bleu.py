@@ -12,10 +12,15 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from regard.evaluation.metrics.bleu_and_rouge import BLEU_COLUMNS, Translation, bleu, sentence_rows
+from regard.evaluation.metrics.bleu_and_rouge import (
+    BLEU_COLUMNS,
+    TranslationMetric,
+    bleu,
+    sentence_rows,
+)
 from regard.evaluation.statistics.seed_tables import Values
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise
-from regard.lessons.lesson import Lesson, Table, above, equal, near
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.lesson import Lesson, LessonTable, above, equal, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range
 from regard.lessons.registry import lesson
@@ -52,7 +57,7 @@ def bleu_by_hand(
     together = usual + _counts(REFERENCE[:6])
     alone = (_score(usual) + _score(_counts(REFERENCE[:6]))) / 2
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("", "matches", "of", "pₙ"),
             [
                 *(
@@ -121,7 +126,7 @@ def _one_fault_each() -> list[dict[str, Any]]:
 def _counts(written: list[str], reference: list[str] = REFERENCE) -> Values:
     """sacreBLEU's: words written, words of the reference, 4 matches, 4 counts of n-grams."""
     rows = sentence_rows([" ".join(written)], [[" ".join(reference)]])
-    return Translation().columns(rows)[:BLEU_COLUMNS, 0]
+    return TranslationMetric().columns(rows)[:BLEU_COLUMNS, 0]
 
 
 def _score(counts: Values) -> float:
@@ -142,7 +147,7 @@ def _mean_precision(counts: Values) -> float:
 
 
 @exercise("bleu-by-hand")
-def bleu_by_hand_exercise(seed: int) -> Posed:
+def bleu_by_hand_exercise(seed: int) -> ExerciseSheet:
     generator = np.random.default_rng(seed)
     reference = generator.permutation(REFERENCE).tolist()
     written = reference[: len(reference) - int(generator.integers(0, 3))]
@@ -157,7 +162,7 @@ def bleu_by_hand_exercise(seed: int) -> Posed:
         says = f"{wrong[0]} matches and {wrong[1]} counts are wrong; BLEU is off by {off:.4f}."
         return Mark(float(sum(wrong)) + off, 5e-4, says)
 
-    return Posed(
+    return ExerciseSheet(
         task="Count the 1-, 2-, 3- and 4-grams of what was written, and how many of each the "
         "reference has too (none more often than the reference has it); then work out BLEU, 0 to "
         "1, to three decimals.",

@@ -16,11 +16,11 @@ from torch import Tensor
 from regard.attention.kinds.dot import Dot
 from regard.batch import Batch
 from regard.generation.generate import Greedy, generate
-from regard.lessons.lesson import Lesson, Table, above, below
+from regard.lessons.lesson import Lesson, LessonTable, above, below
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
-from regard.models.architectures.seq2seq_model import SourceModel
+from regard.models.architectures.seq2seq_model import Seq2SeqModel
 from regard.models.families import Family
 from regard.models.families.encoder_decoder import EncoderDecoder
 from regard.models.families.recurrent import Recurrent
@@ -65,9 +65,9 @@ def bottleneck(
             layers=1,
             heads=1,
             width=width,
-            feed_forward=2 * width,
+            mlp_width=2 * width,
             context=longest + 2,
-            starting_deviation=width**-0.5,
+            init_std=width**-0.5,
         ),
     }
     right, sizes = {}, {}
@@ -78,7 +78,7 @@ def bottleneck(
     long = {name: sum(shares[-LONG:]) / LONG for name, shares in right.items()}
     short = {name: sum(shares[:2]) / 2 for name, shares in right.items()}
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("model", "parameters", "right, 1 and 2 words", f"right, last {LONG} lengths"),
             [(name, sizes[name], short[name], long[name]) for name in families],
         ),
@@ -110,20 +110,20 @@ def bottleneck(
     )
 
 
-def _trained(family: Family, *, longest: int, steps: int, seed: int) -> SourceModel:
+def _trained(family: Family, *, longest: int, steps: int, seed: int) -> Seq2SeqModel:
     """After so many batches, each of new sentences of one length."""
     model = family.build(vocabulary=WORDS + 2, seed=seed)
-    assert isinstance(model, SourceModel)
-    optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
+    assert isinstance(model, Seq2SeqModel)
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
     generator = torch.Generator().manual_seed(seed)
     for step in range(1, steps + 1):
         length = int(torch.randint(1, longest + 1, (1,), generator=generator))
-        optimiser.param_groups[0]["lr"] = RATE * min(1, step / WARM_UP) * (1 - 0.9 * step / steps)
+        optimizer.param_groups[0]["lr"] = RATE * min(1, step / WARM_UP) * (1 - 0.9 * step / steps)
         term = model(_batch(_sentences(SENTENCES, length, generator)))["token"]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (term.sum / term.weight).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
+        optimizer.step()
     return model.eval()
 
 
@@ -147,7 +147,7 @@ def _batch(said: Tensor) -> Batch:
     )
 
 
-def _right(model: SourceModel, length: int, *, seed: int) -> float:
+def _right(model: Seq2SeqModel, length: int, *, seed: int) -> float:
     """The share of words that stand where they belong in what the model writes."""
     generator = torch.Generator().manual_seed(1000 * seed + length)
     said = _sentences(JUDGED, length, generator)

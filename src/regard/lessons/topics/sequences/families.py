@@ -16,12 +16,12 @@ from torch import Tensor
 
 from regard.attention.masks.mask import bidirectional, causal, cross, padding, prefix
 from regard.lessons.by_hand import names
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, Weights, exercise
-from regard.lessons.lesson import Lesson, Table, equal
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, Weights, exercise
+from regard.lessons.lesson import Lesson, LessonTable, equal
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
-from regard.models.architectures.sequence_model import RowModel
+from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder
 from regard.models.families.encoder_decoder import EncoderDecoder
@@ -78,7 +78,7 @@ def which_family(
         for place, row in enumerate(table)
     ]
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("task", "begin with", "why"),
             [(task, advise(task).family, advise(task).why) for task in BEST],
         ),
@@ -112,12 +112,12 @@ def _at(seen: dict[str, Tensor], place: int) -> list[int]:
 
 def _sized(family: type[Sized], n: int) -> Sized:
     """Small, with weights large enough for every token to be felt."""
-    return family(layers=2, heads=2, width=16, context=n, starting_deviation=0.4)
+    return family(layers=2, heads=2, width=16, context=n, init_std=0.4)
 
 
 def _one_row(family: Transformer, seed: int) -> Outputs:
     model = family.build(vocabulary=VOCABULARY, seed=seed)
-    assert isinstance(model, RowModel)
+    assert isinstance(model, SequenceModel)
     return model.double().eval().logits
 
 
@@ -149,7 +149,7 @@ def _influence(outputs: Outputs, n: int, *, seed: int) -> Tensor:
 
 
 @exercise("which-family")
-def which_family_exercise(seed: int) -> Posed:
+def which_family_exercise(seed: int) -> ExerciseSheet:
     generator = torch.Generator().manual_seed(seed)
     real, padded, written = (
         int(torch.randint(low, high, (1,), generator=generator))
@@ -175,7 +175,7 @@ def which_family_exercise(seed: int) -> Posed:
             Weights(rows, columns, answer["across"].double()),
         )
 
-    return Posed(
+    return ExerciseSheet(
         task=f"An encoder-decoder reads {read} places, {real} tokens and then padding, and "
         f"writes {written} tokens. Give the masks of its three attentions, true where place i may "
         "attend to place j: encoder (source to source), decoder (target to target), across (target "

@@ -18,8 +18,8 @@ from regard.attention.attend import attend
 from regard.attention.masks.mask import padding
 from regard.batch import Ints, pad
 from regard.data.batching import Plan, bucketed, fixed, in_order, waste
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise
-from regard.lessons.lesson import Check, Draw, Lesson, Table, above, below, equal, near
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.lesson import Check, Draw, Lesson, LessonTable, above, below, equal, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -60,10 +60,10 @@ def padding_and_buckets(
     chosen, again = (
         bucketed(lengths, budget=budget, pool=5, seed=seed, epoch=epoch) for epoch in (0, 1)
     )
-    places = sum(len(row) for row in PADDED)
+    positions = sum(len(row) for row in PADDED)
     tokens = sum(len(row) for row in THREE_ROWS)
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("plan", "batches", "most places in one", "places", "waste"),
             [
                 (name, len(plan), _most(lengths, plan), _places(lengths, plan), shares[name])
@@ -75,7 +75,9 @@ def padding_and_buckets(
         "are sorted together.",
         checks=[
             equal("the three rows, padded", pad(THREE_ROWS, 0).tolist(), PADDED),
-            near("their waste", waste([6, 3, 4], [np.arange(3)]), 1 - tokens / places, within=1e-9),
+            near(
+                "their waste", waste([6, 3, 4], [np.arange(3)]), 1 - tokens / positions, within=1e-9
+            ),
             equal(
                 "buckets hold each row once",
                 torch.from_numpy(np.sort(np.concatenate(chosen))),
@@ -146,7 +148,7 @@ def _alone_or_padded(seed: int) -> Check:
 
 
 @exercise("padding")
-def padding_exercise(seed: int) -> Posed:
+def padding_exercise(seed: int) -> ExerciseSheet:
     lengths = np.random.default_rng(seed).permutation(np.arange(2, 20))[: 3 * TO_A_BATCH]
     best = min(waste(lengths, plan) for plan in _all_plans(len(lengths)))
 
@@ -158,7 +160,7 @@ def padding_exercise(seed: int) -> Posed:
         says = f"Your batches waste {found:.1%} of their places; {best:.1%} can be reached."
         return Mark(found - best, 1e-9, says)
 
-    return Posed(
+    return ExerciseSheet(
         task=f"Rows 1 to {len(lengths)} have these lengths. Put them into 3 batches of "
         f"{TO_A_BATCH} rows so that padding each batch to its longest row wastes least: batches "
         "holds the numbers of the rows, a line for each batch.",

@@ -12,8 +12,8 @@ import torch
 from regard.data.packing import Packed, pair
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word import Word
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise
-from regard.lessons.lesson import Lesson, Table, equal
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.lesson import Lesson, LessonTable, equal
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range
 from regard.lessons.registry import lesson
@@ -64,7 +64,7 @@ def pair_packing(
     ]
     spelled = tokenizer.encode("this spells [SEP] in the text")
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("place", "token", "segment"),
             [
                 (place, token, segment)
@@ -117,7 +117,7 @@ def _by_turns(a: int, b: int, room: int) -> list[int]:
 
 
 @exercise("pair-packing")
-def pair_packing_exercise(seed: int) -> Posed:
+def pair_packing_exercise(seed: int) -> ExerciseSheet:
     generator = torch.Generator().manual_seed(seed)
     sizes = ((6, 10), (2, 5)) if seed % 2 else ((2, 5), (6, 10))
     lengths = [int(torch.randint(*ends, (1,), generator=generator)) for ends in sizes]
@@ -139,7 +139,7 @@ def pair_packing_exercise(seed: int) -> Posed:
         says = f"{wrong} of {limit} ids and {astray} of {limit} segments are wrong."
         return Mark((wrong + astray) / (2 * limit), 0.0, says)
 
-    return Posed(
+    return ExerciseSheet(
         task=f"[CLS] has the id 1 and [SEP] the id 2. Pack a and b into one row of at most {limit} "
         "tokens, specials counted, the longer text losing from its end; give the row's ids and "
         "the segment of each.",

@@ -20,8 +20,8 @@ from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 from regard.data.tokenizers.unigram import Unigram
 from regard.data.tokenizers.wordpiece import INSIDE, Merges, WordPiece, alphabet_of, merge, spell
-from regard.lessons.exercise import Answer, Mark, Posed, Slot, exercise
-from regard.lessons.lesson import Check, Lesson, Table, below, equal, near
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.lesson import Check, Lesson, LessonTable, below, equal, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range
 from regard.lessons.registry import lesson
@@ -70,7 +70,7 @@ def three_tokenizers(*, merges: Annotated[int, Range(1, 6)] = 3) -> Lesson:
         for count, pieces in enumerate(curve)
     ]
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("word", "BPE", "WordPiece", "Unigram"),
             [
                 (f"{word} ({TOY.get(word, 0)}×)", *(_cut(one, word) for one in all_three))
@@ -188,7 +188,7 @@ def _each_cut(text: str, logs: Mapping[str, float]) -> list[float]:
 
 
 @exercise("three-tokenizers")
-def three_tokenizers_exercise(seed: int) -> Posed:
+def three_tokenizers_exercise(seed: int) -> ExerciseSheet:
     words = _drawn_words(seed)
 
     def mark(answer: Answer) -> Mark:
@@ -203,7 +203,7 @@ def three_tokenizers_exercise(seed: int) -> Posed:
             f"{'; '.join(said)}. After the first that is not, later ones do not count.",
         )
 
-    return Posed(
+    return ExerciseSheet(
         task=f"Words of a corpus, and how often each stands there. Give the first {MERGES} merges "
         "of BPE (most frequent pair) and of WordPiece (largest count(ab) / (count(a)·count(b))), a "
         "pair of symbols each. In WordPiece a symbol inside a word is written with ## before it. "

@@ -23,7 +23,7 @@ from regard.data.builtin.phrases import phrases
 from regard.data.chunks import Document
 from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer, check_same
-from regard.lessons.lesson import Lesson, Table, above, below, equal, near
+from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
 from regard.lessons.lesson_charts import curves
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -42,7 +42,7 @@ LOOKS = 10
 OWN, OTHER, RENUMBERED = "its own", "of other texts", "same pieces, other ids"
 
 
-class Texts(NamedTuple):
+class TokenizerTexts(NamedTuple):
     """What is learnt from, what is measured, and other texts to learn another tokenizer from."""
 
     train: list[str]
@@ -78,7 +78,7 @@ def wrong_tokenizer(*, steps: Annotated[int, Range(80, 400)] = 100, seed: Seed =
     guessing = math.log(PIECES)
     shown = zip(batches, (own, other, renumbered), strict=True)
     return Lesson(
-        table=Table(
+        table=LessonTable(
             ("tokenizer", "fingerprint", "loss, nats a token", "loss of guessing"),
             [
                 *((name, one.short, found[name], guessing) for name, one in shown),
@@ -115,12 +115,12 @@ def wrong_tokenizer(*, steps: Annotated[int, Range(80, 400)] = 100, seed: Seed =
 
 
 @cache
-def _texts() -> Texts:
+def _texts() -> TokenizerTexts:
     rows = list(opinions())
     train = [row["text"] for row in rows if row["part"] == "train"]
     dev = [row["text"] for row in rows if row["part"] == "dev"]
     others = [row["source"] for row in phrases() if row["part"] == "train"]
-    return Texts(train, dev[:MEASURED], others)
+    return TokenizerTexts(train, dev[:MEASURED], others)
 
 
 def _learnt(texts: Sequence[str]) -> Tokenizer:
@@ -167,9 +167,9 @@ def _trained(
     seed: int,
 ) -> tuple[LanguageModel, list[tuple[int, dict[str, float]]]]:
     """A small decoder, and its loss on each of the batches every so many steps."""
-    family = Decoder(layers=1, heads=2, width=WIDTH, context=PLACES, starting_deviation=WIDTH**-0.5)
+    family = Decoder(layers=1, heads=2, width=WIDTH, context=PLACES, init_std=WIDTH**-0.5)
     model = family.build(vocabulary=PIECES, seed=seed)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     generator, vocabulary = np.random.default_rng(seed), Vocabulary.of(tokenizer)
     ends = (tokenizer.require("start"), tokenizer.require("stop"))
     rows = [np.array([ends[0], *ids, ends[1]]) for ids in tokenizer.encode_many(texts)]
@@ -181,9 +181,9 @@ def _trained(
             for i in chosen
         ]
         term = model(collate(examples, pad_id=tokenizer.padding, rows=chosen))["token"]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (term.sum / term.weight).backward()
-        optimiser.step()
+        optimizer.step()
         if step % (steps // LOOKS) == 0:
             looks.append((step, {name: _loss(model, batch) for name, batch in batches.items()}))
     return model, looks

@@ -9,7 +9,7 @@ from regard.training.events import (OnEvent, ignore)
 
 
 @dataclass(frozen=True)
-class Watch:
+class Observer:
     """Who listens: the command line draws bars, a notebook may not care."""
 
     on_event: OnEvent = ignore
@@ -24,4 +24,4 @@ class Watch:
         return on_progress
 
 
-SILENT = Watch()
+SILENT = Observer()
