@@ -18,7 +18,7 @@ BY_KERNEL = ("_LinearByKernelBackward", "_MlpByKernelBackward")
 
 @pytest.fixture(autouse=True)
 def _few_places(monkeypatch):
-    monkeypatch.setattr(linear, "FEWEST", 128)
+    monkeypatch.setattr(linear, "MIN_ROWS", 128)
 
 
 def answers(module, x, upstream):
