@@ -1,6 +1,7 @@
 """For every test: machines are noisy, so no example fails because it took long."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -16,6 +17,14 @@ def pytest_configure() -> None:
     if worker and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _once() -> Iterator[None]:
+    from tests.once import commands_built_once, models_audited_once
+
+    with commands_built_once(), models_audited_once():
+        yield
 
 
 @pytest.fixture

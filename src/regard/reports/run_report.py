@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from altair.utils.schemapi import debug_mode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
@@ -26,7 +27,7 @@ from regard.reports.charts.task_charts import (
     risk_chart,
     threshold_chart,
 )
-from regard.reports.charts.theme import DARK, LIGHT, Chart
+from regard.reports.charts.theme import DARK, LIGHT, Chart, in_dark
 from regard.reports.versus_baselines import headlines, with_interval
 from regard.runs.archive.read_run import read_run
 from regard.runs.archive.record import MODEL, RunRecord, ScoreRecord
@@ -138,15 +139,23 @@ class InlineChart:
 
 def drawings(draw: Callable[..., Chart | None], record: object) -> list[InlineChart]:
     """One chart in light and dark, wide and narrow; none where there is nothing to draw."""
-    drawn = []
-    for theme in (LIGHT, DARK):
-        for name, width in (("wide", WIDE), ("narrow", NARROW)):
-            chart = draw(record, theme=theme, width=width)
-            if chart is None:
-                return []
-            own = f"{draw.__name__}-{theme.name}-{name}"
-            drawn.append(InlineChart(theme.name, name, _inlined(run_charts.svg(chart), own=own)))
-    return drawn
+    sizes = {"wide": WIDE, "narrow": NARROW}
+    drawn: dict[tuple[str, str], str] = {}
+    # Altair's own checks take as long as the drawing: tests make them, for every chart.
+    with debug_mode(False):
+        for theme in (LIGHT, DARK):
+            for name, width in sizes.items():
+                svg = in_dark(drawn[LIGHT.name, name]) if theme is DARK else None
+                if svg is None:
+                    chart = draw(record, theme=theme, width=width)
+                    if chart is None:
+                        return []
+                    svg = run_charts.svg(chart)
+                drawn[theme.name, name] = svg
+    return [
+        InlineChart(theme, name, _inlined(svg, own=f"{draw.__name__}-{theme}-{name}"))
+        for (theme, name), svg in drawn.items()
+    ]
 
 
 def _inlined(svg: str, *, own: str) -> Markup:

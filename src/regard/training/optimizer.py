@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import unwrap
+from typing import Any
+
 import torch
 from torch import nn
 from torch.optim import AdamW
 
 from regard.training.settings import Train
+
+
+class EagerAdamW(AdamW):
+    """torch's AdamW without what is wrapped around it for `torch.compile`, which we never use: the
+    first call of a wrapper imports the compiler, two seconds in every process that trains."""
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        unwrap(AdamW.add_param_group)(self, param_group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        unwrap(AdamW.zero_grad)(self, set_to_none)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
+        return unwrap(AdamW.step)(self, closure)
 
 
 def build_optimizer(model: nn.Module, settings: Train) -> AdamW:
@@ -22,4 +41,4 @@ def build_optimizer(model: nn.Module, settings: Train) -> AdamW:
     ]
     if not decayed + spared:  # nothing is trained, and AdamW would refuse to hold nothing
         spared.append(nn.Parameter(torch.empty(0)))
-    return AdamW([group for group in groups if group["params"]], lr=settings.lr, fused=True)
+    return EagerAdamW([group for group in groups if group["params"]], lr=settings.lr, fused=True)

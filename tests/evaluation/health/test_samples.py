@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import hypergeom
 
 from regard.evaluation.health.repetition import matched
-from regard.evaluation.health.samples import SampleHealth, sample_health
+from regard.evaluation.health.samples import SampleHealth, chance_of_empty, sample_health
 
 VOCABULARY = 300
 UNKNOWN = 7
@@ -108,6 +109,16 @@ def test_words_without_order_are_told_from_text() -> None:
     own = judged(SAMPLES).known_pairs
     assert own is not None
     assert own.samples > 3 * own.shuffled_most
+
+
+@given(st.integers(1, 50), st.integers(0, 300), st.data())
+def test_the_chance_of_empty_texts_is_that_of_a_draw_without_return(
+    n: int, documents: int, data: st.DataObject
+) -> None:
+    empty = data.draw(st.integers(1, n))
+    of = empty + data.draw(st.integers(0, documents))
+    expected = hypergeom.sf(empty - 1, n + documents, of, n)
+    assert chance_of_empty(empty, n, of=of, texts=n + documents) == pytest.approx(expected)
 
 
 def test_empty_samples_are_flagged_even_where_nothing_else_can_be_told() -> None:

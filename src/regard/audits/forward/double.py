@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -49,11 +50,16 @@ class _Widening(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if named.get("dtype") in WIDE and func is not torch.ops.aten.view.dtype:
             named["dtype"] = WIDE[named["dtype"]]
         # Views and in-place operations have to keep their storage, so their operands stay.
-        if not any(argument.alias_info for argument in func._schema.arguments):
+        if not _shares_storage(func):
             args = [_wide(value) for value in args]
             named = {key: _wide(value) for key, value in named.items()}
         call: Callable[..., Any] = func
         return call(*args, **named)
+
+
+@cache
+def _shares_storage(func: Any) -> bool:
+    return any(argument.alias_info for argument in func._schema.arguments)
 
 
 def _wide(value: Any) -> Any:

@@ -168,10 +168,11 @@ def as_it_was(module: nn.Module | None, *, training: bool) -> Iterator[None]:
     if module is None:
         yield
         return
-    flags = [(part, part.training) for part in module.modules()]
+    parts = list(module.modules())
+    flags = [part.training for part in parts]
     kept = [
         (part, key, buffer, buffer.detach().clone())
-        for part in module.modules()
+        for part in parts
         for key, buffer in part._buffers.items()
         if buffer is not None
     ]
@@ -179,8 +180,9 @@ def as_it_was(module: nn.Module | None, *, training: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        for part, flag in flags:
-            part.training = flag
+        for part, flag in zip(parts, flags, strict=True):
+            if part.training != flag:  # mostly it is as it was, and setting it is slow
+                part.training = flag
         with torch.no_grad():
             for part, key, buffer, value in kept:
                 buffer.copy_(value)

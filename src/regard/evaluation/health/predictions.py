@@ -66,10 +66,12 @@ class Predictions:
     @property
     def meets_the_majority(self) -> bool:
         """Whether as many are right as the majority class has, where that is hardly an accident."""
+        _, most = self.majority
+        if self.right != most:
+            return False
         from scipy.stats import binom  # a second of import time
 
-        _, most = self.majority
-        return self.right == most and bool(binom.pmf(most, self.n, most / self.n) < COINCIDENCE)
+        return bool(binom.pmf(most, self.n, most / self.n) < COINCIDENCE)
 
 
 def prediction_health(

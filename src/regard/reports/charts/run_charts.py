@@ -133,7 +133,7 @@ def length_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None
 
 def svg(chart: Chart) -> str:
     """The chart as one `<svg>` element, drawn with no network."""
-    drawn: str = vl_convert.vegalite_to_svg(chart.to_json(), **_CONVERSION)
+    drawn: str = vl_convert.vegalite_to_svg(chart.to_json(validate=False), **_CONVERSION)
     return drawn
 
 
