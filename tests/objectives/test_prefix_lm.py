@@ -1,4 +1,4 @@
-"""Source and target together are the text, and the target is told token by token."""
+"""Prefix LM: source and target together are the text, and targets are the shifted inputs."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ VOCABULARY = Vocabulary(size=99, start=2, stop=3, mask=6, specials=frozenset({0,
 
 
 @given(length=st.integers(2, 80), seed=st.integers(0, 99))
-def test_source_and_target_make_up_the_row(length, seed):
+def test_source_and_target_concatenate_to_the_row(length, seed):
     ids = np.random.default_rng(seed).integers(7, 99, size=length)
     example = PrefixLM().example(Document(ids), np.random.default_rng(seed), vocabulary=VOCABULARY)
     assert np.array_equal(np.concatenate((example.source, example.targets)), ids)
@@ -25,20 +25,24 @@ def test_source_and_target_make_up_the_row(length, seed):
 
 
 @given(length=st.integers(1, 60), context=st.integers(2, 20))
-def test_measured_tokens_are_those_that_are_named(length, context):
+def test_scored_targets_are_the_indexed_tokens(length, context):
     ids = np.random.default_rng(length).integers(7, 99, size=length)
     wrapped = np.concatenate((ids, [3]))
     seen: list[int] = []
-    for row, tells in PrefixLM().scored(
+    for row, token_indices in PrefixLM().evaluation_examples(
         ids, np.random.default_rng(0), context=context, vocabulary=VOCABULARY
     ):
-        assert np.array_equal(row.targets, wrapped[tells])
+        assert np.array_equal(row.targets, wrapped[token_indices])
         assert len(row.inputs) <= context
-        seen += tells.tolist()
+        seen += token_indices.tolist()
     assert len(seen) == len(set(seen))
     assert seen
 
 
-def test_shares_in_the_wrong_order_are_refused():
-    with pytest.raises(UserError, match=r"shortest = 0.9 is more than longest = 0.5"):
-        read_settings(PrefixLM, {"shortest": 0.9, "longest": 0.5}, key="objective")
+def test_prefix_fractions_in_the_wrong_order_are_refused():
+    with pytest.raises(
+        UserError, match=r"min_prefix_fraction = 0.9 is more than max_prefix_fraction = 0.5"
+    ):
+        read_settings(
+            PrefixLM, {"min_prefix_fraction": 0.9, "max_prefix_fraction": 0.5}, key="objective"
+        )

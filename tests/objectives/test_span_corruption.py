@@ -1,4 +1,4 @@
-"""Sentinels stand in order, and what is given and what is told make up the text again."""
+"""Span corruption: sentinels are in order, and source and target restore the text."""
 
 from dataclasses import replace
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.objectives.shelf import PLAIN, ids_of, plain_row, seeds
+from tests.objectives.toy_data import PLAIN, random_ids, random_row, seeds
 
 from regard.core.errors import UserError
 from regard.data.chunks import Document
 from regard.objectives.span_corruption import DecoderSpanCorruption, SpanCorruption
 
-MANY = replace(
+MANY_SENTINELS = replace(
     PLAIN,
     size=199,
     specials=PLAIN.specials | frozenset(range(99, 199)),
@@ -20,100 +20,105 @@ MANY = replace(
 )
 
 
-def put_together(given_ids: np.ndarray, told: np.ndarray) -> np.ndarray:
-    """The text, each sentinel exchanged for the tokens told after it."""
-    assert told[-1] == MANY.stop
-    marks = np.flatnonzero(np.isin(told, MANY.sentinels))
-    assert told[marks].tolist() == list(MANY.sentinels[: len(marks)])
-    assert given_ids[np.isin(given_ids, MANY.sentinels)].tolist() == told[marks].tolist()
-    ends = [*marks[1:], len(told) - 1]
-    spans = {int(told[b]): told[b + 1 : e] for b, e in zip(marks, ends, strict=True)}
+def restore_text(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """The source with each sentinel replaced by the tokens that follow it in the target."""
+    sentinels = MANY_SENTINELS.sentinels
+    assert target[-1] == MANY_SENTINELS.stop
+    begins = np.flatnonzero(np.isin(target, sentinels))
+    assert target[begins].tolist() == list(sentinels[: len(begins)])
+    assert source[np.isin(source, sentinels)].tolist() == target[begins].tolist()
+    ends = [*begins[1:], len(target) - 1]
+    spans = {int(target[b]): target[b + 1 : e] for b, e in zip(begins, ends, strict=True)}
     assert all(len(span) for span in spans.values())
-    return np.concatenate([spans.get(int(i), np.array([i])) for i in given_ids])
+    return np.concatenate([spans.get(int(i), np.array([i])) for i in source])
 
 
 @given(
     length=st.integers(1, 80),
-    share=st.floats(0.05, 0.6),
+    corruption_rate=st.floats(0.05, 0.6),
     mean_length=st.floats(1, 6),
     seed=seeds,
 )
-def test_given_and_told_make_up_the_text(length, share, mean_length, seed):
-    row = plain_row(length, seed)
-    objective = SpanCorruption(share=share, mean_length=mean_length)
-    example = objective.example(row, np.random.default_rng(seed), vocabulary=MANY)
-    assert np.array_equal(put_together(example.source, example.targets), row.ids[:-1])
+def test_source_and_target_restore_the_text(length, corruption_rate, mean_length, seed):
+    row = random_row(length, seed)
+    objective = SpanCorruption(corruption_rate=corruption_rate, mean_length=mean_length)
+    example = objective.example(row, np.random.default_rng(seed), vocabulary=MANY_SENTINELS)
+    assert np.array_equal(restore_text(example.source, example.targets), row.ids[:-1])
     assert np.array_equal(example.inputs, np.concatenate(([2], example.targets[:-1])))
     assert example.weights.all()
-    hidden = ~np.isin(example.targets, [*MANY.sentinels, MANY.stop])
-    assert hidden.sum() == min(length, max(1, round(share * length)))
+    masked = ~np.isin(example.targets, [*MANY_SENTINELS.sentinels, MANY_SENTINELS.stop])
+    assert masked.sum() == min(length, max(1, round(corruption_rate * length)))
 
 
 @given(length=st.integers(1, 80), context=st.integers(8, 60), seed=seeds)
-def test_in_a_row_only_what_is_told_counts(length, context, seed):
-    document = plain_row(length, seed, context=context)
+def test_decoder_row_has_loss_on_the_target_only(length, context, seed):
+    document = random_row(length, seed, context=context)
     example = DecoderSpanCorruption().example(
-        document, np.random.default_rng(seed), vocabulary=MANY
+        document, np.random.default_rng(seed), vocabulary=MANY_SENTINELS
     )
     assert len(example.inputs) <= context
     row = np.append(example.inputs, example.targets[-1])
-    between = int(np.flatnonzero(row == MANY.sep)[0])
-    assert row[0] == MANY.start
-    text = put_together(row[1:between], row[between + 1 :])
+    separator = int(np.flatnonzero(row == MANY_SENTINELS.sep)[0])
+    assert row[0] == MANY_SENTINELS.start
+    text = restore_text(row[1:separator], row[separator + 1 :])
     assert np.array_equal(text, document.ids[1:-1][: len(text)])
     assert len(text) == min(length, len(text)) > 0
-    told = np.insert(example.weights, 0, 0.0) > 0
-    assert np.array_equal(np.flatnonzero(told), np.arange(between + 1, len(row)))
+    scored = np.insert(example.weights, 0, 0.0) > 0
+    assert np.array_equal(np.flatnonzero(scored), np.arange(separator + 1, len(row)))
 
 
 @given(seed=seeds)
-def test_packed_rows_keep_their_specials(seed):
-    ids = np.concatenate((ids_of(20, seed), [3, 2], ids_of(15, seed + 1), [3]))
-    example = SpanCorruption(share=0.5).example(
+def test_special_tokens_of_packed_rows_are_not_masked(seed):
+    ids = np.concatenate((random_ids(20, seed), [3, 2], random_ids(15, seed + 1), [3]))
+    example = SpanCorruption(corruption_rate=0.5).example(
         Document(ids, np.zeros(len(ids), dtype=np.int64)),
         np.random.default_rng(seed),
-        vocabulary=MANY,
+        vocabulary=MANY_SENTINELS,
     )
-    assert np.array_equal(put_together(example.source, example.targets), ids[:-1])
+    assert np.array_equal(restore_text(example.source, example.targets), ids[:-1])
 
 
-def test_spans_are_as_long_and_anywhere_as_asked():
+def test_span_counts_are_exact_and_positions_uniform():
     generator = np.random.default_rng(0)
-    drawn = np.array([SpanCorruption()._drawn(100, generator) for _ in range(800)])
-    assert (drawn.sum(axis=1) == 15).all()
-    starts = (drawn & ~np.pad(drawn, ((0, 0), (1, 0)))[:, :-1]).sum(axis=1)
+    masks = np.array([SpanCorruption()._draw_mask(100, generator) for _ in range(800)])
+    assert (masks.sum(axis=1) == 15).all()
+    starts = (masks & ~np.pad(masks, ((0, 0), (1, 0)))[:, :-1]).sum(axis=1)
     assert (starts == 5).all()
-    # All places alike, but near the edges, where fewer spans reach; neither edge is left out.
-    shares = drawn.mean(axis=0)
-    assert np.abs(shares[10:-10] - 0.155).max() < 0.05
-    assert 0.02 < shares[0] < 0.1
-    assert 0.02 < shares[-1] < 0.1
+    # Uniform, except near the edges, which fewer spans reach; neither edge is left out.
+    rates = masks.mean(axis=0)
+    assert np.abs(rates[10:-10] - 0.155).max() < 0.05
+    assert 0.02 < rates[0] < 0.1
+    assert 0.02 < rates[-1] < 0.1
 
 
-@pytest.mark.parametrize("objective", [SpanCorruption(share=0.3), DecoderSpanCorruption(share=0.3)])
+@pytest.mark.parametrize(
+    "objective", [SpanCorruption(corruption_rate=0.3), DecoderSpanCorruption(corruption_rate=0.3)]
+)
 @pytest.mark.parametrize("length", [1, 7, 20, 59])
 @pytest.mark.parametrize("context", [8, 13, 30])
-def test_measured_tokens_are_those_that_are_named(objective, length, context):
-    ids = ids_of(length)
+def test_scored_targets_are_the_indexed_tokens(objective, length, context):
+    ids = random_ids(length)
     wrapped = np.concatenate((ids, [3]))
     seen: list[int] = []
-    for row, tells in objective.scored(
-        ids, np.random.default_rng(0), context=context, vocabulary=MANY
+    for row, token_indices in objective.evaluation_examples(
+        ids, np.random.default_rng(0), context=context, vocabulary=MANY_SENTINELS
     ):
-        assert np.array_equal(row.targets[row.weights > 0], wrapped[tells])
+        assert np.array_equal(row.targets[row.weights > 0], wrapped[token_indices])
         assert len(row.inputs) <= context
-        seen += tells.tolist()
+        seen += token_indices.tolist()
     assert len(seen) == len(set(seen))
     assert seen
 
 
-def test_too_few_sentinels_and_too_little_room_are_refused():
-    none = replace(PLAIN, sentinels=())
+def test_too_few_sentinels_and_too_long_targets_are_refused():
+    without_sentinels = replace(PLAIN, sentinels=())
     with pytest.raises(UserError, match=r"has no sentinels.*Set tokenizer\.sentinels = 10 or more"):
-        SpanCorruption().example(plain_row(9), np.random.default_rng(0), vocabulary=none)
-    with pytest.raises(UserError, match=r"hides 15 spans.*has 9 sentinels.*= 15 or more"):
-        SpanCorruption().example(plain_row(299), np.random.default_rng(0), vocabulary=PLAIN)
-    with pytest.raises(UserError, match=r"are to be told where model\.context = 20"):
-        SpanCorruption(share=0.9, mean_length=1.0).example(
-            plain_row(20, context=20), np.random.default_rng(0), vocabulary=MANY
+        SpanCorruption().example(
+            random_row(9), np.random.default_rng(0), vocabulary=without_sentinels
+        )
+    with pytest.raises(UserError, match=r"masks 15 spans.*has 9 sentinels.*= 15 or more"):
+        SpanCorruption().example(random_row(299), np.random.default_rng(0), vocabulary=PLAIN)
+    with pytest.raises(UserError, match=r"the target has .* more than model\.context = 20"):
+        SpanCorruption(corruption_rate=0.9, mean_length=1.0).example(
+            random_row(20, context=20), np.random.default_rng(0), vocabulary=MANY_SENTINELS
         )

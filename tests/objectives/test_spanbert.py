@@ -1,124 +1,132 @@
-"""Spans of whole words: the law of their lengths, one fate a span, ends outside it, the budget."""
+"""SpanBERT: span-length distribution, one replacement a span, boundary labels, masking budget."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.objectives.shelf import PLAIN, ids_of, kinds, plain_row, row_of, seeds, texts, vocabulary
+from tests.objectives.toy_data import (
+    PLAIN,
+    encode_row,
+    kinds,
+    random_ids,
+    random_row,
+    seeds,
+    texts,
+    vocabulary,
+)
 
 from regard.objectives.spanbert import SpanBert
-from regard.objectives.words import words_of
+from regard.objectives.words import find_words
 
 
-def runs_of(chosen: np.ndarray) -> list[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(chosen.astype(int), prepend=0, append=0))
+def runs(masked: np.ndarray) -> list[tuple[int, int]]:
+    edges = np.flatnonzero(np.diff(masked.astype(int), prepend=0, append=0))
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
-def test_the_law_of_lengths_is_cut_off_and_renormalised():
-    law = SpanBert().lengths_law()
-    assert len(law) == 10
-    assert law.sum() == pytest.approx(1)
-    assert law[1:] / law[:-1] == pytest.approx(np.full(9, 0.8))
-    mean = law @ np.arange(1, 11)
+def test_length_distribution_is_cut_off_and_renormalised():
+    distribution = SpanBert().length_distribution()
+    assert len(distribution) == 10
+    assert distribution.sum() == pytest.approx(1)
+    assert distribution[1:] / distribution[:-1] == pytest.approx(np.full(9, 0.8))
+    mean = distribution @ np.arange(1, 11)
     assert mean == pytest.approx(5 - 10 * 0.8**10 / (1 - 0.8**10))  # in closed form
     assert round(mean, 2) == 3.80
-    piled = 0.2 * 0.8 ** np.arange(10)
-    piled[9] += 0.8**10
-    assert round(piled @ np.arange(1, 11), 2) == 4.46  # what a cut instead of a redraw would give
+    clipped = 0.2 * 0.8 ** np.arange(10)
+    clipped[9] += 0.8**10
+    assert round(clipped @ np.arange(1, 11), 2) == 4.46  # the mean with clipping, not redrawing
 
 
-def test_spans_are_as_long_as_the_law_says():
-    # A single span a row, in a long row, is cut neither by the budget nor by another.
+def test_drawn_lengths_follow_the_distribution():
+    # At a low rate in a long row, spans are truncated neither by the budget nor by others.
     generator = np.random.default_rng(0)
-    row = words_of(plain_row(4000).ids, PLAIN)
+    row = find_words(random_row(4000).ids, PLAIN)
     sizes = [size for _ in range(40) for size in _sizes(row, generator)]
-    law = SpanBert().lengths_law()
-    seen = np.bincount(sizes, minlength=11)[1:] / len(sizes)
-    assert abs(np.mean(sizes) - law @ np.arange(1, 11)) < 0.3
-    assert np.abs(seen - law).max() < 0.04
+    distribution = SpanBert().length_distribution()
+    observed = np.bincount(sizes, minlength=11)[1:] / len(sizes)
+    assert abs(np.mean(sizes) - distribution @ np.arange(1, 11)) < 0.3
+    assert np.abs(observed - distribution).max() < 0.04
 
 
 def _sizes(row, generator) -> list[int]:
-    drawn = SpanBert(share=0.01).drawn_spans(row, generator)
-    return [span.size for span in drawn]
+    return [span.size for span in SpanBert(masking_rate=0.01).draw_spans(row, generator)]
 
 
-@given(kind=kinds, text=texts, share=st.floats(0.05, 0.5), seed=seeds)
-def test_whole_words_within_the_budget_and_apart(kind, text, share, seed):
-    row, known = row_of(text, kind), vocabulary(kind)
-    objective = SpanBert(share=share)
-    example = objective.example(row, np.random.default_rng(seed), vocabulary=known)
-    chosen = example.weights > 0
-    words = words_of(row.ids[:-1], known)
-    parts = [chosen[slice(*span)] for span in words.spans()]
-    assert all(part.all() or not part.any() for part in parts)
+@given(kind=kinds, text=texts, masking_rate=st.floats(0.05, 0.5), seed=seeds)
+def test_spans_are_whole_words_within_the_budget(kind, text, masking_rate, seed):
+    row = encode_row(text, kind)
+    objective = SpanBert(masking_rate=masking_rate)
+    example = objective.example(row, np.random.default_rng(seed), vocabulary=vocabulary(kind))
+    masked = example.weights > 0
+    words = find_words(row.ids[:-1], vocabulary(kind))
+    by_word = [masked[slice(*span)] for span in words.spans()]
+    assert all(word.all() or not word.any() for word in by_word)
     sizes = words.ends - words.begins
-    assert 0 < chosen.sum() <= max(objective.budget(int(sizes.sum())), sizes.max())
+    assert 0 < masked.sum() <= max(objective.budget(int(sizes.sum())), sizes.max())
     assert np.array_equal(example.targets, row.ids[:-1])
-    assert np.array_equal(example.inputs[~chosen], row.ids[:-1][~chosen])
+    assert np.array_equal(example.inputs[~masked], row.ids[:-1][~masked])
 
 
 @given(length=st.integers(1, 80), seed=seeds)
-def test_labels_name_each_hidden_token_and_the_ends_outside_its_span(length, seed):
-    row = plain_row(length, seed)
+def test_labels_are_masked_positions_and_the_boundaries_of_their_span(length, seed):
+    row = random_row(length, seed)
     example = SpanBert().example(row, np.random.default_rng(seed), vocabulary=PLAIN)
-    chosen = example.weights > 0
+    masked = example.weights > 0
     labels = example.labels.reshape(-1, 3)
     expected = [
-        (place, begin - 1, end)
-        for begin, end in runs_of(chosen)
-        if begin > 0 and end < len(chosen)
-        for place in range(begin, end)
+        (position, begin - 1, end)
+        for begin, end in runs(masked)
+        if begin > 0 and end < len(masked)
+        for position in range(begin, end)
     ]
-    assert [tuple(one) for one in labels.tolist()] == expected
-    assert not chosen[labels[:, 1:]].any()  # the ends themselves are in sight
+    assert [tuple(label) for label in labels.tolist()] == expected
+    assert not masked[labels[:, 1:]].any()  # boundaries are not masked
 
 
-def test_a_span_has_one_fate():
-    fates = {"mask": 0, "random": 0, "kept": 0}
+def test_all_tokens_of_a_span_get_the_same_replacement():
+    counts = {"mask": 0, "random": 0, "unchanged": 0}
     for seed in range(300):
-        row = plain_row(60, seed)
+        row = random_row(60, seed)
         example = SpanBert().example(row, np.random.default_rng(seed), vocabulary=PLAIN)
-        for begin, end in runs_of(example.weights > 0):
-            given_now, true = example.inputs[begin:end], example.targets[begin:end]
-            if (given_now == PLAIN.mask).any():
-                assert (given_now == PLAIN.mask).all()
-                fates["mask"] += 1
+        for begin, end in runs(example.weights > 0):
+            inputs, targets = example.inputs[begin:end], example.targets[begin:end]
+            if (inputs == PLAIN.mask).any():
+                assert (inputs == PLAIN.mask).all()
+                counts["mask"] += 1
             else:
-                fates["kept" if np.array_equal(given_now, true) else "random"] += 1
-    spans = sum(fates.values())
-    assert abs(fates["mask"] / spans - 0.8) < 0.05
-    assert abs(fates["random"] / spans - 0.1) < 0.04
+                counts["unchanged" if np.array_equal(inputs, targets) else "random"] += 1
+    spans = sum(counts.values())
+    assert abs(counts["mask"] / spans - 0.8) < 0.05
+    assert abs(counts["random"] / spans - 0.1) < 0.04
 
 
-def test_the_share_is_kept_over_many_rows():
-    shares = [
+def test_mean_masking_rate_over_many_rows():
+    rates = [
         SpanBert()
-        .example(plain_row(200, seed), np.random.default_rng(seed), vocabulary=PLAIN)
+        .example(random_row(200, seed), np.random.default_rng(seed), vocabulary=PLAIN)
         .weights.mean()
         for seed in range(60)
     ]
-    assert abs(np.mean(shares) - 0.15) < 0.005
+    assert abs(np.mean(rates) - 0.15) < 0.005
 
 
 def test_spans_do_not_cross_documents():
-    ids = np.concatenate((ids_of(20), [3, 2], ids_of(20, 1)))
-    words = words_of(ids, PLAIN)
+    ids = np.concatenate((random_ids(20), [3, 2], random_ids(20, 1)))
+    words = find_words(ids, PLAIN)
     for seed in range(50):
-        spans = SpanBert(share=0.5).drawn_spans(words, np.random.default_rng(seed))
+        spans = SpanBert(masking_rate=0.5).draw_spans(words, np.random.default_rng(seed))
         assert not any(span.begin < 20 < span.end for span in spans)
 
 
 @given(length=st.integers(1, 60), context=st.integers(2, 20))
-def test_measured_tokens_are_those_that_are_named(length, context):
-    ids = ids_of(length)
+def test_scored_targets_are_the_indexed_tokens(length, context):
+    ids = random_ids(length)
     wrapped = np.concatenate((ids, [3]))
     seen: list[int] = []
-    for row, tells in SpanBert().scored(
+    for row, token_indices in SpanBert().evaluation_examples(
         ids, np.random.default_rng(0), context=context, vocabulary=PLAIN
     ):
-        assert np.array_equal(row.targets[row.weights > 0], wrapped[tells])
-        seen += tells.tolist()
+        assert np.array_equal(row.targets[row.weights > 0], wrapped[token_indices])
+        seen += token_indices.tolist()
     assert len(seen) == len(set(seen))
     assert seen

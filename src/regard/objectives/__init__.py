@@ -1,7 +1,7 @@
-"""Every training objective, one file each: what of a document is given, and what is to be told.
+"""Training objectives, one file each: how a document becomes inputs, targets and loss weights.
 
 An objective is a pure function of (document, generator): the same two give the same example. It
-also says how documents are measured: which of their tokens are told, and from what.
+also defines evaluation: which tokens of a document are scored, and given which context.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from regard.core.settings import Settings
 from regard.data.chunks import Document
 from regard.objectives.vocabulary import Vocabulary
 
-__all__ = ["OBJECTIVES", "Objective", "Scored", "Vocabulary"]
+__all__ = ["OBJECTIVES", "Objective", "ScoredExample", "Vocabulary"]
 
 OBJECTIVES = Catalog("objective", home="regard.objectives")
 
 
 class ScoredExample(NamedTuple):
-    """A row to measure."""
+    """An evaluation example, with the document's tokens that its loss is over."""
 
     example: Example
-    tells: Ints
-    "Which of the document's tokens (its stop the last) each target that counts is, in order."
+    token_indices: Ints
+    "Index in the document (<stop> comes last) of each target with a weight above 0, in order."
 
 
 class Objective(Settings, ABC):
-    """Settings that turn a document into an example to learn from."""
+    """Settings that turn a document into a training example."""
 
     @abstractmethod
     def example(
@@ -39,11 +39,12 @@ class Objective(Settings, ABC):
     ) -> Example: ...
 
     @abstractmethod
-    def scored(
+    def evaluation_examples(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
     ) -> list[ScoredExample]:
-        """The rows by which a document (ids without <start> and <stop>) is measured."""
+        """The examples that score a document (ids without <start> and <stop>)."""
 
-    def places_scored(self, tokens: Ints, *, context: int) -> int:
-        """About how many places go through the model to measure documents of so many tokens."""
+    def evaluation_positions(self, tokens: Ints, *, context: int) -> int:
+        """Approximate number of positions that pass through the model to score documents of
+        these lengths in tokens."""
         return int((tokens + 2).sum())

@@ -1,9 +1,9 @@
-"""Causal language modelling: at each place, tell the next token.
+"""Causal language modelling: predict the next token at every position.
 
     loss = −Σ_t log p(x_{t+1} | x_1 … x_t)
 
-A document longer than the context is measured in windows that overlap by half: each token is told
-once, with at least half a context before it. Nothing is skipped: every token and the <stop> count.
+A document longer than the context is scored in windows that overlap by half: each token is scored
+once, given at least half a context. Nothing is skipped: every token and the <stop> count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from regard.objectives import OBJECTIVES, Objective, ScoredExample, Vocabulary
 
 @OBJECTIVES.add("causal", families=("decoder",))
 class Causal(Objective):
-    """Tell the next token at every place."""
+    """Predict the next token at every position."""
 
     def example(
         self, document: Document, generator: np.random.Generator, *, vocabulary: Vocabulary
@@ -25,8 +25,8 @@ class Causal(Objective):
         segments = document.segments
         weights = np.ones(len(document.ids) - 1, dtype=np.float32)
         if segments is not None:
-            # That a new document begins after the last one ended is no knowledge: <start> always
-            # follows <stop>, and counting it would flatter the loss.
+            # In packed rows <start> always follows <stop>: predicting it is trivial and would
+            # flatter the loss.
             weights[segments[1:] != segments[:-1]] = 0.0
         return Example(
             inputs=document.ids[:-1],
@@ -35,26 +35,26 @@ class Causal(Objective):
             segments=None if segments is None else segments[:-1],
         )
 
-    def scored(
+    def evaluation_examples(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
     ) -> list[ScoredExample]:
         wrapped = np.concatenate(([vocabulary.start], ids, [vocabulary.stop])).astype(np.int64)
         inputs, targets = wrapped[:-1], wrapped[1:]
-        rows, told = [], 0
-        while told < len(targets):
-            end = min(len(targets), context if told == 0 else told + _stride(context))
+        windows, scored = [], 0
+        while scored < len(targets):
+            end = min(len(targets), context if scored == 0 else scored + _stride(context))
             begin = max(0, end - context)
             weights = np.zeros(end - begin, dtype=np.float32)
-            weights[told - begin :] = 1.0
-            row = Example(inputs[begin:end], targets[begin:end], weights)
-            rows.append(ScoredExample(row, np.arange(told, end)))
-            told = end
-        return rows
+            weights[scored - begin :] = 1.0
+            window = Example(inputs[begin:end], targets[begin:end], weights)
+            windows.append(ScoredExample(window, np.arange(scored, end)))
+            scored = end
+        return windows
 
-    def places_scored(self, tokens: Ints, *, context: int) -> int:
+    def evaluation_positions(self, tokens: Ints, *, context: int) -> int:
         targets = tokens.astype(np.int64) + 1
-        further = np.maximum(0, -(-(targets - context) // _stride(context)))
-        return int(np.where(targets <= context, targets, context * (1 + further)).sum())
+        further_windows = np.maximum(0, -(-(targets - context) // _stride(context)))
+        return int(np.where(targets <= context, targets, context * (1 + further_windows)).sum())
 
 
 def _stride(context: int) -> int:

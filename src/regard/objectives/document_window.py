@@ -1,6 +1,6 @@
-"""One document as an objective takes it apart: its own tokens, and the room for what is made of it.
+"""One document as an objective rearranges it: its tokens, and the length its example may have.
 
-Rows that join several documents are refused: an example is made of one.
+Packed rows, which join several documents, are refused: these objectives need one document a row.
 """
 
 from __future__ import annotations
@@ -16,46 +16,46 @@ from regard.objectives.vocabulary import Vocabulary
 
 
 class DocumentWindow(NamedTuple):
-    """A document, or what of it fell into one row."""
+    """A document, or the chunk of it that one row holds."""
 
     ids: Ints
     "Without <start> and <stop>."
-    is_opening: bool
-    "Whether the document begins with it."
-    room: int
-    "Places its example may take."
+    starts_document: bool
+    "Whether the first token is the document's first."
+    max_length: int
+    "Maximum positions of the example."
 
 
 def document_window(
-    document: Document, *, vocabulary: Vocabulary, objective: str, least: int
+    document: Document, *, vocabulary: Vocabulary, objective: str, min_context: int
 ) -> DocumentWindow:
-    """The one document of a row; `least` is the room without which nothing can be asked."""
+    """The single document of a row; a context below `min_context` is refused."""
     if document.segments is not None:
         raise UserError(
-            f"the {objective} objective makes an example of one document, and packed rows join "
-            "several",
+            f"the {objective} objective makes each example from one document, but packed rows "
+            "join several",
             topic="objective",
             hint='Set train.batches = "padded" or "bucketed".',
         )
-    check_room(document.room, objective=objective, least=least)
+    check_context(document.room, objective=objective, min_context=min_context)
     ids = document.ids
-    is_opening = len(ids) > 0 and int(ids[0]) == vocabulary.start
-    ids = ids[1:] if is_opening else ids
+    starts_document = len(ids) > 0 and int(ids[0]) == vocabulary.start
+    ids = ids[1:] if starts_document else ids
     ids = ids[:-1] if len(ids) and int(ids[-1]) == vocabulary.stop else ids
-    return DocumentWindow(ids, is_opening, document.room)
+    return DocumentWindow(ids, starts_document, document.room)
 
 
-def check_room(room: int, *, objective: str, least: int) -> None:
-    if room < least:
+def check_context(context: int, *, objective: str, min_context: int) -> None:
+    if context < min_context:
         raise UserError(
-            f"model.context = {room} has no room for an example of the {objective} objective",
+            f"model.context = {context} is too short for an example of the {objective} objective",
             topic="objective",
-            hint=f"Set model.context = {least} or more.",
+            hint=f"Set model.context = {min_context} or more.",
         )
 
 
-def told_in_row(row: Ints, told: slice | Ints) -> Example:
-    """A row read from left to right, of which some tokens count; `told` is counted in the row."""
+def causal_example(row: Ints, scored: slice | Ints) -> Example:
+    """Next-token prediction over a row, with loss only on the tokens that `scored` indexes."""
     weights = np.zeros(len(row), dtype=np.float32)
-    weights[told] = 1.0
+    weights[scored] = 1.0
     return Example(inputs=row[:-1], targets=row[1:], weights=weights[1:])

@@ -1,10 +1,10 @@
-"""Masked patches: some squares of an image are hidden, and told from the rest.
+"""Masked patches: some patches of an image are masked, and predicted from the rest.
 
-    image  ─►  shown: hidden patches hold −1, which no ink is          told: what they held
+    image  ─►  visible: masked patches hold −1, which no pixel is      targets: their pixel values
 
-Pure functions of (patches, generator), as objectives are; a task packs them with its words, since
-what they hide are numbers and not tokens. He et al., 2022. Shapes: p patches, k numbers in each, n
-hidden patches.
+Pure functions of (patches, generator), as objectives are; a task packs them into its rows, since
+they mask pixel values and not tokens. He et al., 2022 (masked autoencoders). Shapes: p patches,
+k values a patch, n masked patches.
 """
 
 from __future__ import annotations
@@ -14,32 +14,33 @@ from numpy.typing import NDArray
 
 from regard.batch import Ints
 
-HIDDEN = -1.0
-"Stands for each number of a hidden patch; pixels are between 0 and 1."
+MASKED_VALUE = -1.0
+"Replaces each value of a masked patch; pixels are between 0 and 1."
 
-Numbers = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 
-def chosen_patches(patches: int, *, share: float, generator: np.random.Generator) -> Ints:
-    """(n): which patches are hidden, in order; at least one, and always as many."""
-    count = min(patches, max(1, round(share * patches)))
+def choose_patches(patches: int, *, masking_rate: float, generator: np.random.Generator) -> Ints:
+    """(n): indices of the patches to mask, in order; at least one, and the same number each
+    time."""
+    count = min(patches, max(1, round(masking_rate * patches)))
     return np.sort(generator.permutation(patches)[:count])
 
 
-def hide(patches: Numbers, chosen: Ints) -> tuple[Numbers, Numbers]:
-    """(p,k), (n) -> shown (p,k) and told (n,k)"""
-    shown = patches.copy()
-    shown[chosen] = HIDDEN
-    return shown, patches[chosen]
+def mask_patches(patches: Floats, masked: Ints) -> tuple[Floats, Floats]:
+    """(p,k), (n) -> visible (p,k) and targets (n,k)"""
+    visible = patches.copy()
+    visible[masked] = MASKED_VALUE
+    return visible, patches[masked]
 
 
-def reveal(shown: Numbers, told: Numbers) -> Numbers:
-    """The image again, from what was shown and what was to be told of it."""
-    patches = shown.copy()
-    patches[hidden_in(shown)] = told
+def restore_patches(visible: Floats, targets: Floats) -> Floats:
+    """The inverse of `mask_patches`."""
+    patches = visible.copy()
+    patches[masked_indices(visible)] = targets
     return patches
 
 
-def hidden_in(shown: Numbers) -> Ints:
-    """(n): which patches are hidden."""
-    return np.flatnonzero((shown == HIDDEN).all(axis=1))
+def masked_indices(visible: Floats) -> Ints:
+    """(n): indices of the masked patches."""
+    return np.flatnonzero((visible == MASKED_VALUE).all(axis=1))

@@ -1,7 +1,7 @@
-"""What becomes of hidden places: most a [MASK], some a random token, some stay as they are.
+"""BERT-style masking: most masked positions become [MASK], some a random token, some stay.
 
-The model cannot know which of the tokens it sees are true, so it has to know what belongs at every
-place (Devlin et al., 2019).
+The model cannot tell which input tokens are original, so it has to model every position
+(Devlin et al., 2019).
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from regard.objectives import Objective, ScoredExample, Vocabulary
 
 
 class MaskingObjective(Objective):
-    """Settings of objectives that hide some places of a row."""
+    """Settings of objectives that mask positions of a row."""
 
-    share: float = Field(default=0.15, gt=0.0, lt=1.0)
-    "Share of a row's tokens that are chosen; at least one is."
-    as_mask: float = Field(default=0.8, ge=0.0, le=1.0)
-    "Share of the chosen that become [MASK]."
-    as_random: float = Field(default=0.1, ge=0.0, le=1.0)
-    "Share of the chosen that become a random token; the rest stay as they are."
+    masking_rate: float = Field(default=0.15, gt=0.0, lt=1.0)
+    "Fraction of a row's tokens that is masked; at least one token is."
+    replace_with_mask: float = Field(default=0.8, ge=0.0, le=1.0)
+    "Fraction of the masked positions that become [MASK]."
+    replace_with_random: float = Field(default=0.1, ge=0.0, le=1.0)
+    "Fraction of the masked positions that become a random token; the rest stay unchanged."
 
     @model_validator(mode="after")
-    def _shares_fit(self) -> Self:
-        if self.as_mask + self.as_random > 1:
+    def _fractions_fit(self) -> Self:
+        if self.replace_with_mask + self.replace_with_random > 1:
             raise ValueError(
-                f"as_mask = {self.as_mask} and as_random = {self.as_random} are more than all"
+                f"replace_with_mask = {self.replace_with_mask} and replace_with_random = "
+                f"{self.replace_with_random} sum to more than 1"
             )
         return self
 
     @abstractmethod
-    def hidden(
+    def masked_example(
         self,
         ids: Ints,
         generator: np.random.Generator,
@@ -45,49 +46,51 @@ class MaskingObjective(Objective):
         vocabulary: Vocabulary,
         segments: Ints | None,
     ) -> Example:
-        """A row with some of its places hidden."""
+        """A row with some of its positions masked; targets are the original ids."""
 
     def example(
         self, document: Document, generator: np.random.Generator, *, vocabulary: Vocabulary
     ) -> Example:
-        # A row has one token more than the context, which the next row begins with.
+        # A row has one token more than the context; the next row begins with that token.
         segments = document.segments
-        return self.hidden(
+        return self.masked_example(
             document.ids[:-1],
             generator,
             vocabulary=vocabulary,
             segments=None if segments is None else segments[:-1],
         )
 
-    def scored(
+    def evaluation_examples(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
     ) -> list[ScoredExample]:
         wrapped = np.concatenate(([vocabulary.start], ids, [vocabulary.stop])).astype(np.int64)
         rows = []
         for begin in range(0, len(wrapped), context):
-            piece = wrapped[begin : begin + context]
-            row = self.hidden(piece, generator, vocabulary=vocabulary, segments=None)
-            # The wrapped document begins with <start>, which is no token of its own.
+            chunk = wrapped[begin : begin + context]
+            row = self.masked_example(chunk, generator, vocabulary=vocabulary, segments=None)
+            # −1: <start> comes before the document's first token.
             rows.append(ScoredExample(row, np.flatnonzero(row.weights) + begin - 1))
-        return [row for row in rows if len(row.tells)]
+        return [row for row in rows if len(row.token_indices)]
 
     def budget(self, tokens: int) -> int:
-        """How many of so many tokens are to be chosen."""
-        return min(tokens, max(1, round(self.share * tokens)))
+        """How many of `tokens` tokens to mask."""
+        return min(tokens, max(1, round(self.masking_rate * tokens)))
 
-    def disguised(
+    def corrupt(
         self,
         ids: Ints,
-        chosen: Ints,
+        positions: Ints,
         *,
-        fate: NDArray[np.float64],
+        draws: NDArray[np.float64],
         generator: np.random.Generator,
         vocabulary: Vocabulary,
         objective: str,
     ) -> Ints:
-        """The row with its chosen places hidden; `fate` in [0, 1) decides what each becomes."""
+        """The row with its masked positions replaced; `draws` in [0, 1), one a position, decide
+        between [MASK], a random token and the original."""
         inputs = ids.copy()
-        inputs[chosen[fate < self.as_mask]] = vocabulary.mask_for(objective)
-        swapped = chosen[(fate >= self.as_mask) & (fate < self.as_mask + self.as_random)]
-        inputs[swapped] = generator.choice(vocabulary.ordinary, size=len(swapped))
+        inputs[positions[draws < self.replace_with_mask]] = vocabulary.require_mask(objective)
+        random_below = self.replace_with_mask + self.replace_with_random
+        randomised = positions[(draws >= self.replace_with_mask) & (draws < random_below)]
+        inputs[randomised] = generator.choice(vocabulary.ordinary, size=len(randomised))
         return inputs

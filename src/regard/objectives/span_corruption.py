@@ -1,13 +1,14 @@
-"""Span corruption with sentinels: hidden spans are named in order, and told by their names.
+"""Span corruption with sentinels, as in T5: each masked span becomes a sentinel in the source; the
+target lists the sentinels, each followed by its span.
 
-    text    the cat sat on the mat today
-    given   the <extra_0> on the mat <extra_1>
-    told    <extra_0> cat sat <extra_1> today <stop>
+    text     the cat sat on the mat today
+    source   the <extra_0> on the mat <extra_1>
+    target   <extra_0> cat sat <extra_1> today <stop>
 
-Raffel et al., 2020. `spans` reads the given text from both sides and writes what is told;
-`spans-in-row` is the same for a decoder: `<start> given [SEP] told`, of which only what is told
-counts. A row has less room then, and the end of a long document is left out of it. Measured are the
-hidden tokens, not the sentinels.
+Raffel et al., 2020. `spans` encodes the source bidirectionally and decodes the target;
+`spans-in-row` is the same for a decoder: `<start> source [SEP] target`, with loss on the target
+only. Such a row holds fewer tokens, and the end of a long document is truncated. Evaluation scores
+the masked tokens, not the sentinels.
 """
 
 from __future__ import annotations
@@ -24,36 +25,36 @@ from regard.data.chunks import Document
 from regard.objectives import OBJECTIVES, Objective, ScoredExample, Vocabulary
 from regard.objectives.document_window import (
     DocumentWindow,
-    check_room,
+    causal_example,
+    check_context,
     document_window,
-    told_in_row,
 )
 
-LEAST_ROOM = 8
+MIN_CONTEXT = 8
 
 
 class CorruptedDocument(NamedTuple):
-    """A text with hidden spans."""
+    """A text with masked spans."""
 
-    given: Ints
-    "What is left, a sentinel for each span."
-    told: Ints
+    source: Ints
+    "The unmasked tokens, with a sentinel for each span."
+    target: Ints
     "Each sentinel, then the tokens of its span; <stop> at the end."
-    hidden: Ints
-    "Where in the text the hidden tokens stood, in order."
-    text: NDArray[np.bool_]
-    "Which of `told` are tokens of the text."
+    masked_positions: Ints
+    "Positions of the masked tokens in the text, in order."
+    is_text: NDArray[np.bool_]
+    "Which tokens of `target` are tokens of the text, not sentinels or <stop>."
 
 
 class SpanCorruptionObjective(Objective):
-    """Settings of objectives that hide spans behind sentinels."""
+    """Settings of objectives that replace spans by sentinels."""
 
-    share: float = Field(default=0.15, gt=0.0, lt=1.0)
-    "Share of the tokens that are hidden; at least one is."
+    corruption_rate: float = Field(default=0.15, gt=0.0, lt=1.0)
+    "Fraction of the tokens that is masked; at least one token is."
     mean_length: float = Field(default=3.0, ge=1.0)
-    "Tokens of a span, on average."
+    "Mean tokens of a span."
 
-    def corrupted(
+    def corrupt(
         self,
         ids: Ints,
         generator: np.random.Generator,
@@ -61,130 +62,141 @@ class SpanCorruptionObjective(Objective):
         vocabulary: Vocabulary,
         objective: str,
     ) -> CorruptedDocument:
-        """Special tokens are never hidden; a span that meets one becomes two."""
+        """Special tokens are never masked; a span that contains one becomes two."""
         ordinary = np.flatnonzero(~vocabulary.is_special[ids])
-        hidden = np.zeros(len(ids), dtype=np.bool_)
-        hidden[ordinary[self._drawn(len(ordinary), generator)]] = True
-        first = hidden & ~np.concatenate(([False], hidden[:-1]))
-        sentinels = vocabulary.sentinels_for(objective, count=int(first.sum()))
-        given = ids.copy()
-        given[first] = sentinels
-        places = np.flatnonzero(hidden)
-        before = np.flatnonzero(first[places])  # a span's sentinel stands before its first token
-        told = np.append(np.insert(ids[places], before, sentinels), vocabulary.stop)
-        text = np.append(np.insert(np.ones(len(places), np.bool_), before, False), False)
-        return CorruptedDocument(given[first | ~hidden], told, places, text)
+        is_masked = np.zeros(len(ids), dtype=np.bool_)
+        is_masked[ordinary[self._draw_mask(len(ordinary), generator)]] = True
+        opens_span = is_masked & ~np.concatenate(([False], is_masked[:-1]))
+        sentinels = vocabulary.require_sentinels(objective, count=int(opens_span.sum()))
+        source = ids.copy()
+        source[opens_span] = sentinels
+        positions = np.flatnonzero(is_masked)
+        before = np.flatnonzero(opens_span[positions])  # the sentinel precedes its span
+        target = np.append(np.insert(ids[positions], before, sentinels), vocabulary.stop)
+        is_text = np.append(np.insert(np.ones(len(positions), np.bool_), before, False), False)
+        return CorruptedDocument(source[opens_span | ~is_masked], target, positions, is_text)
 
-    def counts(self, tokens: int) -> tuple[int, int]:
-        """How many of so many tokens are hidden, in how many spans."""
-        hidden = min(tokens, max(1, round(self.share * tokens)))
-        spans = max(1, round(hidden / self.mean_length))
-        return hidden, min(spans, hidden, tokens - hidden + 1)
+    def corruption_counts(self, tokens: int) -> tuple[int, int]:
+        """How many of `tokens` tokens are masked, and in how many spans."""
+        masked = min(tokens, max(1, round(self.corruption_rate * tokens)))
+        spans = max(1, round(masked / self.mean_length))
+        return masked, min(spans, masked, tokens - masked + 1)
 
-    def _drawn(self, tokens: int, generator: np.random.Generator) -> NDArray[np.bool_]:
-        """Which tokens are hidden: every way to lay the spans out is as likely as any other."""
+    def _draw_mask(self, tokens: int, generator: np.random.Generator) -> NDArray[np.bool_]:
+        """(tokens): True = masked; every arrangement of the spans is equally likely."""
         if not tokens:
             return np.zeros(0, dtype=np.bool_)
-        hidden, spans = self.counts(tokens)
-        cuts = np.sort(generator.choice(hidden - 1, size=spans - 1, replace=False)) + 1
-        sizes = np.diff(np.concatenate(([0], cuts, [hidden])))
-        # One token at least between two spans; the others fall before, between and after them.
-        spare = tokens - hidden - (spans - 1)
+        masked, spans = self.corruption_counts(tokens)
+        cuts = np.sort(generator.choice(masked - 1, size=spans - 1, replace=False)) + 1
+        sizes = np.diff(np.concatenate(([0], cuts, [masked])))
+        # At least one token separates two spans; the others fall before, between and after them.
+        spare = tokens - masked - (spans - 1)
         begins = np.sort(generator.choice(spare + spans, size=spans, replace=False))
         begins += np.concatenate(([0], np.cumsum(sizes[:-1])))
-        drawn = np.zeros(tokens, dtype=np.bool_)
+        mask = np.zeros(tokens, dtype=np.bool_)
         for begin, size in zip(begins, sizes, strict=True):
-            drawn[begin : begin + size] = True
-        return drawn
+            mask[begin : begin + size] = True
+        return mask
 
 
 @OBJECTIVES.add("spans", families=("encoder-decoder",))
 class SpanCorruption(SpanCorruptionObjective):
-    """Read a text with named gaps, write what stood in each; needs tokenizer.sentinels."""
+    """Predict spans masked by sentinels, as T5 does; needs tokenizer.sentinels."""
 
     def example(
         self, document: Document, generator: np.random.Generator, *, vocabulary: Vocabulary
     ) -> Example:
-        return self._pair(
-            # A row has one token more than the context, which the next row begins with.
+        return self._source_and_target(
+            # A row has one token more than the context; the next row begins with that token.
             document.ids[:-1],
             generator,
             vocabulary=vocabulary,
-            room=document.context,
+            context=document.context,
         )[0]
 
-    def scored(
+    def evaluation_examples(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
     ) -> list[ScoredExample]:
         wrapped = np.concatenate(([vocabulary.start], ids, [vocabulary.stop])).astype(np.int64)
         rows = []
         for begin in range(0, len(wrapped), context):
-            piece = wrapped[begin : begin + context]
-            row, hidden = self._pair(piece, generator, vocabulary=vocabulary, room=context)
-            weights = hidden.text.astype(np.float32)
-            shown = Example(row.inputs, row.targets, weights, source=row.source)
-            # The wrapped document begins with <start>, which is no token of its own.
-            rows.append(ScoredExample(shown, hidden.hidden + begin - 1))
-        return [row for row in rows if len(row.tells)]
+            chunk = wrapped[begin : begin + context]
+            row, corrupted = self._source_and_target(
+                chunk, generator, vocabulary=vocabulary, context=context
+            )
+            weights = corrupted.is_text.astype(np.float32)
+            example = Example(row.inputs, row.targets, weights, source=row.source)
+            # −1: <start> comes before the document's first token.
+            rows.append(ScoredExample(example, corrupted.masked_positions + begin - 1))
+        return [row for row in rows if len(row.token_indices)]
 
-    def _pair(
+    def _source_and_target(
         self,
         ids: Ints,
         generator: np.random.Generator,
         *,
         vocabulary: Vocabulary,
-        room: int | None,
+        context: int | None,
     ) -> tuple[Example, CorruptedDocument]:
-        cut = self.corrupted(ids, generator, vocabulary=vocabulary, objective="spans")
-        if room is not None and len(cut.told) > room:
+        corrupted = self.corrupt(ids, generator, vocabulary=vocabulary, objective="spans")
+        if context is not None and len(corrupted.target) > context:
             raise UserError(
-                f"{len(cut.told)} tokens are to be told where model.context = {room}",
+                f"the target has {len(corrupted.target)} tokens, more than "
+                f"model.context = {context}",
                 topic="objective",
-                hint="Lower objective.share, or raise objective.mean_length or model.context.",
+                hint="Lower objective.corruption_rate, or raise objective.mean_length or "
+                "model.context.",
             )
-        inputs = np.concatenate(([vocabulary.start], cut.told[:-1]))
-        ones = np.ones(len(cut.told), dtype=np.float32)
-        return Example(inputs, cut.told, ones, source=cut.given), cut
+        inputs = np.concatenate(([vocabulary.start], corrupted.target[:-1]))
+        ones = np.ones(len(corrupted.target), dtype=np.float32)
+        return Example(inputs, corrupted.target, ones, source=corrupted.source), corrupted
 
 
 @OBJECTIVES.add("spans-in-row", families=("decoder",))
 class DecoderSpanCorruption(SpanCorruptionObjective):
-    """Read a text with named gaps, then tell what stood in each; needs tokenizer.sentinels."""
+    """T5's span corruption in one row, for a decoder; needs tokenizer.sentinels."""
 
     def example(
         self, document: Document, generator: np.random.Generator, *, vocabulary: Vocabulary
     ) -> Example:
-        passage = document_window(
-            document, vocabulary=vocabulary, objective="spans-in-row", least=LEAST_ROOM
+        window = document_window(
+            document, vocabulary=vocabulary, objective="spans-in-row", min_context=MIN_CONTEXT
         )
-        kept = passage.ids[: self._fitting(passage)]
-        row, told, _ = self._row(kept, generator, vocabulary)
-        return told_in_row(row, told)
+        kept = window.ids[: self._max_tokens(window)]
+        row, target, _ = self._build_row(kept, generator, vocabulary)
+        return causal_example(row, target)
 
-    def scored(
+    def evaluation_examples(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
     ) -> list[ScoredExample]:
-        check_room(context, objective="spans-in-row", least=LEAST_ROOM)
-        whole = DocumentWindow(ids.astype(np.int64), is_opening=True, room=context)
-        step = self._fitting(whole)
+        check_context(context, objective="spans-in-row", min_context=MIN_CONTEXT)
+        document = DocumentWindow(ids.astype(np.int64), starts_document=True, max_length=context)
+        step = self._max_tokens(document)
         rows = []
         for begin in range(0, len(ids), max(1, step)):
-            row, told, cut = self._row(whole.ids[begin : begin + step], generator, vocabulary)
-            places = np.arange(len(row))[told][cut.text]
-            rows.append(ScoredExample(told_in_row(row, places), cut.hidden + begin))
+            chunk = document.ids[begin : begin + step]
+            row, target, corrupted = self._build_row(chunk, generator, vocabulary)
+            scored = np.arange(len(row))[target][corrupted.is_text]
+            token_indices = corrupted.masked_positions + begin
+            rows.append(ScoredExample(causal_example(row, scored), token_indices))
         return rows
 
-    def _fitting(self, passage: DocumentWindow) -> int:
-        """The most tokens whose row fits: they, two sentinels a span, and three marks."""
-        tokens = min(len(passage.ids), passage.room)
-        while tokens > 1 and tokens + 2 * self.counts(tokens)[1] + 3 > passage.room + 1:
+    def _max_tokens(self, window: DocumentWindow) -> int:
+        """The most tokens whose row fits: the tokens, two sentinels a span, and <start>, [SEP] and
+        <stop>."""
+        tokens = min(len(window.ids), window.max_length)
+        while tokens > 1:
+            _, spans = self.corruption_counts(tokens)
+            if tokens + 2 * spans + 3 <= window.max_length + 1:
+                break
             tokens -= 1
         return tokens
 
-    def _row(
+    def _build_row(
         self, ids: Ints, generator: np.random.Generator, vocabulary: Vocabulary
     ) -> tuple[Ints, slice, CorruptedDocument]:
-        cut = self.corrupted(ids, generator, vocabulary=vocabulary, objective="spans-in-row")
-        between = vocabulary.stop if vocabulary.sep is None else vocabulary.sep
-        row = np.concatenate(([vocabulary.start], cut.given, [between], cut.told))
-        return row.astype(np.int64), slice(len(cut.given) + 2, None), cut
+        """The row, the slice of it that is the target, and the corrupted document."""
+        corrupted = self.corrupt(ids, generator, vocabulary=vocabulary, objective="spans-in-row")
+        separator = vocabulary.stop if vocabulary.sep is None else vocabulary.sep
+        row = np.concatenate(([vocabulary.start], corrupted.source, [separator], corrupted.target))
+        return row.astype(np.int64), slice(len(corrupted.source) + 2, None), corrupted

@@ -1,7 +1,7 @@
-"""The words of a row, found from its tokens alone.
+"""Word boundaries in a row of tokens, for whole-word masking.
 
-A word begins where a space stands before a token, and where punctuation meets letters; it ends
-before the next one or before a special token. Hyphens and apostrophes inside belong to it:
+A word begins where a space precedes a token, and where punctuation meets letters; it ends before
+the next word or before a special token. Hyphens and apostrophes inside belong to it:
 
     " Jean" "-" "Paul" "," " born"   →   Jean-Paul | , | born
 """
@@ -18,12 +18,12 @@ import numpy as np
 from regard.batch import Ints
 from regard.objectives.vocabulary import Vocabulary
 
-ROWS_REMEMBERED = 4096
-"A small corpus is read hundreds of times over: its words need not be found each time."
+CACHED_ROWS = 4096
+"Rows whose words are cached: training passes over a small corpus hundreds of times."
 
 
 class Span(NamedTuple):
-    """Neighbouring things of a row, the end not included."""
+    """A range of tokens or words, the end excluded."""
 
     begin: int
     end: int
@@ -35,12 +35,13 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class WordSpans:
-    """Where the words of a row stand, in tokens, and what they say."""
+    """The words of a row: their token ranges and their texts."""
 
     ids: Ints
     begins: Ints
+    "Index of each word's first token."
     ends: Ints
-    "The first token that is no longer the word's."
+    "Index of the token after each word."
     vocabulary: Vocabulary
 
     def __len__(self) -> int:
@@ -54,43 +55,42 @@ class WordSpans:
 
     @cached_property
     def follows(self) -> tuple[bool, ...]:
-        """Whether a word stands right behind the one before it: no special between them."""
+        """Whether a word directly follows the previous one, with no special token between."""
         return (False, *(self.begins[1:] == self.ends[:-1]).tolist())[: len(self)]
 
     def tokens(self, words: Span) -> Span:
-        """The tokens of neighbouring words."""
+        """A range of words as a range of tokens."""
         return Span(int(self.begins[words.begin]), int(self.ends[words.end - 1]))
 
     def spans(self) -> list[Span]:
-        """The tokens of each word."""
+        """The token range of each word."""
         edges = zip(self.begins.tolist(), self.ends.tolist(), strict=True)
         return [Span(begin, end) for begin, end in edges]
 
 
-def words_of(ids: Ints, vocabulary: Vocabulary) -> WordSpans:
-    return _found(np.asarray(ids, dtype=np.int64).tobytes(), vocabulary)
+def find_words(ids: Ints, vocabulary: Vocabulary) -> WordSpans:
+    return _find_words(np.asarray(ids, dtype=np.int64).tobytes(), vocabulary)
 
 
-@lru_cache(maxsize=ROWS_REMEMBERED)
-def _found(row: bytes, vocabulary: Vocabulary) -> WordSpans:
+@lru_cache(maxsize=CACHED_ROWS)
+def _find_words(row: bytes, vocabulary: Vocabulary) -> WordSpans:
     ids = np.frombuffer(row, dtype=np.int64)
     special = vocabulary.is_special[ids]
-    inside = np.zeros(len(ids), dtype=np.bool_)
-    before, here = ids[:-1], ids[1:]
-    inside[1:] = ~vocabulary.begins_word[here] & (
-        vocabulary.is_blank[before] | (vocabulary.goes_on[here] & vocabulary.stays_open[before])
-    )
-    inside[1:] &= ~special[:-1]
-    edges = np.flatnonzero(special | ~inside)
+    continues = np.zeros(len(ids), dtype=np.bool_)
+    previous, current = ids[:-1], ids[1:]
+    joins = vocabulary.can_continue_word[current] & vocabulary.can_be_continued[previous]
+    continues[1:] = ~vocabulary.starts_word[current] & (vocabulary.is_blank[previous] | joins)
+    continues[1:] &= ~special[:-1]
+    edges = np.flatnonzero(special | ~continues)
     ends = np.append(edges[1:], len(ids))
-    text = ~special[edges]
-    return WordSpans(ids, edges[text], ends[text], vocabulary)
+    is_text = ~special[edges]
+    return WordSpans(ids, edges[is_text], ends[is_text], vocabulary)
 
 
-def chosen_within(groups: Sequence[Span], *, budget: int) -> list[Span]:
-    """Of groups of tokens in order of preference, those that fit into the budget together.
+def choose_within_budget(groups: Sequence[Span], *, budget: int) -> list[Span]:
+    """Token spans, in order of preference, that fit into the budget together.
 
-    None is cut, and no two share a token; where not even one fits, the first is chosen."""
+    None is truncated and no two overlap; where not even one fits, the first is chosen."""
     taken: set[int] = set()
     chosen: list[Span] = []
     for group in groups:
@@ -102,6 +102,6 @@ def chosen_within(groups: Sequence[Span], *, budget: int) -> list[Span]:
     return chosen or list(groups[:1])
 
 
-def places_of(spans: Sequence[Span]) -> Ints:
-    """The places that spans cover, in order."""
+def covered_positions(spans: Sequence[Span]) -> Ints:
+    """The positions that spans cover, in order."""
     return np.array([i for span in sorted(spans) for i in range(*span)], dtype=np.int64)

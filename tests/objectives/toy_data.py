@@ -1,4 +1,4 @@
-"""Tokenizers, vocabularies and rows that the tests of objectives share; the text is generated."""
+"""Tokenizers, vocabularies and rows shared by the tests of objectives; the text is generated."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ PLAIN = Vocabulary(
 
 KINDS = ("bpe", "wordpiece", "unigram", "word", "character")
 NAMES = ("Ada Lovelace", "Jean-Paul Marat", "Douglas P. Fry", "Kim")
-PLACES = ("London", "New York City", "Ghent", "Boudry")
+CITIES = ("London", "New York City", "Ghent", "Boudry")
 
 
 def biography(draw: random.Random) -> str:
-    name, place = draw.choice(NAMES), draw.choice(PLACES)
+    name, city = draw.choice(NAMES), draw.choice(CITIES)
     year, month = draw.randint(1700, 1990), draw.choice(("March", "April", "June"))
-    telling = (
-        f"{name} was born on {draw.randint(1, 28)} {month} {year} in {place} .",
-        f"Born in {place}, they moved to {draw.choice(PLACES)} in {year} .",
-        f"{name} ({year} {place}) was a painter's friend, and wrote {draw.randint(2, 99)} books .",
+    sentences = (
+        f"{name} was born on {draw.randint(1, 28)} {month} {year} in {city} .",
+        f"Born in {city}, they moved to {draw.choice(CITIES)} in {year} .",
+        f"{name} ({year} {city}) was a painter's friend, and wrote {draw.randint(2, 99)} books .",
     )
-    return f"{name}. {draw.choice(telling)}"
+    return f"{name}. {draw.choice(sentences)}"
 
 
 @cache
@@ -53,23 +53,22 @@ def tokenizer(kind: str, sentinels: int = 12) -> Tokenizer:
 
 @cache
 def vocabulary(kind: str) -> Vocabulary:
-    return Vocabulary.of(tokenizer(kind))
+    return Vocabulary.from_tokenizer(tokenizer(kind))
 
 
-def row_of(text: str, kind: str, *, context: int | None = None) -> Document:
-    known = vocabulary(kind)
-    ids = [known.start, *tokenizer(kind).encode(text), known.stop]
+def encode_row(text: str, kind: str, *, context: int | None = None) -> Document:
+    ids = [vocabulary(kind).start, *tokenizer(kind).encode(text), vocabulary(kind).stop]
     return Document(np.array(ids), context=context)
 
 
-def ids_of(length: int, seed: int = 0) -> np.ndarray:
+def random_ids(length: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(7, 90, size=length)
 
 
-def plain_row(length: int, seed: int = 0, *, context: int | None = None) -> Document:
-    return Document(np.concatenate(([2], ids_of(length, seed), [3])), context=context)
+def random_row(length: int, seed: int = 0, *, context: int | None = None) -> Document:
+    return Document(np.concatenate(([2], random_ids(length, seed), [3])), context=context)
 
 
 kinds = st.sampled_from(KINDS)
-texts = st.integers(0, 59).map(lambda number: biographies()[number])
+texts = st.integers(0, 59).map(lambda index: biographies()[index])
 seeds = st.integers(0, 999)
