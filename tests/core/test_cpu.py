@@ -1,4 +1,4 @@
-"""What regard asks of a machine before it relies on it, and what follows where it is missing."""
+"""Capabilities of the machine are probed before use, and have fallbacks where they are missing."""
 
 import os
 import sys
@@ -15,16 +15,16 @@ from regard.training import device
 from regard.training.device import choose_machine
 
 
-def test_cores_are_those_this_process_may_use():
+def test_usable_cores_respect_cpu_affinity():
     assert cpu.usable_cores() == len(os.sched_getaffinity(0))
 
 
-def test_without_affinity_all_cores_count(monkeypatch):
+def test_usable_cores_without_affinity_are_all_cores(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity")
     assert cpu.usable_cores() == os.cpu_count()
 
 
-def test_the_peak_of_memory_is_unknown_where_nothing_says_it(monkeypatch):
+def test_peak_memory_is_none_where_the_system_does_not_report_it(monkeypatch):
     assert peak_memory_bytes() > 10**7
     monkeypatch.setitem(sys.modules, "resource", None)
     assert peak_memory_bytes() is None
@@ -32,30 +32,28 @@ def test_the_peak_of_memory_is_unknown_where_nothing_says_it(monkeypatch):
 
 @pytest.fixture
 def crashing_bf16(monkeypatch):
-    """A CPU on which bfloat16 products end the process."""
+    """A CPU on which bfloat16 matmuls end the process."""
     monkeypatch.setattr(cpu, "BF16_TRIAL", "import os; os.abort()")
-    cpu.bf16_products_work.cache_clear()
+    cpu.bf16_matmul_works.cache_clear()
     yield
-    cpu.bf16_products_work.cache_clear()
+    cpu.bf16_matmul_works.cache_clear()
 
 
 @pytest.mark.usefixtures("crashing_bf16")
-def test_products_that_crash_are_told_by_a_child_process():
-    assert not cpu.bf16_products_work()
+def test_crashing_bf16_matmul_is_detected_in_a_child_process():
+    assert not cpu.bf16_matmul_works()
 
 
 @pytest.mark.usefixtures("crashing_bf16")
-def test_an_audit_of_a_bfloat16_model_is_refused_where_its_products_crash():
+def test_audit_of_a_bf16_model_is_refused_where_matmul_crashes():
     model = nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 9)).to(torch.bfloat16)
     with pytest.raises(UserError, match=r"products crash on this CPU\. .*model\.float\(\)"):
         regard.audit(model, "causal")
 
 
 @pytest.mark.parametrize(("works", "precision"), [(True, "bfloat16"), (False, "float32")])
-def test_an_accelerator_trains_in_bfloat16_only_where_its_products_work(
-    works, precision, monkeypatch
-):
-    monkeypatch.setattr(device, "bf16_products_work", lambda name: works)
+def test_accelerator_trains_in_bf16_only_where_matmul_works(works, precision, monkeypatch):
+    monkeypatch.setattr(device, "bf16_matmul_works", lambda name: works)
     monkeypatch.setattr(device, "DEVICES", ("meta",))
     machine = choose_machine("meta", threads=torch.get_num_threads())
     assert machine.precision == precision

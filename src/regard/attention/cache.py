@@ -60,7 +60,7 @@ class KVCache:
         assert self._keys is not None
         assert self._values is not None
         out = decode.decode_attention(
-            made, self._keys, self._values, length=self.length, added=added
+            made, self._keys, self._values, length=self.length, bias=added
         )
         self.length += 1
         return out

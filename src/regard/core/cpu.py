@@ -1,7 +1,7 @@
-"""What this machine's CPU is and can do, as far as regard's choices rest on it.
+"""Capabilities of this machine's CPU that regard's choices depend on.
 
-Choices follow from the CPU and from what is installed, never from a stopwatch: two runs on one
-machine agree in every bit.
+Choices follow from the CPU and from what is installed, never from a timing: two runs on one machine
+agree in every bit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AMD = "AuthenticAMD"
 
 
 def simd_capability() -> str:
-    """The widest that torch works with here: "AVX2", "AVX512", or something else."""
+    """The widest SIMD instruction set that torch uses here: "AVX2", "AVX512", or another."""
     return torch.backends.cpu.get_cpu_capability()
 
 
@@ -31,7 +31,7 @@ def is_amd() -> bool:
 
 
 def usable_cores() -> int:
-    """Cores this process may run on; all of the machine's where the system does not say."""
+    """Cores this process may run on; all cores where the system has no CPU affinity."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -49,9 +49,9 @@ for rows, width in ((200, 16), (64, 64), (1, 256), (512, 512)):
 
 
 @cache
-def bf16_products_work(device: str = "cpu") -> bool:
-    """Whether bfloat16 products run on `device`. Tried in a child process: on some CPUs that
-    announce AMX torch's products end the process with an illegal instruction."""
+def bf16_matmul_works(device: str = "cpu") -> bool:
+    """Whether bfloat16 matmuls run on `device`. Tried in a child process: on some CPUs that
+    report AMX, they end the process with an illegal instruction."""
     if not sys.executable:
         return False
     trial = [sys.executable, "-c", BF16_TRIAL, device]

@@ -1,4 +1,4 @@
-"""The peak memory of this process, as each system reports it."""
+"""Peak memory of this process, as each system reports it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def peak_memory_bytes() -> int | None:
-    """The most memory this process has held so far; None where the system does not say."""
+    """Peak resident memory of this process so far; None where the system does not report it."""
     if sys.platform == "win32":
         return _windows_peak_bytes()
     try:
@@ -31,8 +31,8 @@ def _windows_peak_bytes() -> int | None:
     counters = MemoryCounters(size=ctypes.sizeof(MemoryCounters))
     kernel32 = getattr(ctypes, "windll").kernel32  # noqa: B009 — unknown to mypy elsewhere
     kernel32.GetCurrentProcess.restype = ctypes.c_void_p
-    read = kernel32.K32GetProcessMemoryInfo
-    read.argtypes = [ctypes.c_void_p, ctypes.POINTER(MemoryCounters), ctypes.c_uint32]
-    if not read(kernel32.GetCurrentProcess(), ctypes.byref(counters), counters.size):
+    get_memory_info = kernel32.K32GetProcessMemoryInfo
+    get_memory_info.argtypes = [ctypes.c_void_p, ctypes.POINTER(MemoryCounters), ctypes.c_uint32]
+    if not get_memory_info(kernel32.GetCurrentProcess(), ctypes.byref(counters), counters.size):
         return None
     return int(counters.peak_working_set)

@@ -1,4 +1,4 @@
-"""What bends the numbers between two linear layers."""
+"""Activation functions and their kernel ids."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch import Tensor
 
 class Activation(NamedTuple):
     name: str
-    plain: Callable[[Tensor], Tensor]
-    "torch's function, the oracle."
-    number: int
-    "By which kernels know it, as in bends.h."
+    reference: Callable[[Tensor], Tensor]
+    "torch's function, the oracle of the kernels."
+    kernel_id: int
+    "As in activations.h."
 
 
-IDENTITY = Activation("straight", lambda x: x, 0)
+IDENTITY = Activation("identity", lambda x: x, 0)
 RELU = Activation("relu", F.relu, 1)
 GELU_TANH = Activation("gelu-tanh", partial(F.gelu, approximate="tanh"), 2)  # GPT-2's
 GELU = Activation("gelu", F.gelu, 3)

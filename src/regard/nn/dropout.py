@@ -1,11 +1,10 @@
-"""Dropout: each number is kept with a chance of 1 − p and divided by it, or it becomes 0.
+"""Dropout: each value is zeroed with probability p, or kept and divided by 1 − p.
 
-    y = x · kept / (1 − p)                                              Srivastava et al., 2014
+    y = x · keep / (1 − p)                                              Srivastava et al., 2014
 
-torch draws a float for every number, which on a processor takes longer than most layers do. Here
-one random integer of 64 bits decides on four numbers: p is taken to the nearest 1/65,536, and what
-is kept is divided by exactly the share that is kept. Elsewhere than on a processor torch's own
-dropout is used.
+torch draws a float per value, which on a CPU takes longer than most layers. Here one random 64-bit
+integer decides on four values: p is rounded to a multiple of 1/65,536, and kept values are divided
+by exactly the probability of being kept. On other devices torch's dropout is used.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-CHANCES = 2**16
-"Values that a draw has: 16 bits."
+DRAW_VALUES = 2**16
+"Number of values of a draw: 16 bits."
 
 
 class Dropout(nn.Dropout):
-    """torch's, drawn in this way."""
+    """torch's layer, with 16-bit draws on the CPU."""
 
     def forward(self, input: Tensor) -> Tensor:
         return dropout(input, self.p) if self.training else input
@@ -37,28 +36,28 @@ def dropout(x: Tensor, p: float) -> Tensor:
 
 
 def random_draws(shape: Sequence[int]) -> Tensor:
-    """Random integers of 16 bits, each value equally likely, from torch's generator."""
+    """Uniform 16-bit integers from torch's generator."""
     count = math.prod(shape)
     four_each = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
     return four_each.view(torch.int16)[:count].view(*shape)
 
 
-def keep_mask(random_draws: Tensor, p: float, *, dtype: torch.dtype) -> Tensor:
-    """1 where a draw keeps its number, 0 where it drops it."""
-    ones = torch.empty(random_draws.shape, dtype=dtype)
-    # Written as numbers at once: to multiply by booleans takes four times as long.
-    return torch.ge(random_draws, keep_threshold(p), out=ones)
+def keep_mask(draws: Tensor, p: float, *, dtype: torch.dtype) -> Tensor:
+    """1 where a draw keeps its value, 0 where it drops it."""
+    mask = torch.empty(draws.shape, dtype=dtype)
+    # Floats, not booleans: multiplying by booleans takes four times as long.
+    return torch.ge(draws, keep_threshold(p), out=mask)
 
 
 def keep_threshold(p: float) -> int:
-    """The least draw that keeps its number."""
-    return _dropped_values(p) - CHANCES // 2
+    """The smallest draw that keeps its value."""
+    return _dropped_draws(p) - DRAW_VALUES // 2
 
 
 def keep_probability(p: float) -> float:
-    return 1 - _dropped_values(p) / CHANCES
+    return 1 - _dropped_draws(p) / DRAW_VALUES
 
 
-def _dropped_values(p: float) -> int:
-    """How many of the values drop; never all: then nothing would be left to divide."""
-    return min(round(p * CHANCES), CHANCES - 1)
+def _dropped_draws(p: float) -> int:
+    """How many of the draw's values drop; never all, against division by zero."""
+    return min(round(p * DRAW_VALUES), DRAW_VALUES - 1)

@@ -1,4 +1,4 @@
-"""Linear: torch's layer, whose product is made by a kernel where there is one (`ops/linear.py`)."""
+"""Linear: torch's layer, computed by a kernel where there is one (`ops/linear.py`)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ class Linear(nn.Linear):
         return linear(x, self.weight, self.bias)
 
 
-def is_plain(layer: nn.Module) -> bool:
-    """Whether a layer is nothing but its matrix and its bias, and nobody listens to it."""
-    return type(layer) in (Linear, nn.Linear) and unheard(layer)
+def is_plain_linear(layer: nn.Module) -> bool:
+    """Whether a layer is exactly its weight and bias: no subclass, no hooks."""
+    return type(layer) in (Linear, nn.Linear) and has_no_hooks(layer)
 
 
-def unheard(module: nn.Module) -> bool:
-    """Nobody listens to what goes through it."""
+def has_no_hooks(module: nn.Module) -> bool:
     return not (
         module._forward_hooks
         or module._forward_pre_hooks

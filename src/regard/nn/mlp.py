@@ -1,9 +1,9 @@
-"""The network of a block that each place passes on its own: widen, bend, narrow.
+"""The position-wise feed-forward network (MLP) of a block.
 
-    y = W bend(U x + a) + b            gated: y = W (silu(G x) · U x)
+    y = W activation(U x + a) + b            gated: y = W (silu(G x) · U x)
 
-A kernel keeps what lies between the two layers in a core's own cache; the layers, one after the
-other, are its oracle, and what runs where there is none. Shapes: w model width.
+A fused kernel keeps the hidden layer in a core's private cache; the layers one after the other are
+its oracle, and run where there is no kernel. Shapes: w model width.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.nn.activations import GELU, GELU_TANH, RELU, Activation
-from regard.nn.linear import Linear, is_plain
+from regard.nn.linear import Linear, is_plain_linear
 from regard.ops.mlp import fused_mlp
 
 ActivationName = Literal["gelu", "gelu-tanh", "relu", "swiglu"]
@@ -28,33 +28,33 @@ ACTIVATIONS: dict[ActivationName, Activation] = {
 def build_mlp(activation: ActivationName, width: int, *, hidden: int, biases: bool) -> nn.Module:
     if activation == "swiglu":
         return GatedMLP(width, hidden=hidden, biases=biases)
-    return MLP(width, hidden=hidden, bend=ACTIVATIONS[activation], biases=biases)
+    return MLP(width, hidden=hidden, activation=ACTIVATIONS[activation], biases=biases)
 
 
 class MLP(nn.Module):
-    def __init__(self, width: int, *, hidden: int, bend: Activation, biases: bool) -> None:
+    def __init__(self, width: int, *, hidden: int, activation: Activation, biases: bool) -> None:
         super().__init__()
-        self.bend = bend
+        self.activation = activation
         self.up_proj = Linear(width, hidden, bias=biases)
         self.down_proj = Linear(hidden, width, bias=biases)
 
     def forward(self, x: Tensor) -> Tensor:
         up_proj, down_proj = self.up_proj, self.down_proj
-        if is_plain(up_proj) and is_plain(down_proj):
-            y = fused_mlp(
+        if is_plain_linear(up_proj) and is_plain_linear(down_proj):
+            fused = fused_mlp(
                 x,
                 (up_proj.weight, up_proj.bias),
                 (down_proj.weight, down_proj.bias),
-                bend=self.bend.number,
+                activation_id=self.activation.kernel_id,
             )
-            if y is not None:
-                return y
-        fed: Tensor = down_proj(self.bend.plain(up_proj(x)))
-        return fed
+            if fused is not None:
+                return fused
+        y: Tensor = down_proj(self.activation.reference(up_proj(x)))
+        return y
 
 
 class GatedMLP(nn.Module):
-    """SwiGLU: a second projection decides how much of each hidden value passes (Shazeer, 2020)."""
+    """SwiGLU: a second projection gates each hidden value (Shazeer, 2020)."""
 
     def __init__(self, width: int, *, hidden: int, biases: bool) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
-"""Linear layers made ready for the few rows that decoding has: one product, laid out for it.
+"""Linear layers packed for the few rows of a decode step: several layers become one.
 
     [x W_1ᵀ + b_1 … x W_nᵀ + b_n] = x [W_1; …; W_n]ᵀ + [b_1 … b_n]
 
-What comes out may be bent at once. How weights are best laid out, or packed for a kernel, depends
-on the rows and on the processor, and takes a copy. Shapes: r rows, in and out widths, p pieces.
+An activation may follow. The fastest memory layout of the weights, or the packing for a kernel,
+depends on the rows and on the CPU, and takes a copy. Shapes: r rows, in and out widths.
 """
 
 from __future__ import annotations
@@ -15,78 +15,81 @@ from torch import Tensor, nn
 
 from regard.core import cpu
 from regard.nn.activations import IDENTITY, Activation
-from regard.nn.linear import is_plain
+from regard.nn.linear import is_plain_linear
 from regard.ops.cpu import decode, library
 
 MANY_ROWS = 6
-VERY_WIDE = 8
-"Outputs to an input, at least."
-COLUMNS_PAY = cpu.simd_capability() == "AVX2"
+"From here on weights are stored input-major, whatever their shape."
+WIDE_RATIO = 8
+"Outputs per input from which a layer counts as very wide, such as one that computes logits."
+TRANSPOSE_WIDE_LAYERS = cpu.simd_capability() == "AVX2"
 PackedLayer = Callable[[Tensor], Tensor]
-"(r, in) -> (r, out), and of one row alone (in) -> (out)"
+"(r,in) -> (r,out), and a single row (in) -> (out)"
 
 
 def pack_layers(
-    layers: Sequence[nn.Module], *, laid_out_for: int, bend: Activation = IDENTITY
+    layers: Sequence[nn.Module], *, packed_for: int, activation: Activation = IDENTITY
 ) -> PackedLayer:
-    """What the layers make of the same x, side by side, bent.
+    """The activated outputs of all layers for the same x, concatenated.
 
-    They share one product where all are plain; another sort of layer, such as one with a trained
-    change beside it, is asked itself. Weights are laid out for so many rows, or with 0 left as
+    Plain linear layers become one matmul; any other layer, such as one with a LoRA adapter, is
+    called itself. `packed_for` is the number of rows that weights are packed for; 0 leaves them as
     they are."""
-    plain = [layer for layer in layers if isinstance(layer, nn.Linear) and is_plain(layer)]
+    plain = [layer for layer in layers if isinstance(layer, nn.Linear) and is_plain_linear(layer)]
     if len(plain) < len(layers) or len({layer.bias is None for layer in plain}) > 1:
         if len(layers) == 1:
-            return _bent(layers[0], bend)
-        own = [pack_layers([layer], laid_out_for=laid_out_for, bend=bend) for layer in layers]
-        return lambda x: torch.cat([each(x) for each in own], dim=-1)
-    weight = _stacked([layer.weight for layer in plain])
-    bias = None if plain[0].bias is None else _stacked([layer.bias for layer in plain])
-    if laid_out_for and library.supports(weight):
-        return decode.packed_linear(weight, bias, bend=bend.number)
-    return _bent(_laid_out(weight, bias, rows=laid_out_for), bend)
+            return _with_activation(layers[0], activation)
+        separate = [
+            pack_layers([layer], packed_for=packed_for, activation=activation) for layer in layers
+        ]
+        return lambda x: torch.cat([layer(x) for layer in separate], dim=-1)
+    weight = _concatenate([layer.weight for layer in plain])
+    bias = None if plain[0].bias is None else _concatenate([layer.bias for layer in plain])
+    if packed_for and library.supports(weight):
+        return decode.packed_linear(weight, bias, activation_id=activation.kernel_id)
+    return _with_activation(_choose_layout(weight, bias, rows=packed_for), activation)
 
 
-def _bent(product: PackedLayer, bend: Activation) -> PackedLayer:
-    if bend is IDENTITY:
-        return product
-    plain = bend.plain
-    return lambda x: plain(product(x))
+def _with_activation(linear: PackedLayer, activation: Activation) -> PackedLayer:
+    if activation is IDENTITY:
+        return linear
+    function = activation.reference
+    return lambda x: function(linear(x))
 
 
-def _laid_out(weight: Tensor, bias: Tensor | None, *, rows: int) -> PackedLayer:
+def _choose_layout(weight: Tensor, bias: Tensor | None, *, rows: int) -> PackedLayer:
     outputs, inputs = weight.shape
-    if COLUMNS_PAY and rows > 1 and outputs >= VERY_WIDE * inputs:
-        return _as_columns(weight, bias)
-    # A matrix that widens is read quicker where its inputs stand first; with many rows any is.
-    turned = rows >= MANY_ROWS or (rows and inputs < outputs)
-    return _whole(weight.t().contiguous().t() if turned else weight, bias)
+    if TRANSPOSE_WIDE_LAYERS and rows > 1 and outputs >= WIDE_RATIO * inputs:
+        return _transposed_linear(weight, bias)
+    # More outputs than inputs, or many rows: an input-major weight is faster.
+    input_major = rows >= MANY_ROWS or (rows and inputs < outputs)
+    return _linear(weight.t().contiguous().t() if input_major else weight, bias)
 
 
-def _whole(weight: Tensor, bias: Tensor | None) -> PackedLayer:
-    turned = weight.t()
+def _linear(weight: Tensor, bias: Tensor | None) -> PackedLayer:
+    transposed = weight.t()
 
-    def product(x: Tensor) -> Tensor:
-        if x.ndim == 1:  # torch has less to do before its kernel begins
+    def linear(x: Tensor) -> Tensor:
+        if x.ndim == 1:  # torch's matrix-vector product has less overhead
             return torch.mv(weight, x) if bias is None else torch.addmv(bias, weight, x)
-        return torch.mm(x, turned) if bias is None else torch.addmm(bias, x, turned)
+        return torch.mm(x, transposed) if bias is None else torch.addmm(bias, x, transposed)
 
-    return product
+    return linear
 
 
-def _as_columns(weight: Tensor, bias: Tensor | None) -> PackedLayer:
-    """Where the processor has AVX2 and no more, rows with very many outputs, as where tokens are
-    scored, take half the time when they are made as columns."""
-    of_one = _whole(weight, bias)
+def _transposed_linear(weight: Tensor, bias: Tensor | None) -> PackedLayer:
+    """(W xᵀ)ᵀ: on CPUs with AVX2 and no AVX-512 it takes half the time of x Wᵀ where outputs are
+    many, as logits are."""
+    linear_of_one = _linear(weight, bias)
 
-    def product(x: Tensor) -> Tensor:
+    def linear(x: Tensor) -> Tensor:
         if x.ndim == 1:
-            return of_one(x)
-        columns = (weight @ x.t()).t()
-        return columns.contiguous() if bias is None else columns + bias
+            return linear_of_one(x)
+        y = (weight @ x.t()).t()
+        return y.contiguous() if bias is None else y + bias
 
-    return product
+    return linear
 
 
-def _stacked(tensors: Sequence[Tensor]) -> Tensor:
+def _concatenate(tensors: Sequence[Tensor]) -> Tensor:
     return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors))

@@ -16,16 +16,16 @@ NormPlacement = Literal["pre", "post"]
 
 
 class Residual(nn.Module):
-    """One part of a block, with its norm and its way past."""
+    """The residual connection around one sublayer of a block, with its norm and dropout."""
 
-    def __init__(self, norm: nn.Module, *, place: NormPlacement, dropout: float) -> None:
+    def __init__(self, norm: nn.Module, *, norm_placement: NormPlacement, dropout: float) -> None:
         super().__init__()
         self.norm = norm
-        self.place = place
+        self.norm_placement = norm_placement
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.place == "pre":
-            return x + self.dropout(part(self.norm(x)))  # type: ignore[no-any-return]
-        y: Tensor = self.norm(x + self.dropout(part(x)))
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.norm_placement == "pre":
+            return x + self.dropout(sublayer(self.norm(x)))  # type: ignore[no-any-return]
+        y: Tensor = self.norm(x + self.dropout(sublayer(x)))
         return y

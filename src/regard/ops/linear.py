@@ -1,9 +1,8 @@
-"""A linear layer over many rows.
+"""Linear layer over many rows.
 
     y = x Wᵀ + b        dx = dy W        dW = dyᵀ x        db = Σ dy
 
-`F.linear` is the reference, and what runs wherever there is no kernel. Shapes: n rows, in and out
-widths.
+`F.linear` is the reference, and runs wherever no kernel does. Shapes: n rows, in and out widths.
 """
 
 from __future__ import annotations
@@ -37,10 +36,12 @@ class _LinearByKernel(Function):
     @once_differentiable
     def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
         rows, weight = ctx.saved_tensors
-        d_x, *others = kernel.backward(as_rows(d_y), rows, weight, wants=ctx.needs_input_grad)
-        return (None if d_x is None else d_x.view(*d_y.shape[:-1], -1), *others)
+        d_x, d_weight, d_bias = kernel.backward(
+            as_rows(d_y), rows, weight, needs_grad=ctx.needs_input_grad
+        )
+        return (None if d_x is None else d_x.view(*d_y.shape[:-1], -1), d_weight, d_bias)
 
 
 def as_rows(x: Tensor) -> Tensor:
-    """(…,w) -> (n,w), as kernels read them"""
+    """(…,w) -> (n,w), contiguous, as kernels read it"""
     return x.flatten(0, -2).contiguous()

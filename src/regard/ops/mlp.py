@@ -1,9 +1,9 @@
-"""A two-layer feed-forward network (MLP) over many rows.
+"""Fused two-layer MLP over many rows.
 
     y = W activation(U x + a) + b
 
-A kernel keeps the hidden layer in a core's own cache. The two layers one after the other are the
-reference (`nn/mlp.py`), and what runs where there is no kernel. Shapes: n rows, w model width.
+The kernel keeps the hidden layer in a core's private cache. The two layers one after the other are
+the reference (`nn/mlp.py`), and run wherever no kernel does. Shapes: n rows, w model width.
 """
 
 from __future__ import annotations
@@ -23,32 +23,37 @@ def fused_mlp(
     up: tuple[Tensor, Tensor | None],
     down: tuple[Tensor, Tensor | None],
     *,
-    bend: int,
+    activation_id: int,
 ) -> Tensor | None:
-    """(…,w) -> (…,w) by weight and bias of both layers; None where no kernel takes them."""
-    network = kernel.MlpWeights(*up, *down)
-    if not kernel.supports(x, network):
+    """(…,w) -> (…,w) by weight and bias of both layers; None where no kernel supports them."""
+    weights = kernel.MlpWeights(*up, *down)
+    if not kernel.supports(x, weights):
         return None
-    y: Tensor = _MlpByKernel.apply(x, *network, bend)  # type: ignore[no-untyped-call]
+    y: Tensor = _MlpByKernel.apply(x, *weights, activation_id)  # type: ignore[no-untyped-call]
     return y
 
 
 class _MlpByKernel(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, *given: Any) -> Tensor:
-        *weights, bend = given
-        rows, network = as_rows(x), kernel.MlpWeights(*weights)
-        y, z = kernel.forward(rows, network, bend=bend, wants_back=any(ctx.needs_input_grad))
-        ctx.save_for_backward(rows if ctx.needs_input_grad[1] else None, z, *network)
-        ctx.bend = bend
+    def forward(ctx: Any, x: Tensor, *weights_and_activation: Any) -> Tensor:
+        *tensors, activation_id = weights_and_activation
+        rows, weights = as_rows(x), kernel.MlpWeights(*tensors)
+        save_z = any(ctx.needs_input_grad)
+        y, z = kernel.forward(rows, weights, activation_id=activation_id, save_z=save_z)
+        ctx.save_for_backward(rows if ctx.needs_input_grad[1] else None, z, *weights)
+        ctx.activation_id = activation_id
         return y.view_as(x)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
-        rows, z, *network = ctx.saved_tensors
-        wants = ctx.needs_input_grad[:-1]
-        d_x, *others = kernel.backward(
-            as_rows(d_y), rows, z, kernel.MlpWeights(*network), bend=ctx.bend, wants=wants
+        rows, z, *weights = ctx.saved_tensors
+        d_x, *d_weights = kernel.backward(
+            as_rows(d_y),
+            rows,
+            z,
+            kernel.MlpWeights(*weights),
+            activation_id=ctx.activation_id,
+            needs_grad=ctx.needs_input_grad[:-1],
         )
-        return (None if d_x is None else d_x.view_as(d_y), *others, None)
+        return (None if d_x is None else d_x.view_as(d_y), *d_weights, None)

@@ -1,9 +1,9 @@
-"""Sums of exponentials without a look for the largest first.
+"""Softmax without subtracting the maximum, by powers of 2.
 
     Σ exp(s) = Σ 2^(s · log₂e)
 
-Powers of 2 are quicker to raise than those of e. The largest score has to be taken off only where
-such a sum leaves the middle of what a float can hold, which is seen afterwards.
+exp2 is faster than exp. The maximum has to be subtracted only where such a sum over- or underflows,
+which is checked afterwards.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ LOG2_E = math.log2(math.e)
 
 
 def in_safe_range(sums: Tensor) -> bool:
-    """Whether each is as far from 0 as from infinity: nothing that counts was lost in it."""
-    kind, (least, most) = torch.finfo(sums.dtype), torch.aminmax(sums)
-    return bool(least > kind.tiny**0.5) and bool(most < kind.max**0.5)
+    """Whether every sum lies between the square roots of the dtype's smallest normal and largest
+    value: far enough from both that no term that matters over- or underflowed."""
+    limits, (smallest, largest) = torch.finfo(sums.dtype), torch.aminmax(sums)
+    return bool(smallest > limits.tiny**0.5) and bool(largest < limits.max**0.5)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import torch
 
 from regard import __version__
-from regard.core.cpu import bf16_products_work, usable_cores
+from regard.core.cpu import bf16_matmul_works, usable_cores
 from regard.core.errors import UserError
 from regard.core.malloc_tuning import tune_malloc
 from regard.ops.cpu import library
@@ -70,7 +70,7 @@ def choose_machine(device: str, *, threads: int) -> Machine:
 
 
 def _precision(device: str) -> str:
-    return "bfloat16" if device != "cpu" and bf16_products_work(device) else "float32"
+    return "bfloat16" if device != "cpu" and bf16_matmul_works(device) else "float32"
 
 
 def _products() -> str:

@@ -1,4 +1,4 @@
-"""Each library is tried wherever it was built and can run, also where it is not used."""
+"""Tests run with each library that is built and runs on this CPU, also if it is not preferred."""
 
 import pytest
 
@@ -6,12 +6,12 @@ from regard.core import cpu
 from regard.ops.cpu import library
 
 
-@pytest.fixture(autouse=True, params=library.RUNS_ON)
-def used(request, monkeypatch):
-    if cpu.simd_capability() not in library.RUNS_ON[request.param]:
-        pytest.skip(f"this processor does not know the instructions of {request.param}")
-    built = library.load_library(request.param)
-    if built is None:
-        pytest.skip("the kernels were not built: no C compiler, or another processor than x86-64")
-    monkeypatch.setattr(library, "LIBRARY", built)
-    return built
+@pytest.fixture(autouse=True, params=library.SUPPORTED_ON)
+def kernel_library(request, monkeypatch):
+    if cpu.simd_capability() not in library.SUPPORTED_ON[request.param]:
+        pytest.skip(f"this CPU does not support {request.param}")
+    loaded = library.load_library(request.param)
+    if loaded is None:
+        pytest.skip("the kernels were not built: no C compiler, or not x86-64")
+    monkeypatch.setattr(library, "LIBRARY", loaded)
+    return loaded

@@ -1,4 +1,4 @@
-"""Attention by a kernel equals the explicit path: outputs, gradients, and what dropout drops."""
+"""The attention kernels equal the explicit path: outputs, gradients, dropout."""
 
 import copy
 
@@ -14,11 +14,12 @@ from regard.attention.kinds.additive import AdditiveScore
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.masks import mask as masks
 from regard.ops.cpu import library
+from regard.training.device import choose_machine
 
-RULES = ("dot", "additive")
+FUNCTIONS = ("dot", "additive")
 
 
-def rule_of(name, *, heads, width):
+def build_function(name, *, heads, width):
     if name == "dot":
         return DotProduct()
     torch.manual_seed(1)
@@ -27,38 +28,40 @@ def rule_of(name, *, heads, width):
     )
 
 
-def drawn(b, h, i, j, d, *, seed=0, scale=1.0):
+def random_inputs(b, h, i, j, d, *, seed=0, scale=1.0):
     generator = torch.Generator().manual_seed(seed)
-    sizes = (i, j, j, i)
-    # As layers make them: a head's numbers are not beside those of its next place.
-    q, k, v, pull = (torch.randn(b, n, h, d, generator=generator).transpose(1, 2) for n in sizes)
-    return [scale * q, k, v], pull
+    lengths = (i, j, j, i)
+    # Strided as projections make them: positions of one head are not adjacent in memory.
+    q, k, v, d_out = (torch.randn(b, n, h, d, generator=generator).transpose(1, 2) for n in lengths)
+    return [scale * q, k, v], d_out
 
 
-def answers(rule, given, pull, mask, *, dropout=0.0, explicit=False):
+def path_and_results(function, qkv, d_out, mask, *, dropout=0.0, explicit=False):
+    """The path taken; its output and all gradients. The explicit path runs in float64."""
     if explicit:
-        rule, given, pull = copy.deepcopy(rule).double(), [x.double() for x in given], pull.double()
-    given = [x.detach().requires_grad_() for x in given]
+        function, d_out = copy.deepcopy(function).double(), d_out.double()
+        qkv = [x.double() for x in qkv]
+    qkv = [x.detach().requires_grad_() for x in qkv]
     torch.manual_seed(3)
-    attended = attend(*given, mask, rule, dropout=dropout, want_weights=explicit)
-    parameters = list(rule.parameters())
-    return attended.path, [
-        attended.out.detach(),
-        *torch.autograd.grad(attended.out, [*given, *parameters], pull),
+    output = attend(*qkv, mask, function, dropout=dropout, need_weights=explicit)
+    parameters = list(function.parameters())
+    return output.path, [
+        output.out.detach(),
+        *torch.autograd.grad(output.out, [*qkv, *parameters], d_out),
     ]
 
 
-def check_equal(rule, given, pull, mask, *, dropout=0.0, path="kernel"):
-    took, found = answers(rule, given, pull, mask, dropout=dropout)
-    _, wanted = answers(rule, given, pull, mask, dropout=dropout, explicit=True)
-    assert took == path
-    # A query that sees one key has a gradient of 0, made of parts as large as the others'.
-    largest = max(one.abs().max() for one in wanted)
-    for one, other in zip(found, wanted, strict=True):
-        assert (one - other).abs().max() <= 1e-5 * max(other.abs().max(), 0.1 * largest)
+def check_equal(function, qkv, d_out, mask, *, dropout=0.0):
+    path, results = path_and_results(function, qkv, d_out, mask, dropout=dropout)
+    _, expected = path_and_results(function, qkv, d_out, mask, dropout=dropout, explicit=True)
+    assert path == "kernel"
+    # A query that sees one key has gradient 0, the difference of terms as large as the others.
+    largest = max(tensor.abs().max() for tensor in expected)
+    for actual, exact in zip(results, expected, strict=True):
+        assert (actual - exact).abs().max() <= 1e-5 * max(exact.abs().max(), 0.1 * largest)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", FUNCTIONS)
 @settings(max_examples=15, deadline=None)
 @given(
     b=st.integers(1, 3),
@@ -70,60 +73,62 @@ def check_equal(rule, given, pull, mask, *, dropout=0.0, path="kernel"):
     dropout=st.sampled_from([0.0, 0.3]),
     seed=st.integers(0, 99),
 )
-def test_it_equals_the_explicit_path(name, b, h, i, j, vectors, causal, dropout, seed):
+def test_kernel_equals_explicit_path(name, b, h, i, j, vectors, causal, dropout, seed):
     d = vectors * library.LIBRARY.lanes
-    given, pull = drawn(b, h, i, i if causal else j, d, seed=seed)
+    qkv, d_out = random_inputs(b, h, i, i if causal else j, d, seed=seed)
     mask = masks.causal() if causal else masks.bidirectional()
-    check_equal(rule_of(name, heads=h, width=d), given, pull, mask, dropout=dropout)
+    check_equal(build_function(name, heads=h, width=d), qkv, d_out, mask, dropout=dropout)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("causal", [True, False])
-def test_long_rows_do_not_round_apart(name, causal):
-    given, pull = drawn(1, 1, 1500, 1500, 16)
+def test_long_sequences_keep_their_precision(name, causal):
+    qkv, d_out = random_inputs(1, 1, 1500, 1500, 16)
     mask = masks.causal() if causal else masks.bidirectional()
-    check_equal(rule_of(name, heads=1, width=16), given, pull, mask)
+    check_equal(build_function(name, heads=1, width=16), qkv, d_out, mask)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_scores_that_a_float_cannot_raise_are_made_in_blocks(dropout):
-    given, pull = drawn(2, 2, 40, 40, 16, scale=60.0)
-    took, found = answers(DotProduct(), given, pull, masks.causal(), dropout=dropout)
-    _, wanted = answers(DotProduct(), given, pull, masks.causal(), dropout=dropout, explicit=True)
-    assert took == "query-blocks"
-    for one, other in zip(found, wanted, strict=True):
-        assert (one - other).abs().max() <= 1e-4 * other.abs().max()
+def test_overflowing_scores_fall_back_to_query_blocks(dropout):
+    qkv, d_out = random_inputs(2, 2, 40, 40, 16, scale=60.0)
+    inputs = (DotProduct(), qkv, d_out, masks.causal())
+    path, results = path_and_results(*inputs, dropout=dropout)
+    _, expected = path_and_results(*inputs, dropout=dropout, explicit=True)
+    assert path == "query-blocks"
+    for actual, exact in zip(results, expected, strict=True):
+        assert (actual - exact).abs().max() <= 1e-4 * exact.abs().max()
 
 
-def test_what_is_no_number_stays_none():
-    given, _ = drawn(1, 2, 20, 20, 16)
-    given[1][0, 1, 4, 2] = torch.nan
-    out = attend(*given, masks.causal()).out
+def test_nan_propagates_to_the_queries_that_see_it():
+    qkv, _ = random_inputs(1, 2, 20, 20, 16)
+    qkv[1][0, 1, 4, 2] = torch.nan
+    out = attend(*qkv, masks.causal()).out
     assert out[0, 1, 4:].isnan().any(dim=-1).all()
     assert not out[0, 0].isnan().any()
 
 
-def test_a_gradient_that_is_one_number_seen_many_times():
-    given, _ = drawn(2, 2, 12, 12, 16)
-    tensors = [x.requires_grad_() for x in given]
-    ones = torch.autograd.grad(attend(*tensors, masks.causal()).out.sum(), tensors)
-    whole = torch.autograd.grad(
-        attend(*tensors, masks.causal()).out, tensors, torch.ones(2, 2, 12, 16)
+def test_expanded_upstream_gradient():
+    """The gradient of a sum is one value expanded with strides 0."""
+    qkv, _ = random_inputs(2, 2, 12, 12, 16)
+    qkv = [x.requires_grad_() for x in qkv]
+    expanded = torch.autograd.grad(attend(*qkv, masks.causal()).out.sum(), qkv)
+    contiguous = torch.autograd.grad(
+        attend(*qkv, masks.causal()).out, qkv, torch.ones(2, 2, 12, 16)
     )
-    assert all(torch.equal(a, b) for a, b in zip(ones, whole, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(expanded, contiguous, strict=True))
 
 
-def test_bits_do_not_depend_on_threads():
-    given, pull, threads = *drawn(3, 2, 70, 70, 16), torch.get_num_threads()
-    rule, found = rule_of("additive", heads=2, width=16), []
+def test_bits_are_independent_of_the_thread_count():
+    qkv, d_out, threads = *random_inputs(3, 2, 70, 70, 16), torch.get_num_threads()
+    function, results = build_function("additive", heads=2, width=16), []
     try:
         for count in (1, 2, 3):
             torch.set_num_threads(count)
-            found.append(answers(rule, given, pull, masks.causal(), dropout=0.1)[1])
+            results.append(path_and_results(function, qkv, d_out, masks.causal(), dropout=0.1)[1])
     finally:
         torch.set_num_threads(threads)
-    # The products before the scores are torch's.
-    assert all(torch.equal(other[0], found[0][0]) for other in found[1:])
+    # Outputs alone: gradients pass through the projections, which are torch's.
+    assert all(torch.equal(other[0], results[0][0]) for other in results[1:])
 
 
 @pytest.mark.parametrize(
@@ -134,13 +139,13 @@ def test_bits_do_not_depend_on_threads():
         ({"d": 12}, "fused-causal"),
     ],
 )
-def test_what_it_does_not_know_is_left_to_torch(change, path):
-    asked = {"i": 20, "d": 16, "mask": masks.causal(), **change}
-    given, _ = drawn(1, 2, asked["i"], 20, asked["d"])
-    assert attend(*given, asked["mask"]).path == path
+def test_unsupported_cases_are_left_to_torch(change, path):
+    case = {"i": 20, "d": 16, "mask": masks.causal(), **change}
+    qkv, _ = random_inputs(1, 2, case["i"], 20, case["d"])
+    assert attend(*qkv, case["mask"]).path == path
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize(
     ("q", "k", "v"),
     [
@@ -151,21 +156,19 @@ def test_what_it_does_not_know_is_left_to_torch(change, path):
         ((2, 2, 20, 16), (2, 2, 20, 16), (2, 2, 20, 12)),
     ],
 )
-def test_tensors_that_only_fit_when_stretched_are_left_to_torch(name, q, k, v):
-    given = [torch.randn(shape) for shape in (q, k, v)]
-    attended = attend(*given, masks.causal(), rule_of(name, heads=2, width=16))
-    assert attended.path != "kernel"
-    assert attended.out.shape == (*q[:3], v[-1])
+def test_shapes_that_need_broadcasting_are_left_to_torch(name, q, k, v):
+    qkv = [torch.randn(shape) for shape in (q, k, v)]
+    output = attend(*qkv, masks.causal(), build_function(name, heads=2, width=16))
+    assert output.path != "kernel"
+    assert output.out.shape == (*q[:3], v[-1])
 
 
-def test_whoever_wants_products_one_by_one_gets_them():
-    given, _ = drawn(1, 2, 20, 20, 16)
+def test_math_backend_disables_the_kernel():
+    qkv, _ = random_inputs(1, 2, 20, 20, 16)
     with sdpa_kernel(SDPBackend.MATH):
-        assert attend(*given, masks.causal()).path == "fused-causal"
+        assert attend(*qkv, masks.causal()).path == "fused-causal"
 
 
-def test_a_run_says_whose_kernels_it_used(used):
-    from regard.training.device import choose_machine
-
+def test_machine_names_the_kernel_library(kernel_library):
     machine = choose_machine("cpu", threads=torch.get_num_threads())
-    assert machine.products == f"regard, {used.name}"
+    assert machine.products == f"regard, {kernel_library.name}"

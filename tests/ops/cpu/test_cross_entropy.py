@@ -1,17 +1,17 @@
-"""A loss by the kernel equals its definition in any shape; what it cannot hold is done again."""
+"""The cross-entropy kernel equals the definition for any shape, and falls back on overflow."""
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.models.loss import token_term
+from regard.models.loss import token_loss_term
 from regard.ops.cpu import cross_entropy as kernel
 from regard.ops.cpu import library
 from regard.ops.cross_entropy import reference_losses
 
 
-def drawn(positions, width, vocabulary, *, scale=1.0, seed=0):
+def random_inputs(positions, width, vocabulary, *, scale=1.0, seed=0):
     generator = torch.Generator().manual_seed(seed)
     x = scale * torch.randn(positions, width, generator=generator)
     table = torch.randn(vocabulary, width, generator=generator) / width**0.5
@@ -24,17 +24,17 @@ def drawn(positions, width, vocabulary, *, scale=1.0, seed=0):
     )
 
 
-def apart(found, wanted):
-    return ((found - wanted).abs().max() / wanted.abs().max()).item()
+def relative_error(actual, expected):
+    return ((actual - expected).abs().max() / expected.abs().max()).item()
 
 
 def loss_and_gradients(x, table, targets, weights, smoothing=0.0):
-    total = token_term(x, table, targets=targets, weights=weights, smoothing=smoothing).sum
+    total = token_loss_term(x, table, targets=targets, weights=weights, smoothing=smoothing).sum
     return [total.detach(), *torch.autograd.grad(total, (x, table))]
 
 
-def defined(x, table, targets, weights, smoothing=0.0):
-    x, table = (one.detach().double().requires_grad_() for one in (x, table))
+def reference(x, table, targets, weights, smoothing=0.0):
+    x, table = (tensor.detach().double().requires_grad_() for tensor in (x, table))
     total = (reference_losses(x, table, targets, smoothing=smoothing) * weights.double()).sum()
     return [total.detach(), *torch.autograd.grad(total, (x, table))]
 
@@ -47,64 +47,67 @@ def defined(x, table, targets, weights, smoothing=0.0):
     smoothing=st.sampled_from([0.0, 0.1]),
     seed=st.integers(0, 99),
 )
-def test_it_equals_the_definition(positions, vectors, vocabulary, smoothing, seed):
-    given = drawn(positions, vectors * library.LIBRARY.lanes, vocabulary, seed=seed)
-    assert kernel.supports(given[0], given[1])
-    found, wanted = loss_and_gradients(*given, smoothing), defined(*given, smoothing)
-    for one, other in zip(found, wanted, strict=True):
-        assert (one - other).abs().max() <= 1e-5 * max(other.abs().max().item(), 1.0)
+def test_kernel_equals_reference(positions, vectors, vocabulary, smoothing, seed):
+    inputs = random_inputs(positions, vectors * library.LIBRARY.lanes, vocabulary, seed=seed)
+    assert kernel.supports(inputs[0], inputs[1])
+    results = loss_and_gradients(*inputs, smoothing), reference(*inputs, smoothing)
+    for actual, expected in zip(*results, strict=True):
+        assert (actual - expected).abs().max() <= 1e-5 * max(expected.abs().max().item(), 1.0)
 
 
-def test_many_tokens_and_several_chunks():
-    given = drawn(500, 48, 9_000)
-    for found, wanted in zip(loss_and_gradients(*given), defined(*given), strict=True):
-        assert apart(found, wanted) < 1e-5
+def test_large_vocabulary_and_several_chunks():
+    inputs = random_inputs(500, 48, 9_000)
+    for actual, expected in zip(loss_and_gradients(*inputs), reference(*inputs), strict=True):
+        assert relative_error(actual, expected) < 1e-5
 
 
-def test_sums_that_a_float_cannot_hold_are_made_again_by_others():
-    given = drawn(64, 16, 50, scale=200.0)
-    mass = kernel.logits_pass(
-        given[0].detach(), given[1].detach(), in_twos=given[0].detach(), weights=given[3]
-    ).mass
-    assert mass.max() > 1e20
-    for found, wanted in zip(loss_and_gradients(*given), defined(*given), strict=True):
-        assert apart(found, wanted) < 1e-5
+def test_overflowing_denominators_fall_back_to_chunks():
+    x, table, targets, weights = random_inputs(64, 16, 50, scale=200.0)
+    denominator = kernel.logits_pass(
+        x.detach(), table.detach(), log2_scaled=x.detach(), weights=weights
+    ).denominator
+    assert denominator.max() > 1e20
+    results = (f(x, table, targets, weights) for f in (loss_and_gradients, reference))
+    for actual, expected in zip(*results, strict=True):
+        assert relative_error(actual, expected) < 1e-5
 
 
-def test_what_is_no_number_stays_none():
-    x, table, targets, weights = drawn(40, 16, 30)
+def test_nan_propagates_to_the_loss():
+    x, table, targets, weights = random_inputs(40, 16, 30)
     broken = x.detach().clone()
     broken[7, 3] = torch.nan
-    assert token_term(broken, table, targets=targets, weights=weights).sum.isnan()
+    assert token_loss_term(broken, table, targets=targets, weights=weights).sum.isnan()
 
 
-@pytest.mark.parametrize("wanted", ["x", "table"])
-def test_only_what_is_asked_for_is_found(wanted):
-    x, table, _, weights = (one.detach() for one in drawn(70, 48, 100))
-    asked = {"wants_x": wanted == "x", "wants_table": wanted == "table"}
-    part = kernel.logits_pass(x, table, in_twos=x, weights=weights, **asked)
-    whole = kernel.logits_pass(x, table, in_twos=x, weights=weights)
-    assert torch.equal(part.mass, whole.mass)
-    assert (part.d_x is None, part.d_table is None) == (wanted != "x", wanted != "table")
-    one = "d_x" if wanted == "x" else "d_table"
-    assert torch.equal(getattr(part, one), getattr(whole, one))
+@pytest.mark.parametrize("needed", ["x", "table"])
+def test_only_needed_gradients_are_computed(needed):
+    x, table, _, weights = (tensor.detach() for tensor in random_inputs(70, 48, 100))
+    needs = {"need_d_x": needed == "x", "need_d_table": needed == "table"}
+    partial = kernel.logits_pass(x, table, log2_scaled=x, weights=weights, **needs)
+    full = kernel.logits_pass(x, table, log2_scaled=x, weights=weights)
+    assert torch.equal(partial.denominator, full.denominator)
+    assert (partial.d_x is None, partial.d_table is None) == (needed != "x", needed != "table")
+    name = "d_x" if needed == "x" else "d_table"
+    assert torch.equal(getattr(partial, name), getattr(full, name))
 
 
-def test_bits_do_not_depend_on_threads():
-    given, threads = drawn(111, 32, 110_000), torch.get_num_threads()
+def test_bits_are_independent_of_the_thread_count():
+    inputs, threads = random_inputs(111, 32, 110_000), torch.get_num_threads()
     try:
-        found = []
+        gradients = []
         for count in (1, 3, 20):
             torch.set_num_threads(count)
-            found.append(loss_and_gradients(*given)[1:])
+            gradients.append(loss_and_gradients(*inputs)[1:])
     finally:
         torch.set_num_threads(threads)
     assert all(
-        torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True)
+        torch.equal(a, b)
+        for others in gradients[1:]
+        for a, b in zip(gradients[0], others, strict=True)
     )
 
 
-def test_other_shapes_and_types_are_left_to_torch():
+def test_unsupported_shapes_and_dtypes_are_left_to_torch():
     assert not kernel.supports(torch.randn(40, 12), torch.randn(9, 12))
     assert not kernel.supports(torch.randn(5, 16), torch.randn(9, 16))
     assert not kernel.supports(torch.randn(40, 16), torch.randn(9, 8))

@@ -1,4 +1,4 @@
-"""Products of a few rows and looks at the past equal torch's."""
+"""The decode-step kernels equal torch's linear layers and attention."""
 
 import pytest
 import torch
@@ -18,90 +18,90 @@ from regard.ops.cpu import decode, library
     inputs=st.integers(1, 70),
     outputs=st.integers(1, 130),
     biased=st.booleans(),
-    bend=st.sampled_from(
+    activation=st.sampled_from(
         [activations.IDENTITY, activations.RELU, activations.GELU_TANH, activations.GELU]
     ),
     seed=st.integers(0, 99),
 )
-def test_a_product_is_that_of_the_layer(rows, inputs, outputs, biased, bend, seed):
+def test_packed_linear_equals_linear(rows, inputs, outputs, biased, activation, seed):
     torch.manual_seed(seed)
     layer, x = torch.nn.Linear(inputs, outputs, bias=biased), torch.randn(rows, inputs)
     with torch.inference_mode():
-        product = pack_layers([layer], laid_out_for=rows, bend=bend)
-        wanted = bend.plain(layer.double()(x.double()))
+        packed = pack_layers([layer], packed_for=rows, activation=activation)
+        expected = activation.reference(layer.double()(x.double()))
         layer.float()
-        scale = max(wanted.abs().max().item(), 1e-2)
-        assert (product(x) - wanted).abs().max() <= 1e-5 * scale
-        assert (product(x[0]) - wanted[0]).abs().max() <= 1e-5 * scale
+        scale = max(expected.abs().max().item(), 1e-2)
+        assert (packed(x) - expected).abs().max() <= 1e-5 * scale
+        assert (packed(x[0]) - expected[0]).abs().max() <= 1e-5 * scale
 
 
-def test_gelu_far_from_0_is_the_line_or_nothing():
+def test_gelu_tanh_saturates_and_propagates_nan():
     layer = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.ones_(layer.weight)
     x = torch.tensor([[-1e4], [-30.0], [30.0], [1e4], [torch.nan]])
     with torch.inference_mode():
-        bent = pack_layers([layer], laid_out_for=5, bend=activations.GELU_TANH)(x)
-    assert torch.allclose(bent[:4], x[:4].clamp(min=0), atol=1e-30)
-    assert bent[4].isnan()
+        y = pack_layers([layer], packed_for=5, activation=activations.GELU_TANH)(x)
+    assert torch.allclose(y[:4], x[:4].clamp(min=0), atol=1e-30)
+    assert y[4].isnan()
 
 
 @settings(max_examples=25, deadline=None)
 @given(
     rows=st.integers(1, 5),
-    kept_heads=st.integers(1, 3),
-    share=st.integers(1, 3),
+    key_value_heads=st.integers(1, 3),
+    group=st.integers(1, 3),
     length=st.integers(0, 70),
     vectors=st.integers(1, 5),
     padded=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_a_look_is_attention_from_the_newest_place(
-    rows, kept_heads, share, length, vectors, padded, seed
+def test_decode_attention_equals_attention_of_the_last_position(
+    rows, key_value_heads, group, length, vectors, padded, seed
 ):
     d = vectors * library.LIBRARY.lanes
     torch.manual_seed(seed)
-    keys, values = (torch.randn(rows, kept_heads, 72, d) for _ in "kv")
-    made = torch.randn(rows, kept_heads * (share + 2), 1, d)
-    added = None
+    keys, values = (torch.randn(rows, key_value_heads, 72, d) for _ in "kv")
+    qkv = torch.randn(rows, key_value_heads * (group + 2), 1, d)
+    bias = None
     if padded:
-        blind = torch.arange(length + 1) < torch.randint(0, length + 1, (rows, 1))
-        added = torch.zeros(rows, length + 1).masked_fill(blind, -torch.inf)[:, None, None]
-    assert decode.supports_decode_attention(made, keys, values)
-    q, k, v = made.split([share * kept_heads, kept_heads, kept_heads], dim=1)
+        masked = torch.arange(length + 1) < torch.randint(0, length + 1, (rows, 1))
+        bias = torch.zeros(rows, length + 1).masked_fill(masked, -torch.inf)[:, None, None]
+    assert decode.supports_decode_attention(qkv, keys, values)
+    q, k, v = qkv.split([group * key_value_heads, key_value_heads, key_value_heads], dim=1)
     all_keys, all_values = (
-        torch.cat([kept[:, :, :length], new], dim=2).repeat_interleave(share, dim=1)
-        for kept, new in ((keys, k), (values, v))
+        torch.cat([cached[:, :, :length], new], dim=2).repeat_interleave(group, dim=1)
+        for cached, new in ((keys, k), (values, v))
     )
-    given = (x.double() for x in (q, all_keys, all_values))
-    mask = None if added is None else added.double()
-    wanted = F.scaled_dot_product_attention(*given, attn_mask=mask).reshape(rows, -1)
-    found = decode.decode_attention(made, keys, values, length=length, added=added)
-    assert (found - wanted).abs().max() <= 1e-5 * wanted.abs().max()
+    inputs = (x.double() for x in (q, all_keys, all_values))
+    mask = None if bias is None else bias.double()
+    expected = F.scaled_dot_product_attention(*inputs, attn_mask=mask).reshape(rows, -1)
+    out = decode.decode_attention(qkv, keys, values, length=length, bias=bias)
+    assert (out - expected).abs().max() <= 1e-5 * expected.abs().max()
     assert torch.equal(keys[:, :, length], k.squeeze(2))
     assert torch.equal(values[:, :, length], v.squeeze(2))
 
 
-@pytest.mark.parametrize("size", [1.0, 1e4])
-def test_scores_of_any_size_can_be_looked_by(size):
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_decode_attention_with_large_scores(scale):
     torch.manual_seed(0)
     keys, values = torch.randn(1, 1, 9, 16), torch.randn(1, 1, 9, 16)
-    made = torch.randn(1, 3, 1, 16)
-    made[:, 0] *= size
-    found = decode.decode_attention(made, keys, values, length=8, added=None)
-    wanted = F.scaled_dot_product_attention(made[:, :1].double(), keys.double(), values.double())
-    assert (found - wanted.view(1, 16)).abs().max() <= 1e-5 * wanted.abs().max()
+    qkv = torch.randn(1, 3, 1, 16)
+    qkv[:, 0] *= scale
+    out = decode.decode_attention(qkv, keys, values, length=8, bias=None)
+    expected = F.scaled_dot_product_attention(qkv[:, :1].double(), keys.double(), values.double())
+    assert (out - expected.view(1, 16)).abs().max() <= 1e-5 * expected.abs().max()
 
 
-def test_a_full_cache_takes_no_more():
+def test_full_cache_refuses_another_position():
     cache = KVCache(capacity=3)
     cache.extend(*(torch.randn(1, 2, 3, 16) for _ in "kv"))
-    made = torch.randn(1, 6, 1, 16)
-    assert not cache.takes_newest(made)
+    qkv = torch.randn(1, 6, 1, 16)
+    assert not cache.takes_newest(qkv)
     with pytest.raises(RuntimeError):
-        cache.extend(made[:, :2], made[:, :2])
+        cache.extend(qkv[:, :2], qkv[:, :2])
 
 
-def test_what_does_not_fit_the_cache_is_not_taken():
+def test_cache_refuses_other_shapes_strides_and_dtypes():
     cache = KVCache(capacity=9)
     cache.extend(*(torch.randn(2, 2, 3, 16) for _ in "kv"))
     assert cache.takes_newest(torch.randn(2, 6, 1, 16))
@@ -120,9 +120,9 @@ def test_what_does_not_fit_the_cache_is_not_taken():
         torch.tensor(1.0),
     ],
 )
-def test_a_product_refuses_other_rows(x):
+def test_packed_linear_refuses_other_shapes_and_dtypes(x):
     with (
         torch.inference_mode(),
         pytest.raises(ValueError, match=r"expected \(rows, 4\) or \(4,\) of float32"),
     ):
-        pack_layers([torch.nn.Linear(4, 3)], laid_out_for=2)(x)
+        pack_layers([torch.nn.Linear(4, 3)], packed_for=2)(x)

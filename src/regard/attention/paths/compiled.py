@@ -67,7 +67,7 @@ def _attended(
 ) -> Tensor | None:
     with torch.no_grad():
         found = kernel.forward(q, k, v, replace(asked, weight=weight))
-    if not in_safe_range(found.mass):
+    if not in_safe_range(found.denominator):
         return None
     out: Tensor = _ByKernel.apply(q, k, v, weight, found, asked)  # type: ignore[no-untyped-call]
     return out

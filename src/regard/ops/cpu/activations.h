@@ -1,54 +1,56 @@
-/* What bends the numbers between two linear layers, and how steep it is there. */
+/* Activation functions and their derivatives. */
 
-#ifndef REGARD_BENDS_H
-#define REGARD_BENDS_H
+#ifndef REGARD_ACTIVATIONS_H
+#define REGARD_ACTIVATIONS_H
 
 #include "vectors.h"
 
-enum { STRAIGHT, RELU, GELU_TANH, GELU }; /* as in nn/activations.py */
+enum { IDENTITY, RELU, GELU_TANH, GELU }; /* kernel ids, as in nn/activations.py */
 
-/* b(x) and b'(x) */
+/* f(x) and f'(x) */
 typedef struct {
-    Vector value, slope;
-} Bent;
+    Vector value, derivative;
+} Activation;
 
-/* x where something bends; farther out powers of it would only grow. */
-INLINE Vector between(Vector x, float end) { return smaller(all(end), larger(all(-end), x)); }
+/* Beyond ±limit the function is saturated, and powers of x would overflow. */
+INLINE Vector clamp(Vector x, float limit) {
+    return vmin(broadcast(limit), vmax(broadcast(-limit), x));
+}
 
 /* x · σ(2u) with u = √(2/π) (x + 0.044715 x³) */
-INLINE Bent gelu_tanh(Vector x) {
-    const float twice = 2.0f * 0.7978845608028654f;
-    const Vector near = between(x, 20.0f), one = all(1.0f), square = near * near;
+INLINE Activation gelu_tanh(Vector x) {
+    const float scale = 2.0f * 0.7978845608028654f;
+    const Vector near = clamp(x, 20.0f), one = broadcast(1.0f), square = near * near;
     const Vector power =
-        power_of_2(near * times_plus(square, all(0.044715f), one) * all(-twice * LOG2_E));
-    const Vector share = one / (one + power), left = share * power; /* which is 1 − share */
-    const Vector steepness = times_plus(square, all(3 * 0.044715f), one) * all(twice);
-    return (Bent){x * share, times_plus(near * share * left, steepness, share)};
+        vexp2(near * fmadd(square, broadcast(0.044715f), one) * broadcast(-scale * LOG2_E));
+    const Vector sigmoid = one / (one + power), complement = sigmoid * power; /* 1 − sigmoid */
+    const Vector d_inner = fmadd(square, broadcast(3 * 0.044715f), one) * broadcast(scale);
+    return (Activation){x * sigmoid, fmadd(near * sigmoid * complement, d_inner, sigmoid)};
 }
 
 /* x · Φ(x). Φ(−|x|) = poly(t) · e^(−x²/2), t = 1 / (1 + p |x|), within 8e-8 (Abramowitz and
    Stegun, 7.1.26). */
-INLINE Bent gelu(Vector x) {
-    const Vector near = between(x, 13.0f), far = larger(near, -near), one = all(1.0f);
-    const Vector t = one / times_plus(far, all(0.3275911f * 0.70710678118654752f), one);
-    const Vector e = power_of_2(far * far * all(-0.5f * LOG2_E));
-    Vector p = all(0.5f * 1.061405429f);
-    p = times_plus(p, t, all(0.5f * -1.453152027f));
-    p = times_plus(p, t, all(0.5f * 1.421413741f));
-    p = times_plus(p, t, all(0.5f * -0.284496736f));
-    p = times_plus(p, t, all(0.5f * 0.254829592f));
-    const Vector beyond = p * t * e;
-    const Vector below = only_or(lanes_above(x, 0.0f), one - beyond, beyond);
-    return (Bent){x * below, times_plus(near * e, all(0.3989422804014327f), below)};
+INLINE Activation gelu(Vector x) {
+    const Vector near = clamp(x, 13.0f), magnitude = vmax(near, -near), one = broadcast(1.0f);
+    const Vector t = one / fmadd(magnitude, broadcast(0.3275911f * 0.70710678118654752f), one);
+    const Vector e = vexp2(magnitude * magnitude * broadcast(-0.5f * LOG2_E));
+    Vector p = broadcast(0.5f * 1.061405429f);
+    p = fmadd(p, t, broadcast(0.5f * -1.453152027f));
+    p = fmadd(p, t, broadcast(0.5f * 1.421413741f));
+    p = fmadd(p, t, broadcast(0.5f * -0.284496736f));
+    p = fmadd(p, t, broadcast(0.5f * 0.254829592f));
+    const Vector tail = p * t * e;
+    const Vector cdf = blend(mask_greater(x, 0.0f), one - tail, tail);
+    return (Activation){x * cdf, fmadd(near * e, broadcast(0.3989422804014327f), cdf)};
 }
 
-INLINE Bent bent(Vector x, int bend) {
-    if (bend == RELU) {
-        const Lanes above = lanes_above(x, 0.0f);
-        return (Bent){larger(all(0.0f), x), only(above, all(1.0f))};
+INLINE Activation activate(Vector x, int activation) {
+    if (activation == RELU) {
+        const LaneMask positive = mask_greater(x, 0.0f);
+        return (Activation){vmax(broadcast(0.0f), x), blend_zero(positive, broadcast(1.0f))};
     }
-    if (bend == GELU_TANH) return gelu_tanh(x);
-    return bend == GELU ? gelu(x) : (Bent){x, all(1.0f)};
+    if (activation == GELU_TANH) return gelu_tanh(x);
+    return activation == GELU ? gelu(x) : (Activation){x, broadcast(1.0f)};
 }
 
 #endif

@@ -1,213 +1,221 @@
-/* Additive attention, forward and back.
+/* Additive attention, forward and backward.
 
-       s = 2^(Σ_m w'_m σ(q_m + k_m))      mass = Σ_j s      p = s / mass      out = (p · kept) v
-       ds = p · dp − p · Σ_j p · dp      dp = kept · (d_out vᵀ)
+       s = 2^(Σ_m w'_m σ(q_m + k_m))      denominator = Σ_j s      p = s / denominator
+       out = (p · keep) v
+       ds = p · dp − p · delta      dp = keep · (d_out vᵀ)      delta = Σ_j p · dp
        dw = Σ ds · σ      dq = w Σ_j ds · (σ − σ²)      dk = w Σ_i ds · (σ − σ²)
 
-   w' = log₂e · w. σ(u) = 1 / (1 + 2^−u'), u' = log₂e · u: queries and keys come in powers of 2, turned
-   round. σ is made anew in the backward pass. Unlike in dot.c weights are divided before they are
-   used there: where a query sees one key, nothing has to be left. Shapes as in pairs.h. */
+   w' = log₂e · w. σ(u) = 1 / (1 + 2^(−log₂e · u)): queries and keys are stored times −log₂e. σ is
+   recomputed in the backward pass. Unlike in dot.c, weights are normalised before they are used
+   there: for a query that sees a single key, ds is then exactly zero. Shapes as in attention.h. */
 
-#include "pairs.h"
+#include "attention.h"
 
-INLINE Vector logistic(Vector turned) {
-    const Vector one = all(1.0f);
-    return one / (one + power_of_2(turned));
+/* σ(u) of x = −log₂e · u */
+INLINE Vector sigmoid(Vector x) {
+    const Vector one = broadcast(1.0f);
+    return one / (one + vexp2(x));
 }
 
-INLINE const float *weight_of(const Attention *a, size_t row) {
-    return a->weight + row % a->heads * a->m;
+INLINE const float *head_weight(const Attention *a, size_t bh) {
+    return a->weight + bh % a->heads * a->m;
 }
 
-static void score(Tile out, const Attention *a, const Rooms *o, size_t row, size_t first, size_t n,
-                  size_t p) {
-    const float *q = o->q_in_twos + n * a->m, *k = o->k_panels + p * PANEL * a->m,
-                *w = weight_of(a, row);
+static void score(Tile out, const Attention *a, const Workspace *ws, size_t bh, size_t first,
+                  size_t n, size_t p) {
+    const float *q = ws->q_log2_scaled + n * a->m, *k = ws->k_panels + p * PANEL * a->m,
+                *w = head_weight(a, bh);
     Tile t;
-    clear(t);
+    tile_zero(t);
     for (size_t m = 0; m < a->m; m++, k += PANEL) {
-        const Vector weight = all(w[m] * LOG2_E);
-        EACH_ROW(r) {
-            const Vector query = all(q[r * a->m + m]);
-            EACH_VECTOR(c, WIDE) {
-                Vector inner = logistic(query + load(k + LANES * c));
-                t[r][c] = times_plus(weight, inner, t[r][c]);
+        const Vector weight = broadcast(w[m] * LOG2_E);
+        FOR_TILE_ROWS(r) {
+            const Vector query = broadcast(q[r * a->m + m]);
+            FOR_VECTORS(c, TILE_VECTORS) {
+                Vector inner = sigmoid(query + load(k + LANES * c));
+                t[r][c] = fmadd(weight, inner, t[r][c]);
             }
         }
     }
-    raise_seen(t, a, first + n, p * PANEL);
-    EACH_ROW(r)
-        EACH_VECTOR(c, WIDE) out[r][c] = t[r][c];
+    exp2_visible(t, a, first + n, p * PANEL);
+    FOR_TILE_ROWS(r)
+        FOR_VECTORS(c, TILE_VECTORS) out[r][c] = t[r][c];
 }
 
-static void pack_turned(const Attention *a, const Rooms *o, size_t row) {
-    pack_keys(o->k_panels, of_row(a->k, a, row), a->k.place, a->j, a->m);
-    for (size_t n = 0; n < rounded_up(a->j, PANEL) * a->m; n++) o->k_panels[n] *= -LOG2_E;
+/* Keys and queries times −log₂e, as `sigmoid` takes them. */
+static void pack_scaled_keys(const Attention *a, const Workspace *ws, size_t bh) {
+    pack_keys(ws->k_panels, head_data(a->k, a, bh), a->k.row_stride, a->j, a->m);
+    for (size_t n = 0; n < round_up(a->j, PANEL) * a->m; n++) ws->k_panels[n] *= -LOG2_E;
 }
 
-static void copy_turned(const Attention *a, const Rooms *o, size_t row, size_t first, size_t real) {
-    const float *q = of_row(a->q, a, row) + first * a->q.place;
-    copy_scaled(o->q_in_twos, q, a->q.place, real, a->m, -LOG2_E);
+static void copy_scaled_queries(const Attention *a, const Workspace *ws, size_t bh, size_t first,
+                                size_t valid) {
+    const float *q = head_data(a->q, a, bh) + first * a->q.row_stride;
+    copy_scaled(ws->q_log2_scaled, q, a->q.row_stride, valid, a->m, -LOG2_E);
 }
 
-static void block_forward(const Attention *a, const Rooms *o, size_t row, size_t first) {
-    const size_t real = least(QUERIES, a->i - first), rows = rounded_up(real, ROWS);
-    copy_turned(a, o, row, first, real);
-    memset(o->sums, 0, rows * LANES * sizeof(float));
-    EACH_TILE(a, first, rows, n, p) {
+static void block_forward(const Attention *a, const Workspace *ws, size_t bh, size_t first) {
+    const size_t valid = min_size(BLOCK_QUERIES, a->i - first), rows = round_up(valid, TILE_ROWS);
+    copy_scaled_queries(a, ws, bh, first, valid);
+    memset(ws->sums, 0, rows * LANES * sizeof(float));
+    FOR_VISIBLE_TILES(a, first, rows, n, p) {
         Tile t;
-        score(t, a, o, row, first, n, p);
-        keep_weights(a, o, t, row, first, n, p);
+        score(t, a, ws, bh, first, n, p);
+        store_weights(a, ws, t, bh, first, n, p);
     }
-    put_out(a, o, row, first, real);
+    write_output(a, ws, bh, first, valid);
 }
 
-static void row_forward(const Attention *a, const Rooms *o, size_t row) {
-    pack_turned(a, o, row);
-    copy_keys(o->v, of_row(a->v, a, row), a->v.place, a->j, a->d);
-    for (size_t first = 0; first < a->i; first += QUERIES) block_forward(a, o, row, first);
+static void head_forward(const Attention *a, const Workspace *ws, size_t bh) {
+    pack_scaled_keys(a, ws, bh);
+    copy_keys(ws->v, head_data(a->v, a, bh), a->v.row_stride, a->j, a->d);
+    for (size_t first = 0; first < a->i; first += BLOCK_QUERIES) block_forward(a, ws, bh, first);
 }
 
-/* Weights p and their gradients of one tile; sums of p · dp by lanes. */
-static void weigh(const Attention *a, const Rooms *o, size_t row, size_t first, size_t n,
-                  size_t p) {
+/* Weights p of one tile and their gradients dp; adds p · dp to the lane sums of delta. */
+static void backward_weights(const Attention *a, const Workspace *ws, size_t bh, size_t first,
+                             size_t n, size_t p) {
     Tile t;
-    score(t, a, o, row, first, n, p);
-    EACH_ROW(r) {
-        size_t query = least(first + n + r, a->i - 1);
-        Vector mass = all(a->mass[row * a->i + query]);
-        EACH_VECTOR(c, WIDE)
-            store(o->weights + (p * QUERIES + n + r) * PANEL + LANES * c, t[r][c] / mass);
+    score(t, a, ws, bh, first, n, p);
+    FOR_TILE_ROWS(r) {
+        size_t query = min_size(first + n + r, a->i - 1);
+        Vector denominator = broadcast(a->denominator[bh * a->i + query]);
+        FOR_VECTORS(c, TILE_VECTORS)
+            store(ws->weights + (p * BLOCK_QUERIES + n + r) * PANEL + LANES * c,
+                  t[r][c] / denominator);
     }
-    clear(t);
-    add_products(t, WIDE, a->d, o->d_out + n * a->d, a->d, 1, o->v_panels + p * PANEL * a->d,
-                 PANEL);
-    EACH_ROW(r) {
-        float *at = o->weights + (p * QUERIES + n + r) * PANEL, *sums = o->sums + (n + r) * LANES;
-        float *d_at = o->d_scores + (p * QUERIES + n + r) * PANEL;
-        const int16_t *draws = draws_of(a, row, first + n + r);
+    tile_zero(t);
+    tile_matmul(t, TILE_VECTORS, a->d, ws->d_out + n * a->d, a->d, 1,
+                ws->v_panels + p * PANEL * a->d, PANEL);
+    FOR_TILE_ROWS(r) {
+        float *at = ws->weights + (p * BLOCK_QUERIES + n + r) * PANEL,
+              *sums = ws->sums + (n + r) * LANES;
+        float *d_at = ws->d_scores + (p * BLOCK_QUERIES + n + r) * PANEL;
+        const int16_t *draws = query_draws(a, bh, first + n + r);
         Vector sum = load(sums);
-        EACH_VECTOR(c, WIDE) {
+        FOR_VECTORS(c, TILE_VECTORS) {
             Vector d_weight = t[r][c];
-            if (draws) d_weight = only(kept_lanes(a, draws, p * PANEL + LANES * c), d_weight);
-            sum = times_plus(load(at + LANES * c), d_weight, sum);
+            if (draws) d_weight = blend_zero(keep_mask(a, draws, p * PANEL + LANES * c), d_weight);
+            sum = fmadd(load(at + LANES * c), d_weight, sum);
             store(d_at + LANES * c, d_weight);
         }
         store(sums, sum);
     }
 }
 
-/* From gradients of weights to those of scores, and weights to what was kept of them. */
-static void take_off(const Attention *a, const Rooms *o, size_t row, size_t first, size_t n,
-                     size_t p) {
-    EACH_ROW(r) {
-        float *at = o->weights + (p * QUERIES + n + r) * PANEL;
-        float *d_at = o->d_scores + (p * QUERIES + n + r) * PANEL;
-        const int16_t *draws = draws_of(a, row, first + n + r);
-        Vector taken = all(o->taken[n + r]);
-        EACH_VECTOR(c, WIDE) {
+/* Softmax backward: gradients of weights become those of scores; applies dropout to weights. */
+static void backward_softmax(const Attention *a, const Workspace *ws, size_t bh, size_t first,
+                             size_t n, size_t p) {
+    FOR_TILE_ROWS(r) {
+        float *at = ws->weights + (p * BLOCK_QUERIES + n + r) * PANEL;
+        float *d_at = ws->d_scores + (p * BLOCK_QUERIES + n + r) * PANEL;
+        const int16_t *draws = query_draws(a, bh, first + n + r);
+        Vector delta = broadcast(ws->delta[n + r]);
+        FOR_VECTORS(c, TILE_VECTORS) {
             Vector weight = load(at + LANES * c), d_weight = load(d_at + LANES * c);
-            store(d_at + LANES * c, times_plus(weight, d_weight, -(weight * taken)));
+            store(d_at + LANES * c, fmadd(weight, d_weight, -(weight * delta)));
             if (draws) {
-                Lanes kept = kept_lanes(a, draws, p * PANEL + LANES * c);
-                store(at + LANES * c, only(kept, weight));
+                LaneMask keep = keep_mask(a, draws, p * PANEL + LANES * c);
+                store(at + LANES * c, blend_zero(keep, weight));
             }
         }
     }
 }
 
-/* What the scores of one tile hand on to queries, keys (panel by panel) and weights, by lanes, but
-   for the weight that both halves' are to be multiplied by. */
-static void hand_on(const Attention *a, const Rooms *o, size_t n, size_t p) {
-    const float *q = o->q_in_twos + n * a->m, *k = o->k_panels + p * PANEL * a->m;
-    const float *d_scores = o->d_scores + (p * QUERIES + n) * PANEL;
-    float *d_k = o->d_k + p * PANEL * a->m, *d_q = o->d_halves + n * a->m * LANES;
-    float *d_w = o->d_halves + QUERIES * a->m * LANES;
+/* Adds one tile's part to the gradients of queries (lane sums), keys (by panels) and w (lane sums);
+   those of queries and keys still lack the factor w. */
+static void backward_scores(const Attention *a, const Workspace *ws, size_t n, size_t p) {
+    const float *q = ws->q_log2_scaled + n * a->m, *k = ws->k_panels + p * PANEL * a->m;
+    const float *d_scores = ws->d_scores + (p * BLOCK_QUERIES + n) * PANEL;
+    float *d_k = ws->d_k + p * PANEL * a->m, *d_q = ws->lane_sums + n * a->m * LANES;
+    float *d_w = ws->lane_sums + BLOCK_QUERIES * a->m * LANES;
     for (size_t m = 0; m < a->m; m++, k += PANEL, d_k += PANEL) {
-        Vector of_weight = all(0.0f), of_key[WIDE];
-        EACH_VECTOR(c, WIDE) of_key[c] = load(d_k + LANES * c);
-        EACH_ROW(r) {
-            const Vector query = all(q[r * a->m + m]);
+        Vector d_weight = broadcast(0.0f), d_key[TILE_VECTORS];
+        FOR_VECTORS(c, TILE_VECTORS) d_key[c] = load(d_k + LANES * c);
+        FOR_TILE_ROWS(r) {
+            const Vector query = broadcast(q[r * a->m + m]);
             float *at = d_q + (r * a->m + m) * LANES;
-            Vector of_query = load(at);
-            EACH_VECTOR(c, WIDE) {
-                Vector inner = logistic(query + load(k + LANES * c));
+            Vector d_query = load(at);
+            FOR_VECTORS(c, TILE_VECTORS) {
+                Vector inner = sigmoid(query + load(k + LANES * c));
                 Vector d_inner = load(d_scores + r * PANEL + LANES * c) * inner;
-                Vector bent = times_plus(-d_inner, inner, d_inner);
-                of_weight += d_inner;
-                of_query += bent;
-                of_key[c] += bent;
+                Vector d_sum = fmadd(-d_inner, inner, d_inner);
+                d_weight += d_inner;
+                d_query += d_sum;
+                d_key[c] += d_sum;
             }
-            store(at, of_query);
+            store(at, d_query);
         }
-        store(d_w + m * LANES, load(d_w + m * LANES) + of_weight);
-        EACH_VECTOR(c, WIDE) store(d_k + LANES * c, of_key[c]);
+        store(d_w + m * LANES, load(d_w + m * LANES) + d_weight);
+        FOR_VECTORS(c, TILE_VECTORS) store(d_k + LANES * c, d_key[c]);
     }
 }
 
-static void block_backward(const Attention *a, const Rooms *o, size_t row, size_t first) {
-    const size_t real = least(QUERIES, a->i - first), rows = rounded_up(real, ROWS);
-    const float *w = weight_of(a, row);
-    copy_turned(a, o, row, first, real);
-    copy_scaled(o->d_out, of_row(a->d_out, a, row) + first * a->d_out.place, a->d_out.place, real,
-                a->d, 1.0f / a->share_kept);
-    memset(o->sums, 0, rows * LANES * sizeof(float));
-    memset(o->d_halves, 0, rows * a->m * LANES * sizeof(float));
-    EACH_TILE(a, first, rows, n, p) weigh(a, o, row, first, n, p);
-    for (size_t n = 0; n < rows; n++) o->taken[n] = sum_of(load(o->sums + n * LANES));
-    EACH_TILE(a, first, rows, n, p) {
-        take_off(a, o, row, first, n, p);
-        hand_on(a, o, n, p);
+static void block_backward(const Attention *a, const Workspace *ws, size_t bh, size_t first) {
+    const size_t valid = min_size(BLOCK_QUERIES, a->i - first), rows = round_up(valid, TILE_ROWS);
+    const float *w = head_weight(a, bh);
+    copy_scaled_queries(a, ws, bh, first, valid);
+    copy_scaled(ws->d_out, head_data(a->d_out, a, bh) + first * a->d_out.row_stride,
+                a->d_out.row_stride, valid, a->d, 1.0f / a->keep_probability);
+    memset(ws->sums, 0, rows * LANES * sizeof(float));
+    memset(ws->lane_sums, 0, rows * a->m * LANES * sizeof(float));
+    FOR_VISIBLE_TILES(a, first, rows, n, p) backward_weights(a, ws, bh, first, n, p);
+    for (size_t n = 0; n < rows; n++) ws->delta[n] = reduce_add(load(ws->sums + n * LANES));
+    FOR_VISIBLE_TILES(a, first, rows, n, p) {
+        backward_softmax(a, ws, bh, first, n, p);
+        backward_scores(a, ws, n, p);
     }
-    for (size_t n = 0; n < real * a->m; n++)
-        o->d_q[n] = w[n % a->m] * sum_of(load(o->d_halves + n * LANES));
-    put_back(a->d_q, a, row, first, o->d_q, real, a->m);
-    gather_block(o->d_v, a, o->weights, o->d_out, a->d, first, rows);
+    for (size_t n = 0; n < valid * a->m; n++)
+        ws->d_q[n] = w[n % a->m] * reduce_add(load(ws->lane_sums + n * LANES));
+    write_gradient(a->d_q, a, bh, first, ws->d_q, valid, a->m);
+    matmul_pairs_transposed(ws->d_v, a, ws->weights, ws->d_out, a->d, first, rows);
 }
 
-static void row_backward(const Attention *a, const Rooms *o, size_t row) {
-    const float *w = weight_of(a, row), *d_w = o->d_halves + QUERIES * a->m * LANES;
-    pack_turned(a, o, row);
-    open_backward(a, o, row);
-    memset(o->d_halves + QUERIES * a->m * LANES, 0, a->m * LANES * sizeof(float));
-    for (size_t first = 0; first < a->i; first += QUERIES) block_backward(a, o, row, first);
-    for (size_t m = 0; m < a->m; m++) a->d_weight[row * a->m + m] = sum_of(load(d_w + m * LANES));
+static void head_backward(const Attention *a, const Workspace *ws, size_t bh) {
+    const float *w = head_weight(a, bh), *d_w = ws->lane_sums + BLOCK_QUERIES * a->m * LANES;
+    pack_scaled_keys(a, ws, bh);
+    begin_backward(a, ws, bh);
+    memset(ws->lane_sums + BLOCK_QUERIES * a->m * LANES, 0, a->m * LANES * sizeof(float));
+    for (size_t first = 0; first < a->i; first += BLOCK_QUERIES) block_backward(a, ws, bh, first);
+    for (size_t m = 0; m < a->m; m++)
+        a->d_weight[bh * a->m + m] = reduce_add(load(d_w + m * LANES));
     for (size_t key = 0; key < a->j; key++) {
-        float *to = of_row(a->d_k, a, row) + key * a->d_k.place;
-        const float *panel = o->d_k + key / PANEL * PANEL * a->m + key % PANEL;
+        float *to = head_data(a->d_k, a, bh) + key * a->d_k.row_stride;
+        const float *panel = ws->d_k + key / PANEL * PANEL * a->m + key % PANEL;
         for (size_t m = 0; m < a->m; m++) to[m] = w[m] * panel[m * PANEL];
     }
-    put_back(a->d_v, a, row, 0, o->d_v, a->j, a->d);
+    write_gradient(a->d_v, a, bh, 0, ws->d_v, a->j, a->d);
 }
 
-int regard_additive_forward(ROWS_OF(q), ROWS_OF(k), ROWS_OF(v), ROWS_OF(out), SETTING,
-                            float *weight) {
+int regard_additive_forward(STRIDED_PARAMETER(q), STRIDED_PARAMETER(k), STRIDED_PARAMETER(v),
+                            STRIDED_PARAMETER(out), ATTENTION_PARAMETERS, float *weight) {
     Attention a = {
-        .q = AS_ROWS(q),
-        .k = AS_ROWS(k),
-        .v = AS_ROWS(v),
-        .out = AS_ROWS(out),
+        .q = STRIDED(q),
+        .k = STRIDED(k),
+        .v = STRIDED(v),
+        .out = STRIDED(out),
         .weight = weight,
-        AS_ASKED,
+        ATTENTION_FIELDS,
     };
-    return each_row(&a, row_forward, threads);
+    return for_each_head(&a, head_forward, threads);
 }
 
-int regard_additive_backward(ROWS_OF(q), ROWS_OF(k), ROWS_OF(v), ROWS_OF(out), ROWS_OF(d_out),
-                             ROWS_OF(d_q), ROWS_OF(d_k), ROWS_OF(d_v), SETTING, float *weight,
-                             float *d_weight) {
+int regard_additive_backward(STRIDED_PARAMETER(q), STRIDED_PARAMETER(k), STRIDED_PARAMETER(v),
+                             STRIDED_PARAMETER(out), STRIDED_PARAMETER(d_out),
+                             STRIDED_PARAMETER(d_q), STRIDED_PARAMETER(d_k), STRIDED_PARAMETER(d_v),
+                             ATTENTION_PARAMETERS, float *weight, float *d_weight) {
     Attention a = {
-        .q = AS_ROWS(q),
-        .k = AS_ROWS(k),
-        .v = AS_ROWS(v),
-        .out = AS_ROWS(out),
-        .d_out = AS_ROWS(d_out),
-        .d_q = AS_ROWS(d_q),
-        .d_k = AS_ROWS(d_k),
-        .d_v = AS_ROWS(d_v),
+        .q = STRIDED(q),
+        .k = STRIDED(k),
+        .v = STRIDED(v),
+        .out = STRIDED(out),
+        .d_out = STRIDED(d_out),
+        .d_q = STRIDED(d_q),
+        .d_k = STRIDED(d_k),
+        .d_v = STRIDED(d_v),
         .weight = weight,
         .d_weight = d_weight,
-        AS_ASKED,
+        ATTENTION_FIELDS,
     };
-    return each_row(&a, row_backward, threads);
+    return for_each_head(&a, head_backward, threads);
 }

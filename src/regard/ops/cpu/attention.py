@@ -1,8 +1,9 @@
-"""Attention by kernels of our own, forward and back: dot-product (dot.c) and additive (additive.c).
+"""Attention kernels, forward and backward: dot-product (dot.c) and additive (additive.c).
 
-    out = (softmax(score) · kept / share) v        score = scale · q · k, or Σ_m w_m σ(q_m + k_m)
+    out = (softmax(score) · keep / keep_probability) v
+    score = scale · q · k, or Σ_m w_m σ(q_m + k_m)
 
-Shapes: b batch, h heads, i query, j key, m width of what is scored, d of what is mixed.
+Shapes: b batch, h heads, i query, j key, m width that is scored, d width of the values.
 """
 
 from __future__ import annotations
@@ -17,27 +18,27 @@ from regard.ops.cpu import library
 
 
 class KernelDropout(NamedTuple):
-    """What dropout does to the weights."""
+    """Dropout of attention weights."""
 
     draws: Tensor
     "(b,h,i,j) int16"
-    least: int
-    "A draw from here on keeps its weight."
-    share: float
-    "What is kept is divided by it."
+    keep_threshold: int
+    "Draws from here on keep their weight."
+    keep_probability: float
+    "Kept weights are divided by it."
 
 
 @dataclass(frozen=True)
 class KernelAttention:
-    """How queries (b,h,i,m), keys (b,h,j,m) and values (b,h,j,d) are to meet."""
+    """Attention of queries (b,h,i,m) over keys (b,h,j,m) and values (b,h,j,d)."""
 
     causal: bool
-    "Of as many queries as keys; otherwise everything is seen."
-    kept: KernelDropout | None
+    "Causal mask, which needs i = j; otherwise no mask."
+    dropout: KernelDropout | None
     scale: float = 1.0
     "Of dot products."
     weight: Tensor | None = None
-    "(h,m): scores are additive."
+    "(h,m) of additive scores; None: dot products."
 
     @property
     def name(self) -> str:
@@ -46,9 +47,9 @@ class KernelAttention:
 
 class KernelAttentionOutput(NamedTuple):
     out: Tensor
-    "(b,h,i,d), in memory (b,i,h,d), as the layers around attention want it"
-    mass: Tensor
-    "(b,h,i): what weights were divided by, 2^score summed; not mended where it left the floats"
+    "(b,h,i,d), in memory (b,i,h,d), as the output projection reads it"
+    denominator: Tensor
+    "(b,h,i): Σ_j 2^score, no maximum subtracted; may have over- or underflowed"
 
 
 class AttentionGradients(NamedTuple):
@@ -59,7 +60,7 @@ class AttentionGradients(NamedTuple):
 
 
 def supports(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether they fit together, which a kernel does not look at, and are worth it."""
+    """Whether a kernel takes these tensors; shapes are checked here, not in C."""
     if not (q.ndim == k.ndim == v.ndim == 4 and q.numel() and k.numel()):
         return False
     if not (q.shape[:2] == k.shape[:2] == v.shape[:2] and k.shape[2] == v.shape[2]):
@@ -69,13 +70,13 @@ def supports(q: Tensor, k: Tensor, v: Tensor) -> bool:
     return library.supports(q, k, v)
 
 
-def forward(q: Tensor, k: Tensor, v: Tensor, asked: KernelAttention) -> KernelAttentionOutput:
-    q, k, v = map(_by_place, (q, k, v))
-    out, mass = _room(q, v.shape[-1]), q.new_empty(q.shape[:3])
-    weights = [] if asked.weight is None else [asked.weight.contiguous()]
-    setting = _setting(q, k, v, mass, asked)
-    library.run(f"regard_{asked.name}_forward", *_rows(q, k, v, out), *setting, *weights)
-    return KernelAttentionOutput(out, mass)
+def forward(q: Tensor, k: Tensor, v: Tensor, attention: KernelAttention) -> KernelAttentionOutput:
+    q, k, v = map(_contiguous_rows, (q, k, v))
+    out, denominator = _empty_heads(q, v.shape[-1]), q.new_empty(q.shape[:3])
+    weights = [] if attention.weight is None else [attention.weight.contiguous()]
+    common = _common_arguments(q, k, v, denominator, attention)
+    library.run(f"regard_{attention.name}_forward", *_strided(q, k, v, out), *common, *weights)
+    return KernelAttentionOutput(out, denominator)
 
 
 def backward(
@@ -83,43 +84,45 @@ def backward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    attended: KernelAttentionOutput,
-    asked: KernelAttention,
+    output: KernelAttentionOutput,
+    attention: KernelAttention,
 ) -> AttentionGradients:
-    d_out, q, k, v = map(_by_place, (d_out, q, k, v))
-    d_q, d_k, d_v = (_room(x, x.shape[-1]) for x in (q, k, v))
+    d_out, q, k, v = map(_contiguous_rows, (d_out, q, k, v))
+    d_q, d_k, d_v = (_empty_heads(x, x.shape[-1]) for x in (q, k, v))
     weights, d_weight = [], None
-    if asked.weight is not None:
-        d_weight = q.new_empty(*q.shape[:2], q.shape[-1])  # of each row
-        weights = [asked.weight.contiguous(), d_weight]
-    rows = _rows(q, k, v, attended.out, d_out, d_q, d_k, d_v)
-    setting = _setting(q, k, v, attended.mass, asked)
-    library.run(f"regard_{asked.name}_backward", *rows, *setting, *weights)
+    if attention.weight is not None:
+        d_weight = q.new_empty(*q.shape[:2], q.shape[-1])  # per batch row
+        weights = [attention.weight.contiguous(), d_weight]
+    tensors = _strided(q, k, v, output.out, d_out, d_q, d_k, d_v)
+    common = _common_arguments(q, k, v, output.denominator, attention)
+    library.run(f"regard_{attention.name}_backward", *tensors, *common, *weights)
     return AttentionGradients(d_q, d_k, d_v, None if d_weight is None else d_weight.sum(dim=0))
 
 
-def _by_place(x: Tensor) -> Tensor:
-    """The numbers of a place have to lie side by side; everything else may lie anywhere."""
+def _contiguous_rows(x: Tensor) -> Tensor:
+    """Kernels need the last dimension contiguous; the other strides are arbitrary."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
-def _room(x: Tensor, width: int) -> Tensor:
+def _empty_heads(x: Tensor, width: int) -> Tensor:
+    """(b,h,i,width), in memory (b,i,h,width)"""
     b, h, i, _ = x.shape
     return x.new_empty(b, i, h, width).transpose(1, 2)
 
 
-def _rows(*tensors: Tensor) -> list[library.Argument]:
-    """Of each where it begins, and how far apart its batch rows, heads and places lie."""
-    found: list[library.Argument] = []
+def _strided(*tensors: Tensor) -> list[library.Argument]:
+    """Each tensor, followed by its strides of batch, head and position."""
+    arguments: list[library.Argument] = []
     for x in tensors:
-        found += [x, *x.stride()[:3]]
-    return found
+        arguments += [x, *x.stride()[:3]]
+    return arguments
 
 
-def _setting(
-    q: Tensor, k: Tensor, v: Tensor, mass: Tensor, asked: KernelAttention
+def _common_arguments(
+    q: Tensor, k: Tensor, v: Tensor, denominator: Tensor, attention: KernelAttention
 ) -> tuple[library.Argument, ...]:
     b, h, i, m = q.shape
-    draws, least, share = asked.kept or (None, 0, 1.0)
-    sizes = (b, h, i, k.shape[2], m, v.shape[-1], int(asked.causal))
-    return (mass, draws, *sizes, least, asked.scale, share, torch.get_num_threads())
+    draws, keep_threshold, keep_probability = attention.dropout or (None, 0, 1.0)
+    sizes = (b, h, i, k.shape[2], m, v.shape[-1], int(attention.causal))
+    scales = (keep_threshold, attention.scale, keep_probability)
+    return (denominator, draws, *sizes, *scales, torch.get_num_threads())

@@ -1,8 +1,8 @@
-"""Products of a few rows and looks at the past, as writing has them (decoding.c).
+"""Decode-step kernels (decode.c): linear layers over a few rows, attention over the KV cache.
 
-    product(x) = bend(x Wᵀ + b)        look = softmax(q kᵀ · scale + added) v
+    packed_linear = activation(x Wᵀ + b)        decode_attention = softmax(q kᵀ · scale + bias) v
 
-Shapes: r rows, in and out widths; h heads, g of them with keys and values, j keys, d head width.
+Shapes: r rows, in and out widths; h query heads, g key-value heads, j keys, d head width.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from torch import Tensor
 from regard.ops.cpu import library
 
 PackedLinear = Callable[[Tensor], Tensor]
+"(r,in) -> (r,out), and a single row (in) -> (out)"
 
 
-def packed_linear(weight: Tensor, bias: Tensor | None, *, bend: int) -> PackedLinear:
-    """(out,in), (out) -> what makes (r,out) of (r,in), and (out) of (in); both are copied. Bends
-    are numbered as in bends.h."""
+def packed_linear(weight: Tensor, bias: Tensor | None, *, activation_id: int) -> PackedLinear:
+    """Copy and pack a layer, (out,in) and (out); ids of activations as in activations.h."""
     outputs, inputs = weight.shape
     if bias is not None and bias.shape != (outputs,):
         raise ValueError(f"a bias of shape {tuple(bias.shape)} where there are {outputs} outputs")
     packed = weight.new_empty(library.padded_to_panels(outputs) * inputs)
     library.run("regard_pack", weight.contiguous(), packed, outputs, inputs)
-    run = library.function("regard_product")
+    run = library.function("regard_packed_linear")
     bias = None if bias is None else bias.clone()
-    weights, added = packed.data_ptr(), None if bias is None else bias.data_ptr()
+    weight_address, bias_address = packed.data_ptr(), None if bias is None else bias.data_ptr()
 
-    # What is only known by its place has to be held as well.
-    def of_rows(x: Tensor, _held: tuple[Tensor, Tensor | None] = (packed, bias)) -> Tensor:
+    # The closure passes addresses alone: the default argument keeps the tensors alive.
+    def linear(x: Tensor, _alive: tuple[Tensor, Tensor | None] = (packed, bias)) -> Tensor:
         if x.ndim not in (1, 2) or x.shape[-1] != inputs or x.dtype is not torch.float32:
             raise ValueError(
                 f"expected (rows, {inputs}) or ({inputs},) of float32, "
@@ -41,45 +41,46 @@ def packed_linear(weight: Tensor, bias: Tensor | None, *, bend: int) -> PackedLi
         out = x.new_empty(outputs if x.ndim == 1 else (rows, outputs))
         run(
             x.data_ptr(),
-            weights,
-            added,
+            weight_address,
+            bias_address,
             out.data_ptr(),
-            *(rows, inputs, outputs, bend, torch.get_num_threads()),
+            *(rows, inputs, outputs, activation_id, torch.get_num_threads()),
         )
         return out
 
-    return of_rows
+    return linear
 
 
-def supports_decode_attention(made: Tensor, keys: Tensor, values: Tensor) -> bool:
-    """`keys` and `values` are the rooms they are kept in, (r,g,capacity,d)."""
-    rows, _, _, d = made.shape
+def supports_decode_attention(qkv: Tensor, keys: Tensor, values: Tensor) -> bool:
+    """`keys` and `values` are the buffers of the KV cache, (r,g,capacity,d)."""
+    rows, _, _, d = qkv.shape
     if not library.fills_vectors(d) or (keys.shape[0], keys.shape[-1]) != (rows, d):
         return False
-    if keys.shape != values.shape or not library.supports(made, keys, values):
+    if keys.shape != values.shape or not library.supports(qkv, keys, values):
         return False
-    return made.is_contiguous() and keys.is_contiguous() and values.is_contiguous()
+    return qkv.is_contiguous() and keys.is_contiguous() and values.is_contiguous()
 
 
 def decode_attention(
-    made: Tensor, keys: Tensor, values: Tensor, *, length: int, added: Tensor | None
+    qkv: Tensor, keys: Tensor, values: Tensor, *, length: int, bias: Tensor | None
 ) -> Tensor:
-    """From the newest place, which joins the `length` that are kept: (r,h+2g,1,d), twice
-    (r,g,capacity,d), (r,1,1,length+1) -> (r,h·d)."""
-    rows, _, _, d = made.shape
-    _, kept_heads, capacity, _ = keys.shape
-    heads = made.shape[1] - 2 * kept_heads
-    positions = length + 1
-    out = made.new_empty(rows, heads * d)
-    if added is not None:
-        added = added.expand(rows, 1, 1, positions).contiguous()
-    if library.function("regard_look")(
-        made.data_ptr(),
+    """Append the new position to a cache that holds `length`, and attend from it: qkv
+    (r,h+2g,1,d), keys and values (r,g,capacity,d), bias (r,1,1,length+1) -> (r,h·d)."""
+    rows, _, _, d = qkv.shape
+    _, key_value_heads, capacity, _ = keys.shape
+    heads = qkv.shape[1] - 2 * key_value_heads
+    new_length = length + 1
+    out = qkv.new_empty(rows, heads * d)
+    if bias is not None:
+        bias = bias.expand(rows, 1, 1, new_length).contiguous()
+    sizes = (rows, heads, key_value_heads, new_length, capacity, d)
+    if library.function("regard_decode_attention")(
+        qkv.data_ptr(),
         keys.data_ptr(),
         values.data_ptr(),
-        None if added is None else added.data_ptr(),
+        None if bias is None else bias.data_ptr(),
         out.data_ptr(),
-        *(rows, heads, kept_heads, positions, capacity, d, d**-0.5, torch.get_num_threads()),
+        *(*sizes, d**-0.5, torch.get_num_threads()),
     ):
-        raise MemoryError("no memory for the scores of one place")
+        raise MemoryError("no memory for the attention scores of one position")
     return out

@@ -1,8 +1,8 @@
-"""Linear layers over many places, forward and back (linear.c).
+"""Linear layer over many rows, forward and backward (linear.c).
 
     y = x Wᵀ + b        dx = dy W        dW = dyᵀ x        db = Σ dy
 
-Shapes: n places, in and out widths.
+Shapes: n rows, in and out widths.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.ops.cpu import library
 
 MIN_ROWS = 512
-"Places; fewer do not pay for packing the weights."
+"With fewer rows, packing the weights costs more than it saves."
 
 
 class LinearGradients(NamedTuple):
@@ -25,22 +25,21 @@ class LinearGradients(NamedTuple):
 
 
 def supports(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
-    """Whether (…,in), (out,in) and (out) fit together, which a kernel does not look at, and are
-    worth it."""
+    """Whether the kernel takes (…,in), (out,in) and (out); shapes are checked here, not in C."""
     inputs = weight.shape[1]
     if x.shape[-1] != inputs or not library.fills_vectors(*weight.shape):
         return False
     if x.numel() < MIN_ROWS * max(inputs, 1):
         return False
-    return library.supports(x) and is_layer(weight, bias)
+    return library.supports(x) and supports_weights(weight, bias)
 
 
-def is_layer(weight: Tensor, bias: Tensor | None) -> bool:
-    """Whether both are floats that can be read as they lie, and belong together."""
+def supports_weights(weight: Tensor, bias: Tensor | None) -> bool:
+    """Whether weight and bias are contiguous float32 on the CPU and their shapes agree."""
     if bias is not None and bias.shape != weight.shape[:1]:
         return False
-    there = [weight] if bias is None else [weight, bias]
-    return all(one.is_cpu and one.dtype is torch.float32 and one.is_contiguous() for one in there)
+    tensors = [weight] if bias is None else [weight, bias]
+    return all(x.is_cpu and x.dtype is torch.float32 and x.is_contiguous() for x in tensors)
 
 
 def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -53,24 +52,24 @@ def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def backward(
-    d_y: Tensor, x: Tensor | None, weight: Tensor, *, wants: tuple[bool, bool, bool]
+    d_y: Tensor, x: Tensor | None, weight: Tensor, *, needs_grad: tuple[bool, bool, bool]
 ) -> LinearGradients:
-    """(n,out), (n,in) if the weight wants its gradient, (out,in) -> the gradients of x, weight and
-    bias that are wanted."""
+    """(n,out), (n,in) if the weight needs its gradient, (out,in) -> the gradients that x, weight
+    and bias need."""
     n, (outputs, inputs) = len(d_y), weight.shape
-    refuse_changed(is_layer(weight, None) and d_y.shape[1] == outputs)
-    wants_x, wants_weight, wants_bias = wants
-    found = LinearGradients(
-        d_y.new_empty(n, inputs) if wants_x else None,
-        torch.zeros_like(weight) if wants_weight else None,
-        weight.new_zeros(outputs) if wants_bias else None,
+    check_unchanged(supports_weights(weight, None) and d_y.shape[1] == outputs)
+    x_needs, weight_needs, bias_needs = needs_grad
+    gradients = LinearGradients(
+        d_y.new_empty(n, inputs) if x_needs else None,
+        torch.zeros_like(weight) if weight_needs else None,
+        weight.new_zeros(outputs) if bias_needs else None,
     )
     sizes = (n, inputs, outputs, torch.get_num_threads())
-    library.run("regard_linear_backward", d_y, x, weight, *found, *sizes)
-    return found
+    library.run("regard_linear_backward", d_y, x, weight, *gradients, *sizes)
+    return gradients
 
 
-def refuse_changed(same: bool) -> None:
-    """As torch does where a weight was written to between the way there and the way back."""
-    if not same:
+def check_unchanged(unchanged: bool) -> None:
+    """Raise, as torch does, where a weight was modified between forward and backward."""
+    if not unchanged:
         raise RuntimeError("a weight has been changed into another since the forward pass")

@@ -1,8 +1,8 @@
-"""A feed-forward network over many places, forward and back (feed_forward.c).
+"""Two-layer MLP over many rows, forward and backward (mlp.c).
 
-    z = x Uᵀ + a        h = bend(z)        y = h Wᵀ + b
+    z = x Uᵀ + a        h = activation(z)        y = h Wᵀ + b
 
-Shapes: n places, w model width, hidden.
+Shapes: n rows, w model width, hidden.
 """
 
 from __future__ import annotations
@@ -17,73 +17,74 @@ from regard.ops.cpu import library, linear
 
 
 class MlpWeights(NamedTuple):
-    up_proj: Tensor
+    up: Tensor
     "(hidden,w): U"
-    widen_bias: Tensor | None
-    down_proj: Tensor
+    up_bias: Tensor | None
+    down: Tensor
     "(w,hidden): W"
-    narrow_bias: Tensor | None
+    down_bias: Tensor | None
 
 
 class MlpOutput(NamedTuple):
     y: Tensor
     "(n,w)"
     z: Tensor | None
-    "(n,hidden), where there is a way back"
+    "(n,hidden), saved for the backward pass"
 
 
 class MlpGradients(NamedTuple):
     x: Tensor | None
-    up_proj: Tensor | None
-    widen_bias: Tensor | None
-    down_proj: Tensor | None
-    narrow_bias: Tensor | None
+    up: Tensor | None
+    up_bias: Tensor | None
+    down: Tensor | None
+    down_bias: Tensor | None
 
 
-def supports(x: Tensor, network: MlpWeights) -> bool:
-    """Whether (…,w) and the network fit together and are worth it."""
-    up_proj, widen_bias, down_proj, narrow_bias = network
-    if down_proj.shape != up_proj.shape[::-1]:
+def supports(x: Tensor, weights: MlpWeights) -> bool:
+    """Whether the kernel takes x (…,w) and these weights; shapes are checked here, not in C."""
+    up, up_bias, down, down_bias = weights
+    if down.shape != up.shape[::-1]:
         return False
-    return linear.supports(x, up_proj, widen_bias) and linear.is_layer(down_proj, narrow_bias)
+    return linear.supports(x, up, up_bias) and linear.supports_weights(down, down_bias)
 
 
-def forward(x: Tensor, network: MlpWeights, *, bend: int, wants_back: bool) -> MlpOutput:
+def forward(x: Tensor, weights: MlpWeights, *, activation_id: int, save_z: bool) -> MlpOutput:
     """(n,w) -> (n,w)"""
-    n, hidden = len(x), len(network.up_proj)
-    fed = MlpOutput(torch.empty_like(x), x.new_empty(n, hidden) if wants_back else None)
-    library.run("regard_feed_forward", x, *network, *fed, *_sizes(x, hidden, bend))
-    return fed
+    n, hidden = len(x), len(weights.up)
+    output = MlpOutput(torch.empty_like(x), x.new_empty(n, hidden) if save_z else None)
+    sizes = _sizes(x, hidden, activation_id)
+    library.run("regard_mlp_forward", x, *weights, *output, *sizes)
+    return output
 
 
 def backward(
     d_y: Tensor,
     x: Tensor | None,
     z: Tensor,
-    network: MlpWeights,
+    weights: MlpWeights,
     *,
-    bend: int,
-    wants: Sequence[bool],
+    activation_id: int,
+    needs_grad: Sequence[bool],
 ) -> MlpGradients:
-    """(n,w), (n,w) if `up_proj` wants its gradient, (n,hidden) -> the gradients of x and of the
-    network that are wanted."""
-    up_proj, _, down_proj, _ = network
-    fit = up_proj.shape == (z.shape[1], d_y.shape[1]) and down_proj.shape == up_proj.shape[::-1]
-    linear.refuse_changed(
-        fit and linear.is_layer(up_proj, None) and linear.is_layer(down_proj, None)
+    """(n,w), (n,w) if `up` needs its gradient, (n,hidden) -> the gradients that x and the weights
+    need."""
+    up, _, down, _ = weights
+    fits = up.shape == (z.shape[1], d_y.shape[1]) and down.shape == up.shape[::-1]
+    linear.check_unchanged(
+        fits and linear.supports_weights(up, None) and linear.supports_weights(down, None)
     )
-    wants_x, *wants_weights = wants
-    found = MlpGradients(
-        torch.empty_like(d_y) if wants_x else None,
+    x_needs, *weights_need = needs_grad
+    gradients = MlpGradients(
+        torch.empty_like(d_y) if x_needs else None,
         *(
-            torch.zeros_like(one) if one is not None and wanted else None
-            for one, wanted in zip(network, wants_weights, strict=True)
+            torch.zeros_like(weight) if weight is not None and needs else None
+            for weight, needs in zip(weights, weights_need, strict=True)
         ),
     )
-    sizes = _sizes(d_y, z.shape[1], bend)
-    library.run("regard_feed_forward_backward", d_y, x, z, up_proj, down_proj, *found, *sizes)
-    return found
+    sizes = _sizes(d_y, z.shape[1], activation_id)
+    library.run("regard_mlp_backward", d_y, x, z, up, down, *gradients, *sizes)
+    return gradients
 
 
-def _sizes(x: Tensor, hidden: int, bend: int) -> tuple[int, ...]:
-    return (*x.shape, hidden, bend, torch.get_num_threads())
+def _sizes(x: Tensor, hidden: int, activation_id: int) -> tuple[int, ...]:
+    return (*x.shape, hidden, activation_id, torch.get_num_threads())
