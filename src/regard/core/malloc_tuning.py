@@ -57,7 +57,7 @@ def _glibc() -> ctypes.CDLL | None:
 
 
 def _grow_heap_on_huge_pages(libc: ctypes.CDLL) -> None:
-    """Grow the heap in one step, untouched, and request huge pages for the new part."""
+    """Grow the heap in one step, untouched, and request huge pages for the new region."""
     begin = libc.sbrk(0)
     libc.mallopt(M_TOP_PAD, HEAP_GROWTH)
     libc.free(libc.malloc(MMAP_THRESHOLD - HUGE_PAGE))  # no growth if the heap already fits it

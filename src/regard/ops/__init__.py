@@ -1,1 +1,1 @@
-"""Operations: each with its readable reference in torch and, where there is one, a faster path."""
+"""Operations: each with a readable reference in torch and, where it exists, a fast kernel."""

@@ -62,8 +62,8 @@ def knn(queries: Vectors, vectors: Vectors, k: int, *, block: int = 16_384) -> N
             exact = _exact_scores(some, block_vectors, rows, columns)
             best[index] = _merge(best[index], rows, columns + first, exact, k=k)
     shape = (len(queries), min(k, len(vectors)))  # also where there is nothing to concatenate
-    ids = np.concatenate([np.empty(0, np.int64), *(found.ids.ravel() for found in best)])
-    all_scores = np.concatenate([np.empty(0), *(found.scores.ravel() for found in best)])
+    ids = np.concatenate([np.empty(0, np.int64), *(nearest.ids.ravel() for nearest in best)])
+    all_scores = np.concatenate([np.empty(0), *(nearest.scores.ravel() for nearest in best)])
     return Neighbours(ids.reshape(shape), all_scores.reshape(shape))
 
 

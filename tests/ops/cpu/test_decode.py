@@ -96,7 +96,7 @@ def test_full_cache_refuses_another_position():
     cache = KVCache(capacity=3)
     cache.extend(*(torch.randn(1, 2, 3, 16) for _ in "kv"))
     qkv = torch.randn(1, 6, 1, 16)
-    assert not cache.takes_newest(qkv)
+    assert not cache.supports_fused_step(qkv)
     with pytest.raises(RuntimeError):
         cache.extend(qkv[:, :2], qkv[:, :2])
 
@@ -104,11 +104,11 @@ def test_full_cache_refuses_another_position():
 def test_cache_refuses_other_shapes_strides_and_dtypes():
     cache = KVCache(capacity=9)
     cache.extend(*(torch.randn(2, 2, 3, 16) for _ in "kv"))
-    assert cache.takes_newest(torch.randn(2, 6, 1, 16))
-    assert not cache.takes_newest(torch.randn(3, 6, 1, 16))
-    assert not cache.takes_newest(torch.randn(2, 6, 1, 32))
-    assert not cache.takes_newest(torch.randn(6, 2, 1, 16).transpose(0, 1))
-    assert not cache.takes_newest(torch.randn(2, 6, 1, 16, dtype=torch.float64))
+    assert cache.supports_fused_step(torch.randn(2, 6, 1, 16))
+    assert not cache.supports_fused_step(torch.randn(3, 6, 1, 16))
+    assert not cache.supports_fused_step(torch.randn(2, 6, 1, 32))
+    assert not cache.supports_fused_step(torch.randn(6, 2, 1, 16).transpose(0, 1))
+    assert not cache.supports_fused_step(torch.randn(2, 6, 1, 16, dtype=torch.float64))
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_fused_mlp_equals_its_layers(shape, width, hidden, activation, biases, s
 
 @pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=ACTIVATIONS)
 def test_activations_and_derivatives_equal_torch(activation):
-    """All weights are 0 but those of one output, which are 1: z is the hidden bias, a grid."""
+    """Up weights are 0, so z is the hidden bias, a grid; down weights are 1."""
     lanes, hidden = library.LIBRARY.lanes, 2_048
     mlp = MLP(lanes, hidden=hidden, activation=activation, biases=True)
     for parameter in mlp.parameters():

@@ -122,7 +122,7 @@ static void backward_softmax(const Attention *a, const Workspace *ws, size_t bh,
     }
 }
 
-/* Adds one tile's part to the gradients of queries (lane sums), keys (by panels) and w (lane sums);
+/* Adds one tile's terms to the gradients of queries (lane sums), keys (by panels) and w (lane sums);
    those of queries and keys still lack the factor w. */
 static void backward_scores(const Attention *a, const Workspace *ws, size_t n, size_t p) {
     const float *q = ws->q_log2_scaled + n * a->m, *k = ws->k_panels + p * PANEL * a->m;
