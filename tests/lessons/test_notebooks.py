@@ -1,4 +1,4 @@
-"""Notebooks: the form that Jupyter reads, and cells that run as they stand."""
+"""Notebooks: valid nbformat, and cells that run."""
 
 import json
 import re
@@ -10,23 +10,23 @@ from regard.lessons.notebooks import notebook
 
 
 @pytest.mark.parametrize("topic", lessons_by_topic())
-def test_a_topic_is_a_notebook(topic: str):
+def test_notebook_of_a_topic_is_valid_nbformat(topic: str):
     lessons = lessons_by_topic()[topic]
-    made = json.loads(notebook(topic, lessons))
-    assert (made["nbformat"], made["nbformat_minor"]) == (4, 5)
-    ids = [cell["id"] for cell in made["cells"]]
+    document = json.loads(notebook(topic, lessons))
+    assert (document["nbformat"], document["nbformat_minor"]) == (4, 5)
+    ids = [cell["id"] for cell in document["cells"]]
     assert len(ids) == len(set(ids)) == 2 + 2 * len(lessons)
-    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", one) for one in ids)
-    for cell in made["cells"]:
-        wanted = {"cell_type", "id", "metadata", "source"}
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", cell_id) for cell_id in ids)
+    for cell in document["cells"]:
+        keys = {"cell_type", "id", "metadata", "source"}
         if cell["cell_type"] == "code":
-            wanted |= {"execution_count", "outputs"}
+            keys |= {"execution_count", "outputs"}
             compile("".join(cell["source"]), "cell", "exec")
-        assert set(cell) == wanted
+        assert set(cell) == keys
 
 
-def test_a_cell_runs_the_lesson_with_its_defaults():
-    made = json.loads(notebook("masks", lessons_by_topic()["masks"]))
-    (cell,) = (cell for cell in made["cells"] if cell["id"] == "three-masks-run")
-    ran = eval("".join(cell["source"]), {"run_lesson": run_lesson})
-    assert (ran.about.name, ran.passed) == ("three-masks", True)
+def test_code_cells_run_lessons_with_their_defaults():
+    document = json.loads(notebook("masks", lessons_by_topic()["masks"]))
+    (cell,) = (cell for cell in document["cells"] if cell["id"] == "three-masks-run")
+    run = eval("".join(cell["source"]), {"run_lesson": run_lesson})
+    assert (run.info.name, run.passed) == ("three-masks", True)

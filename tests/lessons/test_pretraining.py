@@ -1,69 +1,72 @@
-"""Pretraining: labels and span lengths for other shares and seeds; exercises are marked."""
+"""Lessons on pretraining: checks pass for other parameters; exercises are marked."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.lessons.holding import holds
+from tests.lessons.lesson_checks import assert_checks_pass
 
 from regard.lessons import run_lesson
-from regard.lessons.exercise import pose
+from regard.lessons.exercise import build_sheet
 
 seeds = st.integers(0, 999_999)
-few = settings(max_examples=5, deadline=None)
+few_examples = settings(max_examples=5, deadline=None)
 
 
 def hundredths(low: int, high: int) -> st.SearchStrategy[float]:
     return st.integers(low, high).map(lambda number: number / 100)
 
 
-@few
+@few_examples
 @given(hundredths(5, 50), hundredths(0, 90), seeds)
-def test_masked_labels(share: float, as_mask: float, seed: int):
-    holds("masked-labels", share=share, as_mask=as_mask, seed=seed)
+def test_masked_labels(masking_rate: float, replace_with_mask: float, seed: int):
+    rates = {"masking_rate": masking_rate, "replace_with_mask": replace_with_mask}
+    assert_checks_pass("masked-labels", seed=seed, **rates)
 
 
-@few
+@few_examples
 @given(hundredths(5, 90), st.integers(2, 30), seeds)
-def test_span_lengths(ending: float, longest: int, seed: int):
-    holds("span-lengths", ending=ending, longest=longest, seed=seed)
+def test_span_lengths(geometric_p: float, max_span_words: int, seed: int):
+    lengths = {"geometric_p": geometric_p, "max_span_words": max_span_words}
+    assert_checks_pass("span-lengths", seed=seed, **lengths)
 
 
-@few
+@few_examples
 @given(seeds)
-def test_inputs_and_labels_are_marked(seed: int):
-    posed = pose("masked-labels", seed)
-    row = posed.given["tokens"]
-    inputs, labels = list(row), ["-"] * len(row)
-    for place, fate in zip(posed.given["chosen"], posed.given["becomes"], strict=True):
-        labels[place] = row[place]
-        if fate == "becomes [MASK]":
-            inputs[place] = "[MASK]"
-        elif fate == "becomes random":
-            inputs[place] = posed.given["random"]
-    assert posed.mark({"inputs": inputs, "labels": labels}).passed
-    # The usual mistake: only [MASK] has a label.
-    few_labels = [
-        label if word == "[MASK]" else "-" for word, label in zip(inputs, labels, strict=True)
+def test_masked_labels_exercise(seed: int):
+    sheet = build_sheet("masked-labels", seed)
+    tokens = sheet.given["tokens"]
+    inputs, labels = list(tokens), ["-"] * len(tokens)
+    for position, kind in zip(sheet.given["selected"], sheet.given["replaced_by"], strict=True):
+        labels[position] = tokens[position]
+        if kind == "[MASK]":
+            inputs[position] = "[MASK]"
+        elif kind == "random":
+            inputs[position] = sheet.given["random"]
+    assert sheet.mark({"inputs": inputs, "labels": labels}).passed
+    # The usual mistake: labels at [MASK] only.
+    mask_labels = [
+        label if token == "[MASK]" else "-" for token, label in zip(inputs, labels, strict=True)
     ]
-    found = posed.mark({"inputs": inputs, "labels": few_labels})
-    assert not found.passed
-    assert "2 of 10 labels" in found.says
+    mark = sheet.mark({"inputs": inputs, "labels": mask_labels})
+    assert not mark.passed
+    assert "2 of 10 labels" in mark.feedback
 
 
-@few
+@few_examples
 @given(seeds)
-def test_means_of_lengths_are_marked(seed: int):
-    posed = pose("span-lengths", seed)
-    p, n = posed.given["ending"], posed.given["longest"]
-    law = [p * (1 - p) ** (length - 1) for length in range(1, n + 1)]
-    first = sum(length * share for length, share in enumerate(law, start=1))
-    again, piled = first / sum(law), first + n * (1 - sum(law))
-    assert posed.mark({"drawn_again": round(again, 2), "piled": round(piled, 2)}).passed
-    turned = posed.mark({"drawn_again": piled, "piled": again})
-    assert not turned.passed
-    assert "wrong way round" in turned.says
+def test_span_lengths_exercise(seed: int):
+    sheet = build_sheet("span-lengths", seed)
+    p, n = sheet.given["geometric_p"], sheet.given["max_span_words"]
+    geometric = [p * (1 - p) ** (length - 1) for length in range(1, n + 1)]
+    partial_mean = sum(length * weight for length, weight in enumerate(geometric, start=1))
+    resampled = partial_mean / sum(geometric)
+    clipped = partial_mean + n * (1 - sum(geometric))
+    assert sheet.mark({"resampled": round(resampled, 2), "clipped": round(clipped, 2)}).passed
+    swapped = sheet.mark({"resampled": clipped, "clipped": resampled})
+    assert not swapped.passed
+    assert "swapped" in swapped.feedback
 
 
-def test_the_figures_of_the_paper():
+def test_span_length_means_of_the_paper():
     means = run_lesson("span-lengths").result.table.rows[-1]
     assert means[1:4] == pytest.approx((5.0, 3.797, 4.463), abs=5e-4)

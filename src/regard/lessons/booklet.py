@@ -1,4 +1,4 @@
-"""Everything `regard lesson all` leaves behind: booklet, map of course topics, notebooks."""
+"""Files that `regard lesson all` writes: booklet, map of course topics, notebooks."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.lessons.notebooks import notebook
-from regard.lessons.page import anchor, booklet_html, by_topic, course_html
+from regard.lessons.page import anchor, booklet_html, course_html, group_by_topic
 from regard.lessons.run_lesson import LessonRun
 from regard.reports.run_report import write_page
 
 
-def write_booklet(all_ran: Sequence[LessonRun], folder: Path) -> list[Path]:
-    """Write them into `folder`; what was written, in reading order."""
+def write_booklet(runs: Sequence[LessonRun], folder: Path) -> list[Path]:
+    """Write the files into `folder`; returns their paths in reading order."""
     pages = {
-        folder / "booklet.html": booklet_html(all_ran),
-        folder / "course.html": course_html(all_ran),
+        folder / "booklet.html": booklet_html(runs),
+        folder / "course.html": course_html(runs),
     }
-    for topic, lessons in by_topic(all_ran).items():
+    for topic, topic_runs in group_by_topic(runs).items():
         file = folder / "notebooks" / f"{anchor(topic)}.ipynb"
-        pages[file] = notebook(topic, [ran.about for ran in lessons])
+        pages[file] = notebook(topic, [run.info for run in topic_runs])
     for file, text in pages.items():
         write_page(file, text)
     return list(pages)

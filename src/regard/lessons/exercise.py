@@ -1,17 +1,17 @@
-"""Exercises: a lesson's question with numbers of one's own, and a mark for an answer.
+"""Exercises: a lesson's question with numbers drawn from a seed, and a mark for an answer.
 
     @exercise("average-of-two")
-    def average_of_two_exercise(seed: int) -> Posed:
+    def average_of_two_exercise(seed: int) -> ExerciseSheet:
         …
-        return Posed(
+        return ExerciseSheet(
             task="Find a query q whose output is the average of values 1 and 2.",
             given={"keys": keys, "values": values},
             slots=(Slot("q", (4,)),),
-            mark=lambda answer: Mark(distance=…, within=0.01, says="…", weights=…),
+            mark=lambda answer: Mark(distance=…, tolerance=0.01, feedback="…", attention_map=…),
         )
 
-What is given follows from the seed alone, and holds no answer. A learner fills the slots; marking
-poses the exercise again from the seed and never trusts the numbers in the learner's file.
+`given` is determined by the seed and contains no answer. A learner fills the slots; marking
+rebuilds the sheet from the seed and never trusts the numbers in the learner's file.
 """
 
 from __future__ import annotations
@@ -28,35 +28,41 @@ from regard.core.errors import UserError
 from regard.lessons.parameters import Range
 
 EXERCISES = Catalog("exercise", home="regard.lessons.topics")
-SEEDS = Range(0, 999_999)
+SEED_RANGE = Range(0, 999_999)
 SCHEMA = 1
 
 Answer = dict[str, Any]
-"A slot's name, and what was put in: a float64 or boolean tensor, or a list of lists of words."
+"Slot name to answer: a float64 or boolean tensor, or nested lists of words."
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A place for an answer: its name, its sizes (None: as many as one likes), what it holds."""
+    """An answer to fill in: its name, shape (None: any size) and element type."""
 
     name: str
     shape: tuple[int | None, ...]
-    of: Literal["numbers", "flags", "words"] = "numbers"
+    element_type: Literal["numbers", "flags", "words"] = "numbers"
     "`flags` are true and false, or 1 and 0."
 
     @property
-    def wanted(self) -> str:
-        """`3 × 4 numbers`, `pairs of words`."""
+    def format(self) -> str:
+        """`3 × 4 numbers`, `a word`."""
         if not self.shape:
-            return {"numbers": "a number", "flags": "true or false", "words": "a word"}[self.of]
+            return self.element
         sizes = " × ".join("any number of" if size is None else str(size) for size in self.shape)
-        kind = "true or false values" if self.of == "flags" else self.of
-        return f"{sizes} {kind}"
+        elements = "true or false values" if self.element_type == "flags" else self.element_type
+        return f"{sizes} {elements}"
+
+    @property
+    def element(self) -> str:
+        """One element in words: `a number`."""
+        names = {"numbers": "a number", "flags": "true or false", "words": "a word"}
+        return names[self.element_type]
 
 
 @dataclass(frozen=True)
-class Weights:
-    """Weights to be drawn: a row for each query, a column for each key."""
+class AttentionMap:
+    """Attention weights or a mask to draw: a row per query, a column per key."""
 
     rows: Sequence[str]
     columns: Sequence[str]
@@ -65,16 +71,16 @@ class Weights:
 
 @dataclass(frozen=True)
 class Mark:
-    """How far an answer is from the goal."""
+    """Distance of an answer from the goal, and the tolerance."""
 
     distance: float
-    within: float
-    says: str
-    weights: Weights | None = None
+    tolerance: float
+    feedback: str
+    attention_map: AttentionMap | None = None
 
     @property
     def passed(self) -> bool:
-        return self.distance <= self.within  # False where the distance is NaN
+        return self.distance <= self.tolerance  # False for NaN
 
 
 @dataclass(frozen=True)
@@ -87,13 +93,13 @@ class ExerciseSheet:
     mark: Callable[[Answer], Mark] = field(repr=False)
 
 
-PoseFunction = Callable[[int], ExerciseSheet]
+SheetFunction = Callable[[int], ExerciseSheet]
 
 
-def exercise(name: str) -> Callable[[PoseFunction], PoseFunction]:
+def exercise(name: str) -> Callable[[SheetFunction], SheetFunction]:
     """Decorator: the exercise of the lesson of this name."""
 
-    def register(function: PoseFunction) -> PoseFunction:
+    def register(function: SheetFunction) -> SheetFunction:
         return EXERCISES.add(name)(function)
 
     return register
@@ -103,53 +109,52 @@ def exercise_names() -> list[str]:
     return EXERCISES.names()
 
 
-def pose(name: str, seed: int) -> ExerciseSheet:
-    """The exercise with the numbers that follow from the seed."""
+def build_sheet(name: str, seed: int) -> ExerciseSheet:
+    """The exercise with the numbers of this seed."""
     entry = EXERCISES.get(name)
-    if not SEEDS.low <= seed <= SEEDS.high:
+    if not SEED_RANGE.low <= seed <= SEED_RANGE.high:
         raise UserError(
             f"a seed of {seed}",
             topic="exercise",
             where=name,
-            hint=f"Give a whole number from {SEEDS.low:g} to {SEEDS.high:g}.",
+            hint=f"Give a whole number from {SEED_RANGE.low:g} to {SEED_RANGE.high:g}.",
         )
-    posed: ExerciseSheet = entry.part(seed)
-    return posed
+    sheet: ExerciseSheet = entry.part(seed)
+    return sheet
 
 
-def sheet(name: str, seed: int) -> dict[str, Any]:
-    """The exercise as a learner gets it: fill in what is null under `answer`."""
-    posed = pose(name, seed)
+def sheet_dict(name: str, seed: int) -> dict[str, Any]:
+    """The sheet for the learner, who replaces the nulls under `answer`."""
+    sheet = build_sheet(name, seed)
     return {
         "schema": SCHEMA,
         "exercise": name,
         "seed": seed,
-        "task": posed.task,
-        "given": {key: _plain(value) for key, value in posed.given.items()},
-        "wanted": {slot.name: slot.wanted for slot in posed.slots},
-        "answer": {slot.name: None for slot in posed.slots},
+        "task": sheet.task,
+        "given": {key: _plain(value) for key, value in sheet.given.items()},
+        "format": {slot.name: slot.format for slot in sheet.slots},
+        "answer": {slot.name: None for slot in sheet.slots},
     }
 
 
-def numbers(*shape: int, seed: int, decimals: int = 2) -> Tensor:
-    """Numbers fit for paper: normal, rounded."""
+def rounded_normal(*shape: int, seed: int, decimals: int = 2) -> Tensor:
+    """Standard normal draws, rounded for work on paper."""
     generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
-    return torch.round(drawn, decimals=decimals)
+    draws = torch.randn(*shape, generator=generator, dtype=torch.float64)
+    return torch.round(draws, decimals=decimals)
 
 
-def far(found: Tensor, wanted: Tensor) -> float:
-    """The largest difference."""
-    return float((found - wanted).abs().max())
+def max_difference(a: Tensor, b: Tensor) -> float:
+    return float((a - b).abs().max())
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Tensor):
-        return [_plain(one) for one in value] if value.ndim else _number(value)
+        return [_plain(row) for row in value] if value.ndim else _number(value)
     return value
 
 
 def _number(value: Tensor) -> Any:
-    """Rounding leaves 0.30000000000000004 and −0.0 behind; paper does not."""
+    """Without the 0.30000000000000004 and −0.0 that rounding leaves."""
     number = value.item()
     return round(number, 6) + 0.0 if isinstance(number, float) else number

@@ -1,13 +1,13 @@
-"""What a lesson gives: a table, one chart, and checks that hold its claim against numbers.
+"""Result of a lesson: a table, one chart, and checks that compare measured with expected values.
 
-A check keeps what was measured, what was expected and how far apart they may be. More than a few
-numbers are told by the largest distance between them. NaN passes no check.
+A check records the measured value, the expected value and the tolerance between them. For more
+than a few values it records their largest difference. NaN fails every check.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -22,21 +22,21 @@ Numbers = Number | Tensor | Sequence[Any]
 "A number, a tensor, or nested lists of numbers."
 Cell = float | int | str | bool
 
-MOST_SHOWN = 6
-"Numbers that a check writes out; more than these are told by their largest distance."
-LONG = 20
-"Letters of a cell from which on it is a phrase, to be broken into lines and set at the left."
+MAX_SHOWN = 6
+"Values that a check lists; beyond this it reports their largest difference."
+MAX_LABEL_LENGTH = 20
+"Characters of a table cell; longer cells are text: wrapped and left-aligned."
 
 
-class Draw(Protocol):
-    """What draws a lesson's chart, as the charts of a report are drawn."""
+class ChartFunction(Protocol):
+    """Draws a lesson's chart in a theme, at a width in pixels, as report charts are drawn."""
 
     def __call__(self, *, theme: Theme, width: int) -> Chart: ...
 
 
 @dataclass(frozen=True)
 class LessonTable:
-    """Named columns and rows of numbers or words."""
+    """Named columns; rows of numbers and words."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
@@ -47,19 +47,17 @@ class LessonTable:
                 raise ValueError(f"row {number}: {len(row)} cells, {len(self.columns)} columns")
 
     @property
-    def told(self) -> list[bool]:
-        """Of each column, whether it holds words to read rather than figures to compare."""
+    def is_text(self) -> list[bool]:
+        """For each column, whether it holds text rather than numbers and short labels."""
         return [
-            any(
-                isinstance(cell, str) and len(cell) > LONG for cell in (row[n] for row in self.rows)
-            )
-            for n in range(len(self.columns))
+            any(isinstance(cell, str) and len(cell) > MAX_LABEL_LENGTH for cell in column)
+            for column in ([row[n] for row in self.rows] for n in range(len(self.columns)))
         ]
 
 
 @dataclass(frozen=True)
 class Check:
-    """One claim as numbers."""
+    """A claim as a comparison of values."""
 
     name: str
     measured: Any
@@ -81,15 +79,15 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Lesson:
-    """What running a lesson gives; its question and claim are the function's docstring."""
+    """What a lesson's function returns; its question and claim are the function's docstring."""
 
     table: LessonTable
-    chart: Draw
+    chart: ChartFunction
     caption: str
-    "What the chart shows, in a sentence: under the chart, and for those who cannot see it."
+    "One sentence: what the chart shows. Printed under the chart, and its text alternative."
     checks: Sequence[Check]
-    see: Sequence[str]
-    "Where to go on: code below src/regard, and recipes."
+    see_also: Sequence[str]
+    "Code below src/regard, and recipes."
 
     @property
     def passed(self) -> bool:
@@ -97,41 +95,41 @@ class Lesson:
 
 
 def near(name: str, measured: Numbers, expected: Numbers, *, within: float) -> Check:
-    """Every number is at most `within` from what is expected."""
-    found, wanted = _tensor(measured), _tensor(expected)
-    if found.shape != wanted.shape:
-        raise ValueError(f"{name}: shapes {tuple(found.shape)} and {tuple(wanted.shape)}")
-    distance = float((found - wanted).abs().max()) if found.numel() else 0.0
-    passed = distance <= within  # False where the distance is NaN
-    if found.numel() > MOST_SHOWN:
-        return Check(f"{name}, largest difference", distance, 0.0, within, passed)
-    return Check(name, found.tolist(), wanted.tolist(), within, passed)
+    """|measured − expected| ≤ within, element by element."""
+    found, target = _tensor(measured), _tensor(expected)
+    if found.shape != target.shape:
+        raise ValueError(f"{name}: shapes {tuple(found.shape)} and {tuple(target.shape)}")
+    difference = float((found - target).abs().max()) if found.numel() else 0.0
+    passed = difference <= within  # False for NaN
+    if found.numel() > MAX_SHOWN:
+        return Check(f"{name}, largest difference", difference, 0.0, within, passed)
+    return Check(name, found.tolist(), target.tolist(), within, passed)
 
 
 def below(name: str, measured: Number | Tensor, limit: Number) -> Check:
-    """Less than `limit`, or as much."""
+    """measured ≤ limit."""
     found = float(measured)
     return Check(name, found, float(limit), 0.0, found <= limit, "below")
 
 
 def above(name: str, measured: Number | Tensor, limit: Number) -> Check:
-    """More than `limit`, or as much."""
+    """measured ≥ limit."""
     found = float(measured)
     return Check(name, found, float(limit), 0.0, found >= limit, "above")
 
 
 def equal(name: str, measured: Any, expected: Any) -> Check:
-    """The very same: counts, shapes, words, lists of them, bits of tensors."""
+    """Exactly equal: counts, shapes, words, lists of them, tensors bit for bit."""
     if isinstance(measured, Tensor) and isinstance(expected, Tensor):
         passed = measured.shape == expected.shape and bool(torch.equal(measured, expected))
-        if measured.numel() > MOST_SHOWN:
-            different = "other shapes"
+        if measured.numel() > MAX_SHOWN:
+            difference = "shapes differ"
             if measured.shape == expected.shape:
-                different = f"{int((measured != expected).sum())} differ"
-            said = f"all {measured.numel()} alike"
-            return Check(name, said if passed else different, said, 0.0, passed, "equal")
-    found, wanted = _plain(measured), _plain(expected)
-    return Check(name, found, wanted, 0.0, found == wanted, "equal")
+                difference = f"{int((measured != expected).sum())} differ"
+            all_equal = f"all {measured.numel()} equal"
+            return Check(name, all_equal if passed else difference, all_equal, 0.0, passed, "equal")
+    found, target = _plain(measured), _plain(expected)
+    return Check(name, found, target, 0.0, found == target, "equal")
 
 
 def _tensor(numbers: Numbers) -> Tensor:
@@ -141,25 +139,21 @@ def _tensor(numbers: Numbers) -> Tensor:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON holds it: lists, numbers, words."""
+    """As JSON types: lists, numbers, strings."""
     if isinstance(value, Tensor):
         return value.tolist()
     if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity: these become words."""
+    """NaN and infinities as strings: JSON has neither."""
     if isinstance(value, list):
-        return [_finite(one) for one in value]
+        return [_finite(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
-
-
-def failed(checks: Iterable[Check]) -> list[Check]:
-    return [check for check in checks if not check.passed]
 
 
 LessonFunction = Callable[..., Lesson]

@@ -1,4 +1,4 @@
-"""How numbers of a lesson are written: short, with four digits, tiny ones as powers of ten."""
+"""Format a lesson's numbers: four digits, small and large ones in scientific notation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from regard.lessons.lesson import Check
 
 SIGNS = {"near": "=", "equal": "=", "below": "≤", "above": "≥"}
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-LONGEST = 60
-"Letters of a list before it is cut."
+MAX_LIST_LENGTH = 60
+"Characters of a list; a longer one is truncated."
 
 
-def written(value: Any, *, digits: int = 4) -> str:
+def format_value(value: Any, *, digits: int = 4) -> str:
     """`0.2282`, `1,024`, `3.1·10⁻⁷`, `(1, 2, 3)`, `yes`."""
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -22,8 +22,8 @@ def written(value: Any, *, digits: int = 4) -> str:
     if isinstance(value, float):
         return _decimal(value, digits)
     if isinstance(value, list | tuple):
-        inside = ", ".join(written(one, digits=digits) for one in value)
-        return f"({inside if len(inside) <= LONGEST else inside[: LONGEST - 1] + '…'})"
+        items = ", ".join(format_value(item, digits=digits) for item in value)
+        return f"({items if len(items) <= MAX_LIST_LENGTH else items[: MAX_LIST_LENGTH - 1] + '…'})"
     return str(value)
 
 
@@ -34,40 +34,40 @@ def _decimal(value: float, digits: int) -> str:
         return "∞" if value > 0 else "−∞"
     size = abs(value)
     if size and not 1e-3 <= size < 1e6:
-        # By way of text: 10.0**−324 is nought, and 9.96 must not become "10·10⁻⁷".
+        # Through Python's own format: 10.0**−324 underflows, and 9.96 must not become "10·10⁻⁷".
         factor, power = f"{value:.1e}".split("e")
-        shown = f"{float(factor):g}·10{str(int(power)).translate(SUPERSCRIPTS)}"
-        shown = shown.removeprefix("1·") if value > 0 else shown.replace("-1·", "-")
-        return shown.replace("-", "−")
-    positions = max(digits - 1 - math.floor(math.log10(size)), 0) if size else 0
-    shown = f"{value:,.{positions}f}"
-    if "." in shown:
-        shown = shown.rstrip("0").rstrip(".")
-    return (shown if shown != "-0" else "0").replace("-", "−")
+        text = f"{float(factor):g}·10{str(int(power)).translate(SUPERSCRIPTS)}"
+        text = text.removeprefix("1·") if value > 0 else text.replace("-1·", "-")
+        return text.replace("-", "−")
+    decimals = max(digits - 1 - math.floor(math.log10(size)), 0) if size else 0
+    text = f"{value:,.{decimals}f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return (text if text != "-0" else "0").replace("-", "−")
 
 
-def measured(check: Check) -> str:
-    """As many digits as it takes to see that it is near, and by how much it misses."""
+def format_measured(check: Check) -> str:
+    """The measured value, with more digits where it is compared within a tolerance."""
     if check.relation != "near":
-        return written(check.measured)
+        return format_value(check.measured)
     if not isinstance(check.measured, list):
-        return written(check.measured, digits=6)
-    return written(_without_dust(check.measured, check.tolerance / 100), digits=6)
+        return format_value(check.measured, digits=6)
+    return format_value(_flush_to_zero(check.measured, check.tolerance / 100), digits=6)
 
 
-def _without_dust(value: Any, least: float) -> Any:
-    """Where 10⁻⁶ is near enough, 10⁻¹⁴ among other numbers is noise to the eye."""
+def _flush_to_zero(value: Any, threshold: float) -> Any:
+    """Zero for magnitudes below the threshold: 10⁻¹⁴ is noise where the tolerance is 10⁻⁶."""
     if isinstance(value, list):
-        return [_without_dust(one, least) for one in value]
-    return 0.0 if abs(value) < least else value
+        return [_flush_to_zero(item, threshold) for item in value]
+    return 0.0 if abs(value) < threshold else value
 
 
-def expected(check: Check) -> str:
+def format_expected(check: Check) -> str:
     """`= 1 ± 10⁻⁶`, `≤ 0.01`, `= (3, 2, −4)`."""
-    wanted = check.expected
+    value = check.expected
     if check.relation == "near":
-        wanted = _without_dust(wanted, check.tolerance / 1000)
-    said = f"{SIGNS[check.relation]} {written(wanted, digits=6)}"
+        value = _flush_to_zero(value, check.tolerance / 1000)
+    text = f"{SIGNS[check.relation]} {format_value(value, digits=6)}"
     if check.relation != "near" or not check.tolerance:
-        return said
-    return f"{said} ± {written(check.tolerance)}"
+        return text
+    return f"{text} ± {format_value(check.tolerance)}"

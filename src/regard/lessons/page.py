@@ -1,7 +1,7 @@
-"""Lessons as pages: one lesson alone, or all of them as a booklet. No script, no request.
+"""Lessons as HTML pages: a single lesson, or all as a booklet. No scripts, no requests.
 
-The look is the report's (`reports/templates/report.css`); charts stand in light and dark, wide and
-narrow.
+Styled by the report's `reports/templates/report.css`; charts are inlined in light and dark, wide
+and narrow.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from regard.evaluation import wording
+from regard.evaluation import formatting
 from regard.lessons import number_format
 from regard.lessons.exercise import exercise_names
 from regard.lessons.registry import lessons_by_topic
@@ -23,73 +23,72 @@ from regard.reports.charts.theme import Chart, Theme
 from regard.reports.run_report import InlineChart, drawings
 
 
-def lesson_html(ran: LessonRun) -> str:
-    """A lesson as a page of its own."""
-    return _templates().get_template("lesson.html.j2").render(ran=ran, charts=charts_of(ran))
+def lesson_html(run: LessonRun) -> str:
+    """A lesson as a standalone page."""
+    page = _templates().get_template("lesson.html.j2")
+    return page.render(run=run, charts=inline_charts(run))
 
 
-def section_html(ran: LessonRun) -> str:
-    """A lesson as a piece of HTML with its own style, for a notebook."""
-    return _templates().get_template("section.html.j2").render(ran=ran, charts=charts_of(ran))
+def section_html(run: LessonRun) -> str:
+    """A lesson as an HTML fragment with its own style, for a notebook."""
+    fragment = _templates().get_template("section.html.j2")
+    return fragment.render(run=run, charts=inline_charts(run))
 
 
-def booklet_html(all_ran: Sequence[LessonRun]) -> str:
-    """Every lesson below one another, by topic, with a table of contents."""
-    return (
-        _templates()
-        .get_template("booklet.html.j2")
-        .render(
-            topics=by_topic(all_ran),
-            charts={ran.about.name: charts_of(ran) for ran in all_ran},
-            checks=sum(len(ran.result.checks) for ran in all_ran),
-            failed=[ran for ran in all_ran if not ran.passed],
-        )
+def booklet_html(runs: Sequence[LessonRun]) -> str:
+    """All lessons on one page, by topic, with a table of contents."""
+    page = _templates().get_template("booklet.html.j2")
+    return page.render(
+        topics=group_by_topic(runs),
+        charts={run.info.name: inline_charts(run) for run in runs},
+        checks=sum(len(run.result.checks) for run in runs),
+        failed=[run for run in runs if not run.passed],
     )
 
 
-def course_html(all_ran: Sequence[LessonRun]) -> str:
-    """What a course calls its topics, and which lessons, exercises and studies belong to each."""
+def course_html(runs: Sequence[LessonRun]) -> str:
+    """Map from a course's topics to lessons, exercises and studies."""
     topics = [
-        (_topic(name), lessons, _studies(_topic(name), lessons))
-        for name, lessons in by_topic(all_ran).items()
+        (_topic(name), topic_runs, _studies(_topic(name), topic_runs))
+        for name, topic_runs in group_by_topic(runs).items()
     ]
     page = _templates().get_template("course.html.j2")
     return page.render(topics=topics)
 
 
-def by_topic(all_ran: Sequence[LessonRun]) -> dict[str, list[LessonRun]]:
-    """In the order of a course."""
-    found = {ran.about.name: ran for ran in all_ran}
-    sorted_ = {
-        topic: [found[one.name] for one in lessons if one.name in found]
+def group_by_topic(runs: Sequence[LessonRun]) -> dict[str, list[LessonRun]]:
+    """In course order; topics without a run are left out."""
+    by_name = {run.info.name: run for run in runs}
+    by_topic = {
+        topic: [by_name[lesson.name] for lesson in lessons if lesson.name in by_name]
         for topic, lessons in lessons_by_topic().items()
     }
-    return {topic: ran for topic, ran in sorted_.items() if ran}
+    return {topic: topic_runs for topic, topic_runs in by_topic.items() if topic_runs}
 
 
-def charts_of(ran: LessonRun) -> list[InlineChart]:
+def inline_charts(run: LessonRun) -> list[InlineChart]:
     def draw(_: object, *, theme: Theme, width: int) -> Chart:
-        return ran.result.chart(theme=theme, width=width)
+        return run.result.chart(theme=theme, width=width)
 
-    # `drawings` makes ids of the function's name: in a booklet each chart needs its own.
-    draw.__name__ = ran.about.name
-    return drawings(draw, ran)
+    # `drawings` derives SVG ids from the function's name: they must differ within a booklet.
+    draw.__name__ = run.info.name
+    return drawings(draw, run)
 
 
 def typeset(text: str) -> Markup:
-    """Text as HTML: `…` as code, k_a with its index below the line, e^(−β) with its power above."""
+    """Text as HTML: `…` as code, k_a with a subscript, e^(−β) with a superscript."""
     pieces = re.split(r"`([^`]+)`", text)
     return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if number % 2 else _raised_and_lowered(piece)
+        Markup("<code>{}</code>").format(piece) if number % 2 else _subscripts_superscripts(piece)
         for number, piece in enumerate(pieces)
     )
 
 
-def _raised_and_lowered(text: str) -> Markup:
+def _subscripts_superscripts(text: str) -> Markup:
     html = str(escape(text))
     html = re.sub(r"(?<![A-Za-z0-9_])(\w)_([a-z]{1,3})(?![A-Za-z0-9_(])", r"\1<sub>\2</sub>", html)
     html = re.sub(r"\^\(((?:[^()]|\([^()]*\))*)\)", r"<sup>\1</sup>", html)
-    # Safe: escaped above, and only these two elements were added since.
+    # Safe: escaped above; only <sub> and <sup> were added since.
     return Markup(re.sub(r"\^(−?[\wα-ω]+)", r"<sup>\1</sup>", html))
 
 
@@ -101,9 +100,9 @@ def _topic(name: str) -> Topic:
     return next((topic for topic in TOPICS if topic.name == name), Topic(name, ""))
 
 
-def _studies(topic: Topic, lessons: Sequence[LessonRun]) -> list[str]:
-    seen = [place for ran in lessons for place in ran.result.see if place.startswith("recipes/")]
-    return list(dict.fromkeys([*topic.studies, *seen]))
+def _studies(topic: Topic, runs: Sequence[LessonRun]) -> list[str]:
+    cited = [path for run in runs for path in run.result.see_also if path.startswith("recipes/")]
+    return list(dict.fromkeys([*topic.studies, *cited]))
 
 
 @cache
@@ -115,15 +114,15 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for write in (
-        number_format.written,
-        number_format.measured,
-        number_format.expected,
-        wording.duration,
-        wording.capitalised,
+    for function in (
+        number_format.format_value,
+        number_format.format_measured,
+        number_format.format_expected,
+        formatting.duration,
+        formatting.capitalise,
         typeset,
         anchor,
     ):
-        templates.filters[write.__name__] = write
+        templates.filters[function.__name__] = function
     templates.globals["has_exercise"] = lambda name: name in exercise_names()
     return templates

@@ -1,9 +1,9 @@
-"""A lesson's parameters: keyword arguments with ranges, which a page can turn into sliders.
+"""Lesson parameters: keyword arguments with ranges, which a page can turn into sliders.
 
     beta: Annotated[float, Range(1, 50)] = 20          kind: Literal["dot", "hard"] = "dot"
 
-Names are Latin in Python; `--set β=20` means `beta`. What is unknown or out of range is told with
-the range.
+Python names are Latin; `--set β=20` sets `beta`. An unknown name or a value out of range is an
+error that names the allowed values.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from regard.core.errors import UserError, did_you_mean
 
 @dataclass(frozen=True)
 class Range:
-    """The values a parameter may take, both ends included."""
+    """Allowed values of a parameter, both ends included."""
 
     low: float
     high: float
 
 
 Seed = Annotated[int, Range(0, 999_999)]
-"What random numbers are drawn from."
+"Seed of a lesson's random draws."
 
 GREEK = {
     "α": "alpha",
@@ -46,10 +46,10 @@ GREEK = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter, as a slider or a choice needs it."""
+    """One parameter: its type, default, and range or choices."""
 
     name: str
-    sort: Literal["int", "float", "choice"]
+    type: Literal["int", "float", "choice"]
     default: float | int | str
     low: float | None = None
     high: float | None = None
@@ -58,69 +58,73 @@ class Parameter:
     @property
     def allowed(self) -> str:
         """`a whole number from 3 to 64`."""
-        if self.sort == "choice":
+        if self.type == "choice":
             return f"one of {', '.join(self.choices)}"
-        sort = "a whole number" if self.sort == "int" else "a number"
-        return f"{sort} from {self.low:g} to {self.high:g}"
+        noun = "a whole number" if self.type == "int" else "a number"
+        return f"{noun} from {self.low:g} to {self.high:g}"
 
-    def read(self, given: Any, *, lesson: str) -> float | int | str:
-        """The value, from Python or from the command line's text."""
+    def parse(self, argument: Any, *, lesson: str) -> float | int | str:
+        """The value of an argument given in Python or as text on the command line."""
         refused = UserError(
-            f"{self.name} = {given} is not allowed: give {self.allowed}",
+            f"{self.name} = {argument} is not allowed: give {self.allowed}",
             topic="lesson",
             where=lesson,
         )
-        if self.sort == "choice":
-            if given not in self.choices:
+        if self.type == "choice":
+            if argument not in self.choices:
                 raise refused
-            return str(given)
+            return str(argument)
         try:
-            value = math.nan if isinstance(given, bool) else float(given)
+            value = math.nan if isinstance(argument, bool) else float(argument)
         except (TypeError, ValueError):
             raise refused from None
         assert self.low is not None
         assert self.high is not None
-        if not self.low <= value <= self.high or (self.sort == "int" and value != int(value)):
+        if not self.low <= value <= self.high or (self.type == "int" and value != int(value)):
             raise refused
-        return int(value) if self.sort == "int" else value
+        return int(value) if self.type == "int" else value
 
 
-def parameters(function: Callable[..., Any]) -> list[Parameter]:
-    """What a lesson's function declares, in its order."""
+def declared_parameters(function: Callable[..., Any]) -> list[Parameter]:
+    """The parameters of a lesson's function, in order of declaration."""
     hints = get_type_hints(function, include_extras=True)
     return [
-        _parameter(one, hints[one.name], function.__name__)
-        for one in inspect.signature(function).parameters.values()
+        _parameter(argument, hints[argument.name], function.__name__)
+        for argument in inspect.signature(function).parameters.values()
     ]
 
 
-def _parameter(one: inspect.Parameter, hint: Any, function: str) -> Parameter:
-    where = f"lesson {function}, parameter {one.name}"
-    if one.kind is not inspect.Parameter.KEYWORD_ONLY or one.default is inspect.Parameter.empty:
-        raise TypeError(f"{where}: a keyword argument with a default")
+def _parameter(argument: inspect.Parameter, hint: Any, function: str) -> Parameter:
+    where = f"lesson {function}, parameter {argument.name}"
+    keyword_only = argument.kind is inspect.Parameter.KEYWORD_ONLY
+    if not keyword_only or argument.default is inspect.Parameter.empty:
+        raise TypeError(f"{where}: needs a keyword-only argument with a default")
     if get_origin(hint) is Literal:
-        return Parameter(one.name, "choice", one.default, choices=tuple(map(str, get_args(hint))))
-    sort, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        choices = tuple(map(str, get_args(hint)))
+        return Parameter(argument.name, "choice", argument.default, choices=choices)
+    number, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     ranges = [note for note in notes if isinstance(note, Range)]
-    if sort not in (int, float) or not ranges:
-        raise TypeError(f"{where}: Annotated[int or float, Range(low, high)], or a Literal")
+    if number not in (int, float) or not ranges:
+        raise TypeError(f"{where}: needs Annotated[int or float, Range(low, high)], or a Literal")
     low, high = ranges[0].low, ranges[0].high
-    if not low <= one.default <= high:
-        raise TypeError(f"{where}: the default {one.default} is out of its own range")
-    name: Literal["int", "float"] = "int" if sort is int else "float"
-    return Parameter(one.name, name, sort(one.default), low, high)
+    if not low <= argument.default <= high:
+        raise TypeError(f"{where}: the default {argument.default} is outside its range")
+    type_name: Literal["int", "float"] = "int" if number is int else "float"
+    return Parameter(argument.name, type_name, number(argument.default), low, high)
 
 
-def read_parameters(
-    known: list[Parameter], given: Mapping[str, Any], *, lesson: str
+def parse_parameters(
+    declared: list[Parameter], arguments: Mapping[str, Any], *, lesson: str
 ) -> dict[str, float | int | str]:
-    """Every parameter's value: what is given, read and checked, and else the default."""
-    by_name = {one.name: one for one in known}
-    values: dict[str, float | int | str] = {one.name: one.default for one in known}
-    for name, value in given.items():
+    """A checked value for every declared parameter; defaults where no argument is given."""
+    by_name = {parameter.name: parameter for parameter in declared}
+    values: dict[str, float | int | str] = {
+        parameter.name: parameter.default for parameter in declared
+    }
+    for name, value in arguments.items():
         latin = GREEK.get(name, name)
         if latin not in by_name:
             guess = did_you_mean(latin, by_name) or "; it takes none"
             raise UserError(f"unknown parameter {name}{guess}", topic="lesson", where=lesson)
-        values[latin] = by_name[latin].read(value, lesson=lesson)
+        values[latin] = by_name[latin].parse(value, lesson=lesson)
     return values

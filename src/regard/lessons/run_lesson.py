@@ -1,4 +1,4 @@
-"""Running a lesson: its parameters are checked, its result is kept with what it was run with."""
+"""Run a lesson with checked parameters; its result is kept together with them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.lessons.lesson import Lesson
-from regard.lessons.parameters import read_parameters
-from regard.lessons.registry import LessonInfo, about
+from regard.lessons.parameters import parse_parameters
+from regard.lessons.registry import LessonInfo, lesson_info
 
 
 @dataclass(frozen=True)
 class LessonRun:
-    """A lesson that was run."""
+    """A lesson's result, the parameters it ran with, and its duration."""
 
-    about: LessonInfo
+    info: LessonInfo
     parameters: dict[str, float | int | str]
     result: Lesson
     seconds: float
@@ -26,7 +26,7 @@ class LessonRun:
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            **{key: value for key, value in self.about.as_dict().items() if key != "parameters"},
+            **{key: value for key, value in self.info.as_dict().items() if key != "parameters"},
             "parameters": self.parameters,
             "passed": self.passed,
             "seconds": round(self.seconds, 3),
@@ -36,20 +36,20 @@ class LessonRun:
                 "rows": [list(row) for row in self.result.table.rows],
             },
             "caption": self.result.caption,
-            "see": list(self.result.see),
+            "see_also": list(self.result.see_also),
         }
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the lesson, with its chart."""
+        """The lesson with its chart, as notebooks display it."""
         from regard.lessons.page import section_html
 
         return section_html(self)
 
 
-def run_lesson(name: str, /, **given: Any) -> LessonRun:
-    """Run the lesson of this name, with these parameters or its defaults."""
-    found = about(name)
-    values = read_parameters(list(found.parameters), given, lesson=name)
+def run_lesson(name: str, /, **arguments: Any) -> LessonRun:
+    """Run the lesson of this name with these parameters; defaults for the rest."""
+    info = lesson_info(name)
+    parameters = parse_parameters(list(info.parameters), arguments, lesson=name)
     start = time.perf_counter()
-    result = found.function(**values)
-    return LessonRun(found, values, result, time.perf_counter() - start)
+    result = info.function(**parameters)
+    return LessonRun(info, parameters, result, time.perf_counter() - start)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from regard.cli import app, console
-from regard.lessons.exercise import exercise_names, pose
+from regard.lessons.exercise import build_sheet, exercise_names
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def regard(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 
 
 def right_query(seed: int) -> list[float]:
-    keys = pose("copying", seed).given["keys"]
+    keys = build_sheet("copying", seed).given["keys"]
     return (60 * keys[seed % 4]).tolist()
 
 

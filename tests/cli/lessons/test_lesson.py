@@ -39,7 +39,7 @@ def test_it_lists_by_topic(monkeypatch, capsys):
     listed = json.loads(capsys.readouterr().out)
     assert sorted(one["name"] for one in listed) == LESSONS.names()
     (beta,) = (one["parameters"][0] for one in listed if one["name"] == "average-of-two")
-    assert beta == {"name": "beta", "sort": "float", "default": 20.0, "low": 1, "high": 50}
+    assert beta == {"name": "beta", "type": "float", "default": 20.0, "low": 1, "high": 50}
 
 
 def test_it_runs_one_and_writes_its_page(monkeypatch, capsys):
@@ -61,7 +61,7 @@ def test_json_writes_a_page_only_where_asked(monkeypatch, capsys):
 
 
 def test_all_writes_a_booklet(monkeypatch, capsys):
-    few = {"masks": [lessons.about("three-masks"), lessons.about("zero-masking")]}
+    few = {"masks": [lessons.lesson_info("three-masks"), lessons.lesson_info("zero-masking")]}
     monkeypatch.setattr(lessons, "lessons_by_topic", lambda: few)
     assert regard(monkeypatch, "all", "--out", "book") == 0
     out = capsys.readouterr().out

@@ -61,9 +61,9 @@ def _list(as_json: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from regard.lessons.exercise import exercise_names, pose
+    from regard.lessons.exercise import build_sheet, exercise_names
 
-    posed = {name: pose(name, 0) for name in exercise_names()}
+    posed = {name: build_sheet(name, 0) for name in exercise_names()}
     wanted = {name: ", ".join(slot.name for slot in one.slots) for name, one in posed.items()}
     if as_json:
         print_json(
@@ -81,24 +81,24 @@ def _list(as_json: bool) -> None:
 def _pose(name: str, seed: int, *, out: Path | None, as_json: bool) -> None:
     from rich.text import Text
 
-    from regard.lessons.exercise import pose, sheet
-    from regard.lessons.sheets import sheet_text
+    from regard.lessons.exercise import build_sheet, sheet_dict
+    from regard.lessons.sheet_json import dump_sheet
     from regard.reports.run_report import write_page
 
     if as_json and out is None:
-        print_json(sheet(name, seed))
+        print_json(sheet_dict(name, seed))
         return
     file = out or Path(f"{name}-{seed}.json")
-    text = sheet_text(sheet(name, seed))
+    text = dump_sheet(sheet_dict(name, seed))
     _check_free(file, text)
     write_page(file, text)
     if as_json:
-        print_json(sheet(name, seed))
+        print_json(sheet_dict(name, seed))
         return
-    posed = pose(name, seed)
+    posed = build_sheet(name, seed)
     console().print(Text(posed.task, style="bold"))
     for slot in posed.slots:
-        console().print(Text(f"  {slot.name}: {slot.wanted}"))
+        console().print(Text(f"  {slot.name}: {slot.format}"))
     console().print(f"{file}", markup=False, soft_wrap=True)
     told = f"Fill in `answer`, then: regard exercise {name} --answer {file}"
     console().print(Text(told, style="dim"), soft_wrap=True)
@@ -156,13 +156,14 @@ def _print_one(marked: MarkedAnswer) -> None:
     from rich.text import Text
 
     from regard.cli.lessons.tables import weights_drawn
-    from regard.lessons.number_format import written
+    from regard.lessons.number_format import format_value
 
     mark = marked.mark
     assert mark is not None
     sign = Text("✓ ", style="green") if mark.passed else Text("✗ ", style="bold red")
-    goal = f"{written(mark.distance)} from the goal, and {written(mark.within)} is near enough"
+    distance, tolerance = format_value(mark.distance), format_value(mark.tolerance)
+    goal = f"{distance} from the goal, and {tolerance} is near enough"
     console().print(sign + Text(goal))
-    console().print(Text(mark.says))
-    if mark.weights is not None:
-        console().print(weights_drawn(mark.weights))
+    console().print(Text(mark.feedback))
+    if mark.attention_map is not None:
+        console().print(weights_drawn(mark.attention_map))

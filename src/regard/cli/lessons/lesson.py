@@ -109,7 +109,7 @@ def _list(topic: str | None, as_json: bool) -> None:
         for one in lessons:
             slow = Text("  up to a minute", style="dim")
             shown = Text(one.question)
-            table.add_row(f"  {one.name}", shown + slow if one.takes == "a minute" else shown)
+            table.add_row(f"  {one.name}", shown + slow if one.duration == "a minute" else shown)
         console().print(table)
     console().print("\n`regard lesson NAME` runs one, `regard lesson all` every one.", style="dim")
 
@@ -121,15 +121,15 @@ def _print(ran: LessonRun) -> None:
     from regard.cli.lessons.tables import checks_table, numbers_table
 
     say = console()
-    say.print(Text(f"{ran.about.topic} · {ran.about.title}", style="dim"))
-    say.print(Text(ran.about.question, style="bold"))
-    say.print(Padding(Text(ran.about.claim), (1, 0)))
+    say.print(Text(f"{ran.info.topic} · {ran.info.title}", style="dim"))
+    say.print(Text(ran.info.question, style="bold"))
+    say.print(Padding(Text(ran.info.claim), (1, 0)))
     if ran.parameters:
         with_these = ", ".join(f"{key} = {value}" for key, value in ran.parameters.items())
         say.print(Text(with_these, style="dim"))
     say.print(numbers_table(ran.result.table))
     say.print(Padding(checks_table(ran.result.checks), (1, 0)))
-    say.print(Text(f"read on: {', '.join(ran.result.see)}", style="dim"))
+    say.print(Text(f"read on: {', '.join(ran.result.see_also)}", style="dim"))
 
 
 def _run_all(
@@ -157,9 +157,11 @@ def _run_all(
         say.print(mark + Text(f"{one.name.ljust(room)}  {tally}  {ran.seconds:5.1f} s"))
         for check in ran.result.checks:
             if not check.passed:
-                from regard.lessons.number_format import expected, measured
+                from regard.lessons.number_format import format_expected, format_measured
 
-                wrong = f"    {check.name}: {measured(check)}, expected {expected(check)}"
+                wrong = (
+                    f"    {check.name}: {format_measured(check)}, expected {format_expected(check)}"
+                )
                 say.print(Text(wrong, style="red"))
     files = write_booklet(done, folder)
     if as_json:

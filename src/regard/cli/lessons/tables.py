@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from regard.lessons.number_format import expected, measured, written
+from regard.lessons.number_format import format_expected, format_measured, format_value
 
 if TYPE_CHECKING:
-    from regard.lessons.exercise import Weights
+    from regard.lessons.exercise import AttentionMap
     from regard.lessons.lesson import Check, LessonTable
 
 BAR = 24
@@ -26,7 +26,7 @@ def numbers_table(table: LessonTable) -> RichTable:
     for number, column in enumerate(table.columns):
         shown.add_column(Text(column), justify="left" if number == 0 else "right")
     for row in table.rows:
-        shown.add_row(*(Text(written(cell)) for cell in row))
+        shown.add_row(*(Text(format_value(cell)) for cell in row))
     return shown
 
 
@@ -34,17 +34,19 @@ def checks_table(checks: Sequence[Check]) -> RichTable:
     shown = RichTable(box=None, show_header=False, padding=(0, 2, 0, 0))
     for check in checks:
         mark = Text("✓", style="green") if check.passed else Text("✗", style="bold red")
-        shown.add_row(mark, Text(check.name), Text(measured(check)), Text(expected(check)))
+        shown.add_row(
+            mark, Text(check.name), Text(format_measured(check)), Text(format_expected(check))
+        )
     return shown
 
 
-def weights_drawn(weights: Weights) -> Text:
+def weights_drawn(weights: AttentionMap) -> Text:
     """One query as bars; several as a map, the darker the heavier."""
     names = max(map(len, (weights.columns if len(weights.rows) == 1 else weights.rows)), default=0)
     if len(weights.rows) == 1:
         row = weights.values.reshape(-1).tolist()
         lines = [
-            f"  {name.ljust(names)}  {_bar(value)} {written(float(value))}"
+            f"  {name.ljust(names)}  {_bar(value)} {format_value(float(value))}"
             for name, value in zip(weights.columns, row, strict=True)
         ]
     else:

@@ -1,4 +1,4 @@
-"""The lessons themselves, one or a few files a topic, and the order in which a course has them."""
+"""Lessons by topic, in the order of a course."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 
 class Topic(NamedTuple):
-    """A topic as lessons name it, what courses call it, and the studies that go further."""
+    """A topic, the terms a syllabus lists it under, and the studies that go further."""
 
     name: str
-    course: str
+    syllabus: str
     studies: tuple[str, ...] = ()
-    first: tuple[str, ...] = ()
-    "Lessons that come first, in this order; others follow by file and line."
+    order: tuple[str, ...] = ()
+    "Lessons in teaching order; lessons not listed follow by file and line."
 
 
 TOPICS = (
     Topic(
         "attention by hand",
-        "Attention as a soft look-up: queries, keys and values; self-attention; multi-head "
+        "Attention as a soft lookup: queries, keys and values; self-attention; multi-head "
         "attention and its scaling",
         ("recipes/dot-vs-additive.toml", "recipes/projections.toml"),
         (
@@ -44,7 +44,7 @@ TOPICS = (
     ),
     Topic(
         "positions",
-        "Order of words: absolute, relative and rotary positions",
+        "Position encodings: absolute, relative and rotary",
         ("recipes/positions.toml",),
         (
             "word-order",
@@ -52,12 +52,12 @@ TOPICS = (
             "add-or-concatenate",
             "relative-bias",
             "position-counts",
-            "hidden-positions",
+            "masked-positions",
         ),
     ),
     Topic(
         "kinds and cost",
-        "Efficient Transformers: linear, local and synthesised attention; what attention costs",
+        "Efficient Transformers: linear, local and synthesised attention; the cost of attention",
         ("recipes/lengths.toml", "recipes/digits-groups.toml"),
         (
             "encoder-decoder-cost",
@@ -71,12 +71,12 @@ TOPICS = (
     ),
     Topic(
         "text",
-        "Subword models, batches and packing",
+        "Subword tokenization, batching and packing",
         ("recipes/tokenizers.toml",),
     ),
     Topic(
         "pretraining",
-        "Pretraining: masked language models, spans, transfer",
+        "Pretraining: masked language models, span masking, transfer",
         (
             "recipes/mini-bert.toml",
             "recipes/masked-vs-spanbert.toml",
@@ -87,13 +87,13 @@ TOPICS = (
     ),
     Topic(
         "adaptation",
-        "Fine-tuning, prompts, prefixes and low-rank adapters",
+        "Fine-tuning, prompt tuning, prefix tuning and low-rank adapters",
         ("recipes/adapters.toml", "recipes/rates.toml"),
     ),
     Topic(
         "sequences and scores",
-        "Machine translation: recurrent models, the bottleneck, BLEU; which family for which task",
+        "Machine translation: recurrent models, the bottleneck, BLEU; the model family for a task",
         ("recipes/bottleneck.toml", "recipes/translation.toml"),
     ),
 )
-"In the order of a course; a topic that is not listed here comes after these."
+"In course order; topics not listed here come last."

@@ -1,1 +1,1 @@
-"""Lessons on adaptation."""
+"""Lessons on adaptation: parameter counts of adapters."""

@@ -1,6 +1,6 @@
-"""Self-attention by hand: what it cannot give without projections, and which ones give it.
+"""Self-attention by hand: outputs it cannot produce without projections, and Q, K, V that do.
 
-Shapes: n places, d width. Scores are plain inner products, as on paper.
+Shapes: n positions, d width. Scores are inner products without 1/√d.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from regard.lessons.by_hand import look_up, names, orthonormal
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, Weights, exercise
+from regard.lessons.exercise import Answer, AttentionMap, ExerciseSheet, Mark, Slot, exercise
 from regard.lessons.lesson import Lesson, LessonTable, above, below
-from regard.lessons.lesson_charts import curves
+from regard.lessons.lesson_charts import line_chart
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
+from regard.lessons.unscaled_attention import attend_unscaled, orthonormal_rows, subscripted
 
 A, B, C, D = range(4)
-"Which of four vectors at right angles is u_a, u_b, u_c, u_d."
-NEAREST = math.sqrt(0.4)
-"How near an average of x₁, x₂, x₃ comes to u_b, in β: by weights 0.4, 0.2, 0.4."
+"Indices of the orthogonal vectors u_a, u_b, u_c, u_d."
+MIN_DISTANCE = math.sqrt(0.4)
+"Distance of the nearest average of x₁, x₂, x₃ from u_b, in units of β: weights 0.4, 0.2, 0.4."
 
 
 @lesson("self-attention-by-hand", topic="attention by hand", title="Self-attention by hand")
@@ -31,18 +31,19 @@ def self_attention_by_hand(
     width: Annotated[int, Range(4, 32)] = 4,
     seed: Seed = 0,
 ) -> Lesson:
-    """What can self-attention not say before it has queries, keys and values of its own?
+    """Which outputs can self-attention not produce without projections to queries, keys and values?
 
-    Let u_a … u_d stand at right angles, each of length β, and x₁ = u_d+u_b, x₂ = u_a, x₃ = u_c+u_b.
-    With q = k = v = x, the largest inner product of x₂ is with itself, so c₂ ≈ u_a. Adding u_d or
-    u_c to x₂ does not bring u_b: x₂ still resembles itself most. Nor could any other weights: every
-    output is an average of x₁, x₂, x₃, where u_b never comes without u_d or u_c, and the nearest
-    such average stays 0.63 β away.
+    Let u_a … u_d be orthogonal, each of length β, and x₁ = u_d+u_b, x₂ = u_a, x₃ = u_c+u_b. With
+    q = k = v = x, the largest inner product of x₂ is with itself, so the output c₂ ≈ u_a. Adding
+    u_d or u_c to x₂ does not yield u_b: x₂ still has the largest score with itself. Nor would any
+    other weights: every output is an average of x₁, x₂, x₃, in which u_b never occurs without u_d
+    or u_c, and the nearest such average is 0.63 β away.
 
-    Matrices set it free. V = (u_b u_bᵀ − u_c u_cᵀ)/β² keeps what is wanted of each place, and
-    Q = (u_d u_aᵀ + u_c u_dᵀ)/β² asks for it, with K = 1: then c₂ ≈ u_b and c₁ ≈ u_b − u_c.
+    Projections remove the limit. V = (u_b u_bᵀ − u_c u_cᵀ)/β² extracts the required component at
+    each position, Q = (u_d u_aᵀ + u_c u_dᵀ)/β² with K = 1 attends to the right one: then c₂ ≈ u_b
+    and c₁ ≈ u_b − u_c.
     """
-    u = beta * orthonormal(4, width, seed=seed)
+    u = beta * orthonormal_rows(4, width, seed=seed)
     rest = 2 / (math.exp(beta**2) + 2)
     plain = {extra: _without_projections(u, added) for extra, added in _additions(u).items()}
     c = _projected(u, *_solution(u))
@@ -51,31 +52,33 @@ def self_attention_by_hand(
     return Lesson(
         table=LessonTable(
             ("added to x₂", "distance of c₂ from u_b, in β"),
-            [*distances.items(), ("nothing, and Q, K, V as above", second / beta)],
+            [*distances.items(), ("nothing, with Q, K, V", second / beta)],
         ),
-        chart=curves(
-            _distances_by_length(width, seed),
+        chart=line_chart(
+            _distances_by_beta(width, seed),
             x="β",
             y="distance, in β",
             series="",
-            level=NEAREST,
+            reference=MIN_DISTANCE,
         ),
-        caption="How far c₂ is from u_b, in units of β: without projections above the dashed line, "
-        "under which no average of x₁, x₂, x₃ comes; with Q, K and V it goes to 0.",
+        caption="Distance of c₂ from u_b in units of β: without projections it stays above the "
+        "dashed line, the minimum over all averages of x₁, x₂, x₃; with Q, K and V it goes to 0.",
         checks=[
-            below("c₂ from u_a", (plain["nothing"] - u[A]).norm(), 2 * beta * rest + 1e-12),
+            below(
+                "distance of c₂ from u_a", (plain["nothing"] - u[A]).norm(), 2 * beta * rest + 1e-12
+            ),
             *(
-                above(f"c₂ from u_b in β, {extra} added", found, NEAREST - 1e-12)
+                above(f"distance of c₂ from u_b in β, {extra} added", found, MIN_DISTANCE - 1e-12)
                 for extra, found in distances.items()
             ),
-            below("c₂ from u_b with Q, K, V", second, 2 * beta * rest + 1e-12),
-            below("c₁ from u_b − u_c with Q, K, V", first, 2 * beta * rest + 1e-12),
+            below("distance of c₂ from u_b with Q, K, V", second, 2 * beta * rest + 1e-12),
+            below("distance of c₁ from u_b − u_c with Q, K, V", first, 2 * beta * rest + 1e-12),
         ],
-        see=["attention/multi_head.py", "attention/attend.py", "recipes/projections.toml"],
+        see_also=["attention/multi_head.py", "attention/attend.py", "recipes/projections.toml"],
     )
 
 
-def _row(u: Tensor, added: Tensor) -> Tensor:
+def _inputs(u: Tensor, added: Tensor) -> Tensor:
     """x₁, x₂ + added, x₃: (3,d)"""
     return torch.stack((u[D] + u[B], u[A] + added, u[C] + u[B]))
 
@@ -85,13 +88,13 @@ def _additions(u: Tensor) -> dict[str, Tensor]:
 
 
 def _without_projections(u: Tensor, added: Tensor) -> Tensor:
-    """c₂ where queries, keys and values are the places themselves."""
-    x = _row(u, added)
-    return look_up(x, x, x).out[1]
+    """c₂ with q = k = v = x."""
+    x = _inputs(u, added)
+    return attend_unscaled(x, x, x).out[1]
 
 
 def _solution(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Q, K, V (d,d) that give c₂ ≈ u_b and c₁ ≈ u_b − u_c."""
+    """Q, K, V (d,d) with c₂ ≈ u_b and c₁ ≈ u_b − u_c."""
     squared = u[A] @ u[A]
     q = (torch.outer(u[D], u[A]) + torch.outer(u[C], u[D])) / squared
     v = (torch.outer(u[B], u[B]) - torch.outer(u[C], u[C])) / squared
@@ -99,15 +102,15 @@ def _solution(u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _projected(u: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """c₁, c₂, c₃ with these matrices: (3,d)"""
-    x = _row(u, torch.zeros_like(u[A]))
-    return look_up(x @ q.T, x @ k.T, x @ v.T).out
+    """c₁, c₂, c₃ with these projections: (3,d)"""
+    x = _inputs(u, torch.zeros_like(u[A]))
+    return attend_unscaled(x @ q.T, x @ k.T, x @ v.T).out
 
 
-def _distances_by_length(width: int, seed: int) -> list[dict[str, float | str]]:
+def _distances_by_beta(width: int, seed: int) -> list[dict[str, float | str]]:
     rows: list[dict[str, float | str]] = []
     for beta in (1 + 0.25 * step for step in range(17)):
-        u = beta * orthonormal(4, width, seed=seed)
+        u = beta * orthonormal_rows(4, width, seed=seed)
         found = {
             "q = k = v = x": _without_projections(u, torch.zeros_like(u[A])),
             "u_d added to x₂": _without_projections(u, u[D]),
@@ -120,20 +123,20 @@ def _distances_by_length(width: int, seed: int) -> list[dict[str, float | str]]:
 
 @exercise("self-attention-by-hand")
 def self_attention_exercise(seed: int) -> ExerciseSheet:
-    u = torch.round(6 * orthonormal(4, 4, seed=seed), decimals=4)
-    x = _row(u, torch.zeros_like(u[A]))
+    u = torch.round(6 * orthonormal_rows(4, 4, seed=seed), decimals=4)
+    x = _inputs(u, torch.zeros_like(u[A]))
 
     def mark(answer: Answer) -> Mark:
-        found = look_up(x @ answer["Q"].T, x @ answer["K"].T, x @ answer["V"].T)
+        found = attend_unscaled(x @ answer["Q"].T, x @ answer["K"].T, x @ answer["V"].T)
         assert found.weights is not None
         second, first = (found.out[1] - u[B]).norm(), (found.out[0] - u[B] + u[C]).norm()
-        says = f"c₂ is {float(second):.3g} from u_b, c₁ is {float(first):.3g} from u_b − u_c."
-        drawn = Weights(names(3, "x"), names(3, "x"), found.weights)
-        return Mark(max(float(second), float(first)), 0.05, says, drawn)
+        feedback = f"|c₂ − u_b| = {float(second):.3g}, |c₁ − (u_b − u_c)| = {float(first):.3g}."
+        attention_map = AttentionMap(subscripted(3, "x"), subscripted(3, "x"), found.weights)
+        return Mark(max(float(second), float(first)), 0.05, feedback, attention_map)
 
     return ExerciseSheet(
         task="x₁ = u_d + u_b, x₂ = u_a, x₃ = u_c + u_b; q = Q x, k = K x, v = V x, no scaling. "
-        "Find Q, K and V (4 × 4 each) with c₂ = u_b and c₁ = u_b − u_c, within 0.05.",
+        "Find Q, K and V (4 × 4 each) such that c₂ = u_b and c₁ = u_b − u_c, within 0.05.",
         given={"u_a": u[A], "u_b": u[B], "u_c": u[C], "u_d": u[D]},
         slots=(Slot("Q", (4, 4)), Slot("K", (4, 4)), Slot("V", (4, 4))),
         mark=mark,

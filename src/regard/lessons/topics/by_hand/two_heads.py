@@ -1,8 +1,8 @@
-"""Why two heads keep the average of two values when a key varies in length, and one does not.
+"""Two heads keep the average of two values when a key's length varies; one head does not.
 
     k_a ~ N(μ_a, αI + ½μ_a μ_aᵀ)        one head: q = β(μ_a + μ_b)        two: βμ_a and βμ_b
 
-Shapes: b samples, n keys, d width. Scores are plain inner products, as on paper.
+Shapes: b samples, n keys, d width. Scores are inner products without 1/√d.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch import Tensor
 
 from regard.attention.attend import attend
 from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import bars
+from regard.lessons.lesson_charts import bar_chart
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
 
 
-@lesson("two-heads", topic="attention by hand", title="One head is fragile, two are not")
+@lesson("two-heads", topic="attention by hand", title="One head is fragile, two are robust")
 def two_heads(
     *,
     beta: Annotated[float, Range(10, 500)] = 100,
@@ -31,63 +31,64 @@ def two_heads(
 ) -> Lesson:
     """What happens to the average of two values when a key varies in length?
 
-    Let k_a ~ N(μ_a, αI + ½μ_a μ_aᵀ): its direction is sure, its length is not. One head with
-    q = β(μ_a + μ_b) compares two large scores, so whichever key is a bit longer wins and the output
-    jumps between v_a and v_b. Two heads with q₁ = βμ_a and q₂ = βμ_b compare each key with short
-    ones only; their mean stays at ½(v_a + v_b) whatever the length, as long as it is positive.
+    Let k_a ~ N(μ_a, αI + ½μ_a μ_aᵀ): its direction is nearly fixed, its length varies. One head
+    with q = β(μ_a + μ_b) compares two large scores, so the slightly longer key wins and the output
+    jumps between v_a and v_b. Two heads with q₁ = βμ_a and q₂ = βμ_b each have one large score;
+    their mean stays at ½(v_a + v_b) for any positive length.
 
-    It is not always: about 8 % of the samples have q·k_a < 0, since Φ(−√2) = 0.079. There the
-    first head sees k_a last, and two heads fail as well. Both figures are shown.
+    The length is not always positive: about 8 % of the samples have q·k_a < 0, since
+    Φ(−√2) = 0.079. There k_a has the lowest score of the first head, and two heads fail as well.
+    Results are shown with and without these samples.
     """
     means, values = torch.eye(keys, dtype=torch.float64), torch.eye(keys, dtype=torch.float64)
     k = _sampled_keys(means, alpha, samples, seed=seed)
     a, b = means[0], means[1]
     one = _outputs([beta * (a + b)], k, values)
     two = _outputs([beta * a, beta * b], k, values)
-    turned = k[:, 0] @ (a + b) < 0
-    share, expected = float(turned.double().mean()), _normal_below(-1 / math.sqrt(0.5 + 2 * alpha))
-    spreads = {
-        (heads, which): _spread(out[chosen], (values[0] + values[1]) / 2)
+    negative = k[:, 0] @ (a + b) < 0
+    rate, expected = float(negative.double().mean()), _normal_cdf(-1 / math.sqrt(0.5 + 2 * alpha))
+    errors = {
+        (heads, subset): _rms_distance(out[selected], (values[0] + values[1]) / 2)
         for heads, out in (("one head", one), ("two heads", two))
-        for which, chosen in (("all samples", turned | ~turned), ("q·kₐ > 0", ~turned))
+        for subset, selected in (("all samples", negative | ~negative), ("q·kₐ > 0", ~negative))
     }
     rows = [
-        {"samples": which, "spread": size, "heads": heads}
-        for (heads, which), size in spreads.items()
+        {"samples": subset, "RMS error": error, "heads": heads}
+        for (heads, subset), error in errors.items()
     ]
-    kept_one, kept_two = spreads["one head", "q·kₐ > 0"], spreads["two heads", "q·kₐ > 0"]
+    positive_one, positive_two = errors["one head", "q·kₐ > 0"], errors["two heads", "q·kₐ > 0"]
     return Lesson(
         table=LessonTable(
-            ("heads", "spread, all samples", "spread, q·kₐ > 0"),
+            ("heads", "RMS error, all samples", "RMS error, q·kₐ > 0"),
             [
-                (heads, spreads[heads, "all samples"], spreads[heads, "q·kₐ > 0"])
+                (heads, errors[heads, "all samples"], errors[heads, "q·kₐ > 0"])
                 for heads in ("one head", "two heads")
             ],
         ),
-        chart=bars(rows, name="samples", value="spread", series="heads"),
-        caption="Spread of the output: root mean square distance from ½(v_a + v_b), with the "
-        "samples whose key points backwards and without them.",
+        chart=bar_chart(rows, name="samples", value="RMS error", series="heads"),
+        caption="Root mean square distance of the output from ½(v_a + v_b), over all samples and "
+        "without those whose key points backwards.",
         checks=[
             near(
-                "share of samples with q·kₐ < 0",
-                share,
+                "fraction of samples with q·kₐ < 0",
+                rate,
                 expected,
                 within=4 * math.sqrt(expected * (1 - expected) / samples),
             ),
-            above("spread of one head, q·kₐ > 0", kept_one, 0.5),
-            below("spread of two heads, q·kₐ > 0", kept_two, 0.35 * kept_one),
+            above("RMS error of one head, q·kₐ > 0", positive_one, 0.5),
+            below("RMS error of two heads, q·kₐ > 0", positive_two, 0.35 * positive_one),
             below(
-                "spread of two heads, all samples",
-                spreads["two heads", "all samples"],
-                0.6 * spreads["one head", "all samples"],
+                "RMS error of two heads, all samples",
+                errors["two heads", "all samples"],
+                0.6 * errors["one head", "all samples"],
             ),
         ],
-        see=["attention/multi_head.py", "attention/attend.py", "recipes/projections.toml"],
+        see_also=["attention/multi_head.py", "attention/attend.py", "recipes/projections.toml"],
     )
 
 
 def _sampled_keys(means: Tensor, alpha: float, samples: int, *, seed: int) -> Tensor:
-    """(b,n,d): every key around its mean, the first also longer or shorter."""
+    """(b,n,d): keys around their means; the first also varies in length."""
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(samples, *means.shape, generator=generator, dtype=torch.float64)
     k = means + math.sqrt(alpha) * noise
@@ -97,17 +98,17 @@ def _sampled_keys(means: Tensor, alpha: float, samples: int, *, seed: int) -> Te
 
 
 def _outputs(queries: list[Tensor], k: Tensor, values: Tensor) -> Tensor:
-    """(b,d): the mean over the heads, one query each."""
-    q = torch.stack(queries) * math.sqrt(k.shape[-1])  # as on paper: no root
+    """(b,d): mean output over heads, one query per head."""
+    q = torch.stack(queries) * math.sqrt(k.shape[-1])  # undoes the 1/√d of `attend`
     b, h = len(k), len(queries)
     heads_q = q[None, :, None].expand(b, -1, -1, -1)
     heads_k, heads_v = k[:, None].expand(-1, h, -1, -1), values.expand(b, h, -1, -1)
     return attend(heads_q, heads_k, heads_v).out[:, :, 0].mean(dim=1)
 
 
-def _spread(out: Tensor, goal: Tensor) -> float:
+def _rms_distance(out: Tensor, goal: Tensor) -> float:
     return float((out - goal).square().sum(dim=-1).mean().sqrt())
 
 
-def _normal_below(z: float) -> float:
+def _normal_cdf(z: float) -> float:
     return 0.5 * math.erfc(-z / math.sqrt(2))

@@ -1,1 +1,1 @@
-"""Lessons on cost."""
+"""Lessons on the cost of attention kinds."""

@@ -1,6 +1,6 @@
-"""Group attention: what cutting a row into groups saves, and which pairs it cuts.
+"""Group attention: the cost that groups save, and the pairs they block.
 
-Shapes: n places, G groups, d head width. Masks: True = may attend.
+Shapes: n positions, G groups, d head width. Masks: True = may attend.
 """
 
 from __future__ import annotations
@@ -14,84 +14,93 @@ from torch import Tensor
 
 from regard.attention.attend import AttentionOutput, attend
 from regard.attention.function import HeadShape
-from regard.attention.kinds.group import Group, InsideGroups
+from regard.attention.kinds.group import Group, GroupDotProduct
 from regard.attention.masks.mask import bidirectional, padding, same_group
 from regard.attention.multi_head import build_mixer
 from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, Weights, exercise
-from regard.lessons.lesson import Draw, Lesson, LessonTable, equal, near
-from regard.lessons.lesson_charts import curves, heat
+from regard.lessons.exercise import Answer, AttentionMap, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.lesson import ChartFunction, Lesson, LessonTable, equal, near
+from regard.lessons.lesson_charts import heatmap, line_chart
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
-from regard.lessons.topics.cost.counted import exponent, operations, seconds
+from regard.lessons.topics.cost.operation_counts import count_operations, fit_exponent, min_seconds
 
 WIDTH = 16
-BLOCKS, IDS = "blocks of places", "as many groups by modality ids"
+BLOCKS, IDS = "contiguous blocks", "modality ids"
 
 
-@lesson("group-cost", topic="kinds and cost", title="Groups cost n²/G")
+@lesson("group-cost", topic="kinds and cost", title="Group attention costs n²/G")
 def group_cost(*, block: Annotated[int, Range(8, 64)] = 32, seed: Seed = 0) -> Lesson:
-    """What does attention cost when each place looks only inside its own group?
+    """What does attention cost when each position attends only within its own group?
 
-    Each of G groups has n/G places and so (n/G)² pairs: n²/G together instead of n². The operations
-    fall by just that factor, if the code takes each block by itself, as regard does with blocks of
+    Each of G groups has n/G positions and (n/G)² pairs: n²/G in total instead of n². FLOPs fall by
+    the same factor if each block is computed separately, as regard does for contiguous blocks of
     equal size.
 
-    A mask alone saves nothing. Groups that are told by ids, such as words and patches, forbid the
-    same pairs; but their scores are still computed whole, and then thrown away. When somebody says
-    that a sparse pattern costs less, it is worth counting.
+    A mask alone saves nothing. Groups given by ids, such as words and patches, block the same
+    pairs, but all scores are still computed and then discarded. Whether a sparse pattern really
+    costs less has to be counted.
     """
     counts = [1, 2, 4, 8, 16]
     n = block * counts[-1]
-    runs = {way: {g: _run(way, n, g, seed=seed) for g in counts} for way in (BLOCKS, IDS)}
-    spent = {way: [operations(runs[way][g]).meeting for g in counts] for way in runs}
-    pairs = {way: [_pairs(way, n, g) for g in counts] for way in runs}
+    runs = {by: {g: _run(by, n, g, seed=seed) for g in counts} for by in (BLOCKS, IDS)}
+    flops = {by: [count_operations(runs[by][g]).token_mixing for g in counts] for by in runs}
+    pairs = {by: [_allowed_pairs(by, n, g) for g in counts] for by in runs}
     full = 4 * n**2 * WIDTH
     rows = [
-        {"groups G": g, "seconds": seconds(runs[way][g]), "groups": way}
-        for way in runs
+        {"groups G": g, "seconds": min_seconds(runs[by][g]), "groups by": by}
+        for by in runs
         for g in counts
     ]
-    same = [runs[BLOCKS][4]().out, runs[IDS][4]().out]
+    outputs = [runs[BLOCKS][4]().out, runs[IDS][4]().out]
     return Lesson(
         table=LessonTable(
-            ("groups", "pairs allowed", *(f"operations, {way}" for way in runs)),
-            [(g, pairs[BLOCKS][i], *(spent[way][i] for way in runs)) for i, g in enumerate(counts)],
+            ("groups", "allowed pairs", *(f"FLOPs, {by}" for by in runs)),
+            [(g, pairs[BLOCKS][i], *(flops[by][i] for by in runs)) for i, g in enumerate(counts)],
         ),
-        chart=curves(rows, x="groups G", y="seconds", series="groups", log="xy"),
-        caption=f"Time on this machine for a row of {n} places against the number of groups.",
+        chart=line_chart(rows, x="groups G", y="seconds", series="groups by", log="xy"),
+        caption=f"Time on this machine for {n} positions against the number of groups.",
         checks=[
-            equal("pairs allowed: n²/G", pairs[BLOCKS], [n * n // g for g in counts]),
-            equal("pairs allowed, by ids", pairs[IDS], pairs[BLOCKS]),
-            equal("operations, blocks: 4n²d/G", spent[BLOCKS], [full // g for g in counts]),
-            near("growth with G, blocks", exponent(counts, spent[BLOCKS]), -1, within=1e-9),
-            equal("operations, by ids: 4n²d", spent[IDS], [full] * len(counts)),
-            near("output of 4 groups, both ways", same[0], same[1], within=1e-9),
+            equal(
+                "allowed pairs, contiguous blocks: n²/G",
+                pairs[BLOCKS],
+                [n * n // g for g in counts],
+            ),
+            equal("allowed pairs, modality ids", pairs[IDS], pairs[BLOCKS]),
+            equal("FLOPs, contiguous blocks: 4n²d/G", flops[BLOCKS], [full // g for g in counts]),
+            near(
+                "exponent of G, contiguous blocks",
+                fit_exponent(counts, flops[BLOCKS]),
+                -1,
+                within=1e-9,
+            ),
+            equal("FLOPs, modality ids: 4n²d", flops[IDS], [full] * len(counts)),
+            near("output of 4 groups: blocks vs ids", outputs[0], outputs[1], within=1e-9),
         ],
-        see=["attention/kinds/group.py", "attention/attend.py", "recipes/digits-groups.toml"],
+        see_also=["attention/kinds/group.py", "attention/attend.py", "recipes/digits-groups.toml"],
     )
 
 
-def _run(way: str, n: int, groups: int, *, seed: int) -> Callable[[], AttentionOutput]:
-    """One head under a mask that the kind itself narrows to its groups, ready to run."""
+def _run(by: str, n: int, groups: int, *, seed: int) -> Callable[[], AttentionOutput]:
+    """One head under the mask of its groups."""
     generator = torch.Generator().manual_seed(seed)
     q, k, v = torch.randn(3, 1, 1, n, WIDTH, generator=generator, dtype=torch.float64)
-    rule, positions = _rule(way, n, groups)
-    return partial(attend, q, k, v, rule.narrow(bidirectional(), positions), rule)
+    function, positions = _function(by, n, groups)
+    return partial(attend, q, k, v, function.restrict_mask(bidirectional(), positions), function)
 
 
-def _rule(way: str, n: int, groups: int) -> tuple[InsideGroups, TokenPositions]:
-    kind = Group(by="count", groups=groups) if way == BLOCKS else Group(by="modality")
-    numbers = torch.arange(n)[None] // (n // groups)
-    rule = kind.build(HeadShape(WIDTH, heads=1, context=n))
-    assert isinstance(rule, InsideGroups)
-    return rule, TokenPositions.of_row(n, modalities=numbers)
+def _function(by: str, n: int, groups: int) -> tuple[GroupDotProduct, TokenPositions]:
+    kind = Group(by="count", groups=groups) if by == BLOCKS else Group(by="modality")
+    ids = torch.arange(n)[None] // (n // groups)
+    function = kind.build(HeadShape(WIDTH, heads=1, context=n))
+    assert isinstance(function, GroupDotProduct)
+    return function, TokenPositions.of_row(n, modalities=ids)
 
 
-def _pairs(way: str, n: int, groups: int) -> int:
-    rule, positions = _rule(way, n, groups)
-    return int(rule.narrow(bidirectional(), positions).dense(n, n).sum())
+def _allowed_pairs(by: str, n: int, groups: int) -> int:
+    function, positions = _function(by, n, groups)
+    return int(function.restrict_mask(bidirectional(), positions).dense(n, n).sum())
 
 
 @lesson("modality-groups", topic="kinds and cost", title="Words and patches in groups")
@@ -103,114 +112,128 @@ def modality_groups(
     fusion: Annotated[int, Range(1, 6)] = 2,
     seed: Seed = 0,
 ) -> Lesson:
-    """Which pairs are cut when words and patches attend in groups, and when do they meet?
+    """Which pairs are blocked when words and patches attend in groups, and when do they mix?
 
-    Words see words and patches see patches; every pair of a word and a patch is cut, 2·w·p of them,
-    and nothing a patch holds can reach a word, through however many such layers. Layers that see
-    everything, here every so many, are the only way across: from the first of them on, words depend
-    on patches. So a question about a picture needs at least one fusion layer, and what is fused
-    late has been read apart until then.
+    Words attend to words and patches to patches; all 2·w·p pairs of a word and a patch are blocked,
+    and no number of such layers passes information from a patch to a word. Fusion layers, here
+    every `fusion`-th layer, attend to everything: from the first of them on, words depend on
+    patches. A question about an image therefore needs at least one fusion layer; before it the
+    modalities are encoded independently.
     """
     if fusion > layers:
         raise UserError(
-            f"fusion = {fusion} is beyond the last of {layers} layers: the groups never meet",
+            f"fusion = {fusion} is beyond the last of {layers} layers: the groups never mix",
             topic="lesson",
             where="modality-groups",
-            hint=f"Give a fusion of at most {layers}, or more layers.",
+            hint=f"Set fusion to at most {layers}, or use more layers.",
         )
     n = words + patches
     modalities = torch.tensor([[0] * words + [1] * patches])
     positions = TokenPositions.of_row(n, modalities=modalities)
     kind = Group(by="modality", fusion_every=fusion)
-    reach = _reach(kind, positions, layers, words, seed=seed)
-    never = _reach(Group(by="modality"), positions, layers, words, seed=seed)
-    pairs = [int(_mask_of(kind, layer, positions).sum()) for layer in range(layers)]
-    fuses = [(layer + 1) % fusion == 0 for layer in range(layers)]
-    met = [any(fuses[: layer + 1]) for layer in range(layers)]
-    inside = words**2 + patches**2
-    grouped = _mask_of(Group(by="modality"), 0, positions)
+    influence = _patch_influence(kind, positions, layers, words, seed=seed)
+    unfused = _patch_influence(Group(by="modality"), positions, layers, words, seed=seed)
+    pairs = [int(_layer_mask(kind, layer, positions).sum()) for layer in range(layers)]
+    is_fusion = [(layer + 1) % fusion == 0 for layer in range(layers)]
+    mixed = [any(is_fusion[: layer + 1]) for layer in range(layers)]
+    within_groups = words**2 + patches**2
+    grouped = _layer_mask(Group(by="modality"), 0, positions)
     return Lesson(
         table=LessonTable(
-            ("layer", "sees", "pairs allowed", "pairs cut", "patches reach words"),
+            ("layer", "attends to", "allowed pairs", "blocked pairs", "words depend on patches"),
             [
-                (layer + 1, "everything" if fused else "its own group", some, n * n - some, far > 0)
-                for layer, (fused, some, far) in enumerate(zip(fuses, pairs, reach, strict=True))
+                (
+                    layer + 1,
+                    "everything" if fused else "its own group",
+                    allowed,
+                    n * n - allowed,
+                    gradient > 0,
+                )
+                for layer, (fused, allowed, gradient) in enumerate(
+                    zip(is_fusion, pairs, influence, strict=True)
+                )
             ],
         ),
-        chart=_drawn(grouped, words, patches),
-        caption="A layer in groups: w are words, p patches; 1 where a place may attend, 0 where "
-        "the pair is cut. A fusion layer has 1 everywhere.",
+        chart=_mask_chart(grouped, words, patches),
+        caption="Mask of a group layer: w are words, p patches; 1 = may attend, 0 = blocked. A "
+        "fusion layer has 1 everywhere.",
         checks=[
             equal(
-                "pairs cut in a layer of groups: 2·w·p", int((~grouped).sum()), 2 * words * patches
+                "blocked pairs of a group layer: 2·w·p", int((~grouped).sum()), 2 * words * patches
             ),
             equal(
-                "pairs allowed, layer by layer",
+                "allowed pairs by layer",
                 pairs,
-                [n * n if fused else inside for fused in fuses],
+                [n * n if fused else within_groups for fused in is_fusion],
             ),
-            equal("layers after which patches reach words", [one > 0 for one in reach], met),
-            near("influence of patches on words without fusion", never, [0.0] * layers, within=0),
+            equal("words depend on patches, by layer", [one > 0 for one in influence], mixed),
+            near(
+                "gradient from words to patches without fusion", unfused, [0.0] * layers, within=0
+            ),
         ],
-        see=["attention/kinds/group.py", "tasks/vision/digits.py", "recipes/digits-groups.toml"],
+        see_also=[
+            "attention/kinds/group.py",
+            "tasks/vision/digits.py",
+            "recipes/digits-groups.toml",
+        ],
     )
 
 
-def _drawn(mask: Tensor, words: int, patches: int) -> Draw:
-    names = [f"w{i + 1}" for i in range(words)] + [f"p{i + 1}" for i in range(patches)]
+def _mask_chart(mask: Tensor, words: int, patches: int) -> ChartFunction:
+    labels = [f"w{i + 1}" for i in range(words)] + [f"p{i + 1}" for i in range(patches)]
     cells = mask.double().tolist()
-    return heat(cells, down=names, across=names, title="may attend", axes=("from", "to"))
+    return heatmap(cells, row_labels=labels, column_labels=labels, title="may attend")
 
 
-def _mask_of(kind: Group, layer: int, positions: TokenPositions) -> Tensor:
-    """(n,n): what a layer of this kind lets through."""
+def _layer_mask(kind: Group, layer: int, positions: TokenPositions) -> Tensor:
+    """(n,n): the mask of this layer."""
     n = positions.ids.shape[1]
-    rule = kind.build(HeadShape(WIDTH, heads=1, context=n, layer=layer))
-    return rule.narrow(bidirectional(), positions).dense(n, n)[0, 0]
+    function = kind.build(HeadShape(WIDTH, heads=1, context=n, layer=layer))
+    return function.restrict_mask(bidirectional(), positions).dense(n, n)[0, 0]
 
 
-def _reach(
+def _patch_influence(
     kind: Group, positions: TokenPositions, layers: int, words: int, *, seed: int
 ) -> list[float]:
-    """After each layer, the largest gradient of a word's output to a patch's input."""
+    """After each layer, the largest gradient of a word's output with respect to a patch's input."""
     n = positions.ids.shape[1]
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(1, n, WIDTH, generator=generator, dtype=torch.float64, requires_grad=True)
-    row, found = x, []
+    hidden, gradients = x, []
     for layer in range(layers):
         shape = HeadShape(WIDTH // 2, heads=2, context=n, layer=layer)
         mixer = build_mixer(kind, shape).double()
         with torch.no_grad():
             for parameter in mixer.parameters():
                 parameter.normal_(std=WIDTH**-0.5, generator=generator)
-        row = row + mixer(row, mask=bidirectional(), positions=positions).out
-        (gradient,) = torch.autograd.grad(row[:, :words].sum(), x, retain_graph=True)
-        found.append(float(gradient[:, words:].abs().max()))
-    return found
+        hidden = hidden + mixer(hidden, mask=bidirectional(), positions=positions).out
+        (gradient,) = torch.autograd.grad(hidden[:, :words].sum(), x, retain_graph=True)
+        gradients.append(float(gradient[:, words:].abs().max()))
+    return gradients
 
 
 @exercise("modality-groups")
 def modality_groups_exercise(seed: int) -> ExerciseSheet:
     generator = torch.Generator().manual_seed(seed)
     n = 7
-    kinds = torch.randint(2, (n,), generator=generator)
-    kinds[0], kinds[1] = 0, 1  # both are there
+    modalities = torch.randint(2, (n,), generator=generator)
+    modalities[0], modalities[1] = 0, 1  # at least one of each
     valid = torch.ones(n, dtype=torch.bool)
     valid[n - 1] = False
-    wanted = (same_group(kinds[None]) & padding(valid[None])).dense(n, n)[0, 0]
+    target = (same_group(modalities[None]) & padding(valid[None])).dense(n, n)[0, 0]
 
     def mark(answer: Answer) -> Mark:
-        wrong = answer["mask"] != wanted
-        says = f"{int(wrong.sum())} of {n * n} pairs are wrong; drawn is the mask you gave."
-        labels = ["word" if not int(one) else "patch" for one in kinds]
-        drawn = Weights(labels, labels, answer["mask"].double())
-        return Mark(float(wrong.sum()) / (n * n), 0.0, says, drawn)
+        wrong = answer["mask"] != target
+        feedback = f"{int(wrong.sum())} of {n * n} pairs are wrong; your mask is drawn."
+        labels = ["word" if not int(modality) else "patch" for modality in modalities]
+        attention_map = AttentionMap(labels, labels, answer["mask"].double())
+        return Mark(float(wrong.sum()) / (n * n), 0.0, feedback, attention_map)
 
     return ExerciseSheet(
-        task="A layer in groups by modality, 0 = word, 1 = patch; the last place is padding, which "
-        "nobody may attend to (its own row is not masked further). Give the mask: mask[i][j] is "
-        "true where place i may attend to place j.",
-        given={"modalities": kinds, "valid": [bool(one) for one in valid]},
-        slots=(Slot("mask", (n, n), of="flags"),),
+        task="A layer with groups by modality, 0 = word, 1 = patch; the last position is padding, "
+        "to which no position may attend (its own row is not masked further). Give the mask: "
+        "mask[i][j] is true where position i may attend to position j.",
+        given={"modalities": modalities, "valid": [bool(one) for one in valid]},
+        slots=(Slot("mask", (n, n), element_type="flags"),),
         mark=mark,
     )

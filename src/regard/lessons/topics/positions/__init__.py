@@ -1,1 +1,1 @@
-"""Lessons on positions."""
+"""Lessons on position encodings."""

@@ -1,8 +1,8 @@
-"""Sinusoidal positions: which of them are alike, and what a word's vector makes of them.
+"""Sinusoidal positions: inner products among them and with token embeddings.
 
     p_i · p_j = Σ_c cos(ω_c (i − j))                                    Vaswani et al., 2017
 
-Shapes: n places, w width of a vector, v words.
+Shapes: n positions, w model width, v vocabulary.
 """
 
 from __future__ import annotations
@@ -17,63 +17,70 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds import Projections
 from regard.attention.kinds.dot import Dot
 from regard.attention.multi_head import MultiHeadAttention, build_mixer
-from regard.attention.positions.sinusoidal import Sinusoidal, Waves
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise, far
-from regard.lessons.lesson import Check, Draw, Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import curves
+from regard.attention.positions.sinusoidal import Sinusoidal, SinusoidalEmbedding
+from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise, max_difference
+from regard.lessons.lesson import ChartFunction, Check, Lesson, LessonTable, above, below, near
+from regard.lessons.lesson_charts import line_chart
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
 from regard.models.blocks.embedding import Embedding
 from regard.models.init_weights import init_weights
 
-PLACES = 64
-WORDS = 300
+LENGTH = 64
+VOCABULARY = 300
 DRAWS = 12
-"Of starting values, over which a mean is taken."
+"Initialisations over which a correlation is averaged."
 
 
-@lesson("sinusoids", topic="positions", title="Nearby sinusoids are alike")
+@lesson("sinusoids", topic="positions", title="Nearby sinusoids are similar")
 def sinusoids(
     *,
     half_width: Annotated[int, Range(16, 128)] = 32,
-    deviation: Annotated[float, Range(0.01, 1)] = 1.0,
+    std: Annotated[float, Range(0.01, 1)] = 1.0,
     seed: Seed = 0,
 ) -> Lesson:
     """What do inner products of sinusoidal positions say about distance?
 
-    p_i·p_j = Σ_c cos(ω_c (i − j)): it depends on the distance alone, is largest for a place with
-    itself (half the width) and falls as places part, at first. It does not fall for ever: waves
-    come back, so far places may be a little more alike than nearer ones. Random starting vectors
-    are nearly at right angles to any given one, so x·p is small beside p·p at the start: about
-    √(2/w) times the deviation of x.
+    p_i·p_j = Σ_c cos(ω_c (i − j)) depends on the distance alone, is largest for a position with
+    itself (half the width) and at first falls with distance. It does not fall monotonically:
+    cosines are periodic, so distant positions may be slightly more similar than closer ones. Random
+    initial token embeddings x are nearly orthogonal to any given vector, so x·p is small relative
+    to p·p at initialisation: about √(2/w) times the standard deviation of x.
 
-    That is said of the vectors. Queries and keys have matrices of their own in between, which at
-    the start know nothing of each other: only if both share one matrix do scores fall with the
-    distance from the first step on; with separate ones this has to be learnt.
+    This holds for the embeddings. Queries and keys are projections of them, which are independent
+    at initialisation: only with one shared projection do scores fall with distance from the first
+    step on; with separate projections this has to be learned.
     """
     w = 2 * half_width
-    table, tokens = waves(w, PLACES), _starting_words(deviation, w, seed=seed)
-    cross = _typical(tokens @ table.T)
-    expected = deviation * math.sqrt(2 / w)
-    kept = {name: _kept_by(name, table, seed=seed) for name in _MATRICES}
+    table, tokens = sinusoidal_table(w, LENGTH), _initial_embeddings(std, w, seed=seed)
+    cross = _rms(tokens @ table.T)
+    expected = std * math.sqrt(2 / w)
+    correlations = {name: _score_correlation(name, table, seed=seed) for name in PROJECTIONS}
     return Lesson(
         table=LessonTable(
-            ("inner product", "value"),
+            ("quantity", "value"),
             [
-                *_sizes(table, tokens).items(),
-                *((f"scores that follow p·p, {name} matrices", r) for name, r in kept.items()),
+                *_inner_products(table, tokens).items(),
+                *(
+                    (f"correlation of scores with p·p, {name}", r)
+                    for name, r in correlations.items()
+                ),
             ],
         ),
-        chart=_by_distance(table, cross),
-        caption="Inner products of positions by their distance, and the typical size of one of a "
-        "random word with a position.",
+        chart=_distance_chart(table, cross),
+        caption="Inner product of two positions against their distance, and the root mean square "
+        "inner product of a random token embedding with a position.",
         checks=[
-            *_alike(table),
-            near("typical x·p against p·p", cross / (w / 2), expected, within=0.15 * expected),
-            above("scores that follow p·p, one shared matrix", kept["shared"], 0.5),
-            below("scores that follow p·p, separate matrices", abs(kept["separate"]), 0.35),
+            *_position_checks(table),
+            near("RMS of x·p ÷ p·p", cross / (w / 2), expected, within=0.15 * expected),
+            above("correlation of scores with p·p, shared projection", correlations["shared"], 0.5),
+            below(
+                "|correlation| of scores with p·p, separate projections",
+                abs(correlations["separate"]),
+                0.35,
+            ),
         ],
-        see=[
+        see_also=[
             "attention/positions/sinusoidal.py",
             "models/blocks/embedding.py",
             "recipes/positions.toml",
@@ -81,115 +88,117 @@ def sinusoids(
     )
 
 
-def _sizes(table: Tensor, tokens: Tensor) -> dict[str, float]:
-    by_distance, among = table @ table[0], tokens @ tokens.T
-    different = among[~torch.eye(len(tokens), dtype=torch.bool)]
+def _inner_products(table: Tensor, tokens: Tensor) -> dict[str, float]:
+    by_distance, gram = table @ table[0], tokens @ tokens.T
+    different = gram[~torch.eye(len(tokens), dtype=torch.bool)]
     return {
-        "p·p, the same place": float(by_distance[0]),
+        "p·p, same position": float(by_distance[0]),
         "p·p, neighbours": float(by_distance[1]),
-        f"p·p, {PLACES - 1} apart": float(by_distance[-1]),
-        "x·p, typical": _typical(tokens @ table.T),
-        "x·x, the same word": float(among.diagonal().mean()),
-        "x·x, different words, typical": _typical(different),
+        f"p·p, {LENGTH - 1} apart": float(by_distance[-1]),
+        "x·p, RMS": _rms(tokens @ table.T),
+        "x·x, same token": float(gram.diagonal().mean()),
+        "x·x, different tokens, RMS": _rms(different),
     }
 
 
-def _typical(products: Tensor) -> float:
+def _rms(products: Tensor) -> float:
     return float(products.square().mean().sqrt())
 
 
-def _by_distance(table: Tensor, cross: float) -> Draw:
-    values = {"p·p": (table @ table[0]).tolist(), "x·p, typical": [cross] * PLACES}
-    return curves(
+def _distance_chart(table: Tensor, cross: float) -> ChartFunction:
+    values = {"p·p": (table @ table[0]).tolist(), "x·p, RMS": [cross] * LENGTH}
+    return line_chart(
         [
-            {"distance, places": d, "inner product": value, "": name}
-            for name, found in values.items()
-            for d, value in enumerate(found)
+            {"distance, positions": d, "inner product": value, "": name}
+            for name, products in values.items()
+            for d, value in enumerate(products)
         ],
-        x="distance, places",
+        x="distance, positions",
         y="inner product",
         series="",
     )
 
 
-def _alike(table: Tensor) -> list[Check]:
-    """What holds of positions among themselves."""
+def _position_checks(table: Tensor) -> list[Check]:
+    """Properties of the inner products among positions."""
     products, half = table @ table.T, table.shape[1] / 2
     by_distance = products[0]
     neighbours = float(by_distance[1])
     return [
-        near("p·p of a place with itself", products.diagonal(), [half] * PLACES, within=1e-4),
-        below("p·p at one distance differs between places by", _unlike(products), 1e-4),
-        below("neighbours, less than the place itself", neighbours, half),
-        above("neighbours, more than any farther", neighbours, float(by_distance[2:].max())),
-        above("distances at which p·p rises again", _rises(by_distance), 1),
+        near("p·p of a position with itself", products.diagonal(), [half] * LENGTH, within=1e-4),
+        below("variation of p·p at equal distance", _variation_at_distance(products), 1e-4),
+        below("p·p of neighbours, below p·p of the same position", neighbours, half),
+        above(
+            "p·p of neighbours, above any greater distance",
+            neighbours,
+            float(by_distance[2:].max()),
+        ),
+        above("distances at which p·p rises again", _count_rises(by_distance), 1),
     ]
 
 
-def waves(width: int, positions: int) -> Tensor:
-    """(n,w): the first positions."""
-    module = Sinusoidal().build_vectors(width=width, context=positions)
-    assert isinstance(module, Waves)
+def sinusoidal_table(width: int, positions: int) -> Tensor:
+    """(n,w): embeddings of the first n positions."""
+    module = Sinusoidal().build_embedding(width=width, context=positions)
+    assert isinstance(module, SinusoidalEmbedding)
     return module.table.double()
 
 
-def _starting_words(deviation: float, width: int, *, seed: int) -> Tensor:
-    """(v,w): vectors of words as a model starts with them, before anything is learnt."""
+def _initial_embeddings(std: float, width: int, *, seed: int) -> Tensor:
+    """(v,w): token embeddings of a model at initialisation."""
     embedding = Embedding(
-        WORDS, width=width, context=PLACES, positions=Sinusoidal(), dropout=0.0
+        VOCABULARY, width=width, context=LENGTH, positions=Sinusoidal(), dropout=0.0
     ).requires_grad_(False)
-    init_weights(embedding, seed=seed, layers=1, deviation=deviation)
+    init_weights(embedding, seed=seed, layers=1, std=std)
     return embedding.tokens.weight.double()
 
 
-def _unlike(products: Tensor) -> float:
-    """The largest difference between two pairs of places of one distance."""
+def _variation_at_distance(products: Tensor) -> float:
+    """Largest difference between inner products of pairs at equal distance."""
     diagonals = [products.diagonal(d) for d in range(len(products) - 1)]
-    return max(float(one.max() - one.min()) for one in diagonals)
+    return max(float(diagonal.max() - diagonal.min()) for diagonal in diagonals)
 
 
-def _rises(by_distance: Tensor) -> int:
+def _count_rises(by_distance: Tensor) -> int:
     return int((by_distance.diff() > 0).sum())
 
 
-_MATRICES: dict[str, Projections] = {"shared": "shared-qk", "separate": "separate"}
+PROJECTIONS: dict[str, Projections] = {"shared": "shared-qk", "separate": "separate"}
 
 
 @torch.no_grad()
-def _kept_by(matrices: str, table: Tensor, *, seed: int) -> float:
-    """The correlation of starting scores with p·p, the mean over draws of the matrices."""
+def _score_correlation(projections: str, table: Tensor, *, seed: int) -> float:
+    """Correlation of scores at initialisation with p·p, averaged over initialisations."""
     shape = HeadShape(width=table.shape[1], heads=1, biases=False)
-    wanted = (table @ table.T).flatten()
-    mixer = build_mixer(Dot(), shape, projections=_MATRICES[matrices]).double()
+    target = (table @ table.T).flatten()
+    mixer = build_mixer(Dot(), shape, projections=PROJECTIONS[projections]).double()
     assert isinstance(mixer, MultiHeadAttention)
     generator = torch.Generator().manual_seed(seed)
-    found = []
+    correlations = []
     for _ in range(DRAWS):
-        for matrix in (mixer.query, *([] if mixer.key is None else [mixer.key])):
-            matrix.weight.normal_(std=shape.model_width**-0.5, generator=generator)
-        k, _ = mixer.keys_and_values(table[None])
-        scores = mixer.rule.scores(mixer.query(table)[None, None], k).flatten()
-        found.append(float(torch.corrcoef(torch.stack((scores, wanted)))[0, 1]))
-    return sum(found) / len(found)
+        for layer in (mixer.query, *([] if mixer.key is None else [mixer.key])):
+            layer.weight.normal_(std=shape.model_width**-0.5, generator=generator)
+        k, _ = mixer.project_keys_values(table[None])
+        scores = mixer.function.scores(mixer.query(table)[None, None], k).flatten()
+        correlations.append(float(torch.corrcoef(torch.stack((scores, target)))[0, 1]))
+    return sum(correlations) / len(correlations)
 
 
 @exercise("sinusoids")
 def sinusoids_exercise(seed: int) -> ExerciseSheet:
     generator = torch.Generator().manual_seed(seed)
     steps = int(torch.randint(1, 6, (1,), generator=generator))
-    table = waves(4, 50)
+    table = sinusoidal_table(4, 50)
 
     def mark(answer: Answer) -> Mark:
-        moved = table[:-steps] @ answer["M"].T
-        missed = far(moved, table[steps:])
-        return Mark(
-            missed, 1e-3, f"Tried on {len(moved)} places, M misses by at most {missed:.2g}."
-        )
+        shifted = table[:-steps] @ answer["M"].T
+        error = max_difference(shifted, table[steps:])
+        return Mark(error, 1e-3, f"Largest error of M over {len(shifted)} positions: {error:.2g}.")
 
     return ExerciseSheet(
         task=f"Sinusoidal positions of width 4 are p_t = (sin t, cos t, sin t/100, cos t/100). "
-        f"Find one matrix M (4 × 4) that moves every position by {steps}: p_(t+{steps}) = M p_t "
-        "for all t, to 0.001.",
+        f"Find one matrix M (4 × 4) that shifts every position by {steps}: p_(t+{steps}) = M p_t "
+        "for all t, within 0.001.",
         given={"steps": steps},
         slots=(Slot("M", (4, 4)),),
         mark=mark,

@@ -1,1 +1,1 @@
-"""Lessons on sequence to sequence."""
+"""Lessons on sequence-to-sequence models and their scores."""

@@ -1,9 +1,9 @@
-"""The recurrent bottleneck: a sentence squeezed into one vector, and attention that goes round it.
+"""The recurrent bottleneck: a sentence compressed into one state, and attention that avoids it.
 
-    without attention   h₀ of the writer = the last state of the reader        Cho et al., 2014
-    with attention      each step looks at all states of the reader            Luong et al., 2015
+    without attention   h₀ of the decoder = last state of the encoder        Cho et al., 2014
+    with attention      each step attends to all states of the encoder       Luong et al., 2015
 
-Shapes: b sentences, t words.
+Shapes: b batch, t words.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from regard.attention.kinds.dot import Dot
 from regard.batch import Batch
 from regard.generation.generate import Greedy, generate
 from regard.lessons.lesson import Lesson, LessonTable, above, below
-from regard.lessons.lesson_charts import curves
+from regard.lessons.lesson_charts import line_chart
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
 from regard.models.architectures.seq2seq_model import Seq2SeqModel
@@ -25,84 +25,91 @@ from regard.models.families import Family
 from regard.models.families.encoder_decoder import EncoderDecoder
 from regard.models.families.recurrent import Recurrent
 
-WORDS = 20
-START, STOP = WORDS, WORDS + 1
-SENTENCES = 32
-"In a batch."
-JUDGED = 60
-"Sentences of each length that are measured."
+VOCABULARY = 20
+START, STOP = VOCABULARY, VOCABULARY + 1
+BATCH_SIZE = 32
+TEST_SENTENCES = 60
+"Per length."
 LONG = 3
-"The longest lengths, taken together."
-RATE = 5e-3
-WARM_UP = 50
+"Number of greatest lengths averaged as long sentences."
+LR = 5e-3
+WARMUP_STEPS = 50
 
 
 @lesson(
     "bottleneck",
     topic="sequences and scores",
     title="The recurrent bottleneck",
-    takes="a minute",
+    duration="a minute",
 )
 def bottleneck(
     *,
-    longest: Annotated[int, Range(10, 12)] = 12,
+    max_length: Annotated[int, Range(10, 12)] = 12,
     width: Annotated[int, Range(48, 64)] = 48,
     steps: Annotated[int, Range(400, 800)] = 400,
     seed: Seed = 0,
 ) -> Lesson:
     """What does a model without attention lose as sentences grow longer?
 
-    A GRU hands over its last state: one vector of fixed width, however long the sentence was. The
-    task here is the simplest there is, to say the same words again. Without attention short
-    sentences come out right and long ones do not; with attention the same GRU looks back at every
-    word it has read, and a Transformer does nothing else. All three learn from the same sentences
-    in the same order, and write greedily, so what they get wrong they have to live with.
+    A GRU encoder passes on its last state: one vector of fixed width, however long the sentence.
+    The task is the simplest possible, copying the source. Without attention short sentences are
+    copied correctly and long ones are not; with attention the same GRU attends to every encoder
+    state, and a Transformer relies on attention alone. All three are trained on the same sentences
+    in the same order and decode greedily, conditioned on their own errors.
     """
     families: dict[str, Family] = {
-        "GRU": Recurrent(width=width, context=longest + 2),
-        "GRU with attention": Recurrent(width=width, context=longest + 2, attention=Dot()),
+        "GRU": Recurrent(width=width, context=max_length + 2),
+        "GRU with attention": Recurrent(width=width, context=max_length + 2, attention=Dot()),
         "Transformer": EncoderDecoder(
             layers=1,
             heads=1,
             width=width,
             mlp_width=2 * width,
-            context=longest + 2,
+            context=max_length + 2,
             init_std=width**-0.5,
         ),
     }
-    right, sizes = {}, {}
+    accuracy, parameters = {}, {}
     for name, family in families.items():
-        model = _trained(family, longest=longest, steps=steps, seed=seed)
-        right[name] = [_right(model, length, seed=seed + 1) for length in range(1, longest + 1)]
-        sizes[name] = sum(one.numel() for one in model.parameters())
-    long = {name: sum(shares[-LONG:]) / LONG for name, shares in right.items()}
-    short = {name: sum(shares[:2]) / 2 for name, shares in right.items()}
+        model = _train(family, max_length=max_length, steps=steps, seed=seed)
+        accuracy[name] = [
+            _accuracy(model, length, seed=seed + 1) for length in range(1, max_length + 1)
+        ]
+        parameters[name] = sum(parameter.numel() for parameter in model.parameters())
+    long = {name: sum(by_length[-LONG:]) / LONG for name, by_length in accuracy.items()}
+    short = {name: sum(by_length[:2]) / 2 for name, by_length in accuracy.items()}
     return Lesson(
         table=LessonTable(
-            ("model", "parameters", "right, 1 and 2 words", f"right, last {LONG} lengths"),
-            [(name, sizes[name], short[name], long[name]) for name in families],
+            ("model", "parameters", "accuracy, 1–2 words", f"accuracy, {LONG} greatest lengths"),
+            [(name, parameters[name], short[name], long[name]) for name in families],
         ),
-        chart=curves(
+        chart=line_chart(
             [
-                {"words of the sentence": length, "share of words right": share, "model": name}
-                for name, shares in right.items()
-                for length, share in enumerate(shares, start=1)
+                {"sentence length, words": length, "word accuracy": value, "model": name}
+                for name, by_length in accuracy.items()
+                for length, value in enumerate(by_length, start=1)
             ],
-            x="words of the sentence",
-            y="share of words right",
+            x="sentence length, words",
+            y="word accuracy",
             series="model",
         ),
-        caption="Words that were written again at their place, by the length of the sentence; "
-        f"{JUDGED} new sentences of each length.",
+        caption="Fraction of words copied to the right position, by sentence length; "
+        f"{TEST_SENTENCES} unseen sentences per length.",
         checks=[
-            above("GRU, sentences of 1 and 2 words", short["GRU"], 0.7),
-            below("GRU, the longest", long["GRU"], 0.6),
-            above("GRU with attention, the longest", long["GRU with attention"], 0.7),
-            above("Transformer, the longest", long["Transformer"], 0.8),
-            above("what attention adds to the GRU", long["GRU with attention"] - long["GRU"], 0.25),
-            above("fall of the GRU from short to long", short["GRU"] - long["GRU"], 0.25),
+            above("accuracy of GRU, 1–2 words", short["GRU"], 0.7),
+            below("accuracy of GRU, long sentences", long["GRU"], 0.6),
+            above(
+                "accuracy of GRU with attention, long sentences", long["GRU with attention"], 0.7
+            ),
+            above("accuracy of Transformer, long sentences", long["Transformer"], 0.8),
+            above(
+                "gain from attention, long sentences",
+                long["GRU with attention"] - long["GRU"],
+                0.25,
+            ),
+            above("drop of GRU from short to long sentences", short["GRU"] - long["GRU"], 0.25),
         ],
-        see=[
+        see_also=[
             "models/architectures/recurrent_model.py",
             "models/architectures/encoder_decoder_model.py",
             "recipes/bottleneck.toml",
@@ -110,16 +117,18 @@ def bottleneck(
     )
 
 
-def _trained(family: Family, *, longest: int, steps: int, seed: int) -> Seq2SeqModel:
-    """After so many batches, each of new sentences of one length."""
-    model = family.build(vocabulary=WORDS + 2, seed=seed)
+def _train(family: Family, *, max_length: int, steps: int, seed: int) -> Seq2SeqModel:
+    """Train on batches of new sentences, one length per batch."""
+    model = family.build(vocabulary=VOCABULARY + 2, seed=seed)
     assert isinstance(model, Seq2SeqModel)
-    optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
+    optimizer = torch.optim.Adam(model.parameters(), lr=LR)
     generator = torch.Generator().manual_seed(seed)
     for step in range(1, steps + 1):
-        length = int(torch.randint(1, longest + 1, (1,), generator=generator))
-        optimizer.param_groups[0]["lr"] = RATE * min(1, step / WARM_UP) * (1 - 0.9 * step / steps)
-        term = model(_batch(_sentences(SENTENCES, length, generator)))["token"]
+        length = int(torch.randint(1, max_length + 1, (1,), generator=generator))
+        optimizer.param_groups[0]["lr"] = (
+            LR * min(1, step / WARMUP_STEPS) * (1 - 0.9 * step / steps)
+        )
+        term = model(_batch(_draw_sentences(BATCH_SIZE, length, generator)))["token"]
         optimizer.zero_grad()
         (term.sum / term.weight).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -127,42 +136,42 @@ def _trained(family: Family, *, longest: int, steps: int, seed: int) -> Seq2SeqM
     return model.eval()
 
 
-def _sentences(count: int, length: int, generator: torch.Generator) -> Tensor:
-    return torch.randint(WORDS, (count, length), generator=generator)
+def _draw_sentences(count: int, length: int, generator: torch.Generator) -> Tensor:
+    return torch.randint(VOCABULARY, (count, length), generator=generator)
 
 
-def _batch(said: Tensor) -> Batch:
-    """The sentence is the source, and the target too."""
-    count, length = said.shape
-    start, stop = (said.new_full((count, 1), mark) for mark in (START, STOP))
+def _batch(sentences: Tensor) -> Batch:
+    """Copying: the source is also the target."""
+    count, length = sentences.shape
+    start, stop = (sentences.new_full((count, 1), token) for token in (START, STOP))
     return Batch(
-        ids=torch.cat((start, said), dim=1),
-        targets=torch.cat((said, stop), dim=1),
+        ids=torch.cat((start, sentences), dim=1),
+        targets=torch.cat((sentences, stop), dim=1),
         weights=torch.ones(count, length + 1),
         valid=torch.ones(count, length + 1, dtype=torch.bool),
         segments=None,
         rows=tuple(range(count)),
-        source=said,
-        source_valid=torch.ones_like(said, dtype=torch.bool),
+        source=sentences,
+        source_valid=torch.ones_like(sentences, dtype=torch.bool),
     )
 
 
-def _right(model: Seq2SeqModel, length: int, *, seed: int) -> float:
-    """The share of words that stand where they belong in what the model writes."""
+def _accuracy(model: Seq2SeqModel, length: int, *, seed: int) -> float:
+    """Fraction of words generated at their position."""
     generator = torch.Generator().manual_seed(1000 * seed + length)
-    said = _sentences(JUDGED, length, generator)
-    written = generate(
-        model.given(said, torch.ones_like(said, dtype=torch.bool)),
-        [[START]] * JUDGED,
+    sentences = _draw_sentences(TEST_SENTENCES, length, generator)
+    generated = generate(
+        model.bind_source(sentences, torch.ones_like(sentences, dtype=torch.bool)),
+        [[START]] * TEST_SENTENCES,
         strategy=Greedy(),
-        max_new=length + 1,
+        max_new_tokens=length + 1,
         stop=STOP,
         pad=START,
-        forbidden=(START,),
+        suppress_tokens=(START,),
     )
-    hits = sum(
+    correct = sum(
         int(a == b)
-        for found, words in zip(written, said.tolist(), strict=True)
-        for a, b in zip(found.ids, words, strict=False)  # what is not written is not right
+        for found, words in zip(generated, sentences.tolist(), strict=True)
+        for a, b in zip(found.ids, words, strict=False)  # a missing word is an error
     )
-    return hits / (JUDGED * length)
+    return correct / (TEST_SENTENCES * length)

@@ -1,1 +1,1 @@
-"""Lessons on text and tokenizers."""
+"""Lessons on tokenizers and batches of text."""

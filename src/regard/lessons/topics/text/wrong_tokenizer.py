@@ -1,6 +1,6 @@
-"""A model fed by another model's tokenizer: refused by name, and what it would be worth if not.
+"""A model with the wrong tokenizer: refused by fingerprint, and the loss it would have.
 
-Shapes: b rows, t places, v vocabulary, w width.
+Shapes: b batch, t positions, v vocabulary, w width.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from regard.data.builtin.opinions import opinions
 from regard.data.builtin.phrases import phrases
 from regard.data.chunks import Document
 from regard.data.tokenizers.bpe import Bpe
-from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer, check_same
+from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer, check_same_tokenizer
 from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
-from regard.lessons.lesson_charts import curves
+from regard.lessons.lesson_charts import line_chart
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
 from regard.models.architectures.language_model import LanguageModel
@@ -32,81 +32,95 @@ from regard.models.families.decoder import Decoder
 from regard.objectives import Vocabulary
 from regard.objectives.causal import Causal
 
-PIECES = 160
-PLACES = 32
-ROWS = 24
-MEASURED = 100
+VOCABULARY = 160
+CONTEXT = 32
+BATCH_SIZE = 24
+DEV_TEXTS = 100
 WIDTH = 32
-LOOKS = 10
-"How often the losses are measured on the way."
-OWN, OTHER, RENUMBERED = "its own", "of other texts", "same pieces, other ids"
+EVALUATIONS = 10
+"Number of evaluations during training."
+OWN, OTHER, RENUMBERED = "its own", "trained on other texts", "same tokens, permuted ids"
 
 
 class TokenizerTexts(NamedTuple):
-    """What is learnt from, what is measured, and other texts to learn another tokenizer from."""
+    """Training texts, dev texts, and other texts to train another tokenizer on."""
 
     train: list[str]
     dev: list[str]
     others: list[str]
 
 
-@lesson("wrong-tokenizer", topic="text", title="The tokenizer of another model", takes="a minute")
+@lesson("wrong-tokenizer", topic="text", title="The wrong tokenizer", duration="a minute")
 def wrong_tokenizer(*, steps: Annotated[int, Range(80, 400)] = 100, seed: Seed = 0) -> Lesson:
-    """What happens when a model reads ids of a tokenizer that is not its own?
+    """What happens when a model gets token ids from a tokenizer that is not its own?
 
-    An id means what its row of the embedding table has learnt, and nothing else. Ids of another
-    tokenizer are valid numbers, so nothing breaks, and that is the trap: the loss is worse than
-    that of guessing, and it rises as the model learns, because the model grows sure of words that
-    are not there. It is not the pieces that matter but which number each has: the same pieces in
-    another order do as much harm, and none at all once the table's rows are put into that order.
+    A token id has no meaning beyond its learned row of the embedding table. Ids from another
+    tokenizer are valid indices, so nothing fails, and that is the trap: the loss is worse than
+    chance, and it rises during training, because the model becomes confident about tokens that are
+    not there. Not the tokens matter but their ids: the same tokens with permuted ids do as much
+    harm, and none once the rows of the embedding table are permuted accordingly.
 
-    So a tokenizer has a fingerprint, which is kept with every model, and another one is refused
-    with a sentence that names both.
+    So every tokenizer has a fingerprint, stored with the model, and another tokenizer is refused
+    with an error that names both.
     """
     texts = _texts()
-    own, other = (_learnt(some) for some in (texts.train, texts.others))
-    moved = torch.randperm(PIECES - len(SPECIALS), generator=torch.Generator().manual_seed(seed))
-    renumbered = _renumbered(own, moved.tolist())
+    own, other = (_train_tokenizer(some) for some in (texts.train, texts.others))
+    permutation = torch.randperm(
+        VOCABULARY - len(SPECIALS), generator=torch.Generator().manual_seed(seed)
+    )
+    renumbered = _renumber(own, permutation.tolist())
     batches = {
-        OWN: _measured(texts.dev, own),
-        OTHER: _measured(texts.dev, other),
-        RENUMBERED: _measured(texts.dev, renumbered),
+        OWN: _evaluation_batch(texts.dev, own),
+        OTHER: _evaluation_batch(texts.dev, other),
+        RENUMBERED: _evaluation_batch(texts.dev, renumbered),
     }
-    model, looks = _trained(texts.train, own, batches, steps=steps, seed=seed)
-    found = looks[-1][1]
-    mended = _loss(_rows_moved(model, moved), batches[RENUMBERED])
-    guessing = math.log(PIECES)
-    shown = zip(batches, (own, other, renumbered), strict=True)
+    model, evaluations = _train(texts.train, own, batches, steps=steps, seed=seed)
+    final = evaluations[-1][1]
+    permuted_loss = _loss(_permute_embeddings(model, permutation), batches[RENUMBERED])
+    chance = math.log(VOCABULARY)
+    named_tokenizers = zip(batches, (own, other, renumbered), strict=True)
     return Lesson(
         table=LessonTable(
-            ("tokenizer", "fingerprint", "loss, nats a token", "loss of guessing"),
+            ("tokenizer", "fingerprint", "loss, nats per token", "loss of chance"),
             [
-                *((name, one.short, found[name], guessing) for name, one in shown),
-                ("same, table's rows moved too", renumbered.short, mended, guessing),
+                *(
+                    (name, tokenizer.short_fingerprint, final[name], chance)
+                    for name, tokenizer in named_tokenizers
+                ),
+                (
+                    "the same, embeddings permuted",
+                    renumbered.short_fingerprint,
+                    permuted_loss,
+                    chance,
+                ),
             ],
         ),
-        chart=curves(
+        chart=line_chart(
             [
-                {"step": step, "loss on dev, nats a token": loss, "tokenizer": name}
-                for step, losses in looks
+                {"step": step, "dev loss, nats per token": loss, "tokenizer": name}
+                for step, losses in evaluations
                 for name, loss in losses.items()
             ],
             x="step",
-            y="loss on dev, nats a token",
+            y="dev loss, nats per token",
             series="tokenizer",
-            level=guessing,
+            reference=chance,
         ),
-        caption="Loss on the same texts by three tokenizers while the model learns with its own; "
-        "the dashed line is the loss of guessing.",
+        caption="Dev loss on the same texts with three tokenizers while the model trains with its "
+        "own; the dashed line is the loss of chance.",
         checks=[
-            below("loss with its own", found[OWN], 0.5 * guessing),
-            above("loss with that of other texts", found[OTHER], guessing),
-            above("loss with the same pieces renumbered", found[RENUMBERED], guessing),
-            near("the same, table's rows moved too", mended, found[OWN], within=1e-4),
-            above("rise while it learns", found[OTHER] - looks[0][1][OTHER], 0.1),
-            equal("the error names both fingerprints", _refused(own, other), [True, True]),
+            below("loss, own tokenizer", final[OWN], 0.5 * chance),
+            above("loss, tokenizer of other texts", final[OTHER], chance),
+            above("loss, permuted ids", final[RENUMBERED], chance),
+            near("loss, permuted ids and embeddings", permuted_loss, final[OWN], within=1e-4),
+            above(
+                "rise of the loss during training, tokenizer of other texts",
+                final[OTHER] - evaluations[0][1][OTHER],
+                0.1,
+            ),
+            equal("the error names both fingerprints", _named_in_error(own, other), [True, True]),
         ],
-        see=[
+        see_also=[
             "data/tokenizers/tokenizer.py",
             "runs/models/saved_model.py",
             "recipes/tokenizers.toml",
@@ -117,48 +131,48 @@ def wrong_tokenizer(*, steps: Annotated[int, Range(80, 400)] = 100, seed: Seed =
 @cache
 def _texts() -> TokenizerTexts:
     rows = list(opinions())
-    train = [row["text"] for row in rows if row["part"] == "train"]
-    dev = [row["text"] for row in rows if row["part"] == "dev"]
-    others = [row["source"] for row in phrases() if row["part"] == "train"]
-    return TokenizerTexts(train, dev[:MEASURED], others)
+    train = [row["text"] for row in rows if row["split"] == "train"]
+    dev = [row["text"] for row in rows if row["split"] == "dev"]
+    others = [row["source"] for row in phrases() if row["split"] == "train"]
+    return TokenizerTexts(train, dev[:DEV_TEXTS], others)
 
 
-def _learnt(texts: Sequence[str]) -> Tokenizer:
-    return Bpe(vocabulary=PIECES, bytes=False).train(iter(texts))
+def _train_tokenizer(texts: Sequence[str]) -> Tokenizer:
+    return Bpe(vocabulary=VOCABULARY, bytes=False).train(iter(texts))
 
 
-def _renumbered(tokenizer: Tokenizer, order: Sequence[int]) -> Tokenizer:
-    """The same pieces and merges; piece number i behind the specials becomes number order[i]."""
-    description = {**tokenizer.description(), "padding": None, "truncation": None}
+def _renumber(tokenizer: Tokenizer, permutation: Sequence[int]) -> Tokenizer:
+    """The same tokens and merges; id i, counted after the specials, becomes permutation[i]."""
+    description = {**tokenizer.to_dict(), "padding": None, "truncation": None}
     first, ids = len(SPECIALS), description["model"]["vocab"]
     description["model"]["vocab"] = {
-        piece: i if i < first else first + order[i - first] for piece, i in ids.items()
+        token: i if i < first else first + permutation[i - first] for token, i in ids.items()
     }
     return Tokenizer(tokenizers.Tokenizer.from_str(json.dumps(description)), name="renumbered")
 
 
 @torch.no_grad()
-def _rows_moved(model: LanguageModel, order: torch.Tensor) -> LanguageModel:
-    """A copy whose table has its rows where the renumbered ids look for them."""
-    other = copy.deepcopy(model)
+def _permute_embeddings(model: LanguageModel, permutation: torch.Tensor) -> LanguageModel:
+    """A copy whose embedding rows are permuted to match the renumbered ids."""
+    permuted = copy.deepcopy(model)
     first, table = len(SPECIALS), model.embedding.tokens.weight
-    other.embedding.tokens.weight[first + order] = table[first:]
-    return other
+    permuted.embedding.tokens.weight[first + permutation] = table[first:]
+    return permuted
 
 
-def _measured(texts: Sequence[str], tokenizer: Tokenizer) -> Batch:
-    generator, vocabulary = np.random.default_rng(0), Vocabulary.of(tokenizer)
-    scored = [
+def _evaluation_batch(texts: Sequence[str], tokenizer: Tokenizer) -> Batch:
+    generator, vocabulary = np.random.default_rng(0), Vocabulary.from_tokenizer(tokenizer)
+    examples = [
         row.example
         for text in texts
-        for row in Causal().scored(
-            np.array(tokenizer.encode(text)), generator, context=PLACES, vocabulary=vocabulary
+        for row in Causal().evaluation_examples(
+            np.array(tokenizer.encode(text)), generator, context=CONTEXT, vocabulary=vocabulary
         )
     ]
-    return collate(scored, pad_id=tokenizer.padding, rows=range(len(scored)))
+    return collate(examples, pad_id=tokenizer.padding_id, rows=range(len(examples)))
 
 
-def _trained(
+def _train(
     texts: Sequence[str],
     tokenizer: Tokenizer,
     batches: dict[str, Batch],
@@ -166,27 +180,30 @@ def _trained(
     steps: int,
     seed: int,
 ) -> tuple[LanguageModel, list[tuple[int, dict[str, float]]]]:
-    """A small decoder, and its loss on each of the batches every so many steps."""
-    family = Decoder(layers=1, heads=2, width=WIDTH, context=PLACES, init_std=WIDTH**-0.5)
-    model = family.build(vocabulary=PIECES, seed=seed)
+    """A small decoder, and its loss on each of the batches at regular steps."""
+    family = Decoder(layers=1, heads=2, width=WIDTH, context=CONTEXT, init_std=WIDTH**-0.5)
+    model = family.build(vocabulary=VOCABULARY, seed=seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    generator, vocabulary = np.random.default_rng(seed), Vocabulary.of(tokenizer)
+    generator, vocabulary = np.random.default_rng(seed), Vocabulary.from_tokenizer(tokenizer)
     ends = (tokenizer.require("start"), tokenizer.require("stop"))
-    rows = [np.array([ends[0], *ids, ends[1]]) for ids in tokenizer.encode_many(texts)]
-    looks = []
+    sequences = [np.array([ends[0], *ids, ends[1]]) for ids in tokenizer.encode_many(texts)]
+    evaluations = []
     for step in range(1, steps + 1):
-        chosen = generator.integers(len(rows), size=ROWS).tolist()
+        indices = generator.integers(len(sequences), size=BATCH_SIZE).tolist()
         examples = [
-            Causal().example(Document(rows[i][: PLACES + 1]), generator, vocabulary=vocabulary)
-            for i in chosen
+            Causal().example(
+                Document(sequences[i][: CONTEXT + 1]), generator, vocabulary=vocabulary
+            )
+            for i in indices
         ]
-        term = model(collate(examples, pad_id=tokenizer.padding, rows=chosen))["token"]
+        term = model(collate(examples, pad_id=tokenizer.padding_id, rows=indices))["token"]
         optimizer.zero_grad()
         (term.sum / term.weight).backward()
         optimizer.step()
-        if step % (steps // LOOKS) == 0:
-            looks.append((step, {name: _loss(model, batch) for name, batch in batches.items()}))
-    return model, looks
+        if step % (steps // EVALUATIONS) == 0:
+            losses = {name: _loss(model, batch) for name, batch in batches.items()}
+            evaluations.append((step, losses))
+    return model, evaluations
 
 
 @torch.no_grad()
@@ -195,10 +212,10 @@ def _loss(model: LanguageModel, batch: Batch) -> float:
     return float(term.sum / term.weight)
 
 
-def _refused(own: Tokenizer, other: Tokenizer) -> list[bool]:
-    """Whether the error that another tokenizer gets names what is expected and what came."""
+def _named_in_error(own: Tokenizer, other: Tokenizer) -> list[bool]:
+    """Whether the error for a wrong tokenizer names the expected and the given fingerprint."""
     try:
-        check_same(own.fingerprint, other, owner="this model")
-    except UserError as problem:
-        return [one.short in str(problem) for one in (own, other)]
+        check_same_tokenizer(own.fingerprint, other, owner="this model")
+    except UserError as error:
+        return [tokenizer.short_fingerprint in str(error) for tokenizer in (own, other)]
     return []

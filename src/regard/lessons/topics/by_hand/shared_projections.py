@@ -1,8 +1,8 @@
-"""What sharing one matrix between queries and keys forces: symmetric scores.
+"""One projection shared between queries and keys forces symmetric scores.
 
     s_ij = (W x_i)·(W x_j) = s_ji
 
-Shapes: h heads, n places, d head width.
+Shapes: h heads, n positions, d head width.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from regard.attention.kinds import Projections
 from regard.attention.kinds.dot import Dot, DotProduct
 from regard.attention.multi_head import MultiHeadAttention, build_mixer
 from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import heat
+from regard.lessons.lesson_charts import heatmap
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
 
@@ -30,13 +30,13 @@ def shared_projections(
     width: Annotated[int, Range(2, 32)] = 8,
     seed: Seed = 0,
 ) -> Lesson:
-    """What can attention no longer say when queries and keys share one matrix?
+    """What can attention no longer express when queries and keys share one projection?
 
-    With W_q = W_k the score of i for j is (W x_i)·(W x_j), the same as that of j for i: a verb
-    cannot look for its subject unless the subject looks for the verb just as much. A place of the
-    longest vector W x even scores itself highest, by Cauchy and Schwarz. The weights are not
-    symmetric, since each row has its own sum; but w_ij·z_i = w_ji·z_j with z the sums. The saving
-    is one matrix of width² (and its bias).
+    With W_q = W_k the score of query i on key j is (W x_i)·(W x_j), the same as that of query j on
+    key i: a verb cannot attend to its subject unless the subject attends to the verb with the same
+    score. The position with the longest W x even scores highest on itself, by Cauchy–Schwarz. The
+    weights are not symmetric, since each row has its own softmax denominator z_i; but
+    w_ij·z_i = w_ji·z_j. Sharing saves one width² matrix (and its bias).
     """
     x = torch.randn(
         1,
@@ -48,9 +48,9 @@ def shared_projections(
     scores = {name: _scores(name, x, heads, width, seed=seed) for name in SHARINGS}
     shared = scores["shared-qk"]
     longest = int(shared.diagonal(dim1=-2, dim2=-1)[0].argmax())
-    sums = shared.exp().sum(dim=-1, keepdim=True)
+    denominators = shared.exp().sum(dim=-1, keepdim=True)
     everywhere = torch.ones_like(shared, dtype=torch.bool)
-    flows = DotProduct().normalise(shared, everywhere) * sums / shared.exp().max()
+    unnormalised = DotProduct().normalise(shared, everywhere) * denominators / shared.exp().max()
     labels = [str(number + 1) for number in range(positions)]
     return Lesson(
         table=LessonTable(
@@ -60,28 +60,40 @@ def shared_projections(
                 for name, found in scores.items()
             ],
         ),
-        chart=heat(shared[0].tolist(), down=labels, across=labels, title="score, shared Q and K"),
-        caption="Scores of the first head with shared Q and K: the map is its own mirror image.",
+        chart=heatmap(
+            shared[0].tolist(),
+            row_labels=labels,
+            column_labels=labels,
+            title="score, shared Q and K",
+        ),
+        caption="Scores of the first head with shared Q and K: a symmetric matrix.",
         checks=[
             near("asymmetry, shared Q = K", _asymmetry(shared), 0, within=1e-12),
             near("asymmetry, shared Q = K = V", _asymmetry(scores["shared-qkv"]), 0, within=1e-12),
             above("asymmetry, separate", _asymmetry(scores["separate"]), 0.01),
-            near("w_ij·z_i − w_ji·z_j, of the largest", _asymmetry(flows), 0, within=1e-12),
+            near(
+                "w_ij·z_i − w_ji·z_j, relative to the largest",
+                _asymmetry(unnormalised),
+                0,
+                within=1e-12,
+            ),
             below(
-                "what the longest place gives others above itself",
+                "largest score of the longest W x on others, minus that on itself",
                 float((shared[0, longest] - shared[0, longest, longest]).max()),
                 1e-12,
             ),
         ],
-        see=["attention/multi_head.py", "recipes/projections.toml"],
+        see_also=["attention/multi_head.py", "recipes/projections.toml"],
     )
 
 
 SHARINGS: tuple[Projections, ...] = ("separate", "shared-qk", "shared-qkv")
 
 
-def drawn_attention(projections: Projections, shape: HeadShape, *, seed: int) -> MultiHeadAttention:
-    """The real thing, its matrices large enough for scores to differ."""
+def random_attention(
+    projections: Projections, shape: HeadShape, *, seed: int
+) -> MultiHeadAttention:
+    """A `MultiHeadAttention` with random parameters large enough for scores to differ."""
     mixer = build_mixer(Dot(), shape, projections=projections).double().requires_grad_(False)
     assert isinstance(mixer, MultiHeadAttention)
     generator = torch.Generator().manual_seed(seed)
@@ -95,10 +107,10 @@ def drawn_attention(projections: Projections, shape: HeadShape, *, seed: int) ->
 
 def _scores(name: Projections, x: Tensor, heads: int, width: int, *, seed: int) -> Tensor:
     """(h,n,n)"""
-    mixer = drawn_attention(name, HeadShape(width, heads), seed=seed)
-    keys, _ = mixer.keys_and_values(x)
+    mixer = random_attention(name, HeadShape(width, heads), seed=seed)
+    keys, _ = mixer.project_keys_values(x)
     queries = mixer.query(x).view(1, -1, heads, width).transpose(1, 2)
-    return mixer.rule.scores(queries, keys)[0]
+    return mixer.function.scores(queries, keys)[0]
 
 
 def _asymmetry(scores: Tensor) -> float:

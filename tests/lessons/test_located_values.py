@@ -1,4 +1,4 @@
-"""Values know their line and column; broken syntax names its own."""
+"""Values carry their line and column; syntax errors are located."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.lessons.located import read_located
+from regard.lessons.located_values import read_located
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -17,21 +17,21 @@ values = st.recursive(
 )
 
 
-def written(folder: Path, name: str, text: str) -> Path:
+def write(folder: Path, name: str, text: str) -> Path:
     file = folder / name
     file.write_text(text, encoding="utf-8")
     return file
 
 
 @given(value=values, indent=st.sampled_from([None, 0, 2]))
-def test_it_reads_what_python_reads(tmp_path_factory, value, indent):
-    file = written(tmp_path_factory.mktemp("json"), "a.json", json.dumps(value, indent=indent))
+def test_json_values_equal_those_of_the_json_module(tmp_path_factory, value, indent):
+    file = write(tmp_path_factory.mktemp("json"), "a.json", json.dumps(value, indent=indent))
     assert read_located(file).plain() == value
 
 
 def test_every_value_knows_its_place(tmp_path):
     text = '{\n  "q": [1,\n    "two"],\n  "deep": {"x": null}\n}\n'
-    found = read_located(written(tmp_path, "a.json", text))
+    found = read_located(write(tmp_path, "a.json", text))
     numbers = found.value["q"]
     assert (numbers.line, numbers.column) == (2, 8)
     assert [(one.line, one.column) for one in numbers.value] == [(2, 9), (3, 5)]
@@ -39,22 +39,22 @@ def test_every_value_knows_its_place(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "location"),
     [
         ('{"q": [1, 2}', "line 1, column 12"),
         ('{\n "q": [1, 2],\n}', "line 3, column 1"),
         ("", "line 1, column 1"),
     ],
 )
-def test_broken_json_names_its_place(tmp_path, text, place):
-    file = written(tmp_path, "a.json", text)
-    with pytest.raises(UserError) as problem:
+def test_json_syntax_errors_are_located(tmp_path, text, location):
+    file = write(tmp_path, "a.json", text)
+    with pytest.raises(UserError) as error:
         read_located(file)
-    assert f"exercise: {file}, {place}: " in str(problem.value)
+    assert f"exercise: {file}, {location}: " in str(error.value)
 
 
-def test_csv_is_rows_of_numbers_and_words(tmp_path):
-    found = read_located(written(tmp_path, "a.csv", "1, 2.5\n\nth,e\n"))
+def test_csv_is_parsed_into_rows_of_numbers_and_words(tmp_path):
+    found = read_located(write(tmp_path, "a.csv", "1, 2.5\n\nth,e\n"))
     assert found.plain() == [[1, 2.5], ["th", "e"]]
     assert [(cell.line, cell.column) for row in found.value for cell in row.value] == [
         *((1, 1), (1, 2)),
@@ -62,13 +62,13 @@ def test_csv_is_rows_of_numbers_and_words(tmp_path):
     ]
 
 
-def test_broken_csv_names_its_line(tmp_path):
+def test_csv_syntax_errors_name_the_line(tmp_path):
     with pytest.raises(UserError, match=r"a\.csv, line 2"):
-        read_located(written(tmp_path, "a.csv", '1,2\n"3,4\n'))
+        read_located(write(tmp_path, "a.csv", '1,2\n"3,4\n'))
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("a.txt", b"1", "is neither .json nor .csv"),
         ("a.json", b"\xff\xfe1", "is not text in UTF-8"),
@@ -76,13 +76,13 @@ def test_broken_csv_names_its_line(tmp_path):
         ("a.json", b"[" * 100_000, "nested too deeply"),
     ],
 )
-def test_what_is_no_answer_at_all(tmp_path, name, content, said):
+def test_unreadable_files_are_refused(tmp_path, name, content, message):
     file = tmp_path / name
     file.write_bytes(content)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         read_located(file)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_missing_file_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"no.json: is not there"):
         read_located(tmp_path / "no.json")
