@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from regard.evaluation.statistics.seed_tables import (
+    ScoreFunction,
     SeedTables,
-    SumStatistic,
     Values,
     perplexity,
     ratio,
@@ -87,8 +87,8 @@ class World:
                 SeedTables(
                     variant=f"method {method}",
                     seeds=tuple(range(self.seeds)),
-                    columns=columns,
-                    parts=("simulated",) * self.seeds,
+                    statistics=columns,
+                    splits=("simulated",) * self.seeds,
                 )
             )
         return tables
@@ -103,7 +103,7 @@ class World:
 
 
 def share_found(
-    studies: Iterable[tuple[SeedTables, SeedTables]], statistic: SumStatistic = perplexity
+    studies: Iterable[tuple[SeedTables, SeedTables]], statistic: ScoreFunction = perplexity
 ) -> float:
     found = [method_difference(a, b, statistic).distinguishable for a, b in studies]
     return sum(found) / len(found)
@@ -141,11 +141,11 @@ def bootstrap_se(
     a: SeedTables, b: SeedTables, *, draws: int, generator: np.random.Generator
 ) -> float:
     """Standard error over items as a bootstrap has it: the oracle of the jackknife."""
-    n = a.columns.shape[-1]
+    n = a.statistics.shape[-1]
     weights = generator.multinomial(n, np.full(n, 1 / n), size=draws).astype(float)
     value: Values = np.zeros(draws)
     for method, sign in ((a, 1.0), (b, -1.0)):
-        sums = np.moveaxis(method.columns @ weights.T, 1, 0)
+        sums = np.moveaxis(method.statistics @ weights.T, 1, 0)
         value = value + sign * perplexity(sums).mean(axis=0)
     return float(value.std(ddof=1))
 

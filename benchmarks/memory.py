@@ -59,7 +59,7 @@ def main() -> None:
             check=True,
         )
         seconds = time.perf_counter() - began
-    corpus = json.loads(done.stdout)["corpus"]["parts"]["train"]
+    corpus = json.loads(done.stdout)["corpus"]["splits"]["train"]
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     print(f"text          {size} MB (generated), {corpus['tokens']:,} training tokens")
     print(f"whole run     {seconds:.0f} s")

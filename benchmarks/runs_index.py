@@ -115,7 +115,7 @@ def figures(generator: random.Random) -> dict[str, object]:
         "corpus": {
             "name": "python-docs",
             "generated": False,
-            "parts": dict.fromkeys(PARTS, sizes),
+            "splits": dict.fromkeys(PARTS, sizes),
         },
         "tokenizer": {"name": "bpe", "size": 8000, "fingerprint": "c547f5da"},
         "cost": {"seconds": 125.0, "steps": STEPS, "parameters": 473_712},

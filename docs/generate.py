@@ -44,10 +44,10 @@ def catalogue_page() -> str:
 
 
 def _sort(catalog: Catalog) -> str:
-    heading = main_heading(catalog.sort)
-    rows = [f"\n## {catalog.sort}\n", f"| name | what it is | {heading} |", "|---|---|---|"]
+    heading = main_heading(catalog.name)
+    rows = [f"\n## {catalog.name}\n", f"| name | what it is | {heading} |", "|---|---|---|"]
     rows += [
-        f"| [{entry.name}](#{catalog.sort}-{entry.name}) | {_shown(entry.summary)} "
+        f"| [{entry.name}](#{catalog.name}-{entry.name}) | {_shown(entry.summary)} "
         f"| {_shown(main_property(entry))} |"
         for entry in catalog
     ]

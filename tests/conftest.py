@@ -28,9 +28,9 @@ def _once() -> Iterator[None]:
 
 
 @pytest.fixture
-def bf16_products() -> None:
+def bf16_matmul() -> None:
     """For tests that multiply in bfloat16 on the CPU, which ends the process on some CPUs."""
-    from regard.core.cpu import bf16_products_work
+    from regard.core.cpu import bf16_matmul_works
 
-    if not bf16_products_work():
+    if not bf16_matmul_works():
         pytest.skip("bfloat16 products crash on this CPU (tried in a child process)")

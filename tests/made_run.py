@@ -150,8 +150,8 @@ def corpus_part(documents: int, *, seed: int) -> dict[str, Any]:
         "fingerprint": f"{seed:02x}ab12cd34ef56ab78" * 4,
         "mean_length": 41.7,
         "median_length": 36,
-        "longest": 987,
-        "lost_to_cut": 1204 if seed == 1 else 0,
+        "max_length": 987,
+        "truncated_tokens": 1204 if seed == 1 else 0,
         "histogram": {"edges": edges, "counts": counts},
     }
 
@@ -169,7 +169,7 @@ def figures_table(
         "corpus": {
             "name": "python-docs",
             "generated": False,
-            "parts": {
+            "splits": {
                 "train": corpus_part(21_304, seed=1),
                 "dev": corpus_part(2104, seed=2),
                 "test": corpus_part(2087, seed=3),

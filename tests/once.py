@@ -50,7 +50,7 @@ def _once(audited: Audited) -> Audited:
     def first_or_known(model: Model, family: Any, stream: Any) -> dict[str, Any]:
         if isinstance(model, TaskModel):  # then rows of the training are asked as well
             return audited(model, family, stream)
-        which = (repr(family), model.sees, *map(type, model.modules()), _numbers(model))
+        which = (repr(family), model.visibility, *map(type, model.modules()), _numbers(model))
         if which not in seen:
             seen[which] = audited(model, family, stream)
         return deepcopy(seen[which])

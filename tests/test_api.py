@@ -65,10 +65,10 @@ def test_loss_of_texts_is_what_the_figures_say(run):
 
 def test_generation_is_seeded_and_does_not_depend_on_neighbours(run):
     loaded = regard.load(run.folder)
-    both = loaded.generate(["the cat", "a small red dog likes"], seed=3, max_new=8)
-    assert both == loaded.generate(["the cat", "a small red dog likes"], seed=3, max_new=8)
-    assert loaded.generate(["the cat"], seed=3, max_new=8) == both[:1]
-    assert loaded.generate(["the cat"], seed=4, max_new=8) != both[:1]
+    both = loaded.generate(["the cat", "a small red dog likes"], seed=3, max_new_tokens=8)
+    assert both == loaded.generate(["the cat", "a small red dog likes"], seed=3, max_new_tokens=8)
+    assert loaded.generate(["the cat"], seed=3, max_new_tokens=8) == both[:1]
+    assert loaded.generate(["the cat"], seed=4, max_new_tokens=8) != both[:1]
 
 
 def test_evaluating_again_gives_the_same_figures(run):

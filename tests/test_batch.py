@@ -6,7 +6,12 @@ from hypothesis import strategies as st
 
 from regard.batch import Example, collate, pad
 from regard.core.errors import UserError
-from regard.data.batching import bucketed, fixed, in_order, waste
+from regard.data.batching import (
+    bucketed_batches,
+    fixed_size_batches,
+    padding_fraction,
+    sorted_batches,
+)
 
 lengths_and_budget = st.lists(st.integers(1, 30), min_size=1, max_size=80).flatmap(
     lambda lengths: st.tuples(
@@ -42,7 +47,7 @@ def test_collate() -> None:
     assert batch.segments is None
     assert batch.rows == (4, 17)
     assert batch.tokens == 4
-    assert batch.padding_waste == pytest.approx(2 / 6)
+    assert batch.padding_fraction == pytest.approx(2 / 6)
     assert (batch.ids.dtype, batch.weights.dtype) == (torch.int64, torch.float32)
     assert batch.valid.dtype == torch.bool
 
@@ -59,7 +64,7 @@ def test_segments_are_kept_or_refused() -> None:
 def test_micro_batches_are_the_batch(count: int, parts: int) -> None:
     examples = [example(1 + i % 3, segment=i) for i in range(count)]
     batch = collate(examples, pad_id=0, rows=range(count))
-    small = batch.split(parts)
+    small = batch.micro_batches(parts)
     assert len(small) == min(parts, count)
     assert all(part.rows for part in small)
     assert sum((part.rows for part in small), ()) == batch.rows
@@ -80,21 +85,21 @@ def test_bucketed_plans(given_lengths, pool: int, epoch: int) -> None:
     sizes = np.array(lengths)
     if len(sizes) * sizes.max() < budget:
         with pytest.raises(UserError, match=r"train\.batch_tokens"):
-            bucketed(lengths, budget=budget, pool=pool, seed=1, epoch=epoch)
+            bucketed_batches(lengths, budget=budget, pool=pool, seed=1, epoch=epoch)
         return
-    plan = bucketed(lengths, budget=budget, pool=pool, seed=1, epoch=epoch)
+    plan = bucketed_batches(lengths, budget=budget, pool=pool, seed=1, epoch=epoch)
     assert sorted(np.concatenate(plan).tolist()) == list(range(len(lengths)))
     for batch in plan:
         assert len(batch) * sizes[batch].max() <= budget
         assert (np.diff(sizes[batch]) <= 0).all()
-    again = bucketed(lengths, budget=budget, pool=pool, seed=1, epoch=epoch)
+    again = bucketed_batches(lengths, budget=budget, pool=pool, seed=1, epoch=epoch)
     assert all(np.array_equal(a, b) for a, b in zip(plan, again, strict=True))
 
 
 @given(lengths_and_budget)
 def test_in_order_plans(given_lengths) -> None:
     lengths, budget = given_lengths
-    plan = in_order(lengths, budget=budget)
+    plan = sorted_batches(lengths, budget=budget)
     sizes = np.array(lengths)
     assert sorted(np.concatenate(plan).tolist()) == list(range(len(lengths)))
     assert all(len(batch) * sizes[batch].max() <= budget for batch in plan)
@@ -104,9 +109,9 @@ def test_in_order_plans(given_lengths) -> None:
 def test_fixed_plans(count: int, rows: int) -> None:
     if count < rows:
         with pytest.raises(UserError, match=r"one batch of train\.batch_tokens holds"):
-            fixed(count, rows=rows, seed=0, epoch=0)
+            fixed_size_batches(count, rows=rows, seed=0, epoch=0)
         return
-    plan = fixed(count, rows=rows, seed=0, epoch=0)
+    plan = fixed_size_batches(count, rows=rows, seed=0, epoch=0)
     assert sorted(np.concatenate(plan).tolist()) == list(range(count))
     assert {len(batch) for batch in plan[:-1]} <= {rows}
 
@@ -115,8 +120,8 @@ def test_another_epoch_or_seed_is_another_order() -> None:
     lengths = np.tile(np.arange(1, 21), 50)
 
     def plans(seed: int, epoch: int) -> tuple[list[int], list[int]]:
-        by_length = bucketed(lengths, budget=64, seed=seed, epoch=epoch)
-        by_number = fixed(1000, rows=8, seed=seed, epoch=epoch)
+        by_length = bucketed_batches(lengths, budget=64, seed=seed, epoch=epoch)
+        by_number = fixed_size_batches(1000, rows=8, seed=seed, epoch=epoch)
         return np.concatenate(by_length).tolist(), np.concatenate(by_number).tolist()
 
     first = plans(0, 0)
@@ -127,29 +132,35 @@ def test_another_epoch_or_seed_is_another_order() -> None:
 
 def test_buckets_waste_less_than_chance() -> None:
     lengths = np.random.default_rng(0).geometric(0.05, size=5000).clip(1, 100)
-    by_length = waste(lengths, bucketed(lengths, budget=1600, pool=50, seed=0, epoch=0))
-    by_chance = waste(lengths, fixed(len(lengths), rows=16, seed=0, epoch=0))
+    by_length = padding_fraction(
+        lengths, bucketed_batches(lengths, budget=1600, pool=50, seed=0, epoch=0)
+    )
+    by_chance = padding_fraction(
+        lengths, fixed_size_batches(len(lengths), rows=16, seed=0, epoch=0)
+    )
     assert by_length < 0.1 < by_chance
 
 
 def test_waste_is_the_share_of_empty_places() -> None:
-    assert waste([6, 3, 4], [np.array([0, 1, 2])]) == pytest.approx(5 / 18)
+    assert padding_fraction([6, 3, 4], [np.array([0, 1, 2])]) == pytest.approx(5 / 18)
 
 
 def test_batches_do_not_come_longest_first() -> None:
     lengths = np.tile(np.arange(1, 41), 20)
-    longest = [int(lengths[batch].max()) for batch in bucketed(lengths, budget=80, seed=0, epoch=0)]
+    longest = [
+        int(lengths[batch].max()) for batch in bucketed_batches(lengths, budget=80, seed=0, epoch=0)
+    ]
     assert longest != sorted(longest, reverse=True)
 
 
 def test_a_row_longer_than_a_batch() -> None:
     with pytest.raises(UserError, match=r"row 1 holds 70 tokens.*train\.batch_tokens = 64"):
-        bucketed([3, 70, 4], budget=64, seed=0, epoch=0)
+        bucketed_batches([3, 70, 4], budget=64, seed=0, epoch=0)
     with pytest.raises(UserError, match="there is no row"):
-        in_order([], budget=64)
+        sorted_batches([], budget=64)
 
 
 def test_less_text_than_a_batch_names_a_size_that_works() -> None:
     with pytest.raises(UserError, match=r"Set train\.batch_tokens = 12 or less"):
-        bucketed([3, 4, 2], budget=64, seed=0, epoch=0)
-    assert len(bucketed([3, 4, 2], budget=12, seed=0, epoch=0)) == 1
+        bucketed_batches([3, 4, 2], budget=64, seed=0, epoch=0)
+    assert len(bucketed_batches([3, 4, 2], budget=12, seed=0, epoch=0)) == 1

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import pytest
 
@@ -41,6 +41,34 @@ def test_every_public_name_resolves_and_is_documented(name: str) -> None:
         assert found.__doc__
     if not isinstance(found, str | ModuleType):
         assert found.__module__.startswith("regard.")
+
+
+def test_no_submodule_hides_a_public_name() -> None:
+    """A package called `audit` would replace the function once anything imported it."""
+    look = (
+        "import importlib, pkgutil, regard\n"
+        "before = {name: getattr(regard, name) for name in regard.__all__}\n"
+        "for module in pkgutil.walk_packages(regard.__path__, 'regard.'):\n"
+        "    if module.name != 'regard.__main__':\n"
+        "        importlib.import_module(module.name)\n"
+        "print([name for name in regard.__all__ if getattr(regard, name) is not before[name]])"
+    )
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "type_"),
+    [
+        *((name, FunctionType) for name in ("attend", "audit", "evaluate", "inspect", "ledger")),
+        *((name, FunctionType) for name in ("load", "predict", "report", "train")),
+        *((name, FunctionType) for name in ("import_model", "export_model")),
+        *((name, type) for name in ("LoadedModel", "Recipe", "UserError")),
+        ("mask", ModuleType),
+    ],
+)
+def test_public_names_are_what_they_were(name: str, type_: type) -> None:
+    assert isinstance(getattr(regard, name), type_)
 
 
 def test_dir_is_the_public_names() -> None:

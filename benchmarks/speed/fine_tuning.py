@@ -54,7 +54,7 @@ def bench(way: str) -> Experiment:
         "train": {
             "max_steps": 1000,
             "batch_tokens": BUDGET,
-            "clip": CLIP,
+            "max_grad_norm": CLIP,
             "threads": torch.get_num_threads(),
         },
     }
@@ -128,7 +128,7 @@ def peer_run(model: PeerModel, batches: Sequence[Batch]) -> Callable[[], None]:
 def checked(bench: Experiment, peer: PeerModel, batch: Batch) -> str:
     """The body's vectors agree on real rows: both sides hold the same weights."""
     with torch.no_grad():
-        ours = bench.model.eval().body.encode(batch.ids, valid=batch.valid)  # type: ignore[union-attr,operator]
+        ours = bench.model.eval().body.hidden_states(batch.ids, valid=batch.valid)  # type: ignore[union-attr,operator]
         peer.eval()
         theirs = peer.body(input_ids=batch.ids, attention_mask=batch.valid.long()).last_hidden_state
     apart = float((ours - theirs)[batch.valid].abs().max())

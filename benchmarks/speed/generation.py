@@ -118,7 +118,7 @@ def writers(
     ids, valid = padded_left(prompts)
 
     def write() -> list[list[int]]:
-        written = generate(ours, prompts, strategy=strategy, max_new=new, stop=None, pad=PAD)
+        written = generate(ours, prompts, strategy=strategy, max_new_tokens=new, stop=None, pad=PAD)
         return [list(one.ids) for one in written]
 
     def write_there() -> list[list[int]]:

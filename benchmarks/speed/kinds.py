@@ -63,7 +63,7 @@ def additive_row(rounds: int) -> Row:
 
 
 def pass_of(
-    rule: AttentionFunction,
+    function: AttentionFunction,
     mask: Mask,
     length: int,
     *,
@@ -78,7 +78,7 @@ def pass_of(
 
     def run() -> None:
         with within():
-            attended = attend(q, k, v, mask, rule)
+            attended = attend(q, k, v, mask, function)
             if attended.path != path:
                 raise RuntimeError(f"took the path {attended.path}, not {path}")
             torch.autograd.grad(attended.out, (q, k, v), torch.ones_like(attended.out))
@@ -98,7 +98,7 @@ def linear_rows(rounds: int) -> list[Row]:
             "linear": pass_of(
                 LinearAttention().build(shape), causal(), length, path="linear-causal"
             ),
-            "dot": pass_of(as_rule(Dot().build(shape)), causal(), length, path=DOT_PATH),
+            "dot": pass_of(as_function(Dot().build(shape)), causal(), length, path=DOT_PATH),
         }
         # A pass of a few milliseconds is timed ten times over.
         often = max(1, 16384 // length)
@@ -150,9 +150,9 @@ def linear_rows(rounds: int) -> list[Row]:
 def group_rows(rounds: int) -> list[Row]:
     n = GROUPED_LENGTH
     shape = shape_of(n)
-    grouped = as_rule(Group(groups=8).build(shape))
-    dot = as_rule(Dot().build(shape))
-    mask = grouped.narrow(causal(), TokenPositions.of_row(n))
+    grouped = as_function(Group(groups=8).build(shape))
+    dot = as_function(Dot().build(shape))
+    mask = grouped.restrict_mask(causal(), TokenPositions.of_row(n))
     runs = {
         "group, 8 groups": pass_of(grouped, mask, n, path=f"blocks, {BLOCK_PATH}"),
         "dot, fused": pass_of(dot, causal(), n, path=DOT_PATH),
@@ -177,7 +177,7 @@ def group_rows(rounds: int) -> list[Row]:
     return found
 
 
-def as_rule(part: object) -> AttentionFunction:
+def as_function(part: object) -> AttentionFunction:
     assert isinstance(part, AttentionFunction)
     return part
 

@@ -25,7 +25,7 @@ def our_step(size: Size, *, dropout: float, **changes: object) -> Callable[[], f
     threads = torch.get_num_threads()
     machine = choose_machine("cpu", threads=threads)
     step = _updates(
-        size.model(dropout=dropout, **changes), Train(clip=CLIP, threads=threads), machine
+        size.model(dropout=dropout, **changes), Train(max_grad_norm=CLIP, threads=threads), machine
     )
     batch = size.batch()
     return lambda: step(batch)
@@ -44,7 +44,7 @@ def our_run(bench: Experiment, batches: Sequence[Batch]) -> Callable[[], None]:
 
 def first_batches(bench: Experiment, count: int) -> list[Batch]:
     """Those that a training would begin with."""
-    return [batch for batch, _ in islice(bench.stream.after(Cursor()), count)]
+    return [batch for batch, _ in islice(bench.stream.batches_after(Cursor()), count)]
 
 
 def _updates(model: torch.nn.Module, settings: Train, machine: Machine) -> Callable[[Batch], float]:

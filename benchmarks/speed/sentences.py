@@ -42,7 +42,7 @@ def bench() -> Experiment:
             "max_steps": 1000,
             "batches": "bucketed",
             "batch_tokens": NARROW.tokens,
-            "clip": CLIP,
+            "max_grad_norm": CLIP,
             "threads": torch.get_num_threads(),
         },
     }

@@ -18,19 +18,19 @@ from regard.adapters import ADAPTERS
 from regard.adapters.ledger import Ledger
 from regard.adapters.ledger import ledger as count_trained
 from regard.attention.kinds import ATTENTION
-from regard.attention.masks.expression import read_mask
+from regard.attention.masks.expression import parse_mask
 from regard.attention.masks.mask import MASKS, Mask
 from regard.attention.positions import POSITIONS
 from regard.audits import audit as trust_audit
 from regard.audits.audit import Audit
-from regard.audits.leaks.permission import Permission, permission_of
+from regard.audits.leaks.permission import Permission, build_permission
 from regard.core.catalog import Catalog
 from regard.core.errors import UserError
-from regard.core.own_files import OwnFile, load_own_files
+from regard.core.user_files import UserFile, load_user_files
 from regard.data.builtin import BUILTIN
 from regard.data.corpus import Data
 from regard.data.readers.formats import read_records
-from regard.data.readers.reading import DropCounts, ReadOptions, Record
+from regard.data.readers.records import DropCounts, ReadOptions, Record
 from regard.data.record_corpus import open_records
 from regard.data.tokenizers import TOKENIZERS
 from regard.interop.export_model import ExportReport
@@ -50,7 +50,7 @@ from regard.runs.preparation.task import PreparedTask
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
 from regard.runs.train import run_experiment
-from regard.tasks import TASKS, OnProgress, untold
+from regard.tasks import TASKS, OnProgress, ignore_progress
 
 
 def train(
@@ -108,7 +108,7 @@ def evaluate(
     prepared = prepare(
         recipe,
         tokenizer=loaded.tokenizer,
-        learnt=loaded.problem.learnt() if loaded.problem else None,
+        learnt=loaded.problem.state() if loaded.problem else None,
         watch=watch,
     )
     _refuse_other_text(home, prepared)
@@ -131,7 +131,7 @@ def predict(
     *,
     header: bool = True,
     own_files: Sequence[str | Path] = (),
-    on_progress: OnProgress = untold,
+    on_progress: OnProgress = ignore_progress,
 ) -> list[dict[str, Any]]:
     """What a task's model answers to every row of a file, with how sure it is.
 
@@ -147,14 +147,14 @@ def predict(
         )
     task = loaded.task
     columns = task.columns()
-    asked = task.asked_columns()
+    asked = task.input_columns()
     rows = open_records(
         Data(corpus=str(file), header=header),
         columns,
-        holds=task.held_columns(),
+        types=task.column_types(),
         optional=[role for role in columns if role not in asked],
         settings=task.column_settings(),
-    ).every()
+    ).all_records()
     answers = loaded.problem.answer(loaded.model, rows, on_progress=on_progress)
     answered = {row.at: answer for row, answer in zip(rows, answers, strict=True)}
     return [
@@ -178,7 +178,7 @@ def ledger(
     Of an imported model it is what a training of all of it would train."""
     saved = load(run, base=base, own_files=own_files).saved
     counted = count_trained(saved.model, saved.adapter, saved.family, vocabulary=saved.vocabulary)
-    return replace(counted, is_foretold="imported" in saved.config)
+    return replace(counted, is_projected="imported" in saved.config)
 
 
 def import_model(source: str | Path, out: str | Path) -> ImportReport:
@@ -247,16 +247,16 @@ def audit(
 def _permission(mask: str | Tensor | Mask) -> Permission:
     """What a mask lets through, at every length it can be written out for."""
     if isinstance(mask, Tensor):
-        return permission_of(mask)
+        return build_permission(mask)
     if isinstance(mask, Mask):
         # What one row or one head may see counts as allowed: the audit asks what no path may.
         return Permission(mask.name, lambda t: mask.dense(t, t).flatten(0, 1).any(dim=0))
-    return Permission(mask, lambda t: read_mask(mask, t).dense(t, t)[0, 0])
+    return Permission(mask, lambda t: parse_mask(mask, t).dense(t, t)[0, 0])
 
 
 def _refuse_other_text(run: Run, prepared: PreparedData) -> None:
-    then = run.figures()["corpus"]["parts"]
-    for name, part in prepared.statistics["parts"].items():
+    then = run.figures()["corpus"]["splits"]
+    for name, part in prepared.statistics["splits"].items():
         before, now = then[name]["fingerprint"], part["fingerprint"]
         if before != now:
             raise UserError(
@@ -267,9 +267,9 @@ def _refuse_other_text(run: Run, prepared: PreparedData) -> None:
             )
 
 
-def load_parts(own_files: Iterable[str | Path]) -> list[OwnFile]:
+def load_parts(own_files: Iterable[str | Path]) -> list[UserFile]:
     """Run Python files of one's own, whose parts recipes can then name."""
-    return load_own_files(own_files, catalogs())
+    return load_user_files(own_files, catalogs())
 
 
 def catalogs() -> list[Catalog]:

@@ -1,10 +1,10 @@
-"""The Batch type: examples padded to the longest, as tensors.
+"""`Batch`: examples collated into tensors, padded to the longest; `Example`: one row of it.
 
     [4,7,9,15,23,18] [2,8,10] [3,13,2,8]  →  4  7  9 15 23 18
                                              2  8 10  0  0  0
                                              3 13  2  8  0  0
 
-Shapes: b rows, t positions. `valid`: True = a real token.
+Shapes: b batch size (rows), t length. `valid`: True = a real token, False = padding.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Example:
-    """One row after its objective; all arrays have one length."""
+    """One row as its objective built it; arrays have the same length unless said otherwise."""
 
     inputs: Ints
     targets: Ints
     weights: NDArray[np.float32]
-    "What each target counts in the loss; 0 where there is nothing to predict."
+    "Loss weight of each target; 0 where there is nothing to predict."
     segments: Ints | None = None
     source: Ints | None = None
-    "What is read before anything is written, of a length of its own."
+    "Source ids of a seq2seq model (encoder input); its length is independent."
     labels: NDArray[Any] | None = None
-    "What is to be told of the row as a whole: a class, the ends of a span; of a length of its own."
+    "Labels of the whole row: a class, start and end of a span; its length is independent."
     modalities: Ints | None = None
-    "What stands at each place: 0 a word, 1 a patch."
+    "Modality of each position: 0 text, 1 image patch."
     patches: NDArray[np.float32] | None = None
-    "(p,k): the numbers of each patch, in the order of their places."
+    "(p,k): the values of each patch, in order of position."
     smoothing: float = 0.0
-    "Share of each target that goes to all tokens alike while it is learnt; never while measured."
+    "Label smoothing in training; never in evaluation."
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows padded to the longest."""
+    """Examples padded to the longest."""
 
     ids: torch.Tensor
     "(b,t) int64"
@@ -57,45 +57,45 @@ class Batch:
     segments: torch.Tensor | None
     "(b,t) int64, 0 on padding"
     rows: tuple[int, ...]
-    "The row numbers, so that an error can name them."
+    "Row indices in the data, named in errors."
     source: torch.Tensor | None = None
-    "(b,s) int64: what is read before anything is written"
+    "(b,s) int64: source ids of a seq2seq model (encoder input)"
     source_valid: torch.Tensor | None = None
     "(b,s) bool, True = a real token"
     modalities: torch.Tensor | None = None
-    "(b,t) int64: words, patches, … by number"
+    "(b,t) int64: 0 text, 1 image patch"
     patches: torch.Tensor | None = None
-    "(b,p,k) float32: the numbers of each row's patches, in the order of their places"
+    "(b,p,k) float32: the values of each row's patches, in order of position"
     labels: torch.Tensor | None = None
-    "(b,k): what is to be told of each row as a whole; −1 where a row has fewer"
+    "(b,k): labels of each whole row, padded with −1"
     smoothing: float = 0.0
-    "Share of each target that goes to all tokens alike while it is learnt."
+    "Label smoothing of the targets."
 
     @property
     def tokens(self) -> int:
-        """Tokens that are read."""
-        sources = 0 if self.source_valid is None else int(self.source_valid.sum())
-        return int(self.valid.sum()) + sources
+        """Real tokens, source included."""
+        source_tokens = 0 if self.source_valid is None else int(self.source_valid.sum())
+        return int(self.valid.sum()) + source_tokens
 
     @property
-    def padding_waste(self) -> float:
-        """The share of places that hold no token."""
+    def padding_fraction(self) -> float:
+        """The fraction of positions that are padding."""
         return 1 - float(self.valid.float().mean())
 
     def to(self, device: torch.device | str) -> Batch:
-        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
-    def split(self, parts: int) -> list[Batch]:
-        """At most `parts` micro-batches of consecutive rows, none of them empty."""
-        edges = np.linspace(0, len(self.rows), parts + 1).round().astype(int)
+    def micro_batches(self, count: int) -> list[Batch]:
+        """Split into at most `count` micro-batches of consecutive rows, none empty."""
+        edges = np.linspace(0, len(self.rows), count + 1).round().astype(int)
         return [self._slice(slice(*edge)) for edge in pairwise(edges) if edge[0] < edge[1]]
 
     def _slice(self, rows: slice) -> Batch:
-        return replace(self._each(lambda tensor: tensor[rows]), rows=self.rows[rows])
+        return replace(self._map(lambda tensor: tensor[rows]), rows=self.rows[rows])
 
-    def _each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
+    def _map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
         tensors: dict[str, Any] = {
-            field.name: change(value)
+            field.name: function(value)
             for field in fields(self)
             if isinstance(value := getattr(self, field.name), torch.Tensor)
         }
@@ -103,7 +103,7 @@ class Batch:
 
 
 def pad(rows: Sequence[ArrayLike], pad_id: float) -> NDArray[Any]:
-    """Rows of unequal length as one array, as wide as the longest; the rest is `pad_id`."""
+    """Pad rows to the longest with `pad_id` and stack them."""
     arrays = [np.asarray(row) for row in rows]
     lengths = np.array([len(array) for array in arrays])
     padded = np.full((len(arrays), lengths.max()), pad_id, dtype=np.result_type(*arrays))
@@ -112,7 +112,7 @@ def pad(rows: Sequence[ArrayLike], pad_id: float) -> NDArray[Any]:
 
 
 def collate(examples: Sequence[Example], *, pad_id: int, rows: Sequence[int]) -> Batch:
-    """Examples as one batch; `rows` are their numbers."""
+    """Collate examples into one padded batch; `rows` are their indices."""
     segments = [example.segments for example in examples if example.segments is not None]
     sources = [example.source for example in examples if example.source is not None]
     labels = [example.labels for example in examples if example.labels is not None]

@@ -1,4 +1,4 @@
-"""Every adapter on every family: what it trains is what its ledger says, and nothing else moves."""
+"""Every adapter on every family: it trains exactly the parameters of its ledger."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.adapters.bodies import (
+from tests.adapters.small_models import (
     LIKE_BERT,
     LIKE_LLAMA,
     VOCABULARY,
     batch_of,
     body,
+    classifier,
     family_of,
-    labelled,
+    outputs,
+    perturbed,
     same_bits,
-    shaken,
-    told,
 )
 from torch.optim import AdamW
 
@@ -31,12 +31,12 @@ from regard.adapters.prompt_tuning import PromptTuning
 from regard.adapters.top_layers import TopLayers
 from regard.attention.kinds import ATTENTION
 from regard.core.errors import UserError
-from regard.core.settings import read_settings, table_of
+from regard.core.settings import read_settings, to_table
 from regard.models.families import FAMILIES
 from regard.models.task_models.task_model import TaskModel
-from regard.training.checkpoint import fill, weights_of
+from regard.training.checkpoint import load_tensors, model_tensors
 
-CHANGE_NOTHING = ("full", "top", "bias", "lora", "none")
+NO_INITIAL_CHANGE = ("full", "top", "bias", "lora", "none")
 REFUSED = {
     ("recurrent", "top"),
     ("recurrent", "prompt"),
@@ -50,7 +50,7 @@ def adapter_of(kind: str, **table):
     return read_settings(ADAPTERS.get(kind).part, {**lengths, **table})
 
 
-def trained_a_little(model, batch, *, steps: int = 3):
+def train_briefly(model, batch, *, steps: int = 3):
     model.train()
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=0.05)
     for _ in range(steps):
@@ -63,13 +63,13 @@ def trained_a_little(model, batch, *, steps: int = 3):
 
 @pytest.mark.parametrize("name", FAMILIES.names())
 @pytest.mark.parametrize("kind", [kind for kind in ADAPTERS.names() if kind != "head"])
-def test_adapts_every_family_or_says_why_not(kind, name):
+def test_every_family_is_adapted_or_refused(kind, name):
     adapter, family, model = adapter_of(kind), family_of(name), body(name)
     if (name, kind) in REFUSED:
         with pytest.raises(UserError, match="adapt"):
             adapter.apply(model, seed=0)
         with pytest.raises(UserError, match="adapt"):
-            adapter.terms(family, vocabulary=VOCABULARY)
+            adapter.count_parameters(family, vocabulary=VOCABULARY)
         return
     adapter.apply(model, seed=0)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
@@ -77,11 +77,11 @@ def test_adapts_every_family_or_says_why_not(kind, name):
     assert bool(rows) is (kind != "none")
     if not rows:
         return
-    trained_a_little(model, replace(batch_of(), labels=None))
+    train_briefly(model, replace(batch_of(), labels=None))
     moved = {n for n, p in model.named_parameters() if not torch.equal(p, before[n])}
     assert moved <= rows
-    assert moved, "training moves something"
-    if kind not in ("full",):  # an untied table has rows that no batch names
+    assert moved, "training changes something"
+    if kind not in ("full",):  # an untied table has rows that no batch contains
         assert moved == rows
 
 
@@ -92,79 +92,77 @@ def test_adapts_every_family_or_says_why_not(kind, name):
     [{}, LIKE_BERT, {**LIKE_BERT, "tied": False, "boundary": True}],
     ids=["plain", "like-bert", "untied"],
 )
-def test_a_task_trains_its_head_beside_the_adapter_and_nothing_that_it_does_not_read(
-    kind, pooling, table
-):
-    everywhere = {"targets": ("*",)} if kind == "lora" else {}
-    adapter, family = adapter_of(kind, **everywhere), family_of("encoder", **table)
-    model = labelled("encoder", pooling=pooling, **table)
+def test_a_task_trains_its_head_and_adapter_and_no_unused_parameters(kind, pooling, table):
+    targets = {"targets": ("*",)} if kind == "lora" else {}
+    adapter, family = adapter_of(kind, **targets), family_of("encoder", **table)
+    model = classifier("encoder", pooling=pooling, **table)
     adapter.apply(model, seed=0)
     found = ledger(model, adapter, family, vocabulary=VOCABULARY)
     names = {row.name for row in found.rows}
     assert ("head.labels.weight" in names) is (kind != "none")
-    read = pooling == "first" and bool(table)
-    assert any(name.startswith("body.pooler") for name in names) is (kind == "full" and read)
+    uses_pooler = pooling == "first" and bool(table)
+    assert any(name.startswith("body.pooler") for name in names) is (kind == "full" and uses_pooler)
     if kind == "none":
         return
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    # Where every place sees tokens at other places, so that no parameter stands still by chance.
-    trained_a_little(model, replace(batch_of(), segments=torch.arange(9).expand(3, -1) // 5))
+    # Two segments in every row, so that no parameter stays unchanged by chance.
+    train_briefly(model, replace(batch_of(), segments=torch.arange(9).expand(3, -1) // 5))
     moved = {n for n, p in model.named_parameters() if not torch.equal(p, before[n])}
     assert moved == names
 
 
 @pytest.mark.parametrize("kind", ["full", "bias", "lora"])
-def test_a_pooler_that_no_task_reads_stays_frozen(kind):
+def test_a_pooler_that_no_task_uses_stays_frozen(kind):
     adapter, family = adapter_of(kind), family_of("encoder", **LIKE_BERT)
     model = body("encoder", **LIKE_BERT)
     adapter.apply(model, seed=0)
     found = ledger(model, adapter, family, vocabulary=VOCABULARY)
     assert not [row.name for row in found.rows if "pooler" in row.name]
-    trains_head = any(row.name.startswith("head.network") for row in found.rows)
-    assert trains_head is (kind == "full"), "texts are told through it"
+    trains_head = any(row.name.startswith("head.transform") for row in found.rows)
+    assert trains_head is (kind == "full"), "tokens are predicted through it"
 
 
-def test_full_training_keeps_also_what_it_froze(tmp_path):
-    """No base holds it: the pooler of a run has to lie in the run."""
-    model, other = labelled(**LIKE_BERT), labelled(**LIKE_BERT)
+def test_full_fine_tuning_saves_frozen_parameters_too():
+    """No base model holds them: the pooler of a run has to be in the run."""
+    model, other = classifier(**LIKE_BERT), classifier(**LIKE_BERT)
     for one in (model, other):
         Full().apply(one, seed=0)
     with torch.no_grad():
         for parameter in other.parameters():
             parameter.zero_()
-    kept = weights_of(model)
+    kept = model_tensors(model)
     assert "body.pooler.linear.weight" in kept
-    fill(other, {name: tensor.clone() for name, tensor in kept.items()}, where=Path("kept"))
+    load_tensors(other, {name: tensor.clone() for name, tensor in kept.items()}, where=Path("kept"))
     assert all(
         torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True)
     )
 
 
 @pytest.mark.parametrize("name", ["decoder", "encoder", "encoder-decoder"])
-@pytest.mark.parametrize("kind", CHANGE_NOTHING)
+@pytest.mark.parametrize("kind", NO_INITIAL_CHANGE)
 @pytest.mark.parametrize("table", [{}, LIKE_LLAMA], ids=["plain", "like-llama"])
-def test_fresh_they_change_no_bit(kind, name, table):
+def test_a_fresh_adapter_changes_no_bit(kind, name, table):
     if kind == "bias" and table is LIKE_LLAMA:
         pytest.skip("a model without biases has none to train")
     model = body(name, **table)
-    before = told(model)
+    before = outputs(model)
     adapter_of(kind).apply(model, seed=0)
-    assert same_bits(told(model), before)
+    assert same_bits(outputs(model), before)
 
 
 @pytest.mark.parametrize("kind", ["prompt", "prefix"])
 @pytest.mark.parametrize("name", ["decoder", "encoder", "encoder-decoder"])
-def test_fresh_virtual_places_take_part(kind, name):
+def test_fresh_virtual_tokens_have_influence(kind, name):
     model = body(name)
-    before = told(model)
+    before = outputs(model)
     adapter_of(kind).apply(model, seed=0)
-    assert not torch.allclose(told(model), before, atol=1e-3)
+    assert not torch.allclose(outputs(model), before, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", ADAPTERS.names())
-def test_the_same_seed_starts_alike_and_another_does_not(kind):
+def test_the_seed_decides_the_initial_values(kind):
     def fresh(seed):
-        model = labelled()
+        model = classifier()
         adapter_of(kind).apply(model, seed=seed)
         return trained_tensors(model)
 
@@ -176,28 +174,28 @@ def test_the_same_seed_starts_alike_and_another_does_not(kind):
 
 
 @pytest.mark.parametrize("kind", ADAPTERS.names())
-def test_what_was_trained_goes_onto_another_copy_of_the_base(kind):
-    model, copy = labelled(), labelled()
+def test_trained_tensors_load_onto_another_copy_of_the_base(kind):
+    model, copy = classifier(), classifier()
     for one, seed in ((model, 0), (copy, 5)):
         adapter_of(kind).apply(one, seed=seed)
-    shaken(model)
-    fill(copy, trained_tensors(model), where=Path("kept"))
-    assert torch.equal(told(copy), told(model))
+    perturbed(model)
+    load_tensors(copy, trained_tensors(model), where=Path("kept"))
+    assert torch.equal(outputs(copy), outputs(model))
 
 
 @pytest.mark.parametrize("kind", ADAPTERS.names())
-def test_accumulated_gradients_are_those_of_the_whole_batch(kind):
+def test_accumulated_gradients_equal_those_of_the_whole_batch(kind):
     if kind == "none":
         pytest.skip("none trains nothing")
-    model = labelled().double()
+    model = classifier().double()
     adapter_of(kind).apply(model, seed=0)
-    shaken(model)
+    perturbed(model)
     whole = batch_of(rows=4)
     gradients = []
-    for parts in (1, 2):
+    for count in (1, 2):
         model.zero_grad()
-        for part in whole.split(parts):
-            model(part)["label"].sum.backward()
+        for micro_batch in whole.micro_batches(count):
+            model(micro_batch)["label"].sum.backward()
         gradients.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
     assert gradients[0].keys() == gradients[1].keys() <= trained_tensors(model).keys()
     for name, gradient in gradients[0].items():
@@ -205,33 +203,33 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(kind):
 
 
 @pytest.mark.parametrize("kind", ADAPTERS.names())
-def test_settings_survive_a_recipe(kind):
+def test_settings_round_trip_through_a_recipe(kind):
     adapter = adapter_of(kind)
-    assert read_settings(type(adapter), table_of(adapter)) == adapter
+    assert read_settings(type(adapter), to_table(adapter)) == adapter
 
 
 @pytest.mark.parametrize("attention", ATTENTION.names())
 @pytest.mark.parametrize("kind", ["bias", "lora", "prefix", "prompt", "top", "full"])
 def test_formulas_hold_for_every_kind_of_attention(kind, attention):
-    """Prefixes are refused where there are no keys and values to stand beside, in one sentence."""
+    """A prefix is refused by kinds that keep no keys and values."""
     targets = {"targets": ("out", "mlp.*")} if kind == "lora" else {}
     adapter = adapter_of(kind, **targets)
     family, model = family_of("encoder", attention=attention), body("encoder", attention=attention)
     if kind == "prefix" and attention in ("linear", "synthesizer-dense", "synthesizer-random"):
-        for ask in (
+        for call in (
             lambda: adapter.apply(model, seed=0),
-            lambda: adapter.terms(family, vocabulary=VOCABULARY),
+            lambda: adapter.count_parameters(family, vocabulary=VOCABULARY),
         ):
-            with pytest.raises(UserError, match="more keys and values to choose from"):
-                ask()
+            with pytest.raises(UserError, match="adds keys and values to attend to"):
+                call()
         return
     adapter.apply(model, seed=0)
     found = ledger(model, adapter, family, vocabulary=VOCABULARY)
     assert found.total == sum(term.value for term in found.terms) > 0
-    assert torch.isfinite(told(model)).all()
+    assert torch.isfinite(outputs(model)).all()
 
 
-def test_nothing_is_adapted_twice_unless_it_was_merged():
+def test_a_model_is_not_adapted_twice_unless_merged():
     model = body("decoder")
     Lora(rank=2).apply(model, seed=0)
     with pytest.raises(UserError, match=r"adapted already: it has stack\.blocks\.0.*lora_A"):
@@ -243,27 +241,29 @@ def test_nothing_is_adapted_twice_unless_it_was_merged():
 
 
 @pytest.mark.parametrize("kind", ["prompt", "prefix"])
-def test_virtual_places_cannot_be_merged(kind):
+def test_virtual_tokens_cannot_be_merged(kind):
     model = body("decoder")
     adapter_of(kind).apply(model, seed=0)
-    with pytest.raises(UserError, match=f"a {kind} is no part of the model's weights"):
+    with pytest.raises(UserError, match=f"a {kind} is no change of the model's weights"):
         adapter_of(kind).merge(model)
 
 
 @pytest.mark.parametrize("kind", ["prompt", "prefix"])
 @pytest.mark.parametrize("length", [23, 24, 100])
-def test_longer_than_the_context_is_refused(kind, length):
-    with pytest.raises(UserError, match=rf"adapt\.length: a {kind} of {length} places leaves"):
+def test_virtual_tokens_beyond_the_context_are_refused(kind, length):
+    with pytest.raises(
+        UserError, match=rf"adapt\.length: a {kind} of {length} virtual tokens leaves"
+    ):
         adapter_of(kind, length=length).apply(body("decoder"), seed=0)
 
 
-def test_a_head_is_needed_to_train_the_head_alone():
-    with pytest.raises(UserError, match="no head of a task"):
+def test_head_only_needs_a_task_head():
+    with pytest.raises(UserError, match="no task head"):
         HeadOnly().apply(body("encoder"), seed=0)
 
 
-def test_nothing_trains_nothing_and_measures():
-    model = labelled()
+def test_no_training_trains_nothing():
+    model = classifier()
     NoTraining().apply(model, seed=0)
     assert isinstance(model, TaskModel)
     assert not trained_tensors(model)
@@ -271,9 +271,11 @@ def test_nothing_trains_nothing_and_measures():
     assert (found.rows, found.total, found.terms) == ((), 0, ())
 
 
-def test_more_blocks_than_there_are_is_refused():
-    with pytest.raises(UserError, match=r"adapt\.n = 3 is more blocks than the model has \(2\)"):
-        TopLayers(n=3).apply(body("decoder"), seed=0)
+def test_more_top_layers_than_blocks_are_refused():
+    with pytest.raises(
+        UserError, match=r"adapt\.layers = 3 is more blocks than the model has \(2\)"
+    ):
+        TopLayers(layers=3).apply(body("decoder"), seed=0)
 
 
 def test_a_model_without_biases_is_refused():
@@ -282,15 +284,17 @@ def test_a_model_without_biases_is_refused():
 
 
 def test_tensors_of_another_adapter_are_refused():
-    model = labelled()
+    model = classifier()
     PromptTuning(length=3).apply(model, seed=0)
     kept = trained_tensors(model)
-    other = labelled()
+    other = classifier()
     PromptTuning(length=4).apply(other, seed=0)
     with pytest.raises(UserError, match=r"body.prompt has shape \(3, 16\)"):
-        fill(other, kept, where=Path("kept"))
+        load_tensors(other, kept, where=Path("kept"))
     with pytest.raises(UserError, match=r"not in the file \['body.prompt'\]"):
-        fill(other, {n: t for n, t in kept.items() if n != "body.prompt"}, where=Path("kept"))
+        load_tensors(
+            other, {n: t for n, t in kept.items() if n != "body.prompt"}, where=Path("kept")
+        )
 
 
 def test_dropout_is_drawn_alike_by_a_model_whose_adapter_adds_none():

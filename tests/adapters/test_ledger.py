@@ -1,11 +1,11 @@
-"""The ledger: tensors and formulas agree, in the counts that are known, and a lie is an error."""
+"""The ledger: tensors and formulas agree with known counts; a difference is an error."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.adapters.bodies import LIKE_BERT, LIKE_LLAMA, VOCABULARY, family_of, labelled
+from tests.adapters.small_models import LIKE_BERT, LIKE_LLAMA, VOCABULARY, classifier, family_of
 from torch import nn
 
 from regard.adapters import Adapter
@@ -17,9 +17,9 @@ from regard.adapters.lora import Lora
 from regard.adapters.prefix_tuning import PrefixTuning
 from regard.adapters.prompt_tuning import PromptTuning
 from regard.adapters.top_layers import TopLayers
-from regard.core.count import Term, total
 from regard.core.errors import UserError
-from regard.models.heads.heads import (
+from regard.core.parameter_count import ParameterCount, total_parameters
+from regard.models.heads.task_heads import (
     ClassificationHead,
     Pooling,
     SentenceHead,
@@ -42,7 +42,7 @@ def ledger_of(
     **table,
 ):
     table = {"context": 140, **table}
-    model = labelled(name, labels=labels, pooling=pooling, **table)
+    model = classifier(name, labels=labels, pooling=pooling, **table)
     adapter.apply(model, seed=0)
     return ledger(model, adapter, family_of(name, **table), vocabulary=VOCABULARY)
 
@@ -57,43 +57,48 @@ def ledger_of(
         (Lora(rank=4), 4 * (D + D) * 2 * L + 2 * D + 2),
         (Lora(rank=1, targets=("up_proj",)), (D + 4 * D) * L + 2 * D + 2),
         (BiasOnly(), L * (4 * D + 4 * D + D + 2 * D) + D + 2 * D + 2),
-        (TopLayers(n=1), 12 * D * D + 9 * D + 4 * D + 2 * D + 2 * D + 2),
+        (TopLayers(layers=1), 12 * D * D + 9 * D + 4 * D + 2 * D + 2 * D + 2),
     ],
     ids=["head", "prompt", "prefix", "lora", "lora-up_proj", "bias", "top"],
 )
-def test_the_counts_for_two_labels(adapter, count, name):
+def test_counts_for_two_labels(adapter, count, name):
     found = ledger_of(adapter, name)
-    assert found.total == count == sum(row.count for row in found.rows) == total(found.terms)
-    assert found.share == pytest.approx(count / found.of)
+    assert (
+        found.total
+        == count
+        == sum(row.count for row in found.rows)
+        == total_parameters(found.terms)
+    )
+    assert found.fraction == pytest.approx(count / found.of)
 
 
-def test_full_trains_all_there_is():
+def test_full_trains_every_parameter():
     found = ledger_of(Full())
     assert found.total == found.of
-    assert found.share == 1.0
+    assert found.fraction == 1.0
 
 
 @pytest.mark.parametrize(
     ("pooling", "tied"), [("first", True), ("mean", True), ("first", False), ("mean", False)]
 )
-def test_full_counts_no_part_that_the_head_does_not_read(pooling, tied):
+def test_full_counts_no_unused_parameters(pooling, tied):
     found = ledger_of(Full(), pooling=pooling, boundary=True, **LIKE_BERT, tied=tied)
-    network = D * D + D + 2 * D + VOCABULARY  # linear, norm, and a bias for each token
+    transform = D * D + D + 2 * D + VOCABULARY  # linear, norm, and a bias for each token
     boundary = 32 * D + 4 * D * D + 6 * D
-    unread = network + boundary + (0 if tied else VOCABULARY * D)
-    assert found.of - found.total == unread + (0 if pooling == "first" else D * D + D)
-    assert found.share < 1.0
+    unused = transform + boundary + (0 if tied else VOCABULARY * D)
+    assert found.of - found.total == unused + (0 if pooling == "first" else D * D + D)
+    assert found.fraction < 1.0
 
 
 @pytest.mark.parametrize("heads", [1, 2, 4])
-def test_grouped_keys_and_values_make_a_prefix_smaller(heads):
+def test_grouped_key_value_heads_make_a_prefix_smaller(heads):
     found = ledger_of(
         PrefixTuning(length=128), "decoder", **{**LIKE_LLAMA, "key_value_heads": heads}
     )
     assert found.total == 2 * 128 * L * (heads * 4) + 2 * D + 2
 
 
-def test_an_encoder_decoder_has_prefixes_in_three_places():
+def test_an_encoder_decoder_has_a_prefix_in_all_three_attentions():
     family = family_of("encoder-decoder", context=140)
     model = family.build(vocabulary=VOCABULARY, seed=0)
     adapter = PrefixTuning(length=128)
@@ -115,16 +120,16 @@ def test_an_encoder_decoder_has_prefixes_in_three_places():
         min_size=1,
     ),
 )
-def test_lora_trains_rank_times_inputs_and_outputs(rank, layers, heads, labels, targets):
+def test_lora_trains_rank_times_inputs_plus_outputs(rank, layers, heads, labels, targets):
     adapter = Lora(rank=rank, targets=tuple(sorted(targets)))
     found = ledger_of(
         adapter, "decoder", labels=labels, layers=layers, key_value_heads=heads, context=10
     )
-    down_proj = 4 * heads
-    sums = {"query": 2 * D, "key": D + down_proj, "value": D + down_proj, "out": 2 * D}
+    kv_width = 4 * heads
+    sums = {"query": 2 * D, "key": D + kv_width, "value": D + kv_width, "out": 2 * D}
     sums |= {"up_proj": 5 * D, "down_proj": 5 * D}
-    each = sum(sums[name] for name in {target.removeprefix("*.") for target in targets})
-    assert found.total == rank * each * layers + labels * (D + 1)
+    per_layer = sum(sums[name] for name in {target.removeprefix("*.") for target in targets})
+    assert found.total == rank * per_layer * layers + labels * (D + 1)
 
 
 @settings(max_examples=60, deadline=None)
@@ -134,7 +139,7 @@ def test_lora_trains_rank_times_inputs_and_outputs(rank, layers, heads, labels, 
         {
             "layers": st.integers(1, 3),
             "norm": st.sampled_from(["layer", "rms"]),
-            "norm_place": st.sampled_from(["pre", "post"]),
+            "norm_placement": st.sampled_from(["pre", "post"]),
             "activation": st.sampled_from(["gelu", "swiglu"]),
             "biases": st.booleans(),
             "projections": st.sampled_from(["separate", "shared-qk", "shared-qkv"]),
@@ -144,26 +149,26 @@ def test_lora_trains_rank_times_inputs_and_outputs(rank, layers, heads, labels, 
         }
     ),
     adapter=st.sampled_from(
-        [BiasOnly(), TopLayers(n=1), Lora(targets=("out",)), PrefixTuning(length=3)]
+        [BiasOnly(), TopLayers(layers=1), Lora(targets=("out",)), PrefixTuning(length=3)]
     ),
 )
-def test_formulas_hold_whatever_a_model_is_made_of(name, table, adapter):
+def test_formulas_hold_for_any_settings(name, table, adapter):
     if isinstance(adapter, BiasOnly) and not table["biases"]:
         return
     assert ledger_of(adapter, name, **table).total > 0
 
 
 def test_a_patch_embedding_and_concatenated_positions_are_counted():
-    beside = {"kind": "learned", "combine": "concatenate", "own_width": 6}
-    table = {"patch_values": 5, "embedding_norm": True}
+    concatenated = {"kind": "learned", "combine": "concatenate", "position_width": 6}
+    table = {"patch_dim": 5, "embedding_norm": True}
     assert ledger_of(BiasOnly(), **table).total == ledger_of(BiasOnly()).total + 2 * D
-    found = ledger_of(PromptTuning(length=7), positions=beside, tied=False)
+    found = ledger_of(PromptTuning(length=7), positions=concatenated, tied=False)
     assert found.total == 7 * 10 + 2 * D + 2
-    assert found.terms[0] == Term("prompt", "7·10", 70)
+    assert found.terms[0] == ParameterCount("prompt", "7·10", 70)
 
 
 def test_formula_and_tensors_that_differ_are_an_error():
-    model = labelled()
+    model = classifier()
     adapter = Lora(rank=4)
     adapter.apply(model, seed=0)
     with pytest.raises(UserError, match=r"trains 546 parameters by its tensors and 290 by"):
@@ -173,23 +178,23 @@ def test_formula_and_tensors_that_differ_are_an_error():
         ledger(model, adapter, family_of("encoder"), vocabulary=VOCABULARY)
 
 
-class Own(nn.Module):
-    """A head of a person's own, without a formula."""
+class CustomHead(nn.Module):
+    """A head without a formula."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(D, 3)
 
 
-def test_a_head_without_a_formula_is_counted_and_said():
+def test_a_head_without_a_formula_is_counted():
     model = TaskModel.__new__(SequenceClassifier)
-    TaskModel.__init__(model, labelled().body, Own(), seed=0)
+    TaskModel.__init__(model, classifier().body, CustomHead(), seed=0)
     HeadOnly().apply(model, seed=0)
     found = ledger(model, HeadOnly(), family_of("encoder"), vocabulary=VOCABULARY)
-    assert found.terms == (Term("head, of one's own", "counted: it tells no formula", 51),)
-    given = [Term("mine", "3·w + 3", 51)]
-    table = {"vocabulary": VOCABULARY, "head_terms": given}
-    assert ledger(model, HeadOnly(), family_of("encoder"), **table).terms == tuple(given)
+    assert found.terms == (ParameterCount("custom head", "counted: it has no formula", 51),)
+    counts = [ParameterCount("mine", "3·w + 3", 51)]
+    table = {"vocabulary": VOCABULARY, "head_counts": counts}
+    assert ledger(model, HeadOnly(), family_of("encoder"), **table).terms == tuple(counts)
 
 
 @pytest.mark.parametrize(
@@ -200,9 +205,11 @@ def test_a_head_without_a_formula_is_counted_and_said():
         SpanHead(D),
         YesNoHead(D),
         SentenceHead(),
-        PatchHead(D, patch_values=4),
+        PatchHead(D, patch_dim=4),
     ],
     ids=lambda head: type(head).__name__,
 )
 def test_every_head_counts_as_its_formula(head):
-    assert total(head.terms()) == sum(parameter.numel() for parameter in head.parameters())
+    assert total_parameters(head.count_parameters()) == sum(
+        parameter.numel() for parameter in head.parameters()
+    )

@@ -1,4 +1,4 @@
-"""LoRA: which layers its targets name, what it adds to them, and that merging changes nothing."""
+"""LoRA: target matching, the low-rank update, merging."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.adapters.bodies import (
+from tests.adapters.small_models import (
     LIKE_BERT,
     LIKE_LLAMA,
     VOCABULARY,
     batch_of,
     body,
+    classifier,
     family_of,
-    labelled,
+    outputs,
+    perturbed,
     same_bits,
-    shaken,
-    told,
 )
 from torch import nn
 
 from regard.adapters.ledger import ledger, trained_tensors
-from regard.adapters.linear_layers import linears_in, linears_of
-from regard.adapters.lora import Lora, LoraLinear, matching
+from regard.adapters.linear_layers import linear_layers, linear_shapes
+from regard.adapters.lora import Lora, LoraLinear, match_targets
 from regard.attention.kinds import ATTENTION
 from regard.core.errors import UserError
 from regard.core.settings import read_settings
@@ -33,7 +33,7 @@ sizes = st.integers(1, 12)
 
 @settings(max_examples=60, deadline=None)
 @given(sizes, sizes, st.integers(1, 6), st.floats(0.5, 64.0), st.booleans(), st.integers(0, 99))
-def test_a_layer_adds_the_low_rank_change_and_merges_to_the_same(i, o, rank, alpha, bias, seed):
+def test_a_layer_adds_the_low_rank_update_and_merges_to_the_same(i, o, rank, alpha, bias, seed):
     generator = torch.Generator().manual_seed(seed)
     base = Linear(i, o, bias=bias).double()
     weight = base.weight.detach().clone()
@@ -43,11 +43,11 @@ def test_a_layer_adds_the_low_rank_change_and_merges_to_the_same(i, o, rank, alp
     assert torch.equal(layer(x), base(x))
     with torch.no_grad():
         layer.lora_B.copy_(b)
-    change = sum(torch.outer(b[:, r], a[r]) for r in range(rank)) * alpha / rank
-    expected = x @ (weight + change).T + (base.bias if bias else 0.0)
+    update = sum(torch.outer(b[:, r], a[r]) for r in range(rank)) * alpha / rank
+    expected = x @ (weight + update).T + (base.bias if bias else 0.0)
     assert torch.allclose(layer(x), expected, atol=1e-9)
     assert sum(p.numel() for n, p in layer.named_parameters() if "lora" in n) == rank * (i + o)
-    plain = layer.merged()
+    plain = layer.merge()
     assert type(plain) is Linear
     assert plain.weight is base.weight
     assert torch.allclose(plain(x), expected, atol=1e-9)
@@ -57,25 +57,25 @@ def test_a_layer_adds_the_low_rank_change_and_merges_to_the_same(i, o, rank, alp
 @pytest.mark.parametrize("table", [{}, LIKE_LLAMA], ids=["plain", "like-llama"])
 @pytest.mark.parametrize(
     ("precision", "alpha", "bound"),
-    # In float64 for a change larger than the weights, which sharpens every softmax and with it
-    # each rounding; in float32 for one that is smaller.
+    # In float64 for an update larger than the weights, which sharpens every softmax and amplifies
+    # rounding; in float32 for a smaller one.
     [(torch.float64, 16.0, 1e-12), (torch.float32, 1.0, 1e-5)],
 )
-def test_merged_is_unmerged_and_has_the_base_s_own_names(name, table, precision, alpha, bound):
+def test_merged_equals_unmerged_with_the_names_of_the_base(name, table, precision, alpha, bound):
     model, plain = (body(name, **table).to(precision) for _ in range(2))
     adapter = Lora(rank=3, alpha=alpha, targets=("*",))
     adapter.apply(model, seed=0)
-    before = told(shaken(model))
-    assert not torch.allclose(before, told(plain), atol=1e-2)
+    before = outputs(perturbed(model))
+    assert not torch.allclose(before, outputs(plain), atol=1e-2)
     adapter.merge(model)
-    apart = (told(model) - before).abs().max() / before.abs().max()
-    assert apart <= bound
+    difference = (outputs(model) - before).abs().max() / before.abs().max()
+    assert difference <= bound
     assert model.state_dict().keys() == plain.state_dict().keys()
     assert not any(isinstance(module, LoraLinear) for module in model.modules())
 
 
-def test_noughts_keep_their_sign():
-    """A fresh LoRA adds noughts; what was a nought stays the nought it was."""
+def test_a_fresh_lora_keeps_the_sign_of_zero():
+    """It adds zeros, and −0 stays −0."""
     base = nn.Linear(4, 3)
     nn.init.zeros_(base.weight)
     nn.init.zeros_(base.bias)
@@ -84,7 +84,7 @@ def test_noughts_keep_their_sign():
     assert same_bits(layer(x), base(x))
 
 
-def test_dropout_touches_the_change_alone_and_only_in_training():
+def test_dropout_acts_on_the_update_alone_and_only_in_training():
     base = nn.Linear(8, 8)
     layer = LoraLinear(base, torch.randn(2, 8), scale=1.0, dropout=0.5).train()
     x = torch.randn(4, 8)
@@ -97,27 +97,27 @@ def test_dropout_touches_the_change_alone_and_only_in_training():
     assert torch.equal(layer(x), layer(x))
 
 
-def test_the_base_keeps_its_tensors_names_and_values():
-    model = labelled()
+def test_the_base_keeps_its_tensors_and_names():
+    model = classifier()
     before = dict(model.named_parameters())
     Lora(rank=2).apply(model, seed=0)
     after = dict(model.named_parameters())
     assert all(after[name] is parameter for name, parameter in before.items())
     assert sorted(after.keys() - before.keys()) == sorted(
-        f"body.stack.blocks.{block}.attention.{part}.lora_{side}"
+        f"body.stack.blocks.{block}.attention.{layer}.lora_{matrix}"
         for block in (0, 1)
-        for part in ("query", "value")
-        for side in "AB"
+        for layer in ("query", "value")
+        for matrix in "AB"
     )
     assert after["body.stack.blocks.0.attention.query.lora_A"].shape == (2, 16)
     assert not after["body.stack.blocks.0.attention.query.lora_B"].any()
 
 
 NAMES = [
-    f"{side}.blocks.{block}.{part}"
+    f"{side}.blocks.{block}.{layer}"
     for side in ("encoder", "decoder")
     for block in (0, 1, 10)
-    for part in ("attention.query", "cross_attention.query", "mlp.up_proj")
+    for layer in ("attention.query", "cross_attention.query", "mlp.up_proj")
 ]
 
 
@@ -135,59 +135,59 @@ NAMES = [
         (("decoder.blocks.10.mlp.up_proj",), 1),
     ],
 )
-def test_targets_name_layers_by_the_end_of_their_names(targets, count):
-    found = matching(targets, NAMES)
+def test_targets_match_the_ends_of_layer_names(targets, count):
+    found = match_targets(targets, NAMES)
     assert len(found) == count
     assert found == [name for name in NAMES if name in found]
 
 
 @pytest.mark.parametrize("target", ["keys", "uery", "attention", "blocks.2.*", "Query"])
-def test_a_target_that_matches_nothing_is_an_error_that_names_what_there_is(target):
+def test_an_unmatched_target_is_an_error_that_lists_the_layers(target):
     with pytest.raises(UserError, match=r"adapt\.targets: no linear layer.*attention\.query"):
-        matching(("query", target), NAMES)
+        match_targets(("query", target), NAMES)
 
 
-def test_no_target_at_all_is_refused():
+def test_an_empty_list_of_targets_is_refused():
     with pytest.raises(UserError, match=r"targets = \[\] is not allowed: give a list that is not"):
         read_settings(Lora, {"targets": []}, key="adapt")
 
 
-def test_a_rank_beyond_a_layer_s_directions_is_refused():
-    too_much = r"adapt\.rank: a rank of 9 is more than the 8 .*blocks\.0\.attention\.key \(16 × 8\)"
+def test_a_rank_above_full_rank_is_refused():
+    message = r"adapt\.rank: a rank of 9 is more than 8, .*blocks\.0\.attention\.key \(16 × 8\)"
     adapter = Lora(rank=9, targets=("query", "key"))
     model = body("decoder", **LIKE_LLAMA)
-    for ask in (
+    for call in (
         lambda: adapter.apply(model, seed=0),
-        lambda: adapter.terms(family_of("decoder", **LIKE_LLAMA), vocabulary=VOCABULARY),
+        lambda: adapter.count_parameters(family_of("decoder", **LIKE_LLAMA), vocabulary=VOCABULARY),
     ):
-        with pytest.raises(UserError, match=too_much + r".*Give at most 8"):
-            ask()
+        with pytest.raises(UserError, match=message + r".*Give at most 8"):
+            call()
     Lora(rank=8, targets=("query", "key")).apply(model, seed=0)
 
 
-def test_what_stands_behind_the_trunk_is_no_target():
+def test_layers_outside_the_backbone_are_no_targets():
     table = {**LIKE_BERT, "boundary": True}
     model = body("encoder", **table)
-    assert all(name.startswith("stack.") for name in linears_in(model))
-    with pytest.raises(UserError, match=r"is named 'head\.network\.linear'"):
-        Lora(targets=("head.network.linear",)).apply(labelled("encoder", **table), seed=0)
+    assert all(name.startswith("stack.") for name in linear_layers(model))
+    with pytest.raises(UserError, match=r"is named 'head\.transform\.linear'"):
+        Lora(targets=("head.transform.linear",)).apply(classifier("encoder", **table), seed=0)
     with pytest.raises(UserError, match="no linear layer of this model is named 'tokens'"):
         Lora(targets=("tokens",)).apply(model, seed=0)
     with pytest.raises(UserError, match=r"is named 'pooler\.\*'"):
-        Lora(targets=("pooler.*",)).apply(labelled("encoder", **LIKE_BERT), seed=0)
+        Lora(targets=("pooler.*",)).apply(classifier("encoder", **LIKE_BERT), seed=0)
 
 
-def test_the_head_of_a_task_is_no_target():
+def test_the_task_head_is_no_target():
     with pytest.raises(UserError, match="is named 'labels'"):
-        Lora(targets=("labels",)).apply(labelled(), seed=0)
+        Lora(targets=("labels",)).apply(classifier(), seed=0)
 
 
-def test_a_recurrent_model_takes_it_beside_its_attention():
+def test_lora_adapts_the_attention_of_a_recurrent_model():
     model, family = body("recurrent", attention="dot"), family_of("recurrent", attention="dot")
     adapter = Lora(rank=2, targets=("query", "join"))
     adapter.apply(model, seed=0)
     assert ledger(model, adapter, family, vocabulary=VOCABULARY).total == 2 * (32 + 48)
-    with pytest.raises(UserError, match="no linear layer that LoRA could stand beside"):
+    with pytest.raises(UserError, match="no linear layer for LoRA to adapt"):
         Lora().apply(body("recurrent"), seed=0)
 
 
@@ -198,26 +198,29 @@ def test_a_recurrent_model_takes_it_beside_its_attention():
         ("decoder", {}),
         ("decoder", {"activation": "swiglu", "biases": False}),
         ("encoder", {**LIKE_BERT, "boundary": True}),
-        ("encoder", {"patch_values": 5, "positions": {"kind": "learned"}}),
+        ("encoder", {"patch_dim": 5, "positions": {"kind": "learned"}}),
         ("encoder-decoder", {}),
     ],
 )
-def test_settings_tell_the_layers_that_a_model_has(name, table, attention):
+def test_linear_shapes_equal_the_layers_of_the_model(name, table, attention):
     family = family_of(name, **table, attention=attention)
-    built = linears_in(family.build(vocabulary=VOCABULARY, seed=0))
-    told_sizes = {at: tuple(size) for at, size in linears_of(family).items()}
-    assert told_sizes == {at: (one.in_features, one.out_features) for at, one in built.items()}
+    built = linear_layers(family.build(vocabulary=VOCABULARY, seed=0))
+    shapes = {path: tuple(shape) for path, shape in linear_shapes(family).items()}
+    assert shapes == {path: (one.in_features, one.out_features) for path, one in built.items()}
 
 
 @pytest.mark.parametrize("projections", ["shared-qk", "shared-qkv"])
-def test_shared_projections_leave_fewer_layers(projections):
+def test_shared_projections_have_fewer_linear_layers(projections):
     family = family_of("decoder", projections=projections)
-    assert linears_of(family).keys() == linears_in(body("decoder", projections=projections)).keys()
+    assert (
+        linear_shapes(family).keys()
+        == linear_layers(body("decoder", projections=projections)).keys()
+    )
 
 
-def test_both_matrices_learn():
-    model = labelled()
+def test_both_matrices_get_gradients():
+    model = classifier()
     Lora(rank=2, targets=("*",)).apply(model, seed=0)
-    shaken(model)
+    perturbed(model)
     model(batch_of())["label"].sum.backward()
     assert all(bool(p.grad.any()) for n, p in trained_tensors(model).items() if "lora" in n)

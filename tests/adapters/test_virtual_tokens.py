@@ -8,16 +8,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.adapters.bodies import (
+from tests.adapters.small_models import (
     LIKE_BERT,
     LIKE_LLAMA,
     VOCABULARY,
     batch_of,
     body,
+    classifier,
     ids_of,
-    labelled,
-    shaken,
-    told,
+    outputs,
+    perturbed,
 )
 
 from regard.adapters.prefix_tuning import PrefixTuning
@@ -29,14 +29,14 @@ from regard.audits.audit import audit
 from regard.core.errors import UserError
 from regard.generation.generate import BeamSearch, Greedy, generate
 from regard.models.architectures.sequence_model import SequenceModel
-from regard.models.blocks.recorder import AttentionRecorder
-from regard.models.blocks.virtual_tokens import hidden_virtual
+from regard.models.blocks.attention_recorder import AttentionRecorder
+from regard.models.blocks.virtual_tokens import masked_virtual_tokens
 from regard.models.task_models.patch_model import mixed_batch
 from regard.models.task_models.task_model import TaskModel
 
 KEYLESS = ("linear", "synthesizer-dense", "synthesizer-random")
 LENGTH = 4
-BOTH = pytest.mark.parametrize(
+BOTH_ADAPTERS = pytest.mark.parametrize(
     "adapter", [PromptTuning(length=LENGTH), PrefixTuning(length=LENGTH)]
 )
 FAMILIES = pytest.mark.parametrize("name", ["decoder", "encoder", "encoder-decoder"])
@@ -45,11 +45,11 @@ FAMILIES = pytest.mark.parametrize("name", ["decoder", "encoder", "encoder-decod
 def adapted(adapter, name: str = "decoder", **table):
     model = body(name, **table).double()
     adapter.apply(model, seed=0)
-    return shaken(model)
+    return perturbed(model)
 
 
-def test_a_prompt_is_tokens_that_the_vocabulary_does_not_have():
-    """The oracle: a model with more tokens, whose vectors are the prompt, reads them as tokens."""
+def test_a_prompt_equals_extra_tokens_of_the_vocabulary():
+    """The oracle: a model with more tokens, whose embeddings are the prompt."""
     for name, table in (
         ("decoder", {}),
         ("encoder", {}),
@@ -60,77 +60,79 @@ def test_a_prompt_is_tokens_that_the_vocabulary_does_not_have():
         *(("encoder", {"attention": one}) for one in KEYLESS),
     ):
         model = adapted(PromptTuning(length=LENGTH), name, **table)
-        prompt, table_of_tokens = model.prompt, model.embedding.tokens
-        whole = torch.cat((table_of_tokens.weight, prompt))
+        prompt, token_table = model.prompt, model.embedding.tokens
+        whole = torch.cat((token_table.weight, prompt))
         plain = body(name, **table).double()
         plain.embedding.tokens = torch.nn.Embedding.from_pretrained(whole)
         ids = ids_of()
         new = torch.arange(VOCABULARY, VOCABULARY + LENGTH).expand(len(ids), -1)
-        expected = plain.encode(torch.cat((new, ids), dim=1))[:, LENGTH:]
-        assert torch.allclose(model.encode(ids), expected, atol=1e-12), (name, table)
+        expected = plain.hidden_states(torch.cat((new, ids), dim=1))[:, LENGTH:]
+        assert torch.allclose(model.hidden_states(ids), expected, atol=1e-12), (name, table)
 
 
 @pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "relative"])
 @pytest.mark.parametrize("grouped", [0, 2])
-def test_a_prefix_is_more_keys_and_values_written_out(positions, grouped):
+def test_a_prefix_equals_extra_keys_and_values_written_out(positions, grouped):
     model = adapted(
         PrefixTuning(length=LENGTH), positions=positions, key_value_heads=grouped, layers=1
     )
     attention = model.stack.blocks[0].attention
     assert isinstance(attention, MultiHeadAttention)
     x = torch.randn(1, 5, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    q, (k, v) = attention._heads(attention.query(x)), attention.keys_and_values(x)
-    standing = torch.arange(LENGTH, LENGTH + 5)[None]
+    q, (k, v) = attention._split_heads(attention.query(x)), attention.project_keys_values(x)
+    position_ids = torch.arange(LENGTH, LENGTH + 5)[None]
     bias = torch.zeros(5, LENGTH + 5)
-    if attention.relation is not None:
-        q, k = (attention.relation.rotate(one, standing) for one in (q, k))
-        between = attention.relation.bias(standing, standing)
+    if attention.relative_position is not None:
+        q, k = (attention.relative_position.rotate(one, position_ids) for one in (q, k))
+        between = attention.relative_position.bias(position_ids, position_ids)
         bias = bias if between is None else torch.nn.functional.pad(between[0], (LENGTH, 0))
     heads = []
     for head in range(4):
         one = head * k.shape[1] // 4
-        of_prefix = attention.prefix.unflatten(-1, (-1, 4))[:, :, one]
-        keys, values = (torch.cat((of_prefix[n], (k, v)[n][0, one])) for n in (0, 1))
+        prefix = attention.prefix.unflatten(-1, (-1, 4))[:, :, one]
+        keys, values = (torch.cat((prefix[n], (k, v)[n][0, one])) for n in (0, 1))
         scores = q[0, head] @ keys.T / 2.0 + (bias[head] if bias.ndim == 3 else bias)
-        seen = torch.ones(5, LENGTH + 5).tril(LENGTH).bool()
-        heads.append(scores.masked_fill(~seen, -torch.inf).softmax(dim=-1) @ values)
+        allowed = torch.ones(5, LENGTH + 5).tril(LENGTH).bool()
+        heads.append(scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1) @ values)
     expected = attention.out(torch.cat(heads, dim=-1))
-    positions = model.front.positions(model.standing(ids_of(1, 5), None)[0])
-    found = attention(x, mask=model.standing(ids_of(1, 5), None)[1], positions=positions).out[0]
+    positions = model.virtual_prefix.positions(model.positions_and_mask(ids_of(1, 5), None)[0])
+    found = attention(
+        x, mask=model.positions_and_mask(ids_of(1, 5), None)[1], positions=positions
+    ).out[0]
     assert torch.allclose(found, expected, atol=1e-12)
 
 
-@BOTH
+@BOTH_ADAPTERS
 @FAMILIES
 @pytest.mark.parametrize("table", [{}, LIKE_LLAMA, {"attention": "group"}])
-def test_hidden_they_change_nothing(adapter, name, table):
-    """Their columns are there and masked: sums of other lengths may round in another way."""
+def test_masked_virtual_tokens_change_nothing(adapter, name, table):
+    """Their columns are there and masked: sums of other lengths may round differently."""
     plain, model = body(name, **table), body(name, **table)
     adapter.apply(model, seed=0)
-    shaken(model)
+    perturbed(model)
     plain, model = plain.double(), model.double()
     batch = batch_of()
     padded = replace(batch, valid=torch.arange(9) < torch.tensor([[9], [6], [3]]))
     for rows in (batch, padded):
-        expected = told(plain, rows)
-        assert not torch.allclose(told(model, rows), expected, atol=1e-3)
-        with hidden_virtual(model):
-            apart = (told(model, rows) - expected)[rows.valid].abs().max()
-            assert apart <= 1e-12 * expected.abs().max()
-        assert not torch.allclose(told(model, rows), expected, atol=1e-3)
+        expected = outputs(plain, rows)
+        assert not torch.allclose(outputs(model, rows), expected, atol=1e-3)
+        with masked_virtual_tokens(model):
+            difference = (outputs(model, rows) - expected)[rows.valid].abs().max()
+            assert difference <= 1e-12 * expected.abs().max()
+        assert not torch.allclose(outputs(model, rows), expected, atol=1e-3)
 
 
-@BOTH
+@BOTH_ADAPTERS
 @pytest.mark.parametrize("positions", POSITIONS.names())
 @pytest.mark.parametrize("table", [{}, {"key_value_heads": 2}, {"attention": "group"}])
-def test_cached_is_uncached_and_padding_on_the_left_moves_nothing(adapter, positions, table):
+def test_cached_equals_uncached_with_left_or_right_padding(adapter, positions, table):
     model = adapted(adapter, positions=positions, **table)
     ids, gaps = ids_of(3, 9), (0, 2, 5)
     valid = torch.arange(9) >= torch.tensor(gaps)[:, None]
     whole = model.logits(ids, valid=valid)
     cache, pieces = model.new_cache(3), []
     for begin, end in ((0, 6), (6, 7), (7, 9)):
-        piece = model.after(ids[:, begin:end], valid=valid[:, :end], cache=cache)
+        piece = model.cached_hidden_states(ids[:, begin:end], valid=valid[:, :end], cache=cache)
         pieces.append(model.head(piece))
     cached = torch.cat(pieces, dim=1)
     assert torch.allclose(cached[valid], whole[valid], atol=1e-12)
@@ -143,19 +145,19 @@ def test_cached_is_uncached_and_padding_on_the_left_moves_nothing(adapter, posit
 
 
 @pytest.mark.parametrize("attention", KEYLESS)
-def test_a_prompt_is_cached_by_kinds_that_keep_no_keys(attention):
+def test_a_prompt_is_cached_by_kinds_without_keys(attention):
     model, ids = adapted(PromptTuning(length=LENGTH), attention=attention), ids_of()
     valid = torch.ones_like(ids, dtype=torch.bool)
     cache = model.new_cache(3)
     pieces = [
-        model.after(ids[:, begin:end], valid=valid[:, :end], cache=cache)
+        model.cached_hidden_states(ids[:, begin:end], valid=valid[:, :end], cache=cache)
         for begin, end in ((0, 4), (4, 5), (5, 9))
     ]
-    assert torch.allclose(torch.cat(pieces, dim=1), model.encode(ids), atol=1e-12)
+    assert torch.allclose(torch.cat(pieces, dim=1), model.hidden_states(ids), atol=1e-12)
 
 
-@BOTH
-def test_padding_of_an_encoder_is_never_seen(adapter):
+@BOTH_ADAPTERS
+def test_padding_of_an_encoder_has_no_influence(adapter):
     model = adapted(adapter, "encoder")
     ids, lengths = ids_of(), (9, 5, 2)
     valid = torch.arange(9) < torch.tensor(lengths)[:, None]
@@ -168,38 +170,38 @@ def test_padding_of_an_encoder_is_never_seen(adapter):
         assert torch.allclose(flipped[row, 9 - length :], backwards, atol=1e-12)
 
 
-@BOTH
+@BOTH_ADAPTERS
 @pytest.mark.parametrize("name", ["decoder", "encoder"])
-def test_documents_in_one_row_stay_apart_and_all_see_them(adapter, name):
+def test_packed_documents_stay_apart_and_attend_to_virtual_tokens(adapter, name):
     model = adapted(adapter, name, across_documents=False, positions="none")
     ids = ids_of(1, 9)
     batch = replace(batch_of(1), ids=ids, segments=torch.tensor([[0] * 4 + [1] * 5]))
-    together = model.read(batch)[0]
-    assert torch.allclose(together[:4], model.encode(ids[:, :4])[0], atol=1e-12)
-    assert torch.allclose(together[4:], model.encode(ids[:, 4:])[0], atol=1e-12)
+    together = model.batch_hidden_states(batch)[0]
+    assert torch.allclose(together[:4], model.hidden_states(ids[:, :4])[0], atol=1e-12)
+    assert torch.allclose(together[4:], model.hidden_states(ids[:, 4:])[0], atol=1e-12)
 
 
-@BOTH
+@BOTH_ADAPTERS
 @pytest.mark.parametrize("by", ["segments", "modality"])
-def test_groups_stay_apart_and_all_see_them(adapter, by):
+def test_groups_stay_apart_and_attend_to_virtual_tokens(adapter, by):
     table = {"attention": {"kind": "group", "by": by}, "positions": "none"}
     model = adapted(adapter, "encoder", **table)
     batch = replace(batch_of(1), segments=torch.tensor([[0] * 4 + [1] * 5]))
     batch = replace(batch, modalities=batch.segments)
     other = replace(batch, ids=torch.cat((batch.ids[:, :4], ids_of(1, 5, seed=9)), dim=1))
-    read, changed = model.read(batch), model.read(other)
-    assert torch.equal(read[:, :4], changed[:, :4])
+    states, changed = model.batch_hidden_states(batch), model.batch_hidden_states(other)
+    assert torch.equal(states[:, :4], changed[:, :4])
     new = [one for one in model.parameters() if one.requires_grad]
-    for group in (read[:, :4], read[:, 4:]):
-        # Cubes, because what a norm gives sums to 0 whatever it was given.
+    for group in (states[:, :4], states[:, 4:]):
+        # Cubes, because the outputs of a norm always sum to 0.
         gradients = torch.autograd.grad((group**3).sum(), new, retain_graph=True)
         assert all(bool(gradient.any()) for gradient in gradients)
 
 
-@BOTH
-def test_an_encoder_decoder_writes_token_by_token_what_it_reads_whole(adapter):
+@BOTH_ADAPTERS
+def test_cached_encoder_decoder_equals_the_full_forward(adapter):
     model, batch = adapted(adapter, "encoder-decoder", positions="learned"), batch_of()
-    whole = told(model, batch)
+    whole = outputs(model, batch)
     cache = model.new_cache_for(batch.source, batch.source_valid)
     pieces = [
         model.step(batch.ids[:, begin:end], valid=batch.valid[:, :end], cache=cache)
@@ -216,121 +218,123 @@ def test_an_encoder_decoder_writes_token_by_token_what_it_reads_whole(adapter):
     assert torch.allclose(more[:, 0], expected[:, -1], atol=1e-12)
 
 
-def test_the_source_is_padded_on_the_right_alone_or_in_a_batch():
+def test_source_padding_has_no_influence():
     for adapter in (PromptTuning(length=LENGTH), PrefixTuning(length=LENGTH)):
         model, batch = adapted(adapter, "encoder-decoder"), batch_of()
         alone = model.logits(
             batch.ids[2:], source=batch.source[2:, :5], source_valid=batch.source_valid[2:, :5]
         )
-        assert torch.allclose(told(model, batch)[2:], alone, atol=1e-12)
+        assert torch.allclose(outputs(model, batch)[2:], alone, atol=1e-12)
 
 
-@BOTH
+@BOTH_ADAPTERS
 @pytest.mark.parametrize("table", [{}, LIKE_LLAMA])
-def test_beams_find_what_scoring_whole_rows_finds(adapter, table):
+def test_generated_logprobs_equal_those_of_whole_rows(adapter, table):
     model = adapted(adapter, **table)
     prompts = [[1, 2, 3, 4], [5], [6, 7]]
     for strategy in (Greedy(), BeamSearch(width=3)):
-        found = generate(model, prompts, strategy=strategy, max_new=6, stop=None, pad=0)
+        found = generate(model, prompts, strategy=strategy, max_new_tokens=6, stop=None, pad=0)
         for prompt, one in zip(prompts, found, strict=True):
             row = torch.tensor([[*prompt, *one.ids]])
-            shares = model.logits(row).log_softmax(dim=-1)[0, len(prompt) - 1 : -1]
-            scored = shares.gather(1, row[0, len(prompt) :, None]).sum()
-            assert scored.item() == pytest.approx(one.logprob, abs=1e-9)
+            logprobs = model.logits(row).log_softmax(dim=-1)[0, len(prompt) - 1 : -1]
+            expected = logprobs.gather(1, row[0, len(prompt) :, None]).sum()
+            assert expected.item() == pytest.approx(one.logprob, abs=1e-9)
             if isinstance(strategy, Greedy):
-                assert shares.argmax(dim=1).tolist() == list(one.ids)
+                assert logprobs.argmax(dim=1).tolist() == list(one.ids)
 
 
-@BOTH
+@BOTH_ADAPTERS
 @FAMILIES
 def test_recorded_weights_are_those_between_tokens(adapter, name):
     model, batch = adapted(adapter, name), replace(batch_of(), labels=None)
     recorder = AttentionRecorder()
     model.losses(batch, recorder=recorder)
     assert recorder.weights
-    for where, weights in recorder.weights.items():
-        queries = 7 if where.startswith("encoder.") else 9
-        keys = 7 if where.endswith("cross_attention") or queries == 7 else 9
-        assert weights.shape == (3, 4, queries, keys), where
-        prompted_decoder = isinstance(adapter, PromptTuning) and where.startswith("decoder.")
+    for path, weights in recorder.weights.items():
+        queries = 7 if path.startswith("encoder.") else 9
+        keys = 7 if path.endswith("cross_attention") or queries == 7 else 9
+        assert weights.shape == (3, 4, queries, keys), path
+        prompted_decoder = isinstance(adapter, PromptTuning) and path.startswith("decoder.")
         missing = 1 - weights.sum(dim=-1)
-        if prompted_decoder and where.endswith(".attention"):
+        if prompted_decoder and path.endswith(".attention"):
             assert torch.allclose(missing, torch.zeros_like(missing), atol=1e-12)
         else:
-            assert bool((missing > 1e-6).all()), where
+            assert bool((missing > 1e-6).all()), path
 
 
-@BOTH
-def test_patches_keep_their_places_behind_virtual_ones(adapter):
-    table = {"patch_values": 3, "positions": "learned"}
+@BOTH_ADAPTERS
+def test_patches_keep_their_positions_after_virtual_tokens(adapter):
+    table = {"patch_dim": 3, "positions": "learned"}
     model, plain = adapted(adapter, "encoder", **table), body("encoder", **table).double()
     ids = ids_of()
-    expected = plain.told_of_mixed(ids)
-    assert not torch.allclose(model.told_of_mixed(ids), expected, atol=1e-3)
-    with hidden_virtual(model):
-        assert torch.allclose(model.told_of_mixed(ids), expected, atol=1e-12)
-    asked = []
-    model.embedding.positions.register_forward_hook(lambda _, given, __: asked.append(given[0]))
-    batch = mixed_batch(ids, None, patch_values=3)
-    model.through(batch, mask=model.standing(ids, None)[1])
-    assert asked[0][0].tolist() == [4, 5, 6, 7, 8, 20, 21, 22, 23]
+    expected = plain.mixed_logits(ids)
+    assert not torch.allclose(model.mixed_logits(ids), expected, atol=1e-3)
+    with masked_virtual_tokens(model):
+        assert torch.allclose(model.mixed_logits(ids), expected, atol=1e-12)
+    position_ids = []
+    model.embedding.positions.register_forward_hook(
+        lambda _, inputs, __: position_ids.append(inputs[0])
+    )
+    batch = mixed_batch(ids, None, patch_dim=3)
+    model.forward_batch(batch, mask=model.positions_and_mask(ids, None)[1])
+    assert position_ids[0][0].tolist() == [4, 5, 6, 7, 8, 20, 21, 22, 23]
 
 
-@BOTH
-def test_a_head_reads_tokens_alone(adapter):
-    model = labelled(**LIKE_BERT)
+@BOTH_ADAPTERS
+def test_a_task_head_gets_tokens_alone(adapter):
+    model = classifier(**LIKE_BERT)
     adapter.apply(model, seed=0)
     assert isinstance(model, TaskModel)
-    assert model.vectors(batch_of()).shape == (3, 9, 16)
+    assert model.hidden_states(batch_of()).shape == (3, 9, 16)
 
 
-@BOTH
-def test_a_row_pushed_beyond_the_context_is_refused(adapter):
+@BOTH_ADAPTERS
+def test_a_row_beyond_the_context_is_refused(adapter):
     model = adapted(adapter)
     assert model.context == 20
     assert model.logits(ids_of(1, 20)).shape[1] == 20
-    with pytest.raises(UserError, match="a row of 21 tokens behind 4 virtual places"):
+    with pytest.raises(UserError, match="a row of 21 tokens after 4 virtual tokens"):
         model.logits(ids_of(1, 21))
-    reading = adapted(adapter, "encoder-decoder")
+    seq2seq = adapted(adapter, "encoder-decoder")
     batch = batch_of()
     long = ids_of(3, 21)
     with pytest.raises(UserError, match="at most 20 tokens"):
-        reading.logits(batch.ids, source=long, source_valid=torch.ones_like(long).bool())
+        seq2seq.logits(batch.ids, source=long, source_valid=torch.ones_like(long).bool())
 
 
-@BOTH
+@BOTH_ADAPTERS
 @FAMILIES
-def test_they_pass_the_audit(adapter, name):
-    model = body(name, context=11)  # the longest rows that are tried have to leave them room
+def test_virtual_tokens_pass_the_audit(adapter, name):
+    model = body(name, context=11)  # the longest rows of the audit leave context for them
     adapter.apply(model, seed=0)
-    found = audit(model, mask=model.sees)
+    found = audit(model, mask=model.visibility)
     assert not found.leaks
     assert not found.findings
 
 
-def test_a_prompt_starts_as_tokens_of_the_vocabulary_or_spreads_as_they_do():
+def test_a_prompt_is_initialised_from_tokens_or_with_their_std():
     model = body("decoder")
     PromptTuning(length=5).apply(model, seed=0)
     table = model.embedding.tokens.weight
     assert all(any(torch.equal(row, token) for token in table) for row in model.prompt)
     model = body("decoder")
-    PromptTuning(length=20, start="random").apply(model, seed=0)
+    PromptTuning(length=20, init="random").apply(model, seed=0)
     assert (model.prompt.std() / table.std()).item() == pytest.approx(1.0, abs=0.2)
 
 
-def test_a_prefix_starts_as_keys_and_values_of_tokens():
-    """Behind a fresh prefix a row is read nearly as behind those tokens themselves."""
+def test_a_prefix_is_initialised_from_keys_and_values_of_tokens():
+    """A fresh prefix acts as those tokens before the row."""
     model = body("decoder", positions="none").double()
     plain = body("decoder", positions="none").double()
     tokens = []
     handle = model.embedding.tokens.register_forward_hook(
-        lambda _, given, __: tokens.append(given[0])
+        lambda _, inputs, __: tokens.append(inputs[0])
     )
     PrefixTuning(length=5).apply(model, seed=0)
     handle.remove()
     ids = ids_of()
-    behind = torch.cat((tokens[0].expand(3, -1), ids), dim=1)
-    assert torch.allclose(model.logits(ids), plain.logits(behind)[:, 5:], atol=1e-12)
+    with_tokens = torch.cat((tokens[0].expand(3, -1), ids), dim=1)
+    assert torch.allclose(model.logits(ids), plain.logits(with_tokens)[:, 5:], atol=1e-12)
 
 
 @settings(max_examples=40, deadline=None)
@@ -340,9 +344,9 @@ def test_a_prefix_starts_as_keys_and_values_of_tokens():
     kind=st.sampled_from([one for one in ATTENTION.names() if one not in KEYLESS]),
     is_prompt=st.booleans(),
 )
-def test_for_any_length_and_padding_a_row_is_read_as_alone(virtual, gaps, kind, is_prompt):
+def test_for_any_length_and_padding_a_row_equals_itself_alone(virtual, gaps, kind, is_prompt):
     if ATTENTION.get(kind).properties["broken"]:
-        return  # broken kinds see padding, with or without virtual places
+        return  # broken kinds attend to padding, with or without virtual tokens
     adapter = PromptTuning(length=virtual) if is_prompt else PrefixTuning(length=virtual)
     model = adapted(adapter, attention=kind)
     ids = ids_of(len(gaps), 7)

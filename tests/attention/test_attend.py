@@ -50,13 +50,13 @@ def some_masks(batch: int, queries: int, keys: int, seed: int) -> dict[str, mask
 def test_fast_equals_explicit(seed, batch, heads, length, width, name, dropout, dtype):
     mask = some_masks(batch, length, length, seed)[name]
     answers = {}
-    for want_weights in (False, True):
+    for need_weights in (False, True):
         q, k, v = (draw(seed + n, batch, heads, length, width, dtype=dtype) for n in range(3))
         torch.manual_seed(seed)  # both ways drop the same weights
-        attended = attend(q, k, v, mask, dropout=dropout, want_weights=want_weights)
+        attended = attend(q, k, v, mask, dropout=dropout, need_weights=need_weights)
         (attended.out * torch.arange(1, width + 1, dtype=dtype)).sum().backward()
-        answers[want_weights] = (attended.out.detach(), q.grad, k.grad, v.grad)
-        assert (attended.path == "explicit") == want_weights
+        answers[need_weights] = (attended.out.detach(), q.grad, k.grad, v.grad)
+        assert (attended.path == "explicit") == need_weights
     bound = 1e-5 if dtype == torch.float32 else 1e-12
     for fast, readable in zip(answers[False], answers[True], strict=True):
         scale = max(1.0, float(readable.abs().max()))
@@ -64,10 +64,10 @@ def test_fast_equals_explicit(seed, batch, heads, length, width, name, dropout, 
 
 
 @pytest.mark.parametrize("want_weights", [False, True])
-def test_a_fully_masked_row_is_zeros_and_has_no_gradient(want_weights):
+def test_a_fully_masked_row_is_zeros_and_has_no_gradient(need_weights):
     q, k, v = (draw(n, 1, 1, 3, 4, dtype=torch.float32) for n in range(3))
     nothing_for_the_first = masks.Mask(lambda b, h, i, j: (i > 0) & (j <= i), "not the first")
-    out = attend(q, k, v, nothing_for_the_first, want_weights=want_weights).out
+    out = attend(q, k, v, nothing_for_the_first, need_weights=need_weights).out
     assert torch.equal(out[0, 0, 0], torch.zeros(4))
     out.sum().backward()
     assert torch.equal(q.grad[0, 0, 0], torch.zeros(4))
@@ -80,14 +80,14 @@ def test_a_fully_masked_row_is_zeros_and_has_no_gradient(want_weights):
 def test_dropped_blocks_equal_explicit_with_a_bias_and_a_past(values, bias_rows, monkeypatch):
     monkeypatch.setattr(dot_blocks, "SIZE", BlockSize(values, queries=3))
     answers = []
-    for want_weights in (False, True):
+    for need_weights in (False, True):
         q = draw(1, 2, 3, 5, 4, dtype=torch.float64)
         k, v = (draw(n, 2, 3, 9, 4, dtype=torch.float64) for n in (2, 3))
         bias = draw(4, bias_rows, 3, 5, 9, dtype=torch.float64)
         torch.manual_seed(0)
         out = attend(
             q, k, v, masks.causal(),
-            bias=bias, first_query=4, dropout=0.3, want_weights=want_weights,
+            bias=bias, first_query=4, dropout=0.3, need_weights=need_weights,
         ).out  # fmt: skip
         (out * torch.arange(1, 5)).sum().backward()
         answers.append([out.detach(), q.grad, k.grad, v.grad, bias.grad])
@@ -108,10 +108,10 @@ def test_dropped_blocks_equal_explicit_with_a_bias_and_a_past(values, bias_rows,
 def test_blocks_without_dropout_equal_explicit(dtype, size, near, monkeypatch):
     monkeypatch.setattr(library, "LIBRARY", None)
     answers = []
-    for want_weights in (False, True):
+    for need_weights in (False, True):
         q, k, v = (draw(n, 2, 10, 330, 8, dtype=dtype) for n in (1, 2, 3))
-        attended = attend(size * q, k, v, masks.causal(), want_weights=want_weights)
-        assert attended.path == ("explicit" if want_weights else "query-blocks")
+        attended = attend(size * q, k, v, masks.causal(), need_weights=need_weights)
+        assert attended.path == ("explicit" if need_weights else "query-blocks")
         (attended.out * torch.arange(1, 9)).sum().backward()
         answers.append([attended.out.detach(), q.grad, k.grad, v.grad])
     for fast, readable in zip(*answers, strict=True):
@@ -138,7 +138,7 @@ def test_the_path_taken_is_told():
     assert attend(q, k, v).path == "fused-everything"
     assert attend(q, k, v, masks.causal(), dropout=0.1).path == "query-blocks"
     assert attend(q, k, v, masks.padding(valid)).path == "fused-dense"
-    assert attend(q, k, v, masks.causal(), want_weights=True).path == "explicit"
+    assert attend(q, k, v, masks.causal(), need_weights=True).path == "explicit"
     # With cached keys torch's is_causal would align the wrong corner.
     assert attend(q[:, :, :2], k, v, masks.causal(), first_query=2).path == "fused-dense"
     # The last place alone sees everything there is.
@@ -148,7 +148,7 @@ def test_the_path_taken_is_told():
 
 def test_weights_are_a_distribution_over_the_allowed():
     q, k, v = (torch.randn(2, 2, 5, 4) for _ in range(3))
-    weights = attend(q, k, v, masks.causal(), want_weights=True).weights
+    weights = attend(q, k, v, masks.causal(), need_weights=True).weights
     assert torch.allclose(weights.sum(-1), torch.ones(2, 2, 5))
     assert torch.equal(weights.triu(1), torch.zeros_like(weights))
 

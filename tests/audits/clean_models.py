@@ -70,7 +70,7 @@ def additive(q: Tensor, k: Tensor) -> Tensor:
     return torch.tanh(q[:, :, :, None] + k[:, :, None]).sum(dim=-1)
 
 
-def lookback(place: Place) -> Tensor:
+def sliding_window(place: Place) -> Tensor:
     return causal(place) & (place.i - place.j <= 3)
 
 
@@ -132,7 +132,7 @@ class Sums(nn.Module):
 
 EXTRAS: Sequence[Callable[[int], nn.Module] | None] = (None, Past, Recurrent, LongFilter, Sums)
 WEIGHTINGS = (masked_softmax, renormalised, linear, argmax, in_float32)
-MASKS = {"causal": causal, "causal, of the last 3": lookback, "prefix:3": prefix}
+MASKS = {"causal": causal, "causal, of the last 3": sliding_window, "prefix:3": prefix}
 
 
 def clean(seed: int) -> Clean:
@@ -157,7 +157,7 @@ def clean(seed: int) -> Clean:
         activation=draw.choice((F.gelu, F.relu, F.silu, torch.sin)),
         learned_positions=draw.random() < 0.7,
         scale=draw.choice((0.1, 1.0, 1.0, 8.0)),
-        longest=draw.choice((9, 12, 12, 12, 17, 29)),
+        max_length=draw.choice((9, 12, 12, 12, 17, 29)),
     )
     # Some parts read a row as a whole, or see a prefix that a cache has not got yet.
     whole = extra is not None or chosen == "prefix:3" or draw.random() < 0.6

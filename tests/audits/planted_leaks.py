@@ -32,7 +32,7 @@ def leak(name: str) -> Callable[[Callable[[], Parts | Subject]], Callable[[], Pa
     def add(make: Callable[[], Parts | Subject]) -> Callable[[], Parts | Subject]:
         def subject() -> Subject:
             made = make()
-            return made if isinstance(made, Subject) else bare(Toy(replace(made, longest=12)))
+            return made if isinstance(made, Subject) else bare(Toy(replace(made, max_length=12)))
 
         assert name not in LEAKS
         LEAKS[name] = subject
@@ -290,15 +290,15 @@ class NotShifted(Toy):
 
 @leak("target not shifted")
 def target_not_shifted() -> Subject:
-    return bare(NotShifted(Parts(longest=12)))
+    return bare(NotShifted(Parts(max_length=12)))
 
 
 @leak("target not shifted, gradients out of reach")
 def target_not_shifted_unknown() -> Subject:
-    return replace(bare(NotShifted(Parts(longest=12))), embedding="")
+    return replace(bare(NotShifted(Parts(max_length=12))), embedding="")
 
 
 @leak("callable without its module")
 def callable_without_its_module() -> Subject:
     toy = Toy(Parts(mask=ahead(1))).eval()
-    return Subject("callable", lambda module, ids, valid: toy(ids), vocabulary=19, longest=12)
+    return Subject("callable", lambda module, ids, valid: toy(ids), vocabulary=19, max_length=12)

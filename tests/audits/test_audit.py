@@ -21,7 +21,7 @@ from transformers import (
 from transformers import logging as transformers_logging
 
 from regard.audits.audit import Audit, audit
-from regard.audits.wrap import subject_of
+from regard.audits.build_subject import build_subject
 from regard.core.errors import UserError
 
 transformers_logging.set_verbosity_error()
@@ -86,7 +86,7 @@ def test_bert_sees_the_future_and_may() -> None:
     }
     allowed = audit(model, mask="bidirectional")
     assert allowed.is_clean
-    assert {one.name for one in allowed.unreached} >= {
+    assert {one.name for one in allowed.unused_parameters} >= {
         "encoder.layer.0.attention.self.key.bias",
         "pooler.dense.weight",
     }
@@ -158,7 +158,7 @@ def test_outputs_of_many_forms(wrap: Callable[[Tensor], Any]) -> None:
         def forward(self, ids: Tensor, **how: Any) -> Any:
             return wrap(super().forward(ids, **how))
 
-    assert audit(Wrapped(Parts(mask=ahead(3), longest=12)), lengths=[8]).verdict == "leak"
+    assert audit(Wrapped(Parts(mask=ahead(3), max_length=12)), lengths=[8]).verdict == "leak"
 
 
 @pytest.mark.parametrize(
@@ -175,16 +175,16 @@ def test_outputs_without_a_row_a_place(output: Callable[[Tensor], Any], says: st
 
 
 def test_vocabulary_and_embedding_are_found() -> None:
-    subject = subject_of(Toy())
+    subject = build_subject(Toy())
     assert (subject.vocabulary, subject.embedding) == (VOCABULARY, "tokens")
-    found = subject_of(gpt2())
-    assert (found.vocabulary, found.longest, found.takes_valid) == (50, 16, True)
+    found = build_subject(gpt2())
+    assert (found.vocabulary, found.max_length, found.accepts_padding_mask) == (50, 16, True)
     assert found.run_cached is not None
 
 
 def test_a_bound_method_has_its_module() -> None:
-    toy = Toy(Parts(longest=12))
-    assert subject_of(toy.forward).module is toy
+    toy = Toy(Parts(max_length=12))
+    assert build_subject(toy.forward).module is toy
 
 
 def test_a_model_may_say_itself_how_it_is_audited() -> None:
@@ -192,7 +192,7 @@ def test_a_model_may_say_itself_how_it_is_audited() -> None:
         def audit_subject(self) -> Any:
             return subject_around(self)
 
-    assert subject_of(Knowing()).longest == LONGEST
+    assert build_subject(Knowing()).max_length == LONGEST
 
 
 def test_a_sample_is_asked_for_where_the_vocabulary_is_not_known() -> None:
@@ -235,7 +235,7 @@ def test_what_cannot_be_audited_is_said_in_a_sentence(
 
 
 def test_a_clean_audit_in_words_and_json() -> None:
-    seen = audit(subject_around(Toy(Parts(longest=12))))
+    seen = audit(subject_around(Toy(Parts(max_length=12))))
     assert seen.sentence() == ("clean: no output depends on an input that the mask causal forbids")
     told = json.loads(json.dumps(seen.as_dict()))
     assert told["verdict"] == "clean"
@@ -248,14 +248,14 @@ def test_a_mask_that_layers_widen_is_not_said_to_be_kept() -> None:
     def last_three(t: int) -> Tensor:
         return torch.ones(t, t).tril().triu(-2).bool()
 
-    seen = audit(Toy(Parts(longest=12)), mask=last_three)
+    seen = audit(Toy(Parts(max_length=12)), mask=last_three)
     assert seen.is_clean
     assert "through any number of layers; what one layer sees alone was not" in seen.sentence()
 
     def near(t: int) -> Tensor:
         return torch.ones(t, t).tril(2).triu(-2).bool()
 
-    seen = audit(Toy(Parts(longest=12)), mask=near)
+    seen = audit(Toy(Parts(max_length=12)), mask=near)
     assert seen.sentence().startswith("cannot tell: through several layers the mask near lets")
 
 
@@ -267,7 +267,7 @@ def test_the_mask_is_the_models_own_unless_asked() -> None:
         seen = audit(model, lengths=[5], **asked)
         return seen.mask, seen.mask_from, seen.verdict
 
-    whole = Parts(mask=ahead(99), longest=12)
+    whole = Parts(mask=ahead(99), max_length=12)
     assert told(Seeing(whole)) == ("bidirectional", "the model's own", "clean")
     assert told(Seeing(whole), mask="causal") == ("causal", "as asked", "leak")
     assert told(Toy(whole)) == ("causal", "by default", "leak")
@@ -302,7 +302,7 @@ def test_many_leaks_are_counted_and_the_largest_listed() -> None:
 
 def test_a_leak_that_is_not_of_the_future() -> None:
     """A mask that forbids the past: position 1 must not see position 0."""
-    seen = audit(Toy(Parts(longest=12)), mask=torch.eye(6).bool())
+    seen = audit(Toy(Parts(max_length=12)), mask=torch.eye(6).bool())
     assert seen.sentence().startswith("sees what the mask forbids: position ")
 
 
@@ -325,7 +325,7 @@ def test_rows_that_feel_each_other_are_a_finding() -> None:
             out = super().forward(ids, **how)
             return out - out.mean(dim=0, keepdim=True) if self.training else out
 
-    seen = audit(Neighbours(Parts(longest=12)))
+    seen = audit(Neighbours(Parts(max_length=12)))
     assert seen.verdict == "clean"
     assert [finding.check for finding in seen.findings] == ["other rows, training mode"]
 
@@ -333,7 +333,7 @@ def test_rows_that_feel_each_other_are_a_finding() -> None:
 def test_a_cache_that_forgets_is_a_finding() -> None:
     from dataclasses import replace
 
-    whole = subject_around(Toy(Parts(longest=12)))
+    whole = subject_around(Toy(Parts(max_length=12)))
 
     def forgetful(module: Toy, ids: Tensor, cuts: Any) -> Tensor:
         ends = zip((0, *cuts), (*cuts, ids.shape[1]), strict=True)

@@ -9,7 +9,7 @@ from tests.audits.planted_leaks import LEAKS
 
 from regard.audits.forward.modes import forward_modes
 from regard.audits.leaks.causality import Leak, find_leaks
-from regard.audits.leaks.permission import permission_of
+from regard.audits.leaks.permission import build_permission
 from regard.audits.notes import Notes
 from regard.audits.subject import Subject
 
@@ -21,7 +21,9 @@ def search(
     subject: Subject, mask: str = "causal", *, lengths: Sequence[int] | None = None
 ) -> tuple[list[Leak], Notes]:
     notes = Notes()
-    found = find_leaks(forward_modes(subject, notes), permission_of(mask), notes, lengths=lengths)
+    found = find_leaks(
+        forward_modes(subject, notes), build_permission(mask), notes, lengths=lengths
+    )
     return found, notes
 
 

@@ -85,7 +85,7 @@ class Parts:
     learned_positions: bool = True
     scale: float = 1.0
     "Multiplies the starting weights."
-    longest: int = field(default=LONGEST)
+    max_length: int = field(default=LONGEST)
 
 
 class Block(nn.Module):
@@ -131,7 +131,7 @@ class Toy(nn.Module):
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             self.tokens = nn.Embedding(VOCABULARY, self.parts.width)
-            self.places = nn.Embedding(2 * self.parts.longest, self.parts.width)
+            self.places = nn.Embedding(2 * self.parts.max_length, self.parts.width)
             self.blocks = nn.ModuleList(Block(self.parts, n) for n in range(self.parts.layers))
             self.extra = None if self.parts.extra is None else self.parts.extra(self.parts.width)
             self.head = nn.Linear(self.parts.width, VOCABULARY)
@@ -149,8 +149,10 @@ class Toy(nn.Module):
         past: int = 0,
         wants_weights: bool = False,
     ) -> Tensor:
-        if past + ids.shape[1] > self.parts.longest:
-            raise ValueError(f"rows of {past + ids.shape[1]} places, {self.parts.longest} at most")
+        if past + ids.shape[1] > self.parts.max_length:
+            raise ValueError(
+                f"rows of {past + ids.shape[1]} places, {self.parts.max_length} at most"
+            )
         x, length = self.tokens(ids), ids.shape[1]
         place = Place(0, length, past, self.training, wants_weights, valid, ids)
         if self.parts.learned_positions:
@@ -176,9 +178,9 @@ def subject_around(toy: Toy) -> Subject:
         lambda module, ids, valid: module(ids, valid=valid),
         toy,
         vocabulary=VOCABULARY,
-        longest=toy.parts.longest,
+        max_length=toy.parts.max_length,
         embedding="tokens",
-        takes_valid=True,
+        accepts_padding_mask=True,
         run_cached=cached,
         run_with_weights=lambda module, ids: module(ids, wants_weights=True),
     )
@@ -191,6 +193,6 @@ def bare(toy: Toy) -> Subject:
         lambda module, ids, valid: module(ids),
         toy,
         vocabulary=VOCABULARY,
-        longest=toy.parts.longest,
+        max_length=toy.parts.max_length,
         embedding="tokens",
     )

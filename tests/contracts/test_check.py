@@ -23,26 +23,26 @@ from regard.core.catalog import Entry
 from regard.core.errors import UserError
 
 
-def planted(rule: Callable[[], AttentionFunction], **declared: object) -> Entry:
+def planted(function: Callable[[], AttentionFunction], **declared: object) -> Entry:
     class Planted(AttentionKind):
         """A kind with one fault."""
 
         traits = Traits("n²", **declared)
 
         def build(self, shape: HeadShape) -> AttentionFunction:
-            return rule()
+            return function()
 
     return Entry("attention", "planted", Planted)
 
 
 def results_of(
-    rule: Callable[[], AttentionFunction],
+    function: Callable[[], AttentionFunction],
     *contracts: str,
     configurations: int = 25,
     **declared: object,
 ) -> dict[str, Result]:
     found = check_part(
-        planted(rule, **declared), configurations=configurations, only=contracts or None
+        planted(function, **declared), configurations=configurations, only=contracts or None
     )
     return {result.contract: result for result in found}
 
@@ -54,13 +54,13 @@ def broken(results: dict[str, Result]) -> set[str]:
 class Readable(DotProduct):
     """Dot-product without its quick path."""
 
-    def fast(self, asked: AttentionInputs) -> None:
+    def fast(self, inputs: AttentionInputs) -> None:
         return None
 
 
 class SkewedFast(DotProduct):
-    def fast(self, asked: AttentionInputs) -> FastOutput:
-        fast = super().fast(asked)
+    def fast(self, inputs: AttentionInputs) -> FastOutput:
+        fast = super().fast(inputs)
         return fast._replace(out=fast.out * (1 + 1e-4))
 
 
@@ -85,7 +85,7 @@ class SpreadEmptyRows(Readable):
 
 
 class LateMask(Readable):
-    ignores_forbidden = False
+    ignores_masked_keys = False
 
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
         return torch.softmax(scores, dim=-1) * allowed
@@ -94,7 +94,7 @@ class LateMask(Readable):
 class CountsKeys(Readable):
     """Divides by the number of keys at hand, padding and future included."""
 
-    ignores_forbidden = False
+    ignores_masked_keys = False
 
     def mix(self, weights: Tensor, v: Tensor) -> Tensor:
         return super().mix(weights, v) / v.shape[-2]
@@ -137,7 +137,7 @@ class LeaksInTraining(Readable):
 
 
 class LeaksInFloat32(Readable):
-    ignores_forbidden = False
+    ignores_masked_keys = False
 
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
         seen = torch.ones_like(allowed) if scores.dtype == torch.float32 else allowed
@@ -162,9 +162,9 @@ class LeaksWithManyHeads(Readable):
 class FastUnderDropout(DotProduct):
     """Changes what the quick path does where weights are dropped."""
 
-    def fast(self, asked: AttentionInputs) -> FastOutput:
-        share = self.share(asked.dropout)
-        return self.dropped(super().fast(replace(asked, dropout=share)), asked.dropout)
+    def fast(self, inputs: AttentionInputs) -> FastOutput:
+        share = self.share(inputs.dropout)
+        return self.dropped(super().fast(replace(inputs, dropout=share)), inputs.dropout)
 
     def share(self, dropout: float) -> float:
         return dropout
@@ -227,9 +227,9 @@ class Raising(Readable):
     ],
 )
 def test_a_fault_is_found_and_told_with_its_numbers(
-    rule: type[AttentionFunction], contract: str, says: str
+    function: type[AttentionFunction], contract: str, says: str
 ) -> None:
-    results = results_of(rule, contract)
+    results = results_of(function, contract)
     assert broken(results) == {contract}
     assert says in results[contract].sentence
 
@@ -247,9 +247,9 @@ def test_parameters_that_are_not_counted_are_found() -> None:
         traits = Traits("n²", projections=("separate",))
 
         def build(self, shape: HeadShape) -> AttentionFunction:
-            rule = Readable()
-            rule.scale = nn.Parameter(torch.ones(shape.heads))
-            return rule
+            function = Readable()
+            function.scale = nn.Parameter(torch.ones(shape.heads))
+            return function
 
         def own_parameters(self, shape: HeadShape) -> int:
             return 0
@@ -350,7 +350,7 @@ def test_what_is_not_declared_is_not_asked() -> None:
         cacheable=False,
         cross=False,
     )
-    assert {name for name, result in results.items() if result.is_not_asked} == {
+    assert {name for name, result in results.items() if result.is_not_applicable} == {
         "padding",
         "cache",
         "empty-rows",
@@ -359,10 +359,10 @@ def test_what_is_not_declared_is_not_asked() -> None:
 
 def test_a_fast_path_that_loses_the_mask_is_found_on_plain_masks_too() -> None:
     class Unmasked(DotProduct):
-        def fast(self, asked: AttentionInputs) -> FastOutput | None:
-            if not asked.mask.is_causal:
+        def fast(self, inputs: AttentionInputs) -> FastOutput | None:
+            if not inputs.mask.is_causal:
                 return None
-            out = nn.functional.scaled_dot_product_attention(asked.q, asked.k, asked.v)
+            out = nn.functional.scaled_dot_product_attention(inputs.q, inputs.k, inputs.v)
             return FastOutput(out, "unmasked")
 
     faults = ("fast-path", "forbidden-keys", "cache")
@@ -373,7 +373,7 @@ def test_a_fast_path_that_loses_the_mask_is_found_on_plain_masks_too() -> None:
 def test_every_position_keeps_its_contracts(name: str) -> None:
     results = check_part(POSITIONS.get(name), configurations=4)
     assert [r.sentence for r in results if not r.is_as_declared] == []
-    assert not all(result.is_not_asked for result in results)
+    assert not all(result.is_not_applicable for result in results)
 
 
 def test_a_position_that_counts_from_the_rows_end_is_found() -> None:
@@ -386,10 +386,10 @@ def test_a_position_that_counts_from_the_rows_end_is_found() -> None:
         """Counts from the end of the row."""
 
         @property
-        def relation_sort(self) -> str:
+        def relative_type(self) -> str:
             return "bias"
 
-        def build_relation(self, shape: HeadShape) -> RelativePosition:
+        def build_relative_position(self, shape: HeadShape) -> RelativePosition:
             return FromTheEnd()
 
     results = check_part(

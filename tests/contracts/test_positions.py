@@ -16,7 +16,7 @@ from regard.attention.mixer import Mixer
 from regard.attention.multi_head import build_mixer
 from regard.attention.positions import POSITIONS, AbsolutePositionKind, PositionKind
 from regard.attention.token_positions import TokenPositions
-from regard.core.settings import read_settings, table_of
+from regard.core.settings import read_settings, to_table
 
 ACTS = {"not at all", "on the embedding", "on queries and keys", "on the scores"}
 CONTEXT = 16
@@ -35,9 +35,12 @@ class Stage(nn.Module):
         super().__init__()
         shape = HeadShape(width=4, heads=heads, context=CONTEXT)
         made = settings_of(name)
-        self.vectors = made.build_vectors(width=shape.model_width, context=CONTEXT)
+        self.vectors = made.build_embedding(width=shape.model_width, context=CONTEXT)
         self.mixer: Mixer = build_mixer(
-            Dot(), shape, key_value_heads=key_value_heads, relation=made.build_relation(shape)
+            Dot(),
+            shape,
+            key_value_heads=key_value_heads,
+            relative_position=made.build_relative_position(shape),
         )
         self.double()
         generator = torch.Generator().manual_seed(0)
@@ -69,40 +72,40 @@ class TestEveryPosition:
     def test_acts_where_it_says(self, name):
         made, acts = settings_of(name), POSITIONS.get(name).properties["acts"]
         shape = HeadShape(width=4, heads=3, context=CONTEXT)
-        relation = made.build_relation(shape)
-        vectors = made.build_vectors(width=8, context=CONTEXT)
+        relative_position = made.build_relative_position(shape)
+        vectors = made.build_embedding(width=8, context=CONTEXT)
         assert (vectors is not None) == (acts == "on the embedding")
         sorts = {"on queries and keys": "rotation", "on the scores": "bias"}
-        assert made.relation_sort == sorts.get(acts)
-        assert (relation is not None) == (acts in sorts)
-        if relation is not None:
+        assert made.relative_type == sorts.get(acts)
+        assert (relative_position is not None) == (acts in sorts)
+        if relative_position is not None:
             x, row = rows(0, 1, 5, width=4)[:, None], torch.arange(5)[None]
-            turned = not torch.equal(relation.double().rotate(x, row), x)
+            turned = not torch.equal(relative_position.double().rotate(x, row), x)
             assert turned == (acts == "on queries and keys")
-            assert (relation.bias(row, row) is not None) == (acts == "on the scores")
+            assert (relative_position.bias(row, row) is not None) == (acts == "on the scores")
 
     def test_settings_survive_a_recipe(self, name):
         made = settings_of(name)
         if isinstance(made, AbsolutePositionKind):
-            made = type(made)(combine="concatenate", own_width=4)
-        assert read_settings(type(made), table_of(made)) == made
+            made = type(made)(combine="concatenate", position_width=4)
+        assert read_settings(type(made), to_table(made)) == made
 
     def test_parameters_are_counted_by_formula(self, name):
         made = settings_of(name)
         for heads, width, context in [(1, 2, 1), (3, 4, 7), (2, 6, 40)]:
             shape = HeadShape(width=width, heads=heads, context=context)
             for part, formula in [
-                (made.build_relation(shape), made.relation_parameters(shape)),
+                (made.build_relative_position(shape), made.relative_parameters(shape)),
                 (
-                    made.build_vectors(width=width, context=context),
-                    made.vector_parameters(width=width, context=context),
+                    made.build_embedding(width=width, context=context),
+                    made.embedding_parameters(width=width, context=context),
                 ),
             ]:
                 counted = 0 if part is None else sum(p.numel() for p in part.parameters())
                 assert counted == formula
 
     def test_places_have_vectors_of_their_own(self, name):
-        module = settings_of(name).build_vectors(width=8, context=CONTEXT)
+        module = settings_of(name).build_embedding(width=8, context=CONTEXT)
         if module is None:
             return  # it acts elsewhere: test_order_is_seen asks the same of every kind
         vectors = module(torch.arange(CONTEXT)).detach()
@@ -124,7 +127,9 @@ class TestEveryPosition:
         stage(
             rows(0, 2, CONTEXT), bidirectional(), TokenPositions.of_row(CONTEXT)
         ).square().sum().backward()
-        parts = [part for part in (stage.vectors, stage.mixer.relation) if part is not None]
+        parts = [
+            part for part in (stage.vectors, stage.mixer.relative_position) if part is not None
+        ]
         for parameter in (p for part in parts for p in part.parameters()):
             assert (parameter.grad.abs() > 1e-9).all()
 

@@ -47,7 +47,7 @@ def test_crashing_bf16_matmul_is_detected_in_a_child_process():
 @pytest.mark.usefixtures("crashing_bf16")
 def test_audit_of_a_bf16_model_is_refused_where_matmul_crashes():
     model = nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 9)).to(torch.bfloat16)
-    with pytest.raises(UserError, match=r"products crash on this CPU\. .*model\.float\(\)"):
+    with pytest.raises(UserError, match=r"matmul crashes on this CPU\. .*model\.float\(\)"):
         regard.audit(model, "causal")
 
 

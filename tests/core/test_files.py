@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from regard.core import files
 from regard.core.errors import UserError
-from regard.core.files import damage, new_folder, read_json, sealed_folder, write_json, write_text
+from regard.core.files import (
+    atomic_folder,
+    find_damage,
+    folder_with_manifest,
+    read_json,
+    write_json,
+    write_text,
+)
 
 
 class PowerCutError(Exception):
@@ -24,7 +31,7 @@ def names_in(folder: Path) -> list[str]:
 
 @pytest.fixture
 def sealed(tmp_path: Path) -> Path:
-    with sealed_folder(tmp_path / "sealed") as inside:
+    with folder_with_manifest(tmp_path / "sealed") as inside:
         (inside / "a.txt").write_text("one")
         (inside / "b.bin").write_bytes(bytes(range(256)))
     return tmp_path / "sealed"
@@ -74,7 +81,7 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     made = tmp_path / "made"
 
     def cut_short() -> None:
-        with new_folder(made) as inside:
+        with atomic_folder(made) as inside:
             (inside / "half.txt").write_text("ha")
             assert not made.exists()
             raise PowerCutError
@@ -86,25 +93,25 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_a_folder_that_fails_leaves_the_one_it_would_have_replaced(sealed: Path) -> None:
     def cut_short() -> None:
-        with sealed_folder(sealed) as inside:
+        with folder_with_manifest(sealed) as inside:
             (inside / "a.txt").write_text("two")
             raise PowerCutError
 
     with pytest.raises(PowerCutError):
         cut_short()
     assert (sealed / "a.txt").read_text() == "one"
-    assert damage(sealed) is None
+    assert find_damage(sealed) is None
 
 
 def test_a_folder_is_replaced_by_a_new_one(sealed: Path) -> None:
-    with sealed_folder(sealed) as inside:
+    with folder_with_manifest(sealed) as inside:
         (inside / "only.txt").write_text("two")
     assert names_in(sealed) == ["manifest.json", "only.txt"]
     assert names_in(sealed.parent) == ["sealed"]
 
 
 def test_a_sealed_folder_is_whole(sealed: Path) -> None:
-    assert damage(sealed) is None
+    assert find_damage(sealed) is None
     listed = json.loads((sealed / "manifest.json").read_text())["files"]
     assert listed.keys() == {"a.txt", "b.bin"}
 
@@ -115,19 +122,21 @@ def test_any_flipped_bit_is_found(sealed: Path, place: int, bit: int) -> None:
     content = bytearray((sealed / "b.bin").read_bytes())
     content[place] ^= 1 << bit
     (sealed / "b.bin").write_bytes(content)
-    assert damage(sealed) == f"{sealed / 'b.bin'} does not match its manifest (damaged or edited)"
+    assert (
+        find_damage(sealed) == f"{sealed / 'b.bin'} does not match its manifest (damaged or edited)"
+    )
 
 
 @pytest.mark.parametrize("name", ["a.txt", "b.bin", "manifest.json"])
 def test_a_missing_file_is_named(sealed: Path, name: str) -> None:
     (sealed / name).unlink()
-    assert damage(sealed) == f"{sealed / name} is missing"
+    assert find_damage(sealed) == f"{sealed / name} is missing"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"files": 3}', "null", '"files"'])
 def test_a_damaged_manifest_is_named(sealed: Path, text: str) -> None:
     (sealed / "manifest.json").write_text(text)
-    assert damage(sealed) == f"{sealed / 'manifest.json'} is damaged"
+    assert find_damage(sealed) == f"{sealed / 'manifest.json'} is damaged"
 
 
 @given(value=st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), st.integers()))

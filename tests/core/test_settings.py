@@ -15,7 +15,7 @@ from regard.core.settings import (
     dotted_keys,
     read_settings,
     settings_class,
-    table_of,
+    to_table,
 )
 
 SHAPES = Catalog("shape", home="json")  # any package will do as a home: it holds none of ours
@@ -72,7 +72,7 @@ drawings = st.builds(
 
 @given(drawings)
 def test_a_table_read_back_is_the_same_settings(drawing: Drawing) -> None:
-    assert read_settings(Drawing, table_of(drawing)) == drawing
+    assert read_settings(Drawing, to_table(drawing)) == drawing
 
 
 def test_a_part_is_named_by_a_word_or_by_a_table() -> None:
@@ -84,7 +84,7 @@ def test_a_part_is_named_by_a_word_or_by_a_table() -> None:
 
 
 def test_what_is_not_given_is_the_default_and_not_written() -> None:
-    table = table_of(read_settings(Drawing, {"title": "a"}))
+    table = to_table(read_settings(Drawing, {"title": "a"}))
     assert table["shape"] == {"kind": "square", "side": 1.0}
     assert "frame" not in table
 

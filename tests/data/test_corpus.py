@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from regard.core.catalog import Entry
 from regard.core.errors import UserError
-from regard.core.settings import read_settings, table_of
-from regard.data.corpus import SPLITS, Corpus, Data, open_corpus, place_in_split
+from regard.core.settings import read_settings, to_table
+from regard.data.corpus import SPLITS, Corpus, Data, open_corpus, split_point
 from regard.data.readers.formats import Text
-from regard.data.sources import BuiltIn
+from regard.data.sources import BuiltinSource
 
 
 def put(path: Path, *texts: str) -> str:
@@ -38,13 +38,13 @@ def parts_of(corpus: Corpus) -> dict[str, list[str]]:
 
 def complaint(**data: Any) -> str:
     with pytest.raises(UserError) as caught:
-        list(open_corpus(Data(**data)).parted())
+        list(open_corpus(Data(**data)).texts_with_split())
     return str(caught.value)
 
 
 def test_settings_survive_the_way_to_a_table_and_back() -> None:
     data = Data(corpus=["a.txt", "b.txt"], dev="dev.txt", test=0.1, limit=10)
-    assert read_settings(Data, table_of(data)) == data
+    assert read_settings(Data, to_table(data)) == data
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,10 @@ def test_shares_part_the_texts_without_loss(tmp_path: Path) -> None:
     # 4 standard deviations of a binomial around each share
     assert abs(len(parts["dev"]) - 400) < 4 * 19
     assert abs(len(parts["test"]) - 800) < 4 * 26
-    by_part = {part: [text for found, text in corpus.parted() if found == part] for part in SPLITS}
+    by_part = {
+        part: [text for found, text in corpus.texts_with_split() if found == part]
+        for part in SPLITS
+    }
     assert by_part == parts
 
 
@@ -103,14 +106,14 @@ def test_another_seed_is_another_split_and_shares_do_not_disturb_each_other(tmp_
 
 @given(st.text(), st.integers())
 def test_places_lie_in_the_unit_interval(group: str, seed: int) -> None:
-    assert 0 <= place_in_split(group.encode(errors="replace").decode(), seed=seed) < 1
+    assert 0 <= split_point(group.encode(errors="replace").decode(), seed=seed) < 1
 
 
 def test_groups_are_not_torn_apart(tmp_path: Path) -> None:
     def texts() -> Iterator[Text]:
         return (Text(f"text {i}", f"group {i // 10}") for i in range(1000))
 
-    source = BuiltIn(Entry("corpus", "grouped", texts, {"generated": True}))
+    source = BuiltinSource(Entry("corpus", "grouped", texts, {"generated": True}))
     corpus = Corpus(Data(corpus="grouped", dev=0.3, test=0.3), {"train": [source]})
     groups = {
         part: {int(text.split()[1]) // 10 for text in texts}
@@ -154,7 +157,9 @@ def test_folders_globs_and_relative_paths(tmp_path: Path) -> None:
     put(tmp_path / "notes" / "n.md", "note")
 
     def texts(name: str) -> list[str]:
-        return [text for _, text in open_corpus(Data(corpus=name), base=tmp_path).parted()]
+        return [
+            text for _, text in open_corpus(Data(corpus=name), base=tmp_path).texts_with_split()
+        ]
 
     assert texts("in") == ["b", "a"]
     assert texts("notes") == ["note"]
@@ -180,13 +185,15 @@ def test_a_file_without_a_document_is_an_error_but_not_one_among_others(tmp_path
     assert "in this file: 2 empty rows dropped" in complaint(corpus=blank)
     put(tmp_path / "in" / "c.txt", "text")
     corpus = open_corpus(Data(corpus=str(tmp_path / "in")))
-    assert [text for _, text in corpus.parted()] == ["text"]
+    assert [text for _, text in corpus.texts_with_split()] == ["text"]
     assert corpus.dropped.as_dict()["empty"] == 2
 
 
 def test_limit_takes_the_first_documents(tmp_path: Path) -> None:
     corpus = open_corpus(Data(corpus=numbered(tmp_path / "a.txt", 100), limit=7))
-    assert sorted(text for _, text in corpus.parted()) == [f"text number {i}" for i in range(7)]
+    assert sorted(text for _, text in corpus.texts_with_split()) == [
+        f"text number {i}" for i in range(7)
+    ]
 
 
 def test_an_edited_file_has_another_identity(tmp_path: Path) -> None:
@@ -225,7 +232,7 @@ def test_hub_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
     corpus = open_corpus(Data(corpus="hub:user/name:config", dev="hub:user/name@test"))
-    assert [text for _, text in corpus.parted()] == ["a", "b", "a", "b"]
+    assert [text for _, text in corpus.texts_with_split()] == ["a", "b", "a", "b"]
     assert asked == [("user/name", "config", "train"), ("user/name", None, "test")]
     assert corpus.dropped.as_dict()["empty"] == 2
     assert [identity.size for _, identity in corpus.identities()] == [8, 8]

@@ -9,7 +9,7 @@ import pytest
 from tests.data.test_record_corpus import COLUMNS, opened, put, table
 
 from regard.core.errors import UserError
-from regard.core.settings import read_settings, table_of
+from regard.core.settings import read_settings, to_table
 from regard.data.corpus import SPLITS, Data
 from regard.data.record_corpus import open_records
 
@@ -19,7 +19,7 @@ def test_parts_of_so_many_rows(tmp_path: Path) -> None:
     name = put(tmp_path / "a.csv", "review,stars", *(f"read {i},1" for i in range(400)))
     put(judged, "review,stars", *(f"judged {i},1" for i in range(101)))
     data = Data(corpus=name, dev=37, test=50)
-    assert read_settings(Data, table_of(data)) == data
+    assert read_settings(Data, to_table(data)) == data
     corpus = open_records(data, COLUMNS)
     assert [len(corpus.rows(part)) for part in SPLITS] == [400 - 87, 37, 50]
     assert "dev 37 of it · test 50 of it" in corpus.describe()

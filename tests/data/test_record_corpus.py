@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from regard.core.errors import UserError
-from regard.core.settings import read_settings, table_of
+from regard.core.settings import read_settings, to_table
 from regard.data.builtin import BUILTIN
 from regard.data.corpus import SPLITS, Data, open_corpus
 from regard.data.record_corpus import Record, RecordCorpus, open_records
@@ -51,7 +51,7 @@ def wrong_settings(**settings: Any) -> str:
 def test_rows_by_role_say_where_they_stand(tmp_path: Path) -> None:
     name = put(tmp_path / "a.csv", "stars,review", "4,good", '1,"bad,\nvery"', "2,dull")
     corpus = opened(corpus=name, test=put(tmp_path / "t.csv", "review,stars", "t,1"), dev=0.4)
-    rows = sorted(corpus.every(), key=lambda record: record.at)
+    rows = sorted(corpus.all_records(), key=lambda record: record.at)
     assert rows[:3] == [
         {"text": "good", "label": "4"},
         {"text": "bad,\nvery", "label": "1"},
@@ -72,11 +72,11 @@ def test_json_and_parquet_keep_types(tmp_path: Path) -> None:
         for text, value in zip(values["review"], values["stars"], strict=True)
     ]
     corpus = opened(corpus=put(tmp_path / "a.jsonl", *lines))
-    assert [row["label"] for row in corpus.every()] == [4, True, 2.5, ["a", "b"]]
+    assert [row["label"] for row in corpus.all_records()] == [4, True, 2.5, ["a", "b"]]
     typed = {"stars": [[1, 2], [], [3]], "review": ["one", "two", "three"], "n": [1, None, 3]}
     pq.write_table(pa.table(typed), tmp_path / "a.parquet")
     rows = opened({**COLUMNS, "n": "n"}, corpus=str(tmp_path / "a.parquet"), optional=("n",))
-    assert rows.every() == [
+    assert rows.all_records() == [
         {"text": "one", "label": [1, 2], "n": 1},
         {"text": "two", "label": []},
         {"text": "three", "label": [3], "n": 3},
@@ -102,11 +102,11 @@ def test_missing_columns_name_the_setting_and_guess(tmp_path: Path) -> None:
 def test_what_is_optional_may_be_missing(tmp_path: Path) -> None:
     lines = ['{"review": "a", "stars": 1}', '{"review": "b"}', '{"review": "c", "stars": null}']
     corpus = opened(corpus=put(tmp_path / "a.jsonl", *lines), optional=("label",))
-    assert corpus.every() == [{"text": "a", "label": 1}, {"text": "b"}, {"text": "c"}]
+    assert corpus.all_records() == [{"text": "a", "label": 1}, {"text": "b"}, {"text": "c"}]
     plain = opened(corpus=put(tmp_path / "a.txt", "a", "b"), optional=("label",))
-    assert plain.every() == [{"text": "a"}, {"text": "b"}]
+    assert plain.all_records() == [{"text": "a"}, {"text": "b"}]
     table = opened(corpus=put(tmp_path / "a.csv", "review", "a"), optional=("label",))
-    assert table.every() == [{"text": "a"}]
+    assert table.all_records() == [{"text": "a"}]
 
 
 def test_empty_and_bad_rows_are_counted(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_empty_and_bad_rows_are_counted(tmp_path: Path) -> None:
     name = put(tmp_path / "a.jsonl", '{"review": "a", "stars": 1}', *lines)
     assert "line 3: 'stars' holds nothing" in complaint(corpus=name)
     corpus = opened(corpus=name, skip_bad_rows=True)
-    assert corpus.every() == [{"text": "a", "label": 1}]
+    assert corpus.all_records() == [{"text": "a", "label": 1}]
     assert (corpus.dropped.as_dict()["empty"], corpus.dropped.as_dict()["bad"]) == (1, 3)
     assert corpus.describe().endswith("1 empty row dropped, 3 bad rows dropped")
     assert "there is no document" in complaint(corpus=put(tmp_path / "b.csv", "review,stars"))
@@ -126,7 +126,7 @@ def test_a_role_may_hold_a_list_of_texts(tmp_path: Path) -> None:
     name = put(tmp_path / "a.jsonl", *lines)
     columns = {"source": "s", "target": "t"}
     corpus = opened(columns, corpus=name, holds={"source": "texts"})
-    assert [row["source"] for row in corpus.every()] == [["a.", "b."], "c."]
+    assert [row["source"] for row in corpus.all_records()] == [["a.", "b."], "c."]
     assert corpus.dropped.as_dict()["empty"] == 1
     assert "line 1: 's' holds a list, not text" in complaint(columns, corpus=name)
     name = put(tmp_path / "b.jsonl", '{"s": ["a", 1], "t": "x"}')
@@ -139,7 +139,7 @@ def test_columns_of_a_table_without_a_header_are_numbers(tmp_path: Path) -> None
     name = put(tmp_path / "a.tsv", *rows)
     columns = {"text": "3", "label": "2", "more": "5"}
     corpus = opened(columns, corpus=name, header=False, optional=("more",))
-    assert corpus.every() == [
+    assert corpus.all_records() == [
         {"text": "good", "label": "1"},
         {"text": "bad", "label": "2", "more": "more"},
         {"text": '"dull', "label": "3"},
@@ -152,7 +152,7 @@ def test_columns_of_a_table_without_a_header_are_numbers(tmp_path: Path) -> None
     other = put(tmp_path / "a.jsonl", '{"1": "a"}')
     assert "data.header = false is for CSV and TSV" in complaint(corpus=other, header=False)
     texts = open_corpus(Data(corpus=name, header=False, text="1"))
-    assert [text for _, text in texts.parted()] == ["a", "b", "c"]
+    assert [text for _, text in texts.texts_with_split()] == ["a", "b", "c"]
 
 
 def test_duplicates_and_groups_never_straddle(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_values_that_no_row_has_are_refused(tmp_path: Path) -> None:
     assert "no row has 'Warsaw' in column 'film'. There are 'film 0', 'film 1', " in told
     assert "no column 'films'" in complaint(corpus=name, test={"films": ["film 3"]})
     with pytest.raises(UserError, match="no row has 'x'"):
-        list(open_corpus(Data(corpus=name, text="review", dev={"film": ["x"]})).parted())
+        list(open_corpus(Data(corpus=name, text="review", dev={"film": ["x"]})).texts_with_split())
     both = complaint(corpus=name, dev={"stars": ["1"]}, test={"film": ["film 3"]})
     assert "data.dev and data.test both choose this row" in both
     assert f"{name}, row " in both
@@ -218,7 +218,7 @@ def test_numbers_and_truths_choose_as_they_are_written(tmp_path: Path) -> None:
     data = Data(corpus=name, dev={"year": [2001]}, test={"year": ["2002", 2003]})
     corpus = open_records(data, {"text": "text"})
     assert [row["text"] for row in corpus.rows("test")] == ["t2", "t3"]
-    assert read_settings(Data, table_of(data)) == data
+    assert read_settings(Data, to_table(data)) == data
     odd = open_records(Data(corpus=name, dev=0.4, test={"odd": True}), {"text": "text"})
     assert [row["text"] for row in odd.rows("test")] == ["t1", "t3", "t5", "t7"]
 
@@ -227,8 +227,8 @@ def test_dev_out_of_test(tmp_path: Path) -> None:
     name, judged = table(tmp_path / "a.csv"), tmp_path / "t.csv"
     put(judged, "review,stars", *(f"judged {i // 2},1" for i in range(400)))
     data = Data(corpus=name, test=str(judged), dev_from_test=0.5)
-    assert read_settings(Data, table_of(data)) == data
-    assert "dev" not in table_of(data)
+    assert read_settings(Data, to_table(data)) == data
+    assert "dev" not in to_table(data)
     corpus = open_records(data, COLUMNS)
     dev, test = ({row["text"] for row in corpus.rows(part)} for part in ("dev", "test"))
     assert len(dev) + len(test) == 200
@@ -264,7 +264,7 @@ def test_settings_that_contradict_each_other(settings: dict[str, Any], told: str
 def test_limit_is_for_each_source(tmp_path: Path) -> None:
     names = [table(tmp_path / "a.csv"), put(tmp_path / "b.csv", "review,stars", "b,1")]
     corpus = opened(corpus=names, limit=7)
-    assert len(corpus.every()) == 8
+    assert len(corpus.all_records()) == 8
 
 
 def test_fingerprints_follow_the_rows_and_not_the_file(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.readers.reading import Record
-from regard.data.splits import SPLITS, Split, Splitter, written
+from regard.data.readers.records import Record
+from regard.data.splits import SPLITS, Split, Splitter, as_text
 
 GROUPS = st.lists(st.sampled_from([f"group {i}" for i in range(40)]), min_size=1, max_size=60)
 SHARES = st.floats(0.01, 0.49)
@@ -78,4 +78,4 @@ def test_the_group_is_the_column_then_the_source_then_the_texts() -> None:
 
 
 def test_values_as_they_are_written() -> None:
-    assert [written(value) for value in ("a", 1, True, None, 2.5)] == ["a", "1", "true", "", "2.5"]
+    assert [as_text(value) for value in ("a", 1, True, None, 2.5)] == ["a", "1", "true", "", "2.5"]

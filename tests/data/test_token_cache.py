@@ -21,7 +21,7 @@ from regard.data.token_cache import (
     build_cache,
     cache_home,
     cache_key,
-    cached,
+    load_or_build_cache,
     open_cache,
 )
 
@@ -57,24 +57,24 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def texts_in(cache: TokenCache, part: Any) -> list[str]:
-    return [Letters().decode(ids.tolist()) for ids in cache.part(part)]
+    return [Letters().decode(ids.tolist()) for ids in cache.split(part)]
 
 
 def test_what_goes_in_comes_out(corpus: Corpus, tmp_path: Path) -> None:
     cache = build_cache(corpus, Letters(), tmp_path / "cache")
     for name in SPLITS:
-        part, texts = cache.part(name), list(corpus.texts(name))
+        part, texts = cache.split(name), list(corpus.texts(name))
         assert texts_in(cache, name) == texts
         assert part.bytes.tolist() == [len(text.encode()) for text in texts]
         assert part.lengths.tolist() == [len(text) for text in texts]
         assert part.unknown == sum(text.count("z") for text in texts)
         assert part.meta["tokens"] == len(part.tokens) == sum(map(len, texts))
     assert (
-        cache.part("train")[-1].tolist()
-        == cache.part("train")[len(cache.part("train")) - 1].tolist()
+        cache.split("train")[-1].tolist()
+        == cache.split("train")[len(cache.split("train")) - 1].tolist()
     )
     with pytest.raises(IndexError):
-        cache.part("dev")[len(cache.part("dev"))]
+        cache.split("dev")[len(cache.split("dev"))]
 
 
 @settings(max_examples=25, deadline=None)
@@ -89,7 +89,7 @@ def test_chunks_and_buffers_do_not_show(
     whole = build_cache(corpus, Letters(), folder / "whole", required=())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache_module, "CHUNK", chunk)
-        patch.setattr("regard.data.token_cache_writer.BUFFERED", chunk)
+        patch.setattr("regard.data.token_cache_writer.BUFFER_TOKENS", chunk)
         pieces = build_cache(corpus, Letters(), folder / "pieces", required=())
     assert whole.meta == pieces.meta
     for part in SPLITS:
@@ -99,12 +99,12 @@ def test_chunks_and_buffers_do_not_show(
 def test_tokens_are_as_narrow_as_the_vocabulary_allows(corpus: Corpus, tmp_path: Path) -> None:
     for size, dtype in ((1 << 16, np.uint16), ((1 << 16) + 1, np.uint32)):
         cache = build_cache(corpus, Letters(size=size), tmp_path / str(size))
-        assert cache.part("train").tokens.dtype == dtype
+        assert cache.split("train").tokens.dtype == dtype
 
 
 def test_the_cut_is_applied_and_counted(corpus: Corpus, tmp_path: Path) -> None:
     cache = build_cache(corpus, Letters(), tmp_path / "cache", cut=9)
-    part, texts = cache.part("train"), list(corpus.texts("train"))
+    part, texts = cache.split("train"), list(corpus.texts("train"))
     assert texts_in(cache, "train") == [text[:9] for text in texts]
     assert part.meta["lost_to_cut"] == sum(len(text[9:]) for text in texts) > 0
     assert part.bytes.tolist() == [len(text[:9].encode()) for text in texts]
@@ -120,7 +120,7 @@ def test_fingerprints_follow_texts_and_their_borders(tmp_path: Path) -> None:
             (folder / part).write_text(part)
             own[part] = str(folder / part)
         cache = build_cache(corpus_of(folder, texts, **own), Letters(), folder / "cache")
-        prints.append(cache.part("train").fingerprint)
+        prints.append(cache.split("train").fingerprint)
     assert len(set(prints[:3])) == 3
     assert prints[0] == prints[3]
 
@@ -168,11 +168,11 @@ def damage_schema(folder: Path) -> None:
 
 @pytest.mark.parametrize("damage", [damage_cut, damage_missing, damage_meta, damage_schema])
 def test_a_damaged_cache_is_found_and_built_anew(corpus: Corpus, home: Path, damage: Any) -> None:
-    whole = cached(corpus, Letters())
+    whole = load_or_build_cache(corpus, Letters())
     damage(whole.folder)
     with pytest.raises(CacheDamagedError, match="the token cache"):
         open_cache(whole.folder, Letters())
-    anew = cached(corpus, Letters())
+    anew = load_or_build_cache(corpus, Letters())
     assert (anew.folder, anew.meta) == (whole.folder, whole.meta)
     assert texts_in(anew, "dev") == list(corpus.texts("dev"))
 
@@ -183,9 +183,9 @@ def test_cached_reads_once_and_follows_every_change(corpus: Corpus, home: Path) 
     def on_progress(done: int, total: int | None) -> None:
         heard.append(done)
 
-    first = cached(corpus, Letters(), on_progress=on_progress)
+    first = load_or_build_cache(corpus, Letters(), on_progress=on_progress)
     assert heard == [300]
-    assert cached(corpus, Letters(), on_progress=on_progress).folder == first.folder
+    assert load_or_build_cache(corpus, Letters(), on_progress=on_progress).folder == first.folder
     assert heard == [300]
     keys = {first.folder.name, cache_key(corpus, "letters-2")}
     keys.add(cache_key(open_corpus(corpus.data.model_copy(update={"cut": 5})), "letters-1"))
@@ -214,7 +214,7 @@ def test_documents_without_a_token_are_left_out_and_counted(corpus: Corpus, tmp_
             return [[ord(c) for c in text if c == "0"] for text in texts]
 
     cache = build_cache(corpus, OnlyZero(), tmp_path / "cache", required=())
-    part, texts = cache.part("train"), list(corpus.texts("train"))
+    part, texts = cache.split("train"), list(corpus.texts("train"))
     assert len(part) == sum("0" in text for text in texts)
     assert part.meta["without_tokens"] == len(texts) - len(part)
     assert (part.lengths > 0).all()

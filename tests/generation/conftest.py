@@ -1,4 +1,4 @@
-"""Small models that generation can be checked against by brute force."""
+"""Small models whose generation can be checked by brute force."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 
 class TableCache:
-    """Remembers every token it was given, padding included, as a real cache remembers keys."""
+    """Holds every past token, padding included, as a KV cache holds keys."""
 
     def __init__(self, rows: int) -> None:
         self.ids = torch.empty(rows, 0, dtype=torch.long)
@@ -22,22 +22,22 @@ class TableCache:
         self.ids = self.ids[:, :0]
 
 
-class Table(nn.Module):
-    """Next-token scores looked up by the last two real tokens and their position (mod 5).
+class TableModel(nn.Module):
+    """Next-token logits looked up by the last two tokens and their position (mod 5).
 
-    The whole truth is in `logits_after`, which sees a plain list of tokens and no cache."""
+    The oracle is `logits_after`, which takes a plain list of tokens and no cache."""
 
     def __init__(self, vocabulary: int, *, context: int = 64, seed: int = 0) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         shape = (5, vocabulary + 1, vocabulary, vocabulary)
-        self.scores = torch.randn(shape, generator=generator, dtype=torch.float64) * 2
+        self.table = torch.randn(shape, generator=generator, dtype=torch.float64) * 2
         self.context = context
-        self.lengths_read: list[int] = []
+        self.step_lengths: list[int] = []
 
     def logits_after(self, ids: list[int]) -> Tensor:
         before = ids[-2] if len(ids) > 1 else -1
-        return self.scores[(len(ids) - 1) % 5, before, ids[-1]]
+        return self.table[(len(ids) - 1) % 5, before, ids[-1]]
 
     def new_cache(self, rows: int) -> TableCache:
         return TableCache(rows)
@@ -45,22 +45,24 @@ class Table(nn.Module):
     def step(
         self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: TableCache
     ) -> Tensor:
-        self.lengths_read.append(ids.shape[1])
+        self.step_lengths.append(ids.shape[1])
         cache.ids = torch.cat([cache.ids, ids], dim=1)
         valid = torch.ones_like(cache.ids, dtype=torch.bool) if valid is None else valid
         positions = positions.expand(len(ids), -1)
         assert cache.ids.shape == valid.shape
         assert cache.length <= self.context
-        scores = []
-        for row, real, place in zip(cache.ids, valid, positions[:, -1].tolist(), strict=True):
-            tokens = row[real].tolist()
-            assert place == len(tokens) - 1
-            scores.append(self.logits_after(tokens))
-        return torch.stack(scores)
+        logits = []
+        for row, is_token, position in zip(
+            cache.ids, valid, positions[:, -1].tolist(), strict=True
+        ):
+            tokens = row[is_token].tolist()
+            assert position == len(tokens) - 1
+            logits.append(self.logits_after(tokens))
+        return torch.stack(logits)
 
 
-class Attention(nn.Module):
-    """One layer of causal attention with learned positions, dropout, and a key-value cache."""
+class AttentionModel(nn.Module):
+    """One layer of causal attention with learned positions, dropout, and a KV cache."""
 
     def __init__(self, vocabulary: int, *, context: int = 16, seed: int = 0) -> None:
         super().__init__()
@@ -73,11 +75,11 @@ class Attention(nn.Module):
         self.out = nn.Linear(8, vocabulary)
         self.double()
 
-    def new_cache(self, rows: int) -> "KeyValues":
-        return KeyValues(rows)
+    def new_cache(self, rows: int) -> "KeyValueCache":
+        return KeyValueCache(rows)
 
     def step(
-        self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: "KeyValues"
+        self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: "KeyValueCache"
     ) -> Tensor:
         x = self.dropout(self.tokens(ids) + self.positions(positions))
         q, k, v = self.qkv(x).chunk(3, dim=-1)
@@ -89,12 +91,12 @@ class Attention(nn.Module):
 
     def uncached(self, ids: list[int]) -> Tensor:
         new = torch.tensor([ids])
-        everything = torch.ones_like(new, dtype=torch.bool)
+        valid = torch.ones_like(new, dtype=torch.bool)
         positions = torch.arange(len(ids))[None]
-        return self.step(new, valid=everything, positions=positions, cache=self.new_cache(1))[0]
+        return self.step(new, valid=valid, positions=positions, cache=self.new_cache(1))[0]
 
 
-class KeyValues:
+class KeyValueCache:
     def __init__(self, rows: int) -> None:
         self.keys = torch.empty(rows, 0, 8, dtype=torch.float64)
         self.values = torch.empty(rows, 0, 8, dtype=torch.float64)
@@ -111,10 +113,10 @@ class KeyValues:
 
 
 @pytest.fixture
-def table():
-    return Table
+def table_model():
+    return TableModel
 
 
 @pytest.fixture
-def attention():
-    return Attention
+def attention_model():
+    return AttentionModel

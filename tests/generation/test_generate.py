@@ -1,3 +1,5 @@
+"""Generation: greedy and sampled continuations, batching, caching, stopping, errors."""
+
 import pytest
 import torch
 from scipy import stats
@@ -6,7 +8,7 @@ from regard.core.errors import UserError
 from regard.generation.generate import BeamSearch, Greedy, Sampling, generate
 
 STOP, PAD = 1, 0
-OPTIONS = {"max_new": 12, "stop": STOP, "pad": PAD}
+OPTIONS = {"max_new_tokens": 12, "stop": STOP, "pad": PAD}
 PROMPTS = [[2], [3, 4, 5, 2, 6], [5, 5, 3], [6, 2]]
 STRATEGIES = [
     Greedy(),
@@ -16,10 +18,10 @@ STRATEGIES = [
 ]
 
 
-def greedily(model, prompt, *, max_new):
-    """The same without cache, padding or batch, for texts that fit the context."""
+def greedy_reference(model, prompt, *, max_new_tokens):
+    """Greedy decoding without cache, padding or batch, within the context."""
     ids, logprob = list(prompt), 0.0
-    for _ in range(max_new):
+    for _ in range(max_new_tokens):
         logprobs = model.logits_after(ids).log_softmax(dim=0)
         token = int(logprobs.argmax())
         logprob += logprobs[token].item()
@@ -30,19 +32,21 @@ def greedily(model, prompt, *, max_new):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_greedy_is_the_most_likely_token_at_each_step(table, seed):
-    model = table(7, seed=seed)
+def test_greedy_takes_the_most_likely_token_at_each_step(table_model, seed):
+    model = table_model(7, seed=seed)
     for prompt, one in zip(
         PROMPTS, generate(model, PROMPTS, strategy=Greedy(), **OPTIONS), strict=True
     ):
-        ids, logprob, stopped = greedily(model, prompt, max_new=12)
+        ids, logprob, stopped = greedy_reference(model, prompt, max_new_tokens=12)
         assert (one.ids, one.stopped) == (ids, stopped)
         assert one.logprob == pytest.approx(logprob)
 
 
-def test_cached_equals_uncached(attention):
-    model = attention(7, context=16)
-    [one] = generate(model, [[2, 3]], strategy=Sampling(), max_new=12, stop=None, pad=PAD, seed=4)
+def test_cached_equals_uncached(attention_model):
+    model = attention_model(7, context=16)
+    [one] = generate(
+        model, [[2, 3]], strategy=Sampling(), max_new_tokens=12, stop=None, pad=PAD, seed=4
+    )
     model.eval()
     with torch.no_grad():
         ids = [2, 3]
@@ -54,11 +58,11 @@ def test_cached_equals_uncached(attention):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
-def test_neighbours_do_not_matter(attention, strategy):
-    model = attention(7, context=8)
+def test_continuations_do_not_depend_on_the_batch(attention_model, strategy):
+    model = attention_model(7, context=8)
     together = generate(model, PROMPTS, strategy=strategy, **OPTIONS)
     for number, prompt in enumerate(PROMPTS):
-        [alone] = generate(model, [prompt], strategy=strategy, first_number=number, **OPTIONS)
+        [alone] = generate(model, [prompt], strategy=strategy, first_index=number, **OPTIONS)
         assert together[number].ids == alone.ids
         assert together[number].logprob == pytest.approx(alone.logprob)
     others = generate(model, [[6] * 7, *PROMPTS[1:2]], strategy=strategy, **OPTIONS)
@@ -66,80 +70,80 @@ def test_neighbours_do_not_matter(attention, strategy):
 
 
 @pytest.mark.parametrize("strategy", [Greedy(), Sampling()], ids=repr)
-def test_a_sliding_window_is_a_fresh_start_from_its_last_half(table, strategy):
-    model = table(7, context=6, seed=2)
+def test_a_sliding_window_restarts_from_its_last_half(table_model, strategy):
+    model = table_model(7, context=6, seed=2)
     options = {"strategy": strategy, "stop": None, "pad": PAD, "seed": 3}
-    [one] = generate(model, [[2, 3, 4, 5]], max_new=9, **options)
+    [one] = generate(model, [[2, 3, 4, 5]], max_new_tokens=9, **options)
     text = [2, 3, 4, 5, *one.ids]
     # After 6 tokens the window is full; the 7th leaves the last 3, and so on every 4 tokens.
-    seen = {4: 0, 5: 0, 6: 0, 7: 4, 8: 4, 9: 4, 10: 4, 11: 8, 12: 8}
+    window_starts = {4: 0, 5: 0, 6: 0, 7: 4, 8: 4, 9: 4, 10: 4, 11: 8, 12: 8}
     logprob = sum(
-        model.logits_after(text[first:place]).log_softmax(dim=0)[text[place]].item()
-        for place, first in seen.items()
+        model.logits_after(text[first:position]).log_softmax(dim=0)[text[position]].item()
+        for position, first in window_starts.items()
     )
     assert one.logprob == pytest.approx(logprob)
 
 
-def test_the_seed_decides_and_equal_prompts_differ(table):
-    def drawn(seed):
-        written = generate(table(7), [[2], [2]], strategy=Sampling(), seed=seed, **OPTIONS)
-        return [one.ids for one in written]
+def test_the_seed_decides_and_equal_prompts_draw_differently(table_model):
+    def sample(seed):
+        generated = generate(table_model(7), [[2], [2]], strategy=Sampling(), seed=seed, **OPTIONS)
+        return [one.ids for one in generated]
 
-    assert drawn(0) == drawn(0)
-    assert drawn(0) != drawn(1)
-    assert drawn(0)[0] != drawn(0)[1]
+    assert sample(0) == sample(0)
+    assert sample(0) != sample(1)
+    assert sample(0)[0] != sample(0)[1]
 
 
-def test_sampling_follows_the_models_distribution(table):
-    model = table(5, seed=1)
-    options = {"strategy": Sampling(), "max_new": 1, "stop": None, "pad": PAD}
-    written = generate(model, [[2]] * 2000, **options)
-    found = torch.tensor([one.ids[0] for one in written]).bincount(minlength=5)
+def test_sampling_follows_the_models_distribution(table_model):
+    model = table_model(5, seed=1)
+    options = {"strategy": Sampling(), "max_new_tokens": 1, "stop": None, "pad": PAD}
+    generated = generate(model, [[2]] * 2000, **options)
+    found = torch.tensor([one.ids[0] for one in generated]).bincount(minlength=5)
     expected = model.logits_after([2]).softmax(dim=0) * 2000
     assert stats.chisquare(found.numpy(), expected.numpy()).pvalue > 0.001
 
 
-def test_the_stop_ends_a_row_and_is_not_part_of_the_text(table):
-    model = table(5)
-    model.scores[:, :, :, STOP] = -100.0
-    model.scores[:, :, 3, STOP] = 100.0  # stops behind every 3
-    model.scores[:, :, 2, :] = -100.0
-    model.scores[:, :, 2, 4] = 100.0  # 2 leads to 4, 4 to 4
-    model.scores[:, :, 4, :] = -100.0
-    model.scores[:, :, 4, 4] = 100.0
+def test_the_stop_token_ends_a_row_and_is_not_part_of_it(table_model):
+    model = table_model(5)
+    model.table[:, :, :, STOP] = -100.0
+    model.table[:, :, 3, STOP] = 100.0  # stops after every 3
+    model.table[:, :, 2, :] = -100.0
+    model.table[:, :, 2, 4] = 100.0  # 2 leads to 4, 4 to 4
+    model.table[:, :, 4, :] = -100.0
+    model.table[:, :, 4, 4] = 100.0
     stopped, endless = generate(model, [[3], [2]], strategy=Greedy(), **OPTIONS)
     assert (stopped.ids, stopped.stopped) == ((), True)
     assert (endless.ids, endless.stopped) == ((4,) * 12, False)
 
 
-def test_stopped_rows_cost_no_further_steps(table):
-    model = table(5)
-    model.scores[:, :, :, STOP] = 100.0
+def test_stopped_rows_cost_no_further_steps(table_model):
+    model = table_model(5)
+    model.table[:, :, :, STOP] = 100.0
     generate(model, [[2], [3]], strategy=Greedy(), **OPTIONS)
-    assert model.lengths_read == [1]
+    assert model.step_lengths == [1]
 
 
-def test_rows_that_outlive_a_longer_neighbour_have_the_whole_context(table):
-    model = table(5, context=8)
-    model.scores[:, :, :, STOP] = -100.0
-    model.scores[:, :, 3, STOP] = 100.0
+def test_rows_that_outlive_a_longer_neighbour_use_the_whole_context(table_model):
+    model = table_model(5, context=8)
+    model.table[:, :, :, STOP] = -100.0
+    model.table[:, :, 3, STOP] = 100.0
     long_but_done, short = [2, 2, 2, 2, 2, 2, 2, 3], [2]
-    options = {"strategy": Greedy(), "forbidden": (0, 3), **OPTIONS, "max_new": 7}
-    written = generate(model, [long_but_done, short], **options)
-    assert written[0].stopped
-    assert written[1] == generate(model, [short], **options)[0]
+    options = {"strategy": Greedy(), "suppress_tokens": (0, 3), **OPTIONS, "max_new_tokens": 7}
+    generated = generate(model, [long_but_done, short], **options)
+    assert generated[0].stopped
+    assert generated[1] == generate(model, [short], **options)[0]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
-def test_forbidden_ids_are_never_written(table, strategy):
-    options = {"max_new": 30, "stop": None, "pad": PAD, "forbidden": (0, 1, 4)}
-    for one in generate(table(7), PROMPTS, strategy=strategy, **options):
+def test_suppressed_tokens_are_never_generated(table_model, strategy):
+    options = {"max_new_tokens": 30, "stop": None, "pad": PAD, "suppress_tokens": (0, 1, 4)}
+    for one in generate(table_model(7), PROMPTS, strategy=strategy, **options):
         assert len(one.ids) == 30
         assert not {0, 1, 4} & set(one.ids)
 
 
-def test_a_model_in_training_is_read_without_dropout_and_left_as_it_was(attention):
-    model = attention(7)
+def test_generation_disables_dropout_and_restores_training_mode(attention_model):
+    model = attention_model(7)
     model.out.eval()
     assert model.training
     first = generate(model, [[2, 3]], strategy=Greedy(), **OPTIONS)
@@ -147,37 +151,37 @@ def test_a_model_in_training_is_read_without_dropout_and_left_as_it_was(attentio
     assert (model.training, model.dropout.training, model.out.training) == (True, True, False)
 
 
-def test_the_models_own_scores_are_not_written_into(table):
-    model = table(5)
-    own = model.scores[0, 0, :1]
-    before = own.clone()
-    model.step = lambda ids, **_: own
-    generate(model, [[2]], strategy=Greedy(), forbidden=(0,), **OPTIONS)
-    assert torch.equal(before, own)
+def test_the_models_logits_are_not_modified_in_place(table_model):
+    model = table_model(5)
+    logits = model.table[0, 0, :1]
+    before = logits.clone()
+    model.step = lambda ids, **_: logits
+    generate(model, [[2]], strategy=Greedy(), suppress_tokens=(0,), **OPTIONS)
+    assert torch.equal(before, logits)
 
 
-def test_no_prompts_no_texts(table):
-    assert generate(table(5), [], strategy=Greedy(), **OPTIONS) == []
+def test_no_prompts_give_no_continuations(table_model):
+    assert generate(table_model(5), [], strategy=Greedy(), **OPTIONS) == []
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"prompts": [[2], []]}, "prompt 2 has no tokens"),
-        ({"max_new": 0}, "asks for nothing"),
-        ({"forbidden": (STOP,)}, "nothing could ever stop"),
+        ({"max_new_tokens": 0}, "generates nothing"),
+        ({"suppress_tokens": (STOP,)}, "nothing could ever stop"),
         ({"seed": -1}, "negative"),
-        ({"forbidden": (0, 1, 2, 3, 4), "stop": None}, "all are forbidden"),
+        ({"suppress_tokens": (0, 1, 2, 3, 4), "stop": None}, "all tokens are suppressed"),
     ],
 )
-def test_what_cannot_be_asked_for_is_said(table, changes, said):
-    call = {"prompts": [[2]], "strategy": Greedy(), **OPTIONS} | changes
-    with pytest.raises(UserError, match=said):
-        generate(table(5), **call)
+def test_impossible_arguments_are_refused(table_model, changes, message):
+    arguments = {"prompts": [[2]], "strategy": Greedy(), **OPTIONS} | changes
+    with pytest.raises(UserError, match=message):
+        generate(table_model(5), **arguments)
 
 
-def test_a_diverged_model_is_said(table):
-    model = table(5)
-    model.scores[:] = torch.nan
-    with pytest.raises(UserError, match="not numbers"):
+def test_nan_logits_are_an_error(table_model):
+    model = table_model(5)
+    model.table[:] = torch.nan
+    with pytest.raises(UserError, match="are NaN"):
         generate(model, [[2]], strategy=Sampling(), **OPTIONS)

@@ -1,3 +1,5 @@
+"""Sampling: temperature, top-k, top-p (nucleus), and drawing by the inverse CDF."""
+
 from unittest.mock import patch
 
 import pytest
@@ -7,29 +9,29 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from regard.generation import sampling
-from regard.generation.sampling import Greedy, Sampling, draw, most_likely, nucleus
+from regard.generation.sampling import Greedy, Sampling, draw, nucleus, top_k_ids
 
 weights = st.lists(st.integers(0, 50), min_size=1, max_size=12).filter(any)
 
 
-def normalised(numbers):
-    p = torch.tensor([numbers], dtype=torch.float64)
+def normalised(counts):
+    p = torch.tensor([counts], dtype=torch.float64)
     return p / p.sum()
 
 
-def test_greedy_takes_the_most_likely():
+def test_greedy_takes_the_most_likely_token():
     logprobs = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.2, 0.3]]).log()
     assert Greedy().choose(logprobs, torch.zeros(2)).tolist() == [1, 0]
 
 
 def test_top_k_keeps_k_and_breaks_ties_by_id():
     p = normalised([1, 3, 1, 1, 2])
-    assert most_likely(p, 3).tolist() == [[0, 1, 4]]
+    assert top_k_ids(p, 3).tolist() == [[0, 1, 4]]
     kept = Sampling(top_k=3).distribution(p.log())[0]
     torch.testing.assert_close(kept, normalised([1, 3, 0, 0, 2])[0])
 
 
-def test_top_p_at_the_very_edge():
+def test_top_p_keeps_a_set_that_sums_to_exactly_p():
     p = normalised([5, 3, 2])  # 0.5 + 0.3 is just enough for 0.8
     assert (nucleus(p, 0.8)[0] > 0).tolist() == [True, True, False]
     assert (nucleus(p, 0.81)[0] > 0).tolist() == [True, True, True]
@@ -37,20 +39,20 @@ def test_top_p_at_the_very_edge():
 
 @settings(deadline=None)
 @given(weights, st.floats(0.001, 1))
-def test_top_p_keeps_the_smallest_set_with_enough_mass(numbers, mass):
-    p = normalised(numbers)
-    kept = nucleus(p, mass)[0] > 0
+def test_top_p_keeps_the_smallest_set_that_sums_to_p(counts, top_p):
+    p = normalised(counts)
+    kept = nucleus(p, top_p)[0] > 0
     inside = p[0][kept].sort(descending=True).values
     assert len(inside) >= 1
-    assert inside.sum() >= mass - 1e-9
-    assert inside[:-1].sum() < mass + 1e-9  # without its least likely one it is not enough
+    assert inside.sum() >= top_p - 1e-9
+    assert inside[:-1].sum() < top_p + 1e-9  # without its least likely one it is not enough
     assert p[0][~kept].max(dim=0).values <= inside[-1] if (~kept).any() else True
 
 
 @settings(deadline=None)
 @given(weights, st.integers(1, 12))
-def test_top_k_keeps_the_k_most_likely_in_proportion(numbers, k):
-    p = normalised(numbers)[0]
+def test_top_k_keeps_the_k_most_likely_in_proportion(counts, k):
+    p = normalised(counts)[0]
     kept = Sampling(top_k=k).distribution(p.log()[None])[0]
     possible = min(k, int((p > 0).sum()))
     assert int((kept > 0).sum()) == possible
@@ -58,17 +60,17 @@ def test_top_k_keeps_the_k_most_likely_in_proportion(numbers, k):
     assert kept.sum() == pytest.approx(1)
 
 
-def test_top_p_counts_mass_among_the_top_k():
+def test_top_p_sums_probabilities_among_the_top_k():
     # Of the two most likely, 6 and 5, the first alone has 55 %; of all three it has 40 %.
     logprobs = normalised([6, 4, 5]).log()
-    for mass, kept in ((0.6, [True, False, True]), (0.5, [True, False, False])):
-        assert (Sampling(top_k=2, top_p=mass).distribution(logprobs)[0] > 0).tolist() == kept
+    for top_p, kept in ((0.6, [True, False, True]), (0.5, [True, False, False])):
+        assert (Sampling(top_k=2, top_p=top_p).distribution(logprobs)[0] > 0).tolist() == kept
 
 
 @settings(deadline=None)
 @given(weights, st.floats(0, 1, exclude_max=True))
-def test_drawing_inverts_the_distribution_function(numbers, uniform):
-    p = normalised(numbers)
+def test_draw_inverts_the_cumulative_distribution(counts, uniform):
+    p = normalised(counts)
     token = draw(p, torch.tensor([uniform], dtype=torch.float64)).item()
     cumulative = p[0].cumsum(0)
     assert p[0, token] > 0
@@ -76,13 +78,13 @@ def test_drawing_inverts_the_distribution_function(numbers, uniform):
     assert token == 0 or cumulative[token - 1] <= uniform + 1e-12
 
 
-def test_the_largest_uniform_number_never_draws_what_has_no_probability():
+def test_the_largest_uniform_number_never_draws_a_token_without_probability():
     p = torch.tensor([[0.1] * 10 + [0.0] * 5], dtype=torch.float64)
     largest = torch.tensor([1.0], dtype=torch.float64).nextafter(torch.tensor([0.0]).double())
     assert draw(p, largest).item() == 9
 
 
-def test_evenly_spread_numbers_draw_each_token_in_its_share():
+def test_evenly_spaced_uniforms_draw_tokens_in_proportion():
     p = normalised([1, 0, 2, 5])
     uniforms = (torch.arange(8, dtype=torch.float64) + 0.5) / 8
     drawn = draw(p.expand(8, -1), uniforms)
@@ -115,15 +117,15 @@ def test_settings_out_of_range_are_refused(bad):
         Sampling(**bad)
 
 
-def sorted_cut(p, *, k, mass):
-    """What top-k and top-p leave, by sorting the whole row."""
+def reference_distribution(p, *, k, top_p):
+    """Top-k and top-p by sorting the whole row."""
     order = sorted(range(len(p)), key=lambda token: (-p[token], token))[:k]
     total, before, kept = sum(p[token] for token in order), 0.0, {}
     for token in order:
-        if before < mass or not kept:
+        if before < top_p or not kept:
             kept[token] = p[token]
         before += p[token] / total
-    return {token: share / sum(kept.values()) for token, share in kept.items() if share}
+    return {token: value / sum(kept.values()) for token, value in kept.items() if value}
 
 
 @settings(deadline=None)
@@ -133,13 +135,13 @@ def sorted_cut(p, *, k, mass):
     st.sampled_from([1.0, 0.9511, 0.5127, 0.1037]),
     st.integers(1, 4),
 )
-def test_cutting_needs_no_whole_ranking(numbers, k, mass, few):
-    p = torch.cat([normalised(row) for row in numbers])
-    with patch.object(sampling, "FEW", few):
-        kept = Sampling(top_k=k, top_p=mass).distribution(p.log())
-    for row, cut in zip(p.tolist(), kept.tolist(), strict=True):
-        found = {token: share for token, share in enumerate(cut) if share}
-        assert found == pytest.approx(sorted_cut(row, k=k, mass=mass))
+def test_nucleus_from_few_candidates_equals_the_full_sort(rows, k, top_p, candidates):
+    p = torch.cat([normalised(row) for row in rows])
+    with patch.object(sampling, "NUCLEUS_CANDIDATES", candidates):
+        kept = Sampling(top_k=k, top_p=top_p).distribution(p.log())
+    for row, distribution in zip(p.tolist(), kept.tolist(), strict=True):
+        found = {token: value for token, value in enumerate(distribution) if value}
+        assert found == pytest.approx(reference_distribution(row, k=k, top_p=top_p))
 
 
 @settings(deadline=None)
@@ -149,18 +151,18 @@ def test_cutting_needs_no_whole_ranking(numbers, k, mass, few):
     st.sampled_from([1.0, 0.9511, 0.5127]),
     st.integers(0, 2**32 - 1),
 )
-def test_what_is_drawn_is_drawn_from_the_whole_distribution(scores, k, mass, seed):
-    rows = torch.tensor(scores, dtype=torch.float32)
+def test_choose_draws_from_the_distribution(logits, k, top_p, seed):
+    rows = torch.tensor(logits, dtype=torch.float32)
     uniforms = torch.rand(
         len(rows), dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
     )
-    way = Sampling(top_k=k, top_p=mass)
-    assert torch.equal(way.choose(rows, uniforms), draw(way.distribution(rows), uniforms))
+    strategy = Sampling(top_k=k, top_p=top_p)
+    assert torch.equal(strategy.choose(rows, uniforms), draw(strategy.distribution(rows), uniforms))
 
 
-def test_what_all_tokens_have_in_common_changes_nothing():
+def test_a_constant_added_to_all_logits_changes_nothing():
     logits = torch.tensor([[1.0, 3.0, 2.5], [0.0, -1.0, 4.0]], dtype=torch.float64)
-    way = Sampling(temperature=0.7, top_k=2)
+    strategy = Sampling(temperature=0.7, top_k=2)
     torch.testing.assert_close(
-        way.distribution(logits), way.distribution(logits.log_softmax(dim=-1))
+        strategy.distribution(logits), strategy.distribution(logits.log_softmax(dim=-1))
     )

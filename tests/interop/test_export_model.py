@@ -10,23 +10,23 @@ import transformers
 from tests.interop.theirs import SMALL, VOCABULARY, loaded, padded_rows, saved, shaken, tokenizer
 
 from regard.core.errors import UserError
-from regard.core.settings import read_settings, settings_class, table_of
+from regard.core.settings import read_settings, settings_class, to_table
 from regard.interop.export_model import export_model
 from regard.interop.import_model import import_model
 from regard.models.families import FAMILIES
 
 WITHIN = 1e-5
 SIZE = {"context": 20, "layers": 2, "heads": 4, "width": 16, "mlp_width": 24}
-BERT = {"norm_place": "post", "embedding_norm": True, "texts": 2}
+BERT = {"norm_placement": "post", "embedding_norm": True, "segments": 2}
 LLAMA = {"positions": "rotary", "norm": "rms", "activation": "swiglu", "biases": False}
 MODELS = {
-    "bert": ("encoder", {**BERT, "output_network": True, "pooler": True}, "bert"),
+    "bert": ("encoder", {**BERT, "head_transform": True, "pooler": True}, "bert"),
     "bert, bare": ("encoder", {**BERT, "activation": "relu"}, "bert"),
-    "bert, untied": ("encoder", {**BERT, "output_network": True, "tied": False}, "bert"),
-    "roberta": ("encoder", {**BERT, "output_network": True, "texts": 1}, "roberta"),
+    "bert, untied": ("encoder", {**BERT, "head_transform": True, "tied": False}, "bert"),
+    "roberta": ("encoder", {**BERT, "head_transform": True, "segments": 1}, "roberta"),
     "roberta, for its gelu": (
         "encoder",
-        {**BERT, "output_network": True, "activation": "gelu-tanh"},
+        {**BERT, "head_transform": True, "activation": "gelu-tanh"},
         None,
     ),
     "gpt2": ("decoder", {"activation": "gelu-tanh"}, "gpt2"),
@@ -62,7 +62,7 @@ def test_transformers_loads_it_and_gives_the_same(name, tmp_path):
     ours = model_of(family)
     export_model(ours, family, tokenizer(), tmp_path / "out", architecture=architecture)
     ids, valid = padded_rows()
-    scored = sort == "decoder" or table.get("output_network")
+    scored = sort == "decoder" or table.get("head_transform")
     if scored:
         kind = (
             transformers.AutoModelForCausalLM
@@ -75,7 +75,7 @@ def test_transformers_loads_it_and_gives_the_same(name, tmp_path):
         assert (ours.logits(ids, valid=valid) - logits)[valid].abs().max() < WITHIN
     body = transformers.AutoModel.from_pretrained(tmp_path / "out").eval()
     vectors = body(input_ids=ids, attention_mask=valid.long())
-    found = ours.encode(ids, valid=valid)
+    found = ours.hidden_states(ids, valid=valid)
     assert (found - vectors.last_hidden_state)[valid].abs().max() < WITHIN
     if ours.pooler is not None if sort == "encoder" else False:
         assert (ours.pooler(found[:, 0]) - vectors.pooler_output).abs().max() < WITHIN
@@ -89,7 +89,7 @@ def test_out_and_in_again_is_the_same_bit_for_bit(name, tmp_path):
     export_model(ours, family, tokenizer(), tmp_path / "out", architecture=architecture)
     imported = import_model(str(tmp_path / "out"), tmp_path / "in")
     again, read = loaded(tmp_path / "in")
-    assert table_of(read) == table_of(family)
+    assert to_table(read) == to_table(family)
     assert imported.unused == imported.unfilled == []
     first, second = ours.state_dict(), again.state_dict()
     assert first.keys() == second.keys()
@@ -129,14 +129,14 @@ def test_the_tokenizer_comes_along(tmp_path):
     [
         ("decoder", {"attention": "additive"}, "attention = additive"),
         ("decoder", {"positions": "alibi"}, "positions = alibi"),
-        ("decoder", {"norm_place": "post"}, "norm_place = post"),
+        ("decoder", {"norm_placement": "post"}, "norm_placement = post"),
         ("decoder", {"biases": False}, "biases = false"),
         ("decoder", {"projections": "shared-qk"}, "projections = shared-qk"),
         ("decoder", {"key_value_heads": 2}, "key_value_heads = 2"),
         ("encoder", {**BERT, "embedding_norm": False}, "embedding_norm = false"),
-        ("encoder", {**BERT, "texts": 0}, "texts = 0"),
-        ("encoder", {**BERT, "tied": False}, "tied = false without output_network"),
-        ("encoder", {**BERT, "patch_values": 4}, "patch_values = 4"),
+        ("encoder", {**BERT, "segments": 0}, "segments = 0"),
+        ("encoder", {**BERT, "tied": False}, "tied = false without head_transform"),
+        ("encoder", {**BERT, "patch_dim": 4}, "patch_dim = 4"),
         ("encoder-decoder", {}, "family encoder-decoder"),
     ],
 )

@@ -24,7 +24,7 @@ from tests.interop.theirs import (
 from regard.attention.masks.mask import padding
 from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
-from regard.core.files import damage
+from regard.core.files import find_damage
 from regard.interop.import_model import import_model, summed_up
 
 WITHIN = 1e-5
@@ -78,12 +78,12 @@ def test_scores_and_vectors_are_those_of_transformers(name, tmp_path):
         input_ids=ids, attention_mask=valid.long(), output_hidden_states=True, use_cache=False
     )
     assert (ours.logits(ids, valid=valid) - expected.logits)[valid].abs().max() < WITHIN
-    vectors = ours.encode(ids, valid=valid)
+    vectors = ours.hidden_states(ids, valid=valid)
     assert (vectors - expected.hidden_states[-1])[valid].abs().max() < WITHIN
     # Untied, transformers keeps two biases there and adds one of them.
     assert imported.unused == (["cls.predictions.bias"] if name == "bert untied" else [])
     assert not imported.unfilled
-    assert damage(tmp_path / "ours") is None
+    assert find_damage(tmp_path / "ours") is None
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -102,9 +102,11 @@ def test_token_types_and_pooler(tmp_path):
     theirs = bert()
     ours, _ = brought(saved(theirs, tmp_path / "theirs"), tmp_path / "ours")
     ids, valid = padded_rows()
-    texts = (torch.arange(ids.shape[1])[None] > 3).long().expand(ids.shape)
-    expected = theirs(input_ids=ids, attention_mask=valid.long(), token_type_ids=texts)
-    found = ours.hidden(ids, TokenPositions.of_padded(valid), mask=padding(valid), texts=texts)
+    segments = (torch.arange(ids.shape[1])[None] > 3).long().expand(ids.shape)
+    expected = theirs(input_ids=ids, attention_mask=valid.long(), token_type_ids=segments)
+    found = ours.forward_ids(
+        ids, TokenPositions.of_padded(valid), mask=padding(valid), segments=segments
+    )
     assert (found - expected.last_hidden_state)[valid].abs().max() < WITHIN
     assert (ours.pooler(found[:, 0]) - expected.pooler_output).abs().max() < WITHIN
 
@@ -143,7 +145,7 @@ def test_the_first_names_of_norms(tmp_path):
     second, imported = brought(folder, tmp_path / "old")
     assert not imported.unfilled
     ids, _ = padded_rows()
-    assert torch.equal(first.encode(ids), second.encode(ids))
+    assert torch.equal(first.hidden_states(ids), second.hidden_states(ids))
 
 
 def test_a_missing_pooler_is_not_made_up(tmp_path):
@@ -163,17 +165,17 @@ def test_without_token_types(tmp_path):
     folder = saved(theirs, tmp_path / "theirs")
     renamed(folder, lambda name: None if "token_type" in name else name)
     ours, imported = brought(folder, tmp_path / "ours")
-    assert ours.embedding.texts is None
+    assert ours.embedding.segments is None
     assert not imported.unfilled
     ids, _ = padded_rows()
-    assert (ours.encode(ids) - theirs(input_ids=ids).last_hidden_state).abs().max() < WITHIN
+    assert (ours.hidden_states(ids) - theirs(input_ids=ids).last_hidden_state).abs().max() < WITHIN
 
 
 def test_a_network_that_bends_otherwise_is_left_out_and_said(tmp_path):
     config = transformers.BertConfig(**SMALL, hidden_act="relu")
     theirs = shaken(transformers.BertForMaskedLM(config))
     ours, imported = brought(saved(theirs, tmp_path / "theirs"), tmp_path / "ours")
-    assert ours.head.network is None
+    assert ours.head.transform is None
     assert "cls.predictions.transform.dense.weight" in imported.unused
     assert any("bends by relu" in remark for remark in imported.remarks)
 

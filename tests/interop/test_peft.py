@@ -16,10 +16,10 @@ from tests.interop.theirs import padded_rows, tokenizer
 from regard.adapters import ADAPTERS
 from regard.adapters.ledger import trained_tensors
 from regard.core.errors import UserError
-from regard.core.settings import read_settings, settings_class, table_of
+from regard.core.settings import read_settings, settings_class, to_table
 from regard.interop.export_model import export_model, fitting_architecture
 from regard.interop.peft import from_peft, to_peft
-from regard.training.checkpoint import fill
+from regard.training.checkpoint import load_tensors
 
 WITHIN = 1e-5
 BODIES = {
@@ -46,7 +46,7 @@ def adapted(body: str, kind: str, **table):
     with torch.no_grad():
         for tensor in trained_tensors(model).values():
             tensor.add_(0.2 * torch.randn(tensor.shape, generator=generator))
-    return model.eval(), family, {"kind": kind, **table_of(adapter)}
+    return model.eval(), family, {"kind": kind, **to_table(adapter)}
 
 
 def in_peft(model, family, adapter, folder) -> peft.PeftModel:
@@ -77,7 +77,7 @@ def outputs(model, theirs, *, virtual: int = 0):
     found = theirs(input_ids=ids, attention_mask=valid.long())
     if hasattr(found, "logits"):
         return model.logits(ids, valid=valid)[valid], found.logits[:, virtual:][valid]
-    return model.encode(ids, valid=valid)[valid], found.last_hidden_state[:, virtual:][valid]
+    return model.hidden_states(ids, valid=valid)[valid], found.last_hidden_state[:, virtual:][valid]
 
 
 @pytest.mark.parametrize("targets", LORAS)
@@ -172,7 +172,7 @@ def test_an_adapter_that_peft_made(body, config, tmp_path):
     table, ours = from_peft(read, tensors, family=family, architecture=there)
     adapter = read_settings(settings_class(ADAPTERS, table.pop("kind")), table)
     adapter.apply(model, seed=0)
-    fill(model, ours, where=Path("kept"))
+    load_tensors(model, ours, where=Path("kept"))
     found, expected = outputs(model, theirs)
     assert (found - expected).abs().max() < WITHIN * expected.abs().max()
 

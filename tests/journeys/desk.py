@@ -51,7 +51,7 @@ TINY: dict[str, Any] = {
         "evaluate_every": 10,
         "threads": 1,
     },
-    "samples": {"prompts": [""], "max_new": 8},
+    "samples": {"prompts": [""], "max_new_tokens": 8},
 }
 "A recipe that trains in about a second."
 

@@ -23,7 +23,7 @@ class SeesOneAhead(DotProduct):
         ahead = torch.nn.functional.pad(allowed, (1, 0))[..., :-1]
         return super().normalise(scores, allowed | ahead)
 
-    def fast(self, asked):
+    def fast(self, inputs):
         return None
 '''
 
@@ -71,7 +71,9 @@ def test_hard_attention_trains_nothing_in_queries_and_keys(desk: Desk) -> None:
     told = desk.done("train", "tiny.toml", "--set", "model.attention.kind=hard")
     assert "can learn nothing" in told
     kept = json.loads((desk.folder / "runs" / "tiny" / "audit.json").read_text())
-    assert {one["name"].removeprefix("stack.blocks.0.attention.") for one in kept["unreached"]} == {
+    assert {
+        one["name"].removeprefix("stack.blocks.0.attention.") for one in kept["unused_parameters"]
+    } == {
         "query.weight",
         "query.bias",
         "key.weight",

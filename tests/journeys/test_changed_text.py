@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.journeys.desk import Desk, flip_a_byte, generated_text, weights
 
-from regard.training.checkpoint import checkpoints
+from regard.training.checkpoint import list_checkpoints
 
 RUN = "runs/tiny"
 
@@ -66,7 +66,7 @@ def test_a_damaged_best_checkpoint_never_becomes_the_final_model(desk: Desk) -> 
     desk.recipe(train__patience=1, train__evaluate_every=2, train__max_steps=200, train__lr=0.3)
     desk.done("train", "tiny.toml")
     run = unfinish(desk)
-    state = json.loads((checkpoints(run / "checkpoints")[-1] / "state.json").read_text())
+    state = json.loads((list_checkpoints(run / "checkpoints")[-1] / "state.json").read_text())
     assert state["best_step"] < state["step"]
     best = run / "checkpoints" / f"step-{state['best_step']:06d}"
     flip_a_byte(best / "model.safetensors")

@@ -71,7 +71,7 @@ def test_a_variant_that_answers_one_class_is_named_first_and_not_ranked(desk: De
     assert ": dev: all " in first
     assert "the majority class" in first or "one class" in first
     assert first.endswith(
-        "Try: a lower train.lr (now 3), a longer train.warmup (now 0.05), more train.epochs"
+        "Try: a lower train.lr (now 3), a higher train.warmup_ratio (now 0.05), more train.epochs"
     )
     assert not json.loads((runs / "slow" / "seed-0" / "figures.json").read_text())["health"][
         "predictions"

@@ -77,7 +77,7 @@ def test_equal_is_not_distinguishable_a_planted_difference_is_found_a_cheat_name
         seeds=[0, 1, 2],
         variants={
             "one": {},
-            "other": {"samples.max_new": 7},
+            "other": {"samples.max_new_tokens": 7},
             "untrained": {"train.lr": 1e-9},
             "cheat": {"model.attention.kind": "zero-masked"},
         },

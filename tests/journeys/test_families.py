@@ -30,10 +30,10 @@ def test_every_family_trains_and_is_measured_beside_baselines(desk: Desk, family
     assert f"tells:{objective}" in measured["model"]["signature"]
     per_byte = [row for row in figures["figures"] if row["metric"] == "bits_per_byte"]
     assert bool(per_byte) == (objective == "causal")
-    written = desk.regard("generate", "runs/tiny", "the cat", "--max-new", "5")
+    written = desk.regard("generate", "runs/tiny", "the cat", "--max-new-tokens", "5")
     if family == "encoder":
         assert written.code == 2
-        assert "cannot write on" in written.complaint
+        assert "cannot generate text" in written.complaint
         assert figures["samples"] == []
     else:
         assert written.code == 0

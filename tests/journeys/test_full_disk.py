@@ -9,7 +9,7 @@ import sys
 import pytest
 from tests.journeys.desk import Desk, weights
 
-from regard.core.files import damage
+from regard.core.files import find_damage
 
 FULL = "disk: no room left"
 
@@ -33,7 +33,7 @@ def test_no_room_for_a_checkpoint(
     assert FULL in outcome.complaint
     assert "--resume" in outcome.complaint
     assert [path.name for path in checkpoints.iterdir()] == ["step-000005"]
-    assert damage(checkpoints / "step-000005") is None
+    assert find_damage(checkpoints / "step-000005") is None
 
     desk.done("train", "tiny.toml", "--resume")
     assert weights(desk.folder / "runs/tiny") == weights(shared_desk.folder / "runs/tiny")
@@ -71,7 +71,7 @@ def test_a_disk_that_is_really_full(desk: Desk, shared_desk: Desk) -> None:
     assert FULL in done.stderr.splitlines()[-1]
     saved = desk.folder / "saved/tiny"
     assert [path.name for path in (saved / "checkpoints").iterdir()] == ["step-000005"]
-    assert damage(saved / "checkpoints/step-000005") is None
+    assert find_damage(saved / "checkpoints/step-000005") is None
 
     desk.done("train", "saved/tiny", "--resume")
     assert weights(saved) == weights(shared_desk.folder / "runs/tiny")

@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.journeys.desk import Desk
 
-from regard.lessons.exercise import pose
+from regard.lessons.exercise import build_sheet
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +15,7 @@ def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def right_query(seed: int) -> list[float]:
-    keys = pose("copying", seed).given["keys"]
+    keys = build_sheet("copying", seed).given["keys"]
     return (60 * keys[seed % 4]).tolist()
 
 

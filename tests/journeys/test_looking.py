@@ -11,7 +11,7 @@ PROMPTS = ("the cat", "every farmer sees", "")
 
 
 def written(desk: Desk, *flags: str) -> list[str]:
-    told = desk.done("generate", "runs/tiny", *PROMPTS, "--max-new", "6", "--json", *flags)
+    told = desk.done("generate", "runs/tiny", *PROMPTS, "--max-new-tokens", "6", "--json", *flags)
     rows = json.loads(told)
     assert [row["prompt"] for row in rows] == list(PROMPTS)
     return [row["text"] for row in rows]
@@ -32,18 +32,18 @@ def test_another_seed_writes_another_text_unless_nothing_is_drawn(shared_desk: D
 def test_prompts_come_from_a_file_too(trained: Desk) -> None:
     trained.write("prompts.txt", "\n".join(PROMPTS[:2]))
     told = trained.done(
-        "generate", "runs/tiny", "--prompt-file", "prompts.txt", "--max-new", "6", "--json"
+        "generate", "runs/tiny", "--prompt-file", "prompts.txt", "--max-new-tokens", "6", "--json"
     )
     assert [row["prompt"] for row in json.loads(told)] == list(PROMPTS[:2])
 
 
 def test_a_prompt_longer_than_the_context_is_written_on(shared_desk: Desk) -> None:
-    told = shared_desk.done("generate", "runs/tiny", "the cat " * 40, "--max-new", "3")
+    told = shared_desk.done("generate", "runs/tiny", "the cat " * 40, "--max-new-tokens", "3")
     assert told.startswith("the cat the cat")
 
 
 def test_a_checkpoint_writes_what_the_final_model_writes(shared_desk: Desk) -> None:
-    flags = ("the cat", "--max-new", "6", "--json")
+    flags = ("the cat", "--max-new-tokens", "6", "--json")
     final = shared_desk.done("generate", "runs/tiny", *flags)
     last = shared_desk.done("generate", "runs/tiny/checkpoints/step-000020", *flags)
     assert final == last
@@ -63,13 +63,13 @@ def test_a_tokenizer_from_elsewhere_is_refused_naming_both(trained: Desk) -> Non
     assert ours[:8] in outcome.complaint
     assert theirs[:8] in outcome.complaint
     assert "character" in outcome.complaint
-    trained.done("generate", "runs/tiny", "--tokenizer", "runs/tiny/final", "--max-new", "2")
+    trained.done("generate", "runs/tiny", "--tokenizer", "runs/tiny/final", "--max-new-tokens", "2")
 
 
-@pytest.mark.parametrize("sort", [catalog.sort for catalog in catalogs()])
+@pytest.mark.parametrize("sort", [catalog.name for catalog in catalogs()])
 def test_ls_lists_every_part_with_its_source(shared_desk: Desk, sort: str) -> None:
     listed = json.loads(shared_desk.done("ls", sort, "--json"))
-    catalog = next(catalog for catalog in catalogs() if catalog.sort == sort)
+    catalog = next(catalog for catalog in catalogs() if catalog.name == sort)
     assert [row["name"] for row in listed] == catalog.names()
     assert all(row["summary"] and ".py:" in row["source"] for row in listed)
     shown = shared_desk.done("ls", sort)
@@ -84,7 +84,7 @@ def test_ls_of_an_unknown_sort_guesses(shared_desk: Desk) -> None:
 
 def test_corpus_stats_count_what_is_there(desk: Desk) -> None:
     figures = json.loads(desk.done("corpus", "stats", "generated.txt", "--json"))
-    parts = figures["parts"]
+    parts = figures["splits"]
     assert sum(part["documents"] for part in parts.values()) == 400
     assert sum(part["tokens"] for part in parts.values()) == 400 * 6
     assert "documents" in desk.done("corpus", "stats", "generated.txt")

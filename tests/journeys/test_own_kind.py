@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.journeys.desk import Desk, Outcome, everything_in
 
-from regard.core import own_files
+from regard.core import user_files
 
 GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 COSINE = {"kind": "cosine", "scale": 5.0}
@@ -21,8 +21,8 @@ def code_of_the_guide() -> str:
 
 def forget_all() -> None:
     """As in a new process, where nothing was named with --with yet."""
-    for file in list(own_files._loaded.values()):
-        own_files.forget(file)
+    for file in list(user_files._loaded.values()):
+        user_files.unload(file)
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +103,9 @@ def test_another_version_of_the_kind_is_refused_by_its_run(own: Desk) -> None:
     ):
         outcome = anew(own, *words, "--with", "my_kind.py")
         assert outcome.code == 2
-        assert "my_kind.py differs from the file that runs/tiny was begun with" in outcome.complaint
+        assert (
+            "my_kind.py differs from the file that runs/tiny was trained with" in outcome.complaint
+        )
         assert "--with runs/tiny/with/my_kind.py" in outcome.complaint
 
 

@@ -138,10 +138,10 @@ def unfinish(run: Path) -> None:
 def test_a_damaged_checkpoint_is_passed_over_and_said(trained: Desk, shared_desk: Desk) -> None:
     run = trained.folder / RUN
     unfinish(run)
-    flip_a_byte(run / "checkpoints/step-000020/optimiser.safetensors")
+    flip_a_byte(run / "checkpoints/step-000020/optimizer.safetensors")
     outcome = trained.regard("train", RUN, "--resume")
     assert outcome.code == 0
-    assert "step-000020/optimiser.safetensors does not match its manifest" in outcome.err
+    assert "step-000020/optimizer.safetensors does not match its manifest" in outcome.err
     assert "passed over" in outcome.err
     assert "resuming at step 15" in outcome.err
     assert weights(run) == weights(shared_desk.folder / RUN)

@@ -100,7 +100,7 @@ def test_objective_trains_and_is_evaluated(workspace, tmp_path, objective, model
     run = regard.train(recipe(workspace, objective, **model), out=tmp_path / "run")
     figures = run.figures()
     assert figures["audit"]["verdict"] == "clean"
-    assert not [one for one in figures["audit"]["unreached"] if "boundary" in one["name"]]
+    assert not [one for one in figures["audit"]["unused_parameters"] if "boundary" in one["name"]]
     estimates = {(row["part"], row["of"]): row for row in figures["figures"]}
     assert np.isfinite(estimates["dev", "model"]["value"])
     assert f"tells:{objective['kind']}" in estimates["dev", "model"]["signature"]

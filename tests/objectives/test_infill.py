@@ -36,7 +36,7 @@ def restore_text(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 )
 def test_row_restores_the_text(length, context, masking_rate, length_jitter, seed):
     document = random_row(length, seed, context=context)
-    objective = Infill(masking_rate=masking_rate, length_jitter=length_jitter, tells="masked")
+    objective = Infill(masking_rate=masking_rate, length_jitter=length_jitter, loss_on="masked")
     example = objective.example(document, np.random.default_rng(seed), vocabulary=PLAIN)
     row, weights = row_and_weights(example)
     assert len(example.inputs) <= context

@@ -54,7 +54,7 @@ def recipe(text, family: str, kind: str, choice) -> regard.Recipe:
             "model": model,
             "train": {"max_steps": 2, "batch_tokens": 64, "batches": batches, "threads": 1},
             "evaluate": {"documents": 5},
-            "samples": {"prompts": [""], "max_new": 3},
+            "samples": {"prompts": [""], "max_new_tokens": 3},
         }
     )
 

@@ -165,7 +165,7 @@ def test_the_fingerprint_is_of_what_is_asked_for_not_of_its_name(file: Path) -> 
     recipe = Recipe.load(file)
     renamed = Recipe.load(file, overrides=["name=other"])
     faster = Recipe.load(file, overrides=["train.lr=2e-3"])
-    spelled_out = Recipe.load(file, overrides=["train.clip=1.0"])  # the default
+    spelled_out = Recipe.load(file, overrides=["train.max_grad_norm=1.0"])  # the default
     assert renamed.fingerprint == recipe.fingerprint == spelled_out.fingerprint
     assert faster.fingerprint != recipe.fingerprint
 

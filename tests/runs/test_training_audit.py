@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.adapters.bodies import (LIKE_BERT, VOCABULARY, family_of, labelled)
+from tests.adapters.small_models import (LIKE_BERT, VOCABULARY, family_of, labelled)
 from torch import nn
 
 from regard.adapters.full import Full
@@ -33,10 +33,10 @@ class Rows:
         return Example(ids, ids, weights, segments, labels=np.array([row % 2]))
 
 
-def unreached(model) -> tuple[set[str], dict]:
+def unused_parameters(model) -> tuple[set[str], dict]:
     stream = BatchLoader(Rows(), Train(batch_tokens=64), pad=0)
     seen = audit_before_training(model, family_of("encoder", **LIKE_BERT), stream)
-    names = {one["name"] for one in seen["unreached"]}
+    names = {one["name"] for one in seen["unused_parameters"]}
     return {name for name in names if not name.endswith("key.bias")}, seen
 
 
@@ -44,7 +44,7 @@ def unreached(model) -> tuple[set[str], dict]:
 def test_what_a_task_trains_is_reached(pooling):
     model = labelled(pooling=pooling, layers=1, **LIKE_BERT)
     Full().apply(model, seed=0)
-    names, seen = unreached(model)
+    names, seen = unused_parameters(model)
     assert names == set()
     assert any("by the loss of the training" in one for one in seen["checked"])
     assert any("leaks in the head" in one for one in seen["unchecked"])
@@ -53,19 +53,20 @@ def test_what_a_task_trains_is_reached(pooling):
 def test_what_the_head_does_not_read_is_named():
     model = labelled(pooling="mean", layers=1, **LIKE_BERT)
     Full().apply(model, seed=0)
-    model.body.head.network.linear.requires_grad_(True)
+    model.body.head.transform.linear.requires_grad_(True)
     model.body.pooler.requires_grad_(True)
     model.head.spare = nn.Parameter(torch.ones(3))
     beside = {
         f"body.{part}.{sort}"
-        for part in ("head.network.linear", "pooler.linear")
+        for part in ("head.transform.linear", "pooler.linear")
         for sort in ("weight", "bias")
     }
-    assert unreached(model)[0] == {*beside, "head.spare"}
+    assert unused_parameters(model)[0] == {*beside, "head.spare"}
 
 
 def test_without_rows_of_the_task_nothing_is_claimed():
     seen = audit(labelled(layers=1, context=11))
-    assert not seen.unreached
-    assert not any("gradient reach" in one for one in seen.checked)
-    assert any("gradient reach: under the head of a task" in one for one in seen.unchecked)
+    assert not seen.unused_parameters
+    assert not any("gradient of every trained parameter" in one for one in seen.checked)
+    assert any("unused parameters: below a task head" in one for one in seen.unchecked)
+

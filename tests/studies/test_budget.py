@@ -4,7 +4,7 @@ import pytest
 import tomli_w
 from tests.journeys.desk import TINY, changed, generated_text
 
-from regard.core.count import total
+from regard.core.parameter_count import total_parameters
 from regard.ops.cpu import library
 from regard.runs.observer import SILENT
 from regard.studies.budget import share_out
@@ -53,13 +53,16 @@ def test_parameters_are_matched_by_width(study):
     nearer = abs(deep.parameters - dot.parameters)
     for width in (family.width - 2, family.width + 2):
         other = type(family)(**{**dict(family), "width": width})
-        assert abs(total(other.count(_vocabulary(dot))) - dot.parameters) >= nearer
+        assert (
+            abs(total_parameters(other.count_parameters(_vocabulary(dot))) - dot.parameters)
+            >= nearer
+        )
 
 
 def _vocabulary(equal) -> int:
     """From the count of a model whose every other part is known."""
     family = equal.variant.recipe.model
-    return (equal.parameters - total(family.count(0))) // family.width
+    return (equal.parameters - total_parameters(family.count_parameters(0))) // family.width
 
 
 def test_operations_are_counted_whoever_makes_them(study, monkeypatch):

@@ -17,7 +17,7 @@ def measured(*right: list[int]) -> SeedTables:
     """A seed each: which of the items it has right."""
     columns = np.array([[seed, np.ones(len(seed))] for seed in right], dtype=float)
     seeds = tuple(range(len(right)))
-    return SeedTables(variant="a", seeds=seeds, columns=columns, parts=("dev:1",) * len(right))
+    return SeedTables(variant="a", seeds=seeds, statistics=columns, splits=("dev:1",) * len(right))
 
 
 def test_an_interval_near_the_end_does_not_leave_the_scale():
@@ -42,4 +42,4 @@ def test_one_seed_has_no_interval():
     ],
 )
 def test_every_metric_knows_its_ends(measure, metric, ends):
-    assert measure.ends(metric) == ends
+    assert measure.bounds(metric) == ends

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, the same weights and moments back, damage named."""
+"""Checkpoints: atomic, bitwise round trip of weights and optimizer moments, damage detected."""
 
 import json
 
@@ -6,17 +6,17 @@ import pytest
 import torch
 
 from regard.core.errors import UserError
-from regard.core.files import damage
+from regard.core.files import find_damage
 from regard.data.tokenizers.character import Character
 from regard.models.families.decoder import Decoder
 from regard.training.batch_loader import Cursor
 from regard.training.checkpoint import (
     TrainingState,
-    checkpoints,
+    latest_intact_checkpoint,
+    list_checkpoints,
     load_checkpoint,
     load_weights,
-    newest_whole,
-    prune,
+    prune_checkpoints,
     save_checkpoint,
 )
 from regard.training.optimizer import build_optimizer
@@ -25,7 +25,7 @@ from regard.training.settings import Train
 TOKENIZER = Character().train(iter(["some words"]))
 
 
-def trained(seed: int, **settings):
+def train_one_step(seed: int, **settings):
     model = Decoder(layers=1, heads=1, width=4, context=4, **settings).build(
         vocabulary=20, seed=seed
     )
@@ -37,23 +37,23 @@ def trained(seed: int, **settings):
 
 
 def save(folder, step, *, seed=0):
-    model, optimizer = trained(seed)
+    model, optimizer = train_one_step(seed)
     state = TrainingState(step=step, cursor=Cursor(1, 2), tokens=7, machine={"threads": 2})
     save_checkpoint(folder, model, optimizer, state, tokenizer=TOKENIZER, config={"a": 1})
     return model, optimizer, state
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_weights_and_moments_come_back(tmp_path, tied):
-    model, optimizer = trained(0, tied=tied)
+def test_weights_and_moments_round_trip(tmp_path, tied):
+    model, optimizer = train_one_step(0, tied=tied)
     state = TrainingState(step=5, cursor=Cursor(1, 2), best_loss=2.5, machine={"threads": 2})
     path = save_checkpoint(tmp_path, model, optimizer, state, tokenizer=TOKENIZER, config={"a": 1})
-    other, other_optimiser = trained(1, tied=tied)
-    assert load_checkpoint(path, other, other_optimiser) == state
-    for (name, one), two in zip(model.named_parameters(), other.parameters(), strict=True):
-        assert torch.equal(one, two), name
-        for key, moment in optimizer.state[one].items():
-            assert torch.equal(moment, other_optimiser.state[two][key]), (name, key)
+    other, other_optimizer = train_one_step(1, tied=tied)
+    assert load_checkpoint(path, other, other_optimizer) == state
+    for (name, saved), loaded in zip(model.named_parameters(), other.parameters(), strict=True):
+        assert torch.equal(saved, loaded), name
+        for key, moment in optimizer.state[saved].items():
+            assert torch.equal(moment, other_optimizer.state[loaded][key]), (name, key)
 
 
 def test_only_safetensors_and_json_are_written(tmp_path):
@@ -63,7 +63,7 @@ def test_only_safetensors_and_json_are_written(tmp_path):
         "config.json",
         "manifest.json",
         "model.safetensors",
-        "optimiser.safetensors",
+        "optimizer.safetensors",
         "state.json",
         "tokenizer.json",
         "tokenizer_config.json",
@@ -73,41 +73,41 @@ def test_only_safetensors_and_json_are_written(tmp_path):
             assert json.loads((tmp_path / "step-000003" / name).read_text())["schema"] >= 1
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "optimiser.safetensors", "state.json"])
-def test_a_flipped_byte_or_missing_file_is_found_and_the_one_before_is_taken(tmp_path, file):
+@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json"])
+def test_damaged_checkpoint_falls_back_to_the_one_before(tmp_path, file):
     save(tmp_path, 3)
     save(tmp_path, 6)
     target = tmp_path / "step-000006" / file
     content = bytearray(target.read_bytes())
     content[len(content) // 2] ^= 1
     target.write_bytes(content)
-    whole, complaints = newest_whole(tmp_path)
-    assert whole.name == "step-000003"
-    assert f"{target} does not match its manifest" in complaints[0]
+    intact, damages = latest_intact_checkpoint(tmp_path)
+    assert intact.name == "step-000003"
+    assert f"{target} does not match its manifest" in damages[0]
     target.unlink()
-    assert f"{target} is missing" in newest_whole(tmp_path)[1][0]
+    assert f"{target} is missing" in latest_intact_checkpoint(tmp_path)[1][0]
 
 
-def test_a_folder_without_manifest_is_not_whole(tmp_path):
+def test_checkpoint_without_manifest_is_damaged(tmp_path):
     save(tmp_path, 3)
     (tmp_path / "step-000003" / "manifest.json").unlink()
-    assert newest_whole(tmp_path)[0] is None
-    assert "manifest.json is missing" in damage(tmp_path / "step-000003")
+    assert latest_intact_checkpoint(tmp_path)[0] is None
+    assert "manifest.json is missing" in find_damage(tmp_path / "step-000003")
 
 
-def test_old_ones_are_dropped_but_the_best_is_spared(tmp_path):
+def test_pruning_keeps_the_latest_and_the_best_checkpoint(tmp_path):
     for step in (1, 2, 3, 4):
         save(tmp_path, step)
-    save(tmp_path, 9)  # left by a damaged future that a resumed run passed over
-    prune(tmp_path, newest=4, keep=2, spare=1)
-    assert [path.name for path in checkpoints(tmp_path)] == [
+    save(tmp_path, 9)  # skipped as damaged when the run was resumed
+    prune_checkpoints(tmp_path, latest_step=4, keep=2, best_step=1)
+    assert [path.name for path in list_checkpoints(tmp_path)] == [
         "step-000001",
         "step-000003",
         "step-000004",
     ]
 
 
-def test_weights_of_another_shape_are_refused_by_name(tmp_path):
+def test_mismatched_weights_are_refused_by_name(tmp_path):
     save(tmp_path, 3)
     wider = Decoder(layers=1, heads=1, width=6, context=4).build(vocabulary=20, seed=0)
     deeper = Decoder(layers=2, heads=1, width=4, context=4).build(vocabulary=20, seed=0)

@@ -1,11 +1,12 @@
-"""The loop: accumulation equals the full batch, randomness follows the step, NaN stops in time."""
+"""The training loop: gradient accumulation equals the full batch, randomness is a function of the
+step, non-finite losses stop training, early stopping keeps the best checkpoint."""
 
 import math
 from itertools import pairwise
 
 import pytest
 import torch
-from tests.training.tiny import stream
+from tests.training.toy_loader import build_loader
 
 from regard.batch import Batch
 from regard.core.errors import UserError
@@ -20,38 +21,37 @@ from regard.training.settings import Train
 MACHINE = choose_machine("cpu", threads=1)
 
 
-def model(**settings):
+def build_model(**settings):
     return Decoder(layers=1, heads=2, width=8, context=8, **settings).build(vocabulary=90, seed=0)
 
 
 def one_update(settings: Train, *, batch: Batch, dropout: float = 0.0, step: int = 1):
-    made = model(dropout=dropout).train()
-    optimizer = build_optimizer(made, settings)
+    model = build_model(dropout=dropout).train()
+    optimizer = build_optimizer(model, settings)
     loss, norm = update(
-        made, optimizer, batch, step=step, lr=settings.lr, settings=settings, machine=MACHINE
+        model, optimizer, batch, step=step, lr=settings.lr, settings=settings, machine=MACHINE
     )
-    return loss, norm, made
+    return loss, norm, model
 
 
-def a_batch(**settings) -> Batch:
-    made = stream(batches="bucketed", **settings)
-    return made.batch(made.plan(0)[0], epoch=0)
+def build_batch(**settings) -> Batch:
+    loader = build_loader(batches="bucketed", **settings)
+    return loader.build_batch(loader.plan(0)[0], epoch=0)
 
 
-@pytest.mark.parametrize("parts", [2, 3, 100])
-def test_accumulation_equals_the_full_batch(parts):
-    batch = a_batch()
-    whole = one_update(Train(clip=0.1), batch=batch)
-    split = one_update(Train(clip=0.1, accumulate=parts), batch=batch)
-    assert math.isclose(whole[0], split[0], rel_tol=1e-5)
-    assert math.isclose(whole[1], split[1], rel_tol=1e-4)
-    gradients = zip(whole[2].parameters(), split[2].parameters(), strict=True)
-    for full, accumulated in gradients:
-        assert torch.allclose(full.grad, accumulated.grad, atol=1e-6)
+@pytest.mark.parametrize("accumulate", [2, 3, 100])
+def test_gradient_accumulation_equals_the_full_batch(accumulate):
+    batch = build_batch()
+    full = one_update(Train(max_grad_norm=0.1), batch=batch)
+    accumulated = one_update(Train(max_grad_norm=0.1, accumulate=accumulate), batch=batch)
+    assert math.isclose(full[0], accumulated[0], rel_tol=1e-5)
+    assert math.isclose(full[1], accumulated[1], rel_tol=1e-4)
+    for one, other in zip(full[2].parameters(), accumulated[2].parameters(), strict=True):
+        assert torch.allclose(one.grad, other.grad, atol=1e-6)
 
 
-def test_dropout_follows_seed_and_step_not_history():
-    batch = a_batch()
+def test_dropout_is_a_function_of_seed_and_step():
+    batch = build_batch()
     first = one_update(Train(), batch=batch, dropout=0.5, step=7)[0]
     torch.rand(100)
     assert one_update(Train(), batch=batch, dropout=0.5, step=7)[0] == first
@@ -59,49 +59,51 @@ def test_dropout_follows_seed_and_step_not_history():
     assert one_update(Train(seed=1), batch=batch, dropout=0.5, step=7)[0] != first
 
 
-def test_a_loss_that_is_not_finite_stops_before_the_update():
-    made = model().train()
+def test_non_finite_loss_stops_before_the_update():
+    model = build_model().train()
     with torch.no_grad():
-        made.stack.norm.bias[0] = math.inf
-    before = [parameter.clone() for parameter in made.parameters()]
+        model.stack.norm.bias[0] = math.inf
+    before = [parameter.clone() for parameter in model.parameters()]
     settings = Train()
-    optimizer = build_optimizer(made, settings)
+    optimizer = build_optimizer(model, settings)
     with pytest.raises(UserError, match=r"not finite at step 12 \(batch of \d+ rows: \d+"):
-        update(made, optimizer, a_batch(), step=12, lr=1.0, settings=settings, machine=MACHINE)
-    for parameter, was in zip(made.parameters(), before, strict=True):
-        assert torch.equal(parameter, was)
+        update(model, optimizer, build_batch(), step=12, lr=1.0, settings=settings, machine=MACHINE)
+    for parameter, old in zip(model.parameters(), before, strict=True):
+        assert torch.equal(parameter, old)
 
 
-class World:
-    """Hooks that remember; dev losses, and what is wrong with answers, come from lists."""
+class RecordingHooks:
+    """Hooks that record their calls; dev losses and warnings come from lists."""
 
-    def __init__(self, dev=(), stop_at=None, troubles=()):
+    def __init__(self, dev=(), stop_at=None, warnings=()):
         self.events, self.saved, self.dev, self.stop_at = [], [], list(dev), stop_at
-        self.troubles = list(troubles)
+        self.warnings = list(warnings)
 
     def hooks(self) -> Hooks:
         return Hooks(
             on_event=self.events.append,
-            look=self.look,
+            evaluate=self.evaluate,
             samples=lambda: ["…"],
             save=self.saved.append,
-            stop_asked=lambda: bool(self.stop_at) and len(self.steps()) >= self.stop_at,
+            stop_requested=lambda: (
+                bool(self.stop_at) and len(self.evaluated_steps()) >= self.stop_at
+            ),
         )
 
-    def look(self):
-        trouble = self.troubles.pop(0) if self.troubles else ""
+    def evaluate(self):
+        warning = self.warnings.pop(0) if self.warnings else ""
         loss = self.dev.pop(0) if self.dev else 1.0
-        return EvalResult(loss, 5, {"perplexity": 2.0}, trouble=trouble)
+        return EvalResult(loss, 5, {"perplexity": 2.0}, warning=warning)
 
-    def steps(self):
+    def evaluated_steps(self):
         return [event["step"] for event in self.events if event["event"] == "evaluation"]
 
     def train(self, settings: Train, state: TrainingState | None = None):
-        made = model()
+        model = build_model()
         return fit(
-            made,
-            build_optimizer(made, settings),
-            stream(batches="packed", **settings.model_dump(exclude_unset=True)),
+            model,
+            build_optimizer(model, settings),
+            build_loader(batches="packed", **settings.model_dump(exclude_unset=True)),
             settings,
             state=state or TrainingState(),
             machine=MACHINE,
@@ -109,55 +111,60 @@ class World:
         )
 
 
-def test_a_training_tells_what_it_does_and_saves():
-    world = World()
-    ended = world.train(Train(max_steps=10, evaluate_every=4, checkpoint_every=5))
-    assert (ended.reason, ended.state.step) == ("finished", 10)
-    assert world.steps() == [4, 8]
-    assert [state.step for state in world.saved] == [5, 10]
-    tokens = [event["tokens"] for event in world.events if event["event"] == "step"]
+def test_training_emits_events_and_saves_checkpoints():
+    recorder = RecordingHooks()
+    result = recorder.train(Train(max_steps=10, evaluate_every=4, checkpoint_every=5))
+    assert (result.reason, result.state.step) == ("finished", 10)
+    assert recorder.evaluated_steps() == [4, 8]
+    assert [state.step for state in recorder.saved] == [5, 10]
+    tokens = [event["tokens"] for event in recorder.events if event["event"] == "step"]
     assert all(earlier < later for earlier, later in pairwise(tokens))
 
 
-WRONG, RIGHT = "dev: all 5 rows are answered 'a'", "dev: more than one class is answered again"
+COLLAPSED = "dev: all 5 rows are answered 'a'"
+RECOVERED = "dev: more than one class is answered again"
 
 
 @pytest.mark.parametrize(
-    ("warmup", "told"), [(0.15, {6: WRONG, 9: RIGHT, 15: WRONG}), (0.5, {15: WRONG})]
+    ("warmup_ratio", "expected"),
+    [(0.15, {6: COLLAPSED, 9: RECOVERED, 15: COLLAPSED}), (0.5, {15: COLLAPSED})],
 )
-def test_answers_of_one_class_are_told_when_they_begin_and_when_they_end(warmup, told):
-    world = World(troubles=[WRONG, WRONG, "", "", WRONG, WRONG])  # at steps 3, 6, … 18
-    world.train(Train(max_steps=20, evaluate_every=3, warmup=warmup))
-    remarks = {event["step"]: event["text"] for event in world.events if event["event"] == "remark"}
-    assert remarks == {step: f"step {step}: {words}" for step, words in told.items()}
+def test_warning_is_reported_when_it_begins_and_when_it_ends(warmup_ratio, expected):
+    by_step = [COLLAPSED, COLLAPSED, "", "", COLLAPSED, COLLAPSED]  # at steps 3, 6, … 18
+    recorder = RecordingHooks(warnings=by_step)
+    recorder.train(Train(max_steps=20, evaluate_every=3, warmup_ratio=warmup_ratio))
+    remarks = {
+        event["step"]: event["text"] for event in recorder.events if event["event"] == "remark"
+    }
+    assert remarks == {step: f"step {step}: {text}" for step, text in expected.items()}
 
 
-def test_training_learns_what_can_be_learned():
-    world = World()
-    world.train(Train(max_steps=80, evaluate_every=20, lr=0.03))
-    losses = [event["loss"] for event in world.events if event["event"] == "step"]
+def test_training_lowers_the_loss():
+    recorder = RecordingHooks()
+    recorder.train(Train(max_steps=80, evaluate_every=20, lr=0.03))
+    losses = [event["loss"] for event in recorder.events if event["event"] == "step"]
     assert losses[-1] < losses[0] - 0.5
 
 
-def test_early_stopping_keeps_the_best():
-    world = World(dev=[3.0, 2.0, 2.5, 2.4, 1.0])
-    ended = world.train(Train(max_steps=50, evaluate_every=2, checkpoint_every=0, patience=2))
-    assert (ended.reason, ended.state.step, ended.state.best_step) == ("early", 8, 4)
-    assert 4 in [state.step for state in world.saved]
-    # Killed before it was measured: resuming must not train one step further.
-    again = World().train(Train(max_steps=50, patience=2), state=ended.state)
-    assert (again.reason, again.state) == ("early", ended.state)
+def test_early_stopping_keeps_the_best_checkpoint():
+    recorder = RecordingHooks(dev=[3.0, 2.0, 2.5, 2.4, 1.0])
+    result = recorder.train(Train(max_steps=50, evaluate_every=2, checkpoint_every=0, patience=2))
+    assert (result.reason, result.state.step, result.state.best_step) == ("early", 8, 4)
+    assert 4 in [state.step for state in recorder.saved]
+    # Killed before the final results: resuming must not train one step further.
+    resumed = RecordingHooks().train(Train(max_steps=50, patience=2), state=result.state)
+    assert (resumed.reason, resumed.state) == ("early", result.state)
 
 
-def test_a_wish_to_stop_saves_first():
-    world = World(stop_at=1)
-    ended = world.train(Train(max_steps=50, evaluate_every=3, checkpoint_every=0))
-    assert (ended.reason, ended.state.step) == ("asked", 3)
-    assert [state.step for state in world.saved] == [3]
+def test_requested_stop_saves_a_checkpoint_first():
+    recorder = RecordingHooks(stop_at=1)
+    result = recorder.train(Train(max_steps=50, evaluate_every=3, checkpoint_every=0))
+    assert (result.reason, result.state.step) == ("interrupted", 3)
+    assert [state.step for state in recorder.saved] == [3]
 
 
-def test_the_learning_rate_warms_up_and_falls_to_its_floor():
-    settings = Train(lr=1e-2, warmup=0.1, lr_floor=0.1)
+def test_learning_rate_warms_up_and_decays_to_its_minimum():
+    settings = Train(lr=1e-2, warmup_ratio=0.1, min_lr_ratio=0.1)
     rates = [learning_rate(step, steps=100, settings=settings) for step in range(1, 101)]
     assert math.isclose(rates[0], 1e-3)
     assert math.isclose(max(rates), 1e-2)
@@ -166,12 +173,12 @@ def test_the_learning_rate_warms_up_and_falls_to_its_floor():
     assert all(earlier > later for earlier, later in pairwise(rates[9:]))
 
 
-def test_decay_spares_biases_norms_and_embeddings():
-    made = model(tied=False)
-    decayed, spared = build_optimizer(made, Train(weight_decay=0.5)).param_groups
+def test_biases_norms_and_embeddings_are_not_decayed():
+    model = build_model(tied=False)
+    decayed, not_decayed = build_optimizer(model, Train(weight_decay=0.5)).param_groups
     assert decayed["weight_decay"] == 0.5
-    assert spared["weight_decay"] == 0.0
-    names = {id(p): name for name, p in made.named_parameters()}
+    assert not_decayed["weight_decay"] == 0.0
+    names = {id(p): name for name, p in model.named_parameters()}
     assert all(names[id(p)].endswith("weight") for p in decayed["params"])
-    assert any(id(p) == id(made.embedding.tokens.weight) for p in spared["params"])
-    assert all(p.ndim == 1 or "embedding" in names[id(p)] for p in spared["params"])
+    assert any(id(p) == id(model.embedding.tokens.weight) for p in not_decayed["params"])
+    assert all(p.ndim == 1 or "embedding" in names[id(p)] for p in not_decayed["params"])

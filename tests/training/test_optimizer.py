@@ -1,4 +1,4 @@
-"""The optimizer takes the very steps of torch's AdamW, and never asks for torch's compiler."""
+"""The optimizer equals torch's AdamW bit for bit, and never imports torch's compiler."""
 
 import sys
 
@@ -13,12 +13,12 @@ from regard.training.settings import Train
 SETTINGS = Train(lr=0.05, weight_decay=0.3)
 
 
-def made() -> nn.Module:
+def build_model() -> nn.Module:
     torch.manual_seed(0)
     return nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 3), nn.LayerNorm(3))
 
 
-def trained(model: nn.Module, optimizer: Optimizer) -> list[torch.Tensor]:
+def train(model: nn.Module, optimizer: Optimizer) -> list[torch.Tensor]:
     for step in range(3):
         optimizer.zero_grad()
         model(torch.arange(5)).square()[step:].sum().backward()
@@ -26,24 +26,24 @@ def trained(model: nn.Module, optimizer: Optimizer) -> list[torch.Tensor]:
     return [parameter.detach() for parameter in model.parameters()]
 
 
-def test_its_steps_are_those_of_torch_to_the_bit() -> None:
-    ours, theirs = made(), made()
+def test_steps_equal_torch_adamw_bitwise() -> None:
+    ours, theirs = build_model(), build_model()
     embedding, linear, norm = theirs.children()
-    spared = [embedding.weight, linear.bias, *norm.parameters()]
+    not_decayed = [embedding.weight, linear.bias, *norm.parameters()]
     groups = [
         {"params": [linear.weight], "weight_decay": SETTINGS.weight_decay},
-        {"params": spared, "weight_decay": 0.0},
+        {"params": not_decayed, "weight_decay": 0.0},
     ]
-    weights = trained(ours, build_optimizer(ours, SETTINGS))
-    expected = trained(theirs, AdamW(groups, lr=SETTINGS.lr, fused=True))
+    weights = train(ours, build_optimizer(ours, SETTINGS))
+    expected = train(theirs, AdamW(groups, lr=SETTINGS.lr, fused=True))
     assert all(torch.equal(one, other) for one, other in zip(weights, expected, strict=True))
-    before = made().parameters()
+    before = build_model().parameters()
     assert not any(torch.equal(one, other) for one, other in zip(weights, before, strict=True))
 
 
-def test_the_compiler_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch._dynamo", None)  # to import it is an error now
-    model = made()
-    trained(model, build_optimizer(model, SETTINGS))
+def test_compiler_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch._dynamo", None)  # importing it now fails
+    model = build_model()
+    train(model, build_optimizer(model, SETTINGS))
     with pytest.raises(ImportError):
-        trained(model, AdamW(model.parameters()))
+        train(model, AdamW(model.parameters()))

@@ -1,78 +1,78 @@
-"""Things made ahead come in order, their problems too, and the thread ends."""
+"""Prefetching: items arrive in order, exceptions are raised in the consumer, the thread ends."""
 
 import threading
 import time
 
 import pytest
 
-from regard.training.prefetch import AHEAD, Prefetcher
+from regard.training.prefetch import QUEUE_SIZE, Prefetcher
 
 
 def threads():
     return [thread for thread in threading.enumerate() if thread.name == "batches"]
 
 
-def test_all_come_in_order_and_then_it_ends_for_good():
-    with Prefetcher(iter(range(20))) as ahead:
-        assert list(ahead) == list(range(20))
+def test_items_arrive_in_order_and_stop_iteration_repeats():
+    with Prefetcher(iter(range(20))) as prefetcher:
+        assert list(prefetcher) == list(range(20))
         with pytest.raises(StopIteration):
-            next(ahead)
+            next(prefetcher)
     assert not threads()
 
 
-def test_no_more_is_made_than_asked():
-    made = []
+def test_queue_size_bounds_the_items_built():
+    built = []
 
     def items():
         for number in range(100):
-            made.append(number)
+            built.append(number)
             yield number
 
-    with Prefetcher(items()) as ahead:
-        assert not made  # nothing before the first is asked for
-        next(ahead)
+    with Prefetcher(items()) as prefetcher:
+        assert not built  # nothing before the first item is taken
+        next(prefetcher)
         time.sleep(0.05)
-        assert len(made) <= 1 + AHEAD + 1  # taken, ready, and one that waits for room
+        assert len(built) <= 1 + QUEUE_SIZE + 1  # taken, queued, and one blocked on the queue
     assert not threads()
-    assert len(made) <= 1 + 2 * AHEAD + 2
+    assert len(built) <= 1 + 2 * QUEUE_SIZE + 2
 
 
-def test_a_problem_is_raised_where_the_item_is_asked_for():
+def test_exception_is_raised_where_the_item_is_taken():
     def items():
         yield 1
         raise KeyError("second")
 
-    with Prefetcher(items()) as ahead:
-        assert next(ahead) == 1
+    with Prefetcher(items()) as prefetcher:
+        assert next(prefetcher) == 1
         for _ in range(2):
             with pytest.raises(KeyError, match="second"):
-                next(ahead)
+                next(prefetcher)
 
 
-def test_what_is_waited_for_is_counted():
+def test_wait_time_is_measured():
     def slow():
         while True:
             time.sleep(0.02)
             yield 0
 
-    with Prefetcher(slow()) as ahead:
+    with Prefetcher(slow()) as prefetcher:
         for _ in range(3):
-            next(ahead)
-        assert ahead.waited >= 0.04
+            next(prefetcher)
+        assert prefetcher.wait_seconds >= 0.04
 
 
-def test_it_is_made_while_the_last_one_is_used():
-    """Three of 50 ms each, used for 60 ms each: only the first is waited for."""
+def test_next_item_is_built_while_the_current_one_is_used():
+    """Three items of 50 ms each, used for 300 ms each: only the first causes a wait."""
 
     def slow():
         for number in range(3):
             time.sleep(0.05)
             yield number
 
-    with Prefetcher(slow()) as ahead:
-        next(ahead)
-        first = ahead.waited
+    with Prefetcher(slow()) as prefetcher:
+        next(prefetcher)
+        first = prefetcher.wait_seconds
         for _ in range(2):
             time.sleep(0.3)
-            next(ahead)
-        assert ahead.waited - first < first
+            next(prefetcher)
+        assert prefetcher.wait_seconds - first < first

@@ -1,11 +1,11 @@
-"""TensorBoard gets the curves of the events, under names of their own."""
+"""Events are written as TensorBoard scalars under train/ and dev/."""
 
 import pytest
 
 from regard.training.tensorboard import TensorBoardLog
 
 
-def test_curves_are_written(tmp_path):
+def test_events_are_written_as_scalars(tmp_path):
     reader = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator",
         reason="the extra `tensorboard` is not installed",
@@ -15,7 +15,9 @@ def test_curves_are_written(tmp_path):
     board({"event": "step", "step": 1, "loss": 4.5, "lr": 0.1, "gradient_norm": 2.0})
     board({"event": "evaluation", "step": 2, "loss": 3.5, "figures": {"perplexity": 33.1}})
     board.close()
-    found = reader.EventAccumulator(str(tmp_path))
-    found.Reload()
-    assert [(e.step, round(e.value, 3)) for e in found.Scalars("train/loss")] == [(1, 4.5)]
-    assert [(e.step, round(e.value, 1)) for e in found.Scalars("dev/perplexity")] == [(2, 33.1)]
+    accumulator = reader.EventAccumulator(str(tmp_path))
+    accumulator.Reload()
+    assert [(e.step, round(e.value, 3)) for e in accumulator.Scalars("train/loss")] == [(1, 4.5)]
+    assert [(e.step, round(e.value, 1)) for e in accumulator.Scalars("dev/perplexity")] == [
+        (2, 33.1)
+    ]

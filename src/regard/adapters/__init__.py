@@ -1,9 +1,8 @@
-"""Every way to adapt a model that was trained before, one file each: what is trained, what is new.
+"""Adapters: ways to fine-tune a pretrained model, one file each (full, head, LoRA, prompt, …).
 
-An adapter freezes a model, puts in what is new and marks what is trained; the head of a task is
-always trained. What no loss passes stays frozen under every adapter: it could learn nothing. What
-is trained is also told as a formula from settings alone, which the ledger holds against the
-tensors.
+An adapter freezes the model, inserts new parameters and marks what is trained; the head of a task
+is always trained. Parameters that no loss depends on stay frozen under every adapter. What is
+trained is also counted by formula from settings alone, which the ledger checks against the tensors.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from regard.core.catalog import Catalog
-from regard.core.count import Term
 from regard.core.errors import UserError
-from regard.core.settings import Settings, name_of
+from regard.core.parameter_count import ParameterCount
+from regard.core.settings import Settings, catalog_name
 from regard.models.families import Family
 from regard.models.families.transformer import Transformer
 from regard.models.model import Model
@@ -23,71 +22,68 @@ from regard.models.task_models.task_model import TaskModel
 ADAPTERS = Catalog("adapter", home="regard.adapters")
 
 NEW_PARAMETERS = ("prompt", "prefix", "lora_A", "lora_B")
-"Last names of the parameters that adapters put into a model."
-WITHOUT: dict[str, dict[str, Any]] = {
-    "head.": {"output_network": False, "tied": True},
+"Last name components of the parameters that adapters insert."
+SETTINGS_WITHOUT: dict[str, dict[str, Any]] = {
+    "head.": {"head_transform": False, "tied": True},
     "pooler.": {"pooler": False},
     "boundary.": {"boundary": False},
 }
-"Parts of a body behind its trunk, which tell tokens or stand before a head, by how their names "
-"begin; and the settings of a family that has none."
-NOT_OF_THE_TRUNK = tuple(WITHOUT)
+"Modules of a body after its backbone, by name prefix, and the family settings without each."
+OUTSIDE_BACKBONE = tuple(SETTINGS_WITHOUT)
 
 
 class Adapter(Settings, ABC):
-    """Settings of what is trained of a model, and of what is added to it."""
+    """Settings of an adapter: which parameters are trained and which are added."""
 
-    saved_alone: ClassVar[bool] = True
-    "Whether only what is trained is kept, to be put onto its base again."
+    saves_adapter_only: ClassVar[bool] = True
+    "Whether checkpoints hold only the trained tensors, to be loaded onto the base model."
 
     @property
     def virtual_tokens(self) -> int:
-        """Places of the context that it takes."""
+        """Virtual tokens, which reduce the context for tokens."""
         return 0
 
     def apply(self, model: Model, *, seed: int) -> None:
-        """Freeze the model, put in what is new, and let only what is adapted be trained."""
+        """Freeze the model, insert the new parameters, make only the adapted ones trainable."""
         refuse_adapted(model)
         model.requires_grad_(False)
-        body = body_of(model)
-        self.change(body, seed=seed)
+        body = get_body(model)
+        self.adapt(body, seed=seed)
         body.context -= self.virtual_tokens
         if isinstance(model, TaskModel):
             model.context = body.context
             model.head.requires_grad_(True)
         for name, parameter in model.named_parameters():  # a tied table goes by its first name
-            if name.startswith(model.unread):
+            if name.startswith(model.unused_parameters):
                 parameter.requires_grad_(False)
-        model.base_apart = self.saved_alone
+        model.saves_adapter_only = self.saves_adapter_only
 
     @abstractmethod
-    def change(self, body: Model, *, seed: int) -> None:
-        """Do to the frozen body what this adapter does."""
+    def adapt(self, body: Model, *, seed: int) -> None:
+        """Insert parameters into the frozen body and unfreeze what is trained."""
 
     @abstractmethod
-    def terms(self, family: Family, *, vocabulary: int) -> list[Term]:
-        """What is trained in the body, as formulas of the settings; the family is `family_read`,
-        without what no loss passes."""
+    def count_parameters(self, family: Family, *, vocabulary: int) -> list[ParameterCount]:
+        """The trained parameters of the body, by formula; the family is `used_family`, without
+        modules that no loss depends on."""
 
     def merge(self, model: Model) -> None:
-        """Fold what is new into the weights; an adapter that trains these themselves has done so
-        already, and one that is no part of them refuses."""
+        """Merge the new parameters into the weights; nothing to do for an adapter that trains the
+        weights themselves, an error for one whose parameters cannot be merged."""
 
 
-def body_of(model: Model) -> Model:
-    """The model without the head of its task."""
+def get_body(model: Model) -> Model:
+    """The model without its task head."""
     return model.body if isinstance(model, TaskModel) else model
 
 
-def family_read(model: Model, family: Family) -> Family:
-    """The settings of what the model's losses pass, of a family that has parts beside it."""
-    settings: dict[str, Any] = {}
-    for part in model.unread:
-        settings |= WITHOUT[part.removeprefix("body.")]
-    structure = {
-        name: value for name, value in settings.items() if name in type(family).model_fields
-    }
-    return family.model_copy(update=structure)
+def used_family(model: Model, family: Family) -> Family:
+    """The family's settings without the modules that no loss of the model depends on."""
+    without: dict[str, Any] = {}
+    for prefix in model.unused_parameters:
+        without |= SETTINGS_WITHOUT[prefix.removeprefix("body.")]
+    update = {name: value for name, value in without.items() if name in type(family).model_fields}
+    return family.model_copy(update=update)
 
 
 def refuse_adapted(model: Model) -> None:
@@ -101,15 +97,15 @@ def refuse_adapted(model: Model) -> None:
         )
 
 
-def transformer_of(family: Family, adapter: Adapter) -> Transformer:
-    """The family, where it is made of blocks with attention."""
+def require_transformer(family: Family, adapter: Adapter) -> Transformer:
+    """The family as a Transformer; an error if it has no blocks."""
     if not isinstance(family, Transformer):
-        raise no_blocks(adapter)
+        raise no_blocks_error(adapter)
     return family
 
 
-def no_blocks(adapter: Adapter) -> UserError:
-    kind = name_of(adapter, ADAPTERS)
+def no_blocks_error(adapter: Adapter) -> UserError:
+    kind = catalog_name(adapter, ADAPTERS)
     return UserError(
         f"adapt.kind = {kind!r} works on the blocks of a Transformer, and a recurrent model has "
         "none",
@@ -118,12 +114,12 @@ def no_blocks(adapter: Adapter) -> UserError:
     )
 
 
-def check_length(length: int, model: Model, adapter: Adapter) -> None:
-    """Refuse virtual places that leave no room for a row."""
+def check_virtual_length(length: int, model: Model, adapter: Adapter) -> None:
+    """Refuse virtual tokens that leave no context for a row's tokens."""
     if length > model.context - 2:
-        kind = name_of(adapter, ADAPTERS)
+        kind = catalog_name(adapter, ADAPTERS)
         raise UserError(
-            f"a {kind} of {length} places leaves {max(0, model.context - length)} of "
+            f"a {kind} of {length} virtual tokens leaves {max(0, model.context - length)} of "
             f"model.context = {model.context} for the text",
             topic="adapt",
             where="adapt.length",
@@ -131,7 +127,7 @@ def check_length(length: int, model: Model, adapter: Adapter) -> None:
         )
 
 
-def letter(number: int, family: Transformer) -> str:
-    """A size in the letters of formulas: w width, f feed-forward, or the number itself."""
-    structure = {family.width: "w", family.hidden_width: "f"}
-    return structure.get(number, str(number))
+def size_symbol(size: int, family: Transformer) -> str:
+    """A size as formulas write it: w width, f MLP width, or the number itself."""
+    symbols = {family.width: "w", family.resolved_mlp_width: "f"}
+    return symbols.get(size, str(size))

@@ -1,23 +1,23 @@
-"""Full fine-tuning: every parameter that a loss passes goes on learning from where it stands."""
+"""Full fine-tuning: every parameter that a loss depends on is trained."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from regard.adapters import ADAPTERS, Adapter
-from regard.core.count import Term
+from regard.core.parameter_count import ParameterCount
 from regard.models.families import Family
 from regard.models.model import Model
 
 
-@ADAPTERS.add("full", trains="every parameter that a loss passes")
+@ADAPTERS.add("full", trains="every parameter that a loss depends on")
 class Full(Adapter):
-    """Train everything that takes part."""
+    """Train every parameter that a loss depends on."""
 
-    saved_alone: ClassVar[bool] = False
+    saves_adapter_only: ClassVar[bool] = False
 
-    def change(self, body: Model, *, seed: int) -> None:
+    def adapt(self, body: Model, *, seed: int) -> None:
         body.requires_grad_(True)
 
-    def terms(self, family: Family, *, vocabulary: int) -> list[Term]:
-        return family.count(vocabulary)
+    def count_parameters(self, family: Family, *, vocabulary: int) -> list[ParameterCount]:
+        return family.count_parameters(vocabulary)

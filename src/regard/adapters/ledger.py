@@ -1,9 +1,9 @@
-"""The ledger of an adapted model: every tensor that is trained, and the formula that foretold it.
+"""The ledger of an adapted model: every trained tensor, checked against the formula of its count.
 
-    total of the tensors = Σ terms of the adapter (from settings alone) + terms of the task's head
+    total over the tensors = Σ counts of the adapter (from settings alone) + counts of the task head
 
-If the two differ the ledger is an error, never a table: then either regard is wrong, or a part of a
-person's own has no formula.
+If the two differ the ledger is an error, never a table: either regard is wrong, or a custom module
+has no formula.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from regard.adapters import ADAPTERS, Adapter, family_read
-from regard.core.count import Term, total
+from regard.adapters import ADAPTERS, Adapter, used_family
 from regard.core.errors import UserError
-from regard.core.settings import name_of
+from regard.core.parameter_count import ParameterCount, total_parameters
+from regard.core.settings import catalog_name
 from regard.models.families import Family
 from regard.models.model import Model
 from regard.models.task_models.task_model import TaskModel
@@ -25,7 +25,7 @@ from regard.models.task_models.task_model import TaskModel
 
 @dataclass(frozen=True)
 class TrainedTensor:
-    """One tensor that is trained."""
+    """One trained tensor."""
 
     name: str
     shape: tuple[int, ...]
@@ -34,33 +34,34 @@ class TrainedTensor:
 
 @dataclass(frozen=True)
 class Ledger:
-    """What is trained of a model."""
+    """The trained parameters of a model."""
 
     adapter: str
     "Its name."
     rows: tuple[TrainedTensor, ...]
     total: int
-    "Parameters that are trained."
+    "Trained parameters."
     of: int
-    "Parameters that the model has, those that were added among them."
-    terms: tuple[Term, ...]
+    "All parameters of the model, those added by the adapter included."
+    terms: tuple[ParameterCount, ...]
     "Formulas whose sum is the total."
-    is_foretold: bool = False
-    "Whether this is what would be trained, of a model that nothing was trained of here."
+    is_projected: bool = False
+    "Whether nothing has been trained here yet: the ledger says what would be."
 
     @property
-    def share(self) -> float:
+    def fraction(self) -> float:
+        """Trained fraction of all parameters."""
         return self.total / self.of if self.of else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "share": self.share}
+        return {**asdict(self), "fraction": self.fraction}
 
 
 @runtime_checkable
 class CountsParameters(Protocol):
-    """A head that tells how many parameters it has."""
+    """A head with a formula for its parameter count."""
 
-    def terms(self) -> list[Term]: ...
+    def count_parameters(self) -> list[ParameterCount]: ...
 
 
 def ledger(
@@ -69,40 +70,42 @@ def ledger(
     family: Family,
     *,
     vocabulary: int,
-    head_terms: Sequence[Term] | None = None,
+    head_counts: Sequence[ParameterCount] | None = None,
 ) -> Ledger:
-    """Of a model that the adapter was applied to; the head is asked for its terms where they are
-    not given."""
+    """The ledger of a model that the adapter was applied to; `head_counts` default to the head's
+    own."""
     rows = tuple(
         TrainedTensor(name, tuple(tensor.shape), tensor.numel())
         for name, tensor in trained_tensors(model).items()
     )
-    terms = list(adapter.terms(family_read(model, family), vocabulary=vocabulary))
+    terms = list(adapter.count_parameters(used_family(model, family), vocabulary=vocabulary))
     head = model.head if isinstance(model, TaskModel) else None
-    if head is not None and any(one.requires_grad for one in head.parameters()):
-        terms += _head_terms(head) if head_terms is None else head_terms
-    counted = sum(row.count for row in rows)
-    if total(terms) != counted:
-        kind = name_of(adapter, ADAPTERS)
-        told = " + ".join(f"{term.name} {term.formula} = {term.value:,}" for term in terms)
+    if head is not None and any(parameter.requires_grad for parameter in head.parameters()):
+        terms += _count_head(head) if head_counts is None else head_counts
+    total = sum(row.count for row in rows)
+    if total_parameters(terms) != total:
+        kind = catalog_name(adapter, ADAPTERS)
+        formula = " + ".join(f"{term.name} {term.formula} = {term.value:,}" for term in terms)
         raise UserError(
-            f"adapt.kind = {kind!r} trains {counted:,} parameters by its tensors and "
-            f"{total(terms):,} by its formula ({told or 'nothing'})",
+            f"adapt.kind = {kind!r} trains {total:,} parameters by its tensors and "
+            f"{total_parameters(terms):,} by its formula ({formula or 'nothing'})",
             topic="ledger",
-            hint="A part of your own has to tell its parameters; otherwise this is a bug in "
-            "regard: please report it.",
+            hint="A custom module has to count its parameters; otherwise this is a bug in regard: "
+            "please report it.",
         )
-    whole = sum(parameter.numel() for parameter in model.parameters())
-    return Ledger(name_of(adapter, ADAPTERS), rows, counted, whole, tuple(terms))
+    of = sum(parameter.numel() for parameter in model.parameters())
+    return Ledger(catalog_name(adapter, ADAPTERS), rows, total, of, tuple(terms))
 
 
 def trained_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """What is trained, by name; a tensor that two names share goes by the first."""
-    return {name: one for name, one in model.named_parameters() if one.requires_grad}
+    """The trainable parameters by name; a tied tensor goes by its first name."""
+    return {
+        name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
+    }
 
 
-def _head_terms(head: nn.Module) -> list[Term]:
+def _count_head(head: nn.Module) -> list[ParameterCount]:
     if isinstance(head, CountsParameters):
-        return head.terms()
-    count = sum(one.numel() for one in head.parameters())
-    return [Term("head, of one's own", "counted: it tells no formula", count)]
+        return head.count_parameters()
+    count = sum(parameter.numel() for parameter in head.parameters())
+    return [ParameterCount("custom head", "counted: it has no formula", count)]

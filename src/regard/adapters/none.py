@@ -1,24 +1,24 @@
-"""Nothing is trained, not even a head: the model is measured as it is (zero-shot)."""
+"""No training, not even of a head: the model is evaluated as it is (zero-shot)."""
 
 from __future__ import annotations
 
 from regard.adapters import ADAPTERS, Adapter, refuse_adapted
-from regard.core.count import Term
+from regard.core.parameter_count import ParameterCount
 from regard.models.families import Family
 from regard.models.model import Model
 
 
 @ADAPTERS.add("none", trains="nothing")
 class NoTraining(Adapter):
-    """Measure the model as it is."""
+    """Evaluate the model as it is."""
 
     def apply(self, model: Model, *, seed: int) -> None:
         refuse_adapted(model)
         model.requires_grad_(False)
-        model.base_apart = self.saved_alone
+        model.saves_adapter_only = self.saves_adapter_only
 
-    def change(self, body: Model, *, seed: int) -> None:
-        """There is nothing to do."""
+    def adapt(self, body: Model, *, seed: int) -> None:
+        """Nothing to do."""
 
-    def terms(self, family: Family, *, vocabulary: int) -> list[Term]:
+    def count_parameters(self, family: Family, *, vocabulary: int) -> list[ParameterCount]:
         return []

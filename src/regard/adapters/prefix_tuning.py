@@ -1,12 +1,13 @@
-"""Prefix tuning: trained keys and values stand before those of every row, in every attention.
+"""Prefix tuning: trained keys and values before those of every row, in every attention.
 
     head = attend(q, [P_k; k], [P_v; v])        P: 2 × p × key/value width, for each attention
 
-Li and Liang, 2021; in an encoder-decoder the attention to the source has its own, as there. The
-keys stand nowhere: they are not turned by rotary positions and no bias of distances touches them.
-The row's tokens stand at p, p + 1, … Keys and values are trained themselves, not through a network;
-drawn at random they disturb what the model knows, so they start as those of real tokens (section
-7.4 of the paper). Shapes: b batch, h heads, p virtual places, d head width.
+Li and Liang, 2021; as there, cross-attention in an encoder-decoder has its own prefix. The keys
+have no position: rotary positions do not rotate them and relative position biases are 0 for them.
+The row's tokens have positions p, p + 1, … Keys and values are trained directly, without the
+reparametrisation by an MLP; random initial values disturb the pretrained model, so they default to
+those of real tokens (section 7.4 of the paper). Shapes: b batch, h heads, p virtual tokens, d head
+width.
 """
 
 from __future__ import annotations
@@ -19,16 +20,23 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.adapters import ADAPTERS, Adapter, check_length, letter, no_blocks, transformer_of
-from regard.adapters.prompt_tuning import Start, drawn_ids, not_of_the_weights
+from regard.adapters import (
+    ADAPTERS,
+    Adapter,
+    check_virtual_length,
+    no_blocks_error,
+    require_transformer,
+    size_symbol,
+)
+from regard.adapters.prompt_tuning import VirtualTokenInit, draw_token_ids, not_mergeable_error
 from regard.attention.function import AttentionFunction, RecurrentAttentionFunction
 from regard.attention.kinds import ATTENTION, AttentionKind
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.token_positions import TokenPositions
-from regard.core.count import Term
 from regard.core.errors import UserError
-from regard.core.settings import name_of
+from regard.core.parameter_count import ParameterCount
+from regard.core.settings import catalog_name
 from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
 from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.families import Family
@@ -40,49 +48,53 @@ from regard.models.model import Model
 
 @ADAPTERS.add("prefix", trains="keys and values in every attention")
 class PrefixTuning(Adapter):
-    """Train keys and values that stand before those of every row, in every attention."""
+    """Train a prefix: keys and values of virtual tokens in every attention."""
 
     length: int = Field(default=20, ge=1)
-    "How many keys and values in each attention; they take so many places of the context."
-    start: Start = "vocabulary"
-    "Keys and values that the model makes of tokens drawn by seed, or small random numbers."
+    "Number of virtual tokens; they reduce the context for tokens."
+    init: VirtualTokenInit = "tokens"
+    "Initial values: the model's keys and values of tokens drawn by seed, or small random ones."
 
     @property
     def virtual_tokens(self) -> int:
         return self.length
 
-    def change(self, body: Model, *, seed: int) -> None:
+    def adapt(self, body: Model, *, seed: int) -> None:
         if not isinstance(body, SequenceModel | EncoderDecoderModel):
-            raise no_blocks(self)
-        check_length(self.length, body, self)
+            raise no_blocks_error(self)
+        check_virtual_length(self.length, body, self)
         attentions = dict(_attentions(body))
-        drawn = (
-            self._of_tokens(body, attentions, seed=seed)
-            if self.start == "vocabulary"
-            else self._random(attentions, seed=seed)
+        initial = (
+            self._init_from_tokens(body, attentions, seed=seed)
+            if self.init == "tokens"
+            else self._init_random(attentions, seed=seed)
         )
         for name, attention in attentions.items():
-            attention.prefix = nn.Parameter(drawn[name].to(attention.query.weight))
+            attention.prefix = nn.Parameter(initial[name].to(attention.query.weight))
         body.prefix_length = self.length
 
-    def terms(self, family: Family, *, vocabulary: int) -> list[Term]:
-        transformer = transformer_of(family, self)
+    def count_parameters(self, family: Family, *, vocabulary: int) -> list[ParameterCount]:
+        transformer = require_transformer(family, self)
         _refuse_keyless(transformer, transformer.attention)
-        shape = transformer.head_shape(0)
-        wide = (transformer.key_value_heads or transformer.heads) * shape.width
-        each = Term(
-            "prefix", f"2·{self.length}·{letter(wide, transformer)}", 2 * self.length * wide
+        head_width = transformer.head_shape(0).width
+        kv_width = (transformer.key_value_heads or transformer.heads) * head_width
+        prefix = ParameterCount(
+            "prefix",
+            f"2·{self.length}·{size_symbol(kv_width, transformer)}",
+            2 * self.length * kv_width,
         ).times(transformer.layers, "layers")
         if not isinstance(transformer, EncoderDecoder):
-            return [each]
+            return [prefix]
         _refuse_keyless(transformer, transformer.cross_attention)
-        looking = Term("prefix to the source", each.formula, each.value)
-        return [each.on("encoder"), each.on("decoder"), looking.on("decoder")]
+        cross = ParameterCount("cross-attention prefix", prefix.formula, prefix.value)
+        return [prefix.on("encoder"), prefix.on("decoder"), cross.on("decoder")]
 
     def merge(self, model: Model) -> None:
-        raise not_of_the_weights("prefix")
+        raise not_mergeable_error("prefix")
 
-    def _random(self, attentions: dict[str, MultiHeadAttention], *, seed: int) -> dict[str, Tensor]:
+    def _init_random(
+        self, attentions: dict[str, MultiHeadAttention], *, seed: int
+    ) -> dict[str, Tensor]:
         return {
             name: INIT_STD
             * torch.randn(
@@ -95,84 +107,89 @@ class PrefixTuning(Adapter):
         }
 
     @torch.no_grad()
-    def _of_tokens(
+    def _init_from_tokens(
         self,
         body: SequenceModel | EncoderDecoderModel,
         attentions: dict[str, MultiHeadAttention],
         *,
         seed: int,
     ) -> dict[str, Tensor]:
-        """What each attention makes of a row of drawn tokens: keys and values, not turned."""
+        """Each attention's keys and values of a row of drawn tokens, not rotated."""
         table = body.embedding.tokens.weight
-        ids = drawn_ids(len(table), self.length, named_generator(seed, "prefix"))
+        ids = draw_token_ids(len(table), self.length, named_generator(seed, "prefix"))
         row = ids.to(table.device)[None]
-        with _listening(attentions) as heard, _in_evaluation(body):
+        with _captured_keys_values(attentions) as captured, _evaluation_mode(body):
             if isinstance(body, EncoderDecoderModel):
-                body.target(row, source=row, source_valid=torch.ones_like(row, dtype=torch.bool))
+                source_valid = torch.ones_like(row, dtype=torch.bool)
+                body.hidden_states(row, source=row, source_valid=source_valid)
             else:
-                _, mask = body.standing(row, None)
-                kinds = torch.zeros_like(row)
+                _, mask = body.positions_and_mask(row, None)
+                zeros = torch.zeros_like(row)
                 positions = TokenPositions.of_row(
-                    self.length, device=row.device, segments=kinds, modalities=kinds
+                    self.length, device=row.device, segments=zeros, modalities=zeros
                 )
-                body.hidden(row, positions, mask=mask)
-        return heard
+                body.forward_ids(row, positions, mask=mask)
+        return captured
 
 
 def _attentions(body: nn.Module) -> Iterator[tuple[str, MultiHeadAttention]]:
     for name, module in body.named_modules():
         if isinstance(module, Mixer):
-            rule = module.rule if isinstance(module, MultiHeadAttention) else module
+            function = module.function if isinstance(module, MultiHeadAttention) else module
             if not isinstance(module, MultiHeadAttention) or isinstance(
-                rule, RecurrentAttentionFunction
+                function, RecurrentAttentionFunction
             ):
-                raise _keyless(type(rule).__name__)
+                raise _keyless_error(type(function).__name__)
             yield name, module
 
 
 @contextmanager
-def _listening(attentions: dict[str, MultiHeadAttention]) -> Iterator[dict[str, Tensor]]:
-    """While inside, each attention leaves the keys and values it makes, (2,p,h·d)."""
-    heard: dict[str, Tensor] = {}
+def _captured_keys_values(
+    attentions: dict[str, MultiHeadAttention],
+) -> Iterator[dict[str, Tensor]]:
+    """Capture each attention's keys and values inside the context, (2,p,h·d) by name."""
+    captured: dict[str, Tensor] = {}
 
-    def listen(name: str, attention: MultiHeadAttention) -> Any:
-        def take(_: nn.Module, inputs: tuple[Tensor], named: dict[str, Any]) -> None:
-            memory = named.get("memory")
-            both = attention.keys_and_values(inputs[0] if memory is None else memory)
-            heard[name] = torch.stack([one[0].transpose(0, 1).flatten(1) for one in both])
+    def add_hook(name: str, attention: MultiHeadAttention) -> Any:
+        def capture(_: nn.Module, inputs: tuple[Tensor], keywords: dict[str, Any]) -> None:
+            memory = keywords.get("memory")
+            keys_values = attention.project_keys_values(inputs[0] if memory is None else memory)
+            captured[name] = torch.stack(
+                [heads[0].transpose(0, 1).flatten(1) for heads in keys_values]
+            )
 
-        return attention.register_forward_pre_hook(take, with_kwargs=True)
+        return attention.register_forward_pre_hook(capture, with_kwargs=True)
 
-    handles = [listen(name, attention) for name, attention in attentions.items()]
+    handles = [add_hook(name, attention) for name, attention in attentions.items()]
     try:
-        yield heard
+        yield captured
     finally:
         for handle in handles:
             handle.remove()
 
 
 @contextmanager
-def _in_evaluation(body: nn.Module) -> Iterator[None]:
+def _evaluation_mode(body: nn.Module) -> Iterator[None]:
     """Without dropout; afterwards as before."""
-    was = body.training
+    was_training = body.training
     body.eval()
     try:
         yield
     finally:
-        body.train(was)
+        body.train(was_training)
 
 
 def _refuse_keyless(family: Transformer, kind: AttentionKind) -> None:
-    with torch.device("meta"):  # to know what would be built, at no cost
-        part = kind.build(family.head_shape(0))
-    if not isinstance(part, AttentionFunction) or isinstance(part, RecurrentAttentionFunction):
-        raise _keyless(name_of(kind, ATTENTION))
+    with torch.device("meta"):  # builds without allocating
+        built = kind.build(family.head_shape(0))
+    if not isinstance(built, AttentionFunction) or isinstance(built, RecurrentAttentionFunction):
+        raise _keyless_error(catalog_name(kind, ATTENTION))
 
 
-def _keyless(name: str) -> UserError:
+def _keyless_error(name: str) -> UserError:
     return UserError(
-        f"a prefix is more keys and values to choose from, and the attention {name} "
-        "keeps none that could stand before a row's own",
+        f"a prefix adds keys and values to attend to, and the attention {name} keeps none of a "
+        "row's own",
         topic="adapt",
         hint='Adapt this model by "prompt" or "lora" instead.',
     )

@@ -1,10 +1,10 @@
-"""Prompt tuning: trained vectors stand before every row, as if they were words.
+"""Prompt tuning: a trained soft prompt before the token embeddings of every row.
 
-    x = [P; e(token_1) … e(token_t)]        P: p × w, the only thing that is trained
+    x = [P; e(token_1) … e(token_t)]        P: p × w, the only trained parameter
 
-Lester, Al-Rfou and Constant, 2021. They stand at positions 0 … p − 1, are joined with the vectors
-of their places like tokens, and the row's own tokens follow at p, p + 1, …; in an encoder-decoder
-they stand before the source. Shapes: p virtual places, w width of a token's vector.
+Lester, Al-Rfou and Constant, 2021. The virtual tokens have positions 0 … p − 1 and get position
+embeddings as tokens do; the row's tokens follow at p, p + 1, …; in an encoder-decoder the prompt
+stands before the source. Shapes: p virtual tokens, w width of a token embedding.
 """
 
 from __future__ import annotations
@@ -15,9 +15,16 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.adapters import ADAPTERS, Adapter, check_length, letter, no_blocks, transformer_of
-from regard.core.count import Term
+from regard.adapters import (
+    ADAPTERS,
+    Adapter,
+    check_virtual_length,
+    no_blocks_error,
+    require_transformer,
+    size_symbol,
+)
 from regard.core.errors import UserError
+from regard.core.parameter_count import ParameterCount
 from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
 from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.blocks.embedding import token_width
@@ -25,56 +32,58 @@ from regard.models.families import Family
 from regard.models.init_weights import named_generator
 from regard.models.model import Model
 
-Start = Literal["vocabulary", "random"]
+VirtualTokenInit = Literal["tokens", "random"]
 
 
-@ADAPTERS.add("prompt", trains="vectors that stand before every row")
+@ADAPTERS.add("prompt", trains="a soft prompt before every row")
 class PromptTuning(Adapter):
-    """Train vectors that stand before every row, like words that no vocabulary has."""
+    """Train a soft prompt: embeddings of virtual tokens before every row."""
 
     length: int = Field(default=20, ge=1)
-    "How many vectors; they take so many places of the context."
-    start: Start = "vocabulary"
-    "Vectors of tokens drawn by seed, or random ones that spread as those of the tokens do."
+    "Number of virtual tokens; they reduce the context for tokens."
+    init: VirtualTokenInit = "tokens"
+    "Initial values: embeddings of tokens drawn by seed, or random with the std of the token table."
 
     @property
     def virtual_tokens(self) -> int:
         return self.length
 
-    def change(self, body: Model, *, seed: int) -> None:
+    def adapt(self, body: Model, *, seed: int) -> None:
         if not isinstance(body, SequenceModel | EncoderDecoderModel):
-            raise no_blocks(self)
-        check_length(self.length, body, self)
+            raise no_blocks_error(self)
+        check_virtual_length(self.length, body, self)
         table = body.embedding.tokens.weight
-        body.prompt = nn.Parameter(self._drawn(table, seed=seed))
+        body.prompt = nn.Parameter(self._init_prompt(table, seed=seed))
 
-    def _drawn(self, table: Tensor, *, seed: int) -> Tensor:
-        """(p,w), of the token table's precision and on its device."""
+    def _init_prompt(self, table: Tensor, *, seed: int) -> Tensor:
+        """(p,w), with the dtype and device of the token table."""
         generator = named_generator(seed, "prompt")
-        if self.start == "vocabulary":
-            return table.detach()[drawn_ids(len(table), self.length, generator).to(table.device)]
+        if self.init == "tokens":
+            ids = draw_token_ids(len(table), self.length, generator)
+            return table.detach()[ids.to(table.device)]
         draw = torch.randn(self.length, table.shape[1], generator=generator)
         return draw.to(table) * table.detach().std()
 
-    def terms(self, family: Family, *, vocabulary: int) -> list[Term]:
-        transformer = transformer_of(family, self)
-        wide = token_width(transformer.width, transformer.positions)
-        return [Term("prompt", f"{self.length}·{letter(wide, transformer)}", self.length * wide)]
+    def count_parameters(self, family: Family, *, vocabulary: int) -> list[ParameterCount]:
+        transformer = require_transformer(family, self)
+        width = token_width(transformer.width, transformer.positions)
+        formula = f"{self.length}·{size_symbol(width, transformer)}"
+        return [ParameterCount("prompt", formula, self.length * width)]
 
     def merge(self, model: Model) -> None:
-        raise not_of_the_weights("prompt")
+        raise not_mergeable_error("prompt")
 
 
-def drawn_ids(vocabulary: int, count: int, generator: torch.Generator) -> Tensor:
-    """(count): ids that differ, as far as there are enough."""
+def draw_token_ids(vocabulary: int, count: int, generator: torch.Generator) -> Tensor:
+    """(count): distinct token ids, as far as the vocabulary has enough."""
     rounds = -(-count // vocabulary)
-    order = [torch.randperm(vocabulary, generator=generator) for _ in range(rounds)]
-    return torch.cat(order)[:count]
+    permutations = [torch.randperm(vocabulary, generator=generator) for _ in range(rounds)]
+    return torch.cat(permutations)[:count]
 
 
-def not_of_the_weights(kind: str) -> UserError:
+def not_mergeable_error(kind: str) -> UserError:
     return UserError(
-        f"a {kind} is no part of the model's weights: there is nothing to merge it into",
+        f"a {kind} is no change of the model's weights: there is nothing to merge it into",
         topic="adapt",
-        hint="Keep it beside its base, or adapt by LoRA, which can be merged.",
+        hint="Keep it beside its base model, or adapt by LoRA, which can be merged.",
     )

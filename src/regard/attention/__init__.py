@@ -1,1 +1,1 @@
-"""Attention: masks, functions, kinds, positions, and the one place where they meet (`attend`)."""
+"""Attention: masks, attention functions, kinds, positions, KV cache; they meet in `attend`."""

@@ -1,7 +1,8 @@
-"""What attention remembers of the places already read, so that decoding reads each token once.
+"""Decoding caches: the KV cache of softmax attention, the recurrent state of linear attention.
 
-Most kinds keep keys and values of every place; some keep a state of fixed size. Shapes: b rows,
-h heads, j key, d head width.
+With a cache every token is processed once. Most kinds of attention keep keys and values of every
+position; some keep a state of fixed size. Shapes: b rows, h heads, g key/value heads, j key,
+d head width, w model width.
 """
 
 from __future__ import annotations
@@ -17,20 +18,19 @@ from regard.ops.cpu import decode
 
 
 class LayerCache(Protocol):
-    """One attention's memory of the past."""
+    """The cache of one attention layer."""
 
     length: int
-    "Places it has taken in."
+    "Cached positions."
 
     def reorder(self, rows: Tensor) -> None:
-        """Row r becomes what row rows[r] was: beams that live on take their past along."""
+        """Row r becomes what row rows[r] was: surviving beams keep their past."""
 
-    def clear(self) -> None:
-        """Forget everything."""
+    def clear(self) -> None: ...
 
 
 class KVCache:
-    """Keys and values, in room set aside for `capacity` places."""
+    """KV cache: keys and values, in buffers allocated once for `capacity` positions."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -39,34 +39,32 @@ class KVCache:
         self._values: Tensor | None = None
 
     def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Append (b,h,i,d) and return everything so far, (b,h,j,d)."""
+        """Append (b,h,i,d) and return all cached keys and values, (b,h,j,d)."""
         if self._keys is None or self._values is None:
-            self._keys, self._values = self._room_for(k), self._room_for(v)
+            self._keys, self._values = self._allocate(k), self._allocate(v)
         new = k.shape[-2]
         self._keys.narrow(2, self.length, new).copy_(k)
         self._values.narrow(2, self.length, new).copy_(v)
         self.length += new
-        return self.held()
+        return self.contents()
 
-    def takes_newest(self, made: Tensor) -> bool:
-        """Whether one place can be taken in and looked from at once."""
+    def supports_fused_step(self, qkv: Tensor) -> bool:
+        """Whether `fused_step` takes these queries, keys and values (b,h+2g,1,d)."""
         keys, values = self._keys, self._values
         if keys is None or values is None or self.length >= self.capacity:
             return False
-        return decode.supports_decode_attention(made, keys, values)
+        return decode.supports_decode_attention(qkv, keys, values)
 
-    def look_from_newest(self, made: Tensor, *, added: Tensor | None) -> Tensor:
-        """Take in one place and look from it: queries, keys and values (b,h+2g,1,d) -> (b,w)."""
+    def fused_step(self, qkv: Tensor, *, bias: Tensor | None) -> Tensor:
+        """Append one position and attend from it, in one kernel: (b,h+2g,1,d) -> (b,w)."""
         assert self._keys is not None
         assert self._values is not None
-        out = decode.decode_attention(
-            made, self._keys, self._values, length=self.length, bias=added
-        )
+        out = decode.decode_attention(qkv, self._keys, self._values, length=self.length, bias=bias)
         self.length += 1
         return out
 
-    def held(self) -> tuple[Tensor, Tensor]:
-        """Keys and values so far, (b,h,j,d)."""
+    def contents(self) -> tuple[Tensor, Tensor]:
+        """All cached keys and values, (b,h,j,d)."""
         assert self._keys is not None
         assert self._values is not None
         return self._keys.narrow(2, 0, self.length), self._values.narrow(2, 0, self.length)
@@ -74,41 +72,43 @@ class KVCache:
     def reorder(self, rows: Tensor) -> None:
         if self._keys is not None and self._values is not None:
             self._keys, self._values = (
-                _moved(room, rows, held=self.length) for room in (self._keys, self._values)
+                _reorder_rows(buffer, rows, length=self.length)
+                for buffer in (self._keys, self._values)
             )
 
     def clear(self) -> None:
         self.length = 0
         self._keys = self._values = None
 
-    def _room_for(self, first: Tensor) -> Tensor:
+    def _allocate(self, first: Tensor) -> Tensor:
         b, h, _, d = first.shape
         return torch.empty(b, h, self.capacity, d, dtype=first.dtype, device=first.device)
 
 
-def _moved(room: Tensor, rows: Tensor, *, held: int) -> Tensor:
-    """The room (b,h,j,d) with row rows[r] as row r; copied is what is held and moves."""
-    if len(rows) > len(room):
-        moved = room.new_empty(len(rows), *room.shape[1:])
-        moved[:, :, :held] = room[:, :, :held].index_select(0, rows)
-        return moved
-    changed = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(1)
-    if len(changed):
-        # Taken out before they are put in: two rows may change places.
-        taken = room[:, :, :held].index_select(0, rows[changed])
-        room[:, :, :held].index_copy_(0, changed, taken)
-    return room[: len(rows)]
+def _reorder_rows(buffer: Tensor, rows: Tensor, *, length: int) -> Tensor:
+    """The buffer (b,h,j,d) with row rows[r] as row r; only filled positions of rows that move are
+    copied."""
+    if len(rows) > len(buffer):
+        reordered = buffer.new_empty(len(rows), *buffer.shape[1:])
+        reordered[:, :, :length] = buffer[:, :, :length].index_select(0, rows)
+        return reordered
+    moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(1)
+    if len(moved):
+        # Gathered before written: two rows may swap.
+        gathered = buffer[:, :, :length].index_select(0, rows[moved])
+        buffer[:, :, :length].index_copy_(0, moved, gathered)
+    return buffer[: len(rows)]
 
 
 class RecurrentState:
-    """Tensors of fixed size that sum up the past, each with the rows first."""
+    """Tensors of fixed size that summarise the past; the first dimension is the batch row."""
 
     def __init__(self) -> None:
         self.length = 0
         self.state: tuple[Tensor, ...] = ()
 
-    def take(self, state: Sequence[Tensor], *, positions: int) -> None:
-        """The state after `positions` more places."""
+    def update(self, state: Sequence[Tensor], *, positions: int) -> None:
+        """Set the state after `positions` more positions."""
         self.state = tuple(state)
         self.length += positions
 
@@ -122,51 +122,54 @@ class RecurrentState:
 
 @dataclass
 class BlockCache:
-    """What one block remembers: its own past, and the source it reads, where there is one."""
+    """KV cache of one block: of its self-attention and, in a decoder with memory, of its
+    cross-attention."""
 
-    own: LayerCache
-    source: LayerCache | None = None
+    self_attention: LayerCache
+    cross_attention: LayerCache | None = None
 
 
 class ModelCache:
-    """The caches of all blocks, filled in step; rows may carry the source they are written from."""
+    """The caches of all blocks, all of one length; in seq2seq also the encoder's output."""
 
     def __init__(self, blocks: Sequence[BlockCache]) -> None:
         self.blocks = list(blocks)
-        self.source: Tensor | None = None
-        "(b, j, w): what the source was read as."
-        self.source_valid: Tensor | None = None
-        "(b, j): which source places hold a token."
-        self.ready: object | None = None
-        """What reads one place of each row at a time, once it was made ready. It holds weights, as
-        what is held here was made by them."""
-        self._source_of: Tensor | None = None
+        self.memory: Tensor | None = None
+        "(b,j,w): the encoder's output."
+        self.memory_valid: Tensor | None = None
+        "(b,j): which source positions hold a token."
+        self.decode_stack: object | None = None
+        """The packed `DecodeStack`, once built. It belongs to the cache because both hold for one
+        set of weights."""
+        self._memory_ids: Tensor | None = None
 
     @property
     def length(self) -> int:
-        return self.blocks[0].own.length
+        return self.blocks[0].self_attention.length
 
     def reorder(self, rows: Tensor) -> None:
-        if self.source is not None:
-            self._reorder_sources(rows, held=len(self.source))
+        if self.memory is not None:
+            self._reorder_memory(rows, count=len(self.memory))
         for block in self.blocks:
-            block.own.reorder(rows)
+            block.self_attention.reorder(rows)
 
     def clear(self) -> None:
-        """Forget what was written, not what it is written from."""
+        """Drop the generated tokens; the memory stays."""
         for block in self.blocks:
-            block.own.clear()
+            block.self_attention.clear()
 
-    def _reorder_sources(self, rows: Tensor, *, held: int) -> None:
-        """Beams of one prompt have the same source: where they change places, it stays."""
-        assert self.source is not None
-        assert self.source_valid is not None
-        count, number = len(rows), torch.arange(max(held, len(rows)), device=rows.device)
-        before = number[:held] if self._source_of is None else self._source_of
-        self._source_of = before[rows]
-        if count <= held:
-            rows = torch.where(self._source_of == before[:count], number[:count], rows)
+    def _reorder_memory(self, rows: Tensor, *, count: int) -> None:
+        """Beams of one source share its memory: rows that swap among them are not copied."""
+        assert self.memory is not None
+        assert self.memory_valid is not None
+        new_count = len(rows)
+        number = torch.arange(max(count, new_count), device=rows.device)
+        before = number[:count] if self._memory_ids is None else self._memory_ids
+        self._memory_ids = before[rows]
+        if new_count <= count:
+            unchanged = self._memory_ids == before[:new_count]
+            rows = torch.where(unchanged, number[:new_count], rows)
         for block in self.blocks:
-            if block.source is not None:
-                block.source.reorder(rows)
-        self.source, self.source_valid = self.source[rows], self.source_valid[rows]
+            if block.cross_attention is not None:
+                block.cross_attention.reorder(rows)
+        self.memory, self.memory_valid = self.memory[rows], self.memory_valid[rows]

@@ -1,9 +1,9 @@
-"""The newest place of each row, read alone: what decoding does for every token that it writes.
+"""One decode step of attention: one new position per row, over the KV cache.
 
-It is the pass of `MultiHeadAttention` over one place with a cache, which is its oracle, without
-what that pass does anew in each layer: queries, keys and values are one product, and what may be
-seen is written out once a step, for all layers. Shapes: b rows, h heads, j key, d head width, w
-model width. Masks: True = may attend.
+It computes what `MultiHeadAttention` computes for one position with a cache, which is its oracle,
+with less work per layer: queries, keys and values are one packed linear layer, and the mask is
+materialised once per step for all layers. Shapes: b rows, h heads, g key/value heads, j key, d head
+width, w model width. Masks: True = may attend.
 """
 
 from __future__ import annotations
@@ -29,168 +29,170 @@ from regard.nn.packed_linear import pack_layers
 
 @dataclass(frozen=True)
 class DecodeMask:
-    """What one place of each row may see: the same in every layer."""
+    """The mask of one query position per row, the same in every layer."""
 
-    written_out: Callable[[], Mask]
-    "Few kinds of attention ask for the mask itself."
-    place: int
-    "Where it stands among the keys."
-    added: Tensor | None
-    "(b or 1,1,1,j): 0 where it may attend and −∞ elsewhere; None where it sees everything."
-    says_all: bool = True
-    "Whether `added` says all there is to say: no row is blind, and no head sees otherwise."
-
-    @classmethod
-    def of(cls, mask: Mask, *, place: int, keys: int, dtype: torch.dtype) -> DecodeMask:
-        """From `place`, over so many keys."""
-        structure, last = mask.structure, place + 1 == keys
-        if not (structure.pattern == "everything" or (structure.pattern == "causal" and last)):
-            return cls(lambda: mask, place, None, says_all=False)
-        # With either pattern the last place sees every key that may be seen at all.
-        return cls.of_tokens(structure.valid, lambda: mask, place=place, dtype=dtype)
+    build_mask: Callable[[], Mask]
+    "Builds the mask itself, which few kinds of attention need."
+    position: int
+    "Index of the query among the keys."
+    bias: Tensor | None
+    "(b or 1,1,1,j): 0 where it may attend, −∞ elsewhere; None where it may attend everywhere."
+    bias_is_exact: bool = True
+    "Whether `bias` is the whole mask: no fully masked row, no per-head mask."
 
     @classmethod
-    def of_tokens(
-        cls, valid: Tensor | None, mask: Callable[[], Mask], *, place: int, dtype: torch.dtype
+    def from_mask(cls, mask: Mask, *, position: int, keys: int, dtype: torch.dtype) -> DecodeMask:
+        """The row of `mask` for the query at `position`, over `keys` keys."""
+        structure, is_last = mask.structure, position + 1 == keys
+        if not (structure.pattern == "everything" or (structure.pattern == "causal" and is_last)):
+            return cls(lambda: mask, position, None, bias_is_exact=False)
+        # With either pattern the last query may attend to every valid key.
+        return cls.from_valid(structure.valid, lambda: mask, position=position, dtype=dtype)
+
+    @classmethod
+    def from_valid(
+        cls, valid: Tensor | None, mask: Callable[[], Mask], *, position: int, dtype: torch.dtype
     ) -> DecodeMask:
-        """From `place`, which the mask lets see every key that holds a token: (b,j), None where
-        all do."""
+        """For a query that may attend to every valid key, (b,j); None: all keys are valid."""
         if valid is None:
-            return cls(mask, place, None)
-        added = torch.where(valid, 0.0, -torch.inf).to(dtype)[:, None, None]
-        # The newest place sees itself; a source may have no place that holds a token.
-        seeing = valid.select(1, -1) if place + 1 == valid.shape[1] else valid.any(dim=1)
-        return cls(mask, place, added, says_all=bool(seeing.all()))
+            return cls(mask, position, None)
+        bias = torch.where(valid, 0.0, -torch.inf).to(dtype)[:, None, None]
+        # In self-attention the query is the last key; in cross-attention a memory may be all
+        # padding.
+        has_key = valid.select(1, -1) if position + 1 == valid.shape[1] else valid.any(dim=1)
+        return cls(mask, position, bias, bias_is_exact=bool(has_key.all()))
 
     @property
     def mask(self) -> Mask:
-        return self.written_out()
+        return self.build_mask()
 
 
 class DecodeStep:
-    """The newest place of each row: where it stands, and what it sees."""
+    """The new position of each row: its position id and what it may attend to."""
 
     def __init__(
         self,
         rows: int,
         position_ids: Tensor,
-        own: DecodeMask,
+        self_mask: DecodeMask,
         *,
-        source: DecodeMask | None = None,
+        cross_mask: DecodeMask | None = None,
         positions: Callable[[], TokenPositions],
     ) -> None:
         self.rows = rows
         self.position_ids = position_ids
         "(b or 1,1)"
-        self.own = own
-        self.source = source
+        self.self_mask = self_mask
+        self.cross_mask = cross_mask
         self._positions = positions
 
     @cached_property
     def positions(self) -> TokenPositions:
-        """Of the whole rows, which few kinds of attention ask for."""
+        """Of the whole rows, cached positions included; few kinds of attention need them."""
         return self._positions()
 
 
-Look = Callable[[Tensor, DecodeStep, LayerCache], Tensor]
-"""One place of each row, having looked; a cache of its own past takes it in. (b,w) -> (b,w), and of
-one row alone (w) -> (w), as in a `Product`."""
+AttentionStep = Callable[[Tensor, DecodeStep, LayerCache], Tensor]
+"""Attention from the new position of each row; self-attention appends it to the cache.
+(b,w) -> (b,w), and for a single row (w) -> (w), as in a `PackedLayer`."""
 
 
-def build_attention_step(mixer: Mixer, *, laid_out_for: int) -> Look:
-    """A mixer for one place of each row at a time; `laid_out_for`: see `pack_layers`."""
+def build_attention_step(mixer: Mixer, *, packed_for: int) -> AttentionStep:
+    """The self-attention step of a mixer; for `packed_for` see `pack_layers`."""
     if isinstance(mixer, MultiHeadAttention) and not isinstance(
-        mixer.rule, RecurrentAttentionFunction
+        mixer.function, RecurrentAttentionFunction
     ):
-        return SelfAttentionStep(mixer, laid_out_for=laid_out_for)
+        return SelfAttentionStep(mixer, packed_for=packed_for)
 
-    def look(x: Tensor, newest: DecodeStep, cache: LayerCache) -> Tensor:
-        one = x.view(newest.rows, 1, -1)
-        attended = mixer(one, mask=newest.own.mask, positions=newest.positions, cache=cache)
+    def mixer_step(x: Tensor, step: DecodeStep, cache: LayerCache) -> Tensor:
+        row = x.view(step.rows, 1, -1)
+        attended = mixer(row, mask=step.self_mask.mask, positions=step.positions, cache=cache)
         out: Tensor = attended.out
         return out.view(x.shape)
 
-    return look
+    return mixer_step
 
 
 class SelfAttentionStep:
-    """At one's own past, which the cache holds."""
+    """Self-attention over the KV cache."""
 
-    def __init__(self, attention: MultiHeadAttention, *, laid_out_for: int) -> None:
-        layers = [attention.query, attention.key, attention.value]
-        there = [layer for layer in layers if layer is not None]
-        self.project = pack_layers(there, laid_out_for=laid_out_for)
-        self.join = pack_layers([attention.out], laid_out_for=laid_out_for)
-        self.mix = Mix(attention)
+    def __init__(self, attention: MultiHeadAttention, *, packed_for: int) -> None:
+        projections = [attention.query, attention.key, attention.value]
+        layers = [layer for layer in projections if layer is not None]
+        self.qkv_proj = pack_layers(layers, packed_for=packed_for)
+        self.out_proj = pack_layers([attention.out], packed_for=packed_for)
+        self.attend = StepAttention(attention)
         self.attention = attention
-        self.relation = attention.relation
-        self.width = attention.shape.width
-        self.heads = [layer.out_features // self.width for layer in there]
-        self.looks_plainly = self.relation is None and len(there) == 3 and self.mix.fused
+        self.relative_position = attention.relative_position
+        self.head_width = attention.shape.width
+        self.heads = [layer.out_features // self.head_width for layer in layers]
+        self.may_fuse = (
+            self.relative_position is None and len(layers) == 3 and self.attend.is_dot_product
+        )
 
-    def __call__(self, x: Tensor, newest: DecodeStep, cache: LayerCache) -> Tensor:
+    def __call__(self, x: Tensor, step: DecodeStep, cache: LayerCache) -> Tensor:
         assert isinstance(cache, KVCache)
-        made = self.project(x).view(newest.rows, -1, 1, self.width)
-        if self.looks_plainly and newest.own.says_all and cache.takes_newest(made):
-            out = cache.look_from_newest(made, added=newest.own.added)
-            return self.join(out.view(-1) if newest.rows == 1 else out)
-        # Where matrices are shared, a part stands for two or three.
-        parts = torch.split_with_sizes(made, self.heads, dim=1)
-        q, k, v = parts[0], parts[1 if len(parts) == 3 else 0], parts[-1]
+        qkv = self.qkv_proj(x).view(step.rows, -1, 1, self.head_width)
+        if self.may_fuse and step.self_mask.bias_is_exact and cache.supports_fused_step(qkv):
+            out = cache.fused_step(qkv, bias=step.self_mask.bias)
+            return self.out_proj(out.view(-1) if step.rows == 1 else out)
+        # With shared projections one tensor serves as two or three of q, k and v.
+        projected = torch.split_with_sizes(qkv, self.heads, dim=1)
+        q, k, v = projected[0], projected[1 if len(projected) == 3 else 0], projected[-1]
         bias = None
-        if self.relation is not None:
-            q = self.relation.rotate(q, newest.position_ids)
-            k = self.relation.rotate(k, newest.position_ids)
-            bias = self.attention.distance_bias(1, newest.positions)
+        if self.relative_position is not None:
+            q = self.relative_position.rotate(q, step.position_ids)
+            k = self.relative_position.rotate(k, step.position_ids)
+            bias = self.attention.position_bias(1, step.positions)
         k, v = cache.extend(k, v)
-        return self.join(self.mix(q, k, v, newest, sight=newest.own, bias=bias))
+        return self.out_proj(self.attend(q, k, v, step, mask=step.self_mask, bias=bias))
 
 
 class CrossAttentionStep:
-    """At a source, of which the cache holds keys and values since the first tokens were read."""
+    """Cross-attention to a memory whose keys and values the KV cache holds since the prefill."""
 
-    def __init__(self, attention: MultiHeadAttention, *, laid_out_for: int) -> None:
-        self.project = pack_layers([attention.query], laid_out_for=laid_out_for)
-        self.join = pack_layers([attention.out], laid_out_for=laid_out_for)
-        self.mix = Mix(attention)
-        self.width = attention.shape.width
+    def __init__(self, attention: MultiHeadAttention, *, packed_for: int) -> None:
+        self.q_proj = pack_layers([attention.query], packed_for=packed_for)
+        self.out_proj = pack_layers([attention.out], packed_for=packed_for)
+        self.attend = StepAttention(attention)
+        self.head_width = attention.shape.width
 
-    def __call__(self, x: Tensor, newest: DecodeStep, cache: LayerCache) -> Tensor:
+    def __call__(self, x: Tensor, step: DecodeStep, cache: LayerCache) -> Tensor:
         assert isinstance(cache, KVCache)
-        assert newest.source is not None
-        q = self.project(x).view(newest.rows, -1, 1, self.width)
-        k, v = cache.held()
-        return self.join(self.mix(q, k, v, newest, sight=newest.source))
+        assert step.cross_mask is not None
+        q = self.q_proj(x).view(step.rows, -1, 1, self.head_width)
+        k, v = cache.contents()
+        return self.out_proj(self.attend(q, k, v, step, mask=step.cross_mask))
 
 
-class Mix:
-    """Values, mixed as the rule of an attention says."""
+class StepAttention:
+    """The attention function of a layer for one query position per row."""
 
     def __init__(self, attention: MultiHeadAttention) -> None:
         self.attention = attention
-        # Torch's kernel takes what may be seen as it is written; other rules choose their own way.
-        self.fused = type(attention.rule) is DotProduct
+        # Subclasses may restrict the mask or have another fast path.
+        self.is_dot_product = type(attention.function) is DotProduct
 
     def __call__(
         self,
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        newest: DecodeStep,
+        step: DecodeStep,
         *,
-        sight: DecodeMask,
+        mask: DecodeMask,
         bias: Tensor | None = None,
     ) -> Tensor:
-        """(b,h,1,d), twice (b,h,j,d) -> (b,w), or (w)"""
+        """(b,h,1,d), twice (b,g,j,d) -> (b,w), or (w) for a single row"""
         if q.shape[1] != k.shape[1]:
-            k, v = self.attention.for_every_head(k), self.attention.for_every_head(v)
-        if self.fused and sight.says_all:
-            added = sight.added
+            k, v = self.attention.repeat_kv(k), self.attention.repeat_kv(v)
+        if self.is_dot_product and mask.bias_is_exact:
+            added = mask.bias
             if bias is not None:
                 added = bias if added is None else added + bias
             out = F.scaled_dot_product_attention(q, k, v, attn_mask=added)
         else:
-            mask = self.attention.narrowed(sight.mask, newest.positions)
-            rule = self.attention.rule
-            out = attend(q, k, v, mask, rule, bias=bias, first_query=sight.place).out
-        return out.reshape(-1) if newest.rows == 1 else out.reshape(newest.rows, -1)
+            restricted = self.attention.restrict_mask(mask.mask, step.positions)
+            function = self.attention.function
+            out = attend(q, k, v, restricted, function, bias=bias, first_query=mask.position).out
+        return out.reshape(-1) if step.rows == 1 else out.reshape(step.rows, -1)

@@ -1,10 +1,10 @@
-"""A rule makes a kind of attention itself: how scores arise, become weights, and mix values.
+"""Attention functions: how scores are computed, become weights, and mix values.
 
     weights = normalise(scores(q, k) + bias, allowed)        out = mix(weights, v)
 
-Shapes: b batch, h heads, i query, j key, d head width. Masks: True = may attend. The normaliser
-receives the mask, so each rule says itself what "forbidden" means; a query that may attend to
-nothing gets zeros, never NaN.
+Shapes: b batch, h heads, i query, j key, d head width. Masks: True = may attend. `normalise`
+receives the mask, so each attention function decides itself what a forbidden key means; a fully
+masked query gets zeros, never NaN.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from regard.attention.token_positions import TokenPositions
 
 
 class HeadShape(NamedTuple):
-    """The size a rule is built for, and where in the model it stands."""
+    """Sizes that an attention function is built for, and the layer it is in."""
 
     width: int
-    "Width of one head."
+    "Head dim: the width of one head."
     heads: int
     context: int = 100
-    "The most places a row can have."
+    "Maximum sequence length."
     layer: int = 0
-    "Number of the layer, from 0."
+    "Index of the layer, from 0."
     dropout: float = 0.0
-    "Share of the attention weights dropped in training."
+    "Dropout rate of the attention weights in training."
     biases: bool = True
-    "Whether linear layers add a bias."
+    "Whether linear layers have a bias."
 
     @property
     def model_width(self) -> int:
@@ -43,7 +43,7 @@ class HeadShape(NamedTuple):
 
 @dataclass(frozen=True)
 class AttentionInputs:
-    """One question to a rule: these queries, over these keys, where they stand."""
+    """The arguments of one attention."""
 
     q: Tensor
     "(b,h,i,d)"
@@ -53,30 +53,31 @@ class AttentionInputs:
     "(b,h,j,d)"
     mask: Mask
     grid: Grid
-    "The places of queries and keys, on which the mask can be written out."
+    "Indices of queries and keys, on which the mask can be materialised."
     bias: Tensor | None
     "(b,h,i,j), added to the scores"
     dropout: float
 
 
 class FastOutput(NamedTuple):
-    """What a fast path gives, and its name."""
+    """The output of a fast path, and the path's name."""
 
     out: Tensor
     path: str
 
 
 class AttentionFunction(nn.Module, ABC):
-    """Scores, then a masked softmax, then a weighted sum; a kind overrides what differs.
+    """Scores, then a masked softmax, then a weighted sum of values; kinds override what differs.
 
-    `scores` sees queries and keys alone, never their places: so a rule can be computed on a part
-    of the row at a time, and whatever depends on places comes in as mask, bias or rotation.
+    `scores` depends on queries and keys alone, never on their positions. So attention can be
+    computed on a piece of the row at a time; whatever depends on positions is a mask, a bias or a
+    rotation.
     """
 
-    drops_weights = True
-    "Whether dropout on attention weights makes sense; not where no weights are ever made."
-    ignores_forbidden = True
-    "Whether keys outside the mask could as well not be there; a broken rule says no."
+    supports_dropout = True
+    "Whether attention weights can be dropped; not where no weights are computed."
+    ignores_masked_keys = True
+    "Whether masked keys could be left out without changing the output; false for broken kinds."
 
     @abstractmethod
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
@@ -89,31 +90,31 @@ class AttentionFunction(nn.Module, ABC):
         """(b,h,i,j), (b,h,j,d) -> (b,h,i,d)"""
         return weights @ v
 
-    def narrow(self, mask: Mask, positions: TokenPositions) -> Mask:
-        """The mask this rule really follows: a rule may forbid more than it is told to."""
+    def restrict_mask(self, mask: Mask, positions: TokenPositions) -> Mask:
+        """The mask this attention function applies: it may forbid more than `mask` does."""
         return mask
 
-    def fast(self, asked: AttentionInputs) -> FastOutput | None:
-        """A quicker way to the same answer, or None where there is none for this case."""
+    def fast(self, inputs: AttentionInputs) -> FastOutput | None:
+        """A faster path with the same result, or None where there is none for these inputs."""
         return None
 
 
 class RecurrentAttentionFunction(AttentionFunction):
-    """A rule whose past fits into a state of fixed size, so decoding needs no keys and values."""
+    """Attention whose past fits into a state of fixed size: decoding needs no KV cache."""
 
     @abstractmethod
     def advance(
         self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, state: RecurrentState
     ) -> Tensor:
-        """Attend with new places (b,h,i,d) over the past and themselves; the state takes them in.
+        """Attend from new positions (b,h,i,d) over the past and themselves, and update the state.
 
-        The mask is causal on its `structure.valid` keys, which speaks of the whole row."""
+        The mask is causal on its `structure.valid` keys, which cover the whole row."""
 
 
 def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
-    """Softmax over the allowed keys; exact zeros elsewhere and in rows with no allowed key."""
-    # An empty row is normalised as if all were allowed and then zeroed: −∞ throughout would be
-    # NaN, in the backward pass even where the forward pass hides it.
+    """Softmax over the allowed keys; exact zeros elsewhere and in fully masked rows."""
+    # A fully masked row is normalised as if all keys were allowed, then zeroed: −∞ throughout
+    # gives NaN, in the backward pass even where the forward pass replaces it.
     empty = ~allowed.any(dim=-1, keepdim=True)
     weights = torch.softmax(scores.masked_fill(~(allowed | empty), -torch.inf), dim=-1)
     return weights.masked_fill(~allowed, 0.0)

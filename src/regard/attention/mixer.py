@@ -1,8 +1,8 @@
-"""A mixer moves information between places: what a kind of attention is inside a model.
+"""Mixer: the module that moves information between positions, one per attention layer.
 
-Kinds that scores, normaliser and mix describe give a rule and are wrapped in
-`MultiHeadAttention`; others, such as the synthesizer, are mixers of their own.
-Shapes: b batch, i query, j key, w model width.
+A kind that scores, normaliser and mix describe builds an `AttentionFunction`, which
+`MultiHeadAttention` wraps; other kinds, such as the synthesizers, build a mixer themselves.
+Shapes: b batch, i query, j key, w model width. Masks: True = may attend.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from regard.attention.token_positions import TokenPositions
 
 
 class Mixer(nn.Module, ABC):
-    """(b,i,w) -> (b,i,w), each place having looked where `mask` lets it."""
+    """(b,i,w) -> (b,i,w), where each position attends to what `mask` allows."""
 
     @abstractmethod
     def forward(
@@ -29,15 +29,17 @@ class Mixer(nn.Module, ABC):
         positions: TokenPositions,
         memory: Tensor | None = None,
         cache: LayerCache | None = None,
-        want_weights: bool = False,
+        need_weights: bool = False,
     ) -> AttentionOutput:
-        """`memory` (b,j,w) is another sequence to look at instead of one's own. A cache beside it
-        keeps what was made of the memory, so that it is read once; a cache alone takes x in."""
+        """Self-attention of `x`, or cross-attention to `memory` (b,j,w). In self-attention `x` is
+        appended to the cache; in cross-attention the cache holds the projections of `memory`, which
+        are computed once."""
 
     def new_cache(self, capacity: int) -> LayerCache:
-        """Room for the past of one's own row."""
+        """A cache for self-attention over at most `capacity` positions."""
         return KVCache(capacity)
 
-    def new_source_cache(self, capacity: int) -> LayerCache:
-        """Room for what is made of a memory: it does not grow, so no kind needs a state for it."""
+    def new_cross_cache(self, capacity: int) -> LayerCache:
+        """A cache for cross-attention. The memory does not grow, so no kind needs a recurrent state
+        here."""
         return KVCache(capacity)

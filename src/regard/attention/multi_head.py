@@ -1,11 +1,13 @@
-"""Multi-head attention: one rule, in several heads that each see the places in their own way.
+"""Multi-head attention: one attention function in several heads, each with its own projections.
 
     head_h = attend(x W_q, m W_k, m W_v)_h        out = [head_1 … head_H] W_o        m = memory or x
 
-Projections may be shared: W_q = W_k makes scores symmetric, W_q = W_k = W_v leaves one matrix;
-several query heads may use one key/value head (Shazeer, 2019; Ainslie et al., 2023). A prefix, if
-an adapter put one there, is more keys and values in front, which every query sees.
-Shapes: b batch, h heads, i query, j key, d head width, w model width, p virtual places.
+Self-attention without `memory`, cross-attention with it. Projections may be shared: W_q = W_k makes
+scores symmetric, W_q = W_k = W_v leaves one matrix. In multi-query and grouped-query attention
+several query heads share a key/value head (Shazeer, 2019; Ainslie et al., 2023). A prefix, where an
+adapter added one, is p more keys and values in front, which every query may attend to.
+Shapes: b batch, h heads, i query, j key, d head width, w model width, p virtual tokens. Masks:
+True = may attend.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from regard.attention.masks.mask import Mask, bidirectional
 from regard.attention.mixer import Mixer
 from regard.attention.positions import RelativePosition
 from regard.attention.token_positions import TokenPositions
-from regard.core.count import Term, linear
 from regard.core.errors import UserError
-from regard.core.settings import name_of
+from regard.core.parameter_count import ParameterCount, linear_parameters
+from regard.core.settings import catalog_name
 from regard.nn.linear import Linear
 
 
@@ -34,19 +36,20 @@ def build_mixer(
     *,
     projections: Projections = "separate",
     key_value_heads: int = 0,
-    relation: RelativePosition | None = None,
+    relative_position: RelativePosition | None = None,
 ) -> Mixer:
-    """The mixer of a kind; `key_value_heads` = 0 gives each head its own keys and values."""
-    part = kind.build(shape)
-    if isinstance(part, Mixer):
-        return part
+    """The mixer of a kind; with `key_value_heads` = 0 each query head has its own keys and
+    values."""
+    built = kind.build(shape)
+    if isinstance(built, Mixer):
+        return built
     return MultiHeadAttention(
-        part,
+        built,
         shape,
         projections=projections,
         key_value_heads=key_value_heads or shape.heads,
-        relation=relation,
-        follows=kind.traits.masks,
+        relative_position=relative_position,
+        supported_masks=kind.traits.masks,
     )
 
 
@@ -57,52 +60,55 @@ def count_mixer(
     projections: Projections = "separate",
     key_value_heads: int = 0,
     name: str = "attention",
-) -> list[Term]:
-    """The parameters of what `build_mixer` gives, its relation aside."""
+) -> list[ParameterCount]:
+    """The parameters of the mixer that `build_mixer` builds, except its relative position's."""
     own, w = kind.own_parameters(shape), shape.model_width
-    with torch.device("meta"):  # to know what would be built, at no cost
+    with torch.device("meta"):  # builds without allocating
         if isinstance(kind.build(shape), Mixer):
-            return [Term(name, name_of(kind, ATTENTION), own)]
-    narrow = (key_value_heads or shape.heads) * shape.width
-    letters = "w·w" if narrow == w else f"w·{narrow}"
-    parts = {"query": (w, "w·w"), "key": (narrow, letters), "value": (narrow, letters)}
+            return [ParameterCount(name, catalog_name(kind, ATTENTION), own)]
+    kv_width = (key_value_heads or shape.heads) * shape.width
+    kv_formula = "w·w" if kv_width == w else f"w·{kv_width}"
+    layers = {"query": (w, "w·w"), "key": (kv_width, kv_formula), "value": (kv_width, kv_formula)}
     if projections != "separate":
-        del parts["key"]
+        del layers["key"]
     if projections == "shared-qkv":
-        del parts["value"]
+        del layers["value"]
     terms = [
-        linear(f"{name}, {part}", w, outputs, biases=shape.biases, letters=formula)
-        for part, (outputs, formula) in {**parts, "out": (w, "w·w")}.items()
+        linear_parameters(f"{name}, {layer}", w, outputs, biases=shape.biases, letters=formula)
+        for layer, (outputs, formula) in {**layers, "out": (w, "w·w")}.items()
     ]
-    return [*terms, Term(f"{name}, {name_of(kind, ATTENTION)}", "its own", own)] if own else terms
+    if own:
+        kind_name = catalog_name(kind, ATTENTION)
+        terms.append(ParameterCount(f"{name}, {kind_name}", "its own", own))
+    return terms
 
 
 class MultiHeadAttention(Mixer):
     def __init__(
         self,
-        rule: AttentionFunction,
+        function: AttentionFunction,
         shape: HeadShape,
         *,
         projections: Projections,
         key_value_heads: int,
-        relation: RelativePosition | None = None,
-        follows: tuple[str, ...] | str = "any",
+        relative_position: RelativePosition | None = None,
+        supported_masks: tuple[str, ...] | str = "any",
     ) -> None:
         super().__init__()
-        width, narrow = shape.model_width, key_value_heads * shape.width
+        width, kv_width = shape.model_width, key_value_heads * shape.width
         self.shape = shape
-        self.rule = rule
-        self.relation = relation
-        self.follows = follows
+        self.function = function
+        self.relative_position = relative_position
+        self.supported_masks = supported_masks
         self.query = Linear(width, width, bias=shape.biases)
         separate = projections == "separate"
-        self.key = Linear(width, narrow, bias=shape.biases) if separate else None
+        self.key = Linear(width, kv_width, bias=shape.biases) if separate else None
         shared = projections == "shared-qkv"
-        self.value = None if shared else Linear(width, narrow, bias=shape.biases)
+        self.value = None if shared else Linear(width, kv_width, bias=shape.biases)
         self.out = Linear(width, width, bias=shape.biases)
-        self.key_value_width = narrow
+        self.key_value_width = kv_width
         self.prefix: nn.Parameter | None
-        "(2,p,k): trained keys and values of virtual places; k is the key/value width."
+        "(2,p,k): trained keys and values of virtual tokens; k is the key/value width."
         self.register_parameter("prefix", None)
 
     def forward(
@@ -113,106 +119,114 @@ class MultiHeadAttention(Mixer):
         positions: TokenPositions,
         memory: Tensor | None = None,
         cache: LayerCache | None = None,
-        want_weights: bool = False,
+        need_weights: bool = False,
     ) -> AttentionOutput:
-        check_follows(mask, self.follows)
-        mask = self.narrowed(mask, positions)
-        q = self._heads(self.query(x))
+        check_mask_supported(mask, self.supported_masks)
+        mask = self.restrict_mask(mask, positions)
+        q = self._split_heads(self.query(x))
         if memory is None:
-            q = self._turned(q, positions.last(x.shape[1]))
-        if isinstance(cache, RecurrentState) and isinstance(self.rule, RecurrentAttentionFunction):
-            k, v = map(self.for_every_head, self._turned_keys(x, positions))
-            out = self.rule.advance(q, k, v, mask=mask, state=cache)
-            return self._joined(AttentionOutput(out, None, "recurrent"))
-        held = cache if isinstance(cache, KVCache) else None
+            q = self._rotate(q, positions.last(x.shape[1]))
+        if isinstance(cache, RecurrentState) and isinstance(
+            self.function, RecurrentAttentionFunction
+        ):
+            k, v = map(self.repeat_kv, self._project_rotated_keys_values(x, positions))
+            out = self.function.advance(q, k, v, mask=mask, state=cache)
+            return self._project_out(AttentionOutput(out, None, "recurrent"))
+        kv_cache = cache if isinstance(cache, KVCache) else None
         if memory is None:
-            k, v = self._kept(self._turned_keys(x, positions), held)
-        elif held is not None and held.length:
-            k, v = held.held()
+            k, v = self._with_past(self._project_rotated_keys_values(x, positions), kv_cache)
+        elif kv_cache is not None and kv_cache.length:
+            k, v = kv_cache.contents()
         else:
-            k, v = self._kept(self.keys_and_values(memory), held)
+            k, v = self._with_past(self.project_keys_values(memory), kv_cache)
         attended = attend(
             q,
-            self.for_every_head(k),
-            self.for_every_head(v),
+            self.repeat_kv(k),
+            self.repeat_kv(v),
             mask,
-            self.rule,
-            bias=self.distance_bias(x.shape[1], positions) if memory is None else None,
-            # One's own places are the last of the keys, behind a prefix and what is cached.
+            self.function,
+            bias=self.position_bias(x.shape[1], positions) if memory is None else None,
+            # In self-attention the queries are the last keys, after the prefix and cached keys.
             first_query=k.shape[2] - x.shape[1] if memory is None else 0,
             dropout=self.shape.dropout if self.training else 0.0,
-            want_weights=want_weights,
+            need_weights=need_weights,
         )
-        return self._joined(attended)
+        return self._project_out(attended)
 
     def new_cache(self, capacity: int) -> LayerCache:
-        if isinstance(self.rule, RecurrentAttentionFunction):
+        if isinstance(self.function, RecurrentAttentionFunction):
             return RecurrentState()
-        return KVCache(capacity + self._prefix_places)
+        return KVCache(capacity + self._prefix_length)
 
-    def new_source_cache(self, capacity: int) -> LayerCache:
-        return KVCache(capacity + self._prefix_places)
+    def new_cross_cache(self, capacity: int) -> LayerCache:
+        return KVCache(capacity + self._prefix_length)
 
-    def keys_and_values(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """(b,j,w) -> two of (b,h,j,d), one for each key/value head; not turned."""
-        keys = (self.key or self.query)(source)
-        values = keys if self.value is None else self.value(source)
-        return self._heads(keys), self._heads(values)
+    def project_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(b,j,w) -> keys and values (b,g,j,d) of the g key/value heads, not rotated."""
+        keys = (self.key or self.query)(x)
+        values = keys if self.value is None else self.value(x)
+        return self._split_heads(keys), self._split_heads(values)
 
-    def _turned_keys(self, x: Tensor, positions: TokenPositions) -> tuple[Tensor, Tensor]:
-        k, v = self.keys_and_values(x)
-        return self._turned(k, positions.last(x.shape[1])), v
+    def _project_rotated_keys_values(
+        self, x: Tensor, positions: TokenPositions
+    ) -> tuple[Tensor, Tensor]:
+        k, v = self.project_keys_values(x)
+        return self._rotate(k, positions.last(x.shape[1])), v
 
-    def _kept(self, new: tuple[Tensor, Tensor], cache: KVCache | None) -> tuple[Tensor, Tensor]:
-        """New keys and values behind all before them: the prefix, which goes into a cache once,
-        and what the cache holds."""
+    def _with_past(
+        self, new: tuple[Tensor, Tensor], cache: KVCache | None
+    ) -> tuple[Tensor, Tensor]:
+        """New keys and values after the prefix, which enters a cache once, and the cached ones."""
         k, v = new
         if self.prefix is not None and (cache is None or not cache.length):
-            front = (self._heads(part[None]).expand(len(k), -1, -1, -1) for part in self.prefix)
-            k, v = (torch.cat(both, dim=2) for both in zip(front, (k, v), strict=True))
+            prefix = (self._split_heads(x[None]).expand(len(k), -1, -1, -1) for x in self.prefix)
+            k, v = (torch.cat(pair, dim=2) for pair in zip(prefix, (k, v), strict=True))
         return (k, v) if cache is None else cache.extend(k, v)
 
     @property
-    def _prefix_places(self) -> int:
+    def _prefix_length(self) -> int:
         return 0 if self.prefix is None else self.prefix.shape[1]
 
-    def narrowed(self, mask: Mask, positions: TokenPositions) -> Mask:
-        """The mask that the rule really follows; what it forbids of its own, it forbids between
-        tokens: virtual places are seen from everywhere."""
+    def restrict_mask(self, mask: Mask, positions: TokenPositions) -> Mask:
+        """The mask as restricted by the attention function. The restriction holds between tokens:
+        every query may attend to virtual tokens."""
         if positions.tokens is None:
-            return self.rule.narrow(mask, positions)
-        return mask & self.rule.narrow(bidirectional(), positions.tokens).behind(positions.virtual)
+            return self.function.restrict_mask(mask, positions)
+        restriction = self.function.restrict_mask(bidirectional(), positions.tokens)
+        return mask & restriction.with_virtual_tokens(positions.virtual_tokens)
 
-    def _turned(self, x: Tensor, positions: Tensor) -> Tensor:
-        return x if self.relation is None else self.relation.rotate(x, positions)
+    def _rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        return x if self.relative_position is None else self.relative_position.rotate(x, positions)
 
-    def distance_bias(self, queries: int, positions: TokenPositions) -> Tensor | None:
-        if self.relation is None:
+    def position_bias(self, queries: int, positions: TokenPositions) -> Tensor | None:
+        """(b or 1,h,i,j) of the relative position, for the last `queries` positions."""
+        if self.relative_position is None:
             return None
-        # A prefix stands nowhere: no distance to it, and no bias.
-        prefixed = self._prefix_places
-        bias = self.relation.bias(positions.last(queries), positions.ids[:, prefixed:])
-        return F.pad(bias, (prefixed, 0)) if prefixed and bias is not None else bias
+        # A prefix has no position: no distance to it, and no bias.
+        prefix = self._prefix_length
+        bias = self.relative_position.bias(positions.last(queries), positions.ids[:, prefix:])
+        return F.pad(bias, (prefix, 0)) if prefix and bias is not None else bias
 
-    def for_every_head(self, x: Tensor) -> Tensor:
-        share = self.shape.heads // x.shape[1]
-        return x if share == 1 else x.repeat_interleave(share, dim=1)
+    def repeat_kv(self, x: Tensor) -> Tensor:
+        """(b,g,j,d) -> (b,h,j,d): each key/value head for all query heads of its group."""
+        group = self.shape.heads // x.shape[1]
+        return x if group == 1 else x.repeat_interleave(group, dim=1)
 
-    def _joined(self, attended: AttentionOutput) -> AttentionOutput:
+    def _project_out(self, attended: AttentionOutput) -> AttentionOutput:
         """(b,h,i,d) -> (b,i,w)"""
         return attended._replace(out=self.out(attended.out.transpose(1, 2).flatten(2)))
 
-    def _heads(self, x: Tensor) -> Tensor:
+    def _split_heads(self, x: Tensor) -> Tensor:
         """(b,i,h·d) -> (b,h,i,d)"""
         return x.view(*x.shape[:2], -1, self.shape.width).transpose(1, 2)
 
 
-def check_follows(mask: Mask, follows: tuple[str, ...] | str) -> None:
-    """Refuse a mask that a kind has not declared: it would be dropped in silence."""
-    if follows == "any" or mask.parts <= set(follows):
+def check_mask_supported(mask: Mask, supported: tuple[str, ...] | str) -> None:
+    """Refuse a mask that the kind does not declare: it would be ignored silently."""
+    if supported == "any" or mask.components <= set(supported):
         return
     raise UserError(
-        f"this attention cannot follow the mask {mask.name}: it declares {', '.join(follows)}",
+        f"this attention does not support the mask {mask.name}: it declares {', '.join(supported)}",
         topic="attention",
-        hint="Choose another attention kind, such as dot, which follows any mask.",
+        hint="Choose another attention kind, such as dot, which supports any mask.",
     )

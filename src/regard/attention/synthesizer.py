@@ -1,9 +1,10 @@
-"""A synthesizer makes its weights without comparing places: no query ever meets a key.
+"""Synthesizers: attention weights that are not computed from queries and keys.
 
     out = [softmax(scores_h) V_h …] W_o              Tay et al., 2020 (Synthesizer)
 
-What the two kinds share is here; where the scores come from is theirs. A score belongs to a pair of
-positions, so it is looked up by where tokens stand in their own row, not by columns of the batch.
+This is what the dense and the random synthesizer share; each computes the scores in its own way. A
+score belongs to a pair of position ids, so it is looked up by position in the row, not by column of
+the batch.
 Shapes: b batch, h heads, i query, j key, d head width, w model width. Masks: True = may attend.
 """
 
@@ -25,7 +26,7 @@ from regard.nn.linear import Linear
 
 
 class Synthesizer(Mixer):
-    """Values, mixed by scores that a kind makes up."""
+    """Values mixed by synthesised weights."""
 
     def __init__(self, shape: HeadShape) -> None:
         super().__init__()
@@ -35,7 +36,7 @@ class Synthesizer(Mixer):
 
     @abstractmethod
     def scores(self, x: Tensor, positions: TokenPositions) -> Tensor:
-        """(b,i,w), the row's j places -> (b or 1,h,i,j); x are the last i places"""
+        """(b,i,w), the row's j positions -> (b or 1,h,i,j); x are the last i positions"""
 
     def forward(
         self,
@@ -45,20 +46,21 @@ class Synthesizer(Mixer):
         positions: TokenPositions,
         memory: Tensor | None = None,
         cache: LayerCache | None = None,
-        want_weights: bool = False,
+        need_weights: bool = False,
     ) -> AttentionOutput:
         if memory is not None:
             raise UserError(
-                "a synthesizer cannot look at another sequence: its weights come from its own row",
+                "a synthesizer has no cross-attention to another sequence: its weights come from "
+                "its own row",
                 topic="attention",
                 hint="Choose another attention kind, such as dot, for an encoder-decoder.",
             )
         self._check_fits(positions)
         first_query = 0
-        v = self._heads(self.value(x))
+        v = self._split_heads(self.value(x))
         if isinstance(cache, KVCache):
             first_query = cache.length
-            _, v = cache.extend(v[..., :0], v)  # there are no keys to keep
+            _, v = cache.extend(v[..., :0], v)  # there are no keys
         grid = Grid.over(
             queries=x.shape[1],
             keys=v.shape[2],
@@ -68,28 +70,28 @@ class Synthesizer(Mixer):
             device=x.device,
         )
         mask.check_fits(rows=x.shape[0], keys=v.shape[2], positions=v.shape[2])
-        weights = masked_softmax(self.scores(x, positions), mask.on(grid))
+        weights = masked_softmax(self.scores(x, positions), mask.materialize(grid))
         weights = weights.expand(x.shape[0], *weights.shape[1:])
-        kept = dropout(weights, self.shape.dropout) if self.training else weights
-        mixed = self.out((kept @ v).transpose(1, 2).flatten(2))
-        return AttentionOutput(mixed, weights if want_weights else None, "explicit")
+        dropped = dropout(weights, self.shape.dropout) if self.training else weights
+        out = self.out((dropped @ v).transpose(1, 2).flatten(2))
+        return AttentionOutput(out, weights if need_weights else None, "explicit")
 
-    def _heads(self, x: Tensor) -> Tensor:
+    def _split_heads(self, x: Tensor) -> Tensor:
         """(b,i,h·d) -> (b,h,i,d)"""
         return x.view(*x.shape[:2], -1, self.shape.width).transpose(1, 2)
 
     def _check_fits(self, positions: TokenPositions) -> None:
-        """Scores exist for the context's positions and no others."""
+        """There are scores for the positions of the context and no others."""
         length = positions.ids.shape[1] if positions.in_order else int(positions.ids.max()) + 1
         if length > self.shape.context:
             raise UserError(
-                f"a row of {length} places, where model.context = {self.shape.context}",
+                f"a row of {length} positions, where model.context = {self.shape.context}",
                 topic="attention",
                 hint="A synthesizer has scores for its context alone: "
-                "raise model.context and train anew, or shorten the row.",
+                "raise model.context and train again, or shorten the row.",
             )
 
 
-def outer_parameters(shape: HeadShape) -> int:
-    """How many parameters the value and out layers have."""
+def value_and_out_parameters(shape: HeadShape) -> int:
+    """Number of parameters of the value and out projections."""
     return 2 * shape.model_width * (shape.model_width + shape.biases)

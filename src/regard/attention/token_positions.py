@@ -1,8 +1,8 @@
-"""Where tokens stand: what positions and groups are computed from.
+"""Token positions: position ids, segment ids and modality ids of a batch.
 
-Shapes: b batch, j place of the row. The queries are always the last places of a row; those before
-them, when decoding, are remembered in the cache. Virtual places, which hold no token, may stand
-before all others: an adapter's prompt or prefix.
+The queries are always the last positions of a row; in decoding, those before them are in the cache.
+Virtual tokens (an adapter's prompt or prefix) come before all others. Shapes: b batch, j position
+in the row.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class TokenPositions:
-    """The places of whole rows, cached ones included."""
+    """Positions of whole rows, cached ones included."""
 
     ids: Tensor
-    """(b or 1, j): each row's own count of tokens from 0; padding has position 0 on the left, on
-    the right that of the row's last token."""
+    """(b or 1, j): position ids, counted from each row's first token. Padding on the left has
+    position 0, on the right that of the row's last token."""
     segments: Tensor | None = None
-    "(b, j): which text of the row a place belongs to."
+    "(b, j): segment ids: which text of the row a token belongs to."
     modalities: Tensor | None = None
-    "(b, j): words, patches, … by number."
+    "(b, j): modality ids: words, patches, …"
     in_order: bool = False
-    "Positions are 0, 1, 2, … in every row, so they are places of the row as well."
+    "Position ids are 0, 1, 2, … in every row, and so equal the column index."
     tokens: TokenPositions | None = None
-    "The places of the tokens as they are without the virtual ones before them, if there are any."
+    "The positions without the virtual tokens in front, if there are any."
 
     @classmethod
     def of_row(
@@ -38,7 +38,7 @@ class TokenPositions:
         segments: Tensor | None = None,
         modalities: Tensor | None = None,
     ) -> TokenPositions:
-        """The plain case: 0, 1, 2, …"""
+        """Unpadded rows: 0, 1, 2, …"""
         positions = torch.arange(length, device=device)[None]
         return cls(positions, segments, modalities, in_order=True)
 
@@ -49,27 +49,29 @@ class TokenPositions:
             return cls.of_row(valid.shape[1], device=valid.device)
         return cls((valid.cumsum(dim=1) - 1).clamp(min=0))
 
-    def behind(self, virtual: int, *, first: int, still: Tensor | None = None) -> TokenPositions:
-        """The same with `virtual` places in front; `first` is where tokens are counted from.
+    def with_virtual_tokens(
+        self, count: int, *, first: int, unshifted: Tensor | None = None
+    ) -> TokenPositions:
+        """The same with `count` virtual tokens in front; tokens are counted from `first` on.
 
-        Tokens at which `still` (b, j) is True keep their positions."""
-        if not virtual:
+        Tokens where `unshifted` (b, j) is True keep their position ids."""
+        if not count:
             return self
-        front = torch.arange(virtual, device=self.ids.device).clamp(max=first)
-        moved = self.ids + first
-        if still is not None:
-            moved = torch.where(still, self.ids, moved)
+        virtual = torch.arange(count, device=self.ids.device).clamp(max=first)
+        shifted = self.ids + first
+        if unshifted is not None:
+            shifted = torch.where(unshifted, self.ids, shifted)
         return TokenPositions(
-            torch.cat((front.expand(len(moved), -1), moved), dim=1),
-            in_order=self.in_order and first == virtual,
+            torch.cat((virtual.expand(len(shifted), -1), shifted), dim=1),
+            in_order=self.in_order and first == count,
             tokens=self,
         )
 
     @property
-    def virtual(self) -> int:
-        """How many places stand before the tokens."""
+    def virtual_tokens(self) -> int:
+        """Number of virtual tokens before the tokens."""
         return 0 if self.tokens is None else self.ids.shape[1] - self.tokens.ids.shape[1]
 
     def last(self, count: int) -> Tensor:
-        """Positions of the queries, (b or 1, i)."""
+        """Position ids of the last `count` positions, the queries: (b or 1, i)."""
         return self.ids[:, self.ids.shape[1] - count :]

@@ -1,1 +1,1 @@
-"""Audits: what a model may see, what changes its outputs, what can learn. For any model."""
+"""Audits of any model: leaks against its mask, invariances, unused parameters."""

@@ -1,4 +1,4 @@
-"""The audit of a model: what it may see, what changes its outputs, what can learn, in one verdict.
+"""Audit a model: leaks against its mask, invariances, unused parameters, in one verdict.
 
 audit(model).sentence()   "sees the future: position 7 reacts to tokens 8, 9, 11 (…)"
 """
@@ -12,32 +12,37 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import first_line
+from regard.audits.build_subject import build_subject
+from regard.audits.forward.forward_mode import error_summary
 from regard.audits.forward.modes import forward_modes
-from regard.audits.invariance import Finding, find_findings
-from regard.audits.leaks.causality import WITHIN_A_LAYER, Leak, find_leaks
-from regard.audits.leaks.permission import MaskAt, Permission, permission_of
+from regard.audits.invariance import Finding, find_violations
+from regard.audits.leaks.causality import SINGLE_LAYERS, Leak, find_leaks
+from regard.audits.leaks.permission import MaskFunction, Permission, build_permission
 from regard.audits.notes import Notes
-from regard.audits.reach import LossOf, UnusedParameter, find_unused_parameters, loss_of_subject
 from regard.audits.subject import Subject
-from regard.audits.wrap import subject_of
+from regard.audits.unused_parameters import (
+    LossFunction,
+    UnusedParameter,
+    find_unused_parameters,
+    random_target_loss,
+)
 
 Verdict = Literal["clean", "leak", "cannot tell"]
-MaskFrom = Literal["as asked", "the model's own", "by default"]
-LEAKS_WRITTEN = 100
-KEYS_TOLD = 4
+MaskOrigin = Literal["as given", "the model's own", "by default"]
+MAX_LEAKS_LISTED = 100
+MAX_KEYS_NAMED = 4
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit saw; `leaks` holds forbidden (query, key) influence only."""
+    """The result of an audit; `leaks` holds forbidden (query, key) influence only."""
 
     target: str
     mask: str
-    mask_from: MaskFrom
+    mask_from: MaskOrigin
     leaks: tuple[Leak, ...]
     findings: tuple[Finding, ...]
-    unreached: tuple[UnusedParameter, ...]
+    unused_parameters: tuple[UnusedParameter, ...]
     checked: tuple[str, ...]
     unchecked: tuple[str, ...]
     "Each check that could not run, with its reason."
@@ -56,8 +61,8 @@ class Audit:
         return self.reason if self.leaks else f"clean: {self.reason}"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; the largest leaks are listed, all are counted."""
-        largest = sorted(self.leaks, key=lambda leak: -leak.influence)[:LEAKS_WRITTEN]
+        """For JSON; all leaks are counted, the largest listed."""
+        largest = sorted(self.leaks, key=lambda leak: -leak.influence)[:MAX_LEAKS_LISTED]
         return {
             **asdict(self),
             "sentence": self.sentence(),
@@ -69,40 +74,41 @@ class Audit:
 def audit(
     target: Any,
     *,
-    mask: str | Tensor | MaskAt | Permission | None = None,
+    mask: str | Tensor | MaskFunction | Permission | None = None,
     sample: Tensor | None = None,
     seed: int = 0,
     lengths: Sequence[int] | None = None,
-    loss_of: LossOf | None = None,
+    loss_fn: LossFunction | None = None,
 ) -> Audit:
-    """Audit a model, a module or a callable from token ids (b,t) or vectors (b,t,w) to outputs.
+    """Audit a model, a module or a callable from token ids (b,t) or embeddings (b,t,w) to outputs.
 
-    `mask` says what may be seen: "causal", "bidirectional", "prefix:3", a (t,t) table or a function
-    of t that gives one, True = may attend; without one it is what the model says it `sees`, else
-    causal. `lengths` replaces the lengths that are tried. `loss_of` is the loss of the training, by
-    which parameters are then asked for their gradient; without it any change of outputs counts.
+    `mask` says which inputs an output may depend on: "causal", "bidirectional", "prefix:3", a (t,t)
+    table or a function of t that returns one, True = may attend; by default the model's own
+    `visibility`, else causal. `lengths` replaces the lengths that are tried. `loss_fn` is the
+    training loss, whose gradient to each parameter is then tested; by default any dependence of
+    the outputs counts.
 
-    A module is copied, and left as it was. Of a callable without its module only the outputs can
-    be compared, and through `sample`'s vectors gradients taken: its training mode, cache, padding,
-    gradients to token vectors and parameters stay unchecked, and what it remembers from one call
-    to the next is not put back. A clean verdict speaks of what `checked` lists, at those lengths.
+    A module is copied and not modified. Of a callable without its module only outputs can be
+    compared, and gradients taken to a `sample` of embeddings: training mode, KV cache, padding,
+    gradients to token embeddings and parameters stay unchecked, and state that it keeps between
+    calls is not restored. A clean verdict covers what `checked` lists, at those lengths.
     """
     started = time.perf_counter()
-    mask_from: MaskFrom = "as asked"
+    mask_from: MaskOrigin = "as given"
     if mask is None:
-        own = getattr(target, "sees", None)
+        own = getattr(target, "visibility", None)
         mask, mask_from = (
             (own, "the model's own") if isinstance(own, str) else ("causal", "by default")
         )
-    permission = permission_of(mask)
-    subject = subject_of(target, sample)
+    permission = build_permission(mask)
+    subject = build_subject(target, sample)
     notes = Notes()
-    ways = forward_modes(subject, notes, seed=seed)
-    leaks = find_leaks(ways, permission, notes, seed=seed, lengths=lengths)
-    findings = find_findings(ways, notes, seed=seed)
-    unreached = _reach(subject, loss_of, notes)
-    if subject.trained is not None:
-        notes.could_not("leaks in the head of the task: it may read its row whole")
+    modes = forward_modes(subject, notes, seed=seed)
+    leaks = find_leaks(modes, permission, notes, seed=seed, lengths=lengths)
+    findings = find_violations(modes, notes, seed=seed)
+    unused_parameters = _unused_parameters(subject, loss_fn, notes)
+    if subject.trained_module is not None:
+        notes.add_unchecked("leaks in the task head: it may depend on every position of its row")
     verdict, reason = _verdict(leaks, permission, notes)
     return Audit(
         target=subject.name,
@@ -110,7 +116,7 @@ def audit(
         mask_from=mask_from,
         leaks=tuple(leaks),
         findings=tuple(findings),
-        unreached=tuple(unreached),
+        unused_parameters=tuple(unused_parameters),
         checked=tuple(notes.checked),
         unchecked=tuple(notes.unchecked),
         verdict=verdict,
@@ -119,26 +125,26 @@ def audit(
     )
 
 
-def _reach(subject: Subject, loss_of: LossOf | None, notes: Notes) -> list[UnusedParameter]:
-    module = subject.trained or subject.module
+def _unused_parameters(
+    subject: Subject, loss_fn: LossFunction | None, notes: Notes
+) -> list[UnusedParameter]:
+    module = subject.trained_module or subject.module
     if module is None:
-        notes.could_not("gradient reach: a callable without its module has no parameters to ask")
+        notes.add_unchecked("unused parameters: a callable without its module shows no parameters")
         return []
-    if subject.trained is not None and loss_of is None:
-        notes.could_not(
-            "gradient reach: under the head of a task it is asked by the task's loss on its rows, "
-            "which `regard train` does"
+    if subject.trained_module is not None and loss_fn is None:
+        notes.add_unchecked(
+            "unused parameters: below a task head it takes the task's loss on its rows, "
+            "which `regard train` tests"
         )
         return []
     try:
-        found = find_unused_parameters(module, loss_of or loss_of_subject(subject))
-    except (
-        Exception
-    ) as problem:  # the model's own code, copied and run in float64, may raise anything
-        notes.could_not(f"gradient reach: {first_line(problem)}")
+        found = find_unused_parameters(module, loss_fn or random_target_loss(subject))
+    except Exception as problem:  # foreign code, copied and run in float64, may raise anything
+        notes.add_unchecked(f"unused parameters: {error_summary(problem)}")
         return []
-    by = "" if loss_of is None else ", by the loss of the training on its rows"
-    notes.did(f"gradient reach of every trained parameter{by}")
+    by = "" if loss_fn is None else ", by the training loss on training rows"
+    notes.add_checked(f"gradient of every trained parameter{by}")
     return found
 
 
@@ -148,8 +154,8 @@ def _verdict(leaks: list[Leak], permission: Permission, notes: Notes) -> tuple[V
     if notes.doubts:
         return "cannot tell", "; ".join(notes.doubts)
     clean = f"no output depends on an input that the mask {permission.name} forbids"
-    if WITHIN_A_LAYER in notes.unchecked:
-        clean += " through any number of layers; what one layer sees alone was not tested"
+    if SINGLE_LAYERS in notes.unchecked:
+        clean += " through any number of layers; what a single layer attends to was not tested"
     return "clean", clean
 
 
@@ -158,9 +164,11 @@ def _leak_sentence(leaks: list[Leak], permission: Permission) -> str:
     first = [leak for leak in leaks if leak.where == leaks[0].where]
     largest = max(first, key=lambda leak: leak.influence)
     keys = sorted(leak.key for leak in first if leak.query == largest.query)
-    told = ", ".join(map(str, keys[:KEYS_TOLD])) + (", …" if len(keys) > KEYS_TOLD else "")
+    named = ", ".join(map(str, keys[:MAX_KEYS_NAMED]))
+    named += ", …" if len(keys) > MAX_KEYS_NAMED else ""
     sees = "the future" if all(leak.key > leak.query for leak in leaks) else "what the mask forbids"
-    tokens = f"token{'s' if len(keys) > 1 else ''} {told}"
+    tokens = f"token{'s' if len(keys) > 1 else ''} {named}"
+
     return (
         f"sees {sees}: position {largest.query} reacts to {tokens} "
         f"(largest influence {largest.influence:.2g}, {largest.where}, by {largest.how})"

@@ -1,7 +1,7 @@
-"""What must not change outputs: padding, the rest of the batch, a cache, asking for weights.
+"""Invariances: outputs must not change with padding, other batch rows, a KV cache, or weights.
 
-These are findings, not leaks: a model may be causal and still read a row differently when it is
-padded on the left (GPT-2 without position ids is).
+A violation is a finding, not a leak: a model may be causal and still compute a row differently
+when it is padded on the left (GPT-2 without position ids does).
 """
 
 from __future__ import annotations
@@ -12,155 +12,162 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import ForwardMode, RefusedError
+from regard.audits.forward.forward_mode import ForwardError, ForwardMode
 from regard.audits.forward.modes import (
     CACHE,
     EVALUATION,
     PADDED,
     TRAINING,
     WEIGHTS,
-    in_pieces,
-    one_by_one,
+    chunked,
     padded,
+    single_tokens,
 )
-from regard.audits.forward.precision import change, second_look, unsteady
+from regard.audits.forward.precision import recheck_in_float64, relative_change, why_incomparable
 from regard.audits.notes import Notes
 from regard.audits.subject import Subject
 
 LENGTH = 12
-ROWS = 3
-
-Compared = Callable[[ForwardMode], Tensor]
+BATCH_SIZE = 3
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Outputs that changed with something they should not depend on."""
+    """Outputs that changed with something they should be invariant to."""
 
     check: str
     text: str
     size: float
-    "Largest change, relative to the size of the outputs."
+    "Largest change, relative to the RMS of the outputs."
 
 
 @dataclass(frozen=True)
 class _Check:
     name: str
-    view: ForwardMode
-    measure: Compared
+    mode: ForwardMode
+    measure: Callable[[ForwardMode], Tensor]
     text: str
 
 
-def find_findings(ways: dict[str, ForwardMode], notes: Notes, *, seed: int = 0) -> list[Finding]:
-    """Every invariance that can be tried and does not hold."""
-    subject = ways[EVALUATION].subject
-    sample = subject.sample
-    places = LENGTH if sample is None else sample.shape[1]
+def find_violations(modes: dict[str, ForwardMode], notes: Notes, *, seed: int = 0) -> list[Finding]:
+    """Every invariance that can be tested and does not hold."""
+    subject = modes[EVALUATION].subject
+    length = LENGTH if subject.sample is None else subject.sample.shape[1]
     generator = torch.Generator().manual_seed(seed)
-    if subject.longest is not None:
-        places = min(places, max(1, subject.longest - 3))
-    rows = subject.draw(ROWS, places, generator)
+    if subject.max_length is not None:
+        length = min(length, max(1, subject.max_length - 3))
+    rows = subject.draw(BATCH_SIZE, length, generator)
     other = subject.draw_other(rows, generator)
-    found = []
-    for check in _checks(ways, rows, other):
+    findings = []
+    for check in _checks(modes, rows, other):
         try:
-            if trouble := unsteady(check.view, rows[:1]):
-                raise RefusedError(trouble)
-            first = check.measure(check.view)
-            stands = second_look(first, check.measure, view=check.view, notes=notes)
-        except RefusedError as problem:
-            notes.could_not(f"{check.name}: {problem}")
+            if problem := why_incomparable(check.mode, rows[:1]):
+                raise ForwardError(problem)
+            first = check.measure(check.mode)
+            influence = recheck_in_float64(first, check.measure, mode=check.mode, notes=notes)
+        except ForwardError as error:
+            notes.add_unchecked(f"{check.name}: {error}")
             continue
-        if stands.doubt:
-            notes.could_not(f"{check.name}: {stands.doubt}")
+        if influence.doubt:
+            notes.add_unchecked(f"{check.name}: {influence.doubt}")
             continue
-        notes.did(check.name)
-        if bool(stands.sizes.any()):
-            text = stands.told(check.text)
-            found.append(Finding(check.name, text, float(stands.sizes.max())))
-    return found
+        notes.add_checked(check.name)
+        if bool(influence.sizes.any()):
+            text = influence.describe(check.text)
+            findings.append(Finding(check.name, text, float(influence.sizes.max())))
+    return findings
 
 
-def _checks(ways: dict[str, ForwardMode], rows: Tensor, other: Tensor) -> list[_Check]:
-    plain = ways[EVALUATION]
+def _checks(modes: dict[str, ForwardMode], rows: Tensor, other: Tensor) -> list[_Check]:
+    plain = modes[EVALUATION]
     checks = [
         _Check(
             "batch, evaluation mode",
             plain,
-            lambda view: change(view.outputs(rows)[:1], view.outputs(rows[:1])),
+            lambda mode: relative_change(mode.outputs(rows)[:1], mode.outputs(rows[:1])),
             "a row alone gives other outputs than the same row in a batch",
         )
     ]
     for name in (EVALUATION, TRAINING):
-        if name in ways:
+        if name in modes:
             checks.append(
                 _Check(
                     f"other rows, {name}",
-                    ways[name],
-                    lambda view: _beside(view, rows, other),
+                    modes[name],
+                    lambda mode: _change_by_other_rows(mode, rows, other),
                     f"a row's outputs depend on the other rows of its batch in {name}",
                 )
             )
-    if WEIGHTS in ways:
+    if WEIGHTS in modes:
         checks.append(
             _Check(
                 WEIGHTS,
-                ways[WEIGHTS],
-                lambda view: change(_as(view, plain).outputs(rows), view.outputs(rows)),
+                modes[WEIGHTS],
+                lambda mode: relative_change(
+                    _same_dtype(mode, plain).outputs(rows), mode.outputs(rows)
+                ),
                 "outputs change when attention weights are requested",
             )
         )
-    if CACHE in ways:
-        checks += _cache_checks(ways, rows)
+    if CACHE in modes:
+        checks += _cache_checks(modes, rows)
     for name in PADDED:
-        if name in ways:
-            checks += _padding_checks(ways, name, rows)
+        if name in modes:
+            checks += _padding_checks(modes, name, rows)
     return checks
 
 
-def _as(view: ForwardMode, other: ForwardMode) -> ForwardMode:
-    """`other`, in the precision of `view`."""
-    return replace(other, wide=view.wide)
+def _same_dtype(mode: ForwardMode, other: ForwardMode) -> ForwardMode:
+    """`other`, in float64 where `mode` is."""
+    return replace(other, float64=mode.float64)
 
 
-def _beside(view: ForwardMode, rows: Tensor, other: Tensor) -> Tensor:
-    """Change of the first row when all the others are replaced."""
-    return change(view.outputs(rows)[:1], view.outputs(torch.cat([rows[:1], other[1:]]))[:1])
+def _change_by_other_rows(mode: ForwardMode, rows: Tensor, other: Tensor) -> Tensor:
+    """Change of the first row's outputs when all other rows are replaced."""
+    replaced = torch.cat([rows[:1], other[1:]])
+    return relative_change(mode.outputs(rows)[:1], mode.outputs(replaced)[:1])
 
 
-def _cache_checks(ways: dict[str, ForwardMode], rows: Tensor) -> list[_Check]:
-    pieces = ways[CACHE]
-    singly = replace(pieces, call=in_pieces(pieces.subject, one_by_one))
+def _cache_checks(modes: dict[str, ForwardMode], rows: Tensor) -> list[_Check]:
+    chunks = modes[CACHE]
+    tokens = replace(chunks, forward=chunked(chunks.subject, single_tokens))
     return [
         _Check(
             f"cache, {how}",
-            view,
-            lambda view: change(_as(view, ways[EVALUATION]).outputs(rows), view.outputs(rows)),
-            f"reading {how} through the cache gives other outputs than reading the row at once",
+            mode,
+            lambda mode: relative_change(
+                _same_dtype(mode, modes[EVALUATION]).outputs(rows), mode.outputs(rows)
+            ),
+            f"decoding {how} with the KV cache gives other outputs than one forward pass",
         )
-        for how, view in (("piece by piece", pieces), ("token by token", singly))
+        for how, mode in (("chunk by chunk", chunks), ("token by token", tokens))
     ]
 
 
-def _padding_checks(ways: dict[str, ForwardMode], name: str, rows: Tensor) -> list[_Check]:
-    view = ways[name]
+def _padding_checks(modes: dict[str, ForwardMode], name: str, rows: Tensor) -> list[_Check]:
+    mode = modes[name]
     before, after = PADDED[name]
-    filled = padded(view.subject, before=before, after=after, filler=_filler(view.subject))
+    padding_id = _other_padding_id(mode.subject)
+    other = padded(mode.subject, before=before, after=after, padding_id=padding_id)
     return [
         _Check(
             name,
-            view,
-            lambda view: change(_as(view, ways[EVALUATION]).outputs(rows), view.outputs(rows)),
+            mode,
+            lambda mode: relative_change(
+                _same_dtype(mode, modes[EVALUATION]).outputs(rows), mode.outputs(rows)
+            ),
             f"outputs change {name}",
         ),
         _Check(
-            f"{name}, other filling",
-            view,
-            lambda view: change(view.outputs(rows), replace(view, call=filled).outputs(rows)),
-            f"what stands in the padding changes outputs {name}",
+            f"{name}, other padding tokens",
+            mode,
+            lambda mode: relative_change(
+                mode.outputs(rows), replace(mode, forward=other).outputs(rows)
+            ),
+            f"the tokens in the padding change outputs {name}",
         ),
     ]
 
 
-def _filler(subject: Subject) -> int:
+def _other_padding_id(subject: Subject) -> int:
     return subject.vocabulary - 1 if subject.vocabulary else 1

@@ -1,4 +1,4 @@
-"""What an audit did and could not do: nothing is skipped in silence."""
+"""The log of an audit: what was checked, what could not be, and why."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Notes:
-    """Written while an audit runs, each sentence once."""
+    """Filled while an audit runs, each sentence once."""
 
     checked: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
-    "What could not be looked at, with the reason."
+    "What could not be checked, with the reason."
     doubts: list[str] = field(default_factory=list)
-    "Of these, what keeps the audit from calling a model clean."
+    "Those of `unchecked` that keep the audit from calling a model clean."
 
-    def did(self, sentence: str) -> None:
+    def add_checked(self, sentence: str) -> None:
         if sentence not in self.checked:
             self.checked.append(sentence)
 
-    def could_not(self, sentence: str) -> None:
+    def add_unchecked(self, sentence: str) -> None:
         if sentence not in self.unchecked:
             self.unchecked.append(sentence)
 
-    def doubt(self, sentence: str) -> None:
-        self.could_not(sentence)
+    def add_doubt(self, sentence: str) -> None:
+        self.add_unchecked(sentence)
         if sentence not in self.doubts:
             self.doubts.append(sentence)

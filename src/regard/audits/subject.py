@@ -1,8 +1,8 @@
-"""What an audit needs to know of a model, regard's or not.
+"""The interface an audit needs of a model, regard's own or foreign.
 
-Every callable takes the module as its first argument, so that an audit can run a copy, also one in
-float64, and leave the model itself as it was. Shapes: b batch, t places, w width of a token vector,
-f numbers a place. `valid` (b,t) is True where a place holds a token.
+Every callable takes the module as its first argument, so an audit can run a copy, also in float64,
+and leave the model itself unchanged. Shapes: b batch, t positions, w embedding width, f output
+features per position. `valid` (b,t) is the padding mask: True where a position holds a token.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ Run = Callable[[Any, Tensor, Tensor | None], Any]
 RunCached = Callable[[Any, Tensor, Sequence[int]], Any]
 RunWithWeights = Callable[[Any, Tensor], Any]
 
-FIELDS = ("logits", "last_hidden_state", "prediction_logits", "out")
+OUTPUT_FIELDS = ("logits", "last_hidden_state", "prediction_logits", "out")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A model as an audit sees it; what comes out of a run may be anything `rows_of` reads."""
+    """The model under audit; a run may return anything that `position_outputs` understands."""
 
     name: str
     run: Run
-    "(module, ids (b,t) or vectors (b,t,w), valid (b,t) or None) -> outputs, one row a place."
+    "(module, ids (b,t) or embeddings (b,t,w), valid (b,t) or None) -> outputs at each position."
     module: nn.Module | None = None
-    trained: nn.Module | None = None
-    "What is trained, where `module` is a part of it: the head of a task stands on that."
+    trained_module: nn.Module | None = None
+    "The module that is trained, where `module` is only its body, below a task head."
     vocabulary: int = 0
-    "Ids are 0 … vocabulary − 1; 0 where the inputs are vectors."
+    "Ids are 0 … vocabulary − 1; 0 where the inputs are embeddings."
     width: int = 0
-    "Of the token vectors, where the inputs are vectors."
-    longest: int | None = None
-    "Most places it takes; None where unknown."
+    "Of the embeddings, where the inputs are embeddings."
+    max_length: int | None = None
+    "Maximum input length in positions; None where unknown."
     embedding: str = ""
-    "The submodule that gives the token vectors (b,t,w), by its dotted name, for gradients."
-    takes_valid: bool = False
+    "Dotted name of the submodule that returns the token embeddings (b,t,w), for gradients."
+    accepts_padding_mask: bool = False
     run_cached: RunCached | None = None
-    "(module, ids, cuts) -> outputs of all places; reads the ids piece by piece through a cache."
+    "(module, ids, cuts) -> outputs of all positions; runs the chunks between cuts with a KV cache."
     run_with_weights: RunWithWeights | None = None
     "(module, ids) -> the same outputs, with attention weights requested."
     sample: Tensor | None = None
-    "Inputs the person gave; its length is known to work."
+    "Inputs given by the user; their length is known to work."
 
     def __post_init__(self) -> None:
         if self.vocabulary < 2 and self.width < 1:
@@ -55,7 +55,7 @@ class Subject:
                 "its vocabulary is not known",
                 topic="audit",
                 where=self.name,
-                hint="Give a sample: token ids (b,t), or vectors (b,t,w) where it reads vectors.",
+                hint="Give a sample: token ids (b,t), or embeddings (b,t,w) where it takes those.",
             )
 
     @property
@@ -65,69 +65,69 @@ class Subject:
                 return parameter.device
         return torch.device("cpu") if self.sample is None else self.sample.device
 
-    def takes(self, places: int) -> bool:
-        """Whether a row may be so long, as far as is known."""
-        return 0 < places <= (self.longest or places)
+    def accepts_length(self, length: int) -> bool:
+        """Whether inputs may be this long, as far as is known."""
+        return 0 < length <= (self.max_length or length)
 
-    def cost_of_place(self, outputs: int) -> float:
-        """Roughly the operations one place takes forward; `outputs` numbers come out."""
+    def flops_per_position(self, outputs: int) -> float:
+        """Rough cost of one position in a forward pass that returns `outputs` values for it."""
         count = 100_000
         if self.module is not None:
             count = sum(parameter.numel() for parameter in self.module.parameters())
         return 2.0 * count + 40.0 * outputs  # comparing outputs costs too
 
-    def draw(self, rows: int, places: int, generator: torch.Generator) -> Tensor:
-        """Random inputs: ids (b,t), or vectors (b,t,w) of the sample's size."""
+    def draw(self, rows: int, length: int, generator: torch.Generator) -> Tensor:
+        """Random inputs: ids (b,t), or embeddings (b,t,w) with the sample's RMS."""
         if self.vocabulary:
-            drawn = torch.randint(self.vocabulary, (rows, places), generator=generator)
+            drawn = torch.randint(self.vocabulary, (rows, length), generator=generator)
         else:
-            drawn = torch.randn(rows, places, self.width, generator=generator) * self._size()
+            drawn = torch.randn(rows, length, self.width, generator=generator) * self._rms()
             drawn = drawn if self.sample is None else drawn.to(self.sample.dtype)
         return drawn.to(self.device)
 
     def draw_other(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
-        """Other inputs of the same shape: at no place the same id or vector."""
+        """Random inputs of the same shape that differ from `inputs` at every position."""
         if not self.vocabulary:
             return self.draw(inputs.shape[0], inputs.shape[1], generator).to(inputs.dtype)
         step = torch.randint(1, self.vocabulary, inputs.shape, generator=generator)
         return (inputs + step.to(inputs.device)) % self.vocabulary
 
-    def _size(self) -> float:
+    def _rms(self) -> float:
         if self.sample is None:
             return 1.0
         return float(self.sample.float().square().mean().sqrt()) or 1.0
 
 
-def rows_of(output: Any, *, batch: int, places: int, name: str) -> Tensor:
-    """The numbers at each place, (b,t,f), from a tensor, a tuple, a mapping or an output object."""
-    found = _tensor_in(output)
+def position_outputs(output: Any, *, batch: int, length: int, name: str) -> Tensor:
+    """Outputs at each position, (b,t,f), from a tensor, a tuple, a mapping or an output object."""
+    found = _find_tensor(output)
     if found is None:
-        what = f"gave a {type(output).__name__} without a tensor of outputs"
-    elif found.dim() < 2 or tuple(found.shape[:2]) != (batch, places):
-        what = f"gave outputs of shape {tuple(found.shape)} for {batch} rows of {places} places"
+        what = f"returned a {type(output).__name__} without a tensor of outputs"
+    elif found.dim() < 2 or tuple(found.shape[:2]) != (batch, length):
+        what = f"returned outputs of shape {tuple(found.shape)} for inputs ({batch}, {length})"
     else:
-        rows = found.unsqueeze(-1) if found.dim() == 2 else found.flatten(2)
-        if rows.is_complex():
-            rows = torch.view_as_real(rows).flatten(2)
-        return rows if rows.is_floating_point() else rows.double()
+        outputs = found.unsqueeze(-1) if found.dim() == 2 else found.flatten(2)
+        if outputs.is_complex():
+            outputs = torch.view_as_real(outputs).flatten(2)
+        return outputs if outputs.is_floating_point() else outputs.double()
     raise UserError(
         what,
         topic="audit",
         where=name,
-        hint="An audit needs one row of numbers at each place, (b,t,…), batch first: wrap the "
-        "model in a function that gives them.",
+        hint="An audit needs outputs at each position, (b,t,…), batch first: wrap the model in a "
+        "function that returns them.",
     )
 
 
-def _tensor_in(output: Any) -> Tensor | None:
+def _find_tensor(output: Any) -> Tensor | None:
     if isinstance(output, Tensor):
         return output
-    for field in FIELDS:
-        held = output.get(field) if isinstance(output, Mapping) else getattr(output, field, None)
-        if isinstance(held, Tensor):
-            return held
+    for field in OUTPUT_FIELDS:
+        value = output.get(field) if isinstance(output, Mapping) else getattr(output, field, None)
+        if isinstance(value, Tensor):
+            return value
     if isinstance(output, Mapping):
         output = tuple(output.values())
     if isinstance(output, tuple | list):
-        return next((part for part in output if isinstance(part, Tensor)), None)
+        return next((value for value in output if isinstance(value, Tensor)), None)
     return None

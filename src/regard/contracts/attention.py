@@ -18,19 +18,19 @@ from regard.attention.attend import AttentionOutput
 from regard.attention.masks.mask import Mask, bidirectional, causal, cross, padding
 from regard.attention.mixer import Mixer
 from regard.attention.token_positions import TokenPositions
-from regard.contracts.case import AttentionCase, Mode, cut, fill
+from regard.contracts.case import AttentionCase, Mode, randomize_parameters, slice_positions
 from regard.contracts.contract import (
     LONG,
-    LOOSEST,
-    PRECISE,
+    MAX_TOLERANCE,
     TINY,
-    ContractBroken,
+    TOLERANCE,
     Contracts,
-    NotAsked,
+    ContractViolation,
+    NotApplicable,
     check_equal,
     distance,
 )
-from regard.contracts.masks import can_follow, valid_rows
+from regard.contracts.masks import random_padding, supports_masks
 
 ATTENTION_CONTRACTS: Contracts[AttentionCase] = Contracts()
 
@@ -43,14 +43,16 @@ def shape(case: AttentionCase) -> None:
         mixer, x = case.mixer(dtype), case.vectors(dtype=dtype)
         mask, positions = case.mask().whole(), case.positions()
         for wanted in (False, True):
-            out, weights, _ = mixer(x, mask=mask, positions=positions, want_weights=wanted)
+            out, weights, _ = mixer(x, mask=mask, positions=positions, need_weights=wanted)
             if out.shape != x.shape or out.dtype != dtype or not out.isfinite().all():
-                raise ContractBroken(
+                raise ContractViolation(
                     f"gives {_described(out)} for {_described(x)} under {mask.name} ({case})"
                 )
         full = (asked.batch, asked.shape.heads, asked.length, asked.length)
         if weights is not None and tuple(weights.shape) != full:
-            raise ContractBroken(f"weights have shape {tuple(weights.shape)}, not {full} ({case})")
+            raise ContractViolation(
+                f"weights have shape {tuple(weights.shape)}, not {full} ({case})"
+            )
 
 
 @ATTENTION_CONTRACTS.add("fast-path", sizes=LONG)
@@ -59,21 +61,21 @@ def fast_path(case: AttentionCase) -> str:
     x, mask, positions = case.vectors(), case.mask().whole(), case.positions()
     pull, dtype = case.like(x), case.random.choice((torch.float64, torch.float32))
 
-    def run(dtype: torch.dtype, *, want_weights: bool) -> tuple[AttentionOutput, dict[str, Tensor]]:
+    def run(dtype: torch.dtype, *, need_weights: bool) -> tuple[AttentionOutput, dict[str, Tensor]]:
         return _with_gradients(
             case.mixer(dtype),
             x.to(dtype),
             mask,
             positions,
             pull.to(dtype),
-            want_weights=want_weights,
+            need_weights=need_weights,
         )
 
-    _, expected = run(torch.float64, want_weights=True)
-    quick, got = run(dtype, want_weights=False)
+    _, expected = run(torch.float64, need_weights=True)
+    quick, got = run(dtype, need_weights=False)
     # A sum close to zero in a denominator blows rounding up on any path: where the readable path
     # is itself off in this precision, the quick one may be as far off, within reason.
-    _, rounded = run(dtype, want_weights=True)
+    _, rounded = run(dtype, need_weights=True)
     where = f"{quick.path} under {mask.name}, {_named(dtype)}, {case}"
     for name, value in expected.items():
         check_equal(
@@ -81,7 +83,7 @@ def fast_path(case: AttentionCase) -> str:
             value,
             what=name,
             case=where,
-            within=max(PRECISE[dtype], min(LOOSEST, 2 * distance(rounded[name], value))),
+            tolerance=max(TOLERANCE[dtype], min(MAX_TOLERANCE, 2 * distance(rounded[name], value))),
         )
     return quick.path
 
@@ -103,7 +105,7 @@ def gradcheck(case: AttentionCase) -> None:
         torch.autograd.gradcheck(out, (x, *values), fast_mode=True)
     except GradcheckError as problem:
         words = " ".join(str(problem).split("\n\n")[0].split())
-        raise ContractBroken(f"{words} ({mask.name}, {case})") from None
+        raise ContractViolation(f"{words} ({mask.name}, {case})") from None
 
 
 @ATTENTION_CONTRACTS.add("empty-rows")
@@ -115,22 +117,22 @@ def empty_rows(case: AttentionCase) -> None:
         empty = torch.rand(b, n, generator=case.generator) < 0.5
         seeing = Mask(lambda b, h, i, j: ~empty[b, i], "seeing")
         mask, positions = case.mask().whole() & seeing, case.positions()
-    elif can_follow(case.traits.masks, "padding"):
+    elif supports_masks(case.traits.masks, "padding"):
         valid = torch.rand(b, n, generator=case.generator) < 0.5
         valid[0] = False
-        mask, positions = in_one_direction(case) & padding(valid), case.positions()
+        mask, positions = causal_or_bidirectional(case) & padding(valid), case.positions()
         empty = ~mask.dense(n, n, batch=b)[:, 0].any(dim=-1)
     else:
-        raise NotAsked("it follows no mask that could leave a query without keys")
+        raise NotApplicable("it follows no mask that could leave a query without keys")
     mixer = case.mixer(biases=False)  # the bias of the last matrix is added to zeros as well
-    _, found = _with_gradients(mixer, x, mask, positions, case.like(x), want_weights=False)
+    _, found = _with_gradients(mixer, x, mask, positions, case.like(x), need_weights=False)
     out = found["outputs"][empty]
     if not (out == 0).all():
         largest = float(out.abs().max())
-        raise ContractBroken(f"a query with no allowed key gets {largest:.2g}, not 0 ({case})")
+        raise ContractViolation(f"a query with no allowed key gets {largest:.2g}, not 0 ({case})")
     for name, values in found.items():
         if not values.isfinite().all():
-            raise ContractBroken(f"{name} are not finite ({case})")
+            raise ContractViolation(f"{name} are not finite ({case})")
 
 
 @ATTENTION_CONTRACTS.add("forbidden-keys")
@@ -146,18 +148,18 @@ def forbidden_keys(case: AttentionCase) -> None:
     changed = x.clone()
     changed[:, key] = 3 * case.like(x)[:, key]
     wanted = case.random.random() < 0.5
-    before = mixer(x, mask=mask, positions=positions, want_weights=wanted).out
-    after = mixer(changed, mask=mask, positions=positions, want_weights=wanted).out
+    before = mixer(x, mask=mask, positions=positions, need_weights=wanted).out
+    after = mixer(changed, mask=mask, positions=positions, need_weights=wanted).out
     blind, where = hidden[:, :, key], f"{mask.name}, {mode}, {case}"
     what = f"outputs blind to place {key}"
-    check_equal(after[blind], before[blind], what=what, case=where, within=mode.within)
+    check_equal(after[blind], before[blind], what=what, case=where, tolerance=mode.tolerance)
 
     x.requires_grad_()
     out = mixer(x, mask=mask, positions=positions).out[:, query]
     (gradient,) = torch.autograd.grad(out, x, case.like(out))
     leaked = gradient[hidden[:, query]]
     what = f"gradients from query {query} to places it may not see"
-    check_equal(leaked, torch.zeros_like(leaked), what=what, case=where, within=mode.within)
+    check_equal(leaked, torch.zeros_like(leaked), what=what, case=where, tolerance=mode.tolerance)
     if case.traits.cross:
         _check_forbidden_source(case, mixer, mode)
 
@@ -165,23 +167,23 @@ def forbidden_keys(case: AttentionCase) -> None:
 def _check_forbidden_source(case: AttentionCase, mixer: Mixer, mode: Mode) -> None:
     keys, dtype, positions = case.random.randint(1, 9), mode.dtype, case.positions()
     x, memory = case.vectors(dtype=dtype), case.vectors(length=keys, dtype=dtype)
-    valid = valid_rows(case.random, batch=x.shape[0], length=keys)
+    valid = random_padding(case.random, batch=x.shape[0], length=keys)
     changed = torch.where(valid[..., None], memory, case.like(memory))
     expected = mixer(x, mask=cross(valid), positions=positions, memory=memory).out
     got = mixer(x, mask=cross(valid), positions=positions, memory=changed).out
     what, where = "outputs for another padding of the source", f"{mode}, {case}"
-    check_equal(got, expected, what=what, case=where, within=mode.within)
+    check_equal(got, expected, what=what, case=where, tolerance=mode.tolerance)
 
 
 @ATTENTION_CONTRACTS.add("padding")
 def padded(case: AttentionCase) -> None:
     """A row padded on either side gives what the row alone gives."""
-    if not can_follow(case.traits.masks, "padding"):
-        raise NotAsked("it does not declare the mask padding")
+    if not supports_masks(case.traits.masks, "padding"):
+        raise NotApplicable("it does not declare the mask padding")
     b, n, mode = case.configuration.batch, case.configuration.length, case.mode()
-    valid = valid_rows(case.random, batch=b, length=n)
+    valid = random_padding(case.random, batch=b, length=n)
     x, mixer, positions = case.vectors(dtype=mode.dtype), case.mixer_in(mode), case.positions(valid)
-    direction = in_one_direction(case)
+    direction = causal_or_bidirectional(case)
     out = mixer(x, mask=direction & padding(valid), positions=positions).out
     for row, real in enumerate(valid):
         alone = TokenPositions.of_row(
@@ -193,7 +195,7 @@ def padded(case: AttentionCase) -> None:
         side = "right" if real[0] else "left"
         what = f"outputs of a row of {alone.ids.shape[1]} padded on the {side}"
         where = f"{direction.name}, {mode}, {case}"
-        check_equal(out[row, real], expected, what=what, case=where, within=mode.within)
+        check_equal(out[row, real], expected, what=what, case=where, tolerance=mode.tolerance)
 
 
 @ATTENTION_CONTRACTS.add("batch")
@@ -205,10 +207,10 @@ def batch(case: AttentionCase) -> None:
     for row in range(x.shape[0]):
         rows = slice(row, row + 1)
         alone = mixer(
-            x[rows], mask=drawn.over(rows), positions=cut(positions, rows, slice(None))
+            x[rows], mask=drawn.over(rows), positions=slice_positions(positions, rows, slice(None))
         ).out
         what, where = f"outputs of row {row} in a batch", f"{drawn.whole().name}, {mode}, {case}"
-        check_equal(together[rows], alone, what=what, case=where, within=mode.within)
+        check_equal(together[rows], alone, what=what, case=where, tolerance=mode.tolerance)
 
 
 @ATTENTION_CONTRACTS.add("saved")
@@ -218,13 +220,13 @@ def saved(case: AttentionCase) -> None:
     try:
         stored = safetensors.torch.save(dict(mixer.state_dict()))
     except RuntimeError as problem:  # tensors that share memory
-        raise ContractBroken(f"cannot be saved: {str(problem).strip()}") from None
+        raise ContractViolation(f"cannot be saved: {str(problem).strip()}") from None
     other = case.mixer()
-    fill(other, case.generator)
+    randomize_parameters(other, case.generator)
     other.load_state_dict(safetensors.torch.load(stored))
     expected = mixer(x, mask=mask, positions=positions).out
     if not torch.equal(other(x, mask=mask, positions=positions).out, expected):
-        raise ContractBroken(f"outputs differ after saving and loading ({case})")
+        raise ContractViolation(f"outputs differ after saving and loading ({case})")
 
 
 @ATTENTION_CONTRACTS.add("deterministic")
@@ -233,13 +235,13 @@ def deterministic(case: AttentionCase) -> None:
     x, mask, positions = case.vectors(), case.mask().whole(), case.positions()
     mixer, pull = case.mixer(), case.like(x)
     before = torch.random.get_rng_state()
-    _, once = _with_gradients(mixer, x, mask, positions, pull, want_weights=False)
+    _, once = _with_gradients(mixer, x, mask, positions, pull, need_weights=False)
     if not torch.equal(torch.random.get_rng_state(), before):
-        raise ContractBroken(f"draws random numbers outside of training ({case})")
-    _, again = _with_gradients(case.mixer(), x, mask, positions, pull, want_weights=False)
+        raise ContractViolation(f"draws random numbers outside of training ({case})")
+    _, again = _with_gradients(case.mixer(), x, mask, positions, pull, need_weights=False)
     for name, value in once.items():
         if not torch.equal(value, again[name]):
-            raise ContractBroken(f"{name} have other bits the second time ({case})")
+            raise ContractViolation(f"{name} have other bits the second time ({case})")
     training = case.mixer(dropout=0.5).train()
     outs = []
     with torch.random.fork_rng(devices=[]):
@@ -247,7 +249,7 @@ def deterministic(case: AttentionCase) -> None:
             torch.manual_seed(case.configuration.length)
             outs.append(training(x, mask=mask, positions=positions).out)
     if not torch.equal(*outs):
-        raise ContractBroken(f"dropout does not follow the seed ({case})")
+        raise ContractViolation(f"dropout does not follow the seed ({case})")
 
 
 def _with_gradients(
@@ -257,12 +259,12 @@ def _with_gradients(
     positions: TokenPositions,
     pull: Tensor,
     *,
-    want_weights: bool,
+    need_weights: bool,
 ) -> tuple[AttentionOutput, dict[str, Tensor]]:
     """What the mixer gives; its outputs and the gradients of Σ out · pull, by name."""
     x = x.detach().requires_grad_()
     named = {"x": x, **dict(mixer.named_parameters())}
-    attended = mixer(x, mask=mask, positions=positions, want_weights=want_weights)
+    attended = mixer(x, mask=mask, positions=positions, need_weights=need_weights)
     found = torch.autograd.grad(attended.out, list(named.values()), pull, materialize_grads=True)
     places_in_all = x.shape[0] * x.shape[1]
     # A parameter's gradient is a sum over all places. Where it is 0 in truth, as for the bias of
@@ -275,13 +277,15 @@ def _with_gradients(
     return attended, {"outputs": attended.out.detach(), **gradients}
 
 
-def in_one_direction(case: AttentionCase) -> Mask:
+def causal_or_bidirectional(case: AttentionCase) -> Mask:
     """Causal or bidirectional, whichever the kind follows."""
     able = [
-        mask for mask in (causal(), bidirectional()) if can_follow(case.traits.masks, *mask.parts)
+        mask
+        for mask in (causal(), bidirectional())
+        if supports_masks(case.traits.masks, *mask.parts)
     ]
     if not able:
-        raise NotAsked("it follows neither the mask causal nor bidirectional")
+        raise NotApplicable("it follows neither the mask causal nor bidirectional")
     return case.random.choice(able)
 
 

@@ -23,8 +23,14 @@ from regard.attention.mixer import Mixer
 from regard.attention.multi_head import build_mixer
 from regard.attention.positions import POSITIONS, PositionKind
 from regard.attention.token_positions import TokenPositions
-from regard.contracts.contract import LOOSEST, PRECISE, WIDE_UNTIL, CaseSizes, ContractBroken
-from regard.contracts.masks import DrawnMask, draw_mask
+from regard.contracts.contract import (
+    MAX_TOLERANCE,
+    MAX_WIDE_LENGTH,
+    TOLERANCE,
+    CaseSizes,
+    ContractViolation,
+)
+from regard.contracts.masks import RandomMask, random_mask
 from regard.core.errors import UserError
 
 ATTEMPTS = 20
@@ -74,9 +80,9 @@ class Mode(NamedTuple):
         return f"{precision}, in training" if self.training else precision
 
     @property
-    def within(self) -> float:
+    def tolerance(self) -> float:
         """How far two ways to the same answer may differ; sums of other orders round otherwise."""
-        return PRECISE[self.dtype] if self.dtype == torch.float64 else LOOSEST / 10
+        return TOLERANCE[self.dtype] if self.dtype == torch.float64 else MAX_TOLERANCE / 10
 
 
 class AttentionCase:
@@ -97,8 +103,8 @@ class AttentionCase:
     def mixer(self, dtype: torch.dtype = torch.float64, **shape: Any) -> Mixer:
         """Built and filled anew, the same each time; `shape` changes the head's shape."""
         asked = self.configuration
-        mixer = build_from(replace(asked, shape=asked.shape._replace(**shape))).to(dtype)
-        fill(mixer, torch.Generator().manual_seed(0))
+        mixer = build_configuration(replace(asked, shape=asked.shape._replace(**shape))).to(dtype)
+        randomize_parameters(mixer, torch.Generator().manual_seed(0))
         return mixer.eval()
 
     def mode(self) -> Mode:
@@ -123,9 +129,9 @@ class AttentionCase:
         """Random numbers of the same shape."""
         return torch.randn(x.shape, generator=self.generator, dtype=torch.float64).to(x.dtype)
 
-    def mask(self) -> DrawnMask:
+    def mask(self) -> RandomMask:
         asked = self.configuration
-        return draw_mask(self.random, self.traits.masks, batch=asked.batch, length=asked.length)
+        return random_mask(self.random, self.traits.masks, batch=asked.batch, length=asked.length)
 
     def positions(self, valid: Tensor | None = None) -> TokenPositions:
         """Where the rows' tokens stand, with random segments and modalities."""
@@ -135,18 +141,20 @@ class AttentionCase:
         return replace(plain, segments=numbers[0].sort(dim=1).values, modalities=numbers[1])
 
 
-def build_from(asked: Configuration) -> Mixer:
-    relation = None if asked.position is None else asked.position.build_relation(asked.shape)
+def build_configuration(asked: Configuration) -> Mixer:
+    relative_position = (
+        None if asked.position is None else asked.position.build_relative_position(asked.shape)
+    )
     return build_mixer(
         asked.kind,
         asked.shape,
         projections=asked.projections,
         key_value_heads=asked.key_value_heads,
-        relation=relation,
+        relative_position=relative_position,
     )
 
 
-def fill(module: torch.nn.Module, generator: torch.Generator) -> None:
+def randomize_parameters(module: torch.nn.Module, generator: torch.Generator) -> None:
     """Random values for every parameter, whatever its type."""
     with torch.no_grad():
         for parameter in module.parameters():
@@ -157,7 +165,9 @@ def fill(module: torch.nn.Module, generator: torch.Generator) -> None:
             parameter.copy_(drawn)
 
 
-def cut(positions: TokenPositions, rows: slice | Tensor, columns: slice) -> TokenPositions:
+def slice_positions(
+    positions: TokenPositions, rows: slice | Tensor, columns: slice
+) -> TokenPositions:
     """Some rows and columns of the places; one row that holds for all stays one."""
 
     def cut_table(table: Tensor | None) -> Tensor | None:
@@ -186,10 +196,10 @@ def attention_cases(
     """`count` random cases; with a `position` given, all of them carry it."""
     for number in range(count):
         random = Random(f"{seed}/{number}")
-        yield AttentionCase(draw_configuration(part, random, sizes, position=position), random)
+        yield AttentionCase(random_configuration(part, random, sizes, position=position), random)
 
 
-def draw_configuration(
+def random_configuration(
     part: type[AttentionKind],
     random: Random,
     sizes: CaseSizes,
@@ -199,11 +209,13 @@ def draw_configuration(
     """A configuration the kind takes; sizes it refuses with a sentence are drawn again."""
     refusal = ""
     for _ in range(ATTEMPTS):
-        shape, length = draw_shape(random, sizes)
+        shape, length = random_shape(random, sizes)
         wiring = _draw_wiring(random, part.traits, shape)
-        chosen = varied(position, random) if position else draw_position(random, part.traits)
+        chosen = (
+            random_settings(position, random) if position else random_position(random, part.traits)
+        )
         asked = Configuration(
-            varied(part, random),
+            random_settings(part, random),
             shape,
             random.randint(1, sizes.batch),
             length,
@@ -211,20 +223,20 @@ def draw_configuration(
             position=chosen,
         )
         try:
-            build_from(asked)
+            build_configuration(asked)
         except UserError as problem:
             refusal = str(problem)
         else:
             return asked
-    raise ContractBroken(f"refuses every one of {ATTEMPTS} sizes, the last with: {refusal}")
+    raise ContractViolation(f"refuses every one of {ATTEMPTS} sizes, the last with: {refusal}")
 
 
-def draw_shape(random: Random, sizes: CaseSizes) -> tuple[HeadShape, int]:
+def random_shape(random: Random, sizes: CaseSizes) -> tuple[HeadShape, int]:
     length = random.choice(sizes.lengths)
     width, heads = random.choice(sizes.head_widths), random.choice(sizes.heads)
     shape = HeadShape(
-        width=width if length <= WIDE_UNTIL else min(width, 8),
-        heads=heads if length <= WIDE_UNTIL else min(heads, 4),
+        width=width if length <= MAX_WIDE_LENGTH else min(width, 8),
+        heads=heads if length <= MAX_WIDE_LENGTH else min(heads, 4),
         context=length + random.randint(0, 5),
         layer=random.randint(0, 3),
         biases=random.random() < 0.7,
@@ -240,16 +252,17 @@ def _draw_wiring(random: Random, traits: Traits, shape: HeadShape) -> tuple[Proj
     return random.choice(traits.projections), 0
 
 
-def draw_position(random: Random, traits: Traits) -> PositionKind | None:
+def random_position(random: Random, traits: Traits) -> PositionKind | None:
     """A relative position the kind can take, or none."""
     fitting = [
         entry.part
         for entry in POSITIONS
-        if (settings := _by_default(entry.part)) and settings.relation_sort in traits.relations
+        if (settings := _by_default(entry.part))
+        and settings.relative_type in traits.relative_positions
     ]
     if not fitting or random.random() < 0.4:
         return None
-    chosen: PositionKind = varied(random.choice(fitting), random)
+    chosen: PositionKind = random_settings(random.choice(fitting), random)
     return chosen
 
 
@@ -261,7 +274,7 @@ def _by_default(part: Any) -> PositionKind | None:
     return settings
 
 
-def varied(part: Any, random: Random) -> Any:
+def random_settings(part: Any, random: Random) -> Any:
     """Settings with their defaults, or with some of the simple ones changed."""
     plain = part()
     if random.random() < 0.5:

@@ -17,13 +17,13 @@ from regard.attention.positions import PositionKind
 from regard.contracts import declarations, decoding, dropout  # noqa: F401 (each adds its contracts)
 from regard.contracts.attention import ATTENTION_CONTRACTS
 from regard.contracts.case import AttentionCase, attention_cases
-from regard.contracts.contract import Contract, OnResult, Result, judge, unheard
+from regard.contracts.contract import Contract, OnResult, Result, ignore_result, judge
 from regard.contracts.positions import (
     INSIDE_ATTENTION,
     POSITION_CONTRACTS,
     PositionCase,
     position_cases,
-    relation_cases,
+    relative_position_cases,
 )
 from regard.core.catalog import Entry
 from regard.core.errors import UserError
@@ -38,7 +38,7 @@ def check_part(
     configurations: int = 50,
     seed: int = 0,
     only: Collection[str] | None = None,
-    on_result: OnResult = unheard,
+    on_result: OnResult = ignore_result,
 ) -> list[Result]:
     """How it stands to each contract, or to these `only`; none where its sort has no contracts."""
     makers = {"attention": _of_kind, "position": _of_position}
@@ -84,7 +84,7 @@ def _of_position(entry: Entry) -> Mapping[str, Check]:
         return judge(contract, position_cases(part, seed=seed, count=count, sizes=contract.sizes))
 
     def check_inside(contract: Contract[AttentionCase], seed: str, count: int) -> Result:
-        return judge(contract, relation_cases(part, contract, seed=seed, count=count))
+        return judge(contract, relative_position_cases(part, contract, seed=seed, count=count))
 
     alone = {contract.name: partial(check, contract) for contract in POSITION_CONTRACTS}
     return alone | {

@@ -1,6 +1,6 @@
 """A contract: one thing every part of a sort owes, tried on many random cases.
 
-A contract is a function of a case that raises `ContractBroken` with the numbers. A part that is
+A contract is a function of a case that raises `ContractViolation` with the numbers. A part that is
 broken on purpose names the contracts it fails, and then has to fail them: a declaration that is not
 true counts as a failure too.
 """
@@ -19,17 +19,17 @@ from torch import Tensor
 from regard.core.errors import UserError
 
 AnyCase = TypeVar("AnyCase")
-PRECISE = {torch.float64: 1e-12, torch.float32: 1e-5}
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 "How far two ways to the same answer may differ, as a share of the largest value (or of 1)."
-LOOSEST = 1e-3
+MAX_TOLERANCE = 1e-3
 "What rounding may excuse at most, where it is blown up: beyond this it is another answer."
 
 
-class ContractBroken(Exception):  # noqa: N818 (what it says: not an error of ours)
+class ContractViolation(Exception):  # noqa: N818 (what it says: not an error of ours)
     """A part does not do what it owes; the sentence shows the numbers."""
 
 
-class NotAsked(Exception):  # noqa: N818
+class NotApplicable(Exception):  # noqa: N818
     """The part declares that it does not offer this, so it does not owe it."""
 
 
@@ -45,21 +45,21 @@ class CaseSizes:
 
 
 TINY = CaseSizes((1, 2, 3, 4), heads=(1, 2), head_widths=(1, 2), batch=2)
-USUAL = CaseSizes((*range(1, 10), *range(1, 10), 12, 17, 24, 31))
-LONG = CaseSizes((*USUAL.lengths, *USUAL.lengths, 40, 63, 64, 65, 128, 129, 150), batch=2)
+DEFAULT = CaseSizes((*range(1, 10), *range(1, 10), 12, 17, 24, 31))
+LONG = CaseSizes((*DEFAULT.lengths, *DEFAULT.lengths, 40, 63, 64, 65, 128, 129, 150), batch=2)
 "Some reach over the borders of blocks, stripes and chunks."
-WIDE_UNTIL = max(USUAL.lengths)
+MAX_WIDE_LENGTH = max(DEFAULT.lengths)
 "Longer rows have few, narrow heads: a case stays quick."
 
 
 @dataclass(frozen=True)
 class Contract(Generic[AnyCase]):
     name: str
-    says: str
+    statement: str
     "One line: what is owed."
     holds: Callable[[AnyCase], str | None]
     "Raises where it does not; may tell something seen on the way, such as the path taken."
-    sizes: CaseSizes = USUAL
+    sizes: CaseSizes = DEFAULT
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Result:
     """How a part stands to one contract."""
 
     contract: str
-    says: str
+    statement: str
     passed: bool
     expected_to_fail: bool
     sentence: str
@@ -81,7 +81,7 @@ class Result:
         return self.passed != self.expected_to_fail
 
     @property
-    def is_not_asked(self) -> bool:
+    def is_not_applicable(self) -> bool:
         return self.is_as_declared and not self.configurations
 
     def as_dict(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Result:
 OnResult = Callable[[Result], None]
 
 
-def unheard(result: Result) -> None:
+def ignore_result(result: Result) -> None:
     """Nobody watches."""
 
 
@@ -102,13 +102,13 @@ class Contracts(Generic[AnyCase]):
         self._named: dict[str, Contract[AnyCase]] = {}
 
     def add(
-        self, name: str, *, sizes: CaseSizes = USUAL
+        self, name: str, *, sizes: CaseSizes = DEFAULT
     ) -> Callable[[Callable[[AnyCase], str | None]], Callable[[AnyCase], str | None]]:
         """Decorator: the function's first line of documentation says what is owed."""
 
         def register(holds: Callable[[AnyCase], str | None]) -> Callable[[AnyCase], str | None]:
-            says = (holds.__doc__ or "").partition("\n")[0]
-            self._named[name] = Contract(name, says, holds, sizes)
+            statement = (holds.__doc__ or "").partition("\n")[0]
+            self._named[name] = Contract(name, statement, holds, sizes)
             return holds
 
         return register
@@ -133,7 +133,7 @@ def judge(
     def result(passed: bool, sentence: str) -> Result:
         return Result(
             contract.name,
-            contract.says,
+            contract.statement,
             passed,
             expected_to_fail,
             sentence,
@@ -146,10 +146,10 @@ def judge(
             tried += 1
             if told := contract.holds(case):
                 seen.add(told)
-    except NotAsked as reason:
+    except NotApplicable as reason:
         tried = 0
         return result(True, f"not asked: {reason}")
-    except ContractBroken as broken:
+    except ContractViolation as broken:
         return result(False, str(broken))
     except UserError as refusal:
         return result(False, f"refused what it declares: {refusal}")
@@ -159,19 +159,19 @@ def judge(
 
 
 def check_equal(
-    got: Tensor, expected: Tensor, *, what: str, case: object, within: float | None = None
+    got: Tensor, expected: Tensor, *, what: str, case: object, tolerance: float | None = None
 ) -> None:
-    """Equal to within `PRECISE`; `what` is a plural: "outputs", "gradients of x"."""
+    """Equal to within `TOLERANCE`; `what` is a plural: "outputs", "gradients of x"."""
     if got.shape != expected.shape:
-        raise ContractBroken(
+        raise ContractViolation(
             f"{what} have shape {tuple(got.shape)}, not {tuple(expected.shape)} ({case})"
         )
     if not got.numel():
         return
     apart = distance(got, expected)
-    within = PRECISE[expected.dtype] if within is None else within
-    if not apart <= within:  # a NaN is never within
-        raise ContractBroken(f"{what} differ by {apart:.2g}, allowed {within:.2g} ({case})")
+    tolerance = TOLERANCE[expected.dtype] if tolerance is None else tolerance
+    if not apart <= tolerance:  # a NaN is never within
+        raise ContractViolation(f"{what} differ by {apart:.2g}, allowed {tolerance:.2g} ({case})")
 
 
 def distance(got: Tensor, expected: Tensor) -> float:

@@ -12,15 +12,15 @@ import tomli_w
 import torch
 from pydantic import BaseModel
 
-from regard.attention.kinds import AttentionKind, RelationSort
+from regard.attention.kinds import AttentionKind, RelativeType
 from regard.attention.masks.mask import MASKS, cross
 from regard.attention.mixer import Mixer
 from regard.contracts.attention import ATTENTION_CONTRACTS
-from regard.contracts.case import AttentionCase, fill
-from regard.contracts.contract import ContractBroken
-from regard.contracts.masks import NARROWING, WHOLE_ROW, can_follow, named_mask
+from regard.contracts.case import AttentionCase, randomize_parameters
+from regard.contracts.contract import ContractViolation
+from regard.contracts.masks import NARROWING, WHOLE_ROW, random_named_mask, supports_masks
 from regard.core.errors import UserError
-from regard.core.settings import Settings, read_settings, table_of
+from regard.core.settings import Settings, read_settings, to_table
 
 
 @ATTENTION_CONTRACTS.add("parameters")
@@ -30,7 +30,7 @@ def parameters(case: AttentionCase) -> None:
     built = sum(parameter.numel() for parameter in kind.build(head).parameters())
     told = kind.own_parameters(head)
     if told != built:
-        raise ContractBroken(f"own_parameters says {told:,}, build makes {built:,} ({case})")
+        raise ContractViolation(f"own_parameters says {told:,}, build makes {built:,} ({case})")
 
 
 @ATTENTION_CONTRACTS.add("traits")
@@ -53,33 +53,35 @@ def check_settings(settings: Settings) -> None:
     """Through TOML and back; every field has a string under it, the class a docstring."""
     cls = type(settings)
     if not (cls.__doc__ or "").strip() or cls.__doc__ == BaseModel.__doc__:
-        raise ContractBroken(f"{cls.__name__} has no docstring: its first line is shown in lists")
+        raise ContractViolation(
+            f"{cls.__name__} has no docstring: its first line is shown in lists"
+        )
     for name, field in cls.model_fields.items():
         if not field.description:
-            raise ContractBroken(
+            raise ContractViolation(
                 f'{name} is not documented: put a string under it, "What it does."'
             )
-    written = tomli_w.dumps(table_of(settings))
+    written = tomli_w.dumps(to_table(settings))
     back = read_settings(cls, tomllib.loads(written))
     if back != settings:
-        raise ContractBroken(f"{settings!r} comes back from a recipe as {back!r}")
+        raise ContractViolation(f"{settings!r} comes back from a recipe as {back!r}")
 
 
 def _check_words(kind: AttentionKind) -> None:
     told = kind.traits
     if not told.cost.strip():
-        raise ContractBroken("declares no cost")
+        raise ContractViolation("declares no cost")
     unknown = set(told.fails) - set(ATTENTION_CONTRACTS.names())
     if unknown:
-        raise ContractBroken(f"fails names unknown contracts: {', '.join(sorted(unknown))}")
+        raise ContractViolation(f"fails names unknown contracts: {', '.join(sorted(unknown))}")
     if told.fails and not told.broken:
-        raise ContractBroken("declares contracts it fails, but not what is broken")
-    if set(told.relations) - set(get_args(RelationSort)):
-        raise ContractBroken(f"relations = {told.relations} names unknown sorts")
+        raise ContractViolation("declares contracts it fails, but not what is broken")
+    if set(told.relative_positions) - set(get_args(RelativeType)):
+        raise ContractViolation(f"relations = {told.relative_positions} names unknown sorts")
     if told.masks != "any" and set(told.masks) - set(MASKS.names()):
-        raise ContractBroken(f"masks = {told.masks} names unknown masks")
-    if told.cross and not can_follow(told.masks, "cross"):
-        raise ContractBroken("declares cross = True, but not the mask cross")
+        raise ContractViolation(f"masks = {told.masks} names unknown masks")
+    if told.cross and not supports_masks(told.masks, "cross"):
+        raise ContractViolation("declares cross = True, but not the mask cross")
 
 
 def _check_masks(case: AttentionCase) -> None:
@@ -87,18 +89,18 @@ def _check_masks(case: AttentionCase) -> None:
     mixer, x, positions = case.mixer(), case.vectors(), case.positions()
     b, n = case.configuration.batch, case.configuration.length
     for name in (*WHOLE_ROW, *NARROWING):
-        mask = named_mask(name, case.random, batch=b, length=n)
-        declared = can_follow(case.traits.masks, name)
+        mask = random_named_mask(name, case.random, batch=b, length=n)
+        declared = supports_masks(case.traits.masks, name)
         try:
             mixer(x, mask=mask, positions=positions)
         except UserError as refusal:
             if declared:
-                raise ContractBroken(
+                raise ContractViolation(
                     f"declares the mask {name}, but refuses it: {refusal} ({case})"
                 ) from None
         else:
             if not declared:
-                raise ContractBroken(f"does not declare the mask {name}, but takes it ({case})")
+                raise ContractViolation(f"does not declare the mask {name}, but takes it ({case})")
 
 
 def _check_source(case: AttentionCase) -> None:
@@ -106,26 +108,26 @@ def _check_source(case: AttentionCase) -> None:
     keys = case.random.randint(1, 9)
     mixer, positions = case.mixer(), case.positions()
     for _ in range(10):  # with some values all scores may be 0: not ten times
-        fill(mixer, case.generator)
+        randomize_parameters(mixer, case.generator)
         x, memory = case.vectors(), case.vectors(length=keys)
         mask = cross(torch.ones(x.shape[0], keys, dtype=torch.bool))
         out = mixer(x, mask=mask, positions=positions, memory=memory).out
         if out.shape != x.shape:
-            raise ContractBroken(
+            raise ContractViolation(
                 f"gives {tuple(out.shape)} for {tuple(x.shape)} over a source of {keys} ({case})"
             )
         other = mixer(x, mask=mask, positions=positions, memory=case.like(memory)).out
         if not torch.equal(out, other):
             return
-    raise ContractBroken(f"declares cross = True, but the source changes nothing ({case})")
+    raise ContractViolation(f"declares cross = True, but the source changes nothing ({case})")
 
 
 def _check_wiring(case: AttentionCase) -> None:
     """A mixer of its own is built without what stands around a rule, so it cannot promise that."""
     told, asked = case.traits, case.configuration
-    promises = (told.relations, told.projections, told.grouped_heads)
+    promises = (told.relative_positions, told.projections, told.grouped_heads)
     if isinstance(asked.kind.build(asked.shape), Mixer) and promises != ((), ("separate",), False):
-        raise ContractBroken(
+        raise ContractViolation(
             "builds a mixer of its own, which no relative position, shared projection or grouped "
             'head reaches: declare relations=(), projections=("separate",), grouped_heads=False'
         )

@@ -15,24 +15,24 @@ from regard.attention.masks.mask import Mask, causal, cross, lookback, padding
 from regard.attention.mixer import Mixer
 from regard.attention.token_positions import TokenPositions
 from regard.contracts.attention import ATTENTION_CONTRACTS
-from regard.contracts.case import AttentionCase, cut
-from regard.contracts.contract import NotAsked, check_equal
-from regard.contracts.masks import can_follow, valid_rows
+from regard.contracts.case import AttentionCase, slice_positions
+from regard.contracts.contract import NotApplicable, check_equal
+from regard.contracts.masks import random_padding, supports_masks
 
 
 @ATTENTION_CONTRACTS.add("cache")
 def cached(case: AttentionCase) -> None:
     """Read piece by piece through its cache, a row gives what one pass gives, also reordered."""
     if not case.traits.cacheable:
-        raise NotAsked("it declares cacheable = False")
-    if not can_follow(case.traits.masks, "causal"):
-        raise NotAsked("it does not declare the mask causal")
+        raise NotApplicable("it declares cacheable = False")
+    if not supports_masks(case.traits.masks, "causal"):
+        raise NotApplicable("it does not declare the mask causal")
     b, n = case.configuration.batch, case.configuration.length
     valid = torch.ones(b, n, dtype=torch.bool)
-    if can_follow(case.traits.masks, "padding") and case.random.random() < 0.5:
-        valid = valid_rows(case.random, batch=b, length=n, side="left")
+    if supports_masks(case.traits.masks, "padding") and case.random.random() < 0.5:
+        valid = random_padding(case.random, batch=b, length=n, side="left")
     back = case.random.randint(0, 5)
-    near = case.random.random() < 0.3 and can_follow(case.traits.masks, "lookback")
+    near = case.random.random() < 0.3 and supports_masks(case.traits.masks, "lookback")
 
     def mask_of(valid: Tensor) -> Mask:
         mask = causal() & lookback(back) if near else causal()
@@ -47,34 +47,34 @@ def cached(case: AttentionCase) -> None:
         out = mixer(
             x[rows, piece],
             mask=mask_of(valid[rows, seen]),
-            positions=cut(positions, rows, seen),
+            positions=slice_positions(positions, rows, seen),
             cache=cache,
         ).out
         what = f"outputs of places {piece.start} to {piece.stop - 1} through the cache"
         where = f"{mask_of(valid).name}, {mode}, {case}"
-        check_equal(out, expected[rows, piece], what=what, case=where, within=mode.within)
+        check_equal(out, expected[rows, piece], what=what, case=where, tolerance=mode.tolerance)
         if case.random.random() < 0.3:  # a beam that ends is replaced by a copy of another
             order = torch.randint(0, b, (b,), generator=case.generator)
             cache.reorder(order)
             rows = rows[order]
     if case.traits.cross:
-        _check_source_cache(case, mixer, x, positions, within=mode.within)
+        _check_source_cache(case, mixer, x, positions, tolerance=mode.tolerance)
 
 
 def _check_source_cache(
-    case: AttentionCase, mixer: Mixer, x: Tensor, positions: TokenPositions, *, within: float
+    case: AttentionCase, mixer: Mixer, x: Tensor, positions: TokenPositions, *, tolerance: float
 ) -> None:
     """A source is read once: later pieces find it in the cache."""
     keys = case.random.randint(1, 9)
     memory = case.vectors(length=keys, dtype=x.dtype)
-    mask = cross(valid_rows(case.random, batch=x.shape[0], length=keys))
+    mask = cross(random_padding(case.random, batch=x.shape[0], length=keys))
     expected = mixer(x, mask=mask, positions=positions, memory=memory).out
-    cache = mixer.new_source_cache(keys)
+    cache = mixer.new_cross_cache(keys)
     for piece in _pieces(case.random, x.shape[1]):
-        seen = cut(positions, slice(None), slice(0, piece.stop))
+        seen = slice_positions(positions, slice(None), slice(0, piece.stop))
         out = mixer(x[:, piece], mask=mask, positions=seen, memory=memory, cache=cache).out
         what = f"outputs of places {piece.start} to {piece.stop - 1} from a cached source"
-        check_equal(out, expected[:, piece], what=what, case=case, within=within)
+        check_equal(out, expected[:, piece], what=what, case=case, tolerance=tolerance)
 
 
 def _pieces(random: Random, length: int) -> Iterator[slice]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.contracts.attention import ATTENTION_CONTRACTS, in_one_direction
-from regard.contracts.case import AttentionCase, cut
-from regard.contracts.contract import PRECISE, TINY, ContractBroken
+from regard.contracts.attention import ATTENTION_CONTRACTS, causal_or_bidirectional
+from regard.contracts.case import AttentionCase, slice_positions
+from regard.contracts.contract import TINY, TOLERANCE, ContractViolation
 
 DRAWS = 1500
 SHARE = 0.5
@@ -24,19 +24,19 @@ SIGMAS = 7.0
 @ATTENTION_CONTRACTS.add("dropout", sizes=TINY)
 def dropout(case: AttentionCase) -> None:
     """In training the quick way drops as the readable one: the same mean, the same scatter."""
-    mask = in_one_direction(case)
-    x, positions = case.vectors()[:1], cut(case.positions(), slice(0, 1), slice(None))
+    mask = causal_or_bidirectional(case)
+    x, positions = case.vectors()[:1], slice_positions(case.positions(), slice(0, 1), slice(None))
     mixer = case.mixer(dropout=SHARE).train()
 
-    def drawn(*, seed: int, want_weights: bool) -> Tensor:
+    def drawn(*, seed: int, need_weights: bool) -> Tensor:
         """The row under many draws at once, (r,i,w)."""
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             rows = x.expand(DRAWS, -1, -1)
-            attended = mixer(rows, mask=mask, positions=positions, want_weights=want_weights)
+            attended = mixer(rows, mask=mask, positions=positions, need_weights=need_weights)
         return torch.as_tensor(attended.out)
 
-    quick, readable = drawn(seed=1, want_weights=False), drawn(seed=2, want_weights=True)
+    quick, readable = drawn(seed=1, need_weights=False), drawn(seed=2, need_weights=True)
     _check_means(quick, readable, what="outputs under dropout", case=case)
     _check_means(
         (quick - quick.mean(dim=0)).square(),
@@ -52,9 +52,9 @@ def _check_means(got: Tensor, expected: Tensor, *, what: str, case: AttentionCas
     uncertain = ((got.var(dim=0) + expected.var(dim=0)) / DRAWS).sqrt()
     scale = max(1.0, float(expected.abs().max()))
     beyond = apart - SIGMAS * uncertain
-    if not float(beyond.max()) <= PRECISE[got.dtype] * scale:  # a NaN is never within
+    if not float(beyond.max()) <= TOLERANCE[got.dtype] * scale:  # a NaN is never within
         worst = int(beyond.argmax())
-        raise ContractBroken(
+        raise ContractViolation(
             f"{what} differ from the readable path's by {float(apart.flatten()[worst]):.2g} in the "
             f"mean of {DRAWS:,} draws, chance allows "
             f"{SIGMAS * float(uncertain.flatten()[worst]):.2g} ({case})"

@@ -27,7 +27,7 @@ from regard.attention.masks.mask import (
 )
 
 Side = Literal["left", "right"]
-Follows = tuple[str, ...] | Literal["any"]
+SupportedMasks = tuple[str, ...] | Literal["any"]
 
 WHOLE_ROW = ("causal", "bidirectional", "prefix", "lookback", "same-block")
 "Masks that say something of every pair of places."
@@ -36,7 +36,7 @@ NARROWING = ("padding", "same-document", "same-group")
 
 
 @dataclass(frozen=True)
-class DrawnMask:
+class RandomMask:
     over: Callable[[slice], Mask]
     "The mask of these rows of the batch."
 
@@ -44,19 +44,19 @@ class DrawnMask:
         return self.over(slice(None))
 
 
-def can_follow(follows: Follows, *names: str) -> bool:
+def supports_masks(follows: SupportedMasks, *names: str) -> bool:
     return follows == "any" or set(names) <= set(follows)
 
 
-def draw_mask(random: Random, follows: Follows, *, batch: int, length: int) -> DrawnMask:
+def random_mask(random: Random, follows: SupportedMasks, *, batch: int, length: int) -> RandomMask:
     """One or several masks met; for kinds that follow any mask also joined and turned round."""
     masks = _Masks(random, batch=batch, length=length)
-    wholes = [name for name in WHOLE_ROW if can_follow(follows, name)]
+    wholes = [name for name in WHOLE_ROW if supports_masks(follows, name)]
     drawn = masks.named(random.choice(wholes)) if wholes else None
     if drawn is not None and random.random() < 0.4:
         return drawn  # the plain masks are those with paths of their own
     for name in NARROWING:
-        if can_follow(follows, name) and (drawn is None or random.random() < 0.3):
+        if supports_masks(follows, name) and (drawn is None or random.random() < 0.3):
             narrower = masks.named(name)
             drawn = narrower if drawn is None else _met(drawn, narrower)
     drawn = drawn or masks.named("bidirectional")
@@ -66,12 +66,12 @@ def draw_mask(random: Random, follows: Follows, *, batch: int, length: int) -> D
     return random.choice((_met, _joined, _without, _some_heads))(drawn, other)
 
 
-def named_mask(name: str, random: Random, *, batch: int, length: int) -> Mask:
+def random_named_mask(name: str, random: Random, *, batch: int, length: int) -> Mask:
     """The mask of this name, with random tables and sizes."""
     return _Masks(random, batch=batch, length=length).named(name).whole()
 
 
-def valid_rows(random: Random, *, batch: int, length: int, side: Side | None = None) -> Tensor:
+def random_padding(random: Random, *, batch: int, length: int, side: Side | None = None) -> Tensor:
     """(b, j), True = a token; padded on one side, the first row not at all."""
     lengths = torch.tensor([length, *(random.randint(1, length) for _ in range(batch - 1))])
     place = torch.arange(length)
@@ -88,14 +88,14 @@ class _Masks:
     batch: int
     length: int
 
-    def named(self, name: str) -> DrawnMask:
+    def named(self, name: str) -> RandomMask:
         if name in ("padding", "same-document", "same-group"):
             return self._from_table(name)
         if name == "prefix":
             lengths = torch.tensor([self._upto(self.length) for _ in range(self.batch)])
-            return DrawnMask(lambda rows: prefix(lengths[rows]))
+            return RandomMask(lambda rows: prefix(lengths[rows]))
         mask = self._plain(name)
-        return DrawnMask(lambda rows: mask)
+        return RandomMask(lambda rows: mask)
 
     def _plain(self, name: str) -> Mask:
         if name == "lookback":
@@ -104,36 +104,36 @@ class _Masks:
             return same_block(1 + self._upto(self.length))
         return causal() if name == "causal" else bidirectional()
 
-    def _from_table(self, name: str) -> DrawnMask:
+    def _from_table(self, name: str) -> RandomMask:
         if name == "padding":
-            valid = valid_rows(self.random, batch=self.batch, length=self.length)
-            return DrawnMask(lambda rows: padding(valid[rows]))
+            valid = random_padding(self.random, batch=self.batch, length=self.length)
+            return RandomMask(lambda rows: padding(valid[rows]))
         numbers = torch.tensor(
             [[self._upto(2) for _ in range(self.length)] for _ in range(self.batch)]
         )
         if name == "same-group":
-            return DrawnMask(lambda rows: same_group(numbers[rows]))
+            return RandomMask(lambda rows: same_group(numbers[rows]))
         # Documents stand one after the other: their numbers only grow along a row.
         documents = numbers.sort(dim=1).values
-        return DrawnMask(lambda rows: same_document(documents[rows]))
+        return RandomMask(lambda rows: same_document(documents[rows]))
 
     def _upto(self, most: int) -> int:
         return self.random.randint(0, most)
 
 
-def _met(one: DrawnMask, other: DrawnMask) -> DrawnMask:
-    return DrawnMask(lambda rows: one.over(rows) & other.over(rows))
+def _met(one: RandomMask, other: RandomMask) -> RandomMask:
+    return RandomMask(lambda rows: one.over(rows) & other.over(rows))
 
 
-def _joined(one: DrawnMask, other: DrawnMask) -> DrawnMask:
-    return DrawnMask(lambda rows: one.over(rows) | other.over(rows))
+def _joined(one: RandomMask, other: RandomMask) -> RandomMask:
+    return RandomMask(lambda rows: one.over(rows) | other.over(rows))
 
 
-def _without(one: DrawnMask, other: DrawnMask) -> DrawnMask:
-    return DrawnMask(lambda rows: one.over(rows) & ~other.over(rows))
+def _without(one: RandomMask, other: RandomMask) -> RandomMask:
+    return RandomMask(lambda rows: one.over(rows) & ~other.over(rows))
 
 
-def _some_heads(one: DrawnMask, other: DrawnMask) -> DrawnMask:
+def _some_heads(one: RandomMask, other: RandomMask) -> RandomMask:
     """Even heads follow one mask, odd heads the other."""
     even = Mask(lambda b, h, i, j: h % 2 == 0, "even-heads")
-    return DrawnMask(lambda rows: (even & one.over(rows)) | (~even & other.over(rows)))
+    return RandomMask(lambda rows: (even & one.over(rows)) | (~even & other.over(rows)))

@@ -1,1 +1,1 @@
-"""What every room stands on: errors, settings, catalogues, files, the machine."""
+"""Foundations of every package: errors, settings, catalogues, files, CPU and memory."""

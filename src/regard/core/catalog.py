@@ -1,8 +1,8 @@
-"""Named parts: a catalogue maps a name in a recipe to the settings class that builds the part.
+"""Catalogues: registries that map a name in a recipe to the settings class that builds the part.
 
 A part is one file in the catalogue's home package: a settings class under one decorator. The home
-is imported when the first name is looked up, so a new file is found with nothing else written, and
-asking for the catalogues' names costs nothing.
+is imported at the first lookup, so a new file is registered without further code, and creating a
+catalogue imports nothing.
 
     TOKENIZERS = Catalog("tokenizer", home="regard.data.tokenizers")
 
@@ -26,12 +26,12 @@ Part = TypeVar("Part", bound=Callable[..., Any])
 
 
 class UnknownPartError(UserError):
-    """A name that no catalogue holds."""
+    """A name that is not registered in the catalogue."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One named part, with what it declares about itself."""
+    """A registered part and the properties it declares."""
 
     catalog: str
     name: str
@@ -40,12 +40,12 @@ class Entry:
 
     @property
     def summary(self) -> str:
-        """The first line of the part's own documentation."""
+        """The first line of the part's docstring."""
         return (inspect.getdoc(self.part) or "").partition("\n")[0]
 
     @property
     def source(self) -> str:
-        """`regard/data/tokenizers/bpe.py:12`: where to read it."""
+        """File and line of the definition: `regard/data/tokenizers/bpe.py:12`."""
         file = Path(inspect.getsourcefile(self.part) or "?")
         line = inspect.getsourcelines(self.part)[1]
         root = Path(__file__).parents[2]
@@ -54,16 +54,18 @@ class Entry:
 
 
 class Catalog:
-    """All parts of one sort, by name; `regard.api.catalogs()` lists every catalogue."""
+    """A registry of parts by name; `regard.api.catalogs()` lists every catalogue."""
 
-    def __init__(self, sort: str, *, home: str) -> None:
-        self.sort = sort
+    def __init__(self, name: str, *, home: str) -> None:
+        self.name = name
+        "What its parts are: `attention`, `tokenizer`, …"
         self.home = home
+        "The package whose modules register the parts."
         self._entries: dict[str, Entry] = {}
         self._home_is_loaded = False
 
     def add(self, name: str, **properties: Any) -> Callable[[Part], Part]:
-        """Decorator: put a part into the catalogue under `name`."""
+        """Decorator: register a part under `name`."""
 
         def register(part: Part) -> Part:
             if name in self._entries:
@@ -71,23 +73,23 @@ class Catalog:
                 raise UserError(
                     f"the name is taken by {taken.source}",
                     topic="catalog",
-                    where=f"{self.sort} {name!r}",
+                    where=f"{self.name} {name!r}",
                     hint="Choose another name.",
                 )
-            self._entries[name] = Entry(self.sort, name, part, properties)
+            self._entries[name] = Entry(self.name, name, part, properties)
             return part
 
         return register
 
     def remove(self, name: str) -> None:
-        """Take a part out again, so that its name is free."""
+        """Unregister a part, which frees its name."""
         del self._entries[name]
 
     def get(self, name: str) -> Entry:
         self._load_home()
         if name not in self._entries:
             guess = did_you_mean(name, self._entries)
-            raise UnknownPartError(f"unknown {self.sort} {name!r}{guess}")
+            raise UnknownPartError(f"unknown {self.name} {name!r}{guess}")
         return self._entries[name]
 
     def names(self) -> list[str]:

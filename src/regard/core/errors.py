@@ -1,8 +1,8 @@
-"""What a person is told when something they gave cannot be used.
+"""`UserError`: the exception for invalid user input, with a hint that says how to fix it.
 
-A `UserError` is one sentence: which part of regard speaks, where the trouble is (file, line, row
-or key), what is wrong, and how to mend it. The command line prints it and exits with code 2; in
-Python it is an ordinary exception. Anything else that escapes is a bug in regard.
+Its message is one sentence: the topic, where the problem is (file, line, row or key), what is
+wrong, and a hint. The command line prints it and exits with code 2; in Python it is an ordinary
+exception. Any other exception that reaches the user is a bug in regard.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 
 class UserError(Exception):
-    """`topic: where: what. hint`, each part but `what` optional."""
+    """`topic: where: what. hint`; all but `what` are optional."""
 
     def __init__(self, what: str, *, topic: str = "", where: str = "", hint: str = "") -> None:
         self.what = what
@@ -30,7 +30,7 @@ class UserError(Exception):
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """` — did you mean X?`, or the known names where none is close."""
+    """` — did you mean X?` for the closest spelling, or the known names if none is close."""
     names = sorted(known)
     close = get_close_matches(given, names, n=1, cutoff=0.6)
     if close:

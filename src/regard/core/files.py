@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: temporary name, fsync, rename, fsync of the folder."""
+"""Atomic writes: temporary name, fsync, rename, fsync of the folder; manifests with SHA-256."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MANIFEST = "manifest.json"
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file in one step; a reader sees the old text or the new, never half of it."""
+    """Replace a file atomically; a reader sees the old text or the new one, never half of it."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
     try:
@@ -39,16 +39,16 @@ def write_json(path: Path, value: Any) -> None:
 
 
 @contextmanager
-def sealed_folder(path: Path) -> Iterator[Path]:
-    """A new folder whose manifest, written last, holds the SHA-256 of every file in it."""
-    with new_folder(path) as inside:
+def folder_with_manifest(path: Path) -> Iterator[Path]:
+    """`atomic_folder` plus a manifest, written last, with the SHA-256 of every file in it."""
+    with atomic_folder(path) as inside:
         yield inside
-        _seal(inside)
+        _write_manifest(inside)
 
 
 @contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """Fill a folder under a temporary name; on leaving, it takes its own."""
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder that is renamed to `path` on exit and replaces what was there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     old = temporary.with_name(f"{temporary.name}.old")
@@ -56,10 +56,10 @@ def new_folder(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.chmod(0o755)
         if path.exists():
-            path.rename(old)  # aside first: a kill in between loses nothing
+            path.rename(old)  # moved away first: a kill in between loses nothing
         temporary.rename(path)
         shutil.rmtree(old, ignore_errors=True)
-    except BaseException:  # Ctrl-C too: nothing half-written stays, what stood there does
+    except BaseException:  # Ctrl-C too: the half-written folder goes, the old one stays
         if old.exists() and not path.exists():
             old.rename(path)
         shutil.rmtree(temporary, ignore_errors=True)
@@ -67,8 +67,8 @@ def new_folder(path: Path) -> Iterator[Path]:
     sync_folder(path.parent)
 
 
-def damage(folder: Path) -> str | None:
-    """What is wrong with a sealed folder, in words that name the file; None when it is whole."""
+def find_damage(folder: Path) -> str | None:
+    """The first file that disagrees with the manifest, as a sentence; None if all agree."""
     try:
         files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
         for name, expected in files.items():
@@ -85,7 +85,7 @@ def damage(folder: Path) -> str | None:
 
 
 def read_json(path: Path, *, schema: int) -> dict[str, Any]:
-    """A JSON file of ours; damage and other versions are said in words."""
+    """A JSON file written by regard; a damaged file or another schema is a `UserError`."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -102,7 +102,7 @@ def read_json(path: Path, *, schema: int) -> dict[str, Any]:
     return value
 
 
-def _seal(folder: Path) -> None:
+def _write_manifest(folder: Path) -> None:
     digests = {}
     for file in sorted(folder.iterdir()):
         file.chmod(0o644)
@@ -113,13 +113,13 @@ def _seal(folder: Path) -> None:
 
 
 def sha256(file: Path) -> str:
-    """Of the file's content, in hex."""
+    """SHA-256 of the file's content, in hex."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename inside `folder` survive a power cut, where the system can."""
+    """Make a rename inside `folder` survive a power cut (POSIX only)."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -1,13 +1,13 @@
-"""Settings: the frozen, validated, documented values that build a part.
+"""Settings: frozen, validated, documented pydantic models; one class configures one part.
 
 A settings class lives beside the part it configures. The string under each field documents it and
-becomes the help text. A field that names a part is written
+becomes the help text. A field that selects a part from a catalogue is written
 
-    attention: Annotated[Settings, Named(ATTENTION)] = Dot()
+    attention: Annotated[Settings, CatalogField(ATTENTION)] = Dot()
 
 and takes, in a recipe, `attention = { kind = "additive", hidden = 16 }` or just `"additive"`.
-`read_settings` turns a plain table into settings; what it cannot use becomes a `UserError` that
-names the key, what was given and what is allowed.
+`read_settings` turns a plain table into settings. An invalid table becomes a `UserError` that names
+the key, the given value and what is allowed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from pydantic_core import ErrorDetails
 
 from regard.core.catalog import Catalog, UnknownPartError
 from regard.core.errors import UserError, did_you_mean
+from regard.core.synonyms import SYNONYMS, VALUE_HINTS
 
 
 class Settings(BaseModel):
-    """Base of every settings class: unknown keys refused, values frozen, docstrings kept."""
+    """Base class of all settings: unknown keys are errors, values are frozen."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False
@@ -34,54 +35,35 @@ class Settings(BaseModel):
 
 @dataclass(frozen=True)
 class CatalogField:
-    """Marks a field whose table names its part; the part's own class reads the rest of it."""
+    """Annotation of a field that selects a part; the part's class reads the rest of the table."""
 
     catalog: Catalog
     selector: str = "kind"
-    "The key that names the part in a recipe's table: `kind`, or `family` for a model."
+    "The key of the table that names the part: `kind`, or `family` for a model."
 
-
-SYNONYMS = {
-    "learning_rate": "lr",
-    "steps": "max_steps",
-    "batch_size": "batch_tokens",
-    "dim": "width",
-    "hidden_size": "width",
-    "n_embd": "width",
-    "n_layer": "layers",
-    "num_layers": "layers",
-    "n_head": "heads",
-    "num_heads": "heads",
-    "block_size": "context",
-    "max_length": "context",
-    "vocab_size": "vocabulary",
-    "save_every": "checkpoint_every",
-    "eval_every": "evaluate_every",
-}
-"What other tools call our settings, for a better guess than spelling gives."
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
 Locate = Callable[[str], str]
 
 
-def nowhere(key: str) -> str:
-    """The locator for tables that come from no file."""
+def no_location(key: str) -> str:
+    """`Locate` for tables that come from no file."""
     return ""
 
 
 def read_settings(
-    cls: type[AnySettings], table: Mapping[str, Any], *, key: str = "", locate: Locate = nowhere
+    cls: type[AnySettings], table: Mapping[str, Any], *, key: str = "", locate: Locate = no_location
 ) -> AnySettings:
-    """`table` as `cls`; `key` is its dotted place in the recipe, `locate` gives file and line."""
+    """Validate `table` as `cls`; `key` is its dotted key, `locate` gives a key's file and line."""
     values = dict(table)
     for name, field in cls.model_fields.items():
         if name not in values or isinstance(values[name], Settings):
             continue
-        inner, named = _join(key, name), catalog_field(field)
-        if named is not None:
+        inner, choice = _join(key, name), catalog_field(field)
+        if choice is not None:
             default = field.default if isinstance(field.default, Settings) else None
             values[name] = _read_part(
-                named, values[name], default=default, key=inner, locate=locate
+                choice, values[name], default=default, key=inner, locate=locate
             )
         elif (section := _section(field)) is not None:
             values[name] = _read_section(section, values[name], key=inner, locate=locate)
@@ -92,43 +74,43 @@ def read_settings(
 
 
 def catalog_field(field: FieldInfo) -> CatalogField | None:
-    """The catalogue a field chooses from, where it names a part."""
+    """The catalogue that a field selects from, if it selects a part."""
     return next((note for note in field.metadata if isinstance(note, CatalogField)), None)
 
 
-def table_of(settings: Settings) -> dict[str, Any]:
-    """The inverse of `read_settings`: every value written out, parts with the name they go by."""
+def to_table(settings: Settings) -> dict[str, Any]:
+    """The inverse of `read_settings`: every value, parts with their catalogue names."""
     table: dict[str, Any] = {}
     for name, field in type(settings).model_fields.items():
         value = getattr(settings, name)
-        named = catalog_field(field)
-        if named is not None and value is not None:
-            table[name] = {named.selector: name_of(value, named.catalog), **table_of(value)}
+        choice = catalog_field(field)
+        if choice is not None and value is not None:
+            table[name] = {choice.selector: catalog_name(value, choice.catalog), **to_table(value)}
         elif isinstance(value, Settings):
-            table[name] = table_of(value)
+            table[name] = to_table(value)
         elif value is not None:  # TOML has no null: an absent key means the default, None
             table[name] = list(value) if isinstance(value, tuple) else value
     return table
 
 
 def settings_class(catalog: Catalog, name: str) -> type[Settings]:
-    """The class a name stands for, in a catalogue of settings."""
+    """The settings class registered under `name`."""
     part = catalog.get(name).part
     if not (isinstance(part, type) and issubclass(part, Settings)):
-        raise TypeError(f"{catalog.sort} {name!r} is not a settings class")
+        raise TypeError(f"{catalog.name} {name!r} is not a settings class")
     return part
 
 
-def name_of(settings: Settings, catalog: Catalog) -> str:
-    """The name under which a catalogue holds these settings' class."""
+def catalog_name(settings: Settings, catalog: Catalog) -> str:
+    """The name under which the class of `settings` is registered."""
     for entry in catalog:
         if entry.part is type(settings):
             return entry.name
-    raise UserError(f"{type(settings).__name__} is not in the {catalog.sort} catalogue")
+    raise UserError(f"{type(settings).__name__} is not in the {catalog.name} catalogue")
 
 
 def dotted_keys(cls: type[Settings], key: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every key a table of `cls` may hold, nested ones dotted; a named part stands as one key."""
+    """Every key of a table of `cls`, nested ones dotted; a part from a catalogue is one key."""
     for name, field in cls.model_fields.items():
         dotted = _join(key, name)
         yield dotted, field
@@ -138,7 +120,7 @@ def dotted_keys(cls: type[Settings], key: str = "") -> Iterator[tuple[str, Field
 
 
 def _section(field: FieldInfo) -> type[Settings] | None:
-    """The settings class of a field that is a table of its own."""
+    """The settings class of a field that is a nested table."""
     inner = field.annotation
     if catalog_field(field) is None and isinstance(inner, type) and issubclass(inner, Settings):
         return inner
@@ -156,39 +138,39 @@ def _read_section(section: type[Settings], value: Any, *, key: str, locate: Loca
 
 
 def _read_part(
-    named: CatalogField, value: Any, *, default: Settings | None, key: str, locate: Locate
+    choice: CatalogField, value: Any, *, default: Settings | None, key: str, locate: Locate
 ) -> Settings:
     """A part from its name or table; a table without a name means the default part."""
-    table = {named.selector: value} if isinstance(value, str) else value
+    table = {choice.selector: value} if isinstance(value, str) else value
     if not isinstance(table, Mapping):
         raise UserError(
-            f"{key} takes a name or a table with {named.selector} = …, not {value!r}",
+            f"{key} takes a name or a table with {choice.selector} = …, not {value!r}",
             topic="recipe",
             where=locate(key),
         )
     rest = dict(table)
-    name = rest.pop(named.selector, None)
+    name = rest.pop(choice.selector, None)
     if name is None and default is not None:
-        name = name_of(default, named.catalog)
+        name = catalog_name(default, choice.catalog)
     if name is None:
         raise UserError(
-            f"{key} needs {named.selector} = …; known: {', '.join(named.catalog.names())}",
+            f"{key} needs {choice.selector} = …; known: {', '.join(choice.catalog.names())}",
             topic="recipe",
             where=locate(key),
         )
-    if name not in named.catalog.names():
+    if name not in choice.catalog.names():
         raise UnknownPartError(
-            f"{key}.{named.selector}: unknown {named.catalog.sort} {name!r}"
-            f"{did_you_mean(str(name), named.catalog.names())}",
+            f"{key}.{choice.selector}: unknown {choice.catalog.name} {name!r}"
+            f"{did_you_mean(str(name), choice.catalog.names())}",
             topic="recipe",
-            where=locate(_join(key, named.selector)) or locate(key),
+            where=locate(_join(key, choice.selector)) or locate(key),
         )
-    part = settings_class(named.catalog, name)
+    part = settings_class(choice.catalog, name)
     for given in rest:
-        owners = () if given in part.model_fields else _owners(given, named.catalog)
+        owners = () if given in part.model_fields else _owners(given, choice.catalog)
         if owners:
             raise UserError(
-                f"{_join(key, given)} belongs to {named.selector} = {' or '.join(owners)}, and "
+                f"{_join(key, given)} belongs to {choice.selector} = {' or '.join(owners)}, and "
                 f"this is {name!r}",
                 topic="recipe",
                 where=locate(_join(key, given)),
@@ -198,7 +180,7 @@ def _read_part(
 
 
 def _owners(setting: str, catalog: Catalog) -> tuple[str, ...]:
-    """The parts of a catalogue that have a setting of this name, as a recipe writes them."""
+    """The parts of a catalogue that have a setting of this name, quoted."""
     return tuple(
         repr(entry.name)
         for entry in catalog
@@ -209,18 +191,13 @@ def _owners(setting: str, catalog: Catalog) -> tuple[str, ...]:
 def _explain(
     problem: ValidationError, cls: type[Settings], *, key: str, locate: Locate
 ) -> UserError:
-    """The first complaint, in one sentence; several at once would bury the way out."""
+    """The first validation error as one sentence."""
     error = problem.errors()[0]
     path = [str(step) for step in error["loc"]]
     dotted = _join(key, ".".join(path))
     where = locate(dotted)
     if error["type"] == "extra_forbidden":
-        siblings = (known for known, _ in dotted_keys(cls, key))
-        parent = dotted.rpartition(".")[0]
-        near = [known for known in siblings if known.rpartition(".")[0] == parent]
-        ours = _join(parent, SYNONYMS.get(path[-1], path[-1]))
-        guess = did_you_mean(ours, near)
-        return UserError(f"unknown setting {dotted}{guess}", topic="recipe", where=where)
+        return _unknown_setting(dotted, [known for known, _ in dotted_keys(cls, key)], where=where)
     if error["type"] == "missing":
         described = dict(dotted_keys(cls, key)).get(dotted)
         meaning = described.description if described is not None else None
@@ -235,19 +212,32 @@ def _explain(
     )
 
 
+def _unknown_setting(dotted: str, known: list[str], *, where: str) -> UserError:
+    """Suggest a synonym among the keys of the same table, else the closest spelling."""
+    parent, _, given = dotted.rpartition(".")
+    siblings = [key for key in known if key.rpartition(".")[0] == parent]
+    synonyms = (_join(parent, name) for name in SYNONYMS.get(given, ()))
+    meant = next((key for key in synonyms if key in siblings), None)
+    if meant is None:
+        guess, hint = did_you_mean(dotted, siblings), ""
+    else:
+        guess, hint = f" — did you mean {meant}?", VALUE_HINTS.get(given, "")
+    return UserError(f"unknown setting {dotted}{guess}", topic="recipe", where=where, hint=hint)
+
+
 def _allowed(error: ErrorDetails) -> str:
-    """pydantic's complaint as something to give: `a number greater than 0`."""
-    sort = error["type"]
-    words = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    if sort == "too_short":
+    """What pydantic expected: `a number greater than 0`."""
+    category = error["type"]
+    expected = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if category == "too_short":
         return "a list that is not empty"
-    if sort == "string_too_short":
+    if category == "string_too_short":
         return "a text that is not empty"
-    if sort.endswith("_parsing"):
-        return words.partition(", unable")[0].replace("a valid", "a").replace("a int", "an int")
-    if sort.startswith(("greater_than", "less_than")):
-        return f"a number {words}"
-    return words.replace("String should match pattern", "a text of the form")
+    if category.endswith("_parsing"):
+        return expected.partition(", unable")[0].replace("a valid", "a").replace("a int", "an int")
+    if category.startswith(("greater_than", "less_than")):
+        return f"a number {expected}"
+    return expected.replace("String should match pattern", "a text of the form")
 
 
 def _join(key: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Reading TOML that people write: dotted changes, and where each key stands, for errors.
+"""TOML with overrides by dotted key, and the line of each key for error messages.
 
 table = read_toml(Path("mini-gpt.toml"), topic="recipe")
 table.override("train.lr=1e-3")        table.locate("train.lr")  →  "--set train.lr"
@@ -18,17 +18,17 @@ from regard.core.errors import UserError
 
 @dataclass
 class TomlTable:
-    """A file's table, with the changes made to it since."""
+    """A parsed TOML file and the overrides applied to it."""
 
     file: Path
     table: dict[str, Any]
     lines: Mapping[str, int]
-    "Where each dotted key stands."
+    "Line number of each dotted key."
     changed: dict[str, str] = field(default_factory=dict)
-    "Who changed a key: `--set train.lr`."
+    "What overrode a key: `--set train.lr`."
 
     def override(self, text: str) -> None:
-        """Write `a.b.c=value` into the table."""
+        """Apply an override written `a.b.c=value`."""
         key, equals, given = text.partition("=")
         key = key.strip()
         if not equals or not all(key.split(".")):
@@ -40,50 +40,50 @@ class TomlTable:
         self.change(key, value, by=f"--set {key}")
 
     def change(self, key: str, value: Any, *, by: str) -> None:
-        """Give a dotted key a value; errors about it say that it comes from `by`."""
+        """Set a dotted key; errors about it name `by` as its origin."""
         *tables, last = key.split(".")
         table = self.table
         for name in tables:
             inner = table.setdefault(name, {})
-            if isinstance(inner, str):  # model.attention = "dot" and a change inside it
+            if isinstance(inner, str):  # model.attention = "dot", then a key inside it
                 inner = table[name] = {"kind": inner}
             if not isinstance(inner, dict):
                 raise UserError(f"{by}: {name} is not a table, so {key} cannot be set")
             table = inner
         if last == "kind" and table.get("kind") != value:
-            table.clear()  # the settings beside it belong to the kind that was
+            table.clear()  # the other settings belong to the old kind
         table[last] = value
         self.changed[key] = by
 
     def locate(self, key: str) -> str:
-        """Where a dotted key stands: `mini-gpt.toml, line 18`, or who gave it."""
+        """Origin of a dotted key: `mini-gpt.toml, line 18`, or the override that set it."""
         for given, by in self.changed.items():
             if key == given or given.startswith(f"{key}.") or key.startswith(f"{given}."):
                 return by
         while key and key not in self.lines:
-            key = key.rpartition(".")[0]  # a key in an inline table stands on its parent's line
+            key = key.rpartition(".")[0]  # a key of an inline table is on its parent's line
         return f"{self.file}, line {self.lines[key]}" if key else str(self.file)
 
 
 def read_toml(file: Path, *, topic: str) -> TomlTable:
-    """The file's table; what is no TOML is said with line and column."""
-    text = _text_of(file, topic=topic)
+    """Parse a TOML file; a syntax error becomes a `UserError` with line and column."""
+    text = _read_text(file, topic=topic)
     try:
-        return TomlTable(file, tomllib.loads(text), _lines_of(text))
+        return TomlTable(file, tomllib.loads(text), _key_lines(text))
     except tomllib.TOMLDecodeError as problem:
-        raise _not_toml(file, problem, topic=topic) from None
+        raise _syntax_error(file, problem, topic=topic) from None
 
 
-def flat(table: Mapping[str, Any], key: str = "") -> dict[str, Any]:
-    """Nested tables as one, with dotted keys."""
-    found: dict[str, Any] = {}
+def flatten(table: Mapping[str, Any], key: str = "") -> dict[str, Any]:
+    """Flatten nested tables into one with dotted keys."""
+    flat: dict[str, Any] = {}
     for name, value in table.items():
         dotted = f"{key}.{name}" if key else name
-        found |= flat(value, dotted) if isinstance(value, Mapping) else {dotted: value}
-    return found
+        flat |= flatten(value, dotted) if isinstance(value, Mapping) else {dotted: value}
+    return flat
 
 
-def _lines_of(text: str) -> dict[str, int]:
+def _key_lines(text: str) -> dict[str, int]:
     lines: dict[str, int] = {}
     header = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -96,19 +96,19 @@ def _lines_of(text: str) -> dict[str, int]:
     return lines
 
 
-def _not_toml(file: Path, problem: tomllib.TOMLDecodeError, *, topic: str) -> UserError:
-    what = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(problem), re.DOTALL)
+def _syntax_error(file: Path, problem: tomllib.TOMLDecodeError, *, topic: str) -> UserError:
+    located = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(problem), re.DOTALL)
     return UserError(
-        f"not valid TOML: {what[1] if what else problem}",
+        f"not valid TOML: {located[1] if located else problem}",
         topic=topic,
-        where=f"{file}, line {what[2]}, column {what[3]}" if what else str(file),
-        hint='Tables are written [model], settings key = value, words in "quotes".',
+        where=f"{file}, line {located[2]}, column {located[3]}" if located else str(file),
+        hint='Write tables as [model], settings as key = value, strings in "quotes".',
     )
 
 
-def _text_of(file: Path, *, topic: str) -> str:
+def _read_text(file: Path, *, topic: str) -> str:
     try:
-        return file.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
+        return file.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
     except FileNotFoundError:
         raise UserError(
             f"{file} does not exist",
@@ -117,7 +117,7 @@ def _text_of(file: Path, *, topic: str) -> str:
         ) from None
     except IsADirectoryError:
         raise UserError(
-            f"{file} is a folder, and no run: it has no recipe.toml",
+            f"{file} is a folder without recipe.toml, so it is no run",
             topic=topic,
             hint="Give a recipe (TOML), or a run folder such as runs/mini-gpt.",
         ) from None

@@ -1,1 +1,1 @@
-"""Data: sources and readers, splits, tokenizers, the token cache, batching."""
+"""Data: sources, readers, splits, tokenizers, the memory-mapped token cache, batching."""

@@ -1,7 +1,7 @@
-"""Batching: which rows go through the model together.
+"""Batching: bucketing by length, fixed-size batches, and the batch order of evaluation.
 
-A plan is a list of arrays of row numbers, a pure function of lengths, seed and epoch, so a run that
-was stopped resumes at the same batch.
+A `BatchPlan` lists the row indices of each batch. It is a pure function of lengths, seed and epoch,
+so a resumed run continues with the same batch.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from numpy.typing import ArrayLike
 from regard.batch import Ints
 from regard.core.errors import UserError
 
-Plan = list[Ints]
+BatchPlan = list[Ints]
 
 
-def bucketed(lengths: ArrayLike, *, budget: int, pool: int = 50, seed: int, epoch: int) -> Plan:
-    """Rows of like length together: padded batches of at most `budget` places.
+def bucketed_batches(
+    lengths: ArrayLike, *, budget: int, pool: int = 50, seed: int, epoch: int
+) -> BatchPlan:
+    """Length bucketing: batches of rows of similar length, at most `budget` tokens with padding.
 
-    Shuffled rows fall into pools of about `pool` budgets; each pool is sorted, longest first, and
-    cut into batches; then the batches are shuffled. Small pools keep an epoch's order random, large
-    ones waste less.
+    Shuffled rows are grouped into pools of about `pool` × `budget` tokens. Each pool is sorted by
+    length, longest first, and cut into batches; then the batches are shuffled. Small pools keep the
+    order random, large pools need less padding.
     """
     sizes = np.asarray(lengths, dtype=np.int64)
     _check_budget(sizes, budget)
@@ -36,28 +38,28 @@ def bucketed(lengths: ArrayLike, *, budget: int, pool: int = 50, seed: int, epoc
         )
     generator = _generator(seed, epoch)
     order = generator.permutation(len(sizes))
-    pool_of = (np.cumsum(sizes[order]) - 1) // (pool * budget)
-    edges = np.flatnonzero(np.diff(pool_of, prepend=-1, append=pool_of[-1] + 1))
+    pool_index = (np.cumsum(sizes[order]) - 1) // (pool * budget)
+    edges = np.flatnonzero(np.diff(pool_index, prepend=-1, append=pool_index[-1] + 1))
     plan = [
         batch
         for begin, end in pairwise(edges)
-        for batch in _cut_sorted(order[begin:end], sizes, budget)
+        for batch in _sort_and_cut(order[begin:end], sizes, budget)
     ]
     return [plan[i] for i in generator.permutation(len(plan))]
 
 
-def in_order(lengths: ArrayLike, *, budget: int) -> Plan:
-    """For measuring: every row once, longest first, whatever their number; nothing is random."""
+def sorted_batches(lengths: ArrayLike, *, budget: int) -> BatchPlan:
+    """For evaluation: every row once, longest first, without shuffling."""
     sizes = np.asarray(lengths, dtype=np.int64)
     _check_budget(sizes, budget)
-    return list(_cut_sorted(np.arange(len(sizes)), sizes, budget))
+    return list(_sort_and_cut(np.arange(len(sizes)), sizes, budget))
 
 
-def fixed(count: int, *, rows: int, seed: int, epoch: int) -> Plan:
-    """Shuffled rows, `rows` to a batch; the last batch takes what is left."""
+def fixed_size_batches(count: int, *, rows: int, seed: int, epoch: int) -> BatchPlan:
+    """Shuffled batches of `rows` rows each; the last one may be smaller."""
     if count < rows:
         raise UserError(
-            f"{count:,} rows where one batch of train.batch_tokens holds {rows:,}",
+            f"{count:,} rows, but one batch of train.batch_tokens holds {rows:,}",
             topic="corpus",
             hint="Lower train.batch_tokens or give more text.",
         )
@@ -65,15 +67,15 @@ def fixed(count: int, *, rows: int, seed: int, epoch: int) -> Plan:
     return [order[begin : begin + rows] for begin in range(0, count, rows)]
 
 
-def waste(lengths: ArrayLike, plan: Plan) -> float:
-    """The share of places in a plan's padded batches that hold no token."""
+def padding_fraction(lengths: ArrayLike, plan: BatchPlan) -> float:
+    """The fraction of positions in the plan's padded batches that are padding."""
     sizes = np.asarray(lengths, dtype=np.int64)
-    places = sum(len(batch) * int(sizes[batch].max()) for batch in plan)
-    return 1 - sum(int(sizes[batch].sum()) for batch in plan) / places
+    positions = sum(len(batch) * int(sizes[batch].max()) for batch in plan)
+    return 1 - sum(int(sizes[batch].sum()) for batch in plan) / positions
 
 
-def _cut_sorted(rows: Ints, sizes: Ints, budget: int) -> Iterator[Ints]:
-    """Longest first, so the first row of a batch says how many fit: one step a batch, not a row."""
+def _sort_and_cut(rows: Ints, sizes: Ints, budget: int) -> Iterator[Ints]:
+    """Longest first, so the first row of a batch decides how many rows fit."""
     rows = rows[np.argsort(-sizes[rows], kind="stable")]
     begin = 0
     while begin < len(rows):
@@ -84,12 +86,12 @@ def _cut_sorted(rows: Ints, sizes: Ints, budget: int) -> Iterator[Ints]:
 
 def _check_budget(sizes: Ints, budget: int) -> None:
     if not len(sizes):
-        raise UserError("there is no row to read", topic="corpus", hint="Give more text.")
+        raise UserError("there are no rows", topic="corpus", hint="Give more text.")
     longest = int(sizes.argmax())
     if sizes[longest] > budget:
         raise UserError(
-            f"row {longest:,} holds {sizes[longest]:,} tokens where a batch of "
-            f"train.batch_tokens = {budget:,} must hold it whole",
+            f"row {longest:,} has {sizes[longest]:,} tokens, more than a batch of "
+            f"train.batch_tokens = {budget:,}",
             topic="corpus",
             hint=f"Set train.batch_tokens = {sizes[longest]} or more, or lower model.context.",
         )

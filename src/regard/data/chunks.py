@@ -1,10 +1,11 @@
-"""Rows: what a language model reads at once, cut from a part of the token cache on demand.
+"""Training rows of a language model, cut from the token cache on demand.
 
-`DocumentChunks` keeps documents apart; `PackedBlocks` lays them end to end and cuts rows of one length. Both cut
-`<start> document <stop>` into rows of at most context + 1 tokens which overlap by one, because a
-row of n tokens gives n − 1 predictions: every token after the first is a target exactly once.
+`DocumentChunks` keeps documents separate; `PackedBlocks` does sequence packing: it concatenates all
+documents and cuts blocks of one length. Both cut `<start> document <stop>` into rows of at most
+context + 1 tokens that overlap by one, because a row of n tokens gives n − 1 predictions: every
+token after the first is a target exactly once.
 
-    context 3, pieces:  <start> a b c | c d e <stop>        targets  a b c | d e <stop>
+    context 3, chunks:  <start> a b c | c d e <stop>        targets  a b c | d e <stop>
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Ints = NDArray[np.int64]
 
 
 class TokenSplit(Protocol):
-    """What rows need of a cached part: its documents' ids, and where each begins and ends."""
+    """The documents of a cached split: their ids, offsets and lengths in tokens."""
 
     @property
     def offsets(self) -> NDArray[Any]: ...
@@ -34,73 +35,73 @@ class TokenSplit(Protocol):
 
 @dataclass(frozen=True)
 class Document:
-    """The ids of one row, and to which text of the row each belongs, where there are several."""
+    """The token ids of one row and, if it holds several texts, the segment of each token."""
 
     ids: Ints
     segments: Ints | None = None
     context: int | None = None
-    "Places that what is made of it may take; not given: one less than it has tokens."
+    "Maximum length of an example built from it; by default its number of tokens − 1."
 
     @property
-    def room(self) -> int:
+    def max_length(self) -> int:
         return len(self.ids) - 1 if self.context is None else self.context
 
 
 class DocumentChunks:
-    """Each document on its own, long ones in several rows."""
+    """One document per row; a document longer than the context gives several rows."""
 
-    def __init__(self, part: TokenSplit, *, context: int, start: int, stop: int) -> None:
-        self._part = part
+    def __init__(self, split: TokenSplit, *, context: int, start: int, stop: int) -> None:
+        self._split = split
         self._context = context
         self._start = start
         self._stop = stop
-        targets = np.asarray(part.lengths, dtype=np.int64) + 1  # its tokens and <stop>
+        targets = np.asarray(split.lengths, dtype=np.int64) + 1  # its tokens and <stop>
         rows = -(-targets // context)
         self._first_row = np.concatenate(([0], np.cumsum(rows)))
         self.lengths = np.full(self._first_row[-1], context + 1, dtype=np.int64)
-        "Tokens of each row."
+        "Number of tokens of each row."
         self.lengths[self._first_row[1:] - 1] = targets - (rows - 1) * context + 1
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def __getitem__(self, row: int) -> Document:
-        row = _checked(row, len(self))
+        row = _check_index(row, len(self))
         document = self.document_of(row)
         begin = (row - int(self._first_row[document])) * self._context
         ids = np.empty(self.lengths[row], dtype=np.int64)
-        _fill(ids, begin, self._part[document], start=self._start, stop=self._stop)
+        _fill(ids, begin, self._split[document], start=self._start, stop=self._stop)
         return Document(ids, context=self._context)
 
     def __iter__(self) -> Iterator[Document]:
         return (self[row] for row in range(len(self)))
 
     def document_of(self, row: int) -> int:
-        """Which document of the part a row was cut from."""
+        """Index of the document that a row was cut from."""
         return int(np.searchsorted(self._first_row, row, side="right")) - 1
 
 
 class PackedBlocks:
-    """All documents end to end, in rows of context + 1; a row's segments tell them apart."""
+    """Packing: all documents concatenated, in blocks of context + 1; segments tell them apart."""
 
-    def __init__(self, part: TokenSplit, *, context: int, start: int, stop: int) -> None:
-        self._part = part
+    def __init__(self, split: TokenSplit, *, context: int, start: int, stop: int) -> None:
+        self._split = split
         self._context = context
         self._start = start
         self._stop = stop
-        count = len(part)
-        # Document d begins at begins[d] of the stream: two specials for each one before it.
-        self._begins = np.asarray(part.offsets, dtype=np.int64) + 2 * np.arange(count + 1)
-        tokens = int(self._begins[-1])
+        count = len(split)
+        # Document d starts at starts[d] of the concatenation: two specials for each one before.
+        self._starts = np.asarray(split.offsets, dtype=np.int64) + 2 * np.arange(count + 1)
+        tokens = int(self._starts[-1])
         if tokens < context + 1:
             raise UserError(
-                f"{tokens:,} tokens where one block of model.context = {context} is needed",
+                f"{tokens:,} tokens do not fill one block of model.context = {context}",
                 topic="corpus",
                 hint="Lower model.context or give more text.",
             )
         self._count = (tokens - 1) // context
         self.dropped_tokens = tokens - (self._count * context + 1)
-        "Tokens at the end that do not fill a block, and are never read."
+        "Tokens at the end that do not fill a block and are never used."
 
     def __len__(self) -> int:
         return self._count
@@ -110,18 +111,18 @@ class PackedBlocks:
         return np.full(self._count, self._context + 1, dtype=np.int64)
 
     def __getitem__(self, row: int) -> Document:
-        begin = _checked(row, len(self)) * self._context
+        begin = _check_index(row, len(self)) * self._context
         end = begin + self._context + 1
         ids = np.empty(end - begin, dtype=np.int64)
         segments = np.empty(end - begin, dtype=np.int64)
-        first, last = np.searchsorted(self._begins, (begin, end - 1), side="right") - 1
+        first, last = np.searchsorted(self._starts, (begin, end - 1), side="right") - 1
         for segment, document in enumerate(range(first, last + 1)):
-            opens, closes = self._begins[document : document + 2]
+            opens, closes = self._starts[document : document + 2]
             here = slice(max(opens - begin, 0), min(closes, end) - begin)
             _fill(
                 ids[here],
                 max(begin - opens, 0),
-                self._part[document],
+                self._split[document],
                 start=self._start,
                 stop=self._stop,
             )
@@ -133,7 +134,7 @@ class PackedBlocks:
 
 
 def _fill(out: Ints, begin: int, document: NDArray[Any], *, start: int, stop: int) -> None:
-    """Write into `out` the tokens of `<start> document <stop>` from place `begin` on."""
+    """Write into `out` the tokens of `<start> document <stop>` from index `begin` on."""
     inner = out
     if begin == 0:
         out[0] = start
@@ -145,7 +146,7 @@ def _fill(out: Ints, begin: int, document: NDArray[Any], *, start: int, stop: in
     inner[:] = document[offset : offset + len(inner)]
 
 
-def _checked(row: int, count: int) -> int:
+def _check_index(row: int, count: int) -> int:
     if not -count <= row < count:
         raise IndexError(f"row {row} of {count}")
     return row % count

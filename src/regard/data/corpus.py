@@ -1,4 +1,4 @@
-"""A corpus: the `[data]` table of a recipe, opened as three streams of texts."""
+"""The `[data]` settings of a recipe, and the text corpus they open: train, dev and test."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from regard.core.errors import UserError
 from regard.core.settings import Settings
-from regard.data.readers.reading import Column, ReadOptions, Unit
+from regard.data.readers.records import Column, ReadOptions, Unit
 from regard.data.sources import Source, find_sources
 from regard.data.split_corpus import SplitCorpus
-from regard.data.splits import SPLITS, Split, SplitByValue, Splitter, place_in_split, written
+from regard.data.splits import SPLITS, Split, SplitByValue, Splitter, as_text, split_point
 
-__all__ = ["SPLITS", "Corpus", "Data", "Split", "find_parts", "open_corpus", "place_in_split"]
+__all__ = ["SPLITS", "Corpus", "Data", "Split", "find_split_sources", "open_corpus", "split_point"]
 
 
 def _check_names(value: Any) -> Any:
@@ -28,55 +28,57 @@ def _check_names(value: Any) -> Any:
     return value if isinstance(value, str) else tuple(names)
 
 
-def _check_part(value: Any) -> Any:
+def _check_split(value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, Mapping):
-        return _check_chosen(value)
+        return _check_by_value(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _check_names(value)
     if isinstance(value, int) and value > 0:
         return value
     if not 0 < value < 0.5:
         raise ValueError(
-            f"{value} is no share; give one above 0 and below 0.5 (0.05 is a document in twenty), "
-            "a number of documents, or a path"
+            f"{value} is not a valid fraction; give one above 0 and below 0.5 (0.05 is 5 % of the "
+            "documents), a number of documents, or a path"
         )
     return value
 
 
-def _check_of_test(value: Any) -> Any:
+def _check_dev_from_test(value: Any) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if value is None or (is_number and (0 < value < 1 or (isinstance(value, int) and value > 0))):
         return value
-    raise ValueError(f"{value!r} is not allowed: give a share between 0 and 1, or a number of rows")
+    raise ValueError(
+        f"{value!r} is not allowed: give a fraction between 0 and 1, or a number of rows"
+    )
 
 
-def _check_chosen(value: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    chosen = {
+def _check_by_value(value: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    columns = {
         str(column): tuple(values) if isinstance(values, list | tuple) else (values,)
         for column, values in value.items()
     }
-    for column, values in chosen.items():
+    for column, values in columns.items():
         if not values or not all(isinstance(each, str | int | float) for each in values):
             raise ValueError(f'give column {column!r} a list of values: {{ {column} = ["…"] }}')
-    if len(chosen) != 1:
+    if len(columns) != 1:
         raise ValueError('name one column and its values: { title = ["Warsaw", "Force"] }')
-    return chosen
+    return columns
 
 
-Names = Annotated[str | tuple[str, ...], BeforeValidator(_check_names)]
-OfAPart = Annotated[
+SourceNames = Annotated[str | tuple[str, ...], BeforeValidator(_check_names)]
+SplitDefinition = Annotated[
     int | float | str | tuple[str, ...] | dict[str, tuple[bool | int | float | str, ...]] | None,
-    BeforeValidator(_check_part),
+    BeforeValidator(_check_split),
 ]
-OfTest = Annotated[int | float | None, BeforeValidator(_check_of_test)]
+DevFromTest = Annotated[int | float | None, BeforeValidator(_check_dev_from_test)]
 
 
 class Data(Settings):
-    """Which texts a run reads, and how they are cut into train, dev and test."""
+    """The texts of a run and their train, dev and test splits."""
 
-    corpus: Names
+    corpus: SourceNames
     """A built-in corpus, a file (txt, csv, tsv, jsonl, parquet, SQuAD's json; also .gz .xz .zst), a
     folder, a pattern such as "texts/*.txt", parallel files "train.{en,de}" (columns en and de), a
     dataset "hub:NAME[:CONFIG]", or a list of these."""
@@ -88,153 +90,154 @@ class Data(Settings):
     "Whether CSV and TSV files begin with a header line; without, their columns are called 1, 2, …"
 
     unit: Unit = "line"
-    "What one document is in plain text: a line, a paragraph (blank lines between), or a file."
+    "What one document of plain text is: a line, a paragraph (blank lines between), or a file."
 
-    dev: OfAPart = 0.05
-    """The part that choices are made on: a share of the documents (0.05), how many (500), files of
-    its own, or the rows whose column holds certain values, { title = ["Warsaw", "Force"] }."""
+    dev: SplitDefinition = 0.05
+    """The validation split, for tuning and model selection: a fraction of the documents (0.05), a
+    number of them (500), files, or the rows with certain values of a column,
+    { title = ["Warsaw", "Force"] }."""
 
-    test: OfAPart = 0.05
-    "The part that only judges: a share or a number of documents, files, or rows by a column."
+    test: SplitDefinition = 0.05
+    "The split for the final evaluation: a fraction or number of documents, files, or rows."
 
-    dev_from_test: OfTest = None
-    "Instead of data.dev: this share of the test part, or so many of its rows, becomes dev."
+    dev_from_test: DevFromTest = None
+    "Instead of data.dev: this fraction of the test split, or number of its rows, becomes dev."
 
     group: str | None = Field(default=None, min_length=1)
-    "A column by whose values shares are cut, so that one article never straddles parts."
+    "A column whose values keep rows together, so that no article straddles splits."
 
     split_seed: int = 0
-    "Which documents fall into dev and test where these are shares."
+    "Seed of the split, where dev or test is a fraction."
 
-    cut: int | None = Field(default=None, ge=1)
-    "Documents are cut after this many tokens (what is lost is counted); none by default."
+    max_tokens: int | None = Field(default=None, ge=1)
+    "Truncate documents to this many tokens (what is cut off is counted); unlimited by default."
 
     skip_bad_rows: bool = False
-    "Drop and count rows that cannot be read, instead of stopping at the first."
+    "Drop and count rows that cannot be read, instead of stopping at the first one."
 
     limit: int | None = Field(default=None, ge=1)
     "Read at most this many documents of each source; all by default."
 
     @model_validator(mode="before")
     @classmethod
-    def _dev_from_one_place(cls, values: Any) -> Any:
-        """With a share of test as dev there is no share of the corpus beside it."""
+    def _one_definition_of_dev(cls, values: Any) -> Any:
+        """dev_from_test replaces the default of dev."""
         if not isinstance(values, dict) or values.get("dev_from_test") is None:
             return values
         if values.get("dev") is not None:
-            raise ValueError("dev and dev_from_test are both given; take one of them out")
+            raise ValueError("dev and dev_from_test are both given; remove one of them")
         return {**values, "dev": None}
 
     @model_validator(mode="after")
-    def _parts_are_whole(self) -> Self:
+    def _splits_are_consistent(self) -> Self:
         if self.test is None or (self.dev is None and self.dev_from_test is None):
-            raise ValueError("dev and test are needed; give a share such as 0.05, or a path")
-        if {"dev", "test"} <= self.chosen.keys():
-            dev, test = self.chosen["dev"], self.chosen["test"]
-            both = [value for value in dev.values if value in test.values]
-            if dev.column == test.column and both:
-                raise ValueError(f"{both[0]!r} is chosen both for dev and for test")
-        if self.group and not self.shares and self.dev_from_test is None:
-            raise ValueError("group cuts shares, and no part is a share; take it out")
+            raise ValueError("dev and test are required; give a fraction such as 0.05, or a path")
+        if {"dev", "test"} <= self.by_value.keys():
+            dev, test = self.by_value["dev"], self.by_value["test"]
+            common = [value for value in dev.values if value in test.values]
+            if dev.column == test.column and common:
+                raise ValueError(f"{common[0]!r} is selected both for dev and for test")
+        if self.group and not self.fractions and self.dev_from_test is None:
+            raise ValueError("group applies to fractions, and no split is a fraction; remove it")
         return self
 
     @property
-    def shares(self) -> dict[Split, float]:
-        """The parts that are cut out of the corpus itself: a share, or as many records."""
-        given = self._given_parts()
-        return {part: value for part, value in given.items() if isinstance(value, int | float)}
+    def fractions(self) -> dict[Split, float]:
+        """The splits drawn from the corpus itself: a fraction, or a number of records (int)."""
+        given = self._given_splits()
+        return {split: value for split, value in given.items() if isinstance(value, int | float)}
 
     @property
-    def chosen(self) -> dict[Split, SplitByValue]:
-        """The parts that are the rows with certain values."""
+    def by_value(self) -> dict[Split, SplitByValue]:
+        """The splits given as rows with certain values."""
         return {
-            part: SplitByValue(column, tuple(map(written, values)))
-            for part, table in self._given_parts().items()
+            split: SplitByValue(column, tuple(map(as_text, values)))
+            for split, table in self._given_splits().items()
             if isinstance(table, dict)
             for column, values in table.items()
         }
 
     @property
     def files(self) -> dict[Split, tuple[str, ...]]:
-        """What each part that has sources of its own names."""
-        given = {"train": self.corpus, **self._given_parts()}
+        """The source names of each split that has its own."""
+        given = {"train": self.corpus, **self._given_splits()}
         return {
-            part: (value,) if isinstance(value, str) else value
-            for part, value in given.items()
+            split: (value,) if isinstance(value, str) else value
+            for split, value in given.items()
             if isinstance(value, str | tuple)
         }
 
-    def split(self, texts: Sequence[str]) -> Splitter:
-        """How records are cut, whose text stands in the roles `texts`."""
+    def splitter(self, texts: Sequence[str]) -> Splitter:
+        """The splitter of records whose text is in the roles `texts`."""
         return Splitter(
-            shares=self.shares,
-            chosen=self.chosen,
+            fractions=self.fractions,
+            by_value=self.by_value,
             group=self.group,
             dev_from_test=self.dev_from_test,
             seed=self.split_seed,
             texts=texts,
         )
 
-    def _given_parts(self) -> dict[Split, Any]:
+    def _given_splits(self) -> dict[Split, Any]:
         return {"dev": self.dev, "test": self.test}
 
 
 def open_corpus(data: Data, *, base: Path = Path()) -> Corpus:
-    """Find what `data` names, below `base` where relative; nothing is read yet."""
-    return Corpus(data, find_parts(data, {"text": Column(data.text)}, base=base))
+    """Find the sources of `data`; relative paths start at `base`. Nothing is read yet."""
+    return Corpus(data, find_split_sources(data, {"text": Column(data.text)}, base=base))
 
 
-def find_parts(
+def find_split_sources(
     data: Data, columns: Mapping[str, Column], *, base: Path
 ) -> dict[Split, list[Source]]:
-    """The sources of each part that has its own, to be read for `columns` and what splits them."""
-    split = data.split(())
+    """The sources of each split that has its own, with the columns to read."""
+    splitter = data.splitter(())
     sources: dict[Split, list[Source]] = {}
-    for part, names in data.files.items():
-        reading = ReadOptions(
-            columns={**columns, **split.columns(part)},
+    for split, names in data.files.items():
+        options = ReadOptions(
+            columns={**columns, **splitter.columns(split)},
             unit=data.unit,
             skip_bad_rows=data.skip_bad_rows,
             header=data.header,
         )
-        sources[part] = find_sources(names, reading=reading, base=base)
-    _refuse_the_same_twice(sources)
+        sources[split] = find_sources(names, options=options, base=base)
+    _check_sources_differ(sources)
     return sources
 
 
 @dataclass
 class Corpus(SplitCorpus):
-    """Texts in three parts, streamed from their sources as often as asked."""
+    """Texts in three splits, streamed from their sources."""
 
     @property
     def text_roles(self) -> Sequence[str]:
         return ("text",)
 
-    def texts(self, part: Split) -> Iterator[str]:
-        """The texts of one part, in the order of their sources."""
-        streamed = self.stream_of(self.role_of(part))
-        return (record["text"] for found, record in streamed if found == part)
+    def texts(self, split: Split) -> Iterator[str]:
+        """The texts of one split, in the order of the sources."""
+        streamed = self.stream_role(self.source_role(split))
+        return (record["text"] for found, record in streamed if found == split)
 
-    def parted(self) -> Iterator[tuple[Split, str]]:
-        """Every text with the part it falls into, in one reading."""
-        return ((part, record["text"]) for part, record in self.stream())
+    def texts_with_split(self) -> Iterator[tuple[Split, str]]:
+        """Every text with its split, in one pass."""
+        return ((split, record["text"]) for split, record in self.stream())
 
 
-def _refuse_the_same_twice(sources: Mapping[Split, Sequence[Source]]) -> None:
+def _check_sources_differ(sources: Mapping[Split, Sequence[Source]]) -> None:
     setting = {"train": "data.corpus", "dev": "data.dev", "test": "data.test"}
     owner: dict[str, Split] = {}
-    every = [(part, source) for part, these in sources.items() for source in these]
-    for part, source in every:
+    pairs = [(split, source) for split, own in sources.items() for source in own]
+    for split, source in pairs:
         for key in source.keys:
             if key not in owner:
-                owner[key] = part
+                owner[key] = split
                 continue
-            what, hint = f"given twice in {setting[part]}", "Name it once."
-            if owner[key] != part:
-                what = f"given both as {setting[owner[key]]} and as {setting[part]}"
+            what, hint = f"given twice in {setting[split]}", "Name it once."
+            if owner[key] != split:
+                what = f"given both as {setting[owner[key]]} and as {setting[split]}"
                 hint = (
-                    "What is trained or tuned on cannot also judge: take it out of one of them, "
-                    f"or give {setting[part]} a share such as 0.05."
+                    "Data for training or tuning cannot also be used for evaluation: remove it "
+                    f"from one of them, or give {setting[split]} a fraction such as 0.05."
                 )
             raise UserError(what, topic="data", where=_shown(key, source), hint=hint)
 

@@ -1,8 +1,8 @@
-"""What a corpus holds: sizes, lengths, unknown tokens, and how much of dev and test is in train.
+"""Corpus statistics: sizes, lengths, unknown tokens, and the overlap of dev and test with train.
 
-Overlap is measured two ways, both on casefolded words: documents of dev or test that stand in
-train word for word, and their n-word sequences (8 by default) that occur anywhere in train. Only
-the hashes of the small part are held; train is streamed past them.
+Overlap is measured in two ways, both on casefolded words: documents of dev or test that are in
+train word for word, and their n-grams (8 words by default) that occur anywhere in train. Only the
+hashes of dev and test are held in memory; train is streamed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from regard.data.token_cache import CachedSplit, TokenCache
 NGRAM = 8
 BINS = 24
 BATCH_WORDS = 1 << 18
-TOKENS_AT_ONCE = 1 << 22
+CHUNK_TOKENS = 1 << 22
 # An odd multiplier makes h ↦ h·m a bijection of the 64-bit words, so that order matters in Σ hₖ·mᵏ.
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -28,7 +28,7 @@ Hashes = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Histogram:
+class LengthHistogram:
     """`counts[i]` documents have edges[i] ≤ length < edges[i + 1]."""
 
     edges: list[int]
@@ -45,14 +45,14 @@ class SplitStatistics:
     fingerprint: str
     mean_length: float
     median_length: float
-    longest: int
-    lost_to_cut: int
-    histogram: Histogram
+    max_length: int
+    truncated_tokens: int
+    histogram: LengthHistogram
 
 
 @dataclass(frozen=True)
-class Overlap:
-    """Shares of one part that are in train too, and how many were looked at."""
+class SplitOverlap:
+    """Fractions of one split that are in train too, and the numbers they are fractions of."""
 
     documents: float
     ngrams: float
@@ -66,8 +66,8 @@ class Overlap:
 class CorpusStatistics:
     name: str
     generated: bool
-    parts: dict[str, SplitStatistics]
-    overlap: dict[str, Overlap]
+    splits: dict[str, SplitStatistics]
+    overlap: dict[str, SplitOverlap]
     dropped: dict[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
@@ -75,44 +75,44 @@ class CorpusStatistics:
 
 
 def corpus_statistics(cache: TokenCache, corpus: Corpus, *, n: int = NGRAM) -> CorpusStatistics:
-    """Everything above; reads each part's texts once more for the overlap."""
-    parts = {name: cache.part(name) for name in SPLITS}
-    edges = histogram_edges(np.concatenate([part.lengths for part in parts.values()]))
+    """Statistics of every split; reads all texts once more for the overlap."""
+    splits = {name: cache.split(name) for name in SPLITS}
+    edges = histogram_edges(np.concatenate([split.lengths for split in splits.values()]))
     return CorpusStatistics(
         name=cache.meta["corpus"],
         generated=cache.meta["generated"],
-        parts={name: _describe(part, edges) for name, part in parts.items()},
+        splits={name: _split_statistics(split, edges) for name, split in splits.items()},
         overlap=measure_overlap(corpus, n=n),
         dropped={
             **cache.meta["dropped"],
-            "without_tokens": sum(part.meta["without_tokens"] for part in parts.values()),
+            "without_tokens": sum(split.meta["without_tokens"] for split in splits.values()),
         },
     )
 
 
-def _describe(part: CachedSplit, edges: list[int]) -> SplitStatistics:
-    lengths = part.lengths
-    tokens = len(part.tokens)
-    some = len(part) > 0
+def _split_statistics(split: CachedSplit, edges: list[int]) -> SplitStatistics:
+    lengths = split.lengths
+    tokens = len(split.tokens)
+    some = len(split) > 0
     return SplitStatistics(
-        documents=len(part),
+        documents=len(split),
         tokens=tokens,
-        bytes=int(part.meta["bytes"]),
-        unique_tokens=_unique(part.tokens),
-        unknown_rate=part.unknown / tokens if tokens else 0.0,
-        fingerprint=part.fingerprint,
+        bytes=int(split.meta["bytes"]),
+        unique_tokens=_count_unique(split.tokens),
+        unknown_rate=split.unknown / tokens if tokens else 0.0,
+        fingerprint=split.fingerprint,
         mean_length=float(lengths.mean()) if some else 0.0,
         median_length=float(np.median(lengths)) if some else 0.0,
-        longest=int(lengths.max()) if some else 0,
-        lost_to_cut=int(part.meta["lost_to_cut"]),
-        histogram=Histogram(edges, np.histogram(lengths, edges)[0].tolist()),
+        max_length=int(lengths.max()) if some else 0,
+        truncated_tokens=int(split.meta["truncated_tokens"]),
+        histogram=LengthHistogram(edges, np.histogram(lengths, edges)[0].tolist()),
     )
 
 
-def _unique(tokens: NDArray[Any]) -> int:
+def _count_unique(tokens: NDArray[Any]) -> int:
     seen = np.zeros(0, dtype=bool)
-    for start in range(0, len(tokens), TOKENS_AT_ONCE):
-        some = tokens[start : start + TOKENS_AT_ONCE]
+    for start in range(0, len(tokens), CHUNK_TOKENS):
+        some = tokens[start : start + CHUNK_TOKENS]
         short = int(some.max()) + 1 - len(seen)
         if short > 0:
             seen = np.concatenate([seen, np.zeros(short, dtype=bool)])
@@ -121,7 +121,7 @@ def _unique(tokens: NDArray[Any]) -> int:
 
 
 def histogram_edges(lengths: NDArray[np.int64]) -> list[int]:
-    """Whole-number edges around every length: even widths, or widening ones for a long tail."""
+    """Integer edges that cover every length: equal widths, or growing ones for a long tail."""
     if not len(lengths):
         return [0, 1]
     shortest, longest = int(lengths.min()), int(lengths.max())
@@ -144,70 +144,71 @@ def _round_numbers() -> Iterator[int]:
 
 
 class TextSource(Protocol):
-    """What overlap is looked for in."""
+    """A corpus, as far as the overlap needs it."""
 
-    def texts(self, part: Split) -> Iterator[str]: ...
+    def texts(self, split: Split) -> Iterator[str]: ...
 
 
-def measure_overlap(corpus: TextSource, *, n: int = NGRAM) -> dict[str, Overlap]:
-    """For dev and test, the shares of documents and n-grams that train holds too."""
-    held: dict[Split, tuple[_Held, _Held]] = {}
-    for part in SPLITS[1:]:
-        batches = list(_hashed(corpus.texts(part), n=n))
-        held[part] = (_Held([docs for docs, _ in batches]), _Held([grams for _, grams in batches]))
-    for documents, ngrams in _hashed(corpus.texts("train"), n=n):
-        for held_documents, held_ngrams in held.values():
-            held_documents.mark(documents)
-            held_ngrams.mark(ngrams)
+def measure_overlap(corpus: TextSource, *, n: int = NGRAM) -> dict[str, SplitOverlap]:
+    """For dev and test, the fractions of documents and n-grams that are in train too."""
+    held_out: dict[Split, tuple[_HashSet, _HashSet]] = {}
+    for split in SPLITS[1:]:
+        batches = list(_hash_texts(corpus.texts(split), n=n))
+        documents = _HashSet([documents for documents, _ in batches])
+        held_out[split] = (documents, _HashSet([ngrams for _, ngrams in batches]))
+    for train_documents, train_ngrams in _hash_texts(corpus.texts("train"), n=n):
+        for documents, ngrams in held_out.values():
+            documents.mark(train_documents)
+            ngrams.mark(train_ngrams)
     return {
-        part: Overlap(
-            documents=documents.share(),
-            ngrams=ngrams.share(),
+        split: SplitOverlap(
+            documents=documents.marked_fraction(),
+            ngrams=ngrams.marked_fraction(),
             n=n,
             documents_counted=documents.total,
             ngrams_counted=ngrams.total,
         )
-        for part, (documents, ngrams) in held.items()
+        for split, (documents, ngrams) in held_out.items()
     }
 
 
-class _Held:
-    """Hashes of the small part, how often each occurs there, and whether train has shown it."""
+class _HashSet:
+    """Hashes of a held-out split, how often each occurs there, and which of them occur in train."""
 
     def __init__(self, batches: list[Hashes]) -> None:
-        every = np.concatenate([np.empty(0, np.uint64), *batches])
-        self.hashes, self.counts = np.unique(every, return_counts=True)
-        self.seen = np.zeros(len(self.hashes), dtype=bool)
-        self.total = len(every)
+        hashes = np.concatenate([np.empty(0, np.uint64), *batches])
+        self.hashes, self.counts = np.unique(hashes, return_counts=True)
+        self.marked = np.zeros(len(self.hashes), dtype=bool)
+        self.total = len(hashes)
 
     def mark(self, hashes: Hashes) -> None:
         if not len(self.hashes):
             return
-        places = np.searchsorted(self.hashes, hashes)
-        places[places == len(self.hashes)] = 0
-        self.seen[places[self.hashes[places] == hashes]] = True
+        indices = np.searchsorted(self.hashes, hashes)
+        indices[indices == len(self.hashes)] = 0
+        self.marked[indices[self.hashes[indices] == hashes]] = True
 
-    def share(self) -> float:
-        return int(self.counts[self.seen].sum()) / self.total if self.total else 0.0
+    def marked_fraction(self) -> float:
+        return int(self.counts[self.marked].sum()) / self.total if self.total else 0.0
 
 
-def _hashed(texts: Iterator[str], *, n: int) -> Iterator[tuple[Hashes, Hashes]]:
-    """Hashes of whole documents and of their n-grams, a batch of documents at a time."""
+def _hash_texts(texts: Iterator[str], *, n: int) -> Iterator[tuple[Hashes, Hashes]]:
+    """Hashes of documents and of their n-grams, a batch of documents at a time."""
     documents: list[list[str]] = []
-    waiting = 0
+    pending = 0
     for text in texts:
         words = text.casefold().split()
         documents.append(words)
-        waiting += len(words)
-        if waiting >= BATCH_WORDS:
+        pending += len(words)
+        if pending >= BATCH_WORDS:
             yield _hash_batch(documents, n=n)
-            documents, waiting = [], 0
+            documents, pending = [], 0
     if documents:
         yield _hash_batch(documents, n=n)
 
 
 def _hash_batch(documents: list[list[str]], *, n: int) -> tuple[Hashes, Hashes]:
-    # Python's hash of a string is keyed anew in every process, but both sides share this one.
+    # Python salts string hashes per process; all hashes compared here are of one process.
     whole = np.fromiter((hash(" ".join(words)) for words in documents), np.int64, len(documents))
     counts = np.fromiter(map(len, documents), np.int64, len(documents))
     total = int(counts.sum())
@@ -216,13 +217,13 @@ def _hash_batch(documents: list[list[str]], *, n: int) -> tuple[Hashes, Hashes]:
 
 
 def ngram_hashes(words: Hashes, counts: NDArray[np.int64], *, n: int) -> Hashes:
-    """One hash for each run of n words that lies within one document of `counts[i]` words."""
+    """One hash per n-gram within a document; document i has `counts[i]` words."""
     starts = len(words) - n + 1
     if starts <= 0:
         return np.empty(0, np.uint64)
     hashes = np.zeros(starts, np.uint64)
     for k in range(n):
-        hashes = hashes * MULTIPLIER + words[k : k + starts]  # wraps at 2⁶⁴, as meant
+        hashes = hashes * MULTIPLIER + words[k : k + starts]  # wraps at 2⁶⁴, as intended
     document = np.repeat(np.arange(len(counts)), counts)
     within: Hashes = hashes[document[:starts] == document[n - 1 :]]
     return within

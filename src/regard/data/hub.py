@@ -1,7 +1,7 @@
 """Hugging Face datasets as corpora: `hub:NAME`, `hub:NAME:CONFIG`, either with `@SPLIT`.
 
-The `datasets` library is an extra. It keeps a dataset as memory-mapped Arrow files, so reading
-needs little memory, works without a network once fetched, and those files identify the texts.
+The `datasets` library is an extra. It stores a dataset as memory-mapped Arrow files: reading needs
+little memory and, once downloaded, no network; the files identify the texts.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.data.readers.reading import DropCounts, RawRow, ReadOptions, Record, RecordReader
-from regard.data.sources import HUB, Identity, size_and_sha256
+from regard.data.readers.records import DropCounts, RawRow, ReadOptions, Record, RecordReader
+from regard.data.sources import HUB_PREFIX, SourceIdentity, size_and_sha256
 
-ROWS = 256
+BATCH_ROWS = 256
 
 
-def open_hub(name: str, *, reading: ReadOptions) -> Hub:
-    """The dataset a recipe names; nothing is fetched before its texts are read."""
-    address, _, split = name.removeprefix(HUB).partition("@")
+def open_hub_dataset(name: str, *, options: ReadOptions) -> HubSource:
+    """The dataset named in a recipe; nothing is downloaded before its texts are read."""
+    address, _, split = name.removeprefix(HUB_PREFIX).partition("@")
     dataset, _, config = address.partition(":")
     if not dataset:
         raise UserError(
             "a dataset's name is missing", topic="data", where=name, hint="Write hub:NAME[:CONFIG]."
         )
-    return Hub(name, dataset, config or None, split=split or "train", reading=reading)
+    return HubSource(name, dataset, config or None, split=split or "train", options=options)
 
 
 @dataclass(frozen=True)
-class Hub:
+class HubSource:
     """One split of a dataset."""
 
     name: str
     dataset: str
     config: str | None
     split: str = field(kw_only=True)
-    reading: ReadOptions = field(kw_only=True)
-    left_out: tuple[Path, ...] = ()
+    options: ReadOptions = field(kw_only=True)
+    skipped_files: tuple[Path, ...] = ()
     generated: bool = False
-    own_parts: frozenset[str] = frozenset()
+    predefined_splits: frozenset[str] = frozenset()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -61,29 +61,31 @@ class Hub:
         try:
             return datasets.load_dataset(self.dataset, self.config, split=self.split)
         except Exception as problem:
-            # The library raises its own, requests', fsspec's and plain errors alike: all of them
-            # mean that this name could not be had, and its own words say why.
+            # The library raises its own errors and those of requests and fsspec: all of them mean
+            # that the dataset could not be loaded, and the message says why.
             why = (str(problem).splitlines() or [type(problem).__name__])[0]
             raise UserError(
-                f"the dataset could not be had ({why})",
+                f"the dataset could not be loaded ({why})",
                 topic="data",
                 where=self.name,
                 hint="Check the name, configuration and split, and the network.",
             ) from problem
 
     def records(self, dropped: DropCounts) -> Iterator[Record]:
-        visit = RecordReader(self.name, self.reading, dropped)
-        yield from visit.records(self._rows(visit))
+        reader = RecordReader(self.name, self.options, dropped)
+        yield from reader.records(self._rows(reader))
 
-    def _rows(self, visit: RecordReader) -> Iterator[RawRow]:
-        names = visit.found(self.table.column_names)
+    def _rows(self, reader: RecordReader) -> Iterator[RawRow]:
+        names = reader.match_columns(self.table.column_names)
         row = 0
-        for rows in self.table.select_columns(sorted(set(names.values()))).iter(batch_size=ROWS):
-            for place in range(len(next(iter(rows.values())))):
+        for rows in self.table.select_columns(sorted(set(names.values()))).iter(
+            batch_size=BATCH_ROWS
+        ):
+            for i in range(len(next(iter(rows.values())))):
                 row += 1
-                values = {role: rows[name][place] for role, name in names.items()}
+                values = {role: rows[name][i] for role, name in names.items()}
                 yield RawRow(f"row {row:,}", values)
 
-    def identities(self) -> Iterator[Identity]:
+    def identities(self) -> Iterator[SourceIdentity]:
         for file in self.table.cache_files:
-            yield Identity(self.name, *size_and_sha256(Path(file["filename"])))
+            yield SourceIdentity(self.name, *size_and_sha256(Path(file["filename"])))

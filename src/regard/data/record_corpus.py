@@ -1,4 +1,4 @@
-"""A corpus of records: the rows of the person's tables by the roles a task gives its columns.
+"""A corpus of records: rows of tables, by the roles that a task gives to their columns.
 
     open_records(data, {"text": "review", "label": "stars"}).rows("dev")
         →  [{"text": "A fine film.", "label": "4"}, …], each with `.at` = "reviews.csv, row 3"
@@ -16,12 +16,12 @@ from functools import cached_property
 from pathlib import Path
 
 from regard.core.errors import UserError
-from regard.data.corpus import Data, find_parts
-from regard.data.readers.reading import TEXTS, Column, Holds, Record
+from regard.data.corpus import Data, find_split_sources
+from regard.data.readers.records import TEXT_TYPES, Column, ColumnType, Record
 from regard.data.split_corpus import SplitCorpus
 from regard.data.splits import SPLITS, Split
 
-__all__ = ["Column", "Holds", "Record", "RecordCorpus", "open_records"]
+__all__ = ["Column", "ColumnType", "Record", "RecordCorpus", "open_records"]
 
 
 def open_records(
@@ -29,70 +29,69 @@ def open_records(
     columns: Mapping[str, str],
     *,
     base: Path = Path(),
-    holds: Mapping[str, Holds] | None = None,
+    types: Mapping[str, ColumnType] | None = None,
     optional: Collection[str] = (),
     key: str = "task",
     settings: Mapping[str, str] | None = None,
 ) -> RecordCorpus:
-    """Find what `data` names; nothing is read yet.
+    """Find the sources of `data`; nothing is read yet.
 
-    `columns` gives the person's column for each role. `holds` says what each role takes: the
-    first is a text and the others any value, unless it says otherwise. A column that is `optional`
-    may be missing, in the file or in a row. `key` is the table of settings that names the columns,
-    each by its role; `settings` says where a column is named otherwise.
+    `columns` maps each role to a column name. `types` gives the type of a role's values; by default
+    the first role is a text and the others any value. An `optional` column may be missing, in the
+    file or in a row. Errors name the setting of a column: `key`.role, or what `settings` says.
     """
-    sorts: dict[str, Holds] = {next(iter(columns)): "text", **(holds or {})}
-    named = {role: f"{key}.{role}" for role in columns} | dict(settings or {})
-    asked = {
-        role: Column(name, named[role], sorts.get(role, "value"), role in optional)
+    column_types: dict[str, ColumnType] = {next(iter(columns)): "text", **(types or {})}
+    names = {role: f"{key}.{role}" for role in columns} | dict(settings or {})
+    by_role = {
+        role: Column(name, names[role], column_types.get(role, "value"), role in optional)
         for role, name in columns.items()
     }
-    return RecordCorpus(data, find_parts(data, asked, base=base), columns=asked)
+    return RecordCorpus(data, find_split_sources(data, by_role, base=base), columns=by_role)
 
 
 @dataclass
 class RecordCorpus(SplitCorpus):
-    """Records in three parts, read once and held."""
+    """Records in three splits, read once and held in memory."""
 
     columns: Mapping[str, Column] = field(kw_only=True)
-    "What is read, by role."
+    "The columns that are read, by role."
 
     @property
     def text_roles(self) -> Sequence[str]:
-        texts = [role for role, column in self.columns.items() if column.holds in TEXTS]
+        texts = [role for role, column in self.columns.items() if column.type in TEXT_TYPES]
         return texts or list(self.columns)
 
-    def rows(self, part: Split) -> list[Record]:
-        """The records of one part, in the order of their sources; there is at least one."""
-        rows = self._rows[part]
+    def rows(self, split: Split) -> list[Record]:
+        """The records of one split, in the order of the sources; an empty split is an error."""
+        rows = self._rows[split]
         if not rows:
             total = sum(map(len, self._rows.values()))
             raise UserError(
-                f"none of {total:,} rows fell into {part}",
+                f"none of {total:,} rows fell into {split}",
                 topic="data",
                 where=self.name,
-                hint=f"Give data.{part} a larger share or a file of its own, or give more rows.",
+                hint=f"Give data.{split} a larger fraction or its own file, or give more rows.",
             )
         return rows
 
-    def every(self) -> list[Record]:
-        """All records in the order in which they stand in their sources, whatever their part."""
-        return [record for _, record in self._parted]
+    def all_records(self) -> list[Record]:
+        """The records of all splits, in the order of the sources."""
+        return [record for _, record in self._records_with_split]
 
     @cached_property
     def fingerprints(self) -> dict[Split, str]:
-        """Of each part's rows, in order: reports that show the same one measured the same items."""
-        return {part: _fingerprint(rows) for part, rows in self._rows.items()}
+        """SHA-256 of each split's rows, in order: equal fingerprints mean the same items."""
+        return {split: _fingerprint(rows) for split, rows in self._rows.items()}
 
     @cached_property
-    def _parted(self) -> list[tuple[Split, Record]]:
+    def _records_with_split(self) -> list[tuple[Split, Record]]:
         return list(self.stream())
 
     @cached_property
     def _rows(self) -> dict[Split, list[Record]]:
-        rows: dict[Split, list[Record]] = {part: [] for part in SPLITS}
-        for part, record in self._parted:
-            rows[part].append(record)
+        rows: dict[Split, list[Record]] = {split: [] for split in SPLITS}
+        for split, record in self._records_with_split:
+            rows[split].append(record)
         return rows
 
 

@@ -1,13 +1,13 @@
-"""The token cache: a corpus encoded once, then memory-mapped, so that memory does not grow with it.
+"""The token cache: a corpus tokenized once, then memory-mapped, so memory does not grow with it.
 
-    <folder>/meta.json                  what it holds and from what it was made; written last
-    <folder>/<part>/tokens.bin          uint16 or uint32 by vocabulary, documents end to end
-    <folder>/<part>/offsets.bin         int64, documents + 1: document i is tokens[o[i]:o[i+1]]
-    <folder>/<part>/bytes.bin           uint32, UTF-8 bytes of each document, for loss per byte
+    <folder>/meta.json                  content and origin; written last
+    <folder>/<split>/tokens.bin         uint16 or uint32 by vocabulary, documents concatenated
+    <folder>/<split>/offsets.bin        int64, documents + 1: document i is tokens[o[i]:o[i+1]]
+    <folder>/<split>/bytes.bin          uint32, UTF-8 bytes of each document, for bits per byte
 
-A cut document counts the bytes of what its kept tokens decode to, at most its own: exact for
-byte-level tokenizers that cut between characters, an estimate where decoding changes spaces or
-spelling. The folder is made under a temporary name and renamed whole.
+The bytes of a truncated document are those that its remaining tokens decode to, at most its own:
+exact for byte-level tokenizers that cut between characters, an estimate where decoding changes
+spaces or spelling. The folder is written under a temporary name and renamed.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from numpy.typing import NDArray
 
 from regard.core.errors import UserError
 from regard.core.files import sha256, sync_folder, write_json
-from regard.core.settings import table_of
+from regard.core.settings import to_table
 from regard.data.corpus import SPLITS, Corpus, Split
 from regard.data.token_cache_writer import SplitWriter
 
-SCHEMA = 2
-CHUNK = 1 << 21
-"Characters of text that are encoded at once."
-ABANDONED = 24 * 3600
-"Seconds after which an unfinished build is taken to be dead."
+SCHEMA = 3
+CHUNK_CHARACTERS = 1 << 21
+"Characters of text that are tokenized at once."
+ABANDONED_SECONDS = 24 * 3600
+"Age after which an unfinished build counts as dead."
 
 OnProgress = Callable[[int, int | None], None]
 
 
 class TokenizerLike(Protocol):
-    """What the cache asks of a tokenizer."""
+    """The interface of a tokenizer that the cache needs."""
 
     @property
     def fingerprint(self) -> str: ...
@@ -57,11 +57,11 @@ class TokenizerLike(Protocol):
 
 
 class CacheDamagedError(UserError):
-    """The folder is no whole cache: `cached` builds it anew."""
+    """The folder is not a valid cache; `load_or_build_cache` builds it again."""
 
 
 def no_progress(done: int, total: int | None) -> None:
-    """For callers who do not watch."""
+    """A progress callback that does nothing."""
 
 
 def cache_home() -> Path:
@@ -71,25 +71,27 @@ def cache_home() -> Path:
 
 
 def cache_key(corpus: Corpus, tokenizer_fingerprint: str) -> str:
-    """Changes with the settings, with any byte of any source, and with the tokenizer."""
-    made_from = {
+    """Hash of the settings, of every source file and of the tokenizer."""
+    inputs = {
         "schema": SCHEMA,
-        "data": table_of(corpus.data),
+        "data": to_table(corpus.data),
         "sources": [(role, *identity) for role, identity in corpus.identities()],
         "tokenizer": tokenizer_fingerprint,
     }
-    return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:24]
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def cached(
+def load_or_build_cache(
     corpus: Corpus, tokenizer: TokenizerLike, *, on_progress: OnProgress = no_progress
 ) -> TokenCache:
-    """The cache of this corpus under this tokenizer: opened where it exists, else built."""
+    """The cache of this corpus under this tokenizer; built if there is none."""
     folder = cache_home() / "tokens" / cache_key(corpus, tokenizer.fingerprint)
     try:
         return open_cache(folder, tokenizer)
     except CacheDamagedError:
-        return build_cache(corpus, tokenizer, folder, cut=corpus.data.cut, on_progress=on_progress)
+        return build_cache(
+            corpus, tokenizer, folder, max_tokens=corpus.data.max_tokens, on_progress=on_progress
+        )
 
 
 def build_cache(
@@ -97,82 +99,82 @@ def build_cache(
     tokenizer: TokenizerLike,
     folder: Path,
     *,
-    cut: int | None = None,
+    max_tokens: int | None = None,
     required: Collection[Split] = SPLITS,
     on_progress: OnProgress = no_progress,
 ) -> TokenCache:
-    """Encode `corpus` into `folder` in one reading; `on_progress` hears of documents done.
+    """Tokenize `corpus` into `folder` in one pass; `on_progress` receives documents done.
 
-    Every part in `required` must hold a document.
+    Documents are truncated to `max_tokens`. Every split in `required` must have a document.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     _clear_abandoned(folder)
-    under_way = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         writers = {
-            part: SplitWriter(under_way / part, vocabulary=tokenizer.size, unk=tokenizer.unk)
-            for part in SPLITS
+            split: SplitWriter(temporary / split, vocabulary=tokenizer.size, unk=tokenizer.unk)
+            for split in SPLITS
         }
         with contextlib.ExitStack() as stack:
             for writer in writers.values():
                 stack.enter_context(writer)
             done = 0
-            for chunk in _chunks(corpus.parted()):
+            for chunk in _chunks(corpus.texts_with_split()):
                 encoded = tokenizer.encode_many([text for _, text in chunk])
-                for (part, text), ids in zip(chunk, encoded, strict=True):
-                    kept = ids if cut is None else ids[:cut]
+                for (split, text), ids in zip(chunk, encoded, strict=True):
+                    kept = ids if max_tokens is None else ids[:max_tokens]
                     raw = text.encode()
                     size = len(raw)
                     if len(kept) < len(ids):
                         size = min(size, len(tokenizer.decode(kept).encode()))
-                    writers[part].add(raw, kept, size=size, lost=len(ids) - len(kept))
+                    writers[split].add(raw, kept, size=size, truncated=len(ids) - len(kept))
                 done += len(chunk)
                 on_progress(done, None)
-        parts = {part: writer.summary() for part, writer in writers.items()}
-        _refuse_empty(parts, corpus, required)
-        _refuse_same(parts)
+        splits = {split: writer.summary() for split, writer in writers.items()}
+        _check_not_empty(splits, corpus, required)
+        _check_splits_differ(splits)
         meta = {
             "schema": SCHEMA,
             "corpus": corpus.name,
             "generated": corpus.generated,
             "tokenizer": tokenizer.fingerprint,
             "vocabulary": tokenizer.size,
-            "cut": cut,
+            "max_tokens": max_tokens,
             "dropped": corpus.dropped.as_dict(),
-            "parts": parts,
+            "splits": splits,
         }
-        write_json(under_way / "meta.json", meta)
-        _put_in_place(under_way, folder, tokenizer)
+        write_json(temporary / "meta.json", meta)
+        _move_into_place(temporary, folder, tokenizer)
     finally:
-        shutil.rmtree(under_way, ignore_errors=True)  # nothing is left there when all went well
+        shutil.rmtree(temporary, ignore_errors=True)  # already renamed if all went well
     return open_cache(folder, tokenizer)
 
 
 def open_cache(folder: Path, tokenizer: TokenizerLike) -> TokenCache:
-    """The cache in `folder`, checked to be whole and to be this tokenizer's."""
+    """The cache in `folder`, verified to be intact and built with this tokenizer."""
     try:
         meta = json.loads((folder / "meta.json").read_bytes())
         if meta["schema"] != SCHEMA:
-            raise _damaged(folder, f"of another version of regard (schema {meta['schema']})")
-        made_with = meta["tokenizer"]
+            raise _damaged_error(folder, f"of another version of regard (schema {meta['schema']})")
+        expected = meta["tokenizer"]
         cache = TokenCache(folder, meta)
-        for part in SPLITS:
-            _check_files(cache.part(part))
+        for split in SPLITS:
+            _check_files(cache.split(split))
     except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise _damaged(folder, f"damaged or not there ({problem})") from problem
-    if made_with != tokenizer.fingerprint:
+        raise _damaged_error(folder, f"damaged or missing ({problem})") from problem
+    if expected != tokenizer.fingerprint:
         raise UserError(
-            f"the token cache {folder} was made with tokenizer {made_with[:8]}…, this one is "
-            f"{tokenizer.fingerprint[:8]}… ({tokenizer.size:,} pieces): ids would mean other words",
+            f"the token cache {folder} was built with tokenizer {expected[:8]}…, this one is "
+            f"{tokenizer.fingerprint[:8]}… ({tokenizer.size:,} pieces): its ids mean other tokens",
             topic="data",
-            hint="Give the tokenizer it was made with, or build the cache anew.",
+            hint="Give the tokenizer it was built with, or build the cache again.",
         )
     return cache
 
 
 @dataclass(frozen=True)
 class CachedSplit:
-    """Documents as arrays of token ids, read from disk as they are touched."""
+    """One split: documents as memory-mapped arrays of token ids."""
 
     folder: Path
     meta: dict[str, Any]
@@ -191,17 +193,17 @@ class CachedSplit:
 
     @cached_property
     def tokens(self) -> NDArray[Any]:
-        "All ids, documents end to end."
-        return _map(self.folder / "tokens.bin", np.dtype(self.meta["dtype"]))
+        "All ids, documents concatenated."
+        return _memory_map(self.folder / "tokens.bin", np.dtype(self.meta["dtype"]))
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        return _map(self.folder / "offsets.bin", np.dtype(np.int64))
+        return _memory_map(self.folder / "offsets.bin", np.dtype(np.int64))
 
     @cached_property
     def bytes(self) -> NDArray[np.uint32]:
         "UTF-8 bytes of each document."
-        return _map(self.folder / "bytes.bin", np.dtype(np.uint32))
+        return _memory_map(self.folder / "bytes.bin", np.dtype(np.uint32))
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -215,22 +217,22 @@ class CachedSplit:
 
     @property
     def unknown(self) -> int:
-        "How many tokens are the unknown token."
+        "Number of unknown tokens."
         return int(self.meta["unknown"])
 
 
 @dataclass(frozen=True)
 class TokenCache:
-    """The parts of one corpus under one tokenizer."""
+    """The splits of one corpus under one tokenizer."""
 
     folder: Path
     meta: dict[str, Any]
 
-    def part(self, name: Split) -> CachedSplit:
-        return CachedSplit(self.folder / name, self.meta["parts"][name])
+    def split(self, name: Split) -> CachedSplit:
+        return CachedSplit(self.folder / name, self.meta["splits"][name])
 
 
-def _map(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _memory_map(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
     if path.stat().st_size == 0:  # an empty file cannot be mapped
         return np.empty(0, dtype)
     return np.memmap(path, dtype, mode="r")
@@ -239,85 +241,85 @@ def _map(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
 def _chunks(texts: Iterator[tuple[Split, str]]) -> Iterator[list[tuple[Split, str]]]:
     chunk: list[tuple[Split, str]] = []
     size = 0
-    for part, text in texts:
-        chunk.append((part, text))
+    for split, text in texts:
+        chunk.append((split, text))
         size += len(text)
-        if size >= CHUNK:
+        if size >= CHUNK_CHARACTERS:
             yield chunk
             chunk, size = [], 0
     if chunk:
         yield chunk
 
 
-def _check_files(part: CachedSplit) -> None:
-    counts = {"tokens": part.tokens, "offsets": part.offsets, "bytes": part.bytes}
-    due = {"tokens": part.meta["tokens"], "offsets": len(part) + 1, "bytes": len(part)}
-    for name, array in counts.items():
-        if len(array) != due[name]:
-            raise ValueError(f"{name}.bin holds {len(array):,} of {due[name]:,}")
-        if sha256(part.folder / f"{name}.bin") != part.meta["files"][name]:
-            raise ValueError(f"{name}.bin is not as it was written")
-    if part.offsets[-1] != len(part.tokens):
+def _check_files(split: CachedSplit) -> None:
+    arrays = {"tokens": split.tokens, "offsets": split.offsets, "bytes": split.bytes}
+    lengths = {"tokens": split.meta["tokens"], "offsets": len(split) + 1, "bytes": len(split)}
+    for name, array in arrays.items():
+        if len(array) != lengths[name]:
+            raise ValueError(f"{name}.bin holds {len(array):,} of {lengths[name]:,}")
+        if sha256(split.folder / f"{name}.bin") != split.meta["files"][name]:
+            raise ValueError(f"{name}.bin does not match its SHA-256")
+    if split.offsets[-1] != len(split.tokens):
         raise ValueError("offsets.bin and tokens.bin disagree")
 
 
-def _refuse_empty(
-    parts: dict[Split, dict[str, Any]], corpus: Corpus, required: Collection[Split]
+def _check_not_empty(
+    splits: dict[Split, dict[str, Any]], corpus: Corpus, required: Collection[Split]
 ) -> None:
-    total = sum(part["documents"] for part in parts.values())
+    total = sum(split["documents"] for split in splits.values())
     for name in required:
-        if parts[name]["documents"]:
+        if splits[name]["documents"]:
             continue
-        if name in corpus.shares:
-            share = corpus.shares[name]
-            what = f"a share of {share:g} of {total:,} documents leaves none for {name}"
-            hint = f"Give data.{name} a larger share or a file of its own, or give more text"
+        if name in corpus.fractions:
+            fraction = corpus.fractions[name]
+            what = f"a fraction of {fraction:g} of {total:,} documents leaves none for {name}"
+            hint = f"Give data.{name} a larger fraction or a file of its own, or give more text"
         else:
-            what = f"all {total:,} documents fell into other parts, {name} has none"
-            hint = "Give more text, or smaller shares to data.dev and data.test"
+            what = f"all {total:,} documents fell into other splits, {name} has none"
+            hint = "Give more text, or smaller fractions to data.dev and data.test"
         unit = corpus.data.unit
         smaller = f', or smaller documents than data.unit = "{unit}"' if unit != "line" else ""
         raise UserError(what, topic="data", where=corpus.name, hint=f"{hint}{smaller}.")
 
 
-def _refuse_same(parts: dict[Split, dict[str, Any]]) -> None:
+def _check_splits_differ(splits: dict[Split, dict[str, Any]]) -> None:
     seen: dict[str, Split] = {}
-    for name, part in parts.items():
-        twin = seen.setdefault(part["fingerprint"], name)
-        if twin != name and part["documents"]:
+    for name, split in splits.items():
+        twin = seen.setdefault(split["fingerprint"], name)
+        if twin != name and split["documents"]:
             raise UserError(
                 f"{twin} and {name} hold exactly the same texts",
                 topic="data",
                 where=f"data.{name}",
-                hint="Give other files, or a share such as 0.05.",
+                hint="Give other files, or a fraction such as 0.05.",
             )
 
 
 def _clear_abandoned(folder: Path) -> None:
-    """Remove what a killed build left, once nobody can still be at it."""
-    for left in folder.parent.glob(f".{folder.name}-*"):
-        if time.time() - left.stat().st_mtime > ABANDONED:
-            shutil.rmtree(left, ignore_errors=True)
+    """Remove temporary folders of killed builds."""
+    for leftover in folder.parent.glob(f".{folder.name}-*"):
+        if time.time() - leftover.stat().st_mtime > ABANDONED_SECONDS:
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
-def _put_in_place(under_way: Path, folder: Path, tokenizer: TokenizerLike) -> None:
+def _move_into_place(temporary: Path, folder: Path, tokenizer: TokenizerLike) -> None:
     try:
-        under_way.rename(folder)
+        temporary.rename(folder)
     except OSError:
         if not folder.is_dir():
             raise
-        # Someone else was quicker, or the old one is damaged: keep a whole one, replace the rest.
+        # Another process was faster, or the old one is damaged: keep a valid one, else replace it.
         with contextlib.suppress(CacheDamagedError):
             open_cache(folder, tokenizer)
             return
         shutil.rmtree(folder)
-        under_way.rename(folder)
+        temporary.rename(folder)
     sync_folder(folder.parent)
 
 
-def _damaged(folder: Path, what: str) -> CacheDamagedError:
+def _damaged_error(folder: Path, what: str) -> CacheDamagedError:
     return CacheDamagedError(
         f"the token cache {folder} is {what}",
         topic="data",
-        hint="Remove the folder; the next training builds it anew.",
+        hint="Remove the folder; the next training builds it again.",
     )

@@ -1,4 +1,4 @@
-"""One part of a token cache being written: buffered, counted, fingerprinted, flushed to disk."""
+"""Writes one split of the token cache: buffered, counted, fingerprinted."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from regard.core.files import sha256
 
-BUFFERED = 1 << 18
-"Tokens that wait before they are written."
+BUFFER_TOKENS = 1 << 18
+"Tokens buffered before a write."
 
 
 class SplitWriter:
@@ -27,7 +27,7 @@ class SplitWriter:
         self.dtype = np.uint16 if vocabulary <= 1 << 16 else np.uint32
         self.unk = unk
         self.documents = self.tokens = self.bytes = 0
-        self.unknown = self.lost = self.without_tokens = 0
+        self.unknown = self.truncated = self.without_tokens = 0
         self._digest = hashlib.sha256()
         self._stack = ExitStack()
         self._files: dict[str, BinaryIO] = {
@@ -38,21 +38,21 @@ class SplitWriter:
         self._ends: list[int] = [0]
         self._sizes: list[int] = []
 
-    def add(self, raw: bytes, ids: Sequence[int], *, size: int, lost: int) -> None:
-        """One document: `raw` in UTF-8, `size` its bytes as kept, `lost` the tokens cut off."""
+    def add(self, raw: bytes, ids: Sequence[int], *, size: int, truncated: int) -> None:
+        """One document: `raw` in UTF-8, `size` its bytes after truncation, `truncated` tokens."""
         if not ids:
             self.without_tokens += 1
             return
-        # The length in front keeps ("ab", "c") and ("a", "bc") apart.
+        # The length prefix distinguishes ("ab", "c") from ("a", "bc").
         self._digest.update(len(raw).to_bytes(8, "big") + raw)
         self.documents += 1
         self.tokens += len(ids)
         self.bytes += size
-        self.lost += lost
+        self.truncated += truncated
         self._ids.extend(ids)
         self._ends.append(self.tokens)
         self._sizes.append(size)
-        if len(self._ids) >= BUFFERED:
+        if len(self._ids) >= BUFFER_TOKENS:
             self._flush()
 
     def summary(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class SplitWriter:
             "tokens": self.tokens,
             "bytes": self.bytes,
             "unknown": self.unknown,
-            "lost_to_cut": self.lost,
+            "truncated_tokens": self.truncated,
             "without_tokens": self.without_tokens,
             "fingerprint": self._digest.hexdigest(),
             "dtype": np.dtype(self.dtype).name,

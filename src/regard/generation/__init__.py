@@ -1,1 +1,1 @@
-"""Generation: sampling, beam search, and the window a model decodes in."""
+"""Generation: greedy decoding, sampling, beam search, and the context window they decode in."""

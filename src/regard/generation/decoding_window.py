@@ -1,9 +1,9 @@
-"""The window a decoder writes in: tokens so far, which of them are real, and the model's cache.
+"""The sliding context window of decoding: token ids, which of them are padding, the KV cache.
 
-Rows of different length stand flush right, with padding on the left that is not valid; a row's
-positions count its own real tokens from 0. When the window is as long as the model's context, rows
-that have filled it keep their last `context // 2` tokens and the cache is built anew in one pass.
-Whether a row is cut depends on that row alone, never on its neighbours.
+Rows of different length are padded on the left; a row's positions count its own tokens from 0.
+When the window has reached the model's context length, rows that fill it keep their last
+`context // 2` tokens and the cache is rebuilt in one pass. Whether a row is cut depends on that row
+alone, never on its neighbours.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from torch import Tensor, nn
 
 
 class DecodingCache(Protocol):
-    """What a model remembers of the tokens it has seen, one row a sequence."""
+    """The model's cache of past tokens, one row per sequence."""
 
     @property
     def length(self) -> int:
         """Tokens held for every row, padding included."""
 
     def reorder(self, rows: Tensor) -> None:
-        """Row r becomes what row `rows[r]` was; there may be fewer rows afterwards, or more."""
+        """Row r becomes what row `rows[r]` was; the number of rows may change."""
 
     def clear(self) -> None:
-        """Forget the tokens seen, but not what they are written from, where there is such."""
+        """Drop the past tokens, but not the source sequence of a seq2seq model."""
 
 
 AnyCache = TypeVar("AnyCache", bound=DecodingCache)
@@ -37,45 +37,45 @@ class Decodable(Protocol[AnyCache]):
 
     @property
     def context(self) -> int:
-        """The most positions it can see."""
+        """Maximum sequence length."""
 
     def new_cache(self, rows: int) -> AnyCache: ...
 
     def step(
         self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: AnyCache
     ) -> Tensor:
-        """Logits (b, vocabulary) behind the last of `ids` (b, i), which join the cache.
+        """Logits (b, vocabulary) after the last of `ids` (b, i), which are added to the cache.
 
-        `valid` (b, cache.length + i) is True for real tokens and False for padding, None where all
-        are real; `positions` (b or 1, i) are each row's own, from 0; padding has position 0."""
+        `valid` (b, cache.length + i) is True at tokens and False at padding, None if all are
+        tokens; `positions` (b or 1, i) count each row's tokens from 0; padding has position 0."""
 
 
 class DecodingWindow(Generic[AnyCache]):
-    """Rows of tokens that grow at the right end, with the model's cache kept in step."""
+    """Token rows that grow on the right, in step with the model's cache."""
 
     def __init__(self, model: Decodable[AnyCache], *, pad: int) -> None:
         self.model = model
         self.pad = pad
-        self.device = device_of(model)
+        self.device = model_device(model)
         self.cache: AnyCache | None = None
         self.length = 0
         "Columns of the window, padding included."
-        self._read: list[Tensor] = []
+        self._id_columns: list[Tensor] = []
 
     @property
     def ids(self) -> Tensor:
         """(b, t): the tokens so far, padding on the left."""
-        if len(self._read) > 1:
-            self._read = [torch.cat(self._read, dim=1)]
-        return self._read[0]
+        if len(self._id_columns) > 1:
+            self._id_columns = [torch.cat(self._id_columns, dim=1)]
+        return self._id_columns[0]
 
     @property
     def valid(self) -> Tensor:
-        """(b, t): which of them are real."""
-        return self._real.narrow(1, 0, self.length)
+        """(b, t): True at tokens, False at padding."""
+        return self._valid.narrow(1, 0, self.length)
 
-    def open(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Read whole rows in one pass; logits (b, vocabulary) behind each."""
+    def prefill(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Process whole rows in one pass; logits (b, vocabulary) after each."""
         context = self.model.context
         # A row that does not fit is cut to half the context, so that the next cut is far off.
         kept = [list(row[-max(1, context // 2) :] if len(row) > context else row) for row in rows]
@@ -85,11 +85,11 @@ class DecodingWindow(Generic[AnyCache]):
             [[self.pad] * gap + row for gap, row in zip(gaps, kept, strict=True)],
             device=self.device,
         )
-        self._read = [ids]
+        self._id_columns = [ids]
         padding = torch.tensor(gaps, device=self.device)[:, None]
-        self._padded = any(gaps)
-        self._real = torch.arange(context, device=self.device) >= padding
-        self._next = self.length - padding
+        self._has_padding = any(gaps)
+        self._valid = torch.arange(context, device=self.device) >= padding
+        self._next_positions = self.length - padding
         if self.cache is None:
             self.cache = self.model.new_cache(len(kept))
         else:
@@ -98,40 +98,40 @@ class DecodingWindow(Generic[AnyCache]):
         return self._step(ids, (column - padding).clamp(min=0))
 
     def advance(self, ids: Tensor) -> Tensor:
-        """Put one token (b,) behind each row; logits (b, vocabulary) behind that."""
+        """Append one token (b,) to each row; logits (b, vocabulary) after it."""
         ids = ids.to(self.device)
         if self.length >= self.model.context:
-            return self.open(
+            return self.prefill(
                 [
-                    [*row[real].tolist(), token]
-                    for row, real, token in zip(self.ids, self.valid, ids.tolist(), strict=True)
+                    [*row[valid].tolist(), token]
+                    for row, valid, token in zip(self.ids, self.valid, ids.tolist(), strict=True)
                 ]
             )
         new = ids[:, None]
-        self._read.append(new)
+        self._id_columns.append(new)
         self.length += 1
-        positions, self._next = self._next, self._next + 1
+        positions, self._next_positions = self._next_positions, self._next_positions + 1
         return self._step(new, positions)
 
     def select(self, rows: Tensor) -> None:
-        """Row r becomes what row `rows[r]` was: drops, doubles and reorders."""
+        """Row r becomes what row `rows[r]` was: drops, duplicates and reorders rows."""
         rows = rows.to(self.device)
-        if torch.equal(rows, torch.arange(len(self._next), device=self.device)):
+        if torch.equal(rows, torch.arange(len(self._next_positions), device=self.device)):
             return
-        self._read = [self.ids[rows]]
-        self._real, self._next = self._real[rows], self._next[rows]
+        self._id_columns = [self.ids[rows]]
+        self._valid, self._next_positions = self._valid[rows], self._next_positions[rows]
         assert self.cache is not None
         self.cache.reorder(rows)
 
     def _step(self, ids: Tensor, positions: Tensor) -> Tensor:
         assert self.cache is not None
-        # Most rows are alone or alike: what every step would find out is known beforehand.
-        valid = self.valid if self._padded else None
+        # Most batches have no padding: None saves each step the check.
+        valid = self.valid if self._has_padding else None
         return self.model.step(ids, valid=valid, positions=positions, cache=self.cache)
 
 
-def device_of(model: object) -> torch.device:
-    """Where a module's parameters are; the CPU for a model that is no module or has none."""
+def model_device(model: object) -> torch.device:
+    """The device of a module's parameters; the CPU for anything without parameters."""
     if isinstance(model, nn.Module):
         return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     return torch.device("cpu")

@@ -1,10 +1,12 @@
-"""Generation: continue many prompts at once with any model that can take a step.
+"""Generation: continue a batch of prompts with any model that can take a decode step.
 
-    generate(model, prompts, strategy=Sample(top_p=0.9), max_new=100, stop=2, pad=0, seed=7)
+    generate(
+        model, prompts, strategy=Sampling(top_p=0.9), max_new_tokens=100, stop=2, pad=0, seed=7
+    )
 
-Prompts go through the model together, yet each continuation is what it would be alone: a row's
-random numbers come from (seed, number of the prompt), padding is invisible, and the window slides
-for each row by its own length (see `window`). Rows that have stopped leave the batch.
+Prompts are decoded as one batch, yet each continuation is what it would be alone: a row's random
+numbers come from (seed, index of the prompt), padding is masked, and the context window slides for
+each row by its own length (see `decoding_window`). Rows that have stopped leave the batch.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.core.malloc_tuning import tune_malloc
-from regard.generation.beam_search import BeamSearch, Hypotheses
+from regard.generation.beam_search import Beam, BeamSearch
 from regard.generation.decoding_window import AnyCache, Decodable, DecodingWindow
 from regard.generation.sampling import Greedy, Sampling
 
@@ -41,46 +43,45 @@ Strategy: TypeAlias = Greedy | Sampling | BeamSearch
 
 @dataclass(frozen=True)
 class GeneratedTokens:
-    """What was written behind one prompt."""
+    """The continuation of one prompt."""
 
     ids: tuple[int, ...]
-    "The continuation, without the prompt and without the stop."
+    "The new tokens, without the prompt and without the stop token."
     logprob: float
-    "Its log-probability in nats, the stop's included, by the model without its forbidden ids; "
-    "temperature and cuts decide what is drawn, not how likely the model holds it."
+    "Log-probability in nats, the stop token included, under the model with suppressed tokens "
+    "removed; temperature, top-k and top-p decide what is drawn and do not enter it."
     stopped: bool
-    "Whether the model ended it; otherwise max_new did."
+    "Whether the model generated the stop token; otherwise max_new_tokens ended it."
 
 
 @dataclass(frozen=True)
 class StoppingCriteria:
-    """When a continuation ends, and what may never stand in it."""
+    """When a continuation ends, and which tokens are never generated."""
 
-    max_new: int
+    max_new_tokens: int
     stop: int | None
-    forbidden: tuple[int, ...]
+    suppress_tokens: tuple[int, ...]
 
-    def allowed(self, logits: Tensor) -> Tensor:
-        """Scores (b, v) with the forbidden ids taken out, in single precision at least.
+    def suppress(self, logits: Tensor) -> Tensor:
+        """Logits (b, v) with −∞ at suppressed tokens, in single precision at least.
 
-        On the CPU, because not every device has double precision and choosing is a small job."""
-        scores = logits
+        On the CPU, because not every device has double precision and selection is cheap."""
         if not (logits.is_cpu and logits.dtype is torch.float32):
-            scores = logits.to("cpu", torch.promote_types(logits.dtype, torch.float32))
-        return scores.index_fill(1, self.never, -torch.inf) if self.forbidden else scores
+            logits = logits.to("cpu", torch.promote_types(logits.dtype, torch.float32))
+        return logits.index_fill(1, self._ids, -torch.inf) if self.suppress_tokens else logits
 
     @cached_property
-    def never(self) -> Tensor:
-        return torch.tensor(self.forbidden)
+    def _ids(self) -> Tensor:
+        return torch.tensor(self.suppress_tokens)
 
 
-def check_numbers(logprobs: Sequence[float]) -> None:
-    """Of one token in each row: a score that is none makes all of its row so."""
+def check_not_nan(logprobs: Sequence[float]) -> None:
+    """Of one token in each row: one NaN logit makes its whole row NaN."""
     if any(map(math.isnan, logprobs)):
         raise UserError(
-            "the model's scores for the next token are not numbers, or all are forbidden",
+            "the next-token logits are NaN, or all tokens are suppressed",
             topic="generate",
-            hint="Look for a diverged model, or forbid fewer ids.",
+            hint="Look for a diverged model, or suppress fewer tokens.",
         )
 
 
@@ -89,126 +90,134 @@ def generate(
     prompts: Sequence[Sequence[int]],
     *,
     strategy: Strategy,
-    max_new: int,
+    max_new_tokens: int,
     stop: int | None,
     pad: int,
     seed: int = 0,
-    first_number: int = 0,
-    forbidden: tuple[int, ...] = (),
+    first_index: int = 0,
+    suppress_tokens: tuple[int, ...] = (),
 ) -> list[GeneratedTokens]:
-    """Continue each prompt by at most `max_new` tokens, in the order given.
+    """Continue each prompt by at most `max_new_tokens` tokens, in the order given.
 
-    `forbidden` ids (padding, start, …) are never written. Where prompts come in several batches,
-    `first_number` is the number of this batch's first, so that no two share random numbers."""
-    _check(prompts, max_new=max_new, stop=stop, seed=seed, forbidden=forbidden)
+    `stop` is the id of the stop token (EOS); `suppress_tokens` (padding, start, …) are never
+    generated. When prompts come in several batches, `first_index` is the index of this batch's
+    first prompt, so that no two prompts share random numbers."""
+    _check_arguments(
+        prompts,
+        max_new_tokens=max_new_tokens,
+        stop=stop,
+        seed=seed,
+        suppress_tokens=suppress_tokens,
+    )
     if not prompts:
         return []
     tune_malloc()
-    ending = StoppingCriteria(max_new, stop, forbidden)
+    criteria = StoppingCriteria(max_new_tokens, stop, suppress_tokens)
     window = DecodingWindow(model, pad=pad)
-    with torch.inference_mode(), _without_dropout(model):
+    with torch.inference_mode(), _evaluation_mode(model):
         if isinstance(strategy, BeamSearch):
-            return _search(window, prompts, beam=strategy, ending=ending)
-        # NumPy's seed sequence mixes both numbers well; torch's CPU generator takes but 32 bits.
-        generators = [np.random.default_rng([seed, first_number + n]) for n in range(len(prompts))]
-        uniforms = np.stack([generator.random(max_new) for generator in generators])
-        return _write(window, prompts, strategy=strategy, ending=ending, uniforms=uniforms)
+            return _beam_search(window, prompts, settings=strategy, criteria=criteria)
+        # NumPy's seed sequence mixes both numbers well; torch's CPU generator takes only 32 bits.
+        generators = [np.random.default_rng([seed, first_index + n]) for n in range(len(prompts))]
+        uniforms = np.stack([generator.random(max_new_tokens) for generator in generators])
+        return _decode(window, prompts, strategy=strategy, criteria=criteria, uniforms=uniforms)
 
 
-def _write(
+def _decode(
     window: DecodingWindow[AnyCache],
     prompts: Sequence[Sequence[int]],
     *,
     strategy: Greedy | Sampling,
-    ending: StoppingCriteria,
+    criteria: StoppingCriteria,
     uniforms: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
 ) -> list[GeneratedTokens]:
-    """One token after another, each chosen for good."""
-    numbers = torch.from_numpy(uniforms)
-    written: list[list[int]] = [[] for _ in prompts]
+    """Greedy decoding or sampling, token by token."""
+    live_uniforms = torch.from_numpy(uniforms)
+    generated: list[list[int]] = [[] for _ in prompts]
     logprobs = [0.0] * len(prompts)
     stopped = [False] * len(prompts)
-    going = list(range(len(prompts)))  # prompts whose row still grows
-    logits = window.open(prompts)
-    for step in range(ending.max_new):
-        scores = ending.allowed(logits)
-        likely = torch.log_softmax(scores, dim=-1)
-        check_numbers(likely[:, 0].tolist())
-        chosen = strategy.choose(scores, numbers[:, step])
-        taken, tokens = likely.gather(1, chosen[:, None]).tolist(), chosen.tolist()
-        for prompt, token, [logprob] in zip(going, tokens, taken, strict=True):
+    live = list(range(len(prompts)))  # the prompt of each row of the window
+    logits = window.prefill(prompts)
+    for step in range(criteria.max_new_tokens):
+        logits = criteria.suppress(logits)
+        row_logprobs = torch.log_softmax(logits, dim=-1)
+        check_not_nan(row_logprobs[:, 0].tolist())
+        chosen = strategy.choose(logits, live_uniforms[:, step])
+        chosen_logprobs = row_logprobs.gather(1, chosen[:, None]).tolist()
+        tokens = chosen.tolist()
+        for prompt, token, [logprob] in zip(live, tokens, chosen_logprobs, strict=True):
             logprobs[prompt] += logprob
-            if token == ending.stop:
+            if token == criteria.stop:
                 stopped[prompt] = True
             else:
-                written[prompt].append(token)
-        if ending.stop in tokens:
-            stay = _staying([token != ending.stop for token in tokens])
-            going, rows = [going[row] for row in stay], torch.tensor(stay)
-            if going:
+                generated[prompt].append(token)
+        if criteria.stop in tokens:
+            kept = _compact_rows([token != criteria.stop for token in tokens])
+            live, rows = [live[row] for row in kept], torch.tensor(kept)
+            if live:
                 window.select(rows)
-                numbers, chosen = numbers[rows], chosen[rows]
-        if not going or step + 1 == ending.max_new:
+                live_uniforms, chosen = live_uniforms[rows], chosen[rows]
+        if not live or step + 1 == criteria.max_new_tokens:
             break
         logits = window.advance(chosen)
     return [
-        GeneratedTokens(tuple(ids), total, ended)
-        for ids, total, ended in zip(written, logprobs, stopped, strict=True)
+        GeneratedTokens(tuple(ids), logprob, is_stopped)
+        for ids, logprob, is_stopped in zip(generated, logprobs, stopped, strict=True)
     ]
 
 
-def _staying(stays: Sequence[bool]) -> list[int]:
-    """The rows that stay, in places from 0 on: as many as can keep their place, and the last ones
-    fill the gaps, so that few caches have to be moved."""
-    kept = [row for row, stay in enumerate(stays) if stay]
-    count = len(kept)
-    moved = iter(row for row in kept if row >= count)
-    return [row if stays[row] else next(moved) for row in range(count)]
+def _compact_rows(is_live: Sequence[bool]) -> list[int]:
+    """The live rows, in an order that leaves most where they are: the last ones fill the gaps, so
+    that few cache rows move."""
+    live = [row for row, keep in enumerate(is_live) if keep]
+    count = len(live)
+    moved = iter(row for row in live if row >= count)
+    return [row if is_live[row] else next(moved) for row in range(count)]
 
 
-def _search(
+def _beam_search(
     window: DecodingWindow[AnyCache],
     prompts: Sequence[Sequence[int]],
     *,
-    beam: BeamSearch,
-    ending: StoppingCriteria,
+    settings: BeamSearch,
+    criteria: StoppingCriteria,
 ) -> list[GeneratedTokens]:
-    """Beams of all prompts in one batch; a prompt's rows stand together, in its beam's order."""
-    searches = [Hypotheses(beam, ending.max_new) for _ in prompts]
-    open_searches = searches
-    logits = window.open(prompts)
-    for step in range(ending.max_new):
+    """Beams of all prompts in one batch; a prompt's rows are adjacent, in its beam's order."""
+    beams = [Beam(settings, criteria.max_new_tokens) for _ in prompts]
+    open_beams = beams
+    logits = window.prefill(prompts)
+    for step in range(criteria.max_new_tokens):
         # In double precision: sums of many steps are compared with each other.
-        logprobs = torch.log_softmax(ending.allowed(logits), dim=-1, dtype=torch.float64)
-        check_numbers(logprobs[:, 0].tolist())
+        logprobs = torch.log_softmax(criteria.suppress(logits), dim=-1, dtype=torch.float64)
+        check_not_nan(logprobs[:, 0].tolist())
         rows: list[int] = []
         tokens: list[int] = []
-        still_open: list[Hypotheses] = []
+        still_open: list[Beam] = []
         first_row = 0
-        for search in open_searches:
-            last_row = first_row + len(search.growing)
-            parents, grown = search.grow(logprobs[first_row:last_row], stop=ending.stop)
-            if not search.is_decided():
+        for beam in open_beams:
+            end_row = first_row + len(beam.live)
+            parents, new_tokens = beam.extend(logprobs[first_row:end_row], stop=criteria.stop)
+            if not beam.is_done():
                 rows += [first_row + parent for parent in parents]
-                tokens += grown
-                still_open.append(search)
-            first_row = last_row
-        open_searches = still_open
-        if not open_searches or step + 1 == ending.max_new:
+                tokens += new_tokens
+                still_open.append(beam)
+            first_row = end_row
+        open_beams = still_open
+        if not open_beams or step + 1 == criteria.max_new_tokens:
             break
         window.select(torch.tensor(rows))
         logits = window.advance(torch.tensor(tokens))
-    best = [search.best() for search in searches]
-    return [GeneratedTokens(found.ids, found.logprob, found.stopped) for found in best]
+    best = [beam.best() for beam in beams]
+    return [GeneratedTokens(one.ids, one.logprob, one.stopped) for one in best]
 
 
-def _check(
+def _check_arguments(
     prompts: Sequence[Sequence[int]],
     *,
-    max_new: int,
+    max_new_tokens: int,
     stop: int | None,
     seed: int,
-    forbidden: tuple[int, ...],
+    suppress_tokens: tuple[int, ...],
 ) -> None:
     for number, prompt in enumerate(prompts, start=1):
         if not len(prompt):
@@ -217,25 +226,27 @@ def _check(
                 topic="generate",
                 hint="Give at least the start token.",
             )
-    if max_new < 1:
+    if max_new_tokens < 1:
         raise UserError(
-            f"max_new = {max_new} asks for nothing", topic="generate", hint="Give at least 1."
+            f"max_new_tokens = {max_new_tokens} generates nothing",
+            topic="generate",
+            hint="Give at least 1.",
         )
     if seed < 0:
         raise UserError(
             f"seed = {seed} is negative", topic="generate", hint="Give 0 or a larger number."
         )
-    if stop in forbidden:
+    if stop in suppress_tokens:
         raise UserError(
-            f"the stop id {stop} is forbidden, so nothing could ever stop",
+            f"the stop token {stop} is suppressed, so nothing could ever stop",
             topic="generate",
-            hint="Pass stop=None to write to max_new, or allow it.",
+            hint="Pass stop=None to generate max_new_tokens, or do not suppress it.",
         )
 
 
 @contextmanager
-def _without_dropout(model: object) -> Iterator[None]:
-    """Evaluation mode while generating; then each module as it was, for a training in progress."""
+def _evaluation_mode(model: object) -> Iterator[None]:
+    """No dropout while generating; afterwards each module as before, in the middle of training."""
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
     training = [module for module in modules if module.training]
     for module in training:

@@ -1,10 +1,10 @@
-"""Choosing the next token from its distribution: the most likely, or one drawn at random.
+"""Next-token selection: greedy, or sampling with temperature, top-k and top-p (nucleus).
 
-Drawing is by inverse distribution function from a uniform number that is given, so that what a
-row draws depends on its own numbers alone. Top-k keeps the k most likely tokens; top-p then keeps
-the smallest set of the most likely whose mass is at least p (nucleus sampling; Holtzman et al.,
-2020). Scores are logits or log-probabilities: what is the same for all tokens of a row changes
-nothing. Shapes: b rows, v vocabulary.
+Sampling inverts the cumulative distribution at a given uniform number, so a row's draws depend on
+its own numbers alone. Top-k keeps the k most likely tokens; top-p then keeps the smallest set of
+the most likely tokens whose probabilities sum to at least p (nucleus sampling; Holtzman et al.,
+2020). Inputs are logits or log-probabilities: a constant added to a row changes nothing.
+Shapes: b rows, v vocabulary.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from torch import Tensor
 
 from regard.core.settings import Settings
 
-FEW = 256
-"Tokens that hold most of the mass nearly always: the rest is ranked where they do not."
+NUCLEUS_CANDIDATES = 256
+"Tokens that nearly always contain the nucleus; the whole row is sorted only if they do not."
 
 
 class Greedy(Settings):
     """The most likely token, always."""
 
-    def choose(self, scores: Tensor, uniforms: Tensor) -> Tensor:
-        """(b, v) scores to (b,) ids; the uniform numbers are not needed."""
-        # On the CPU NumPy takes a fraction of the time that torch does.
-        return torch.from_numpy(scores.numpy().argmax(axis=-1))
+    def choose(self, logits: Tensor, uniforms: Tensor) -> Tensor:
+        """(b, v) logits to (b,) ids; the uniform numbers are not used."""
+        # On the CPU NumPy's argmax takes a fraction of the time of torch's.
+        return torch.from_numpy(logits.numpy().argmax(axis=-1))
 
 
 class Sampling(Settings):
-    """A token drawn from the model's distribution, sharpened and cut as asked."""
+    """A token drawn from the model's distribution, with temperature, top-k and top-p."""
 
     temperature: float = Field(default=1.0, gt=0)
     "Divides the logits: below 1 sharper, above 1 flatter. For the limit at 0, choose greedy."
@@ -39,68 +39,69 @@ class Sampling(Settings):
     top_p: float = Field(default=1.0, gt=0, le=1)
     "Draw among the fewest tokens whose probabilities add up to at least this; 1 for all."
 
-    def choose(self, scores: Tensor, uniforms: Tensor) -> Tensor:
-        """(b, v) scores and (b,) numbers in [0, 1) to (b,) ids: drawn from `distribution`, which
-        is not written out where few tokens can be drawn."""
-        ids = self._candidates(scores)
+    def choose(self, logits: Tensor, uniforms: Tensor) -> Tensor:
+        """(b, v) logits and (b,) numbers in [0, 1) to (b,) ids: drawn from `distribution`, which
+        is computed over the top k alone."""
+        ids = self._top_k_ids(logits)
         if ids is None:
-            return draw(self._shares(scores), uniforms)
-        drawn = draw(self._shares(scores.gather(-1, ids)), uniforms)
+            return draw(self._probabilities(logits), uniforms)
+        drawn = draw(self._probabilities(logits.gather(-1, ids)), uniforms)
         return ids.gather(-1, drawn[:, None]).squeeze(-1)
 
-    def distribution(self, scores: Tensor) -> Tensor:
-        """(b, v) scores to the probabilities, in double precision, that are drawn from."""
-        ids = self._candidates(scores)
+    def distribution(self, logits: Tensor) -> Tensor:
+        """(b, v) logits to the probabilities to draw from, in double precision."""
+        ids = self._top_k_ids(logits)
         if ids is None:
-            return self._shares(scores)
-        shares = self._shares(scores.gather(-1, ids))
-        return shares.new_zeros(scores.shape).scatter_(-1, ids, shares)
+            return self._probabilities(logits)
+        p = self._probabilities(logits.gather(-1, ids))
+        return p.new_zeros(logits.shape).scatter_(-1, ids, p)
 
-    def _candidates(self, scores: Tensor) -> Tensor | None:
-        """The ids that top-k leaves, (b, k), in their order; None where it leaves all."""
-        return most_likely(scores, self.top_k) if 0 < self.top_k < scores.shape[-1] else None
+    def _top_k_ids(self, logits: Tensor) -> Tensor | None:
+        """The ids that top-k keeps, (b, k), in ascending order; None if it keeps all."""
+        return top_k_ids(logits, self.top_k) if 0 < self.top_k < logits.shape[-1] else None
 
-    def _shares(self, scores: Tensor) -> Tensor:
-        # The largest becomes 0 first, so that no temperature, however low, overflows.
-        relative = scores.double() - scores.amax(dim=-1, keepdim=True)
+    def _probabilities(self, logits: Tensor) -> Tensor:
+        # The maximum is subtracted first, so that no temperature, however low, overflows.
+        relative = logits.double() - logits.amax(dim=-1, keepdim=True)
         if self.temperature != 1:
             relative = relative / self.temperature
         p = torch.softmax(relative, dim=-1)
         return nucleus(p, self.top_p) if self.top_p < 1 else p
 
 
-def most_likely(scores: Tensor, k: int) -> Tensor:
-    """The ids (b, k) of each row's k largest scores of more than k, in the order of ids; of equals
-    the lower id is taken."""
+def top_k_ids(scores: Tensor, k: int) -> Tensor:
+    """The ids (b, k) of each row's k largest scores of more than k, in ascending order; ties go to
+    the lower id."""
     largest, ids = scores.topk(k + 1, dim=-1)
-    least, next_one = largest[:, -2:-1], largest[:, -1:]
-    if bool((least > next_one).all()):
+    kth, next_largest = largest[:, -2:-1], largest[:, -1:]
+    if bool((kth > next_largest).all()):
         return ids[:, :-1].sort(dim=-1).values
-    # Another is as likely as the last one, and topk tells nothing of the order among equals.
-    certain, tied = scores > least, scores == least
-    wanting = k - certain.sum(dim=-1, keepdim=True)
-    kept = certain | (tied & (tied.cumsum(dim=-1) <= wanting))
+    # The k-th largest is tied, and topk does not define the order among ties.
+    above, tied = scores > kth, scores == kth
+    remaining = k - above.sum(dim=-1, keepdim=True)
+    kept = above | (tied & (tied.cumsum(dim=-1) <= remaining))
     return kept.nonzero()[:, 1].view(-1, k)
 
 
-def nucleus(p: Tensor, mass: float) -> Tensor:
-    """Probabilities (b, v) cut to the fewest of the most likely that hold `mass`, at least one; of
-    equally likely ones the lower id comes first."""
-    ranked, ids = _ranked(p, mass)
-    mass_before = F.pad(ranked.cumsum(dim=-1), (1, 0))[:, :-1]
-    ranked = torch.where(mass_before < mass, ranked, 0)
+def nucleus(p: Tensor, top_p: float) -> Tensor:
+    """Probabilities (b, v) cut to the fewest of the most likely that sum to `top_p`, at least one,
+    and renormalised; among ties the lower id comes first."""
+    ranked, ids = _rank(p, top_p)
+    sum_before = F.pad(ranked.cumsum(dim=-1), (1, 0))[:, :-1]
+    ranked = torch.where(sum_before < top_p, ranked, 0)
     ranked = ranked / ranked.sum(dim=-1, keepdim=True)
     return torch.zeros_like(p).scatter_(-1, ids, ranked)
 
 
-def _ranked(p: Tensor, mass: float) -> tuple[Tensor, Tensor]:
-    """The most likely tokens of each row, their shares and ids, as many as hold `mass` or more."""
-    if p.shape[-1] > FEW:
-        ids = most_likely(p, FEW)
-        held, order = p.gather(-1, ids).sort(dim=-1, descending=True, stable=True)
-        held = held / p.sum(dim=-1, keepdim=True)
-        if bool((held.cumsum(dim=-1)[:, -1] >= mass).all()):
-            return held, ids.gather(-1, order)
+def _rank(p: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
+    """Probabilities and ids of each row's most likely tokens, descending, enough to sum to
+    `top_p`."""
+    if p.shape[-1] > NUCLEUS_CANDIDATES:
+        ids = top_k_ids(p, NUCLEUS_CANDIDATES)
+        ranked, order = p.gather(-1, ids).sort(dim=-1, descending=True, stable=True)
+        ranked = ranked / p.sum(dim=-1, keepdim=True)
+        if bool((ranked.cumsum(dim=-1)[:, -1] >= top_p).all()):
+            return ranked, ids.gather(-1, order)
     ranked, ids = p.sort(dim=-1, descending=True, stable=True)
     return ranked / ranked.sum(dim=-1, keepdim=True), ids
 
@@ -109,6 +110,6 @@ def draw(p: Tensor, uniforms: Tensor) -> Tensor:
     """The id (b,) at which each row's cumulative probability first exceeds its uniform number."""
     cumulative = p.cumsum(dim=-1)
     total = cumulative[:, -1:]
-    # Rounding may lift u · total to the total itself, behind the last token that can be drawn.
+    # Rounding may lift u · total to the total itself, past the last token with any probability.
     target = torch.minimum(uniforms[:, None] * total, total.nextafter(torch.zeros_like(total)))
     return torch.searchsorted(cumulative, target, right=True).squeeze(-1)

@@ -15,8 +15,8 @@ from typing import Any
 from torch import nn
 
 from regard.core.errors import UserError
-from regard.core.files import new_folder, write_json
-from regard.core.settings import name_of
+from regard.core.files import atomic_folder, write_json
+from regard.core.settings import catalog_name
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interop.huggingface.architecture import ARCHITECTURES, Architecture, kind_of
 from regard.interop.huggingface.tensors import gathered
@@ -63,7 +63,7 @@ def export_model(
         )
     fitting, settings = fitting_architecture(family, tokenizer, architecture)
     vocabulary = model.get_parameter("embedding.tokens.weight").shape[0]
-    with new_folder(out) as inside:
+    with atomic_folder(out) as inside:
         tensors = gathered(model, fitting, family=settings)
         write_tensors(tensors, inside / "model.safetensors")
         tokenizer.save(inside)
@@ -79,7 +79,7 @@ def fitting_architecture(
     misfits: dict[str, list[str]] = {}
     for name in names:
         kind = kind_of(name)
-        if isinstance(family, Transformer) and kind.family == name_of(family, FAMILIES):
+        if isinstance(family, Transformer) and kind.family == catalog_name(family, FAMILIES):
             # Whether it fits does not depend on the tokenizer, which it may refuse.
             misfits[name] = kind().misfits(family)
             if not misfits[name]:
@@ -91,7 +91,7 @@ def _unfitting(family: Family, asked: str | None, misfits: dict[str, list[str]])
     """What stands in the way, of the architectures that come nearest."""
     if not misfits:
         known = f"architecture {asked}" if asked else "architecture that regard writes"
-        return f"no {known} is made as family {name_of(family, FAMILIES)} is"
+        return f"no {known} is made as family {catalog_name(family, FAMILIES)} is"
     said = [f"{name} does not have {', '.join(wrong)}" for name, wrong in misfits.items()]
     return f"this model is made as none of transformers: {'; '.join(said)}"
 

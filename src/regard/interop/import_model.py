@@ -16,8 +16,8 @@ from typing import Any
 
 from regard import __version__
 from regard.core.errors import UserError
-from regard.core.files import sealed_folder
-from regard.core.settings import read_settings, settings_class, table_of
+from regard.core.files import folder_with_manifest
+from regard.core.settings import read_settings, settings_class, to_table
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interop.huggingface.architecture import Architecture, architecture_of
 from regard.interop.huggingface.checkpoint import Checkpoint, read_checkpoint, read_table
@@ -61,7 +61,7 @@ class ImportReport:
             f"architecture  {self.architecture}",
             f"parameters    {self.parameters:,}",
             f"context       {self.context:,} places",
-            f"tokenizer     {name} {self.tokenizer.short}, {size:,} pieces"
+            f"tokenizer     {name} {self.tokenizer.short_fingerprint}, {size:,} pieces"
             + ("" if size == self.vocabulary else f" of {self.vocabulary:,} rows"),
         ]
         if self.pooling is not None:
@@ -110,7 +110,7 @@ def import_model(source: str, out: Path) -> ImportReport:
         longest=sentences.longest,
         remarks=remarks,
     )
-    with sealed_folder(out) as inside:
+    with folder_with_manifest(out) as inside:
         save_model(inside, model, tokenizer, _config(imported, architecture, family, source))
     return imported
 
@@ -266,7 +266,7 @@ def _rows(architecture: Architecture, family: Transformer, checkpoint: Checkpoin
 
 def _said_of_head(filled: FillReport, family: Transformer, architecture: Architecture) -> list[str]:
     said = []
-    if architecture.family == "encoder" and not getattr(family, "output_network", True):
+    if architecture.family == "encoder" and not getattr(family, "head_transform", True):
         said.append(
             "the file has no output network, so the model cannot tell hidden tokens: "
             "use it for vectors, or adapt it"
@@ -284,7 +284,7 @@ def _config(
 ) -> dict[str, Any]:
     return {
         "regard": __version__,
-        "model": {"family": architecture.family, **table_of(family)},
+        "model": {"family": architecture.family, **to_table(family)},
         "objective": {"kind": architecture.objective},
         "vocabulary": imported.vocabulary,
         "tokenizer": imported.tokenizer.fingerprint,

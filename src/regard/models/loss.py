@@ -1,4 +1,4 @@
-"""Loss terms: what a model's forward returns, each a sum and the weight to divide it by.
+"""Loss terms: what a model's forward returns, each a weighted sum and the weight to divide it by.
 
 Kept apart, the terms of several micro-batches add up exactly to those of the whole batch.
 """
@@ -17,9 +17,9 @@ class LossTerm(NamedTuple):
     weight: Tensor
 
 
-def token_term(
+def token_loss_term(
     x: Tensor, table: Tensor, *, targets: Tensor, weights: Tensor, smoothing: float = 0.0
 ) -> LossTerm:
-    """Cross-entropy of the targets; x (…,w), output table (v,w), targets and weights (…)."""
+    """Cross-entropy of logits x · tableᵀ; x (…,w), table (v,w), targets and weights (…)."""
     total = weighted_cross_entropy(x, table, targets=targets, weights=weights, smoothing=smoothing)
     return LossTerm(total, weights.sum())

@@ -1,6 +1,6 @@
-"""What every model here owes to training, measuring and auditing, whatever it is made of.
+"""The protocol of every model: what training, evaluation and audits call.
 
-Shapes: b batch, t place.
+Shapes: b batch, t position.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from torch import Tensor, nn
 
 from regard.audits.subject import Subject
 from regard.batch import Batch
-from regard.models.blocks.recorder import AttentionRecorder
+from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.loss import LossTerm
 
 
 class Model(nn.Module, ABC):
     context: int
-    "Places it sees at once."
-    sees: str = "causal"
-    "The mask that a place's influence has to keep to, by name."
-    base_apart: bool = False
-    "Whether what is frozen lies in the base it was adapted from, and is not saved with it."
+    "Maximum sequence length in tokens."
+    visibility: str = "causal"
+    "The mask, by name, that says which positions an output may depend on: causal, bidirectional."
+    saves_adapter_only: bool = False
+    "Whether checkpoints hold only the trained tensors; the frozen ones stay with the base model."
 
     @property
-    def unread(self) -> tuple[str, ...]:
-        """Parts that no loss of its passes, by how the names of their parameters begin."""
+    def unused_parameters(self) -> tuple[str, ...]:
+        """Name prefixes of parameters that no loss of this model depends on."""
         return ()
 
     @abstractmethod
@@ -34,8 +34,8 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def losses(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
-        """−log p(target) at each place, in nats, (b,t); a recorder takes the attention weights."""
+        """−log p(target) at each position in nats, (b,t); a recorder collects attention weights."""
 
     @abstractmethod
     def audit_subject(self) -> Subject:
-        """How the trust audits look at it."""
+        """The model as the audits call it."""

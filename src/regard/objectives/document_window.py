@@ -37,12 +37,12 @@ def document_window(
             topic="objective",
             hint='Set train.batches = "padded" or "bucketed".',
         )
-    check_context(document.room, objective=objective, min_context=min_context)
+    check_context(document.max_length, objective=objective, min_context=min_context)
     ids = document.ids
     starts_document = len(ids) > 0 and int(ids[0]) == vocabulary.start
     ids = ids[1:] if starts_document else ids
     ids = ids[:-1] if len(ids) and int(ids[-1]) == vocabulary.stop else ids
-    return DocumentWindow(ids, starts_document, document.room)
+    return DocumentWindow(ids, starts_document, document.max_length)
 
 
 def check_context(context: int, *, objective: str, min_context: int) -> None:

@@ -41,7 +41,7 @@ class Infill(Objective):
     "Fraction of the kept tokens that is masked, on average."
     length_jitter: float = Field(default=1.0, ge=0.0, le=1.0)
     "How much the span length varies: 1 from one token to twice the mean, 0 not at all."
-    tells: Literal["everything", "masked"] = "everything"
+    loss_on: Literal["everything", "masked"] = "everything"
     "Which tokens the loss counts: all of the row, or the masked ones and <stop>."
 
     def example(
@@ -55,7 +55,7 @@ class Infill(Objective):
         kept = window.ids[:length]
         span = self._draw_span(len(kept), generator)
         row, masked = _move_span_to_end(window._replace(ids=kept), span, vocabulary)
-        return causal_example(row, slice(None) if self.tells == "everything" else masked)
+        return causal_example(row, slice(None) if self.loss_on == "everything" else masked)
 
     def evaluation_examples(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.core.toml import flat
-from regard.evaluation.wording import ABSENT, listed
+from regard.core.toml import flatten
+from regard.evaluation.formatting import ABSENT, join_words
 from regard.runs.archive.read_run import printable, read_run
 from regard.runs.archive.record import (
     CorpusRecord,
@@ -173,7 +173,7 @@ def against_baseline(evidence: Evidence, baseline: ScoreRecord) -> str:
     for standing, names in grouped.items():
         if len(names) == everybody > 1:
             return f"{'both' if everybody == 2 else 'all'} are {standing}"
-        told.append(f"{listed(names)} {'is' if len(names) == 1 else 'are'} {standing}")
+        told.append(f"{join_words(names)} {'is' if len(names) == 1 else 'are'} {standing}")
     return "; ".join(told)
 
 
@@ -208,7 +208,7 @@ def differing_settings(outcome: Outcome) -> list[Differing]:
 
 def _flat_recipe(variant: VariantOutcome) -> Iterator[tuple[str, Any]]:
     try:
-        yield from flat(tomllib.loads(variant.recipe)).items()
+        yield from flatten(tomllib.loads(variant.recipe)).items()
     except tomllib.TOMLDecodeError:  # edited or cut short since: it is shown as it is
         return
 

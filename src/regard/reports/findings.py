@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from regard.evaluation.wording import (
+from regard.evaluation.formatting import (
     ABSENT,
-    capitalised,
+    capitalise,
     count,
-    counted,
     interval,
-    metric,
+    metric_label,
     number,
-    part,
+    quantity,
+    split_label,
 )
 from regard.reports.evidence import Evidence, against_baseline
 from regard.runs.archive.record import ScoreRecord
@@ -31,7 +31,7 @@ ONE_SEED = (
 def size_of(outcome: Outcome) -> str:
     """`2 variants × 5 seeds · 412,318 training tokens each, in the same order`"""
     seeds, variants = len(outcome.seeds), len(outcome.variants)
-    said = f"{counted(variants, 'variants')} × {counted(seeds, 'seeds')}"
+    said = f"{quantity(variants, 'variants')} × {quantity(seeds, 'seeds')}"
     tokens = {variant.tokens for variant in outcome.variants if variant.tokens}
     if len(tokens) != 1:
         return said
@@ -48,7 +48,7 @@ def short_name(figure: str) -> str:
 def long_name(figure: str) -> str:
     """`Perplexity per token, dev set`"""
     where, _, what = figure.partition(".")
-    return f"{capitalised(metric(what))}, {part(where)}"
+    return f"{capitalise(metric_label(what))}, {split_label(where)}"
 
 
 def sentence(verdict: VerdictOutcome) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from regard.core.errors import UserError
-from regard.evaluation import wording
+from regard.evaluation import formatting
 from regard.reports.charts.attention_lines import FAINTEST, attention_lines
 from regard.reports.charts.attention_maps import FINEST, MOST_PLACES, attention_grid, attention_map
 from regard.reports.charts.picture import PAGE, Picture, line_of_text, stacked
@@ -86,7 +86,7 @@ def parts_of(
     _check_number("--layer", layer, [one.layer for one in inspected.maps])
     _check_number("--head", head, [n for one in inspected.maps for n in range(len(one.weights))])
     return [
-        _part(TITLES.get(name, wording.capitalised(name)), maps, layer=layer, head=head)
+        _part(TITLES.get(name, formatting.capitalise(name)), maps, layer=layer, head=head)
         for name, maps in grouped.items()
     ]
 

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from regard.core.errors import UserError
 from regard.core.files import write_text
-from regard.evaluation import wording
+from regard.evaluation import formatting
 from regard.evaluation.metrics.metric import LOWER_IS_BETTER
 from regard.reports.charts import run_charts
 from regard.reports.charts.task_charts import (
@@ -115,15 +115,15 @@ class FigureTable:
         if len(sizes) != 1:
             return None
         n, items = sizes.pop()
-        return wording.counted(n, items)
+        return formatting.quantity(n, items)
 
 
 def figure_tables(figures: Sequence[ScoreRecord]) -> list[FigureTable]:
     """Every figure once, test before dev before train, the model before its baselines."""
     tables = []
-    for part in wording.in_reading_order(f.part for f in figures):
+    for part in formatting.order_splits(f.part for f in figures):
         here = {(f.of, f.metric): f for f in figures if f.part == part}
-        metrics = sorted({metric for _, metric in here}, key=_place(list(wording.METRICS)))
+        metrics = sorted({metric for _, metric in here}, key=_place(list(formatting.METRIC_LABELS)))
         who = sorted(dict.fromkeys(of for of, _ in here), key=lambda of: of != MODEL)
         rows = tuple((of, tuple(here.get((of, metric)) for metric in metrics)) for of in who)
         tables.append(FigureTable(part, tuple(metrics), rows))
@@ -178,18 +178,18 @@ def page_templates() -> Environment:
         lstrip_blocks=True,
     )
     for write in (
-        wording.number,
-        wording.interval,
-        wording.count,
-        wording.counted,
-        wording.share,
-        wording.duration,
-        wording.memory,
-        wording.moment,
-        wording.part,
-        wording.metric,
-        wording.dropped,
-        wording.capitalised,
+        formatting.number,
+        formatting.interval,
+        formatting.count,
+        formatting.quantity,
+        formatting.percent,
+        formatting.duration,
+        formatting.memory_size,
+        formatting.timestamp,
+        formatting.split_label,
+        formatting.metric_label,
+        formatting.drop_reason,
+        formatting.capitalise,
         with_interval,
         shortened,
         unbroken,

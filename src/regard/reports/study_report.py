@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup
 
-from regard.core.files import new_folder, write_text
-from regard.evaluation import wording
+from regard.core.files import atomic_folder, write_text
+from regard.evaluation import formatting
 from regard.reports import findings, tables
 from regard.reports.charts import run_charts, study_charts
 from regard.reports.charts.attention_maps import LARGEST_MAP, attention_map
@@ -124,9 +124,9 @@ def _cost(outcome: Outcome) -> dict[str, str]:
     used = [(one, len([run for run in one.runs if not run.reason])) for one in outcome.variants]
     seconds = sum(n * one.seconds for one, n in used if n)
     return {
-        "trainings compared": wording.count(sum(n for _, n in used)),
-        "their training time together": wording.duration(findings.known(seconds)),
-        "tuning trials": wording.count(sum(len(one.trials) for one, _ in used) or None),
+        "trainings compared": formatting.count(sum(n for _, n in used)),
+        "their training time together": formatting.duration(findings.known(seconds)),
+        "tuning trials": formatting.count(sum(len(one.trials) for one, _ in used) or None),
     }
 
 
@@ -196,7 +196,7 @@ def _leak_map(leaks: Sequence[LeakRecord], theme: Theme = PAGE) -> Markup | None
 
 def _write_charts(folder: Path, evidence: Evidence, attention: Sequence[Attention]) -> None:
     """Each picture in light colours on white, as SVG and PNG, for papers."""
-    with new_folder(folder) as inside:
+    with atomic_folder(folder) as inside:
         for name, draw in CHARTS.items():
             chart = draw(evidence, theme=LIGHT, width=PAPER_WIDTH)
             if chart is not None:

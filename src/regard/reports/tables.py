@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from regard.evaluation.wording import count, duration, memory, number
+from regard.evaluation.formatting import count, duration, memory_size, number
 from regard.reports.evidence import Evidence, figure_keys, metrics_shown
 from regard.reports.findings import (
     audit_word,
@@ -103,7 +103,7 @@ def cost_table(variants: Sequence[VariantOutcome]) -> ResultsTable:
             operations(one),
             duration(known(one.seconds)),
             count(known(one.tokens_per_second)),
-            memory(known(one.peak_memory_bytes)),
+            memory_size(known(one.peak_memory_bytes)),
             number(known(one.final_loss)),
         )
         for one in variants

@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from regard.evaluation.statistics.estimate import decimals_shown
-from regard.evaluation.wording import (
-    capitalised,
-    counted,
+from regard.evaluation.formatting import (
+    capitalise,
     difference,
-    in_reading_order,
     interval,
-    listed,
+    join_words,
     number,
+    order_splits,
+    quantity,
 )
+from regard.evaluation.statistics.estimate import decimals_shown
 from regard.runs.archive.record import (
     MODEL,
     BaselineVerdict,
@@ -63,7 +63,7 @@ class VersusBaseline:
         # As exact as the larger of the two figures is shown, so that the sum can be checked by eye.
         decimals = decimals_shown(max(self.model.value, self.baseline.value))
         shown = difference(compared.value, compared.low, compared.high, decimals=decimals)
-        paired = f"{shown}, paired on the same {counted(compared.n, compared.items)}"
+        paired = f"{shown}, paired on the same {quantity(compared.n, compared.items)}"
         return f"{paired}; no interval: {compared.no_interval}" if compared.no_interval else paired
 
 
@@ -85,8 +85,8 @@ class Headline:
             verdict: [f"the {s.baseline.of}" for s in self.standings if s.verdict == verdict]
             for verdict in (*BaselineVerdict, NOT_COMPARED)
         }
-        clauses = [f"{verdict} {listed(names)}" for verdict, names in grouped.items() if names]
-        return f"{capitalised('; '.join(clauses))}."
+        clauses = [f"{verdict} {join_words(names)}" for verdict, names in grouped.items() if names]
+        return f"{capitalise('; '.join(clauses))}."
 
 
 def headlines(measured: ResultsRecord, *, metric: str = "") -> list[Headline]:
@@ -96,9 +96,7 @@ def headlines(measured: ResultsRecord, *, metric: str = "") -> list[Headline]:
     """
     metric = metric or measured.main
     ours = {f.part: f for f in measured.figures if (f.metric, f.of) == (metric, MODEL)}
-    found = [
-        Headline(ours[part], _standings(ours[part], measured)) for part in in_reading_order(ours)
-    ]
+    found = [Headline(ours[part], _standings(ours[part], measured)) for part in order_splits(ours)]
     held_out = [headline for headline in found if headline.figure.part != "train"]
     return held_out or found
 

@@ -43,7 +43,7 @@ class Experiment:
         }
         if self.start is not None and self.start.architecture is not None:
             config["architecture"] = self.start.architecture
-        if self.start is not None and self.recipe.adapt.saved_alone:
+        if self.start is not None and self.recipe.adapt.saves_adapter_only:
             named = str(self.recipe.start)
             base = base_table(self.start.place, self.start.folder, named=named)
             config |= {"adapt": table["adapt"], "base": base}
@@ -83,7 +83,7 @@ def build_experiment(recipe: Recipe, *, start: InitialModel | None, watch: Obser
         body = body_of(start)
     model = prepared.fitted(body, seed=seed)
     recipe.adapt.apply(model, seed=seed)
-    stream = BatchLoader(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding)
+    stream = BatchLoader(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding_id)
     stream.plan(0)  # says now, not after the forecast, where the text does not fill a batch
     return Experiment(recipe, prepared, model.to(machine.device), stream, machine, start)
 
@@ -95,9 +95,9 @@ def forecast_experiment(bench: Experiment) -> Forecast:
     looks = bench.stream.steps // every if every else 0
     return forecast(
         bench.model,
-        [bench.stream.batch(rows, epoch=0) for rows in first],
+        [bench.stream.build_batch(rows, epoch=0) for rows in first],
         bench.recipe.train,
         steps=bench.stream.steps,
-        places_measured=bench.prepared.places_measured(looks=looks),
+        evaluation_positions=bench.prepared.places_measured(looks=looks),
         machine=bench.machine,
     )

@@ -12,7 +12,7 @@ from regard.runs.items import write_items
 from regard.runs.run import (FIGURES_SCHEMA, Run, check_whole)
 from regard.runs.models.init_from import identity_of
 from regard.runs.observer import Observer
-from regard.core.files import (sealed_folder, write_json, write_text)
+from regard.core.files import (folder_with_manifest, write_json, write_text)
 from regard.training.checkpoint import (WEIGHTS_FILE, TrainingState, load_weights, save_model)
 from regard.core.peak_memory import peak_memory_bytes
 from regard.training.loop import FitResult
@@ -32,8 +32,8 @@ def finish(bench: Experiment, run: Run, ended: FitResult, watch: Observer) -> No
         )
     bench.model.eval()
     remarks += bench.prepared.tune(bench.model, device=bench.machine.device)
-    with sealed_folder(run.final) as inside:
-        if recipe.adapt.saved_alone:
+    with folder_with_manifest(run.final) as inside:
+        if recipe.adapt.saves_adapter_only:
             remarks += save_adapter(inside, bench)
         else:
             save_model(inside, bench.model, bench.prepared.tokenizer, bench.config())
@@ -58,7 +58,7 @@ def finish(bench: Experiment, run: Run, ended: FitResult, watch: Observer) -> No
             "tables": measured.tables,
             "measure": measured.measure,
             "items": measured.fingerprints,
-            "order": bench.stream.order(),
+            "order": bench.stream.order_fingerprint(),
             "audit": summary_of(recorded_audit(run) or {}),
             "remarks": measured.remarks + remarks,
             "corpus": bench.prepared.statistics,
@@ -79,7 +79,7 @@ def finish(bench: Experiment, run: Run, ended: FitResult, watch: Observer) -> No
 def _cost(bench: Experiment, state: TrainingState) -> dict[str, float | None]:
     return {
         "seconds": state.seconds,
-        "waiting_share": state.waited / max(state.seconds, 1e-9),
+        "waiting_share": state.data_wait_seconds / max(state.seconds, 1e-9),
         "steps": state.step,
         "tokens": state.tokens,
         "tokens_per_second": state.tokens / max(state.seconds, 1e-9),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from regard.generation.generate import (Decodable, Sampling, generate)
-from regard.generation.decoders import (never_written, writer_from)
+from regard.generation.decoding_setup import (suppressed_ids, bind_sources)
 from regard.runs.results import choose_documents
 from regard.evaluation.metrics.perplexity import Losses
 from regard.models.architectures.language_model import LanguageModel
@@ -70,7 +70,7 @@ def _samples(
         if not halves:
             return _unjudged(TOO_SHORT)
         sources = [[start, *source] for source, _ in halves[:TEXTS]]
-        writer, rows = writer_from(model, sources, tokenizer), len(sources)
+        writer, rows = bind_sources(model, sources, tokenizer), len(sources)
         after = "halves of dev texts"
         reference = [rest for _, rest in halves]
     else:
@@ -79,12 +79,12 @@ def _samples(
         writer,
         [[start]] * rows,
         strategy=Sampling(),
-        max_new=MOST_NEW,
+        max_new_tokens=MOST_NEW,
         stop=tokenizer.require("stop"),
-        pad=tokenizer.padding,
+        pad=tokenizer.padding_id,
         seed=recipe.train.seed,
-        first_number=len(recipe.samples.prompts),  # not the numbers that people's samples had
-        forbidden=never_written(tokenizer),
+        first_index=len(recipe.samples.prompts),  # not the numbers that people's samples had
+        suppress_tokens=suppressed_ids(tokenizer),
     )
     texts = [list(one.ids) for one in written]
     judged = sample_health(texts, reference, unknown=tokenizer.unk, seed=recipe.train.seed)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from regard.training.events import (OnEvent, ignore)
+from regard.training.events import (OnEvent, ignore_event)
 
 
 @dataclass(frozen=True)
 class Observer:
     """Who listens: the command line draws bars, a notebook may not care."""
 
-    on_event: OnEvent = ignore
+    on_event: OnEvent = ignore_event
     "Every event of the run, as it is written to events.jsonl."
     on_progress: Callable[[str, int, int | None], None] = lambda stage, done, total: None
     "Long work outside the training steps: what it is, how much is done, of how much."

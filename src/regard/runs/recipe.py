@@ -28,15 +28,15 @@ from regard.models.families import (FAMILIES, Family)
 from regard.models.families.decoder import Decoder
 from regard.objectives import (OBJECTIVES, Objective)
 from regard.objectives.causal import Causal
-from regard.core.own_files import naming_kept
-from regard.core.settings import (Locate, CatalogField, Settings, name_of, read_settings, table_of)
+from regard.core.user_files import suggest_run_files
+from regard.core.settings import (Locate, CatalogField, Settings, catalog_name, read_settings, to_table)
 from regard.tasks import (TASKS, Task, Tools)
 from regard.tasks.advice import advise
 from regard.data.corpus import Data
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers import (TOKENIZERS, TokenizerKind)
 from regard.data.tokenizers.bpe import Bpe
-from regard.core.toml import (flat, read_toml)
+from regard.core.toml import (flatten, read_toml)
 from regard.training.settings import Train
 
 FORMAT = 3
@@ -57,7 +57,7 @@ class Samples(Settings):
 
     prompts: tuple[str, ...] = ("", "")
     "What each sample begins with; an empty one begins a new document."
-    max_new: int = Field(default=60, ge=1)
+    max_new_tokens: int = Field(default=60, ge=1)
     "Tokens written at most."
     temperature: float = Field(default=0.8, ge=0.0)
     "0 takes the likeliest token each time."
@@ -98,7 +98,7 @@ class Recipe(Settings):
         if isinstance(values, dict) and values.get("objective") is None:
             family = values.get("model")
             if isinstance(family, Family):
-                first = FAMILIES.get(name_of(family, FAMILIES)).properties["objectives"][0]
+                first = FAMILIES.get(catalog_name(family, FAMILIES)).properties["objectives"][0]
                 return {**values, "objective": OBJECTIVES.get(first).part()}
         return values
 
@@ -117,7 +117,7 @@ class Recipe(Settings):
     def _nothing_takes_no_steps(cls, values: Any) -> Any:
         """What trains nothing is measured as it is."""
         adapt = values.get("adapt") if isinstance(values, dict) else None
-        if isinstance(adapt, Adapter) and name_of(adapt, ADAPTERS) == "none":
+        if isinstance(adapt, Adapter) and catalog_name(adapt, ADAPTERS) == "none":
             train = values.get("train") or Train()
             if isinstance(train, Train):
                 return {**values, "train": train.model_copy(update={"max_steps": 0})}
@@ -170,7 +170,7 @@ class Recipe(Settings):
             read.override(text)
         for key, value in (changes or {}).items():
             read.change(key, value, by=changed_by)
-        with naming_kept(file if file.is_dir() else file.parent):
+        with suggest_run_files(file if file.is_dir() else file.parent):
             return cls.from_table(read.table, locate=read.locate)
 
     @classmethod
@@ -179,7 +179,7 @@ class Recipe(Settings):
 
     def to_table(self) -> dict[str, Any]:
         """Every setting written out."""
-        return table_of(self)
+        return to_table(self)
 
     def to_toml(self) -> str:
         return tomli_w.dumps(self.to_table())
@@ -193,7 +193,7 @@ class Recipe(Settings):
 
     def differences(self, other: Recipe) -> list[str]:
         """`train.lr: 0.001 here, 0.0005 there` for each setting that differs."""
-        mine, theirs = flat(self.to_table()), flat(other.to_table())
+        mine, theirs = flatten(self.to_table()), flatten(other.to_table())
         return [
             f"{key}: {mine.get(key)!r} here, {theirs.get(key)!r} there"
             for key in sorted(mine.keys() | theirs.keys())
@@ -207,14 +207,14 @@ def tools_of(
     """What a task reads its rows with, for a model of this family; `taken` places are not free."""
     room = family.context - taken
     longest = task.longest if task is not None and task.longest else room
-    return Tools(tokenizer, min(room, longest), name_of(family, FAMILIES), seed)
+    return Tools(tokenizer, min(room, longest), catalog_name(family, FAMILIES), seed)
 
 
 def check_learns(family: Family, objective: Objective, task: Task | None) -> None:
     """Refuse an objective or a task that a family cannot learn."""
-    name, told = name_of(family, FAMILIES), name_of(objective, OBJECTIVES)
+    name, told = catalog_name(family, FAMILIES), catalog_name(objective, OBJECTIVES)
     if task is not None:
-        kind = name_of(task, TASKS)
+        kind = catalog_name(task, TASKS)
         families = TASKS.get(kind).properties["families"]
         if name not in families:
             raise UserError(
@@ -234,7 +234,7 @@ def check_learns(family: Family, objective: Objective, task: Task | None) -> Non
 
 def _refuse_to_adapt_nothing(adapter: Adapter) -> None:
     if not isinstance(adapter, Full):
-        kind = name_of(adapter, ADAPTERS)
+        kind = catalog_name(adapter, ADAPTERS)
         raise UserError(
             f"adapt.kind = {kind!r} changes a model that was trained before, and there is none",
             topic="recipe",
@@ -244,7 +244,7 @@ def _refuse_to_adapt_nothing(adapter: Adapter) -> None:
 
 def _refuse_parts_of_batches(task: Task, train: Train) -> None:
     """Where rows are held against each other, a part of a batch teaches less than the whole."""
-    kind = name_of(task, TASKS)
+    kind = catalog_name(task, TASKS)
     if TASKS.get(kind).properties.get("compares_rows"):
         raise UserError(
             f"train.accumulate = {train.accumulate} would hold each row of task.kind = {kind!r} "

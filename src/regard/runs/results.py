@@ -15,12 +15,13 @@ import numpy as np
 from regard.runs.items import fingerprints_of
 from regard.runs.observer import Observer
 from regard.evaluation.statistics.estimate import Estimate
-from regard.evaluation.metrics.perplexity import (FEWEST_ITEMS, Losses, Perplexity, verdict_of)
+from regard.evaluation.metrics.perplexity import Losses, Perplexity, perplexity_verdict
+from regard.evaluation.metrics.metric import MIN_ITEMS
 from regard.models.model import Model
 from regard.objectives import (OBJECTIVES, Vocabulary)
 from regard.objectives.causal import Causal
 from regard.runs.recipe import Recipe
-from regard.core.settings import name_of
+from regard.core.settings import catalog_name
 from regard.data.token_cache import TokenCache
 from regard.data.corpus import (SPLITS, Split)
 from regard.data.tokenizers.tokenizer import Tokenizer
@@ -62,7 +63,7 @@ class LanguageModelResults:
 
 def choose_documents(cache: TokenCache, part: Split, *, most: int, seed: int) -> EvaluatedDocuments:
     """All documents of a part, or `most` of them drawn by seed; the label says which."""
-    cached = cache.part(part)
+    cached = cache.split(part)
     label = f"{part}:{cached.fingerprint[:8]}"
     numbers = np.arange(len(cached))
     if len(cached) > most:
@@ -83,13 +84,13 @@ def measure(
     """Figures of model and baselines on every part, and the differences between them."""
     # The items belong to the data: every seed of a training is measured on the same.
     settings, seed = recipe.evaluate, recipe.data.split_seed
-    objective = name_of(recipe.objective, OBJECTIVES)
+    objective = catalog_name(recipe.objective, OBJECTIVES)
     chosen = {
         part: choose_documents(cache, part, most=settings.documents, seed=seed) for part in SPLITS
     }
     metrics = {
         part: Perplexity(
-            part=chosen[part].label, tokenizer=tokenizer.fingerprint[:8], tells=objective
+            split=chosen[part].label, tokenizer=tokenizer.fingerprint[:8], objective=objective
         )
         for part in SPLITS
     }
@@ -101,8 +102,8 @@ def measure(
             model,
             chosen[part].documents,
             recipe.objective,
-            vocabulary=Vocabulary.of(tokenizer),
-            pad=tokenizer.padding,
+            vocabulary=Vocabulary.from_tokenizer(tokenizer),
+            pad=tokenizer.padding_id,
             seed=seed,
             device=device,
             on_progress=watch.progress(f"measuring {part}"),
@@ -110,9 +111,9 @@ def measure(
         tables[part, MODEL] = metrics[part].statistics(
             told.losses, tokens=told.tokens, bytes=chosen[part].bytes
         )
-        counted[part] = told.counted
+        counted[part] = told.is_scored
     for baseline in language_model_baselines(
-        iter(cache.part("train")),
+        iter(cache.split("train")),
         {part: chosen[part].documents for part in PARTS_JUDGED},
         vocabulary=tokenizer.size,
         start=tokenizer.require("start"),
@@ -150,14 +151,14 @@ def _told(
             if key[0] not in unknown or figure.name not in PER_BYTE
         ],
         comparisons=[
-            _comparison(key, metrics[key[0]].difference(tables[key[0], MODEL], tables[key]))
+            _comparison(key, metrics[key[0]].paired_difference(tables[key[0], MODEL], tables[key]))
             for key in in_order
             if key[1] != MODEL
         ],
         remarks=[
-            f"{part}: {n} documents are too few for a verdict; it takes {FEWEST_ITEMS}"
+            f"{part}: {n} documents are too few for a verdict; it takes {MIN_ITEMS}"
             for part, n in judged.items()
-            if n < FEWEST_ITEMS
+            if n < MIN_ITEMS
         ]
         + [
             f"{part}: no figure per byte, because {rate:.1%} of its tokens are <unk>: what stood "
@@ -184,7 +185,7 @@ def _of_some(measured: LanguageModelResults, objective: str) -> LanguageModelRes
 
 def _too_much_unknown(cache: TokenCache) -> dict[Split, float]:
     """Parts whose text is not all in their tokens, with the share that is not."""
-    rates = {part: cache.part(part).unknown / len(cache.part(part).tokens) for part in SPLITS}
+    rates = {part: cache.split(part).unknown / len(cache.split(part).tokens) for part in SPLITS}
     return {part: rate for part, rate in rates.items() if rate > BEARABLE_UNKNOWN}
 
 
@@ -197,5 +198,5 @@ def _row(key: tuple[Split, str], figure: Estimate) -> dict[str, Any]:
 def _comparison(key: tuple[Split, str], difference: Estimate) -> dict[str, Any]:
     """Model minus baseline on the same documents, and the verdict that follows."""
     part, of = key
-    row = difference.as_dict() | {"metric": "perplexity", "verdict": verdict_of(difference)}
+    row = difference.as_dict() | {"metric": "perplexity", "verdict": perplexity_verdict(difference)}
     return {"part": part, "against": of, **{k: v for k, v in row.items() if k != "name"}}

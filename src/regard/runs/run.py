@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.core.files import (damage, new_folder, read_json, write_text)
-from regard.core.own_files import (check_kept, keep, used_in)
+from regard.core.files import (find_damage, atomic_folder, read_json, write_text)
+from regard.core.user_files import (check_same_code, copy_to_run, files_used_by)
 from regard.runs.recipe import Recipe
-from regard.training.checkpoint import (CONFIG_SCHEMA, newest_whole)
+from regard.training.checkpoint import (CONFIG_SCHEMA, latest_intact_checkpoint)
 
 FIGURES_SCHEMA = 1
 AUDIT_SCHEMA = 1
@@ -89,9 +89,9 @@ def refuse_existing(folder: Path) -> None:
 def create_run(folder: Path, recipe: Recipe) -> Run:
     """A new run folder with its recipe in it; one that exists is never touched."""
     refuse_existing(folder)
-    with new_folder(folder) as inside:
+    with atomic_folder(folder) as inside:
         write_text(inside / "recipe.toml", recipe.to_toml())
-        keep(used_in(recipe.to_table()), inside)
+        copy_to_run(files_used_by(recipe.to_table()), inside)
     return Run(folder)
 
 
@@ -111,16 +111,16 @@ def reopen_run(folder: Path, recipe: Recipe) -> Run:
             topic="run",
             hint=f"Resume with its own: regard train {folder} --resume; or choose another --out.",
         )
-    check_kept(used_in(recipe.to_table()), folder)
+    check_same_code(files_used_by(recipe.to_table()), folder)
     return run
 
 
 def check_whole(folder: Path, *, fallback: Path | None = None) -> Path:
     """The folder itself, or an error which names the damaged file and what is still whole."""
-    complaint = damage(folder)
+    complaint = find_damage(folder)
     if complaint is None:
         return folder
-    whole, _ = newest_whole(fallback) if fallback else (None, [])
+    whole, _ = latest_intact_checkpoint(fallback) if fallback else (None, [])
     raise UserError(
         complaint,
         topic="run",

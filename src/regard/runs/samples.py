@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from regard.generation.generate import (Greedy, Sampling, Strategy, generate)
-from regard.generation.decoders import (never_written, writer_of)
+from regard.generation.decoding_setup import (suppressed_ids, prepare_decoding)
 from regard.models.model import Model
 from regard.runs.recipe import Samples
 from regard.data.tokenizers.tokenizer import Tokenizer
@@ -17,23 +17,23 @@ def write_texts(
     prompts: Sequence[str],
     *,
     strategy: Strategy,
-    max_new: int,
+    max_new_tokens: int,
     seed: int,
 ) -> list[str]:
     """What the model writes after each prompt, prompt not included.
 
     A model with a source reads the prompt as its source and writes what follows."""
     encoded = [[tokenizer.require("start"), *ids] for ids in tokenizer.encode_many(list(prompts))]
-    writer, begun = writer_of(model, encoded, tokenizer)
+    writer, begun = prepare_decoding(model, encoded, tokenizer)
     written = generate(
         writer,
         begun,
         strategy=strategy,
-        max_new=max_new,
+        max_new_tokens=max_new_tokens,
         stop=tokenizer.require("stop"),
-        pad=tokenizer.padding,
+        pad=tokenizer.padding_id,
         seed=seed,
-        forbidden=never_written(tokenizer),
+        suppress_tokens=suppressed_ids(tokenizer),
     )
     return [
         tokenizer.decode([*ids, *one.ids]).removeprefix(tokenizer.decode(ids))

@@ -23,11 +23,11 @@ from regard.runs.run import (Run, create_run, refuse_existing, reopen_run)
 from regard.runs.models.init_from import (find_initial_model, inherit_settings)
 from regard.runs.observer import (SILENT, Observer)
 from regard.runs.recipe import Recipe
-from regard.data.tokenizers.tokenizer import check_same
-from regard.training.checkpoint import (TrainingState, load_checkpoint, newest_whole, prune, save_checkpoint)
+from regard.data.tokenizers.tokenizer import check_same_tokenizer
+from regard.training.checkpoint import (TrainingState, load_checkpoint, latest_intact_checkpoint, prune_checkpoints, save_checkpoint)
 from regard.training.device import choose_machine
 from regard.training.events import (EventLog, OnEvent)
-from regard.training.interrupt import (InterruptedTraining, stop_on_ctrl_c)
+from regard.training.interrupt import (TrainingInterrupt, stop_on_ctrl_c)
 from regard.training.loop import (Hooks, fit)
 from regard.training.optimizer import build_optimizer
 
@@ -66,8 +66,8 @@ def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, watch: Observer) 
             on_event({"event": "audit", **summary_of(seen)})
             on_event({"event": "forecast", **(foreseen or forecast_experiment(bench)).as_dict()})
         on_event(_opening(bench, state))
-        with stop_on_ctrl_c() as stop_asked:
-            hooks = _hooks(bench, run, optimizer, on_event, stop_asked)
+        with stop_on_ctrl_c() as stop_requested:
+            hooks = _hooks(bench, run, optimizer, on_event, stop_requested)
             ended = fit(
                 bench.model,
                 optimizer,
@@ -77,9 +77,9 @@ def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, watch: Observer) 
                 machine=bench.machine,
                 hooks=hooks,
             )
-            asked = ended.reason == "asked" or stop_asked()
+            asked = ended.reason == "interrupted" or stop_requested()
         if asked:
-            raise InterruptedTraining(f"saved at step {ended.state.step:,}")
+            raise TrainingInterrupt(f"saved at step {ended.state.step:,}")
         finish(bench, run, ended, replace(watch, on_event=on_event))
     return run
 
@@ -87,7 +87,7 @@ def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, watch: Observer) 
 def _restore(bench: Experiment, run: Run, on_event: OnEvent) -> tuple[TrainingState, Optimizer]:
     """The state of the newest whole checkpoint, or of the very beginning."""
     optimizer = build_optimizer(bench.model, bench.recipe.train)
-    newest, damaged = newest_whole(run.checkpoints)
+    newest, damaged = latest_intact_checkpoint(run.checkpoints)
     for complaint in damaged:
         on_event({"event": "remark", "text": f"run: {complaint}; passed over"})
     if newest is None:
@@ -99,7 +99,7 @@ def _restore(bench: Experiment, run: Run, on_event: OnEvent) -> tuple[TrainingSt
             )
         return _first_state(bench), optimizer
     state = load_checkpoint(newest, bench.model, optimizer)
-    check_same(state.tokenizer, bench.prepared.tokenizer, owner=f"run {run.folder}")
+    check_same_tokenizer(state.tokenizer, bench.prepared.tokenizer, owner=f"run {run.folder}")
     if state.source != bench.prepared.source:
         raise UserError(
             f"the text of {run.folder} has changed since it began, so it cannot go on with it",
@@ -158,7 +158,7 @@ def _opening(bench: Experiment, state: TrainingState) -> dict[str, Any]:
 
 
 def _hooks(
-    bench: Experiment, run: Run, optimizer: Optimizer, on_event: OnEvent, stop_asked: Callable[[], bool]
+    bench: Experiment, run: Run, optimizer: Optimizer, on_event: OnEvent, stop_requested: Callable[[], bool]
 ) -> Hooks:
     settings, tokenizer = bench.recipe.train, bench.prepared.tokenizer
 
@@ -172,12 +172,17 @@ def _hooks(
             config=bench.config(),
         )
         best = state.best_step if settings.patience else 0
-        prune(run.checkpoints, newest=state.step, keep=settings.keep_checkpoints, spare=best)
+        prune_checkpoints(
+            run.checkpoints,
+            latest_step=state.step,
+            keep=settings.keep_checkpoints,
+            best_step=best,
+        )
 
     return Hooks(
         on_event=on_event,
-        look=lambda: bench.prepared.look(bench.model, device=bench.machine.device),
+        evaluate=lambda: bench.prepared.look(bench.model, device=bench.machine.device),
         samples=bench.samples,
         save=save,
-        stop_asked=stop_asked,
+        stop_requested=stop_requested,
     )

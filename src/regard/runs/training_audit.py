@@ -22,12 +22,12 @@ from regard.core.files import (read_json, write_json)
 from regard.models.families import Family
 from regard.models.task_models.task_model import TaskModel
 from regard.models.model import Model
-from regard.models.architectures.sequence_model import (SequenceModel, document_of)
-from regard.core.settings import name_of
+from regard.models.architectures.sequence_model import (SequenceModel, audit_document_ids)
+from regard.core.settings import catalog_name
 from regard.batch import Batch
 from regard.training.batch_loader import BatchLoader
 from regard.audits.audit import (Audit, audit)
-from regard.audits.reach import (DATA_SEEDS, ROWS, LossOf)
+from regard.audits.unused_parameters import (DATA_SEEDS, BATCH_SIZE, LossFunction)
 
 FEWEST_ROWS = 2
 "That a loss is asked on: one which tells rows from each other has nothing to tell of one alone."
@@ -42,7 +42,7 @@ def audit_before_training(model: Model, family: Family, stream: BatchLoader) -> 
     for kind in broken:
         if not kind.on_purpose:
             raise UserError(
-                f"attention {name_of(kind, ATTENTION)} is broken: {kind.traits.broken}. "
+                f"attention {catalog_name(kind, ATTENTION)} is broken: {kind.traits.broken}. "
                 f"The audit: {seen.sentence()}",
                 topic="audit",
                 hint="Choose another kind; to study what it does, add on_purpose = true to its "
@@ -55,18 +55,18 @@ def audit_before_training(model: Model, family: Family, stream: BatchLoader) -> 
             hint="Mend the attention kind or mask: `regard check FILE` says what is wrong with a "
             "kind of your own.",
         )
-    reasons = [f"{name_of(kind, ATTENTION)}: {kind.traits.broken}" for kind in broken]
+    reasons = [f"{catalog_name(kind, ATTENTION)}: {kind.traits.broken}" for kind in broken]
     return {**seen.as_dict(), "broken": reasons}
 
 
 def _audit_as_trained(model: Model, stream: BatchLoader) -> Audit:
     """Rows of one text; where documents of a row are kept apart, also rows of several. Under the
     head of a task, what can learn is asked by its loss on rows of the training."""
-    loss_of = _loss_on(_few_rows(stream)) if isinstance(model, TaskModel) else None
-    whole = audit(model, mask=model.sees, loss_of=loss_of)
+    loss_fn = _loss_on(_few_rows(stream)) if isinstance(model, TaskModel) else None
+    whole = audit(model, mask=model.visibility, loss_fn=loss_fn)
     if not isinstance(model, SequenceModel) or model.across_documents or whole.verdict != "clean":
         return whole
-    apart = audit(model.audit_subject_apart(), mask=_kept_apart(model.sees))
+    apart = audit(model.packed_audit_subject(), mask=_kept_apart(model.visibility))
     if apart.verdict != "clean":
         return apart
     named = tuple(f"documents kept apart: {check}" for check in apart.checked)
@@ -75,14 +75,14 @@ def _audit_as_trained(model: Model, stream: BatchLoader) -> Audit:
 
 def _few_rows(stream: BatchLoader) -> list[Batch]:
     """Small batches of the first epoch, other rows in each."""
-    first = np.concatenate(stream.plan(0))[: ROWS * len(DATA_SEEDS)]
+    first = np.concatenate(stream.plan(0))[: BATCH_SIZE * len(DATA_SEEDS)]
     fit = MOST_PLACES // int(stream.examples.lengths[first].max())
-    rows = first[: max(FEWEST_ROWS, min(ROWS, fit)) * len(DATA_SEEDS)]
+    rows = first[: max(FEWEST_ROWS, min(BATCH_SIZE, fit)) * len(DATA_SEEDS)]
     parts = np.array_split(rows, min(len(DATA_SEEDS), len(rows)))
-    return [stream.batch(part, epoch=0) for part in parts]
+    return [stream.build_batch(part, epoch=0) for part in parts]
 
 
-def _loss_on(batches: Sequence[Batch]) -> LossOf:
+def _loss_on(batches: Sequence[Batch]) -> LossFunction:
     def loss(module: nn.Module, seed: int) -> Tensor:
         device = next(module.parameters()).device
         terms = module(batches[seed % len(batches)].to(device)).values()
@@ -97,7 +97,7 @@ def _kept_apart(sees: str) -> Callable[[int], Tensor]:
 
     def allowed(places: int) -> Tensor:
         mask = causal() if sees == "causal" else bidirectional()
-        table = (mask & same_document(document_of(places)[None])).dense(places, places)
+        table = (mask & same_document(audit_document_ids(places)[None])).dense(places, places)
         return table[0, 0]
 
     return allowed
@@ -124,7 +124,7 @@ def record_audit(run: Run, seen: dict[str, Any]) -> None:
 
 def summary_of(seen: dict[str, Any]) -> dict[str, Any]:
     """What a reader has to know of an audit."""
-    keys = ("verdict", "sentence", "broken", "mask", "leak_count", "findings", "unreached")
+    keys = ("verdict", "sentence", "broken", "mask", "leak_count", "findings", "unused_parameters")
     return {key: seen[key] for key in (*keys, "checked", "unchecked", "seconds")}
 
 

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.core.count import total
 from regard.core.errors import UserError
-from regard.core.settings import read_settings, table_of
+from regard.core.parameter_count import total_parameters
+from regard.core.settings import read_settings, to_table
 from regard.models.families import Family
 from regard.runs.experiment import Experiment, build_experiment
 from regard.runs.models.init_from import preview_initial_model
@@ -91,14 +91,14 @@ def _cost(bench: Experiment, budget: Budget) -> float:
     """Of one update, in the budget's own unit."""
     if budget == "tokens":
         plan = bench.stream.plan(0)
-        batches = [bench.stream.batch(rows, epoch=0) for rows in plan[:TIMED_UPDATES]]
+        batches = [bench.stream.build_batch(rows, epoch=0) for rows in plan[:TIMED_UPDATES]]
         return sum(batch.tokens for batch in batches) / len(batches)
     return operations_of(bench) if budget == "flops" else _seconds_of(bench)
 
 
 def operations_of(bench: Experiment) -> float:
     """Floating-point operations of one update, forward and backward."""
-    batch = bench.stream.batch(bench.stream.plan(0)[0], epoch=0).to(bench.machine.device)
+    batch = bench.stream.build_batch(bench.stream.plan(0)[0], epoch=0).to(bench.machine.device)
     model = bench.model.train()
     with FlopCounterMode(display=False, custom_mapping=_FUSED) as counter:
         losses = [term.sum / term.weight for term in model(batch).values()]
@@ -113,7 +113,7 @@ def _seconds_of(bench: Experiment) -> float:
     rows = bench.stream.plan(0)
     timed = []
     for step in range(TIMED_UPDATES + 1):
-        batch = bench.stream.batch(rows[step % len(rows)], epoch=0)
+        batch = bench.stream.build_batch(rows[step % len(rows)], epoch=0)
         began = time.perf_counter()
         update(
             bench.model,
@@ -148,14 +148,16 @@ def _matched(variant: Variant, bench: Experiment, wanted: int) -> Variant:
         for wide in range(heads, WIDEST * width + 1, heads)
         if (candidate := _of_width(family, wide)) is not None
     ]
-    best = min(candidates, key=lambda one: abs(total(one.count(vocabulary)) - wanted))
+    best = min(
+        candidates, key=lambda one: abs(total_parameters(one.count_parameters(vocabulary)) - wanted)
+    )
     return replace(variant, recipe=_with(variant.recipe, model=best))
 
 
 def _of_width(family: Family, width: int) -> Family | None:
     """The same family at another width; None where its parts do not fit into it."""
     try:
-        return read_settings(type(family), {**table_of(family), "width": width})
+        return read_settings(type(family), {**to_table(family), "width": width})
     except UserError:
         return None
 

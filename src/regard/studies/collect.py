@@ -113,7 +113,7 @@ def _fill(variant: VariantOutcome, runs: Mapping[int, CompletedRun]) -> None:
         key = f"{part}.{metric}"
         measured = measured_of(variant.name, runs, key)
         variant.figures[key] = spread_of(
-            measured, measure.statistic(metric), ends=measure.ends(metric)
+            measured, measure.score_function(metric), ends=measure.bounds(metric)
         )
 
 
@@ -134,10 +134,10 @@ def _verdicts(
         shared = [seed for seed in usable[name] if seed in usable[reference]]
         try:
             ours, theirs = (
-                measured_of(side, usable[side], figure).only(shared) for side in (name, reference)
+                measured_of(side, usable[side], figure).select(shared) for side in (name, reference)
             )
             measure = next(iter(usable[name].values())).measure
-            found.append(method_difference(ours, theirs, measure.statistic(metric)))
+            found.append(method_difference(ours, theirs, measure.score_function(metric)))
         except UserError as problem:
             told = VerdictOutcome(figure, name, reference, "not compared", (str(problem),), "")
             silent.append(told)

@@ -20,8 +20,8 @@ import tomli_w
 
 from regard.core.errors import UserError, did_you_mean
 from regard.core.files import write_json, write_text
-from regard.core.settings import read_settings, table_of
-from regard.core.toml import flat, read_toml
+from regard.core.settings import read_settings, to_table
+from regard.core.toml import flatten, read_toml
 from regard.evaluation.metrics.metric import LOWER_IS_BETTER
 from regard.runs.archive.record import MODEL
 from regard.runs.observer import SILENT, Observer
@@ -117,7 +117,7 @@ def _check_only(loaded: LoadedStudy, only: Sequence[str]) -> None:
 
 def _open(home: Path, loaded: LoadedStudy) -> None:
     """The study's folder, new or of the same study; more or fewer seeds are the same study."""
-    file, table = home / "study.toml", table_of(loaded.study)
+    file, table = home / "study.toml", to_table(loaded.study)
     if home.exists() and not file.is_file():
         raise UserError(
             f"{home} exists and is no study: it has no study.toml",
@@ -126,8 +126,8 @@ def _open(home: Path, loaded: LoadedStudy) -> None:
         )
     if file.is_file():
         read = read_toml(file, topic="study")
-        before = flat(table_of(read_settings(Study, read.table, locate=read.locate)))
-        now = flat(table)
+        before = flatten(to_table(read_settings(Study, read.table, locate=read.locate)))
+        now = flatten(table)
         differ = [key for key in sorted(before.keys() | now) if before.get(key) != now.get(key)]
         changed = [key for key in differ if key not in ("seeds", "question", "probes")]
         if changed and any(home.glob("*/**/seed-*/")):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import Metric, metric_of
+from regard.evaluation.metrics.metric import Metric, build_metric
 from regard.evaluation.statistics.seed_tables import SeedTables, Values
 from regard.runs.archive.read_run import read_run
 from regard.runs.archive.record import ResultsRecord, RunRecord
@@ -29,7 +29,7 @@ class CompletedRun:
 
     @property
     def measure(self) -> Metric:
-        return metric_of(self.figures.measure)
+        return build_metric(self.figures.measure)
 
     @property
     def collapsed(self) -> str:
@@ -40,7 +40,7 @@ class CompletedRun:
     def columns(self, part: str) -> Values:
         """(c, n): what each item of a part adds to the figures."""
         try:
-            return self.measure.columns(read_items(self.folder, part))
+            return self.measure.statistics(read_items(self.folder, part))
         except (KeyError, TypeError, ValueError) as problem:
             raise UserError(
                 f"{self.folder}/items/{part}.jsonl is damaged ({problem})", topic="run"
@@ -82,12 +82,12 @@ def measured_of(name: str, runs: Mapping[int, CompletedRun], figure: str) -> See
     """Every seed's table of items."""
     part, _, metric = figure.partition(".")
     measure = next(iter(runs.values())).measure
-    which = "told" if measure.same_tokens(metric) else "documents"
+    which = "told" if measure.needs_same_tokens(metric) else "documents"
     return SeedTables(
         variant=name,
         seeds=tuple(runs),
-        columns=np.stack([run.columns(part) for run in runs.values()]),
-        parts=tuple(
+        statistics=np.stack([run.columns(part) for run in runs.values()]),
+        splits=tuple(
             f"{part}:{run.figures.items.get(part, {}).get(which, '')}" for run in runs.values()
         ),
         items=measure.items,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from statistics import fmean
 
-from regard.evaluation.wording import listed
+from regard.evaluation.formatting import join_words
 from regard.runs.archive.record import CostRecord
 from regard.studies.completed_runs import CompletedRun, CompletedRuns
 from regard.studies.outcome import VariantOutcome
@@ -103,5 +103,5 @@ def _reading(one: Mapping[int, CompletedRun], other: Mapping[int, CompletedRun])
     lonely = sorted(set(one) ^ set(other))
     if lonely:
         are = "seed {} is" if len(lonely) == 1 else "seeds {} are"
-        found.append(f"{are.format(listed(map(str, lonely)))} on one side only and left out")
+        found.append(f"{are.format(join_words(map(str, lonely)))} on one side only and left out")
     return found

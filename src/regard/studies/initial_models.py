@@ -18,7 +18,7 @@ import tomli_w
 from regard.core.errors import UserError
 from regard.core.files import write_text
 from regard.core.toml import read_toml
-from regard.evaluation.wording import listed
+from regard.evaluation.formatting import join_words
 from regard.runs.models.init_from import InitialModel, find_initial_model, inherit_settings
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
@@ -98,7 +98,7 @@ def said_of(starts: Starts, loaded: LoadedStudy) -> list[str]:
     several = len(loaded.study.seeds) > 1
     told = []
     for places, names in sharing.items():
-        who = "every variant" if len(names) == len(loaded.variants) > 1 else listed(names)
+        who = "every variant" if len(names) == len(loaded.variants) > 1 else join_words(names)
         verb = "starts" if len(names) == 1 or who == "every variant" else "start"
         if len(places) == 1:
             alike = (

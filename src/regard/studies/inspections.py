@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.core.files import new_folder, read_json, write_json
+from regard.core.files import atomic_folder, read_json, write_json
 from regard.runs.archive.read_run import printable
 from regard.runs.inspection.inspect import inspect_model
 from regard.runs.inspection.inspection import SCHEMA, Inspection
@@ -38,7 +38,7 @@ def store_inspections(outcome: Outcome, texts: Sequence[str], *, home: Path) -> 
     """Inspect every variant's first finished run, and keep what was seen beside the outcome."""
     if not texts:
         return
-    with new_folder(home / FOLDER) as inside:
+    with atomic_folder(home / FOLDER) as inside:
         for variant in outcome.variants:
             for number, table in enumerate(_inspected(variant, texts[:MAX_PROBES], home=home)):
                 write_json(inside / _file_name(variant.name, number), table)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scipy.special import stdtrit
 
-from regard.evaluation.statistics.seed_tables import SeedTables, SumStatistic
+from regard.evaluation.statistics.seed_tables import ScoreFunction, SeedTables
 
 LEVEL = 0.95
 
@@ -27,13 +27,13 @@ class SeedSpread:
 
 def spread_of(
     measured: SeedTables,
-    statistic: SumStatistic,
+    statistic: ScoreFunction,
     *,
     ends: tuple[float, float] = (-math.inf, math.inf),
 ) -> SeedSpread:
     """`ends` are what the figure cannot leave: near them a symmetric interval would."""
-    whole, without = measured.values(statistic)
-    seeds, n = len(whole), measured.columns.shape[-1]
+    whole, without = measured.leave_one_out(statistic)
+    seeds, n = len(whole), measured.statistics.shape[-1]
     value = float(whole.mean())
     low = high = None
     if seeds > 1 and n > 1:

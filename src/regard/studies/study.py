@@ -25,7 +25,7 @@ from pydantic import Field
 from regard.attention.kinds import BrokenKind
 from regard.core.errors import UserError
 from regard.core.settings import Settings, read_settings
-from regard.core.toml import TomlTable, flat, read_toml
+from regard.core.toml import TomlTable, flatten, read_toml
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.runs.recipe import Recipe
 from regard.studies.sweep import RandomSweep, combinations, swept
@@ -169,7 +169,7 @@ def _deciding(loaded: LoadedStudy, read: TomlTable) -> Study:
 
 def metrics_of(recipe: Recipe) -> tuple[str, ...]:
     """What a recipe's runs are measured by, the main metric first."""
-    return DocumentMetric().metrics if recipe.task is None else recipe.task.metrics
+    return DocumentMetric().score_names if recipe.task is None else recipe.task.score_names
 
 
 def _check(study: Study, names: Sequence[str], read: TomlTable) -> None:
@@ -226,7 +226,7 @@ def _check_names(names: Sequence[str], *, where: str) -> None:
 
 def _named_changes(study: Study) -> dict[str, dict[str, Any]]:
     """Every variant's changes: those written out, then those of the sweeps."""
-    written = {name: flat(changes) for name, changes in study.variants.items()}
+    written = {name: flatten(changes) for name, changes in study.variants.items()}
     made = swept(study.grid, study.random)
     return written | {name: changes for name, changes in made.items() if name not in written}
 

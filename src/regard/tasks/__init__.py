@@ -1,10 +1,10 @@
-"""Every task, one file each: rows with named columns, how a model reads and answers them, the
-measure of its answers, and the honest baseline beside it.
+"""Tasks, one file each: the columns of a dataset, how rows become model inputs, the head, the
+metric and the baselines.
 
-A `Task` is settings: which columns hold what. Opened on training rows with a tokenizer it becomes
-a `Problem`, which knows what those rows taught (the labels there are) and can
+A `Task` is settings: which column has which role. Built on training rows with a tokenizer it
+becomes a `Problem`, which holds what was derived from those rows (the set of labels) and maps
 
-    rows  ──examples──►  what is trained on          rows  ──answer──►  one line for each item
+    rows  ──examples──►  training examples          rows  ──answer──►  one result row an item
 """
 
 from __future__ import annotations
@@ -22,136 +22,136 @@ from regard.batch import Batch, Example, collate
 from regard.core.catalog import Catalog
 from regard.core.errors import UserError
 from regard.core.settings import Settings
-from regard.data.batching import in_order
+from regard.data.batching import sorted_batches
 from regard.data.corpus import Split
-from regard.data.record_corpus import Holds, Record
-from regard.data.sources import Identity
+from regard.data.record_corpus import ColumnType, Record
+from regard.data.sources import SourceIdentity
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.metric import Metric, Row
 from regard.models.model import Model
 
 TASKS = Catalog("task", home="regard.tasks")
 
-PLACES_AT_ONCE = 4096
-"Places that go through a model together while it answers."
+MAX_BATCH_POSITIONS = 4096
+"Positions of a batch while a model answers."
 
 OnProgress = Callable[[int, int | None], None]
-Told = TypeVar("Told")
+Prediction = TypeVar("Prediction")
 TaskState = Mapping[str, Any]
-"What the training rows taught besides weights, as JSON: it is kept with the model."
+"State derived from rows besides the weights (labels, thresholds), as JSON; saved with the model."
 
 
-def untold(done: int, total: int | None) -> None:
-    """For work that nobody watches."""
+def ignore_progress(done: int, total: int | None) -> None:
+    """An `OnProgress` that does nothing."""
 
 
 @dataclass(frozen=True)
 class Tools:
-    """What a task reads rows with."""
+    """What a task needs to turn rows into model inputs."""
 
     tokenizer: Tokenizer
     context: int
-    "Places that the model sees at once."
+    "Maximum positions of a row."
     family: str
-    "Of the model, by name: a decoder and an encoder read the same texts in other rows."
+    "The model's family, by name: rows of a decoder and of an encoder have different formats."
     seed: int = 0
-    "Of the training: whatever a problem draws follows from it."
+    "Seed of the training, for random draws of a problem."
 
 
 class Task(Settings, ABC):
-    """What a model is for."""
+    """Settings of a task."""
 
     longest: int = Field(default=0, ge=0)
-    "Tokens of a row at most, specials too; 0: as many as the model sees."
+    "Maximum tokens of a row, special tokens included; 0: the model's context."
 
-    columns_wanted: ClassVar[tuple[str, ...]]
-    "Settings that name a column, in the order people think of them; each is the role it plays."
-    columns_told: ClassVar[tuple[str, ...]]
-    "Those of them that say what is right, which rows to answer need not have."
-    columns_optional: ClassVar[tuple[str, ...]] = ()
-    "Those that a file may lack."
-    columns_hold: ClassVar[Mapping[str, Holds]] = {}
-    "What each takes, by role; not told: the first a text, the others any value."
+    column_roles: ClassVar[tuple[str, ...]]
+    "Settings that name a column, in the order users think of them; the setting is the role."
+    target_roles: ClassVar[tuple[str, ...]]
+    "Roles that hold the true answer, which rows to answer may lack."
+    optional_roles: ClassVar[tuple[str, ...]] = ()
+    "Roles whose column a file may lack."
+    role_types: ClassVar[Mapping[str, ColumnType]] = {}
+    "Type of each role's values; by default the first holds text, the others any value."
 
-    metrics: ClassVar[tuple[str, ...]]
-    "What its answers are measured by, the main one first."
+    score_names: ClassVar[tuple[str, ...]]
+    "Names of the metric's scores, the main one first."
 
     def columns(self) -> dict[str, str]:
-        """The person's column for each role."""
-        return {role: getattr(self, role) for role in self.columns_wanted + self.columns_optional}
+        """The user's column for each role."""
+        return {role: getattr(self, role) for role in self.column_roles + self.optional_roles}
 
     def optional_columns(self) -> tuple[str, ...]:
-        """The roles whose column a file may lack, as these settings have it."""
-        return self.columns_optional
+        """The roles whose column a file may lack, under these settings."""
+        return self.optional_roles
 
-    def held_columns(self) -> Mapping[str, Holds]:
-        """What the column of each role takes, as these settings have it."""
-        return self.columns_hold
+    def column_types(self) -> Mapping[str, ColumnType]:
+        """Type of the values of each role, under these settings."""
+        return self.role_types
 
-    def asked_columns(self) -> tuple[str, ...]:
-        """The roles that also rows to answer have to have."""
-        return tuple(role for role in self.columns_wanted if role not in self.columns_told)
+    def input_columns(self) -> tuple[str, ...]:
+        """The roles that rows to answer must have too."""
+        return tuple(role for role in self.column_roles if role not in self.target_roles)
 
     def column_settings(self) -> Mapping[str, str]:
-        """Where people name the column of a role, for errors; by default the setting of its
+        """Where users name the column of a role, for errors; by default the setting of its
         name."""
         return {}
 
-    def also_read(self) -> Iterator[Identity]:
-        """What else than rows is read, so that an edit is noticed; by default nothing."""
+    def extra_sources(self) -> Iterator[SourceIdentity]:
+        """Identities of files read besides the rows, so that edits are detected; default: none."""
         return iter(())
 
     def items(self, rows: Sequence[Record]) -> list[Record]:
-        """The rows of a part as items: refused where one cannot be used, joined where several are
-        one; by default as they are."""
+        """The rows of a split as items: unusable ones are refused, several rows of one item are
+        joined; by default one row is one item."""
         return list(rows)
 
     @abstractmethod
-    def open(self, train: Sequence[Record], tools: Tools) -> Problem:
-        """The problem that training rows pose."""
+    def build_problem(self, train: Sequence[Record], tools: Tools) -> Problem:
+        """The problem, with its state derived from training rows."""
 
     @abstractmethod
-    def reopen(self, learnt: TaskState, tools: Tools) -> Problem:
-        """The same problem again, from what was kept with a model."""
+    def restore_problem(self, state: TaskState, tools: Tools) -> Problem:
+        """The problem, with the state saved with a model."""
 
     @abstractmethod
     def texts(self, record: Record) -> list[str]:
-        """What of a row is text: a tokenizer learns from it, and overlap is looked for in it."""
+        """The texts of a row: a tokenizer is trained on them and overlap is searched in them."""
 
-    def known_by(self, record: Record) -> str:
-        """The row as one text, by which the same row is found in another part."""
+    def identity_text(self, record: Record) -> str:
+        """The row as one text, to find the same row in another split."""
         return " ".join(self.texts(record))
 
     def check(self, record: Record) -> None:
-        """Refuse a row that cannot be used: every part is asked before anything is trained."""
+        """Refuse an unusable row; called on every split before training."""
 
-    def asked(self, record: Record) -> list[str]:
-        """What of a row people are shown beside an answer; by default all of its text."""
+    def input_texts(self, record: Record) -> list[str]:
+        """The input of a row, shown beside its answer; by default all of its texts."""
         return self.texts(record)
 
 
 class Problem(ABC):
-    """A task in the tokens of one tokenizer, with what its training rows taught."""
+    """A task with a tokenizer and the state derived from its training rows."""
 
-    measure: Metric
+    metric: Metric
     is_tuned_on_dev: ClassVar[bool] = False
-    "Whether what `tune` chose on dev moves the main metric, so that dev judges nothing."
-    answers_quickly: bool = True
-    "Whether looks at dev while it trains can afford answers, and not the loss alone."
+    "Whether `tune` fits the main metric to dev, so that dev scores are biased."
+    is_fast_to_answer: bool = True
+    "Whether evaluations during training can afford answers, not only the loss."
 
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
 
-    def learnt(self) -> TaskState:
-        """What `reopen` needs; by default nothing."""
+    def state(self) -> TaskState:
+        """State for `restore_problem`; by default empty."""
         return {}
 
     @abstractmethod
     def examples(self, record: Record) -> list[Example]:
-        """What is trained on: one row, or several windows of one."""
+        """Training examples of a record: one row, or several windows of it."""
 
-    def drawn(self, example: Example, generator: np.random.Generator) -> Example:
-        """An example as it is trained on this time; by default the same each time."""
+    def randomise(self, example: Example, generator: np.random.Generator) -> Example:
+        """The example with this epoch's random draws (masks); by default unchanged."""
         return example
 
     @abstractmethod
@@ -161,99 +161,105 @@ class Problem(ABC):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = untold,
+        on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
-        """One line for each record: what is true (where the record says it), what was answered,
-        how sure the model is; the fields that the measure reads among them."""
+        """One result row for each record: the truth (where the record has it), the prediction, its
+        confidence, and the fields that the metric needs."""
 
-    def glance(self, model: Model, records: Sequence[Record], *, device: str = "cpu") -> list[Row]:
-        """Answers for a look while it trains, as cheap as the measure allows."""
+    def answer_in_training(
+        self, model: Model, records: Sequence[Record], *, device: str = "cpu"
+    ) -> list[Row]:
+        """Answers for an evaluation during training, as cheap as the metric allows."""
         return self.answer(model, records, device=device)
 
     @abstractmethod
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+        self, train: Sequence[Record], evaluated: Mapping[Split, Sequence[Record]]
     ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
         """Label and answers of each baseline, for the same records."""
 
     def remarks(self, train: Sequence[Record]) -> list[str]:
-        """What people have to know of the training rows before anything is trained."""
+        """What users should know about the training rows before training."""
         return []
 
-    def fit(self, model: Model, *, seed: int) -> Model:
-        """The model with the head that this problem needs; by default as it is."""
+    def attach_head(self, model: Model, *, seed: int) -> Model:
+        """The model with this problem's head; by default unchanged."""
         return model
 
     def tune(self, model: Model, dev: Sequence[Record], *, device: str = "cpu") -> list[str]:
-        """Choose on dev what is chosen after training, and say so; by default there is nothing."""
+        """Choose thresholds on dev after training; returns remarks. By default nothing."""
         return []
 
     def warnings(self, answers: Sequence[Row]) -> tuple[str, ...]:
-        """What is wrong with the answers as a whole, a sentence each."""
+        """What is wrong with the predictions as a whole, a sentence each."""
         return ()
 
     def collapse(self, answers: Sequence[Row]) -> str:
-        """How the answers tell nothing of their rows, in words; nothing where they may."""
+        """How the predictions have collapsed (one class for all rows), in words; empty if not."""
         return ""
 
-    def tables(self, answers: Sequence[Row], *, part: str) -> Mapping[str, list[Row]]:
-        """What figures over all answers hide, in small tables by name: a score by length, say."""
+    def tables(self, answers: Sequence[Row], *, split: str) -> Mapping[str, list[Row]]:
+        """Breakdowns of the scores, by table name: a score by length, for instance."""
         return {}
 
-    def places_to_answer(self, record: Record) -> int:
-        """About what an answer costs, in places that go through the model; for the forecast."""
-        return sum(map(places_of, self.examples(record)))
+    def positions_to_answer(self, record: Record) -> int:
+        """Approximate cost of an answer in positions through the model, for the forecast."""
+        return sum(map(example_length, self.examples(record)))
 
-    def lost(self, record: Record) -> int:
-        """Tokens of a record that the model's context has no room for."""
+    def truncated_tokens(self, record: Record) -> int:
+        """Tokens of a record that the context cuts off."""
         return 0
 
 
-def batches_of(
-    examples: Sequence[Example], *, pad: int, device: str = "cpu", at_once: int = PLACES_AT_ONCE
-) -> Iterator[tuple[list[int], Batch]]:
-    """Examples in batches of like length, each with the numbers of its examples."""
-    lengths = [places_of(example) for example in examples]
-    for chosen in in_order(lengths, budget=max([at_once, *lengths])):
-        numbers = chosen.tolist()
-        batch = collate([examples[n] for n in numbers], pad_id=pad, rows=numbers)
-        yield numbers, batch.to(device)
-
-
-def told_of(
+def example_batches(
     examples: Sequence[Example],
-    tell: Callable[[Batch], Iterable[Told]],
+    *,
+    pad: int,
+    device: str = "cpu",
+    max_positions: int = MAX_BATCH_POSITIONS,
+) -> Iterator[tuple[list[int], Batch]]:
+    """Examples in batches of similar length, each with the indices of its examples."""
+    lengths = [example_length(example) for example in examples]
+    for chosen in sorted_batches(lengths, budget=max([max_positions, *lengths])):
+        indices = chosen.tolist()
+        batch = collate([examples[i] for i in indices], pad_id=pad, rows=indices)
+        yield indices, batch.to(device)
+
+
+def predict_examples(
+    examples: Sequence[Example],
+    predict: Callable[[Batch], Iterable[Prediction]],
     *,
     pad: int,
     device: str,
     on_progress: OnProgress,
-) -> list[Told]:
-    """What `tell` makes of each example, a batch of like length at a time, in their own order."""
-    told: dict[int, Told] = {}
-    for numbers, batch in batches_of(examples, pad=pad, device=device):
-        told |= zip(numbers, tell(batch), strict=True)
-        on_progress(len(told), len(examples))
-    return [told[number] for number in range(len(examples))]
+) -> list[Prediction]:
+    """The prediction for each example, in order; `predict` gets batches of similar length."""
+    predictions: dict[int, Prediction] = {}
+    for indices, batch in example_batches(examples, pad=pad, device=device):
+        predictions |= zip(indices, predict(batch), strict=True)
+        on_progress(len(predictions), len(examples))
+    return [predictions[index] for index in range(len(examples))]
 
 
-def places_of(example: Example) -> int:
-    """What an example costs: its row, and its source where it has one."""
+def example_length(example: Example) -> int:
+    """Positions of an example: its row, and its source where it has one."""
     return len(example.inputs) + (0 if example.source is None else len(example.source))
 
 
 @torch.inference_mode()
 def mean_loss(model: Model, examples: Sequence[Example], *, pad: int, device: str) -> float:
-    """Over all that counts, as training adds it up."""
+    """Weighted mean of all loss terms, as in training."""
     total = weight = 0.0
-    for _, batch in batches_of(examples, pad=pad, device=device):
+    for _, batch in example_batches(examples, pad=pad, device=device):
         total += sum(float(term.sum) for term in model(batch).values())
         weight += float(batch.weights.sum())
     return total / max(weight, 1e-9)
 
 
-def refuse_family(model: Model, wanted: type[Model] | tuple[type[Model], ...], hint: str) -> None:
-    """Say which family a task asks for, where it was given another."""
-    if not isinstance(model, wanted):
+def check_family(model: Model, allowed: type[Model] | tuple[type[Model], ...], hint: str) -> None:
+    """Refuse a model of a family that the task does not support."""
+    if not isinstance(model, allowed):
         raise UserError(
             f"this task cannot be put on a {type(model).__name__}", topic="recipe", hint=hint
         )

@@ -1,10 +1,11 @@
-"""Advice: which family of models for which task, and when to pretrain anew rather than adapt.
+"""Advice: which model family for which task, and when to pretrain from scratch rather than adapt.
 
-    tell, find, point at something   →  encoder           every token sees the whole text
-    write a text from another        →  encoder-decoder   reads all of it, then writes
-    go on with a text, remember      →  decoder           as it was pretrained
+    classify, retrieve, extract   →  encoder           every token sees the whole text
+    generate from a source        →  encoder-decoder   encodes the source, then decodes
+    continue a text, recall       →  decoder           as it was pretrained
 
-Others may be able to, and `regard compare` says whether they are worse: this is where to begin.
+Other families may work too, and `regard compare` says whether they are worse: this is where to
+start.
 """
 
 from __future__ import annotations
@@ -13,51 +14,51 @@ from dataclasses import dataclass
 
 from regard.tasks import TASKS
 
-READS_BOTH_SIDES = "every token sees the whole text, before it and behind it"
-READS_THEN_WRITES = "the source is read as a whole before the first word is written"
-AS_IT_WAS_PRETRAINED = "it goes on with a text, as it did in pretraining"
+BIDIRECTIONAL = "every token attends to the whole text, before it and after it"
+ENCODE_THEN_DECODE = "the whole source is encoded before the first word is generated"
+AS_PRETRAINED = "it continues a text, as in pretraining"
 
-BEST: dict[str, tuple[str, str]] = {
-    "classification": ("encoder", READS_BOTH_SIDES),
-    "pairs": ("encoder", READS_BOTH_SIDES),
-    "extractive": ("encoder", "a word can be the answer only by what stands on both sides of it"),
-    "retrieval": ("encoder", f"{READS_BOTH_SIDES}, and one vector holds it"),
-    "similarity": ("encoder", f"{READS_BOTH_SIDES}, and one vector holds it"),
-    "digits": ("encoder", "a picture has no order in which to read it"),
-    "patches": ("encoder", "a picture has no order in which to read it"),
-    "translation": ("encoder-decoder", READS_THEN_WRITES),
-    "summarisation": ("encoder-decoder", READS_THEN_WRITES),
-    "recall": ("decoder", f"what it read is kept in its weights, and {AS_IT_WAS_PRETRAINED}"),
-    "verbalised": ("decoder", f"{AS_IT_WAS_PRETRAINED}, so it answers even untrained"),
+RECOMMENDED: dict[str, tuple[str, str]] = {
+    "classification": ("encoder", BIDIRECTIONAL),
+    "pairs": ("encoder", BIDIRECTIONAL),
+    "extractive": ("encoder", "whether a word is the answer depends on the context on both sides"),
+    "retrieval": ("encoder", f"{BIDIRECTIONAL}, pooled into one embedding"),
+    "similarity": ("encoder", f"{BIDIRECTIONAL}, pooled into one embedding"),
+    "digits": ("encoder", "patches of an image have no reading order"),
+    "patches": ("encoder", "patches of an image have no reading order"),
+    "translation": ("encoder-decoder", ENCODE_THEN_DECODE),
+    "summarisation": ("encoder-decoder", ENCODE_THEN_DECODE),
+    "recall": ("decoder", f"facts are stored in its weights, and {AS_PRETRAINED}"),
+    "verbalised": ("decoder", f"{AS_PRETRAINED}, so it answers even untrained"),
 }
-"The family to begin with, and why."
+"The family to start with, and why."
 
 ADAPT_OR_PRETRAIN = (
-    "Adapt a pretrained model of that family where there is one for your language (start and "
-    "[adapt]): it takes far fewer rows. Pretrain anew where there is none for the language, where "
-    "its tokenizer tears your words apart (`regard tokenizer advise`), or where you doubt what an "
-    "existing one has learnt: its bias comes with it."
+    "Adapt a pretrained model of that family where there is one for your language (init_from and "
+    "[adapt]): it needs far fewer rows. Pretrain from scratch where there is none for the "
+    "language, where its tokenizer splits your words into many pieces (`regard tokenizer advise`), "
+    "or where you doubt what it has learned: you inherit its bias."
 )
 
 
 @dataclass(frozen=True)
 class FamilyAdvice:
-    """Where to begin with a task."""
+    """The recommended family for a task."""
 
     family: str
     why: str
 
     def __str__(self) -> str:
-        return f"best begun with {_article(self.family)} {self.family}: {self.why}"
+        return f"best started with {_article(self.family)} {self.family}: {self.why}"
 
 
 def advise(task: str) -> FamilyAdvice:
-    """For a task by its name; of one's own, the first family that it says it is for."""
-    if task in BEST:
-        return FamilyAdvice(*BEST[task])
+    """For a task by its name; for a user's own task, the first family that it lists."""
+    if task in RECOMMENDED:
+        return FamilyAdvice(*RECOMMENDED[task])
     families = TASKS.get(task).properties.get("families", ())
     return FamilyAdvice(
-        families[0] if families else "encoder", "it is the first that the task names"
+        families[0] if families else "encoder", "it is the first family that the task lists"
     )
 
 

@@ -1,1 +1,1 @@
-"""Training: loop, optimizer, schedule, batches, checkpoints, device."""
+"""Training: loop, optimizer, learning-rate schedule, batch loader, checkpoints, device."""

@@ -1,7 +1,7 @@
-"""The batches of a training, in an order that is a function of seed and epoch alone.
+"""Batch loader: a resumable data loader whose order is a function of seed and epoch alone.
 
-Nothing about the order has to be remembered but how many batches were consumed: a resumed run
-plans the epoch again and goes on behind that cursor.
+The only state is a cursor, the number of consumed batches: a resumed run recomputes the epoch's
+plan and continues after the cursor.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from typing import Protocol
 import numpy as np
 
 from regard.batch import Batch, Example, Ints, collate
-from regard.data.batching import Plan, bucketed, fixed, waste
+from regard.data.batching import BatchPlan, bucketed_batches, fixed_size_batches, padding_fraction
 from regard.data.chunks import DocumentChunks, PackedBlocks
 from regard.objectives import Objective, Vocabulary
 from regard.training.settings import Train
 
 POOL_BATCHES = 50
-"Batches whose rows are sorted by length together; more waste less and shuffle less."
+"Batches whose rows are sorted by length together; a larger pool pads less and shuffles less."
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far a training has read: whole epochs, and batches of the current one."""
+    """Progress through the data: completed epochs, and consumed batches of the current one."""
 
     epoch: int = 0
     batch: int = 0
 
 
 class Examples(Protocol):
-    """Rows to learn from, made on demand."""
+    """Training examples, built on demand."""
 
     @property
     def lengths(self) -> Ints:
-        """Places that each row takes."""
+        """Positions of each row."""
 
     def __len__(self) -> int: ...
 
@@ -47,7 +47,7 @@ class Examples(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ObjectiveExamples:
-    """Rows of text, as an objective turns them into examples."""
+    """Rows of text, turned into examples by an objective."""
 
     rows: DocumentChunks | PackedBlocks
     objective: Objective
@@ -55,7 +55,7 @@ class ObjectiveExamples:
 
     @property
     def lengths(self) -> Ints:
-        # A row has one token more than places: every token but the first is a target.
+        # A row has one token more than positions: every token but the first is a target.
         return self.rows.lengths - 1
 
     def __len__(self) -> int:
@@ -66,33 +66,35 @@ class ObjectiveExamples:
 
 
 class BatchLoader:
+    """Batches of examples, reshuffled each epoch, from any cursor on."""
+
     def __init__(self, examples: Examples, settings: Train, *, pad: int) -> None:
         self.examples = examples
         self.settings = settings
         self.pad = pad
 
-    def plan(self, epoch: int) -> Plan:
+    def plan(self, epoch: int) -> BatchPlan:
         return _plan(self, epoch)
 
     @property
     def steps(self) -> int:
-        """Updates in the whole training."""
-        epochs, most = self.settings.epochs, self.settings.max_steps
-        if epochs is None and most is not None:
-            return most
+        """Optimizer steps of the whole training."""
+        epochs, max_steps = self.settings.epochs, self.settings.max_steps
+        if epochs is None and max_steps is not None:
+            return max_steps
         total = sum(len(self.plan(epoch)) for epoch in range(epochs or 1))
-        return total if most is None else min(total, most)
+        return total if max_steps is None else min(total, max_steps)
 
-    def after(self, cursor: Cursor) -> Iterator[tuple[Batch, Cursor]]:
-        """Batches behind the cursor, each with the cursor that stands behind it; no end."""
+    def batches_after(self, cursor: Cursor) -> Iterator[tuple[Batch, Cursor]]:
+        """Batches after the cursor, each with the cursor after it; endless."""
         for epoch in count(cursor.epoch):
             plan = self.plan(epoch)
             first = cursor.batch if epoch == cursor.epoch else 0
-            for number in range(first, len(plan)):
-                yield self.batch(plan[number], epoch), Cursor(epoch, number + 1)
+            for index in range(first, len(plan)):
+                yield self.build_batch(plan[index], epoch), Cursor(epoch, index + 1)
 
-    def batch(self, rows: Ints, epoch: int) -> Batch:
-        """One batch; each row's objective draws from (seed, epoch, row), whoever asks."""
+    def build_batch(self, rows: Ints, epoch: int) -> Batch:
+        """One batch; the random draws for a row are a function of (seed, epoch, row)."""
         examples = [
             self.examples.example(
                 int(row), np.random.default_rng([self.settings.seed, epoch, int(row)])
@@ -101,31 +103,31 @@ class BatchLoader:
         ]
         return collate(examples, pad_id=self.pad, rows=tuple(int(row) for row in rows))
 
-    def order(self) -> str:
-        """The same for two trainings exactly if they read the same rows in the same order."""
-        facts = [self.examples.lengths.tobytes(), *(rows.tobytes() for rows in self.plan(0))]
+    def order_fingerprint(self) -> str:
+        """Equal for two trainings exactly if they see the same rows in the same order."""
+        arrays = [self.examples.lengths, *self.plan(0)]
         digest = hashlib.sha256(str(self.settings.seed).encode())
-        for fact in facts:
-            digest.update(fact)
+        for array in arrays:
+            digest.update(array.tobytes())
         return digest.hexdigest()[:16]
 
     def padding_waste(self) -> float:
-        """Share of the first epoch's places that hold no token."""
-        return waste(self.examples.lengths, self.plan(0))
+        """Fraction of the first epoch's positions that are padding."""
+        return padding_fraction(self.examples.lengths, self.plan(0))
 
 
 @lru_cache(maxsize=2)
-def _plan(stream: BatchLoader, epoch: int) -> Plan:
-    settings, lengths = stream.settings, stream.examples.lengths
+def _plan(loader: BatchLoader, epoch: int) -> BatchPlan:
+    settings, lengths = loader.settings, loader.examples.lengths
     if settings.batches == "bucketed":
-        return bucketed(
+        return bucketed_batches(
             lengths,
             budget=settings.batch_tokens,
             pool=POOL_BATCHES,
             seed=settings.seed,
             epoch=epoch,
         )
-    return fixed(
+    return fixed_size_batches(
         len(lengths),
         rows=max(1, settings.batch_tokens // int(lengths.max())),
         seed=settings.seed,

@@ -1,11 +1,11 @@
-"""Checkpoints: all that a killed run needs to go on bit for bit, in safetensors and JSON.
+"""Checkpoints: everything a killed run needs to resume bit for bit, in safetensors and JSON.
 
-    checkpoints/step-000500/ {config.json model.safetensors optimiser.safetensors tokenizer.json
+    checkpoints/step-000500/ {config.json model.safetensors optimizer.safetensors tokenizer.json
                               state.json manifest.json}
 
-Random states need no saving: dropout, order and samples are functions of seed and step. No pickle
-is ever read or written. Shared tensors (a tied output layer) are saved once; frozen ones, where
-they lie in the base that an adapter is for, never.
+No random-number state is saved: dropout, batch order and samples are functions of seed and step. No
+pickle is ever read or written. Shared tensors (tied embeddings) are saved once; frozen tensors that
+an adapter's base model holds, never.
 """
 
 from __future__ import annotations
@@ -25,35 +25,36 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from regard.core.errors import UserError
-from regard.core.files import damage, read_json, sealed_folder, write_json
+from regard.core.files import find_damage, folder_with_manifest, read_json, write_json
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.training.batch_loader import Cursor
 
-STATE_SCHEMA = 1
+STATE_SCHEMA = 2
 CONFIG_SCHEMA = 2
 WEIGHTS_FILE = "model.safetensors"
+OPTIMIZER_FILE = "optimizer.safetensors"
 ADAPTER_FILE = "adapter_model.safetensors"
 
 
 @dataclass(frozen=True)
 class TrainingState:
-    """How far a training has come; everything that is not a tensor."""
+    """The state of a training that is not a tensor."""
 
     step: int = 0
     cursor: Cursor = field(default_factory=Cursor)
     tokens: int = 0
     seconds: float = 0.0
-    waited: float = 0.0
-    "Of these seconds, those in which no batch was ready."
+    data_wait_seconds: float = 0.0
+    "Of these seconds, those spent waiting for a batch."
     best_loss: float | None = None
     best_step: int = 0
-    looks_since_best: int = 0
+    evaluations_since_best: int = 0
     source: str = ""
-    "Hash of the text it is trained on."
+    "Hash of the training text."
     tokenizer: str = ""
-    "Fingerprint of the tokenizer it is trained with."
+    "Fingerprint of the tokenizer."
     machine: Mapping[str, Any] = field(default_factory=dict)
-    "What decides the bits: device, precision, threads, versions."
+    "What bitwise results depend on: device, precision, threads, versions."
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> TrainingState:
@@ -64,40 +65,43 @@ class TrainingState:
 def save_model(
     folder: Path, model: nn.Module, tokenizer: Tokenizer, config: Mapping[str, Any]
 ) -> None:
-    """Weights, tokenizer and config: what it takes to use a model."""
-    write_tensors(weights_of(model), folder / WEIGHTS_FILE)
-    save_description(folder, tokenizer, config)
+    """Weights, tokenizer and config: a model folder."""
+    write_tensors(model_tensors(model), folder / WEIGHTS_FILE)
+    save_config_and_tokenizer(folder, tokenizer, config)
 
 
-def save_description(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> None:
-    """What weights belong to."""
+def save_config_and_tokenizer(
+    folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any]
+) -> None:
+    """A model folder without its weights."""
     tokenizer.save(folder)
     write_json(folder / "config.json", {"schema": CONFIG_SCHEMA, **config})
 
 
 def load_weights(model: nn.Module, file: Path) -> None:
-    """Fill a model from a file; a name too many or too few is an error."""
-    fill(model, read_tensors(file), where=file)
+    """Load a model's weights from a file; a missing or unexpected name is an error."""
+    load_tensors(model, read_tensors(file), where=file)
 
 
-def fill(model: nn.Module, found: Mapping[str, Tensor], *, where: Path) -> None:
-    """Give a model the tensors it was saved with, those of `where`."""
-    own = weights_of(model)
-    if own.keys() != found.keys():
-        surplus, absent = sorted(found.keys() - own.keys()), sorted(own.keys() - found.keys())
+def load_tensors(model: nn.Module, tensors: Mapping[str, Tensor], *, where: Path) -> None:
+    """Copy tensors into a model; names and shapes must match. `where` is the file, for errors."""
+    targets = model_tensors(model)
+    if targets.keys() != tensors.keys():
+        unexpected = sorted(tensors.keys() - targets.keys())
+        missing = sorted(targets.keys() - tensors.keys())
         raise UserError(
-            f"{where} does not fit the model: not in the model {surplus[:3]}, "
-            f"not in the file {absent[:3]}",
+            f"{where} does not fit the model: not in the model {unexpected[:3]}, "
+            f"not in the file {missing[:3]}",
             topic="model",
         )
-    for name, tensor in own.items():
-        if tensor.shape != found[name].shape:
+    for name, target in targets.items():
+        if target.shape != tensors[name].shape:
             raise UserError(
-                f"{where}: {name} has shape {tuple(found[name].shape)}, "
-                f"the model's is {tuple(tensor.shape)}",
+                f"{where}: {name} has shape {tuple(tensors[name].shape)}, "
+                f"the model's is {tuple(target.shape)}",
                 topic="model",
             )
-        tensor.copy_(found[name])
+        target.copy_(tensors[name])
 
 
 def save_checkpoint(
@@ -110,16 +114,16 @@ def save_checkpoint(
     config: Mapping[str, Any],
 ) -> Path:
     path = folder / f"step-{state.step:06d}"
-    with sealed_folder(path) as inside:
-        save_model(inside, model, tokenizer, config)
-        write_tensors(_optimizer_tensors(model, optimizer), inside / "optimiser.safetensors")
-        write_json(inside / "state.json", {"schema": STATE_SCHEMA, **asdict(state)})
+    with folder_with_manifest(path) as temporary:
+        save_model(temporary, model, tokenizer, config)
+        write_tensors(_optimizer_tensors(model, optimizer), temporary / OPTIMIZER_FILE)
+        write_json(temporary / "state.json", {"schema": STATE_SCHEMA, **asdict(state)})
     return path
 
 
 def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> TrainingState:
     load_weights(model, path / WEIGHTS_FILE)
-    saved = read_tensors(path / "optimiser.safetensors")
+    saved = read_tensors(path / OPTIMIZER_FILE)
     for name, parameter in model.named_parameters():
         moments = {
             key.rpartition("|")[2]: tensor
@@ -134,35 +138,36 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> Train
     return TrainingState.from_dict(read_json(path / "state.json", schema=STATE_SCHEMA))
 
 
-def checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints of a run, oldest first, damaged ones included."""
+def list_checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of a run, oldest first, including damaged ones."""
     if not folder.is_dir():
         return []
     found = [path for path in folder.iterdir() if re.fullmatch(r"step-\d+", path.name)]
     return sorted(found, key=_step)
 
 
-def newest_whole(folder: Path) -> tuple[Path | None, list[str]]:
-    """The newest checkpoint that is whole, and what is wrong with those after it."""
-    complaints: list[str] = []
-    for path in reversed(checkpoints(folder)):
-        complaint = damage(path)
-        if complaint is None:
-            return path, complaints
-        complaints.append(complaint)
-    return None, complaints
+def latest_intact_checkpoint(folder: Path) -> tuple[Path | None, list[str]]:
+    """The latest checkpoint that matches its manifest, and what is wrong with later ones."""
+    damages: list[str] = []
+    for path in reversed(list_checkpoints(folder)):
+        damage = find_damage(path)
+        if damage is None:
+            return path, damages
+        damages.append(damage)
+    return None, damages
 
 
-def prune(folder: Path, *, newest: int, keep: int, spare: int) -> None:
-    """Drop all but `keep` checkpoints up to step `newest`, but for step `spare`.
+def prune_checkpoints(folder: Path, *, latest_step: int, keep: int, best_step: int) -> None:
+    """Delete all checkpoints except the last `keep` up to `latest_step` and that of `best_step`.
 
-    Those after `newest` go too (a resumed run passed over them as damaged), and what a kill left.
+    Checkpoints after `latest_step` (skipped as damaged on resume) and temporary folders left by a
+    killed run are deleted too.
     """
-    for left in folder.glob(".step-*"):
-        shutil.rmtree(left)
-    up_to_now = [path for path in checkpoints(folder) if _step(path) <= newest]
-    kept = {*up_to_now[-keep:], folder / f"step-{spare:06d}"}
-    for path in checkpoints(folder):
+    for temporary in folder.glob(".step-*"):
+        shutil.rmtree(temporary)
+    up_to_latest = [path for path in list_checkpoints(folder) if _step(path) <= latest_step]
+    kept = {*up_to_latest[-keep:], folder / f"step-{best_step:06d}"}
+    for path in list_checkpoints(folder):
         if path not in kept:
             shutil.rmtree(path)
 
@@ -172,13 +177,17 @@ def _step(path: Path) -> int:
 
 
 @torch.no_grad()
-def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """What is saved of a model: tensors by name, without frozen ones where its base has them; one
-    that several names share goes by the first."""
+def model_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """The tensors of a model that are saved, by name: without frozen ones where the base model
+    holds them; a shared tensor once, under its first name."""
     seen: set[int] = set()
     tensors = {}
-    apart = getattr(model, "base_apart", False)
-    frozen = {name for name, one in model.named_parameters() if apart and not one.requires_grad}
+    adapter_only = getattr(model, "saves_adapter_only", False)
+    frozen = {
+        name
+        for name, parameter in model.named_parameters()
+        if adapter_only and not parameter.requires_grad
+    }
     for name, tensor in model.state_dict().items():
         if name in frozen:
             seen.add(tensor.data_ptr())
@@ -200,11 +209,11 @@ def write_tensors(tensors: dict[str, Tensor], file: Path) -> None:
     try:
         save_file(tensors, file, metadata={"format": "pt"})
     except SafetensorError as problem:
-        # The library hides the system's error number in its words; a full disk has to be told.
-        number = re.search(r"\(os error (\d+)\)", str(problem))
-        if number is None:
+        # safetensors has the errno only in its message; a full disk must surface as an OSError.
+        errno = re.search(r"\(os error (\d+)\)", str(problem))
+        if errno is None:
             raise
-        raise OSError(int(number[1]), os.strerror(int(number[1])), str(file)) from problem
+        raise OSError(int(errno[1]), os.strerror(int(errno[1])), str(file)) from problem
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:

@@ -1,4 +1,5 @@
-"""What decides the bits of a run: device, precision and threads, chosen once and written down."""
+"""Device, precision and threads of a run, on which its bitwise results depend: chosen once and
+recorded."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ DEVICES = ("cpu", "cuda", "mps")
 
 @dataclass(frozen=True)
 class Machine:
-    """Where a run computes, and with what."""
+    """Hardware and software that a run computes with."""
 
     device: str
     precision: str
     threads: int
     products: str
-    "Whose: torch's own, or regard's kernels, and which of them."
+    "Matrix-product kernels: torch's, or regard's and which of them."
     torch: str
     python: str
     platform: str
@@ -41,14 +42,14 @@ class Machine:
 
 
 def choose_machine(device: str, *, threads: int) -> Machine:
-    """Settle the device and the thread count; how many threads, and that freed memory is kept for
-    the next step, is set for this process."""
+    """Choose the device and set this process's thread count; malloc is tuned to keep freed memory
+    for the next step."""
     chosen = _best_device() if device == "auto" else device
     try:
         if torch.device(chosen).type not in DEVICES:
             raise RuntimeError(f"only {', '.join(DEVICES)} can train")
         torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError) as problem:  # torch raises either, by backend
+    except (RuntimeError, AssertionError) as problem:  # which of them depends on the backend
         reason = str(problem).partition("\n")[0]
         raise UserError(
             f"train.device = {device!r} cannot be used here ({reason})",
@@ -61,7 +62,7 @@ def choose_machine(device: str, *, threads: int) -> Machine:
         device=chosen,
         precision=_precision(chosen),
         threads=torch.get_num_threads(),
-        products=_products() if chosen == "cpu" else "torch",
+        products=_matmul_kernels() if chosen == "cpu" else "torch",
         torch=torch.__version__,
         python=platform.python_version(),
         platform=platform.platform(terse=True),
@@ -73,7 +74,7 @@ def _precision(device: str) -> str:
     return "bfloat16" if device != "cpu" and bf16_matmul_works(device) else "float32"
 
 
-def _products() -> str:
+def _matmul_kernels() -> str:
     if library.LIBRARY is not None:
         return f"regard, {library.LIBRARY.name}"
     return "torch"

@@ -1,4 +1,4 @@
-"""How well a model tells the tokens of each document of a part, as its objective asks."""
+"""Loss of each document of a split, over the tokens that the objective scores."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import torch
 from torch import Tensor
 
 from regard.batch import Batch, Ints, collate
-from regard.data.batching import in_order
+from regard.data.batching import sorted_batches
 from regard.objectives import Objective, ScoredExample, Vocabulary
 
-PLACES_AT_ONCE = 2048
-"Places that go through the model together: their scores over the vocabulary stay below 100 MB."
+MAX_BATCH_POSITIONS = 2048
+"Positions of an evaluation batch: their logits over the vocabulary stay below 100 MB."
 
 OnProgress = Callable[[int, int | None], None]
 
 
 class Scorer(Protocol):
-    """A model that tells the loss at each place of a batch."""
+    """A model that returns the loss at each position of a batch."""
 
     context: int
 
@@ -30,14 +30,14 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class DocumentLosses:
-    """What was told of each document, and how badly."""
+    """Loss and scored tokens of each document."""
 
     losses: np.ndarray
     "Summed loss in nats."
     tokens: np.ndarray
-    "Tokens told."
-    counted: list[np.ndarray]
-    "Which of a document's tokens (its stop the last) were told: True = told."
+    "Number of scored tokens."
+    is_scored: list[np.ndarray]
+    "For each document, which of its tokens (<stop> comes last) are scored: True = scored."
 
 
 @torch.inference_mode()
@@ -52,30 +52,36 @@ def document_losses(
     device: str = "cpu",
     on_progress: OnProgress = lambda done, total: None,
 ) -> DocumentLosses:
-    """Measure documents (ids without <start>, <stop>); what an objective draws follows from seed
-    and number of the document, so two models of one objective tell the same tokens."""
+    """Score documents (ids without <start>, <stop>); random draws of the objective are a function
+    of the seed and the document's index, so two models of one objective score the same tokens."""
     rows: list[ScoredExample] = []
-    owner: list[int] = []
-    counted = []
-    for number, ids in enumerate(documents):
-        generator = np.random.default_rng([seed, number])
-        pieces = objective.scored(ids, generator, context=model.context, vocabulary=vocabulary)
-        told = np.zeros(len(ids) + 1, dtype=np.bool_)
-        for piece in pieces:
-            told[piece.tells] = True
-        counted.append(told)
-        rows.extend(pieces)
-        owner.extend([number] * len(pieces))
+    row_documents: list[int] = []
+    is_scored = []
+    for document, ids in enumerate(documents):
+        generator = np.random.default_rng([seed, document])
+        examples = objective.evaluation_examples(
+            ids, generator, context=model.context, vocabulary=vocabulary
+        )
+        scored = np.zeros(len(ids) + 1, dtype=np.bool_)
+        for example in examples:
+            scored[example.token_indices] = True
+        is_scored.append(scored)
+        rows.extend(examples)
+        row_documents.extend([document] * len(examples))
     losses = np.zeros(len(documents))
     lengths = [len(row.example.inputs) for row in rows]
     done = 0
-    for chosen in in_order(lengths, budget=max(PLACES_AT_ONCE, model.context)):
-        examples = [rows[index].example for index in chosen]
-        batch = collate(examples, pad_id=pad, rows=chosen.tolist()).to(device)
-        scored = model.losses(batch).double() * batch.weights
-        owners = [owner[index] for index in chosen]
-        np.add.at(losses, owners, scored.sum(dim=1).cpu().numpy())
+    for chosen in sorted_batches(lengths, budget=max(MAX_BATCH_POSITIONS, model.context)):
+        batch = collate(
+            [rows[index].example for index in chosen], pad_id=pad, rows=chosen.tolist()
+        ).to(device)
+        weighted = model.losses(batch).double() * batch.weights
+        np.add.at(
+            losses,
+            [row_documents[index] for index in chosen],
+            weighted.sum(dim=1).cpu().numpy(),
+        )
         done += len(chosen)
         on_progress(done, len(rows))
-    tokens = np.array([told.sum() for told in counted], dtype=np.int64)
-    return DocumentLosses(losses, tokens, counted)
+    tokens = np.array([scored.sum() for scored in is_scored], dtype=np.int64)
+    return DocumentLosses(losses, tokens, is_scored)

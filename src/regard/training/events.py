@@ -1,7 +1,7 @@
-"""What happens in a run, a JSON line each, appended as it happens.
+"""Event log of a run: one JSON object a line, appended as training goes.
 
-A run that was killed may leave half a line at the end: readers pass it over, and a resumed run
-drops what came after its checkpoint, so that no step is told twice.
+A killed run may leave a truncated last line, which readers skip; a resumed run drops the events
+after its checkpoint, so that no step is logged twice.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
 
 
-def ignore(event: Event) -> None:
-    """The listener that does not listen."""
+def ignore_event(event: Event) -> None:
+    """An `OnEvent` that does nothing."""
 
 
 def read_events(file: Path) -> Iterator[Event]:
@@ -29,13 +29,13 @@ def read_events(file: Path) -> Iterator[Event]:
             try:
                 event = json.loads(line)
             except ValueError:
-                continue  # the half line of a killed run
+                continue  # a killed run's truncated line
             if isinstance(event, dict):
                 yield event
 
 
 class EventLog:
-    """Appends events to a file, each flushed at once so that others can watch."""
+    """Appends events to a file, each flushed at once, so that other processes can follow."""
 
     def __init__(self, file: Path, *, after_step: int) -> None:
         kept = [

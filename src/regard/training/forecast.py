@@ -1,8 +1,8 @@
-"""What a training will cost, from a few real steps on its first batches.
+"""Forecast of a training's time and memory, from a few real steps on its first batches.
 
-A formula would guess; a throw-away copy measures: a few updates for the training, one pass without
-gradients for all the looking at dev and the final figures. Baselines and samples are not counted.
-Memory is the process's peak after those steps.
+Measured on a throw-away copy of the model, not estimated by a formula: a few updates for training,
+one forward pass without gradients for evaluation on dev and the final results. Baselines and
+samples are not included. Memory is the process's peak after those steps.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ TRIAL_STEPS = 5
 
 @dataclass(frozen=True)
 class Forecast:
+    """Expected cost of a training."""
+
     steps: int
     tokens: int
     seconds: float
-    "Of training."
+    "Training time."
     measuring_seconds: float
-    "Of looks at dev and of the final figures."
+    "Time for evaluation on dev and for the final results."
     memory_bytes: int | None
-    "Peak of this process; None where the system does not say."
+    "Peak memory of this process; None where the system does not report it."
     parameters: int
 
     def as_dict(self) -> dict[str, float | None]:
@@ -47,31 +49,31 @@ def forecast(
     settings: Train,
     *,
     steps: int,
-    places_measured: int,
+    evaluation_positions: int,
     machine: Machine,
 ) -> Forecast:
-    """Try a few updates on a copy; the first, which also warms caches, is not timed."""
+    """Time a few updates on a copy of the model; the first, a warmup, is not timed."""
     copy = deepcopy(model).train()
     optimizer = build_optimizer(copy, settings)
-    timed = []
+    update_seconds = []
     for step in range(1, TRIAL_STEPS + 1) if steps else ():
         began = time.perf_counter()
         batch = batches[step % len(batches)]
-        # A learning rate of 0 times the step is as dear as any other, and cannot diverge.
+        # A learning rate of 0 costs the same and cannot diverge.
         update(copy, optimizer, batch, step=step, lr=0.0, settings=settings, machine=machine)
         if step > 1:
-            timed.append(time.perf_counter() - began)
+            update_seconds.append(time.perf_counter() - began)
     began = time.perf_counter()
     with torch.inference_mode():
         copy.eval()(batches[0].to(machine.device))
     sources = 0 if batches[0].source is None else batches[0].source.numel()
-    seconds_a_place = (time.perf_counter() - began) / (batches[0].ids.numel() + sources)
+    seconds_per_position = (time.perf_counter() - began) / (batches[0].ids.numel() + sources)
     tokens = sum(batch.tokens for batch in batches) / len(batches)
     return Forecast(
         steps=steps,
         tokens=round(steps * tokens),
-        seconds=steps * median(timed or [0.0]),
-        measuring_seconds=places_measured * seconds_a_place,
+        seconds=steps * median(update_seconds or [0.0]),
+        measuring_seconds=evaluation_positions * seconds_per_position,
         memory_bytes=peak_memory_bytes(),
         parameters=sum(p.numel() for p in model.parameters()),
     )

@@ -1,4 +1,4 @@
-"""Ctrl-C asks a training to stop at the end of its step; pressed twice, it stops at once."""
+"""Ctrl-C stops a training at the end of its step, after a checkpoint; pressed twice, at once."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class InterruptedTraining(Exception):  # noqa: N818 — a wish, not an error
-    """The person asked to stop; the state is saved."""
+class TrainingInterrupt(Exception):  # noqa: N818 — a request, not an error
+    """The user requested a stop; the state is saved."""
 
 
 @contextmanager
 def stop_on_ctrl_c() -> Iterator[Callable[[], bool]]:
-    """Gives a function that tells whether Ctrl-C was pressed."""
-    asked = False
+    """Yields a function that returns whether Ctrl-C was pressed."""
+    stop_requested = False
 
-    def ask(signum: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+    def request_stop(signum: int, frame: FrameType | None) -> None:
+        nonlocal stop_requested
+        if stop_requested:
             raise KeyboardInterrupt
-        asked = True
+        stop_requested = True
 
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: False  # only the main thread may listen to signals
+        yield lambda: False  # only the main thread may set signal handlers
         return
-    before = signal.signal(signal.SIGINT, ask)
+    previous_handler = signal.signal(signal.SIGINT, request_stop)
     try:
-        yield lambda: asked
+        yield lambda: stop_requested
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)

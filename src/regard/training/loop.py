@@ -1,9 +1,9 @@
-"""The training loop: batches in, updates out, events told along the way.
+"""The training loop: updates, evaluation on dev, early stopping, checkpoints, events.
 
-One update: each micro-batch's loss terms are divided by the weight of the whole batch before the
-backward pass, so accumulation equals the full batch. All randomness of step s is drawn from
-(seed, s), so a run that resumes at s draws the same. A loss that is not finite stops the training
-before it can touch the weights.
+One update with gradient accumulation: each micro-batch's loss terms are divided by the weight of
+the whole batch before the backward pass, so accumulation equals the full batch. All randomness of
+step s is a function of (seed, s), so a resumed run draws the same. A non-finite loss or gradient
+norm stops training before the weights change.
 """
 
 from __future__ import annotations
@@ -28,66 +28,69 @@ from regard.training.prefetch import Prefetcher
 from regard.training.schedule import learning_rate
 from regard.training.settings import Train
 
-MOST_STEPS_TOLD_TOGETHER = 20
-"A step event tells the mean over the steps since the last one."
-EARLY = 0.1
-"Share of the steps in which nothing is said yet of answers that tell nothing."
+MAX_STEPS_PER_EVENT = 20
+"A step event holds the mean loss over the steps since the last one."
+NO_WARNING_FRACTION = 0.1
+"Fraction of the steps before the first warning about collapsed predictions."
 
 
 @dataclass(frozen=True)
 class EvalResult:
-    """What a look at dev shows."""
+    """Result of an evaluation on dev during training."""
 
     loss: float
-    "Mean over all that counts: tokens, or rows."
+    "Mean over all scored tokens or rows."
     n: int
-    figures: Mapping[str, float]
-    "By name, for people to watch: perplexity, accuracy."
+    "Number of items."
+    scores: Mapping[str, float]
+    "By metric, for display: perplexity, accuracy."
     items: str = "documents"
-    trouble: str = ""
-    "What is wrong with the answers as a whole and what to try, in words; nothing where nothing is."
+    "What n counts."
+    warning: str = ""
+    "What is wrong with the predictions as a whole and what to try; empty where nothing is."
 
 
 @dataclass(frozen=True)
 class Hooks:
-    """What the loop asks of the world around it."""
+    """Callbacks of the loop."""
 
     on_event: OnEvent
-    look: Callable[[], EvalResult]
-    "At some of dev."
+    evaluate: Callable[[], EvalResult]
+    "On a sample of dev."
     samples: Callable[[], list[str]]
     save: Callable[[TrainingState], None]
-    stop_asked: Callable[[], bool]
-    "Whether the person has pressed Ctrl-C."
+    stop_requested: Callable[[], bool]
+    "Whether the user has pressed Ctrl-C."
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """Where a training ended, and why."""
+    """Final state of a training, and why it ended."""
 
     state: TrainingState
-    reason: str  # "finished", "early" or "asked"
+    reason: str
+    "finished, early (early stopping) or interrupted (by the user)"
 
 
 @dataclass
-class Trouble:
-    """What looks at dev find wrong: told when it begins and when it ends, not in between."""
+class WarningState:
+    """Warnings of evaluations: reported when they begin and when they end, not in between."""
 
     after_step: int
-    "Until then a model may well know nothing yet."
-    told: bool = False
+    "No warnings up to this step: early predictions may well be constant."
+    is_active: bool = False
 
-    def told_at(self, step: int, look: EvalResult, on_event: OnEvent) -> None:
-        if step <= self.after_step or bool(look.trouble) == self.told:
+    def update(self, step: int, result: EvalResult, on_event: OnEvent) -> None:
+        if step <= self.after_step or bool(result.warning) == self.is_active:
             return
-        self.told = bool(look.trouble)
-        words = look.trouble or "dev: more than one class is answered again"
-        on_event({"event": "remark", "step": step, "text": f"step {step:,}: {words}"})
+        self.is_active = bool(result.warning)
+        text = result.warning or "dev: more than one class is answered again"
+        on_event({"event": "remark", "step": step, "text": f"step {step:,}: {text}"})
 
 
 @dataclass
 class LossWindow:
-    """Loss over the steps since the last event: a mean, never one batch's loss."""
+    """Running mean of the loss since the last step event."""
 
     loss: float = 0.0
     weight: float = 0.0
@@ -96,21 +99,21 @@ class LossWindow:
 def fit(
     model: nn.Module,
     optimizer: Optimizer,
-    stream: BatchLoader,
+    loader: BatchLoader,
     settings: Train,
     *,
     state: TrainingState,
     machine: Machine,
     hooks: Hooks,
 ) -> FitResult:
-    """Train from `state` to the end of the plan, or until told to stop."""
-    with Prefetcher(stream.after(state.cursor)) as batches:
+    """Train from `state` to the last step, to early stopping, or until the user stops it."""
+    with Prefetcher(loader.batches_after(state.cursor)) as batches:
         return _fit(
             model,
             optimizer,
             batches,
             settings,
-            steps=stream.steps,
+            steps=loader.steps,
             state=state,
             machine=machine,
             hooks=hooks,
@@ -129,20 +132,22 @@ def _fit(
     hooks: Hooks,
 ) -> FitResult:
     began = time.perf_counter() - state.seconds
-    waited_before = state.waited
+    wait_before = state.data_wait_seconds
     window = LossWindow()
-    trouble = Trouble(after_step=round(max(settings.warmup, EARLY) * steps))
-    # Counted in steps, not seconds: runs on a slow machine tell the same curve.
-    told_every = max(1, min(MOST_STEPS_TOLD_TOGETHER, steps // 200))
+    warnings = WarningState(
+        after_step=round(max(settings.warmup_ratio, NO_WARNING_FRACTION) * steps)
+    )
+    # In steps, not seconds: the loss curve has the same points on a slow machine.
+    log_every = max(1, min(MAX_STEPS_PER_EVENT, steps // 200))
     model.train()
-    if _out_of_patience(state, settings):  # stopped early, then killed before it was measured
+    if _out_of_patience(state, settings):  # stopped early, then killed before the final results
         return FitResult(state, "early")
     while state.step < steps:
         batch, cursor = next(batches)
         step = state.step + 1
-        rate = learning_rate(step, steps=steps, settings=settings)
-        loss, norm = update(
-            model, optimizer, batch, step=step, lr=rate, settings=settings, machine=machine
+        lr = learning_rate(step, steps=steps, settings=settings)
+        loss, gradient_norm = update(
+            model, optimizer, batch, step=step, lr=lr, settings=settings, machine=machine
         )
         weight = float(batch.weights.sum())
         window.loss += loss * weight
@@ -153,35 +158,36 @@ def _fit(
             cursor=cursor,
             tokens=state.tokens + batch.tokens,
             seconds=time.perf_counter() - began,
-            waited=waited_before + batches.waited,
+            data_wait_seconds=wait_before + batches.wait_seconds,
         )
-        look = _due(step, settings.evaluate_every)
-        if look or step == steps or step % told_every == 0:
+        evaluates = _is_due(step, settings.evaluate_every)
+        if evaluates or step == steps or step % log_every == 0:
             hooks.on_event(
                 {
                     "event": "step",
                     **_progress(state),
                     "loss": window.loss / max(window.weight, 1e-9),
-                    "lr": rate,
-                    "gradient_norm": norm,
+                    "lr": lr,
+                    "gradient_norm": gradient_norm,
                 }
             )
             window = LossWindow()
-        if look:
-            state = _look_at_dev(model, state, hooks, trouble)
-        if _due(step, settings.sample_every) or (look and not settings.sample_every):
+        if evaluates:
+            state = _evaluate(model, state, hooks, warnings)
+        if _is_due(step, settings.sample_every) or (evaluates and not settings.sample_every):
             model.eval()
             if texts := hooks.samples():
                 hooks.on_event({"event": "sample", "step": step, "texts": texts})
             model.train()
-        early = _out_of_patience(state, settings)
-        asked = hooks.stop_asked()
+        stops_early = _out_of_patience(state, settings)
+        stop_requested = hooks.stop_requested()
         is_best = bool(settings.patience) and state.best_step == step
-        if early or asked or is_best or step == steps or _due(step, settings.checkpoint_every):
+        saves = step == steps or _is_due(step, settings.checkpoint_every)
+        if stops_early or stop_requested or is_best or saves:
             hooks.save(state)
             hooks.on_event({"event": "checkpoint", "step": step})
-        if early or (asked and step < steps):
-            return FitResult(state, "early" if early else "asked")
+        if stops_early or (stop_requested and step < steps):
+            return FitResult(state, "early" if stops_early else "interrupted")
     return FitResult(state, "finished")
 
 
@@ -195,58 +201,67 @@ def update(
     settings: Train,
     machine: Machine,
 ) -> tuple[float, float]:
-    """One step of the optimiser; the batch's loss and the gradient's length before clipping."""
+    """One optimizer step; returns the batch's loss and the gradient norm before clipping."""
     seed = named_generator(settings.seed, f"step {step}").initial_seed()
-    # On a CPU the generator itself: `torch.manual_seed` also writes down where it was called from,
-    # for devices that are not in use, and takes a hundred times as long.
+    # On a CPU the generator itself: `torch.manual_seed` also records its call site for unused
+    # devices, which is 100× slower.
     (torch.default_generator if machine.device == "cpu" else torch).manual_seed(seed)
     batch = batch.to(machine.device)
     weight = batch.weights.sum()
     total = torch.zeros((), device=machine.device)
     optimizer.zero_grad(set_to_none=True)
-    for part in batch.split(settings.accumulate):
+    for micro_batch in batch.micro_batches(settings.accumulate):
         with machine.autocast():
-            terms = model(part)
+            terms = model(micro_batch)
         loss = sum((term.sum / weight for term in terms.values()), torch.zeros_like(total))
         loss.backward()
         total += loss.detach()
-    _refuse_unless_finite(float(total), batch, step=step, lr=lr)
+    _check_finite(float(total), batch, step=step, lr=lr)
     norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
-    _refuse_unless_finite(float(norm), batch, step=step, lr=lr)
-    if settings.clip:
-        torch.nn.utils.clip_grads_with_norm_(model.parameters(), settings.clip, norm)
+    _check_finite(float(norm), batch, step=step, lr=lr)
+    if settings.max_grad_norm:
+        torch.nn.utils.clip_grads_with_norm_(model.parameters(), settings.max_grad_norm, norm)
     for group in optimizer.param_groups:
         group["lr"] = lr
     optimizer.step()
     return float(total), float(norm)
 
 
-def _look_at_dev(
-    model: nn.Module, state: TrainingState, hooks: Hooks, trouble: Trouble
+def _evaluate(
+    model: nn.Module, state: TrainingState, hooks: Hooks, warnings: WarningState
 ) -> TrainingState:
     model.eval()
-    look = hooks.look()
+    result = hooks.evaluate()
     model.train()
-    seen = {"loss": look.loss, "figures": dict(look.figures), "n": look.n, "items": look.items}
-    hooks.on_event({"event": "evaluation", **_progress(state), **seen})
-    trouble.told_at(state.step, look, hooks.on_event)
-    if state.best_loss is None or look.loss < state.best_loss:
-        return replace(state, best_loss=look.loss, best_step=state.step, looks_since_best=0)
-    return replace(state, looks_since_best=state.looks_since_best + 1)
+    hooks.on_event(
+        {
+            "event": "evaluation",
+            **_progress(state),
+            "loss": result.loss,
+            "figures": dict(result.scores),
+            "n": result.n,
+            "items": result.items,
+        }
+    )
+    warnings.update(state.step, result, hooks.on_event)
+    if state.best_loss is None or result.loss < state.best_loss:
+        return replace(state, best_loss=result.loss, best_step=state.step, evaluations_since_best=0)
+    return replace(state, evaluations_since_best=state.evaluations_since_best + 1)
 
 
 def _out_of_patience(state: TrainingState, settings: Train) -> bool:
-    return bool(settings.patience) and state.looks_since_best >= settings.patience
+    return bool(settings.patience) and state.evaluations_since_best >= settings.patience
 
 
-def _refuse_unless_finite(value: float, batch: Batch, *, step: int, lr: float) -> None:
+def _check_finite(value: float, batch: Batch, *, step: int, lr: float) -> None:
     if not math.isfinite(value):
         rows = ", ".join(str(row) for row in batch.rows[:4])
         raise UserError(
             f"the loss is not finite at step {step} (batch of {len(batch.rows)} rows: {rows} …, "
-            f"lr {lr:.2g}); the weights were not touched",
+            f"lr {lr:.2g}); the weights were not updated",
             topic="train",
-            hint="Lower train.lr, raise train.warmup or set train.clip; earlier checkpoints stand.",
+            hint="Lower train.lr, raise train.warmup_ratio or set train.max_grad_norm; earlier "
+            "checkpoints are intact.",
         )
 
 
@@ -254,5 +269,5 @@ def _progress(state: TrainingState) -> dict[str, float]:
     return {"step": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 3)}
 
 
-def _due(step: int, every: int) -> bool:
+def _is_due(step: int, every: int) -> bool:
     return bool(every) and step % every == 0

@@ -1,4 +1,4 @@
-"""The optimizer: AdamW (Loshchilov and Hutter, 2019), decaying matrices and nothing else."""
+"""The optimizer: AdamW (Loshchilov and Hutter, 2019), with weight decay on matrices only."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from regard.training.settings import Train
 
 
 class EagerAdamW(AdamW):
-    """torch's AdamW without what is wrapped around it for `torch.compile`, which we never use: the
-    first call of a wrapper imports the compiler, two seconds in every process that trains."""
+    """torch's AdamW without its wrappers for `torch.compile`, which regard never uses: the first
+    call of a wrapper imports the compiler, two seconds in every process that trains."""
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         unwrap(AdamW.add_param_group)(self, param_group)
@@ -29,16 +29,17 @@ class EagerAdamW(AdamW):
 
 
 def build_optimizer(model: nn.Module, settings: Train) -> AdamW:
+    """AdamW over the trainable parameters; biases, norms and embeddings are not decayed."""
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     decayed: list[nn.Parameter] = []
-    spared: list[nn.Parameter] = []
+    not_decayed: list[nn.Parameter] = []
     for parameter in filter(lambda one: one.requires_grad, model.parameters()):
         is_matrix = parameter.ndim >= 2 and id(parameter) not in embeddings
-        (decayed if is_matrix else spared).append(parameter)
+        (decayed if is_matrix else not_decayed).append(parameter)
     groups = [
         {"params": decayed, "weight_decay": settings.weight_decay},
-        {"params": spared, "weight_decay": 0.0},
+        {"params": not_decayed, "weight_decay": 0.0},
     ]
-    if not decayed + spared:  # nothing is trained, and AdamW would refuse to hold nothing
-        spared.append(nn.Parameter(torch.empty(0)))
+    if not decayed + not_decayed:  # AdamW refuses an empty parameter list
+        not_decayed.append(nn.Parameter(torch.empty(0)))
     return EagerAdamW([group for group in groups if group["params"]], lr=settings.lr, fused=True)

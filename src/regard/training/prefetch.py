@@ -1,6 +1,6 @@
-"""Things made ahead, in a thread of its own: while one is used, the next is made.
+"""Prefetching: the next batches are built in a background thread while the current one is used.
 
-What is waited for is counted, so that a training can tell whether its input holds it up.
+Time spent waiting is measured, so that a run can report whether its input pipeline is too slow.
 """
 
 from __future__ import annotations
@@ -13,49 +13,49 @@ from types import TracebackType
 from typing import Generic, NamedTuple, Self, TypeVar
 
 Item = TypeVar("Item")
-AHEAD = 2
-"Made and not yet taken, at most."
+QUEUE_SIZE = 2
+"Maximum items that are built and not yet taken."
 
 
-class _Made(NamedTuple, Generic[Item]):
+class _Value(NamedTuple, Generic[Item]):
     item: Item
 
 
-class _Ended(NamedTuple):
+class _End(NamedTuple):
     problem: BaseException | None
 
 
 class Prefetcher(Generic[Item]):
-    """An iterator over `items`, which are made in another thread; `close` ends that thread."""
+    """An iterator over `items` that builds them in a background thread; `close` ends the thread."""
 
     def __init__(self, items: Iterator[Item]) -> None:
         self._items = items
-        self._ready: queue.Queue[_Made[Item] | _Ended] = queue.Queue(maxsize=AHEAD)
+        self._queue: queue.Queue[_Value[Item] | _End] = queue.Queue(maxsize=QUEUE_SIZE)
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
-        self.waited = 0.0
-        "Seconds in which there was nothing to take yet."
+        self.wait_seconds = 0.0
+        "Seconds spent waiting because the queue was empty."
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Item:
-        if self._thread is None:  # not before: who takes nothing makes nothing
-            self._thread = threading.Thread(target=self._make, name="batches", daemon=True)
+        if self._thread is None:  # started by the first item taken, so an unused one builds nothing
+            self._thread = threading.Thread(target=self._fill_queue, name="batches", daemon=True)
             self._thread.start()
         began = time.perf_counter()
-        got = self._ready.get()
-        self.waited += time.perf_counter() - began
-        if isinstance(got, _Ended):
-            self._ready.put(got)  # whoever asks again hears the same
-            raise StopIteration if got.problem is None else got.problem
-        return got.item
+        entry = self._queue.get()
+        self.wait_seconds += time.perf_counter() - began
+        if isinstance(entry, _End):
+            self._queue.put(entry)  # a later call ends the same way
+            raise StopIteration if entry.problem is None else entry.problem
+        return entry.item
 
     def close(self) -> None:
         self._closed.set()
         if self._thread is not None:
-            while self._thread.is_alive():  # it may wait for room
-                self._empty()
+            while self._thread.is_alive():  # it may be blocked on a full queue
+                self._drain_queue()
                 self._thread.join(timeout=0.01)
 
     def __enter__(self) -> Self:
@@ -69,16 +69,16 @@ class Prefetcher(Generic[Item]):
     ) -> None:
         self.close()
 
-    def _make(self) -> None:
+    def _fill_queue(self) -> None:
         try:
             for item in self._items:
-                self._ready.put(_Made(item))
+                self._queue.put(_Value(item))
                 if self._closed.is_set():
                     return
-            self._ready.put(_Ended(None))
-        except BaseException as problem:  # raised where the item is asked for
-            self._ready.put(_Ended(problem))
+            self._queue.put(_End(None))
+        except BaseException as problem:  # raised again in the thread that takes the item
+            self._queue.put(_End(problem))
 
-    def _empty(self) -> None:
-        while not self._ready.empty():
-            self._ready.get_nowait()
+    def _drain_queue(self) -> None:
+        while not self._queue.empty():
+            self._queue.get_nowait()

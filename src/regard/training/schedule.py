@@ -1,7 +1,7 @@
-"""Learning-rate schedule: linear warmup, then cosine decay to a floor.
+"""Learning-rate schedule: linear warmup, then cosine decay to a minimum.
 
-    lr(s) = lr · s/W                                            s ≤ W   (W = warmup steps)
-    lr(s) = lr · (f + (1 − f) · ½(1 + cos(π (s − W)/(S − W))))  s > W   (f = floor, S = all steps)
+    lr(s) = lr · s/W                                            s ≤ W   (W warmup steps)
+    lr(s) = lr · (f + (1 − f) · ½(1 + cos(π (s − W)/(S − W))))  s > W   (f min ratio, S all steps)
 
 Loshchilov and Hutter, 2017. Steps count from 1.
 """
@@ -14,9 +14,9 @@ from regard.training.settings import Train
 
 
 def learning_rate(step: int, *, steps: int, settings: Train) -> float:
-    warmup = round(settings.warmup * steps)
-    if step <= warmup:
-        return settings.lr * step / warmup
-    done = (step - warmup) / max(1, steps - warmup)
-    cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
-    return settings.lr * (settings.lr_floor + (1 - settings.lr_floor) * cosine)
+    warmup_steps = round(settings.warmup_ratio * steps)
+    if step <= warmup_steps:
+        return settings.lr * step / warmup_steps
+    progress = (step - warmup_steps) / max(1, steps - warmup_steps)
+    cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+    return settings.lr * (settings.min_lr_ratio + (1 - settings.min_lr_ratio) * cosine)

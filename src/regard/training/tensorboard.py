@@ -1,4 +1,4 @@
-"""The same events for TensorBoard, which comes as an extra."""
+"""Events as TensorBoard scalars; TensorBoard comes as an extra."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from regard.core.errors import UserError
 from regard.training.events import Event
 
-PLACES = {"step": "train", "evaluation": "dev"}
+TAG_PREFIXES = {"step": "train", "evaluation": "dev"}
 
 
 class TensorBoardLog:
@@ -20,17 +20,17 @@ class TensorBoardLog:
                 topic="recipe",
                 hint="pip install 'regard[tensorboard]', or set it to false.",
             ) from None
-        # purge_step hides what a resumed run undid.
+        # purge_step drops the steps that a resumed run repeats.
         self._writer = SummaryWriter(str(folder), purge_step=after_step + 1 if after_step else None)
 
     def __call__(self, event: Event) -> None:
         kind = event["event"]
-        if kind not in PLACES:
+        if kind not in TAG_PREFIXES:
             return
-        curves = ("loss", "lr", "gradient_norm") if kind == "step" else ("loss",)
-        values = {name: event[name] for name in curves} | event.get("figures", {})
+        scalars = ("loss", "lr", "gradient_norm") if kind == "step" else ("loss",)
+        values = {name: event[name] for name in scalars} | event.get("figures", {})
         for name, value in values.items():
-            self._writer.add_scalar(f"{PLACES[kind]}/{name}", value, event["step"])
+            self._writer.add_scalar(f"{TAG_PREFIXES[kind]}/{name}", value, event["step"])
 
     def close(self) -> None:
         self._writer.close()

@@ -23,7 +23,7 @@ def draw(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> torch.Te
     return torch.randn(*shape, generator=generator, dtype=dtype).requires_grad_()
 
 
-def rule_of(*, heads: int = 2, width: int = 3, hidden: int = 0, biases: bool = True):
+def build_function(*, heads: int = 2, width: int = 3, hidden: int = 0, biases: bool = True):
     torch.manual_seed(0)
     shape = HeadShape(width=width, heads=heads, biases=biases)
     return Additive(hidden=hidden).build(shape).double()
@@ -45,23 +45,23 @@ def some_masks(batch: int, queries: int, keys: int, seed: int) -> dict[str, mask
 
 
 def test_the_network_by_hand():
-    rule = rule_of(heads=1, width=2, hidden=1)
+    function = build_function(heads=1, width=2, hidden=1)
     with torch.no_grad():
-        rule.query_weight.copy_(torch.tensor([[[1.0], [2.0]]]))
-        rule.key_weight.copy_(torch.tensor([[[0.5], [-1.0]]]))
-        rule.bias.fill_(0.25)
-        rule.out_weight.fill_(3.0)
+        function.query_weight.copy_(torch.tensor([[[1.0], [2.0]]]))
+        function.key_weight.copy_(torch.tensor([[[0.5], [-1.0]]]))
+        function.bias.fill_(0.25)
+        function.out_weight.fill_(3.0)
     q = torch.tensor([[[[0.5, -0.25]]]], dtype=torch.float64)  # W_q q = 0
     k = torch.tensor([[[[1.0, 0.0], [0.0, 1.0]]]], dtype=torch.float64)  # W_k k = 0.5, −1
     expected = [3 * math.tanh(0.75), 3 * math.tanh(-0.75)]
-    assert rule.scores(q, k).flatten().tolist() == pytest.approx(expected, abs=1e-15)
-    weights = attend(q, k, k, rule=rule, want_weights=True).weights.detach().flatten()
+    assert function.scores(q, k).flatten().tolist() == pytest.approx(expected, abs=1e-15)
+    weights = attend(q, k, k, function=function, need_weights=True).weights.detach().flatten()
     assert float(weights[0]) == pytest.approx(1 / (1 + math.exp(-6 * math.tanh(0.75))), abs=1e-15)
 
 
 def test_each_head_has_a_network_of_its_own():
-    rule, one = rule_of(heads=2), draw(0, 1, 1, 4, 3)
-    scores = rule.scores(one.expand(1, 2, 4, 3), one.expand(1, 2, 4, 3))
+    function, one = build_function(heads=2), draw(0, 1, 1, 4, 3)
+    scores = function.scores(one.expand(1, 2, 4, 3), one.expand(1, 2, 4, 3))
     assert not torch.allclose(scores[:, 0], scores[:, 1])
 
 
@@ -102,13 +102,13 @@ CASES = st.builds(
 @given(case=CASES)
 def test_blocks_equal_the_readable_way(case):
     seed, dtype, keys = case.seed, case.dtype, case.queries + case.cached
-    rule = rule_of(heads=case.heads, hidden=case.hidden, biases=seed % 2 == 0).to(dtype)
+    function = build_function(heads=case.heads, hidden=case.hidden, biases=seed % 2 == 0).to(dtype)
     mask = some_masks(case.batch, keys, keys, seed)[case.mask]
     # In blocks attend goes block by block, and so does the draw of what is dropped.
     dropout = 0.0 if mask.structure.block else case.dropout
     answers = []
-    for want_weights in (False, True):
-        rule.zero_grad()
+    for need_weights in (False, True):
+        function.zero_grad()
         q = draw(seed, case.batch, case.heads, case.queries, 3, dtype=dtype)
         k, v = (draw(seed + n, case.batch, case.heads, keys, 3, dtype=dtype) for n in (1, 2))
         rows = (0, 1, case.batch)[case.bias_rows]
@@ -117,11 +117,11 @@ def test_blocks_equal_the_readable_way(case):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(additive_blocks, "SIZE", BlockSize(case.inner_values, queries=16))
             attended = attend(
-                q, k, v, mask, rule,
-                bias=bias, first_query=case.cached, dropout=dropout, want_weights=want_weights,
+                q, k, v, mask, function,
+                bias=bias, first_query=case.cached, dropout=dropout, need_weights=need_weights,
             )  # fmt: skip
             (attended.out * draw(9, 3, dtype=dtype).detach()).sum().backward()
-        learned = [q, k, v, *rule.parameters(), *([] if bias is None else [bias])]
+        learned = [q, k, v, *function.parameters(), *([] if bias is None else [bias])]
         answers.append([attended.out.detach(), *(tensor.grad for tensor in learned)])
     bound = 1e-5 if dtype == torch.float32 else 1e-12
     for fast, readable in zip(*answers, strict=True):
@@ -130,24 +130,24 @@ def test_blocks_equal_the_readable_way(case):
 
 
 def test_the_path_is_told():
-    rule, x = rule_of(), draw(0, 1, 2, 7, 3)
-    assert attend(x, x, x, masks.causal(), rule).path == "query-blocks"
-    assert attend(x, x, x, masks.same_block(3), rule).path == "blocks, query-blocks"
+    function, x = build_function(), draw(0, 1, 2, 7, 3)
+    assert attend(x, x, x, masks.causal(), function).path == "query-blocks"
+    assert attend(x, x, x, masks.same_block(3), function).path == "blocks, query-blocks"
     long = draw(0, 1, 2, 200, 3)
-    assert attend(long, long, long, masks.lookback(2), rule).path == "stripes, query-blocks"
-    assert attend(x, x, x, masks.causal(), rule, want_weights=True).path == "explicit"
+    assert attend(long, long, long, masks.lookback(2), function).path == "stripes, query-blocks"
+    assert attend(x, x, x, masks.causal(), function, need_weights=True).path == "explicit"
 
 
 @pytest.mark.parametrize("inner_values", [1, 10**6])
 def test_gradients_are_those_that_small_steps_show(monkeypatch, inner_values):
     monkeypatch.setattr(additive_blocks, "SIZE", BlockSize(inner_values, queries=16))
-    rule = rule_of(hidden=2)
+    function = build_function(hidden=2)
     q, k, v = (draw(n, 2, 2, 3, 3) for n in range(3))
     bias = draw(3, 1, 2, 3, 3)
-    parameters = list(rule.parameters())
+    parameters = list(function.parameters())
 
     def out(q, k, v, bias, *parameters):
-        return attend(q, k, v, masks.causal(), rule, bias=bias).out
+        return attend(q, k, v, masks.causal(), function, bias=bias).out
 
     assert torch.autograd.gradcheck(out, (q, k, v, bias, *parameters))
 
@@ -157,13 +157,13 @@ def test_only_keys_that_the_band_can_reach_are_read(monkeypatch):
     q = draw(0, 1, 2, 8, 3)
     k = draw(1, 1, 2, 8, 3).detach()
     k[:, :, 4:] = torch.nan  # would spoil even a weight of 0
-    out = attend(q, k, k.nan_to_num(), masks.causal(), rule_of()).out
+    out = attend(q, k, k.nan_to_num(), masks.causal(), build_function()).out
     assert torch.isfinite(out[:, :, :4]).all()
 
 
 def test_the_inner_values_are_never_all_there():
     b, h, n, d = 2, 2, 96, 4
-    rule = rule_of(heads=h, width=d).float()
+    function = build_function(heads=h, width=d).float()
     q, k, v = (draw(s, b, h, n, d, dtype=torch.float32) for s in range(3))
     largest = 0
 
@@ -177,7 +177,7 @@ def test_the_inner_values_are_never_all_there():
 
     with pytest.MonkeyPatch.context() as patch, Largest():
         patch.setattr(additive_blocks, "SIZE", BlockSize(4096, queries=16))
-        attend(q, k, v, masks.causal(), rule).out.sum().backward()
+        attend(q, k, v, masks.causal(), function).out.sum().backward()
     assert largest <= 4096 < b * h * n * n
 
 
@@ -204,13 +204,13 @@ def test_decoding_through_the_cache_equals_one_pass():
     assert torch.allclose(torch.cat(pieces, dim=1), whole, atol=1e-12)
 
 
-@pytest.mark.usefixtures("bf16_products")
+@pytest.mark.usefixtures("bf16_matmul")
 def test_bfloat16_under_autocast_learns():
-    rule = rule_of().float()
+    function = build_function().float()
     q, k, v = (draw(n, 1, 2, 5, 3, dtype=torch.float32) for n in range(3))
-    exact = attend(q, k, v, masks.causal(), rule).out
+    exact = attend(q, k, v, masks.causal(), function).out
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        out = attend(q, k, v, masks.causal(), rule).out
+        out = attend(q, k, v, masks.causal(), function).out
     out.float().sum().backward()
     assert torch.allclose(out.float(), exact, atol=0.05)
-    assert all(torch.isfinite(tensor.grad).all() for tensor in (q, k, v, *rule.parameters()))
+    assert all(torch.isfinite(tensor.grad).all() for tensor in (q, k, v, *function.parameters()))

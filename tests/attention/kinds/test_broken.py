@@ -39,16 +39,16 @@ def leak(kind) -> float:
 
 def test_the_mask_comes_after_the_softmax():
     # Three keys with the scores log 1, log 2, log 5, of which the query may see the first two.
-    rule = ZeroMasked().build(SHAPE)
+    function = ZeroMasked().build(SHAPE)
     scores = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).log()
-    weights = rule.normalise(scores, torch.tensor([True, True, False]))
+    weights = function.normalise(scores, torch.tensor([True, True, False]))
     assert weights.tolist() == pytest.approx([1 / 8, 2 / 8, 0])  # not 1/3, 2/3, 0
 
 
 def test_the_penalty_is_finite():
-    rule = SoftMasked(penalty=math.log(10)).build(SHAPE)
+    function = SoftMasked(penalty=math.log(10)).build(SHAPE)
     scores = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).log()
-    weights = rule.normalise(scores, torch.tensor([True, True, False]))
+    weights = function.normalise(scores, torch.tensor([True, True, False]))
     assert weights.tolist() == pytest.approx([1 / 3.5, 2 / 3.5, 0.5 / 3.5])
     assert SoftMasked().penalty == 9.0
 

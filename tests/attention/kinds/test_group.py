@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.attention.attend import attend
 from regard.attention.function import AttentionFunction, HeadShape
 from regard.attention.kinds.dot import Dot, DotProduct
-from regard.attention.kinds.group import Group, InsideGroups
+from regard.attention.kinds.group import Group, GroupDotProduct
 from regard.attention.masks import mask as masks
 from regard.attention.multi_head import MultiHeadAttention, build_mixer
 from regard.attention.token_positions import TokenPositions
@@ -43,13 +43,13 @@ def mixer_of(kind: Group | Dot, *, context: int, layer: int = 0) -> MultiHeadAtt
 def test_by_count_equals_dot_under_the_same_groups(seed, context, share, missing, outer):
     groups = 1 + int(share * (context - 1))
     length = max(1, context - missing)
-    rule = Group(groups=groups).build(HeadShape(width=4, heads=2, context=context))
+    function = Group(groups=groups).build(HeadShape(width=4, heads=2, context=context))
     q, k, v = (draw(seed + n, 2, 2, length, 4) for n in range(3))
     size = -(-context // groups)
     wanted = attend(
-        q, k, v, outer & masks.same_group(torch.arange(length)[None] // size), want_weights=True
+        q, k, v, outer & masks.same_group(torch.arange(length)[None] // size), need_weights=True
     )
-    found = attend(q, k, v, rule.narrow(outer, TokenPositions.of_row(length)), rule)
+    found = attend(q, k, v, function.restrict_mask(outer, TokenPositions.of_row(length)), function)
     assert torch.allclose(found.out, wanted.out, atol=1e-12)
     up = torch.arange(1.0, 5.0, dtype=torch.float64)
     gradients = [
@@ -99,8 +99,10 @@ def test_more_groups_than_places_are_refused():
 
 
 def test_a_context_that_groups_do_not_divide_has_a_shorter_last_group():
-    rule = Group(groups=3).build(HeadShape(width=4, heads=1, context=10))
-    seen = rule.narrow(masks.bidirectional(), TokenPositions.of_row(10)).dense(10, 10)[0, 0]
+    function = Group(groups=3).build(HeadShape(width=4, heads=1, context=10))
+    seen = function.restrict_mask(masks.bidirectional(), TokenPositions.of_row(10)).dense(10, 10)[
+        0, 0
+    ]
     assert seen.sum(dim=1).tolist() == [4, 4, 4, 4, 4, 4, 4, 4, 2, 2]
 
 
@@ -110,8 +112,10 @@ def test_a_context_that_groups_do_not_divide_has_a_shorter_last_group():
 def test_every_nth_layer_fuses(every, fusing):
     kind = Group(groups=2, fusion_every=every)
     rules = [kind.build(HeadShape(width=4, heads=2, context=8, layer=n)) for n in range(6)]
-    assert [n for n, rule in enumerate(rules) if not isinstance(rule, InsideGroups)] == fusing
-    assert all(isinstance(rule, DotProduct) for rule in rules)
+    assert [
+        n for n, function in enumerate(rules) if not isinstance(function, GroupDotProduct)
+    ] == fusing
+    assert all(isinstance(function, DotProduct) for function in rules)
 
 
 def test_a_fusion_layer_is_dot_product():
@@ -182,7 +186,7 @@ def test_other_groups_have_no_influence():
     assert reached.tolist() == [False] * 3 + [True] * 3 + [False] * 3
 
 
-class Readable(InsideGroups):
+class Readable(GroupDotProduct):
     """Without torch's fused kernel, whose multiply-adds the counter does not see on a CPU."""
 
     fast = AttentionFunction.fast
@@ -194,10 +198,10 @@ def test_the_cost_falls_with_the_number_of_groups(mask):
     q, k, v = (torch.randn(2, 2, length, 4) for _ in range(3))
     for groups in (1, 2, 4, 8, 16):
         built = Group(groups=groups).build(HeadShape(width=4, heads=2, context=length))
-        assert isinstance(built, InsideGroups)
-        rule = Readable(built.membership)
+        assert isinstance(built, GroupDotProduct)
+        function = Readable(built.group_mask)
         with FlopCounterMode(display=False) as counter:
-            attend(q, k, v, rule.narrow(mask, TokenPositions.of_row(length)), rule)
+            attend(q, k, v, function.restrict_mask(mask, TokenPositions.of_row(length)), function)
         counted[groups] = counter.get_total_flops()
     # Scores and mix: a multiplication and an addition, for each pair of places, head and width.
     assert counted[1] == 2 * 2 * (2 * 2 * length * length * 4)

@@ -25,14 +25,14 @@ def test_argmax_by_hand():
     q, k, v = heads(QUERY), heads(KEYS), heads(VALUES)
     unscaled = RULE.scores(q, k) * 3**0.5
     assert torch.allclose(unscaled.flatten(), torch.tensor([3.0, 1.0, 1.0, -3.0]).double())
-    attended = attend(q, k, v, rule=RULE, want_weights=True)
+    attended = attend(q, k, v, function=RULE, need_weights=True)
     assert attended.weights.flatten().tolist() == [1, 0, 0, 0]
     assert attended.out.flatten().tolist() == [3, 2, -4]
 
 
 def test_no_gradient_reaches_query_and_keys():
     q, k, v = heads(QUERY), heads(KEYS), heads(VALUES)
-    out = attend(q, k, v, rule=RULE).out.sum()
+    out = attend(q, k, v, function=RULE).out.sum()
     of_q, of_k, of_v = torch.autograd.grad(out, (q, k, v), materialize_grads=True)
     assert torch.equal(of_q, torch.zeros_like(q))
     assert torch.equal(of_k, torch.zeros_like(k))
@@ -42,7 +42,7 @@ def test_no_gradient_reaches_query_and_keys():
 def test_the_first_key_wins_a_tie_among_the_allowed():
     q, k, v = heads(QUERY), heads(KEYS), heads(VALUES)
     not_the_best = masks.Mask(lambda b, h, i, j: j > 0, "not the first key")
-    weights = attend(q, k, v, not_the_best, RULE, want_weights=True).weights
+    weights = attend(q, k, v, not_the_best, RULE, need_weights=True).weights
     assert weights.flatten().tolist() == [0, 1, 0, 0]
 
 
@@ -55,7 +55,7 @@ def test_one_key_the_best_the_first_of_the_allowed(numbers, allowed):
     table = torch.tensor(allowed).view(1, 1, 5, 5)
     mask = masks.Mask(lambda b, h, i, j: table[b, h, i, j], "table")
     x = torch.tensor(numbers, dtype=torch.float64).view(1, 1, 5, 3)
-    weights = attend(x, x, x, mask, RULE, want_weights=True).weights[0, 0]
+    weights = attend(x, x, x, mask, RULE, need_weights=True).weights[0, 0]
     scores = RULE.scores(x, x)[0, 0]
     for query in range(5):
         able = [key for key in range(5) if table[0, 0, query, key]]

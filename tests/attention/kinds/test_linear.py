@@ -10,7 +10,12 @@ from torch import Tensor
 
 from regard.attention.attend import attend
 from regard.attention.cache import KVCache, RecurrentState
-from regard.attention.feature_maps import EluPlusOne, RandomFeatures, Relu, orthogonal_by_blocks
+from regard.attention.feature_maps import (
+    EluPlusOne,
+    RandomFeatures,
+    Relu,
+    draw_orthogonal_directions,
+)
 from regard.attention.function import HeadShape, RecurrentAttentionFunction
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.kinds.linear import CHUNK, LinearAttention
@@ -22,7 +27,7 @@ from regard.core.errors import UserError
 MAPS = ("elu", "relu", "random")
 
 
-def rule_of(
+def build_function(
     feature_map: str, *, width: int, heads: int = 1, layer: int = 0
 ) -> RecurrentAttentionFunction:
     made = LinearAttention(feature_map=feature_map)
@@ -67,14 +72,14 @@ def off(a: Tensor, b: Tensor) -> float:
 )
 def test_the_rewriting_is_exact(seed, batch, heads, length, width, feature_map, name, dtype):
     mask = some_masks(batch, length, seed)[name]
-    rule = rule_of(feature_map, width=width, heads=heads).to(dtype)
+    function = build_function(feature_map, width=width, heads=heads).to(dtype)
     q, k, v = (draw(seed + n, batch, heads, length, width, dtype=dtype) for n in range(3))
     answers = []
-    for want_weights in (False, True):
-        attended = attend(q, k, v, mask, rule, want_weights=want_weights)
+    for need_weights in (False, True):
+        attended = attend(q, k, v, mask, function, need_weights=need_weights)
         towards = (attended.out * torch.arange(1, width + 1, dtype=dtype)).sum() / width
         answers.append((attended.out, *torch.autograd.grad(towards, (q, k, v))))
-        assert attended.path.startswith("explicit" if want_weights else "linear-")
+        assert attended.path.startswith("explicit" if need_weights else "linear-")
     bound = 1e-5 if dtype == torch.float32 else 1e-12
     # relu's normaliser can be as small as it likes, and its gradient is divided by it: in float32
     # the rounding of either path then shows, where true gradients cancel.
@@ -85,30 +90,30 @@ def test_the_rewriting_is_exact(seed, batch, heads, length, width, feature_map, 
 
 @pytest.mark.parametrize("feature_map", MAPS)
 def test_fewer_queries_than_keys(feature_map):
-    rule = rule_of(feature_map, width=4).double()
+    function = build_function(feature_map, width=4).double()
     q, k, v = draw(0, 2, 1, 3, 4), draw(1, 2, 1, 7, 4), draw(2, 2, 1, 7, 4)
     mask = masks.cross(torch.rand(2, 7) > 0.5)
-    fast = attend(q, k, v, mask, rule)
+    fast = attend(q, k, v, mask, function)
     assert fast.path == "linear-everything"
-    assert off(fast.out, attend(q, k, v, mask, rule, want_weights=True).out) <= 1e-12
+    assert off(fast.out, attend(q, k, v, mask, function, need_weights=True).out) <= 1e-12
 
 
 def test_a_mask_without_a_pattern_takes_the_readable_path():
-    rule = rule_of("elu", width=4).double()
+    function = build_function("elu", width=4).double()
     q, k, v = (draw(n, 1, 1, 6, 4) for n in range(3))
-    assert attend(q, k, v, masks.lookback(2), rule).path == "explicit"
+    assert attend(q, k, v, masks.lookback(2), function).path == "explicit"
     # Cached keys before the queries: the chunks would start in the wrong corner.
-    assert attend(q[:, :, 4:], k, v, masks.causal(), rule, first_query=4).path == "explicit"
+    assert attend(q[:, :, 4:], k, v, masks.causal(), function, first_query=4).path == "explicit"
 
 
 @pytest.mark.parametrize("feature_map", MAPS)
 @pytest.mark.parametrize("want_weights", [False, True])
-def test_a_row_that_sees_nothing_is_zeros_and_has_no_gradient(feature_map, want_weights):
-    rule = rule_of(feature_map, width=4).double()
+def test_a_row_that_sees_nothing_is_zeros_and_has_no_gradient(feature_map, need_weights):
+    function = build_function(feature_map, width=4).double()
     q, k, v = (draw(n, 2, 1, 5, 4) for n in range(3))
     valid = torch.tensor([[False] * 5, [False, True, True, False, True]])
     mask = masks.causal() & masks.padding(valid)
-    out = attend(q, k, v, mask, rule, want_weights=want_weights).out
+    out = attend(q, k, v, mask, function, need_weights=need_weights).out
     assert torch.equal(out[0], torch.zeros(1, 5, 4, dtype=torch.float64))
     assert torch.equal(out[1, :, 0], torch.zeros(1, 4, dtype=torch.float64))
     for gradient in torch.autograd.grad(out.square().sum(), (q, k, v)):
@@ -118,10 +123,10 @@ def test_a_row_that_sees_nothing_is_zeros_and_has_no_gradient(feature_map, want_
 
 @pytest.mark.parametrize("mask", [masks.causal(), masks.bidirectional()])
 def test_relu_can_see_nothing_among_allowed_keys(mask):
-    rule = rule_of("relu", width=3).double()
+    function = build_function("relu", width=3).double()
     q, k, v = -draw(0, 1, 1, 4, 3).abs(), draw(1, 1, 1, 4, 3), draw(2, 1, 1, 4, 3)
-    for want_weights in (False, True):
-        out = attend(q, k, v, mask, rule, want_weights=want_weights).out
+    for need_weights in (False, True):
+        out = attend(q, k, v, mask, function, need_weights=need_weights).out
         assert torch.equal(out, torch.zeros_like(out))
 
 
@@ -134,18 +139,18 @@ def test_relu_can_see_nothing_among_allowed_keys(mask):
 )
 def test_decoding_in_pieces_equals_the_whole(seed, feature_map, pieces, left_padding):
     length = sum(pieces)
-    rule = rule_of(feature_map, width=4, heads=2).double()
+    function = build_function(feature_map, width=4, heads=2).double()
     q, k, v = (draw(seed + n, 2, 2, length, 4).detach() for n in range(3))
     valid = torch.ones(2, length, dtype=torch.bool)
     valid[0, :left_padding] = False
-    whole = attend(q, k, v, masks.causal() & masks.padding(valid), rule, want_weights=True).out
+    whole = attend(q, k, v, masks.causal() & masks.padding(valid), function, need_weights=True).out
     state, outs, begin = RecurrentState(), [], 0
     for piece in pieces:
         end = begin + piece
         # While decoding, the mask speaks of the row so far.
         mask = masks.causal() & masks.padding(valid[:, :end])
         new = (x[:, :, begin:end] for x in (q, k, v))
-        outs.append(rule.advance(*new, mask=mask, state=state))
+        outs.append(function.advance(*new, mask=mask, state=state))
         begin = end
     assert state.length == length
     assert off(torch.cat(outs, dim=2), whole) <= 1e-12
@@ -153,12 +158,12 @@ def test_decoding_in_pieces_equals_the_whole(seed, feature_map, pieces, left_pad
 
 
 def test_the_state_follows_its_rows_and_does_not_grow():
-    rule = rule_of("elu", width=4)
+    function = build_function("elu", width=4)
     state = RecurrentState()
     sizes = []
     for n in range(3):
         q, k, v = (draw(3 * n + m, 2, 1, 2, 4, dtype=torch.float32).detach() for m in range(3))
-        rule.advance(q, k, v, mask=masks.causal(), state=state)
+        function.advance(q, k, v, mask=masks.causal(), state=state)
         sizes.append(state.state[0].numel())
     assert len(set(sizes)) == 1
     before = state.state[0].clone()
@@ -167,24 +172,24 @@ def test_the_state_follows_its_rows_and_does_not_grow():
 
 
 def test_a_state_cannot_go_on_bidirectionally():
-    rule = rule_of("elu", width=4)
+    function = build_function("elu", width=4)
     x = torch.randn(1, 1, 2, 4)
     with pytest.raises(UserError, match="bidirectional"):
-        rule.advance(x, x, x, mask=masks.bidirectional(), state=RecurrentState())
+        function.advance(x, x, x, mask=masks.bidirectional(), state=RecurrentState())
 
 
 @pytest.mark.parametrize("feature_map", MAPS)
 @pytest.mark.parametrize("now", [3, CHUNK - 1, CHUNK + 7])
 def test_the_future_has_no_influence_not_even_by_rounding(feature_map, now):
-    rule = rule_of(feature_map, width=4)
+    function = build_function(feature_map, width=4)
     q, k, v = (draw(n, 1, 2, 2 * CHUNK, 4, dtype=torch.float32) for n in range(3))
-    before = attend(q, k, v, masks.causal(), rule).out[:, :, : now + 1]
+    before = attend(q, k, v, masks.causal(), function).out[:, :, : now + 1]
     for gradient in torch.autograd.grad(before.sum(), (k, v)):
         assert torch.equal(gradient[:, :, now + 1 :], torch.zeros_like(gradient[:, :, now + 1 :]))
     with torch.no_grad():
         for x in (q, k, v):
             x[:, :, now + 1 :] *= 30.0
-        after = attend(q, k, v, masks.causal(), rule).out[:, :, : now + 1]
+        after = attend(q, k, v, masks.causal(), function).out[:, :, : now + 1]
     assert torch.equal(after, before)
 
 
@@ -227,7 +232,7 @@ def test_a_source_is_read_once():
     x, memory = (torch.randn(2, n, 8, dtype=torch.float64) for n in (3, 5))
     mask = masks.cross(torch.tensor([[True] * 5, [True, True, False, True, False]]))
     whole = mixer(x, mask=mask, positions=TokenPositions.of_row(3), memory=memory).out
-    cache = mixer.new_source_cache(5)
+    cache = mixer.new_cross_cache(5)
     assert isinstance(cache, KVCache)
     for n in range(3):
         # After the first step the cache alone knows the memory.
@@ -250,7 +255,7 @@ def test_a_mask_that_it_cannot_follow_is_refused():
 
 def test_elu_plus_one_keeps_its_digits():
     x = torch.tensor([-30.0, -12.0, -1.0, 0.0, 2.0], requires_grad=True)
-    mapped = EluPlusOne().of_keys(x)
+    mapped = EluPlusOne().map_keys(x)
     exact = torch.where(x > 0, x.double() + 1, x.double().exp())
     assert torch.allclose(mapped.double(), exact, rtol=1e-6, atol=0.0)
     (gradient,) = torch.autograd.grad(mapped.sum(), x)
@@ -259,8 +264,12 @@ def test_elu_plus_one_keeps_its_digits():
 
 def test_maps_are_never_negative():
     x = draw(0, 1, 2, 9, 4)
-    for feature_map in (EluPlusOne(), Relu(), rule_of("random", width=4).double().feature_map):
-        for mapped in (feature_map.of_queries(x), feature_map.of_keys(x)):
+    for feature_map in (
+        EluPlusOne(),
+        Relu(),
+        build_function("random", width=4).double().feature_map,
+    ):
+        for mapped in (feature_map.map_queries(x), feature_map.map_keys(x)):
             assert (mapped >= 0).all()
             assert mapped.shape[:3] == x.shape[:3]
 
@@ -269,9 +278,9 @@ def softmax_error(features: int, seed: int) -> float:
     """How far random features are from softmax attention, over one draw of rows and features."""
     q, k, v = (0.3 * draw(100 * seed + n, 1, 1, 24, 8).detach() for n in range(3))
     made = LinearAttention(feature_map="random", features=features, seed=seed)
-    rule = made.build(HeadShape(8, 1)).double()
+    function = made.build(HeadShape(8, 1)).double()
     wanted = attend(q, k, v, masks.causal(), DotProduct()).out
-    return float((attend(q, k, v, masks.causal(), rule).out - wanted).square().mean().sqrt())
+    return float((attend(q, k, v, masks.causal(), function).out - wanted).square().mean().sqrt())
 
 
 def test_more_random_features_come_nearer_to_softmax():
@@ -289,17 +298,17 @@ def test_random_features_are_on_average_the_exponential():
     generator = torch.Generator().manual_seed(0)
     q, k = (0.7 * torch.randn(3, width, generator=generator, dtype=torch.float64) for _ in "qk")
     feature_map = RandomFeatures(width, draws * width, generator=generator).double()
-    products = feature_map.of_keys(q) @ feature_map.of_keys(k).T
+    products = feature_map.map_keys(q) @ feature_map.map_keys(k).T
     assert torch.allclose(products, (q @ k.T / width**0.5).exp(), rtol=0.05)
 
 
 def test_directions_are_orthogonal_by_blocks_and_normal():
-    rows = orthogonal_by_blocks(5, 12, generator=torch.Generator().manual_seed(0))
+    rows = draw_orthogonal_directions(5, 12, generator=torch.Generator().manual_seed(0))
     assert rows.shape == (12, 5)
     for block in rows.split(5):
         products = block @ block.T
         assert torch.allclose(products, products.diagonal().diag(), atol=1e-12)
-    many = orthogonal_by_blocks(5, 20_000, generator=torch.Generator().manual_seed(0))
+    many = draw_orthogonal_directions(5, 20_000, generator=torch.Generator().manual_seed(0))
     assert torch.allclose(many.T @ many / 20_000, torch.eye(5, dtype=torch.float64), atol=0.04)
     assert torch.allclose(many.mean(dim=0), torch.zeros(5, dtype=torch.float64), atol=0.04)
 
@@ -321,12 +330,12 @@ def test_random_features_follow_from_the_settings_alone():
 
 @pytest.mark.parametrize("width", [8, 300])
 def test_random_features_stay_finite_for_long_vectors(width):
-    rule = rule_of("random", width=width)
-    longest = rule.feature_map.directions[:1] * width**0.25  # where a feature is largest
+    function = build_function("random", width=width)
+    longest = function.feature_map.directions[:1] * width**0.25  # where a feature is largest
     for size in (0.01, 1.0, 100.0):
         q = k = (size * longest).expand(1, 1, 6, width).clone().requires_grad_()
         v = draw(2, 1, 1, 6, 3, dtype=torch.float32)
-        out = attend(q, k, v, masks.causal(), rule).out
+        out = attend(q, k, v, masks.causal(), function).out
         for found in (out, *torch.autograd.grad(out.square().sum(), (q, v))):
             assert torch.isfinite(found).all()
 
@@ -337,7 +346,7 @@ def test_a_query_just_above_0_does_not_blow_up_its_rounding(explicit):
     its gradient is 0, not rounding divided by the query."""
     q = torch.full((1, 1, 5, 1), 1e-6).requires_grad_()
     k, v = draw(1, 1, 1, 5, 1).float().abs(), draw(2, 1, 1, 5, 1).float()
-    rule = rule_of("relu", width=1)
-    attended = attend(q, k, v, masks.bidirectional(), rule, want_weights=explicit)
+    function = build_function("relu", width=1)
+    attended = attend(q, k, v, masks.bidirectional(), function, need_weights=explicit)
     [gradient] = torch.autograd.grad(attended.out.sum(), q)
     assert float(gradient.abs().max()) <= 1e-5

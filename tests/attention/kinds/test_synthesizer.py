@@ -37,7 +37,7 @@ def rows(seed: int, batch: int, positions: int) -> torch.Tensor:
 
 def weights_of(mixer, x: torch.Tensor, mask: masks.Mask | None = None) -> torch.Tensor:
     positions = TokenPositions.of_row(x.shape[1])
-    return mixer(x, mask=mask or masks.causal(), positions=positions, want_weights=True).weights
+    return mixer(x, mask=mask or masks.causal(), positions=positions, need_weights=True).weights
 
 
 def test_dense_weights_follow_the_equation():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.attention.masks import mask
-from regard.attention.masks.expression import names_without_numbers, read_mask
+from regard.attention.masks.expression import names_without_numbers, parse_mask
 from regard.attention.masks.mask import MASKS, Mask
 from regard.core.errors import UserError
 
@@ -18,7 +18,7 @@ def dense(one: Mask) -> torch.Tensor:
 
 
 def same(text: str, expected: Mask) -> bool:
-    return torch.equal(dense(read_mask(text, LENGTH)), dense(expected))
+    return torch.equal(dense(parse_mask(text, LENGTH)), dense(expected))
 
 
 a, b, c = mask.causal(), mask.lookback(3), mask.same_block(4)
@@ -70,14 +70,14 @@ expressions = st.recursive(
 @settings(max_examples=60, deadline=None)
 @given(expressions, expressions)
 def test_reading_agrees_with_composing(one: str, other: str):
-    x, y = read_mask(one, LENGTH), read_mask(other, LENGTH)
+    x, y = parse_mask(one, LENGTH), parse_mask(other, LENGTH)
     assert same(f"{one} & {other}", x & y)
     assert same(f"{one} | {other}", x | y)
     assert same(f"~{one}", ~x)
 
 
 def test_parts_and_what_is_known_stay_with_it():
-    read = read_mask("causal & padding:2", LENGTH)
+    read = parse_mask("causal & padding:2", LENGTH)
     assert read.parts == {"causal", "padding"}
     assert read.structure.pattern == "causal"
 
@@ -86,7 +86,7 @@ def test_parts_and_what_is_known_stay_with_it():
 @given(st.text(alphabet="&|~():,- 035abcdeklops", max_size=30))
 def test_any_text_is_a_mask_or_a_sentence(text: str):
     try:
-        made = read_mask(text, LENGTH)
+        made = parse_mask(text, LENGTH)
     except UserError:
         return
     assert dense(made).shape == (1, 1, LENGTH, LENGTH)
@@ -125,7 +125,7 @@ def test_any_text_is_a_mask_or_a_sentence(text: str):
 )
 def test_what_cannot_be_meant_is_told(text: str, says: str):
     with pytest.raises(UserError, match=says) as told:
-        read_mask(text, LENGTH)
+        parse_mask(text, LENGTH)
     assert len(str(told.value)) < 300
 
 
@@ -137,11 +137,11 @@ def test_the_deepest_expression_can_be_written_out(text: str):
 
 def test_numbers_for_names_that_have_none():
     numbers = {"lookback": (3,), "prefix": (2,)}
-    assert torch.equal(dense(read_mask("lookback", LENGTH, numbers=numbers)), dense(b))
-    own = read_mask("lookback:0", LENGTH, numbers=numbers)
+    assert torch.equal(dense(parse_mask("lookback", LENGTH, numbers=numbers)), dense(b))
+    own = parse_mask("lookback:0", LENGTH, numbers=numbers)
     assert torch.equal(dense(own), dense(mask.lookback(0)))
     with pytest.raises(UserError, match="can look back 0 places or more"):
-        read_mask("lookback", LENGTH, numbers={"lookback": (-3,)})
+        parse_mask("lookback", LENGTH, numbers={"lookback": (-3,)})
     assert names_without_numbers("causal & lookback | ~prefix:3") == {"causal", "lookback"}
 
 
@@ -151,7 +151,7 @@ def test_every_mask_of_the_catalogue_can_be_typed():
             text = f"{name}:4,5"
         else:
             text = name if name in ("causal", "bidirectional", "cross") else f"{name}:3"
-        assert dense(read_mask(text, LENGTH)).shape == (1, 1, LENGTH, LENGTH)
+        assert dense(parse_mask(text, LENGTH)).shape == (1, 1, LENGTH, LENGTH)
 
 
 def test_a_mask_of_ones_own_can_be_typed(monkeypatch: pytest.MonkeyPatch):
@@ -170,9 +170,9 @@ def test_a_mask_of_ones_own_can_be_typed(monkeypatch: pytest.MonkeyPatch):
 
     assert same("every:2,1 & causal", every(2, 1) & mask.causal())
     with pytest.raises(UserError, match="tabled needs a table, which numbers cannot say"):
-        read_mask("tabled:3", LENGTH)
+        parse_mask("tabled:3", LENGTH)
 
 
 def test_a_row_has_places():
     with pytest.raises(UserError, match="a row of 0 places"):
-        read_mask("causal", 0)
+        parse_mask("causal", 0)

@@ -111,24 +111,24 @@ class TestWrongSizes:
 
     @pytest.mark.parametrize("of", [mask.padding, mask.cross, mask.same_group, mask.same_document])
     @pytest.mark.parametrize("want_weights", [False, True])
-    def test_too_few_places_or_rows_are_named(self, of, want_weights: bool):
+    def test_too_few_places_or_rows_are_named(self, of, need_weights: bool):
         x = torch.randn(3, 1, 5, 2)
         with pytest.raises(UserError, match="knows 4 places and is asked about 5"):
-            attend(x, x, x, of(torch.ones(3, 4).bool()), want_weights=want_weights)
+            attend(x, x, x, of(torch.ones(3, 4).bool()), need_weights=need_weights)
         with pytest.raises(UserError, match="knows 2 rows and is asked about 3"):
-            attend(x, x, x, of(torch.ones(2, 5).bool()), want_weights=want_weights)
+            attend(x, x, x, of(torch.ones(2, 5).bool()), need_weights=need_weights)
 
     @pytest.mark.parametrize("of", [mask.padding, mask.cross, mask.same_group, mask.same_document])
     @pytest.mark.parametrize("want_weights", [False, True])
     @pytest.mark.parametrize(
         "composed", [lambda m: m, lambda m: ~m, lambda m: m | mask.causal(), lambda m: ~m & m]
     )
-    def test_too_many_places_or_rows_are_named(self, of, want_weights: bool, composed):
+    def test_too_many_places_or_rows_are_named(self, of, need_weights: bool, composed):
         x = torch.randn(3, 1, 5, 2)
         with pytest.raises(UserError, match="knows 6 places and is asked about 5"):
-            attend(x, x, x, composed(of(torch.ones(3, 6).bool())), want_weights=want_weights)
+            attend(x, x, x, composed(of(torch.ones(3, 6).bool())), need_weights=need_weights)
         with pytest.raises(UserError, match="knows 4 rows and is asked about 3"):
-            attend(x, x, x, composed(of(torch.ones(4, 5).bool())), want_weights=want_weights)
+            attend(x, x, x, composed(of(torch.ones(4, 5).bool())), need_weights=need_weights)
 
     def test_a_table_speaks_of_whole_rows_also_where_queries_are_the_last_places(self):
         x = torch.randn(3, 1, 5, 2)
@@ -276,7 +276,7 @@ class TestAlgebra:
 def both_ways(made: Mask, *, length: int, bias: bool, seed: int) -> list[list[torch.Tensor]]:
     """Output and gradients by the path that `attend` chooses, and by the explicit one."""
     answers = []
-    for want_weights in (False, True):
+    for need_weights in (False, True):
         generator = torch.Generator().manual_seed(seed)
         shapes = [(ROWS, 2, length, 3)] * 3 + [(1, 2, length, length)] * bias
         given = [
@@ -284,7 +284,7 @@ def both_ways(made: Mask, *, length: int, bias: bool, seed: int) -> list[list[to
             for shape in shapes
         ]
         out = attend(
-            *given[:3], made, bias=given[3] if bias else None, want_weights=want_weights
+            *given[:3], made, bias=given[3] if bias else None, need_weights=need_weights
         ).out
         (out * torch.arange(1.0, 4.0, dtype=torch.float64)).sum().backward()
         answers.append([out.detach(), *(tensor.grad for tensor in given)])
@@ -359,6 +359,6 @@ class TestLowering:
         k = v = q[:, :, : 2 * STRIPE + 20]
         attended = attend(q, k, v, mask.lookback(2))
         assert attended.path.startswith("stripes")
-        readable = attend(q, k, v, mask.lookback(2), want_weights=True).out
+        readable = attend(q, k, v, mask.lookback(2), need_weights=True).out
         assert torch.allclose(attended.out, readable, atol=1e-12)
         assert not attended.out[:, :, k.shape[2] + 2 :].any()

@@ -12,7 +12,7 @@ from regard.attention.attend import attend
 from regard.attention.function import HeadShape
 from regard.attention.masks.mask import bidirectional, causal
 from regard.attention.positions import RelativePosition
-from regard.attention.positions.alibi import Alibi, slopes_of
+from regard.attention.positions.alibi import Alibi, alibi_slopes
 from regard.attention.positions.learned import Learned
 from regard.attention.positions.relative import Relative
 from regard.attention.positions.rotary import Rotary
@@ -30,23 +30,23 @@ def vectors(seed: int, *shape: int) -> torch.Tensor:
 
 class TestSinusoidal:
     def test_sinusoids_follow_the_formula(self):
-        table = Sinusoidal().build_vectors(width=6, context=50)(torch.arange(50))
+        table = Sinusoidal().build_embedding(width=6, context=50)(torch.arange(50))
         for t, c in [(0, 0), (7, 1), (49, 2)]:
             angle = t / 10_000 ** (2 * c / 6)
             assert math.isclose(float(table[t, 2 * c]), math.sin(angle), abs_tol=1e-7)
             assert math.isclose(float(table[t, 2 * c + 1]), math.cos(angle), abs_tol=1e-7)
 
     def test_nearby_places_have_large_inner_products(self):
-        table = Sinusoidal().build_vectors(width=48, context=100)(torch.arange(100))
+        table = Sinusoidal().build_embedding(width=48, context=100)(torch.arange(100))
         products = table[50] @ table.T
         assert products[50] > products[51] > products[55] > products[70]
 
     def test_an_odd_width_is_refused(self):
         with pytest.raises(UserError, match=r"47 is odd.*even model\.width"):
-            Sinusoidal().build_vectors(width=47, context=10)
-        beside = Sinusoidal(combine="concatenate", own_width=5)
+            Sinusoidal().build_embedding(width=47, context=10)
+        beside = Sinusoidal(combine="concatenate", position_width=5)
         with pytest.raises(UserError, match=r"5 is odd.*even model\.positions\.own_width"):
-            beside.build_vectors(width=beside.width_within(48), context=10)
+            beside.build_embedding(width=beside.embedding_width(48), context=10)
 
 
 class TestWidthBesideTokens:
@@ -54,19 +54,19 @@ class TestWidthBesideTokens:
     @pytest.mark.parametrize("width", range(1, 70))
     def test_every_width_leaves_positions_a_width_that_can_be_built(self, part, width: int):
         settings = part(combine="concatenate")
-        own = settings.width_within(width)
-        settings.build_vectors(width=own, context=3)
+        own = settings.embedding_width(width)
+        settings.build_embedding(width=own, context=3)
         assert own == width // 4 or own in (1, 2) or (part is Sinusoidal and own == width // 4 - 1)
 
     def test_what_a_person_says_counts(self):
-        assert Sinusoidal(combine="concatenate", own_width=6).width_within(64) == 6
-        assert Sinusoidal(own_width=6).width_within(64) == 64
+        assert Sinusoidal(combine="concatenate", position_width=6).embedding_width(64) == 6
+        assert Sinusoidal(position_width=6).embedding_width(64) == 64
 
 
 class TestRotary:
     @staticmethod
     def rotation(width: int = 8, **options: float) -> RelativePosition:
-        return Rotary(**options).build_relation(HeadShape(width=width, heads=2))
+        return Rotary(**options).build_relative_position(HeadShape(width=width, heads=2))
 
     @settings(max_examples=50, deadline=None)
     @given(
@@ -119,64 +119,66 @@ class TestRotary:
         with pytest.raises(
             UserError, match=r"head of 5 is odd \(model\.width 15 / model\.heads 3\)"
         ):
-            Rotary().build_relation(HeadShape(width=5, heads=3))
+            Rotary().build_relative_position(HeadShape(width=5, heads=3))
 
 
 class TestAlibi:
     def test_slopes_of_a_power_of_two(self):
-        assert slopes_of(8) == [2.0**-n for n in range(1, 9)]
-        assert slopes_of(1) == [2.0**-8]
-        assert slopes_of(16)[:2] == [2.0**-0.5, 2.0**-1]
+        assert alibi_slopes(8) == [2.0**-n for n in range(1, 9)]
+        assert alibi_slopes(1) == [2.0**-8]
+        assert alibi_slopes(16)[:2] == [2.0**-0.5, 2.0**-1]
 
     def test_slopes_of_other_numbers_fill_up_from_the_next(self):
-        assert slopes_of(3) == [2.0**-4, 2.0**-8, 2.0**-2]
-        assert slopes_of(12) == [
+        assert alibi_slopes(3) == [2.0**-4, 2.0**-8, 2.0**-2]
+        assert alibi_slopes(12) == [
             *(2.0**-n for n in range(1, 9)),
             *(2.0**-n for n in (0.5, 1.5, 2.5, 3.5)),
         ]
         for heads in range(1, 40):
-            assert len(set(slopes_of(heads))) == heads
+            assert len(set(alibi_slopes(heads))) == heads
 
     def test_the_bias_falls_with_the_distance(self):
-        relation = Alibi().build_relation(HeadShape(width=4, heads=2))
-        bias = relation.bias(torch.tensor([[3, 4]]), torch.arange(5)[None])
+        relative_position = Alibi().build_relative_position(HeadShape(width=4, heads=2))
+        bias = relative_position.bias(torch.tensor([[3, 4]]), torch.arange(5)[None])
         assert bias.shape == (1, 2, 2, 5)
         assert torch.equal(bias[0, 0], -torch.tensor([[3.0, 2, 1, 0, 1], [4, 3, 2, 1, 0]]) / 16)
-        assert not relation.state_dict()
-        assert not list(relation.parameters())
+        assert not relative_position.state_dict()
+        assert not list(relative_position.parameters())
 
 
 class TestRelative:
     @staticmethod
     def filled(clip: int = 0, *, heads: int = 2, context: int = 6) -> RelativePosition:
-        relation = Relative(clip=clip).build_relation(HeadShape(4, heads, context)).double()
+        relative_position = (
+            Relative(clip=clip).build_relative_position(HeadShape(4, heads, context)).double()
+        )
         with torch.no_grad():
-            relation.table.copy_(vectors(0, *relation.table.shape))
-        return relation
+            relative_position.table.copy_(vectors(0, *relative_position.table.shape))
+        return relative_position
 
     @pytest.mark.parametrize("clip", [0, 1, 3, 5])
     def test_the_bias_is_the_row_of_the_distance(self, clip):
-        relation, farthest = self.filled(clip), clip or 5
+        relative_position, farthest = self.filled(clip), clip or 5
         queries, keys = torch.tensor([[0, 5, 2], [4, 1, 0]]), torch.tensor([[5, 0], [3, 3]])
-        bias = relation.bias(queries, keys)
+        bias = relative_position.bias(queries, keys)
         assert bias.shape == (2, 2, 3, 2)
         for b, h, i, j in torch.cartesian_prod(*map(torch.arange, bias.shape)).tolist():
             distance = int(keys[b, j] - queries[b, i])
             column = max(-farthest, min(farthest, distance)) + farthest
-            assert bias[b, h, i, j] == relation.table[h, column]
+            assert bias[b, h, i, j] == relative_position.table[h, column]
 
     def test_parameters_are_as_many_as_distances(self):
         shape = HeadShape(width=4, heads=3, context=100)
-        assert Relative().relation_parameters(shape) == (2 * (100 - 1) + 1) * 3
-        assert Relative(clip=8).relation_parameters(shape) == (2 * 8 + 1) * 3
-        assert Relative().relation_parameters(HeadShape(4, 3, context=1)) == 3
+        assert Relative().relative_parameters(shape) == (2 * (100 - 1) + 1) * 3
+        assert Relative(clip=8).relative_parameters(shape) == (2 * 8 + 1) * 3
+        assert Relative().relative_parameters(HeadShape(4, 3, context=1)) == 3
 
     def test_a_clip_beyond_the_context_is_refused(self):
-        assert Relative(clip=9).build_relation(HeadShape(4, 2, context=10))
+        assert Relative(clip=9).build_relative_position(HeadShape(4, 2, context=10))
         with pytest.raises(UserError, match=r"model\.positions\.clip.* 10,.*context − 1 = 9"):
-            Relative(clip=10).build_relation(HeadShape(4, 2, context=10))
+            Relative(clip=10).build_relative_position(HeadShape(4, 2, context=10))
         with pytest.raises(UserError, match=r"model\.positions\.clip"):
-            Relative(clip=10).relation_parameters(HeadShape(4, 2, context=10))
+            Relative(clip=10).relative_parameters(HeadShape(4, 2, context=10))
 
     def test_a_row_past_the_context_is_refused_unless_clipped(self):
         row = torch.arange(7)[None]
@@ -188,8 +190,8 @@ class TestRelative:
         q, k, v = vectors(0, 3, 1, 2, 6, 4)
         row = torch.arange(6)[None]
         bias = self.filled().bias(row, row).detach()
-        plain = attend(q, k, v, bidirectional(), want_weights=True).weights
-        biased = attend(q, k, v, bidirectional(), bias=bias, want_weights=True).weights
+        plain = attend(q, k, v, bidirectional(), need_weights=True).weights
+        biased = attend(q, k, v, bidirectional(), bias=bias, need_weights=True).weights
         unnormalised = plain * bias.exp()
         expected = unnormalised / unnormalised.sum(dim=-1, keepdim=True)
         assert torch.allclose(biased, expected, atol=1e-12)
@@ -198,45 +200,49 @@ class TestRelative:
     @pytest.mark.parametrize("made", [bidirectional(), causal()])
     def test_the_fused_path_gives_the_table_the_readable_gradient(self, made):
         gradients = []
-        for want_weights in (False, True):
-            relation = self.filled()
+        for need_weights in (False, True):
+            relative_position = self.filled()
             q, k, v = vectors(1, 3, 2, 2, 6, 4)
             row = torch.arange(6)[None]
-            bias = relation.bias(row, row)
-            attended = attend(q, k, v, made, bias=bias, want_weights=want_weights)
-            assert attended.path == ("explicit" if want_weights else "fused-dense")
+            bias = relative_position.bias(row, row)
+            attended = attend(q, k, v, made, bias=bias, need_weights=need_weights)
+            assert attended.path == ("explicit" if need_weights else "fused-dense")
             attended.out.square().sum().backward()
-            gradients.append(relation.table.grad)
+            gradients.append(relative_position.table.grad)
         assert torch.allclose(*gradients, atol=1e-12)
         seen = gradients[1][:, : 11 if made.is_everything else 6]
         assert (seen.abs() > 1e-9).all()
 
     def test_gradients_are_right(self):
-        relation = self.filled(clip=2)
+        relative_position = self.filled(clip=2)
         q, k, v = vectors(1, 3, 1, 2, 4, 4)
         row = torch.arange(4)[None]
 
         def out(table: torch.Tensor) -> torch.Tensor:
-            bias = torch.func.functional_call(Biased(relation), {"relation.table": table}, (row,))
+            bias = torch.func.functional_call(
+                Biased(relative_position), {"relation.table": table}, (row,)
+            )
             return attend(q, k, v, causal(), bias=bias).out
 
-        assert torch.autograd.gradcheck(out, (relation.table.detach().clone().requires_grad_(),))
+        assert torch.autograd.gradcheck(
+            out, (relative_position.table.detach().clone().requires_grad_(),)
+        )
 
 
 class Biased(torch.nn.Module):
     """A relation's bias as a module's forward, so that its table can be swapped."""
 
-    def __init__(self, relation: RelativePosition) -> None:
+    def __init__(self, relative_position: RelativePosition) -> None:
         super().__init__()
-        self.relation = relation
+        self.relative_position = relative_position
 
     def forward(self, row: torch.Tensor) -> torch.Tensor:
-        return self.relation.bias(row, row)
+        return self.relative_position.bias(row, row)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_padding_alone_does_not_make_a_row_too_long_for_a_relative_bias(side: str):
-    bias = Relative().build_relation(HeadShape(width=4, heads=2, context=5))
+    bias = Relative().build_relative_position(HeadShape(width=4, heads=2, context=5))
     valid = torch.tensor([[True] * 5 + [False] * 3, [True] * 2 + [False] * 6])
     positions = TokenPositions.of_padded(valid if side == "right" else valid.flip(1)).ids
     assert bias.bias(positions, positions).shape == (2, 2, 8, 8)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.audits.forward.forward_mode import ForwardMode, RefusedError
 from regard.audits.forward.modes import EVALUATION, forward_modes
-from regard.audits.forward.precision import change, second_look
+from regard.audits.forward.precision import recheck_in_float64, relative_change
 from regard.audits.notes import Notes
 
 VIEW = forward_modes(bare(Toy()), Notes())[EVALUATION]
@@ -21,7 +21,7 @@ def test_noise_is_told_from_influence(size: float, noise: float) -> None:
     """In float64 noise falls to 1e-16 or so; influence stays."""
     first = torch.tensor([[size + noise, noise]], dtype=torch.float64)
     second = torch.tensor([[size, noise * 2e-9]], dtype=torch.float64)
-    stands = second_look(first, lambda _: second, view=VIEW, notes=Notes())
+    stands = recheck_in_float64(first, lambda _: second, view=VIEW, notes=Notes())
     assert stands.sizes.tolist() == [[size, 0.0]]
     assert not stands.only_in
 
@@ -32,7 +32,7 @@ def test_without_a_second_look_small_differences_are_noise_and_that_is_said() ->
 
     notes = Notes()
     first = torch.tensor([1e-6, 0.5]).double()
-    assert second_look(first, refuse, view=VIEW, notes=notes).sizes.tolist() == [0.0, 0.5]
+    assert recheck_in_float64(first, refuse, view=VIEW, notes=notes).sizes.tolist() == [0.0, 0.5]
     assert "no float64 here" in notes.unchecked[0]
 
 
@@ -44,7 +44,7 @@ def test_what_float32_alone_shows_far_above_rounding_stands(size: float) -> None
     def measure(view: ForwardMode) -> Tensor:
         return torch.zeros_like(first) if view.wide else first
 
-    stands = second_look(first, measure, view=VIEW, notes=Notes())
+    stands = recheck_in_float64(first, measure, view=VIEW, notes=Notes())
     assert stands.sizes.tolist() == [[size, 0.0]]
     assert stands.told("perturbation") == "perturbation, in float32 only"
 
@@ -59,7 +59,7 @@ def test_what_float32_shows_by_chance_is_a_doubt(again: Tensor, says: str) -> No
     def measure(view: ForwardMode) -> Tensor:
         return torch.zeros_like(first) if view.wide else again.double()
 
-    stands = second_look(first, measure, view=VIEW, notes=Notes())
+    stands = recheck_in_float64(first, measure, view=VIEW, notes=Notes())
     assert not stands.sizes.any()
     assert says in stands.doubt
 
@@ -67,8 +67,8 @@ def test_what_float32_shows_by_chance_is_a_doubt(again: Tensor, says: str) -> No
 def test_change_is_relative_and_knows_infinities() -> None:
     before = torch.tensor([[[3.0, -torch.inf], [4.0, 1.0]]])
     after = before.clone()
-    assert change(before, after).tolist() == [[0.0, 0.0]]
+    assert relative_change(before, after).tolist() == [[0.0, 0.0]]
     after[0, 1, 1] = 2.0
-    assert change(before, after)[0, 1] == pytest.approx(1 / (26 / 4) ** 0.5)
+    assert relative_change(before, after)[0, 1] == pytest.approx(1 / (26 / 4) ** 0.5)
     after[0, 0, 0] = torch.nan
-    assert change(before, after)[0, 0] == torch.inf
+    assert relative_change(before, after)[0, 0] == torch.inf

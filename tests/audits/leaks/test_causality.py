@@ -13,14 +13,14 @@ from tests.audits.planted_leaks import ahead
 from tests.audits.toy_models import Parts, Toy, bare, subject_around
 from torch import Tensor, nn
 
-from regard.audits.forward.double import in_double
+from regard.audits.build_subject import build_subject
+from regard.audits.forward.float64 import force_float64
 from regard.audits.forward.modes import EVALUATION, TRAINING, forward_modes, several
 from regard.audits.leaks.causality import find_leaks
-from regard.audits.leaks.permission import Permission, permission_of
+from regard.audits.leaks.permission import Permission, build_permission
 from regard.audits.leaks.perturbation import trials_for
 from regard.audits.notes import Notes
 from regard.audits.subject import Subject
-from regard.audits.wrap import subject_of
 from regard.core.errors import UserError
 
 tables = st.integers(2, 9).flatmap(
@@ -33,7 +33,7 @@ tables = st.integers(2, 9).flatmap(
 @given(tables)
 @settings(max_examples=60, deadline=None)
 def test_reachable_is_a_closure(table: Tensor) -> None:
-    reached = permission_of(table).reachable(len(table))
+    reached = build_permission(table).reachable(len(table))
     assert bool(reached.diagonal().all())
     assert bool((reached | ~table).all())
     again = (reached.int() @ reached.int()) > 0
@@ -43,31 +43,31 @@ def test_reachable_is_a_closure(table: Tensor) -> None:
 def test_reachable_takes_no_more_than_paths() -> None:
     table = torch.tensor([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]).bool()
     expected = torch.tensor([[1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]).bool()
-    assert torch.equal(permission_of(table).reachable(4), expected)
+    assert torch.equal(build_permission(table).reachable(4), expected)
 
 
 @pytest.mark.parametrize(("name", "forbidden"), [("causal", 10), ("bidirectional", 0)])
 def test_named_masks(name: str, forbidden: int) -> None:
-    assert int((~permission_of(name).reachable(5)).sum()) == forbidden
+    assert int((~build_permission(name).reachable(5)).sum()) == forbidden
 
 
 def test_a_prefix_sees_itself_whole() -> None:
-    reached = permission_of("prefix:3").reachable(5)
+    reached = build_permission("prefix:3").reachable(5)
     assert reached[0].tolist() == [True, True, True, False, False]
     assert reached[3].tolist() == [True, True, True, True, False]
 
 
 def test_cutting_touches_what_may_see_the_rest() -> None:
-    prefix = permission_of("prefix:3")
+    prefix = build_permission("prefix:3")
     assert prefix.untouched_by_cut(6, kept=4).tolist() == [True] * 4
     assert prefix.untouched_by_cut(6, kept=2).tolist() == [False] * 2
-    assert not permission_of("bidirectional").untouched_by_cut(6, kept=4).any()
+    assert not build_permission("bidirectional").untouched_by_cut(6, kept=4).any()
 
 
 @pytest.mark.parametrize("mask", ["cuasal", "prefix", "prefix:x", torch.ones(3, 4).bool()])
 def test_a_mask_that_is_none(mask: object) -> None:
     with pytest.raises(UserError, match="mask"):
-        permission_of(mask)  # type: ignore[arg-type]
+        build_permission(mask)  # type: ignore[arg-type]
 
 
 def test_a_mask_function_that_gives_no_table() -> None:
@@ -82,7 +82,7 @@ def test_a_mask_function_that_gives_no_table() -> None:
 def test_trials_change_only_forbidden_places_of_those_they_judge(
     table: Tensor, rows: int, seed: int
 ) -> None:
-    reached = permission_of(table).reachable(len(table))
+    reached = build_permission(table).reachable(len(table))
     subject = Subject("none", lambda module, ids, valid: ids, vocabulary=7)
     generator = torch.Generator().manual_seed(seed)
     base = subject.draw(1, len(table), generator)
@@ -94,7 +94,7 @@ def test_trials_change_only_forbidden_places_of_those_they_judge(
 
 
 def test_every_forbidden_pair_is_tried_where_there_is_room() -> None:
-    reached = permission_of("causal").reachable(8)
+    reached = build_permission("causal").reachable(8)
     subject = Subject("none", lambda module, ids, valid: ids, vocabulary=7)
     generator = torch.Generator().manual_seed(0)
     base = subject.draw(1, 8, generator)
@@ -137,7 +137,7 @@ def test_a_model_is_left_as_it_was() -> None:
     states = (random.getstate(), torch.get_rng_state())
     dtype = torch.get_default_dtype()
     notes = Notes()
-    find_leaks(forward_modes(subject_of(model), notes), permission_of("causal"), notes)
+    find_leaks(forward_modes(build_subject(model), notes), build_permission("causal"), notes)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert (model.training, model.norm.training, model.drop.training) == (True, False, True)
     assert torch.equal(model.tokens.weight.grad, torch.ones_like(model.tokens.weight))
@@ -156,7 +156,9 @@ def test_a_model_that_cannot_be_copied_is_left_as_it_was_too() -> None:
     model = Uncopied()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     notes = Notes()
-    leaks = find_leaks(forward_modes(subject_of(model), notes), permission_of("causal"), notes)
+    leaks = find_leaks(
+        forward_modes(build_subject(model), notes), build_permission("causal"), notes
+    )
     assert {leak.where for leak in leaks} >= {"training mode, length 12"}
     assert any("this holds a file" in told for told in notes.unchecked)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
@@ -187,7 +189,7 @@ class Casting(nn.Module):
 
 def test_the_second_look_is_wide_all_the_way() -> None:
     model = Casting()
-    view = forward_modes(subject_of(model), Notes())[EVALUATION]
+    view = forward_modes(build_subject(model), Notes())[EVALUATION]
     ids = torch.randint(9, (2, 5))
     wide = view.doubled().outputs(ids)
     weight = model.tokens.weight.double()
@@ -198,7 +200,7 @@ def test_the_second_look_is_wide_all_the_way() -> None:
 
 def test_double_is_left_behind_even_on_errors() -> None:
     def fail() -> None:
-        with in_double():
+        with force_float64():
             assert torch.zeros(1).dtype == torch.float64
             raise ZeroDivisionError
 
@@ -212,7 +214,7 @@ def test_double_is_left_behind_even_on_errors() -> None:
 
 def verdict_on(subject: Subject) -> Notes:
     notes = Notes()
-    assert not find_leaks(forward_modes(subject, notes), permission_of("causal"), notes)
+    assert not find_leaks(forward_modes(subject, notes), build_permission("causal"), notes)
     return notes
 
 
@@ -256,7 +258,7 @@ def raising(problem: Exception, *, when: Callable[[Toy, Tensor], bool]) -> Toy:
                 raise problem
             return super().forward(ids, **how)  # type: ignore[arg-type]
 
-    return Raising(Parts(longest=12))
+    return Raising(Parts(max_length=12))
 
 
 @pytest.mark.parametrize("problem", [ValueError("no labels"), UserError("no labels", topic="x")])
@@ -276,7 +278,7 @@ def test_an_extra_that_a_model_refuses_is_told_and_no_doubt() -> None:
     def refuse(*given: object) -> Tensor:
         raise UserError("this kind keeps no cache", topic="attention")
 
-    whole = subject_around(Toy(Parts(longest=12)))
+    whole = subject_around(Toy(Parts(max_length=12)))
     notes = verdict_on(replace(whole, run_cached=refuse, run_with_weights=refuse))
     assert not notes.doubts
     told = "through the cache, length 12: attention: this kind keeps no cache"
@@ -285,36 +287,36 @@ def test_an_extra_that_a_model_refuses_is_told_and_no_doubt() -> None:
 
 def test_a_model_that_says_it_takes_more_than_it_does() -> None:
     """RoBERTa's table of positions is two larger than the rows it takes."""
-    notes = verdict_on(replace(bare(Toy()), longest=50))
+    notes = verdict_on(replace(bare(Toy()), max_length=50))
     assert not notes.doubts
     assert any(told.startswith("evaluation mode, length 40") for told in notes.checked)
     assert any("more than 40 places" in told for told in notes.unchecked)
 
 
 def test_padding_keeps_within_the_longest_row() -> None:
-    notes = verdict_on(subject_around(Toy(Parts(longest=12))))
+    notes = verdict_on(subject_around(Toy(Parts(max_length=12))))
     assert any(told.startswith("with padding on the left, length 9") for told in notes.checked)
-    notes = verdict_on(subject_around(Toy(Parts(longest=3))))
+    notes = verdict_on(subject_around(Toy(Parts(max_length=3))))
     assert any("leave no room" in told for told in notes.unchecked)
     assert not notes.doubts
 
 
 @pytest.mark.parametrize("longest", [2, 3])
-def test_a_model_of_two_or_three_places_is_searched(longest: int) -> None:
+def test_a_model_of_two_or_three_places_is_searched(max_length: int) -> None:
     notes = Notes()
-    ways = forward_modes(bare(Toy(Parts(mask=ahead(1), longest=longest))), notes)
-    leaks = find_leaks(ways, permission_of("causal"), notes)
+    ways = forward_modes(bare(Toy(Parts(mask=ahead(1), max_length=max_length))), notes)
+    leaks = find_leaks(ways, build_permission("causal"), notes)
     assert (0, 1) in {(leak.query, leak.key) for leak in leaks}
-    assert not verdict_on(bare(Toy(Parts(longest=longest)))).doubts
+    assert not verdict_on(bare(Toy(Parts(max_length=max_length)))).doubts
 
 
 def test_a_model_of_one_place_leaves_a_doubt() -> None:
-    notes = verdict_on(bare(Toy(Parts(longest=1))))
+    notes = verdict_on(bare(Toy(Parts(max_length=1))))
     assert "takes one place" in notes.doubts[0]
 
 
 def test_where_the_longest_row_is_not_known_that_is_said() -> None:
-    notes = verdict_on(subject_of(Toy(Parts(longest=200))))
+    notes = verdict_on(build_subject(Toy(Parts(max_length=200))))
     assert any("more than 131 places" in told and "not known" in told for told in notes.unchecked)
 
 
@@ -332,20 +334,22 @@ def test_lengths_that_tell_nothing_are_refused(
 ) -> None:
     notes = Notes()
     with pytest.raises(UserError, match=says):
-        find_leaks(forward_modes(bare(Toy()), notes), permission_of(mask), notes, lengths=lengths)
+        find_leaks(
+            forward_modes(bare(Toy()), notes), build_permission(mask), notes, lengths=lengths
+        )
 
 
 def test_a_table_of_one_size() -> None:
     notes = Notes()
     table = torch.ones(7, 7).tril(1).bool()
     ways = forward_modes(bare(Toy(Parts(mask=lambda p: (p.j <= p.i + 1)[None, None]))), notes)
-    assert not find_leaks(ways, permission_of(table), notes)
-    leaks = find_leaks(ways, permission_of(torch.ones(7, 7).tril().bool()), notes)
+    assert not find_leaks(ways, build_permission(table), notes)
+    leaks = find_leaks(ways, build_permission(torch.ones(7, 7).tril().bool()), notes)
     assert {(leak.query, leak.key) for leak in leaks} == {(i, i + 1) for i in range(6)}
 
 
 def test_lengths_that_a_model_refuses_are_told() -> None:
-    notes = verdict_on(subject_of(Toy()))
+    notes = verdict_on(build_subject(Toy()))
     assert any("more than 40 places" in told and "40 at most" in told for told in notes.unchecked)
     assert any("evaluation mode, length 40" in told for told in notes.checked)
 
@@ -357,7 +361,7 @@ def test_padding_cannot_hide_a_clean_model() -> None:
 
 def test_a_model_in_float64_has_rounding_of_its_own() -> None:
     """What an FFT leaves at forbidden places is as small here as a second look could make it."""
-    assert not verdict_on(bare(Toy(Parts(extra=LongFilter, longest=12)).double())).doubts
+    assert not verdict_on(bare(Toy(Parts(extra=LongFilter, max_length=12)).double())).doubts
 
 
 def test_a_model_may_write_into_its_input() -> None:
@@ -368,5 +372,5 @@ def test_a_model_may_write_into_its_input() -> None:
             return out
 
     notes = Notes()
-    ways = forward_modes(bare(Writing(Parts(mask=ahead(1), longest=12))), notes)
-    assert find_leaks(ways, permission_of("causal"), notes)
+    ways = forward_modes(bare(Writing(Parts(mask=ahead(1), max_length=12))), notes)
+    assert find_leaks(ways, build_permission("causal"), notes)

@@ -28,9 +28,9 @@ def shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ca
     return run
 
 
-@pytest.mark.parametrize("catalog", catalogs(), ids=lambda catalog: catalog.sort)
+@pytest.mark.parametrize("catalog", catalogs(), ids=lambda catalog: catalog.name)
 def test_no_source_is_torn(shown: Callable[..., str], catalog) -> None:
-    text = shown(catalog.sort)
+    text = shown(catalog.name)
     for entry in catalog:
         assert entry.source in text
         assert main_property(entry)
@@ -48,7 +48,7 @@ def test_broken_kinds_are_red_with_their_reason(shown: Callable[..., str]) -> No
 def test_the_overview_has_every_name_and_no_source(shown: Callable[..., str]) -> None:
     text = shown(None)
     for catalog in catalogs():
-        assert catalog.sort in text
+        assert catalog.name in text
         assert all(name in text for name in catalog.names())
     assert ".py:" not in text
 

@@ -12,7 +12,7 @@ TOKENS = "Jill Birt [MASK] outdoor activities He was [MASK] hiking"
 
 @pytest.fixture(autouse=True)
 def new_console():
-    """Each command is a process of its own for a person; the console is made once a process."""
+    """As in a new process: the console is cached per process."""
     console.console.cache_clear()
     yield
     console.console.cache_clear()
@@ -25,7 +25,7 @@ def regard(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     return int(left.value.code or 0)  # type: ignore[arg-type]
 
 
-def test_it_draws_the_sequence_to_sequence_mask(monkeypatch, capsys):
+def test_prefix_mask_with_labels(monkeypatch, capsys):
     assert regard(monkeypatch, "prefix", "--prefix", "5", "--labels", TOKENS) == 0
     assert capsys.readouterr().out == (
         "prefix · row = query, column = key, filled = may attend\n"
@@ -42,18 +42,18 @@ def test_it_draws_the_sequence_to_sequence_mask(monkeypatch, capsys):
     )
 
 
-def test_it_composes(monkeypatch, capsys):
-    assert regard(monkeypatch, "causal & ~lookback:1 | same-block:2", "--length", "4") == 0
+def test_composed_mask(monkeypatch, capsys):
+    assert regard(monkeypatch, "causal & ~sliding-window:2 | same-block:2", "--length", "4") == 0
     assert capsys.readouterr().out.split("\n", 1)[1] == "■ ■ · ·\n■ ■ · ·\n■ · ■ ■\n■ ■ ■ ■\n"
 
 
-def test_options_give_numbers(monkeypatch, capsys):
-    words = ("lookback | same-block", "--lookback", "0", "--block", "2", "--length", "3")
+def test_options_set_the_numbers(monkeypatch, capsys):
+    words = ("sliding-window | same-block", "--window", "1", "--block", "2", "--length", "3")
     assert regard(monkeypatch, *words) == 0
     assert capsys.readouterr().out.split("\n", 1)[1] == "■ ■ ·\n■ ■ ·\n· · ■\n"
 
 
-def test_it_writes_a_picture(monkeypatch, capsys, tmp_path: Path):
+def test_svg_file(monkeypatch, capsys, tmp_path: Path):
     file = tmp_path / "new" / "mask.svg"
     assert regard(monkeypatch, "causal", "--length", "3", "--svg", str(file)) == 0
     assert capsys.readouterr().out.endswith(f"{file}\n")
@@ -64,19 +64,24 @@ def test_it_writes_a_picture(monkeypatch, capsys, tmp_path: Path):
     ("words", "says"),
     [
         (["causl"], "did you mean causal?"),
-        (["causal & (lookback:3"], "not closed"),
-        (["lookback", "--lookback", "-1"], "0 places or more"),
-        (["prefix", "--prefix", "-1"], "prefix of -1 places in a row of 9. Give it 0 to 9."),
-        (["prefix", "--length", "4"], "prefix of 5 places in a row of 4"),
+        (["causal & (sliding-window:4"], "not closed"),
+        (
+            ["lookback:3"],
+            "did you mean sliding-window:4? (A window counts the query's own position.)",
+        ),
+        (["lookback"], "did you mean sliding-window?"),
+        (["sliding-window", "--window", "0"], "1 position or more"),
+        (["prefix", "--prefix", "-1"], "prefix of -1 positions in a row of 9. Give it 0 to 9."),
+        (["prefix", "--length", "4"], "prefix of 5 positions in a row of 4"),
         (["causal", "--length", "0"], "Choose a length from 1 to 500."),
         (["causal", "--length", "501"], "Choose a length from 1 to 500."),
-        (["causal", "--labels", ""], "a row of 0 places"),
+        (["causal", "--labels", ""], "a row of 0 positions"),
         (["causal", "--labels", "a b", "--length", "3"], "2 tokens and --length says 3"),
-        (["lookback:2", "--lookback", "3"], "Write lookback, or leave --lookback out."),
+        (["sliding-window:2", "--window", "3"], "Write sliding-window, or leave --window out."),
         (["causal", "--block", "3"], "Write same-block, or leave --block out."),
     ],
 )
-def test_what_cannot_be_drawn_is_one_sentence(monkeypatch, capsys, words, says):
+def test_errors_are_one_sentence(monkeypatch, capsys, words, says):
     assert regard(monkeypatch, *words) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -84,15 +89,15 @@ def test_what_cannot_be_drawn_is_one_sentence(monkeypatch, capsys, words, says):
     assert printed.err.count("\n") == 1
 
 
-def test_a_folder_is_no_picture(monkeypatch, capsys, tmp_path: Path):
+def test_svg_to_a_folder_is_refused(monkeypatch, capsys, tmp_path: Path):
     assert regard(monkeypatch, "causal", "--svg", str(tmp_path)) == 2
     assert capsys.readouterr().err == f"mask: {tmp_path}: is a folder. Name a file.\n"
 
 
-def test_a_place_where_no_file_can_be_is_one_sentence(monkeypatch, capsys, tmp_path: Path):
+def test_unwritable_svg_path_is_one_sentence(monkeypatch, capsys, tmp_path: Path):
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
     target = tmp_path / "file" / "mask.svg"
     assert regard(monkeypatch, "causal", "--svg", str(target)) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"mask: {target}: cannot be written (")
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"mask: {target}: cannot be written (")
+    assert error.count("\n") == 1

@@ -44,7 +44,7 @@ def test_a_page_is_written_beside_the_runs_own_files(desk: Desk) -> None:
     after = everything_in(run)
     assert {name: after[name] for name in before} == before
     assert set(after) - set(before) == {f"inspect/{page.name}"}
-    desk.done("generate", "runs/tiny", "--max-new", "1")
+    desk.done("generate", "runs/tiny", "--max-new-tokens", "1")
 
 
 def test_json_holds_all_weights_and_writes_nothing(desk: Desk) -> None:

@@ -177,7 +177,7 @@ def test_an_encoder_of_regards_is_held_to_its_own_mask_and_key_biases_are_told_o
     assert said.count("a softmax does not see what moves all scores of a query alike") == 1
     assert "3 key biases (" in said
     told = json.loads(run(f"{models}:biased", "--json")[1])
-    assert sum(one["name"].endswith("key.bias") for one in told["unreached"]) == 3
+    assert sum(one["name"].endswith("key.bias") for one in told["unused_parameters"]) == 3
 
 
 def test_a_mask_that_is_none(models: Path) -> None:
@@ -196,19 +196,21 @@ def test_the_file_leaves_nothing_on_the_path(models: Path) -> None:
 def test_a_mask_object_and_its_name_say_the_same() -> None:
     import torch
 
-    from regard.attention.masks.mask import lookback, prefix
+    from regard.attention.masks.mask import prefix, sliding_window
 
     def ahead(ids: torch.Tensor) -> torch.Tensor:
         t = ids.shape[1]
         return torch.ones(t, t).tril(1) @ torch.nn.functional.one_hot(ids, 9).float()
 
     sample = torch.randint(9, (2, 8))
-    for mask in (lookback(2), "lookback:2", prefix(torch.tensor([2])), "prefix:2"):
+    for mask in (sliding_window(3), "sliding-window:3", prefix(torch.tensor([2])), "prefix:2"):
         seen = api.audit(ahead, mask, sample)
         assert seen.verdict == "leak"
         assert all(leak.key > leak.query for leak in seen.leaks)
-    assert api.audit(ahead, lookback(20) | ~lookback(20), sample).is_clean
-    assert api.audit(ahead, lookback(2) | ~lookback(20), sample).verdict == "cannot tell"
+    assert api.audit(ahead, sliding_window(21) | ~sliding_window(21), sample).is_clean
+    assert (
+        api.audit(ahead, sliding_window(3) | ~sliding_window(21), sample).verdict == "cannot tell"
+    )
 
 
 def test_a_run_folder_is_loaded(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.journeys.desk import Desk
 
-from regard.core import own_files
+from regard.core import user_files
 
 SOUND = '''"""Sound."""
 
@@ -28,8 +28,8 @@ class Rule(DotProduct):
 '''
 LEAKY = SOUND.replace(
     "    pass\n",
-    "    ignores_forbidden = False\n\n"
-    "    def fast(self, asked):\n"
+    "    ignores_masked_keys = False\n\n"
+    "    def fast(self, inputs):\n"
     "        return None\n\n"
     "    def normalise(self, scores, allowed):\n"
     "        return scores.softmax(-1) * allowed\n",
@@ -49,10 +49,10 @@ class Mine(Family):
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    before = dict(own_files._loaded)
+    before = dict(user_files._loaded)
     yield Desk(tmp_path)
-    for file in [f for digest, f in own_files._loaded.items() if digest not in before]:
-        own_files.forget(file)
+    for file in [f for digest, f in user_files._loaded.items() if digest not in before]:
+        user_files.unload(file)
 
 
 def test_a_sound_kind_passes(desk: Desk) -> None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from regard.data.builtin.world.biographies import biographies
 from regard.data.builtin.world.birthplaces import birthplaces
 from regard.data.builtin.world.names import MEN, MIDDLE, WOMEN
-from regard.data.builtin.world.people import OCCUPATIONS, PEOPLE, Person, told, world
+from regard.data.builtin.world.people import OCCUPATIONS, PEOPLE, Person, seen_people, world
 from regard.data.corpus import Data, open_corpus
 
 WORD = re.compile(r"[\w'-]+")
@@ -28,7 +28,7 @@ def lives() -> list[tuple[Person, str]]:
 def test_a_fifth_of_the_people_is_withheld() -> None:
     assert len(world()) == PEOPLE == len({person.name for person in world()})
     assert sum(person.life == "withheld" for person in world()) == PEOPLE // 5
-    assert len(told()) == 1_600
+    assert len(seen_people()) == 1_600
     assert len({person.birthplace for person in world()}) > 140
 
 

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import identity_of, listed, parted
+from regard.data.builtin.generated import assign_splits, rows_identity, word_list
 
 MADE = [entry.name for entry in BUILTIN if entry.properties["generated"]]
 RECORDS = [name for name in MADE if "columns" in BUILTIN.get(name).properties]
@@ -77,9 +77,9 @@ def test_a_row_given_away_can_be_changed() -> None:
 
 
 def test_identity_follows_the_rows() -> None:
-    one = identity_of("x", lambda: [{"a": 1}])()
-    assert one == identity_of("x", lambda: [{"a": 1}])()
-    assert one[2] != identity_of("x", lambda: [{"a": 2}])()[2]
+    one = rows_identity("x", lambda: [{"a": 1}])()
+    assert one == rows_identity("x", lambda: [{"a": 1}])()
+    assert one[2] != rows_identity("x", lambda: [{"a": 2}])()[2]
     assert one[1] == len('{"a": 1}\n')
 
 
@@ -87,8 +87,8 @@ def test_parts_must_hold_every_item() -> None:
     from random import Random
 
     sizes = {"train": 2, "test": 1}
-    assert Counter(part for part, _ in parted("abc", sizes, Random(0))) == sizes
-    assert [item for _, item in parted("abc", sizes, Random(0))] == ["a", "b", "c"]
+    assert Counter(part for part, _ in assign_splits("abc", sizes, Random(0))) == sizes
+    assert [item for _, item in assign_splits("abc", sizes, Random(0))] == ["a", "b", "c"]
     with pytest.raises(ValueError, match="zip"):
-        list(parted("abcd", sizes, Random(0)))
-    assert listed("a  b\n c") == ("a", "b", "c")
+        list(assign_splits("abcd", sizes, Random(0)))
+    assert word_list("a  b\n c") == ("a", "b", "c")

@@ -11,7 +11,7 @@ from regard.data.builtin.phrases import (
     ACTS,
     CLASSES,
     LINKS,
-    LONGEST,
+    MAX_WORDS,
     REORDERED,
     STATES,
     lexicon,
@@ -22,7 +22,7 @@ from regard.data.builtin.world.headlines import headlines
 
 def test_lengths_go_from_three_to_thirty_words() -> None:
     lengths = Counter(len(row["source"].split()) for row in phrases() if row["part"] == "test")
-    assert (min(lengths), max(lengths)) == (3, LONGEST)
+    assert (min(lengths), max(lengths)) == (3, MAX_WORDS)
     for low in (3, 9, 15, 21, 26):
         assert sum(lengths[length] for length in range(low, low + 5)) >= 30
 

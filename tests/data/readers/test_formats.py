@@ -19,16 +19,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.readers import lines as lines_module
+from regard.data.readers import read_lines as lines_module
 from regard.data.readers.formats import (
     Column,
     DropCounts,
     ReadOptions,
-    format_of,
+    file_format,
     read_records,
     read_texts,
 )
-from regard.data.readers.lines import lines
+from regard.data.readers.lines import read_lines
 
 TEXTS = ["The first one.", "Zwei, mit Komma und ß", '"quoted" words', "four"]
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -94,7 +94,7 @@ def test_parquet_gives_its_column_and_counts_nulls(tmp_path: Path) -> None:
     [("a.TXT", "txt"), ("a.csv.gz", "csv"), ("a.md", "txt"), ("a", "txt"), ("a.json.xz", "jsonl")],
 )
 def test_format_follows_the_name(name: str, kind: str) -> None:
-    assert format_of(Path(name)) == kind
+    assert file_format(Path(name)) == kind
 
 
 def test_units_of_plain_text(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_lines_do_not_depend_on_where_blocks_end(
     lines_module.blocks = lambda _: (raw[i : i + block] for i in range(0, len(raw), block))
     try:
         expected = [text.removeprefix("\ufeff") if i == 0 else text for i, text in enumerate(texts)]
-        assert list(lines(path)) == expected
+        assert list(read_lines(path)) == expected
     finally:
         lines_module.blocks = whole
 

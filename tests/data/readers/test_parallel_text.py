@@ -28,25 +28,25 @@ def opened(name: str, columns: dict[str, str] = COLUMNS, **settings: Any) -> Rec
 
 def complaint(name: str, columns: dict[str, str] = COLUMNS, **settings: Any) -> str:
     with pytest.raises(UserError) as caught:
-        opened(name, columns, **settings).every()
+        opened(name, columns, **settings).all_records()
     return str(caught.value)
 
 
 def test_a_line_is_a_record(tmp_path: Path) -> None:
     name = put(tmp_path, en=["one", "two", "three"], de=["eins", " ", "drei"])
     corpus = opened(name)
-    assert corpus.every() == [
+    assert corpus.all_records() == [
         {"source": "one", "target": "eins"},
         {"source": "three", "target": "drei"},
     ]
-    assert corpus.every()[1].at == f"{name}, line 3"
+    assert corpus.all_records()[1].at == f"{name}, line 3"
     assert corpus.dropped.as_dict()["empty"] == 1
     assert [Path(identity.name).name for _, identity in corpus.identities()] == [
         "a.en.gz",
         "a.de.gz",
     ]
     texts = open_corpus(Data(corpus=name, text="en"))
-    assert [text for _, text in texts.parted()] == ["one", "two", "three"]
+    assert [text for _, text in texts.texts_with_split()] == ["one", "two", "three"]
 
 
 def test_different_numbers_of_lines_are_refused_even_behind_a_limit(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_different_numbers_of_lines_are_refused_even_behind_a_limit(tmp_path: Pa
 def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
     (tmp_path / "a.en").write_text("one\ntwo")
     (tmp_path / "a.de").write_text("eins\nzwei\n")
-    assert len(opened(str(tmp_path / "a.{en,de}")).every()) == 2
+    assert len(opened(str(tmp_path / "a.{en,de}")).all_records()) == 2
 
 
 def test_what_cannot_be_parallel_is_said(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from regard.core.errors import UserError
 from regard.data.readers.formats import read_records
-from regard.data.readers.reading import Column, DropCounts, ReadOptions, Record
+from regard.data.readers.records import Column, DropCounts, ReadOptions, Record
 from regard.data.readers.squad import COLUMNS
 
 EVERY = ReadOptions(columns=None)

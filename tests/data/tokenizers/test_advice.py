@@ -5,7 +5,7 @@ import pytest
 
 from regard.core.errors import UserError
 from regard.data.tokenizers import TOKENIZERS
-from regard.data.tokenizers.advice import advise, kind_like, saved_share
+from regard.data.tokenizers.advice import advise, same_kind, saved_fraction
 from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.word import Word
 
@@ -56,17 +56,17 @@ def test_a_size_the_text_cannot_fill_is_compared_at_what_it_fills() -> None:
 @pytest.mark.parametrize("name", ["bpe", "wordpiece", "unigram", "word", "character"])
 def test_the_same_kind_is_found_again(name: str) -> None:
     tokenizer = TOKENIZERS.get(name).part().train(iter(ENGLISH))
-    kind = kind_like(tokenizer)
+    kind = same_kind(tokenizer)
     assert type(kind) is TOKENIZERS.get(name).part
     assert getattr(kind, "vocabulary", tokenizer.size) == tokenizer.size
 
 
 def test_plain_bpe_is_not_taken_for_bytes() -> None:
-    assert not kind_like(Bpe(bytes=False).train(iter(ENGLISH))).bytes
+    assert not same_kind(Bpe(bytes=False).train(iter(ENGLISH))).bytes
 
 
 def test_saving_of_sums() -> None:
-    saving, interval = saved_share(np.array([10, 30]), np.array([5, 15]))
+    saving, interval = saved_fraction(np.array([10, 30]), np.array([5, 15]))
     assert saving == pytest.approx(0.5)
     assert interval == pytest.approx((0.5, 0.5))
 
@@ -77,7 +77,7 @@ def test_interval_covers_the_truth_about_95_times_in_100() -> None:
     for _ in range(400):
         existing = generator.poisson(50, size=200) + 1
         fresh = generator.binomial(existing, 0.7)
-        _, (low, high) = saved_share(existing, fresh)
+        _, (low, high) = saved_fraction(existing, fresh)
         covered += low <= 0.3 <= high
     assert 0.91 < covered / 400 < 0.985
 

@@ -10,8 +10,8 @@ from regard.core.errors import UserError
 from regard.data.tokenizers import TOKENIZERS
 from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.character import Character
-from regard.data.tokenizers.tokenizer import Tokenizer, check_same
-from regard.data.tokenizers.unigram import at_most, settled
+from regard.data.tokenizers.tokenizer import Tokenizer, check_same_tokenizer
+from regard.data.tokenizers.unigram import deterministic_scores, prune_pieces
 from regard.data.tokenizers.word import Word
 
 TEXTS = ["the cat sat on the mat, the dog did not", "a dog and a cat"] * 3
@@ -39,7 +39,7 @@ def test_plain_bpe_knows_only_its_characters() -> None:
 
 def test_bpe_merges_the_most_frequent_pair_first() -> None:
     tokenizer = Bpe(bytes=False).train(iter(["ab ab ab cd cd"]))
-    merges = tokenizer.description()["model"]["merges"]
+    merges = tokenizer.to_dict()["model"]["merges"]
     assert merges[0] == ["a", "b"]
 
 
@@ -77,15 +77,15 @@ def test_characters_are_one_id_each() -> None:
 def test_unigram_scores_do_not_depend_on_hash_order() -> None:
     once = [("ab", -1.0), ("x", -9.0 + 1e-4), ("y", -9.0), ("z", -9.0 + 2e-4), ("cd", -8.5)]
     again = [("ab", -1.0 + 1e-12), ("x", -9.0), ("y", -9.0 + 2e-4), ("z", -9.0 + 1e-4)]
-    assert settled(once) == settled([*again, ("cd", -8.5)])
-    assert [piece for piece, _ in settled(once)] == ["ab", "cd", "x", "y", "z"]
+    assert deterministic_scores(once) == deterministic_scores([*again, ("cd", -8.5)])
+    assert [piece for piece, _ in deterministic_scores(once)] == ["ab", "cd", "x", "y", "z"]
 
 
 def test_too_many_unigram_pieces_lose_the_least_likely_but_no_character() -> None:
     pieces = [("ab", -1.0), ("cd", -2.0), ("x", -9.0), ("y", -8.0)]
-    assert [piece for piece, _ in at_most(pieces, 3)] == ["ab", "x", "y"]
-    assert [piece for piece, _ in at_most(pieces, 1)] == ["x", "y"]
-    assert at_most(pieces, 4) == pieces
+    assert [piece for piece, _ in prune_pieces(pieces, 3)] == ["ab", "x", "y"]
+    assert [piece for piece, _ in prune_pieces(pieces, 1)] == ["x", "y"]
+    assert prune_pieces(pieces, 4) == pieces
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_missing_role_names_tokenizer_and_role() -> None:
     ],
 )
 def test_rows_are_filled_up_also_where_there_is_no_pad_token(words, filler) -> None:
-    assert with_vocabulary(*words).padding == words.index(filler)
+    assert with_vocabulary(*words).padding_id == words.index(filler)
 
 
 def test_decode_drops_specials() -> None:
@@ -223,12 +223,12 @@ def test_a_folder_that_cannot_be_written(tmp_path) -> None:
 
 
 def test_the_wrong_tokenizer_is_refused_by_name() -> None:
-    check_same(bytes_bpe.fingerprint, bytes_bpe, owner="model runs/a")
+    check_same_tokenizer(bytes_bpe.fingerprint, bytes_bpe, owner="model runs/a")
     other = Character().train(iter(TEXTS))
     with pytest.raises(UserError) as problem:
-        check_same(bytes_bpe.fingerprint, other, owner="model runs/a")
+        check_same_tokenizer(bytes_bpe.fingerprint, other, owner="model runs/a")
     assert str(problem.value) == (
-        f"model runs/a expects tokenizer {bytes_bpe.short}…, this file is {other.short}… "
+        f"model runs/a expects tokenizer {bytes_bpe.short_fingerprint}…, this file is {other.short_fingerprint}… "
         f"(character, {other.size} pieces): ids would mean other words"
     )
 

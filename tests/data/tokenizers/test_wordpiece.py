@@ -4,12 +4,18 @@ from itertools import islice, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.tokenizers.wordpiece import WordPiece, join, learn_pieces, merge, spell
+from regard.data.tokenizers.wordpiece import (
+    WordPiece,
+    join,
+    learn_pieces,
+    merge_pair,
+    to_characters,
+)
 
 
 def slow_pieces(words: dict[str, int], *, minimum_count: int) -> list[str]:
     """The definition, word for word: count everything anew before each merge."""
-    texts = [(spell(word), count) for word, count in words.items()]
+    texts = [(to_characters(word), count) for word, count in words.items()]
     pieces = sorted({symbol for symbols, _ in texts for symbol in symbols})
     while True:
         singles: Counter[str] = Counter()
@@ -29,7 +35,7 @@ def slow_pieces(words: dict[str, int], *, minimum_count: int) -> list[str]:
         *_, a, b = min(candidates)
         if join(a, b) not in pieces:
             pieces.append(join(a, b))
-        texts = [(merge(symbols, (a, b)), count) for symbols, count in texts]
+        texts = [(merge_pair(symbols, (a, b)), count) for symbols, count in texts]
 
 
 toy_words = st.dictionaries(
@@ -61,7 +67,7 @@ def test_the_score_is_not_the_count() -> None:
 
 
 def test_merging_goes_from_the_left() -> None:
-    assert merge(["a", "##a", "##a", "##a"], ("##a", "##a")) == ["a", "##aa", "##a"]
+    assert merge_pair(["a", "##a", "##a", "##a"], ("##a", "##a")) == ["a", "##aa", "##a"]
 
 
 def test_pairs_seen_too_seldom_are_never_merged() -> None:

@@ -58,7 +58,7 @@ def test_bleu_by_hand():
     """One word of twelve, the second, is another."""
     truth = "it is a guide to action that ensures the army always obeys"
     predicted = truth.replace(" is ", " was ")
-    columns = TranslationMetric().columns([{"predicted": predicted, "truths": [truth]}])
+    columns = TranslationMetric().statistics([{"predicted": predicted, "truths": [truth]}])
     assert columns[:10, 0].tolist() == [12, 12, 11, 9, 8, 7, 12, 11, 10, 9]
     by_hand = (11 / 12 * 9 / 11 * 8 / 10 * 7 / 9) ** 0.25
     assert float(bleu(columns[:10, 0])) == pytest.approx(100 * by_hand)
@@ -87,7 +87,7 @@ def test_the_signature_holds_sacrebleus():
 def test_sacrebleu_prints_nothing(caplog):
     rows = sentence_rows(["it is so ."] * 120, [["it is so ."]] * 120)
     with caplog.at_level(logging.WARNING):
-        TranslationMetric().columns(rows)
+        TranslationMetric().statistics(rows)
     assert not caplog.records
 
 
@@ -95,7 +95,7 @@ def test_other_numbers_of_references_are_refused():
     with pytest.raises(UserError, match="2 hypotheses came with 1 references"):
         sentence_rows(["a", "b"], [["a"]])
     with pytest.raises(UserError, match="item 1: no reference"):
-        TranslationMetric().columns(sentence_rows(["a", "b"], [["a"], []]))
+        TranslationMetric().statistics(sentence_rows(["a", "b"], [["a"], []]))
 
 
 def test_rouge_by_hand():
@@ -118,7 +118,7 @@ def test_rouge_takes_the_best_reference_and_the_mean_over_texts():
 
 def test_a_script_that_rouge_cannot_read_is_refused():
     with pytest.raises(UserError, match="1 of 1 references have no letter"):
-        SummaryMetric().columns([{"predicted": "кот", "truths": ["кот"]}])
+        SummaryMetric().statistics([{"predicted": "кот", "truths": ["кот"]}])
 
 
 def test_who_scores_no_text_does_not_pay_for_it():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regard.evaluation.metrics.document_losses import DocumentMetric
-from regard.evaluation.metrics.metric import metric_of
+from regard.evaluation.metrics.metric import build_metric
 from regard.evaluation.metrics.perplexity import Perplexity
 
 
@@ -23,4 +23,4 @@ def test_the_same_figures_as_perplexity():
     for metric in measure.metrics:
         assert float(measure.statistic(metric)(sums)) == pytest.approx(figures[metric].value)
         assert not measure.higher_is_better(metric)
-    assert metric_of(measure.settings()) == measure
+    assert build_metric(measure.settings()) == measure

@@ -9,11 +9,11 @@ from regard.core.errors import UserError
 from regard.evaluation.metrics.bleu_and_rouge import SummaryMetric, TranslationMetric
 from regard.evaluation.metrics.classification import ClassificationMetric
 from regard.evaluation.metrics.metric import (
-    FEWEST_ITEMS,
+    MIN_ITEMS,
+    build_metric,
     difference,
-    metric_of,
+    difference_verdict,
     score,
-    verdict_between,
 )
 from regard.evaluation.metrics.question_answering import AnswerMetric
 from regard.evaluation.metrics.ranking import RankingMetric
@@ -102,13 +102,13 @@ def test_a_model_does_not_differ_from_itself(table):
         found = difference(measure, metric, rows, rows[::-1], part=PART, bootstrap=QUICK)
         assert found.value == 0
         assert (found.low, found.high) in {(0, 0), (None, None)}
-        said = "not distinguishable" if found.n >= FEWEST_ITEMS else "on too few to be told"
-        assert verdict_between(found, higher_is_better=True) == f"{said} from"
+        said = "not distinguishable" if found.n >= MIN_ITEMS else "on too few to be told"
+        assert difference_verdict(found, higher_is_better=True) == f"{said} from"
 
 
 @pytest.mark.parametrize("measure", ROWS, ids=lambda measure: measure.kind)
 def test_settings_survive_json(measure):
-    assert metric_of(json.loads(json.dumps(measure.settings()))) == measure
+    assert build_metric(json.loads(json.dumps(measure.settings()))) == measure
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_settings_survive_json(measure):
 )
 def test_settings_of_no_measure_are_refused(given, told):
     with pytest.raises(UserError, match=told):
-        metric_of(given)
+        build_metric(given)
 
 
 def told(right, n, *, start=0):
@@ -144,7 +144,7 @@ def test_ten_examples_rank_nothing():
     assert middle.low < worst.value < best.value < middle.high
     apart = difference(LABELS, "accuracy", told(9, 10), told(6, 10), part=PART)
     assert apart.value == pytest.approx(0.3)
-    assert verdict_between(apart, higher_is_better=True) == "on too few to be told from"
+    assert difference_verdict(apart, higher_is_better=True) == "on too few to be told from"
 
 
 def test_a_share_has_wilsons_interval_and_says_so():
@@ -167,7 +167,7 @@ def test_a_drawn_interval_is_that_of_the_bootstrap():
     """The quick sums by counts give what drawing the columns themselves gives."""
     rows = [{"ndcg_at_10": x, "recall_at_100": x / 2, "mrr": x**2} for x in np.linspace(0, 1, 30)]
     means = QUICK.intervals(
-        RankingMetric().columns(rows)[:3], lambda columns: columns.mean(axis=-1)
+        RankingMetric().statistics(rows)[:3], lambda columns: columns.mean(axis=-1)
     )
     for figure, (low, high) in zip(
         score(RankingMetric(), rows, part=PART, bootstrap=QUICK), means, strict=True
@@ -209,7 +209,7 @@ def test_a_metric_that_the_measure_lacks_is_refused():
         difference(LABELS, "acuracy", told(2, 30), told(3, 30), part=PART)
 
 
-def figure(low, high, *, n=FEWEST_ITEMS):
+def figure(low, high, *, n=MIN_ITEMS):
     middle = None if low is None else (low + high) / 2
     reason = "" if low is not None else "none"
     return Estimate(
@@ -226,9 +226,9 @@ def figure(low, high, *, n=FEWEST_ITEMS):
         (figure(-0.1, 0.3), "not distinguishable from", "not distinguishable from"),
         (figure(0.0, 0.3), "not distinguishable from", "not distinguishable from"),
         (figure(None, None), "not distinguishable from", "not distinguishable from"),
-        (figure(0.1, 0.3, n=FEWEST_ITEMS - 1), *["on too few to be told from"] * 2),
+        (figure(0.1, 0.3, n=MIN_ITEMS - 1), *["on too few to be told from"] * 2),
     ],
 )
 def test_verdicts(found, higher, lower):
-    assert verdict_between(found, higher_is_better=True) == higher
-    assert verdict_between(found, higher_is_better=False) == lower
+    assert difference_verdict(found, higher_is_better=True) == higher
+    assert difference_verdict(found, higher_is_better=False) == lower

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.perplexity import FEWEST_ITEMS, FIGURES, Perplexity, verdict_of
+from regard.evaluation.metrics.perplexity import FIGURES, MIN_ITEMS, Perplexity, perplexity_verdict
 from regard.evaluation.statistics.intervals import Bootstrap
 
 METRIC = Perplexity(part="dev:77abf00d", tokenizer="3f9c21aa", bootstrap=Bootstrap(resamples=400))
@@ -121,7 +121,7 @@ def test_standing_against_a_baseline(shift, verdict):
     difference = METRIC.difference(model, baseline)
     ours, theirs = (METRIC.score(losses)["perplexity"] for losses in (model, baseline))
     assert difference.value == pytest.approx(ours.value - theirs.value)
-    assert (difference.n, verdict_of(difference)) == (300, verdict)
+    assert (difference.n, perplexity_verdict(difference)) == (300, verdict)
 
 
 def test_pairing_sees_what_separate_intervals_hide():
@@ -131,12 +131,12 @@ def test_pairing_sees_what_separate_intervals_hide():
     model, baseline = table((loss - 0.05) * tokens, tokens), table(loss * tokens, tokens)
     ours, theirs = METRIC.score(model)["perplexity"], METRIC.score(baseline)["perplexity"]
     assert ours.high > theirs.low  # the intervals overlap …
-    assert verdict_of(METRIC.difference(model, baseline)) == "better than"
+    assert perplexity_verdict(METRIC.difference(model, baseline)) == "better than"
 
 
 def test_one_document_decides_nothing():
     difference = METRIC.difference(table([1.0], [3]), table([9.0], [3]))
-    assert verdict_of(difference) == "on too few to be told from"
+    assert perplexity_verdict(difference) == "on too few to be told from"
     assert "one item" in difference.no_interval
 
 
@@ -152,7 +152,7 @@ def test_few_items_carry_no_verdict() -> None:
         tokens = np.full(items, 10)
         model = metric.statistics(np.full(items, 20.0), tokens=tokens, bytes=tokens)
         baseline = metric.statistics(np.full(items, 30.0), tokens=tokens, bytes=tokens)
-        return verdict_of(metric.difference(model, baseline))
+        return perplexity_verdict(metric.difference(model, baseline))
 
-    assert verdict(FEWEST_ITEMS) == "better than"
-    assert verdict(FEWEST_ITEMS - 1) == "on too few to be told from"
+    assert verdict(MIN_ITEMS) == "better than"
+    assert verdict(MIN_ITEMS - 1) == "on too few to be told from"

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import difference, metric_of, score, verdict_between
-from regard.evaluation.metrics.pixels import METRIC, PixelMetric
+from regard.evaluation.metrics.metric import build_metric, difference, difference_verdict, score
+from regard.evaluation.metrics.pixels import MEAN_SQUARED_ERROR, PixelMetric
 
 
 def rows(away: float, n: int = 30):
@@ -18,16 +18,16 @@ def rows(away: float, n: int = 30):
 
 def test_the_mean_of_squares_and_which_is_better():
     [figure] = score(PixelMetric(), rows(0.1), part="dev")
-    assert figure.name == METRIC
+    assert figure.name == MEAN_SQUARED_ERROR
     assert figure.value == pytest.approx(0.01)
     assert figure.n == 30
-    found = difference(PixelMetric(), METRIC, rows(0.1), rows(0.2), part="dev")
-    better = PixelMetric().higher_is_better(METRIC)
-    assert verdict_between(found, higher_is_better=better) == "better than"
+    found = difference(PixelMetric(), MEAN_SQUARED_ERROR, rows(0.1), rows(0.2), part="dev")
+    better = PixelMetric().higher_is_better(MEAN_SQUARED_ERROR)
+    assert difference_verdict(found, higher_is_better=better) == "better than"
 
 
 def test_it_comes_back_from_its_settings():
-    assert metric_of(PixelMetric().settings()) == PixelMetric()
+    assert build_metric(PixelMetric().settings()) == PixelMetric()
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_it_comes_back_from_its_settings():
 )
 def test_what_cannot_be_measured_is_said(predicted, words):
     with pytest.raises(UserError, match=words):
-        PixelMetric().columns([{"item": 0, "truth": [0.1, 0.2], "predicted": predicted}])
+        PixelMetric().statistics([{"item": 0, "truth": [0.1, 0.2], "predicted": predicted}])

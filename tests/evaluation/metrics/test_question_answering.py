@@ -7,10 +7,10 @@ from regard.core.errors import UserError
 from regard.evaluation.metrics.metric import score
 from regard.evaluation.metrics.question_answering import (
     AnswerMetric,
-    answers,
     best_threshold,
-    exact_and_f1,
-    normalised,
+    exact_match_and_f1,
+    normalise_answer,
+    should_answer,
 )
 from regard.evaluation.statistics.intervals import Bootstrap
 
@@ -18,8 +18,8 @@ QUICK = Bootstrap(resamples=80)
 
 
 def test_normalisation():
-    assert normalised("  The  Tower, of\nLondon! ") == "tower of london"
-    assert normalised("an apple a day; theatre") == "apple day theatre"
+    assert normalise_answer("  The  Tower, of\nLondon! ") == "tower of london"
+    assert normalise_answer("an apple a day; theatre") == "apple day theatre"
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_normalisation():
     ],
 )
 def test_one_answer(predicted, truths, expected):
-    assert exact_and_f1(predicted, truths) == pytest.approx(expected)
+    assert exact_match_and_f1(predicted, truths) == pytest.approx(expected)
 
 
 ROWS = [
@@ -82,7 +82,7 @@ def test_a_metric_without_items_is_left_out():
 )
 def test_rows_that_cannot_be_read_are_refused(row, says):
     with pytest.raises(UserError, match=says):
-        AnswerMetric().columns([row])
+        AnswerMetric().statistics([row])
 
 
 scored = st.lists(
@@ -98,7 +98,7 @@ scored = st.lists(
 
 
 def f1_at(tau, null, best, answered, silent):
-    return float(np.where(answers(null, best, tau), answered, silent).mean())
+    return float(np.where(should_answer(null, best, tau), answered, silent).mean())
 
 
 @settings(max_examples=120, deadline=None)

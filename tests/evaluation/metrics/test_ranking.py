@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.metric import score
-from regard.evaluation.metrics.ranking import RankingMetric, judged, ndcg, recall
+from regard.evaluation.metrics.ranking import RankingMetric, ndcg, recall, score_ranking
 
 
 def test_by_hand():
     # d has gain 3 and is never found; b stands second, a fourth.
-    found = judged(["x", "b", "y", "a"], {"a": 1, "b": 2, "d": 3, "y": 0, "z": -1})
+    found = score_ranking(["x", "b", "y", "a"], {"a": 1, "b": 2, "d": 3, "y": 0, "z": -1})
     gained = 2 / log2(3) + 1 / log2(5)
     best = 3 / log2(2) + 2 / log2(3) + 1 / log2(4)
     assert found == {
@@ -33,7 +33,7 @@ def test_depth_cuts():
 
 
 def test_nothing_found_is_nought():
-    assert judged([], {"a": 1}) == {"ndcg_at_10": 0, "recall_at_100": 0, "mrr": 0}
+    assert score_ranking([], {"a": 1}) == {"ndcg_at_10": 0, "recall_at_100": 0, "mrr": 0}
 
 
 @settings(max_examples=80, deadline=None)
@@ -54,7 +54,7 @@ def test_the_best_order_is_the_best(order):
 
 
 def test_figures_are_means_over_queries():
-    rows = [{"item": i, **judged(["a", "b"], {"ab"[i]: 1})} for i in range(2)]
+    rows = [{"item": i, **score_ranking(["a", "b"], {"ab"[i]: 1})} for i in range(2)]
     figures = {figure.name: figure for figure in score(RankingMetric(), rows, part="test")}
     assert figures["mrr"].value == pytest.approx((1 + 1 / 2) / 2)
     assert figures["ndcg_at_10"].value == pytest.approx((1 + 1 / log2(3)) / 2)
@@ -71,9 +71,9 @@ def test_figures_are_means_over_queries():
 )
 def test_queries_that_cannot_be_judged_are_refused(ranked, judgements, says):
     with pytest.raises(UserError, match=says):
-        judged(ranked, judgements)
+        score_ranking(ranked, judgements)
 
 
 def test_a_figure_that_is_no_number_is_refused():
     with pytest.raises(UserError, match="mrr is nan, not a finite number"):
-        RankingMetric().columns([{"ndcg_at_10": 0, "recall_at_100": 1, "mrr": float("nan")}])
+        RankingMetric().statistics([{"ndcg_at_10": 0, "recall_at_100": 1, "mrr": float("nan")}])

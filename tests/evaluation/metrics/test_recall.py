@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import metric_of, score
+from regard.evaluation.metrics.metric import build_metric, score
 from regard.evaluation.metrics.recall import RecallMetric
 
 rows = st.lists(
@@ -43,6 +43,6 @@ def test_every_metric_is_a_share_of_the_rows_it_speaks_of(told: list[dict[str, A
 
 
 def test_it_is_known_by_its_settings() -> None:
-    assert metric_of(RecallMetric(items="people").settings()) == RecallMetric(items="people")
+    assert build_metric(RecallMetric(items="people").settings()) == RecallMetric(items="people")
     with pytest.raises(UserError, match="did you mean exact_match_seen"):
         RecallMetric().statistic("exact_match_sen")

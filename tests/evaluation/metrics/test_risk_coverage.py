@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.risk_coverage import (
-    accuracy_above,
-    area_under_risk,
-    calibration_error,
-    judged_answers,
-    reliability,
+    area_under_risk_coverage,
+    expected_calibration_error,
+    rank_by_confidence,
+    reliability_bins,
     risk_coverage,
+    selective_accuracy,
     threshold_for_coverage,
     threshold_for_precision,
 )
@@ -20,7 +20,7 @@ from regard.evaluation.statistics.intervals import Bootstrap, wilson
 
 QUICK = Bootstrap(resamples=80)
 
-HAND = judged_answers([0.9, 0.8, 0.8, 0.3], [True, False, True, False])
+HAND = rank_by_confidence([0.9, 0.8, 0.8, 0.3], [True, False, True, False])
 
 pairs = st.lists(
     st.tuples(st.integers(0, 6).map(lambda x: x / 6), st.booleans()), min_size=1, max_size=6
@@ -28,7 +28,7 @@ pairs = st.lists(
 
 
 def area(judged):
-    return area_under_risk(judged, part="dev", bootstrap=QUICK)
+    return area_under_risk_coverage(judged, part="dev", bootstrap=QUICK)
 
 
 def test_the_curve_by_hand():
@@ -53,37 +53,37 @@ def test_the_area_is_the_mean_over_all_orders_of_equals(rows):
         ranked = sorted(order, key=lambda pair: -pair[0])
         wrong = np.cumsum([not right for _, right in ranked])
         areas.append(np.mean(wrong / np.arange(1, len(rows) + 1)))
-    assert area(judged_answers(*zip(*rows, strict=True))).value == pytest.approx(np.mean(areas))
+    assert area(rank_by_confidence(*zip(*rows, strict=True))).value == pytest.approx(np.mean(areas))
 
 
 @settings(max_examples=40, deadline=None)
 @given(pairs, st.randoms(use_true_random=False))
 def test_the_order_of_the_answers_changes_nothing(rows, random):
     mixed = random.sample(rows, len(rows))
-    first, second = (judged_answers(*zip(*some, strict=True)) for some in (rows, mixed))
+    first, second = (rank_by_confidence(*zip(*some, strict=True)) for some in (rows, mixed))
     assert area(first) == area(second)
     assert risk_coverage(first) == risk_coverage(second)
-    assert reliability(first) == reliability(second)
+    assert reliability_bins(first) == reliability_bins(second)
 
 
 def test_a_sure_model_that_is_right_first_has_a_small_area():
     right = np.arange(100) < 70
     sure = np.linspace(1, 0, 100)
-    good, bad = (area(judged_answers(given, right)) for given in (sure, -sure))
+    good, bad = (area(rank_by_confidence(given, right)) for given in (sure, -sure))
     assert good.value < 0.3 < bad.value
     assert good.low <= good.value <= good.high < bad.low
     # A confidence that says nothing: every risk is the share of wrong answers.
-    assert area(judged_answers(np.ones(100), right)).value == pytest.approx(0.3)
+    assert area(rank_by_confidence(np.ones(100), right)).value == pytest.approx(0.3)
 
 
 def test_one_answer_has_no_interval():
-    assert area(judged_answers([0.5], [True])).no_interval
+    assert area(rank_by_confidence([0.5], [True])).no_interval
 
 
 @settings(max_examples=80, deadline=None)
 @given(pairs, st.floats(0.01, 1))
 def test_a_threshold_covers_what_was_asked_and_no_higher_one_does(rows, coverage):
-    judged = judged_answers(*zip(*rows, strict=True))
+    judged = rank_by_confidence(*zip(*rows, strict=True))
     threshold = threshold_for_coverage(judged, coverage)
     covered = [p.coverage for p in risk_coverage(judged) if p.threshold >= threshold]
     assert covered[-1] >= coverage - 1e-9
@@ -91,40 +91,40 @@ def test_a_threshold_covers_what_was_asked_and_no_higher_one_does(rows, coverage
 
 
 def test_coverage_is_not_asked_beyond_rounding():
-    assert threshold_for_coverage(judged_answers(np.arange(100), [True] * 100), 0.07) == 93
+    assert threshold_for_coverage(rank_by_confidence(np.arange(100), [True] * 100), 0.07) == 93
 
 
 @settings(max_examples=80, deadline=None)
 @given(pairs, st.sampled_from([0.5, 2 / 3, 0.9, 1.0]))
 def test_a_threshold_keeps_the_precision_asked_with_most_answers(rows, precision):
-    judged = judged_answers(*zip(*rows, strict=True))
+    judged = rank_by_confidence(*zip(*rows, strict=True))
     threshold = threshold_for_precision(judged, precision)
     kept = [p for p in risk_coverage(judged) if 1 - p.risk >= precision - 1e-12]
     if threshold is None:
         assert not kept
     else:
         assert threshold == min(p.threshold for p in kept)
-        assert accuracy_above(judged, threshold, part="dev").value >= precision - 1e-12
+        assert selective_accuracy(judged, threshold, part="dev").value >= precision - 1e-12
 
 
 def test_accuracy_of_what_is_answered():
     half = threshold_for_coverage(HAND, 0.5)
-    figure = accuracy_above(HAND, half, part="test:1")
+    figure = selective_accuracy(HAND, half, part="test:1")
     assert (figure.value, figure.n) == (pytest.approx(2 / 3), 3)
     assert (figure.low, figure.high) == wilson(2, 3)
     assert "|threshold:0.8|coverage:3/4|" in figure.signature
-    assert accuracy_above(HAND, 0.95, part="test:1") is None
+    assert selective_accuracy(HAND, 0.95, part="test:1") is None
 
 
 def test_calibration_by_hand():
-    judged = judged_answers([0.95, 0.95, 0.15, 0.0, 1.0], [True, False, False, False, True])
-    bins = {(b.low, b.high): (b.n, b.confidence, b.accuracy) for b in reliability(judged)}
+    judged = rank_by_confidence([0.95, 0.95, 0.15, 0.0, 1.0], [True, False, False, False, True])
+    bins = {(b.low, b.high): (b.n, b.confidence, b.accuracy) for b in reliability_bins(judged)}
     assert bins == {
         (0.0, 0.1): (1, 0.0, 0.0),
         (0.1, 0.2): (1, 0.15, 0.0),
         (0.9, 1.0): (3, pytest.approx(2.9 / 3), pytest.approx(2 / 3)),
     }
-    figure = calibration_error(judged, part="dev")
+    figure = expected_calibration_error(judged, part="dev")
     assert figure.value == pytest.approx((0 + 0.15 + (2.9 - 2)) / 5)
     assert figure.no_interval
 
@@ -132,7 +132,7 @@ def test_calibration_by_hand():
 @settings(max_examples=60, deadline=None)
 @given(pairs)
 def test_every_answer_is_in_one_bin(rows):
-    table = reliability(judged_answers(*zip(*rows, strict=True)), bins=7)
+    table = reliability_bins(rank_by_confidence(*zip(*rows, strict=True)), bins=7)
     assert sum(one.n for one in table) == len(rows)
     assert all(one.low - 1e-9 <= one.confidence <= one.high + 1e-9 for one in table)
 
@@ -142,11 +142,11 @@ def test_every_answer_is_in_one_bin(rows):
 )
 def test_answers_that_cannot_be_judged_are_refused(confidence, right):
     with pytest.raises(UserError, match=r"confidence"):
-        judged_answers(confidence, right)
+        rank_by_confidence(confidence, right)
 
 
 def test_logits_are_no_probabilities():
     with pytest.raises(UserError, match="between 0 and 1"):
-        reliability(judged_answers([2.5], [True]))
+        reliability_bins(rank_by_confidence([2.5], [True]))
     with pytest.raises(UserError, match="not a share above 0"):
         threshold_for_coverage(HAND, 0)

@@ -1,4 +1,4 @@
-"""Every family with every kind, projection and position that it declares possible."""
+"""Every family with every attention kind, projection and position kind that it accepts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from regard.attention.kinds import ATTENTION
 from regard.attention.positions import POSITIONS
 from regard.batch import collate
-from regard.core.count import total
 from regard.core.errors import UserError
+from regard.core.parameter_count import total_parameters
 from regard.core.settings import read_settings
 from regard.data.chunks import Document
 from regard.models.families import FAMILIES, Family
@@ -23,15 +23,21 @@ PROJECTIONS = ("separate", "shared-qk", "shared-qkv")
 CHOICES = (
     {},
     {"key_value_heads": 1},
-    {"norm": "rms", "activation": "swiglu", "biases": False, "tied": False, "norm_place": "post"},
+    {
+        "norm": "rms",
+        "activation": "swiglu",
+        "biases": False,
+        "tied": False,
+        "norm_placement": "post",
+    },
     {"activation": "relu", "mlp_width": 5, "dropout": 0.1, "attention_dropout": 0.0},
 )
 LIKE_BERT = {
-    "texts": 2,
+    "segments": 2,
     "embedding_norm": True,
-    "output_network": True,
+    "head_transform": True,
     "pooler": True,
-    "norm_place": "post",
+    "norm_placement": "post",
     "norm_eps": 1e-12,
     "activation": "gelu-tanh",
 }
@@ -58,7 +64,7 @@ def batch_for(family: str, rows: int = 3):
 
 
 def check(family: str, kind: str, combinations) -> None:
-    """What a family accepts it can learn with; what it refuses, it refuses with a sentence."""
+    """Accepted settings train and count as their formula; refused ones raise a UserError."""
     accepted = 0
     for projections, position, choice in combinations:
         table = {"layers": 2, "projections": projections, "positions": position, **choice}
@@ -68,7 +74,9 @@ def check(family: str, kind: str, combinations) -> None:
             continue
         accepted += 1
         model = settings.build(vocabulary=VOCABULARY.size, seed=0).train()
-        assert sum(p.numel() for p in model.parameters()) == total(settings.count(40)), settings
+        assert sum(p.numel() for p in model.parameters()) == total_parameters(
+            settings.count_parameters(40)
+        ), settings
         batch = batch_for(family)
         term = model(batch)["token"]
         (term.sum / term.weight).backward()
@@ -80,8 +88,8 @@ def check(family: str, kind: str, combinations) -> None:
 
 @pytest.mark.parametrize("kind", ATTENTION.names())
 @pytest.mark.parametrize("family", TRANSFORMERS)
-def test_kinds_projections_and_positions_learn_and_count_as_their_formula(family, kind):
-    # Every projection and every position once, each with another of the choices.
+def test_kinds_projections_and_positions_train_and_count_as_their_formula(family, kind):
+    # Every projection and every position kind once, each with a different choice.
     spread = zip(cycle(PROJECTIONS), POSITIONS.names(), cycle(CHOICES), strict=False)
     check(family, kind, [*spread, *((one, "none", {}) for one in PROJECTIONS)])
 
@@ -89,62 +97,64 @@ def test_kinds_projections_and_positions_learn_and_count_as_their_formula(family
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ATTENTION.names())
 @pytest.mark.parametrize("family", TRANSFORMERS)
-def test_every_declared_combination_learns_and_counts_as_its_formula(family, kind):
+def test_every_declared_combination_trains_and_counts_as_its_formula(family, kind):
     check(family, kind, product(PROJECTIONS, POSITIONS.names(), CHOICES))
 
 
-def test_an_encoder_made_as_bert_is_learns_and_counts_as_its_formula():
+def test_an_encoder_like_bert_trains_and_counts_as_its_formula():
     check("encoder", "dot", [("separate", "learned", LIKE_BERT)])
 
 
-def test_a_bias_of_the_output_layer_counts_in_the_loss():
+def test_the_output_bias_is_part_of_the_loss():
     model = settings_of("encoder", **LIKE_BERT).build(vocabulary=40, seed=0).double().eval()
     batch = batch_for("encoder")
     with torch.no_grad():
         model.head.tokens.bias.normal_(generator=torch.Generator().manual_seed(0))
-    scores = model.logits(batch.ids, valid=batch.valid)
-    plain = torch.nn.functional.cross_entropy(
-        scores.flatten(0, 1), batch.targets.flatten(), reduction="none"
+    logits = model.logits(batch.ids, valid=batch.valid)
+    expected = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), batch.targets.flatten(), reduction="none"
     )
-    real = batch.valid.flatten()
-    assert torch.allclose(model.losses(batch).flatten()[real], plain[real])
+    valid = batch.valid.flatten()
+    assert torch.allclose(model.losses(batch).flatten()[valid], expected[valid])
     term = model(batch)["token"]
-    assert torch.allclose(term.sum, (plain * batch.weights.flatten()).sum())
+    assert torch.allclose(term.sum, (expected * batch.weights.flatten()).sum())
 
 
 @pytest.mark.parametrize("attention", [None, "additive", "dot", "linear"])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_the_recurrent_baseline_learns_and_counts_as_its_formula(attention, layers):
+def test_the_recurrent_baseline_trains_and_counts_as_its_formula(attention, layers):
     table = {} if attention is None else {"attention": attention}
     settings = settings_of("recurrent", layers=layers, **table)
     model = settings.build(vocabulary=40, seed=0)
-    assert sum(p.numel() for p in model.parameters()) == total(settings.count(40))
+    assert sum(p.numel() for p in model.parameters()) == total_parameters(
+        settings.count_parameters(40)
+    )
     term = model(batch_for("recurrent"))["token"]
     term.sum.backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
 
 
-def test_without_attention_the_recurrent_model_sees_only_the_last_state():
+def test_without_attention_the_recurrent_decoder_has_only_the_last_state():
     batch = batch_for("recurrent")
     torch.manual_seed(0)
-    with_it = settings_of("recurrent", attention="additive").build(vocabulary=40, seed=0).double()
+    attentive = settings_of("recurrent", attention="additive").build(vocabulary=40, seed=0).double()
     without = settings_of("recurrent").build(vocabulary=40, seed=0).double()
-    for model, sees in ((with_it, True), (without, False)):
+    for model, attends in ((attentive, True), (without, False)):
         memory, last = model.encode(batch.source, batch.source_valid)
         states, _ = model.decoder(model.tokens(batch.ids), last)
-        plain = model._looked(states, memory, batch.source_valid)
-        other = model._looked(states, memory + 1.0, batch.source_valid)
-        assert torch.equal(plain, other) is not sees
+        plain = model._attend(states, memory, batch.source_valid)
+        other = model._attend(states, memory + 1.0, batch.source_valid)
+        assert torch.equal(plain, other) is not attends
 
 
 @pytest.mark.parametrize("family", FAMILIES.names())
-def test_padding_changes_nothing(family):
+def test_padding_has_no_influence(family):
     model = settings_of(family).build(vocabulary=40, seed=0).double().eval()
     together = batch_for(family)
     losses = model.losses(together)
     for row in range(3):
-        [alone] = together._slice(slice(row, row + 1)).split(1)
+        [alone] = together._slice(slice(row, row + 1)).micro_batches(1)
         length = int(alone.valid.sum())
         changes = {"ids": alone.ids[:, :length], "targets": alone.targets[:, :length]}
         changes |= {"valid": alone.valid[:, :length], "weights": alone.weights[:, :length]}
@@ -160,7 +170,7 @@ def test_padding_changes_nothing(family):
 
 @pytest.mark.parametrize("family", ["encoder-decoder", "recurrent"])
 @pytest.mark.parametrize("attention", ["dot", "additive", "linear"])
-def test_writing_step_by_step_equals_the_whole(family, attention):
+def test_cached_seq2seq_decoding_equals_the_full_forward(family, attention):
     table = {"attention": attention}
     if family == "encoder-decoder":
         table |= {"cross_attention": attention}
@@ -169,25 +179,25 @@ def test_writing_step_by_step_equals_the_whole(family, attention):
     ids = torch.randint(7, 40, (2, 6), generator=generator)
     source = torch.randint(7, 40, (2, 5), generator=generator)
     valid = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    whole = model.logits(ids, source=source, source_valid=valid)
+    full = model.logits(ids, source=source, source_valid=valid)
     cache = model.new_cache_for(source, valid)
     ones = torch.ones(2, 6, dtype=torch.bool)
     pieces = [
         model.step(ids[:, begin:end], valid=ones[:, :end], cache=cache)
         for begin, end in ((0, 1), (1, 4), (4, 6))
     ]
-    assert torch.allclose(torch.cat(pieces, dim=1), whole, atol=1e-12)
+    assert torch.allclose(torch.cat(pieces, dim=1), full, atol=1e-12)
     cache.reorder(torch.tensor([1, 0]))
     cache.clear()
     again = model.step(ids.flip(0), valid=ones, cache=cache)
-    assert torch.allclose(again, whole.flip(0), atol=1e-12)
+    assert torch.allclose(again, full.flip(0), atol=1e-12)
 
 
-def test_a_model_that_writes_needs_a_source():
+def test_a_seq2seq_model_needs_a_source():
     with pytest.raises(UserError, match='Set objective = "prefix"'):
         settings_of("encoder-decoder").build(vocabulary=40, seed=0)(batch_for("decoder"))
 
 
-def test_encoder_decoder_refuses_a_source_attention_that_stays_at_home():
+def test_encoder_decoder_refuses_self_attention_kinds_as_cross_attention():
     with pytest.raises(UserError, match="cross_attention = group stays within one sequence"):
         settings_of("encoder-decoder", cross_attention="group")

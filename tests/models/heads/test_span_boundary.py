@@ -1,18 +1,22 @@
-"""The boundary network: what it sees, what it has to tell, and how many parameters it has."""
+"""The span boundary network: its inputs, its loss term, its parameter count."""
 
 import numpy as np
 import pytest
 import torch
 
 from regard.batch import Example, collate
-from regard.core.count import total
 from regard.core.errors import UserError
+from regard.core.parameter_count import total_parameters
 from regard.models.families.encoder import Encoder
-from regard.models.heads.span_boundary import PLACES, SpanBoundary, boundary_term
+from regard.models.heads.span_boundary import (
+    MAX_SPAN_POSITIONS,
+    SpanBoundary,
+    span_boundary_parameters,
+)
 from regard.ops.cross_entropy import reference_losses
 
 ROWS = (
-    # places 2 and 3 are a span between 1 and 4; the second row hides nothing that has two ends
+    # positions 2 and 3 are a span between 1 and 4; the second row masks no span with two boundaries
     Example(np.arange(7, 14), np.arange(7, 14), np.float32([0, 0, 1, 1, 0, 0, 0])),
     Example(np.arange(20, 25), np.arange(20, 25), np.float32([1, 0, 0, 0, 0])),
 )
@@ -30,20 +34,23 @@ def batch():
 def model(**settings):
     family = Encoder(context=8, width=8, heads=2, layers=1, **settings)
     built = family.build(vocabulary=40, seed=0).double()
-    assert sum(p.numel() for p in built.parameters()) == total(family.count(40))
+    assert sum(p.numel() for p in built.parameters()) == total_parameters(
+        family.count_parameters(40)
+    )
     return built
 
 
-def test_it_has_as_many_parameters_as_its_formula():
+def test_parameter_count_equals_the_formula():
     for width in (4, 12):
-        made = SpanBoundary(width)
-        assert sum(p.numel() for p in made.parameters()) == boundary_term(width).value
+        network = SpanBoundary(width)
+        count = sum(p.numel() for p in network.parameters())
+        assert count == span_boundary_parameters(width).value
 
 
-def test_the_term_is_the_loss_of_each_hidden_token_from_the_ends_of_its_span():
+def test_loss_term_predicts_masked_tokens_from_their_span_boundaries():
     encoder = model(boundary=True)
     terms = encoder(batch())
-    x = encoder.read(batch())[0]
+    x = encoder.batch_hidden_states(batch())[0]
     y = encoder.boundary(x[[1, 1]], x[[4, 4]], torch.tensor([0, 1]))
     table = encoder.head.tokens.weight
     assert torch.allclose(
@@ -55,23 +62,22 @@ def test_the_term_is_the_loss_of_each_hidden_token_from_the_ends_of_its_span():
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in encoder.boundary.parameters())
 
 
-def test_the_network_changes_nothing_else():
-    plain, wider = model(), model(boundary=True)
-    shared = dict(wider.named_parameters())
+def test_other_parameters_and_logits_are_unchanged():
+    plain, with_boundary = model(), model(boundary=True)
+    shared = dict(with_boundary.named_parameters())
     assert all(torch.equal(value, shared[name]) for name, value in plain.named_parameters())
     ids = batch().ids
-    assert torch.equal(plain.logits(ids), wider.logits(ids))
+    assert torch.equal(plain.logits(ids), with_boundary.logits(ids))
 
 
-def test_places_beyond_the_last_share_its_vector():
-    made = SpanBoundary(4)
-    ends = torch.randn(2, 4)
-    assert torch.equal(
-        made(ends, ends, torch.tensor([PLACES - 1] * 2)), made(ends, ends, torch.tensor([99, 400]))
-    )
+def test_positions_beyond_the_last_share_its_embedding():
+    network = SpanBoundary(4)
+    boundary = torch.randn(2, 4)
+    last = network(boundary, boundary, torch.tensor([MAX_SPAN_POSITIONS - 1] * 2))
+    assert torch.equal(last, network(boundary, boundary, torch.tensor([99, 400])))
 
 
-def test_a_batch_without_two_ends_has_no_boundary_loss():
+def test_a_batch_without_spans_has_no_boundary_loss():
     alone = collate(
         [Example(ROWS[1].inputs, ROWS[1].targets, ROWS[1].weights, labels=LABELS[1])],
         pad_id=0,
@@ -80,6 +86,6 @@ def test_a_batch_without_two_ends_has_no_boundary_loss():
     assert float(model(boundary=True)(alone)["boundary"].sum.detach()) == 0
 
 
-def test_labels_without_the_network_are_refused():
+def test_span_labels_without_a_boundary_network_are_refused():
     with pytest.raises(UserError, match=r"Set model\.boundary = true"):
         model()(batch())

@@ -1,4 +1,4 @@
-"""Vectors of texts: the losses against plain loops, what is no negative, and padding."""
+"""Sentence embeddings: losses against plain loops, in-batch negatives, padding."""
 
 import numpy as np
 import pytest
@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from regard.batch import Example, collate
 from regard.models.families.encoder import Encoder
-from regard.models.heads.heads import SentenceHead
+from regard.models.heads.task_heads import SentenceHead
 from regard.models.task_models.sentence_model import (
     ContrastiveModel,
     SimilarityModel,
-    contrast_losses,
+    contrastive_losses,
 )
 
 
@@ -27,8 +27,8 @@ def body():
     return Encoder(layers=1, heads=2, width=16, context=12).build(vocabulary=20, seed=0)
 
 
-def by_hand(scores, labels):
-    """One row and one column at a time, the rows that share a text left out."""
+def reference_losses(scores, labels):
+    """One row and one column at a time, without the rows that share a text."""
     losses = []
     for i in range(len(scores)):
         others = [
@@ -44,44 +44,44 @@ def by_hand(scores, labels):
 
 @given(st.integers(1, 6), st.integers(0, 10_000))
 @settings(max_examples=40, deadline=None)
-def test_the_contrast_is_the_one_written_out(rows, seed):
+def test_contrastive_losses_equal_a_plain_loop(rows, seed):
     generator = np.random.default_rng(seed)
     scores = generator.normal(size=(rows, rows)) * 5
     labels = generator.integers(0, 3, size=(rows, 2))
-    ours = contrast_losses(torch.tensor(scores), torch.tensor(labels))
-    assert ours.numpy() == pytest.approx(by_hand(scores, labels), abs=1e-9)
+    losses = contrastive_losses(torch.tensor(scores), torch.tensor(labels))
+    assert losses.numpy() == pytest.approx(reference_losses(scores, labels), abs=1e-9)
 
 
-def test_the_gradient_of_the_contrast_is_its_slope():
+def test_contrastive_losses_pass_gradcheck():
     scores = torch.randn(4, 4, dtype=torch.float64, requires_grad=True)
     labels = torch.tensor([[0, 0], [1, 1], [1, 2], [3, 3]])
-    assert torch.autograd.gradcheck(lambda s: contrast_losses(s, labels).sum(), scores)
+    assert torch.autograd.gradcheck(lambda s: contrastive_losses(s, labels).sum(), scores)
 
 
-def test_a_row_alone_has_nothing_to_tell_apart():
-    assert contrast_losses(torch.randn(1, 1), torch.tensor([[5, 6]])).item() == 0
+def test_a_single_pair_has_no_contrastive_loss():
+    assert contrastive_losses(torch.randn(1, 1), torch.tensor([[5, 6]])).item() == 0
 
 
-def test_a_text_has_one_vector_whatever_stands_beside_it():
+def test_embeddings_do_not_depend_on_the_batch():
     model = ContrastiveModel(body(), SentenceHead(), temperature=0.1, seed=0).eval()
     rows = [
         example([2, 5, 3], [2, 7, 8, 9, 3], [0, 0]),
         example([2, 6, 7, 8, 9, 3], [2, 3], [1, 1]),
     ]
     alone = [collate([row], pad_id=0, rows=[0]) for row in rows]
-    first, second = model.both(collate(rows, pad_id=0, rows=[0, 1]))
+    first, second = model.encode_pairs(collate(rows, pad_id=0, rows=[0, 1]))
     for number, batch in enumerate(alone):
-        for side, ours in zip(model.both(batch), (first, second), strict=True):
-            assert torch.allclose(side[0], ours[number], atol=1e-6)
+        for side, batched in zip(model.encode_pairs(batch), (first, second), strict=True):
+            assert torch.allclose(side[0], batched[number], atol=1e-6)
     assert torch.allclose(first.norm(dim=1), torch.ones(2), atol=1e-6)
 
 
-def test_likeness_is_the_squared_difference_of_cosine_and_score():
+def test_similarity_loss_is_the_squared_error_of_the_cosine():
     model = SimilarityModel(body(), SentenceHead(), seed=0).eval()
     rows = [example([2, 5, 3], [2, 7, 3], [0.25]), example([2, 6, 3], [2, 6, 3], [1.0])]
     batch = collate(rows, pad_id=0, rows=[0, 1])
     cosines = model.cosines(batch)
-    term = model(batch)["likeness"]
-    assert cosines[1].item() == pytest.approx(1, abs=1e-6)  # a text is like itself
+    term = model(batch)["similarity"]
+    assert cosines[1].item() == pytest.approx(1, abs=1e-6)  # the same text twice
     assert term.sum.item() == pytest.approx((cosines[0].item() - 0.25) ** 2, abs=1e-6)
     assert term.weight.item() == 2

@@ -134,7 +134,7 @@ def test_bits_are_independent_of_the_thread_count():
 @pytest.mark.parametrize(
     ("change", "path"),
     [
-        ({"mask": masks.causal() & masks.lookback(3)}, "fused-dense"),
+        ({"mask": masks.causal() & masks.sliding_window(4)}, "fused-dense"),
         ({"i": 4, "mask": masks.bidirectional()}, "fused-everything"),
         ({"d": 12}, "fused-causal"),
     ],

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.audits.forward.double import in_double
+from regard.audits.forward.float64 import force_float64
 from regard.nn import activations
 from regard.nn.linear import Linear
 from regard.nn.mlp import ACTIVATIONS, MLP
@@ -204,7 +204,7 @@ def test_dispatch_modes_see_torchs_operations():
     with FlopCounterMode(display=False) as counter:
         layer(x)
     assert counter.get_total_flops() == 2 * 200 * 32 * 16
-    with in_double():
+    with force_float64():
         assert torch.allclose(layer(x), layer.double()(x.double()).double(), atol=1e-12)
 
 

@@ -91,4 +91,4 @@ def test_a_damaged_line_is_named(make_run):
     ],
 )
 def test_what_is_right_is_for_the_measure_to_say(measure, row, right):
-    assert measure.is_right(row) is right
+    assert measure.is_correct(row) is right

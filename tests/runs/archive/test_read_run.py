@@ -36,7 +36,7 @@ def test_everything_written_is_read(make_run):
     assert run.figures is not None
     assert len(run.figures.figures) == 36
     assert run.figures.corpus is not None
-    assert run.figures.corpus.parts["dev"].documents == 2104
+    assert run.figures.corpus.splits["dev"].documents == 2104
 
 
 def test_comparisons_are_read_as_they_were_recorded(make_run):

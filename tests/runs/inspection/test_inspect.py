@@ -51,7 +51,7 @@ def test_a_decoder_tells_the_next_token_as_evaluation_does(tokenizer):
         model,
         [np.array(tokenizer.encode(TEXT))],
         Causal(),
-        vocabulary=Vocabulary.of(tokenizer),
+        vocabulary=Vocabulary.from_tokenizer(tokenizer),
         pad=tokenizer.require("pad"),
     )
     assert sum(told.loss for told in seen.losses) == pytest.approx(measured.losses[0], rel=1e-5)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.adapters.bodies import (LIKE_BERT, body, family_of)
+from tests.adapters.small_models import (LIKE_BERT, body, family_of)
 
 from regard.adapters import ADAPTERS
 from regard.adapters.ledger import trained_tensors

@@ -10,7 +10,7 @@ from regard.core.errors import UserError
 from regard.data.tokenizers.word import Word
 from regard.runs.recipe import Recipe
 from regard.tasks import Tools
-from regard.tasks.classification.labels import labels_of, natural
+from regard.tasks.classification.labels import collect_labels, natural_sort_key
 from regard.tasks.classification.pairs import PairClassification
 from regard.tasks.classification.text import Classification
 
@@ -53,11 +53,11 @@ def trained(tmp_path_factory):
     return regard.train(recipe, out=home / "run")
 
 
-def figure(run, part, metric, of="model"):
+def figure(run, split, metric, of="model"):
     return next(
         row["value"]
         for row in run.figures()["figures"]
-        if (row["part"], row["metric"], row["of"]) == (part, metric, of)
+        if (row["part"], row["metric"], row["of"]) == (split, metric, of)
     )
 
 
@@ -120,7 +120,9 @@ def tools(context=8, family="encoder"):
 def test_rows_are_packed_as_the_family_reads_them():
     record = {"text": "good film", "label": "yes"}
     for family, specials in (("encoder", ("cls", "sep")), ("decoder", ("start", "stop"))):
-        problem = Classification().open([record, {"text": "x", "label": "no"}], tools(8, family))
+        problem = Classification().build_problem(
+            [record, {"text": "x", "label": "no"}], tools(8, family)
+        )
         [example] = problem.examples(record)
         roles = [problem.tools.tokenizer.require(role) for role in specials]
         assert [example.inputs[0], example.inputs[-1]] == roles
@@ -129,7 +131,7 @@ def test_rows_are_packed_as_the_family_reads_them():
 
 
 def test_what_does_not_fit_is_counted():
-    problem = PairClassification().reopen({"labels": ["0", "1"]}, tools(context=7))
+    problem = PairClassification().restore_problem({"labels": ["0", "1"]}, tools(context=7))
     record = {"first": "good film", "second": "the book was very bad", "label": "1"}
     assert len(problem.examples(record)[0].inputs) == 7
     assert problem.lost(record) == 3
@@ -137,13 +139,13 @@ def test_what_does_not_fit_is_counted():
 
 def test_labels_are_in_their_natural_order():
     made = [{"label": label} for label in ("10", "9", "b", "a", "-1")]
-    assert labels_of(made) == ["-1", "9", "10", "a", "b"]
-    assert natural("2") < natural("10") < natural("a")
+    assert collect_labels(made) == ["-1", "9", "10", "a", "b"]
+    assert natural_sort_key("2") < natural_sort_key("10") < natural_sort_key("a")
 
 
 def test_one_label_is_nothing_to_tell():
     with pytest.raises(UserError, match="every training row has the label 'yes'"):
-        labels_of([{"label": "yes"}] * 3)
+        collect_labels([{"label": "yes"}] * 3)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_one_label_is_nothing_to_tell():
 )
 def test_a_class_with_one_example_is_said(labels, said):
     train = [{"text": "good", "label": label} for label in labels]
-    problem = Classification().open(train, tools())
+    problem = Classification().build_problem(train, tools())
     remarks = problem.remarks(train)
     assert [text.startswith(start) for text, start in zip(remarks, said, strict=True)] == [
         True for _ in said
@@ -165,7 +167,7 @@ def test_a_class_with_one_example_is_said(labels, said):
 
 
 def test_a_label_that_training_never_had_is_said():
-    problem = Classification().reopen({"labels": ["a", "b"]}, tools())
+    problem = Classification().restore_problem({"labels": ["a", "b"]}, tools())
     rows = [{"item": i, "truth": t, "predicted": p} for i, (t, p) in enumerate(("ab", "ba", "ca"))]
     assert any("'c' of 1 rows is in no training row" in line for line in problem.warnings(rows))
 

@@ -59,7 +59,7 @@ def record(text, **more):
 
 
 def opened(task, tools, labels=("0", "1")):
-    return task.open([record("x", label=label) for label in labels], tools)
+    return task.build_problem([record("x", label=label) for label in labels], tools)
 
 
 def decoder(problem):
@@ -103,7 +103,9 @@ def test_labels_that_begin_alike_share_a_row():
     problem = opened(Verbalizer(words=LABELS), tools())
     assert [branch.labels for branch in problem.branches] == [(0, 1), (2,)]
     known = opened(Verbalizer(words={"0": " bad", "1": " good"}), tools())
-    assert problem.places_to_answer(record("the film")) > known.places_to_answer(record("the film"))
+    assert problem.positions_to_answer(record("the film")) > known.positions_to_answer(
+        record("the film")
+    )
 
 
 def test_the_words_alone_are_learnt():
@@ -118,11 +120,11 @@ def test_the_words_alone_are_learnt():
 def test_nothing_is_put_on_the_model():
     problem = opened(Verbalizer(words=LABELS), tools())
     model = decoder(problem)
-    assert problem.fit(model, seed=0) is model
+    assert problem.attach_head(model, seed=0) is model
     encoder = regard.Recipe.from_table({"name": "e", "data": {"corpus": "x"}, "model": "encoder"})
     other = encoder.model.build(vocabulary=20, seed=0)
     with pytest.raises(UserError, match=r'Set model.family = "decoder"'):
-        problem.fit(other, seed=0)
+        problem.attach_head(other, seed=0)
 
 
 def test_long_texts_leave_room_for_the_words():
@@ -175,8 +177,8 @@ def test_a_label_without_words_is_named_with_its_row():
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("verbalised")
-    for number, (part, count) in enumerate({"train": 500, "dev": 100, "test": 100}.items()):
-        write(folder / f"{part}.jsonl", rows(count, number))
+    for number, (split, count) in enumerate({"train": 500, "dev": 100, "test": 100}.items()):
+        write(folder / f"{split}.jsonl", rows(count, number))
     return folder
 
 

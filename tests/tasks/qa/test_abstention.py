@@ -74,7 +74,7 @@ def test_curves_are_thinned_and_keep_the_threshold() -> None:
     chosen = choose_threshold(told, coverage=0.37, precision=None)
     assert len(chosen.curve) <= CURVE_POINTS
     assert chosen.threshold in {point.threshold for point in chosen.curve}
-    tables = risk_tables(told, threshold=chosen.threshold, part="test")
+    tables = risk_tables(told, threshold=chosen.threshold, split="test")
     assert len(tables["risk_coverage"]) <= CURVE_POINTS
     [answered] = [one for one in tables["risk"] if one["metric"] == "accuracy_answered"]
     assert answered["value"] == pytest.approx(chosen.right / chosen.answered)

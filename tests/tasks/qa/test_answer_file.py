@@ -26,7 +26,7 @@ def test_pairs_come_back_as_a_corpus(tmp_path: Path, name: str) -> None:
     lines = (tmp_path / name).read_text().splitlines()
     assert lines[0].replace(",", "\t") == "asked\ttold"
     data = Data(corpus=str(tmp_path / name), dev=0.4, test=0.4)
-    records = open_records(data, {"question": "asked", "answer": "told"}).every()
+    records = open_records(data, {"question": "asked", "answer": "told"}).all_records()
     assert [dict(record) for record in records] == [
         {"question": "Where was Ada, the painter, born?", "answer": '"New" Town'},
         {"question": "Where was Bo born?", "answer": "Oslo"},

@@ -15,7 +15,7 @@ from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word import Word
 from regard.evaluation.metrics.metric import TUNED, score
-from regard.evaluation.metrics.question_answering import exact_and_f1
+from regard.evaluation.metrics.question_answering import exact_match_and_f1
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder
 from regard.models.task_models.span_model import SpanModel
@@ -37,13 +37,13 @@ def row(context: str = TEXT, question: str = "who?", **values: Any) -> Record:
 def problem_of(
     *records: Record, tokenizer: Tokenizer = WORDS, context: int = 64, **values: Any
 ) -> SpanProblem:
-    return Extractive(**values).open(records, Tools(tokenizer, context, "encoder"))
+    return Extractive(**values).build_problem(records, Tools(tokenizer, context, "encoder"))
 
 
 def model_of(problem: SpanProblem, *, seed: int = 0) -> SpanModel:
     family = Encoder(layers=1, heads=2, width=16, context=problem.tools.context)
     body = family.build(vocabulary=problem.tools.tokenizer.size, seed=seed)
-    model = problem.fit(body, seed=seed)
+    model = problem.attach_head(body, seed=seed)
     assert isinstance(model, SpanModel)
     return model.eval()
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_taught_is_left_out_and_counted() -> None:
         row("one two three", "who", answers="hre"),
         row(long, "who", answers=" ".join(long.split()[2:9])),
     ]
-    problem = problem_of(*rows, tokenizer=words, context=12, longest_answer=5)
+    problem = problem_of(*rows, tokenizer=words, context=12, max_answer_tokens=5)
     assert [len(problem.examples(one)) > 0 for one in rows] == [True, False, True, True, False]
     remarks = problem.remarks(rows)
     starts = ["1 of 5 training rows have an answer that is not in"]
@@ -214,19 +214,19 @@ def test_the_threshold_is_the_best_on_dev_and_is_kept() -> None:
             one["best"] if one["best_score"] >= one["null_score"] + tau else "" for one in given
         ]
         pairs = zip(said, given, strict=True)
-        return sum(exact_and_f1(text, one["truths"])[1] for text, one in pairs) / len(given)
+        return sum(exact_match_and_f1(text, one["truths"])[1] for text, one in pairs) / len(given)
 
     margins = [one["best_score"] - one["null_score"] for one in given]
     assert f1(problem.tau) == pytest.approx(max(map(f1, [*margins, max(margins) + 1])))
     for tau, value in problem.curve:
         assert f1(tau) == pytest.approx(value)
-    figures = {figure.name: figure.value for figure in score(problem.measure, given, part="dev")}
+    figures = {figure.name: figure.value for figure in score(problem.metric, given, split="dev")}
     assert figures["f1"] == pytest.approx(f1(problem.tau))
-    again = problem.task.reopen(json.loads(json.dumps(problem.learnt())), problem.tools)
+    again = problem.task.restore_problem(json.loads(json.dumps(problem.state())), problem.tools)
     assert (again.tau, again.curve) == (problem.tau, problem.curve)
     assert again.answer(model, rows) == given
-    assert problem.tables(given, part="dev:12ab")["f1_by_threshold"][0].keys() == {"tau", "f1"}
-    assert problem.tables(given, part="test:12ab") == {}
+    assert problem.tables(given, split="dev:12ab")["f1_by_threshold"][0].keys() == {"tau", "f1"}
+    assert problem.tables(given, split="test:12ab") == {}
 
 
 def test_a_dev_part_of_one_sort_is_said() -> None:
@@ -252,7 +252,7 @@ def test_the_baseline_never_answers() -> None:
     [(label, parts)] = problem.baselines(rows, {"dev": rows})
     assert label == "always no answer"
     figures = {
-        figure.name: figure.value for figure in score(problem.measure, parts["dev"], part="dev")
+        figure.name: figure.value for figure in score(problem.metric, parts["dev"], split="dev")
     }
     assert figures["exact_match"] == pytest.approx(2 / 3)
     assert figures["f1_answerable"] == 0
@@ -272,7 +272,7 @@ def test_a_decoder_is_refused() -> None:
     problem = problem_of(row(answers="Rome"))
     body = Decoder(layers=1, heads=2, width=16, context=64).build(vocabulary=50, seed=0)
     with pytest.raises(UserError, match="encoder"):
-        problem.fit(body, seed=0)
+        problem.attach_head(body, seed=0)
     with pytest.raises(UserError, match="extractive"):
         Recipe.from_table(
             {
@@ -312,8 +312,8 @@ def test_a_training_learns_to_find_and_to_abstain(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
-    for seed, (part, n) in enumerate({"train": 400, "dev": 60, "test": 60}.items()):
-        write_rows(tmp_path / f"{part}.csv", n=n, seed=seed)
+    for seed, (split, n) in enumerate({"train": 400, "dev": 60, "test": 60}.items()):
+        write_rows(tmp_path / f"{split}.csv", n=n, seed=seed)
     recipe = Recipe.from_table(
         {
             "name": "find",

@@ -17,7 +17,7 @@ from regard.data.record_corpus import Record, open_records
 from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word import Word
-from regard.evaluation.metrics.metric import metric_of, score
+from regard.evaluation.metrics.metric import build_metric, score
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder
 from regard.models.families.recurrent import Recurrent
@@ -45,18 +45,18 @@ def problem_of(
     context: int = 32,
     **values: Any,
 ) -> RecallProblem:
-    return Recall(**values).open([row(answer="Oslo")], Tools(tokenizer, context, family))
+    return Recall(**values).build_problem([row(answer="Oslo")], Tools(tokenizer, context, family))
 
 
 def model_of(problem: RecallProblem, *, seed: int = 0) -> Model:
     context = problem.tools.context
     family = (
         Decoder(layers=1, heads=2, width=16, context=context)
-        if problem.in_one_row
+        if problem.is_single_row
         else Recurrent(layers=1, width=16, context=context)
     )
     body = family.build(vocabulary=problem.tools.tokenizer.size, seed=seed)
-    return problem.fit(body, seed=seed).eval()
+    return problem.attach_head(body, seed=seed).eval()
 
 
 # Rows
@@ -75,7 +75,7 @@ def test_a_decoder_reads_question_marks_answer_in_one_row_and_tells_the_answer_a
 
 
 def test_the_row_is_what_salient_pretraining_shows_of_a_gap_at_the_end() -> None:
-    vocabulary = Vocabulary.of(BYTES)
+    vocabulary = Vocabulary.from_tokenizer(BYTES)
     line = BYTES.encode("Ada Lind. born in Oslo")
     document = Document(np.array([vocabulary.start, *line, vocabulary.stop]), context=32)
     shown = Salient(shift=0, drop=1.0, before=0, after=0).example(
@@ -148,14 +148,16 @@ def test_a_glance_says_the_same_without_draws() -> None:
     problem = problem_of()
     model = model_of(problem)
     records = [row(answer="Oslo"), row("Where was Bo born?", answer="Oslo")]
-    full, quick = problem.answer(model, records), problem.glance(model, records)
+    full, quick = problem.answer(model, records), problem.answer_in_training(model, records)
     assert [one["predicted"] for one in full] == [one["predicted"] for one in quick]
     assert "agreement" not in quick[0]
-    assert problem.measure.columns(quick)[0].tolist() == problem.measure.columns(full)[0].tolist()
+    assert (
+        problem.metric.statistics(quick)[0].tolist() == problem.metric.statistics(full)[0].tolist()
+    )
 
 
 def test_draws_agree_about_as_often_as_the_answer_is_probable() -> None:
-    problem = problem_of(samples=400, most_new=1)
+    problem = problem_of(samples=400, max_new_tokens=1)
     [one] = problem.answer(model_of(problem), [row()])
     error = (one["probability"] * (1 - one["probability"]) / 400) ** 0.5
     assert abs(one["agreement"] - one["probability"]) < 4 * error + 1 / 400
@@ -173,13 +175,13 @@ def test_the_threshold_answers_half_of_dev_and_is_kept() -> None:
     answers = problem.answer(model, records)
     assert sum(one["answered"] for one in answers) == 3
     assert "chosen on the 6 questions of dev to answer 50 % of them" in remark
-    again = problem.task.reopen(json.loads(json.dumps(problem.learnt())), problem.tools)
+    again = problem.task.restore_problem(json.loads(json.dumps(problem.state())), problem.tools)
     assert again.abstention == problem.abstention
     assert again.answer(model, records) == answers
-    figures = {one.name: one for one in score(problem.measure, answers, part="dev")}
+    figures = {one.name: one for one in score(problem.metric, answers, split="dev")}
     assert figures["coverage"].value == 0.5
     assert figures["exact_match_answered"].n == 3
-    tables = problem.tables(answers, part="dev:12")
+    tables = problem.tables(answers, split="dev:12")
     assert tables.keys() == {"risk", "risk_coverage", "calibration"}
     assert {one["metric"] for one in tables["risk"]} == {"aurc", "ece", "accuracy_answered"}
     assert tables["risk_coverage"][-1]["coverage"] == 1
@@ -209,7 +211,7 @@ def test_what_pretraining_never_named_is_a_guess(
     assert [one.get("seen") for one in answers] == [True, False, None]
     assert [one.get("guess") for one in answers] == [None, True, None]
     assert "task.subject does not fit 1 of 3 questions" in problem.warnings(answers)[-1]
-    figures = {one.name: one.n for one in score(problem.measure, answers[:2], part="dev")}
+    figures = {one.name: one.n for one in score(problem.metric, answers[:2], split="dev")}
     assert (figures["exact_match_seen"], figures["exact_match_unseen"]) == (1, 1)
 
 
@@ -224,10 +226,10 @@ def test_the_built_in_questions_and_lives_agree_on_who_was_seen() -> None:
     [shipped] = Path(__file__).parents[3].glob("recipes/birthplaces.toml")
     recipe = Recipe.load(shipped)
     assert isinstance(recipe.task, Recall)
-    problem = recipe.task.open([], Tools(WORDS, 32, "decoder"))
+    problem = recipe.task.build_problem([], Tools(WORDS, 32, "decoder"))
     corpus = open_records(recipe.data, recipe.task.columns(), optional=["seen"])
-    for part in ("dev", "test"):
-        rows = corpus.rows(part)
+    for split in ("dev", "test"):
+        rows = corpus.rows(split)
         assert problem.seen(rows) == [record["seen"] for record in rows]
         assert 0 < sum(record["seen"] for record in rows) < len(rows)
 
@@ -246,9 +248,9 @@ def test_the_baseline_says_the_most_frequent_answer() -> None:
     [(label, parts)] = problem.baselines(train, {"dev": dev})
     assert label == "most frequent answer"
     assert [one["predicted"] for one in parts["dev"]] == ["Oslo", "Oslo"]
-    figures = {one.name: one.value for one in score(problem.measure, parts["dev"], part="dev")}
+    figures = {one.name: one.value for one in score(problem.metric, parts["dev"], split="dev")}
     assert figures == {"exact_match": 0.5, "exact_match_seen": 1.0, "exact_match_unseen": 0.0}
-    assert metric_of(problem.measure.settings()) == problem.measure
+    assert build_metric(problem.metric.settings()) == problem.metric
 
 
 def test_one_answer_to_everything_is_said() -> None:
@@ -314,7 +316,7 @@ def test_a_table_of_data_survives_a_recipe() -> None:
 def test_an_encoder_is_refused() -> None:
     body = Encoder(layers=1, heads=2, width=16, context=32).build(vocabulary=50, seed=0)
     with pytest.raises(UserError, match="decoder"):
-        problem_of().fit(body, seed=0)
+        problem_of().attach_head(body, seed=0)
 
 
 # A whole training
@@ -332,9 +334,9 @@ def write_people(folder: Path) -> None:
     people = [(first, family) for first in FIRST for family in TOWNS]
     random.shuffle(people)
     parts = {"train": people[:40], "dev": people[40:60], "test": people[60:]}
-    for part, some in parts.items():
+    for split, some in parts.items():
         rows = [f"Where was {a} {b} born?\t{TOWNS[b]}" for a, b in some]
-        (folder / f"{part}.tsv").write_text("\n".join(rows))
+        (folder / f"{split}.tsv").write_text("\n".join(rows))
     told = [f"{a} {b}. {a} {b} was born in {TOWNS[b]} ." for a, b in people[:70]]
     (folder / "lives.txt").write_text("\n".join(told))
 

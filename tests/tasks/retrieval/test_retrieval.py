@@ -11,13 +11,13 @@ from regard.core.errors import UserError
 from regard.data.record_corpus import Record
 from regard.data.tokenizers.word import Word
 from regard.models.families.encoder import Encoder
-from regard.runs.preparation.prepare import source_of
+from regard.runs.preparation.prepare import source_text
 from regard.runs.recipe import Recipe
 from regard.tasks import Tools
 from regard.tasks.retrieval.collection import Collection, read_collection, read_judgements
-from regard.tasks.retrieval.judgements import documents_in, joined_rows
-from regard.tasks.retrieval.retrieval import Retrieval, number_of
-from regard.tasks.retrieval.vector_search import log_totals, search
+from regard.tasks.retrieval.query_rows import graded_documents, join_rows
+from regard.tasks.retrieval.retrieval import Retrieval, text_id
+from regard.tasks.retrieval.vector_search import log_denominators, search
 
 TOPICS = [(f"a{one} a{two}", f"b{one} b{two}") for one in range(12) for two in range(one)]
 "Query and document of each share no word: which a means which b has to be learnt (generated)."
@@ -68,11 +68,11 @@ def trained(files):
     return regard.train(Recipe.from_table(table(files)), out=files / "run")
 
 
-def figures(run, part, metric):
+def figures(run, split, metric):
     return {
         row["of"].split()[0]: row["value"]
         for row in run.figures()["figures"]
-        if (row["part"], row["metric"]) == (part, metric)
+        if (row["part"], row["metric"]) == (split, metric)
     }
 
 
@@ -122,13 +122,13 @@ def test_a_model_gives_vectors_without_its_collection(trained, files):
 
 def test_an_edited_collection_or_judgement_is_another_experiment(files):
     recipe = Recipe.from_table(table(files))
-    before = source_of(recipe)
+    before = source_text(recipe)
     for name in ("documents.jsonl", "judgements.txt"):
         kept = (files / name).read_bytes()
         (files / name).write_bytes(kept + b"\n")
-        assert source_of(recipe) != before
+        assert source_text(recipe) != before
         (files / name).write_bytes(kept)
-    assert source_of(recipe) == before
+    assert source_text(recipe) == before
 
 
 def test_a_batch_is_not_taken_apart(files):
@@ -153,15 +153,15 @@ def test_rows_of_one_query_are_one_item():
         row(query="when", document="y"),
         row(query="who ", document="z", relevance=0),
     ]
-    who, when = joined_rows(rows)
-    assert documents_in(who) == [("x", 2.0), ("z", 0.0)]
-    assert documents_in(when) == [("y", 1.0)]
+    who, when = join_rows(rows)
+    assert graded_documents(who) == [("x", 2.0), ("z", 0.0)]
+    assert graded_documents(when) == [("y", 1.0)]
     assert [relevant for relevant, _ in Retrieval().relevant(who)] == ["x"]
 
 
 def test_queries_with_ids_are_told_apart_by_them():
     rows = [row(query="who", query_id=1, document="x"), row(query="who", query_id=2, document="y")]
-    assert len(joined_rows(rows)) == 2
+    assert len(join_rows(rows)) == 2
 
 
 @pytest.mark.parametrize(
@@ -236,22 +236,22 @@ def test_an_id_that_stands_twice_is_refused(tmp_path):
 
 def test_without_a_collection_the_rows_are_looked_through():
     tokenizer = Word(minimum_count=1).train(iter(["x y z who when"]))
-    problem = Retrieval().open([], Tools(tokenizer, 8, "encoder"))
+    problem = Retrieval().build_problem([], Tools(tokenizer, 8, "encoder"))
     records = [row(query="who", document=["x", "y"]), row(query="when", document="x")]
     body = Encoder(layers=1, heads=2, width=8, context=8).build(vocabulary=tokenizer.size, seed=0)
-    answers = problem.answer(problem.fit(body, seed=0).eval(), records)
+    answers = problem.answer(problem.attach_head(body, seed=0).eval(), records)
     assert [answer["searched"] for answer in answers] == [2, 2]
     assert answers[0]["truth"] == ["x", "y"]
     assert "loss" not in answers[0]
     examples = [e.labels.tolist() for record in records for e in problem.examples(record)]
-    who, when, x, y = map(number_of, ("who", "when", "x", "y"))
+    who, when, x, y = map(text_id, ("who", "when", "x", "y"))
     assert examples == [[who, x], [who, y], [when, x]]
     with pytest.raises(UserError, match="no document to look through"):
-        problem.answer(problem.fit(body, seed=0), [row(query="who")])
+        problem.answer(problem.attach_head(body, seed=0), [row(query="who")])
 
 
 def test_one_document_for_all_is_said():
-    problem = Retrieval().reopen({}, Tools(Word().train(iter(["x"])), 8, "encoder"))
+    problem = Retrieval().restore_problem({}, Tools(Word().train(iter(["x"])), 8, "encoder"))
     assert problem.warnings([{"predicted": "x"}] * 5) == (
         "all 5 queries find the same document first",
     )
@@ -259,12 +259,12 @@ def test_one_document_for_all_is_said():
 
 
 def test_shares_are_those_of_a_softmax_over_all(monkeypatch):
-    monkeypatch.setattr("regard.tasks.retrieval.vector_search.DOCUMENTS_AT_ONCE", 7)
-    monkeypatch.setattr("regard.tasks.retrieval.vector_search.QUERIES_AT_ONCE", 2)
+    monkeypatch.setattr("regard.tasks.retrieval.vector_search.DOCUMENT_BLOCK", 7)
+    monkeypatch.setattr("regard.tasks.retrieval.vector_search.QUERY_BLOCK", 2)
     generator = np.random.default_rng(3)
     queries, documents = (generator.normal(size=(n, 5)).astype(np.float32) for n in (5, 30))
     scores = queries.astype(float) @ documents.T.astype(float) / 0.2
-    totals = log_totals(queries, documents, temperature=0.2)
+    totals = log_denominators(queries, documents, temperature=0.2)
     assert totals == pytest.approx(np.logaddexp.reduce(scores, axis=1), rel=1e-5)
     found = search(queries, documents, temperature=0.2)
     assert [one.places.tolist() for one in found] == (-scores).argsort(axis=1).tolist()
@@ -272,4 +272,4 @@ def test_shares_are_those_of_a_softmax_over_all(monkeypatch):
 
 def test_texts_that_say_the_same_are_one_document():
     assert Collection.of(["x", "y", "x"]).names == ["x", "y"]
-    assert Collection(["1", "2"], ["x", " x"]).place_of_text == {"x": 0}
+    assert Collection(["1", "2"], ["x", " x"]).index_by_text == {"x": 0}

@@ -110,7 +110,9 @@ def pair(score, first="good film", second="bad book"):
 
 def test_each_text_stands_alone_in_its_row():
     for family, specials in (("encoder", ("cls", "sep")), ("decoder", ("start", "stop"))):
-        problem = Similarity(lowest=1, highest=5).open([pair("1"), pair(5)], tools(8, family))
+        problem = Similarity(lowest=1, highest=5).build_problem(
+            [pair("1"), pair(5)], tools(8, family)
+        )
         [example] = problem.examples(pair("2"))
         roles = [problem.tools.tokenizer.require(role) for role in specials]
         for ids in (example.inputs, example.source):
@@ -120,7 +122,7 @@ def test_each_text_stands_alone_in_its_row():
 
 
 def test_what_does_not_fit_is_counted():
-    problem = Similarity().reopen({}, tools(context=4))
+    problem = Similarity().restore_problem({}, tools(context=4))
     assert problem.lost(pair(1, "good bad film book", "good bad film")) == 3
 
 
@@ -133,7 +135,7 @@ def test_a_score_outside_the_range_is_refused_before_anything_is_trained(score):
 
 def test_equal_scores_teach_nothing():
     with pytest.raises(UserError, match="nothing to learn"):
-        Similarity().open([pair(1), pair("1")], tools())
+        Similarity().build_problem([pair(1), pair("1")], tools())
 
 
 def test_a_range_has_two_ends():
@@ -143,7 +145,7 @@ def test_a_range_has_two_ends():
 
 
 def test_one_score_for_all_is_said():
-    problem = Similarity().reopen({}, tools())
+    problem = Similarity().restore_problem({}, tools())
     rows = [{"item": n, "predicted": 0.5 + n / 1e6} for n in range(9)]
     assert problem.warnings(rows) == ("all 9 pairs get nearly the same score, 0.5",)
     assert not problem.warnings([*rows, {"item": 9, "predicted": 0.7}])

@@ -7,7 +7,7 @@ import pytest
 
 import regard
 from regard.core.errors import UserError
-from regard.data.readers.reading import Record
+from regard.data.readers.records import Record
 from regard.data.tokenizers.word import Word
 from regard.models.families.encoder import Encoder
 from regard.runs.preparation.row_stats import task_statistics
@@ -55,7 +55,7 @@ def table(home, kind, **more):
             "heads": 2,
             "width": 32,
             "context": 16,
-            "patch_values": 4,
+            "patch_dim": 4,
             "attention": {"kind": "group", "by": "modality", "fusion_every": 2},
         },
         "task": {"kind": kind, **SMALL},
@@ -73,8 +73,8 @@ def table(home, kind, **more):
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("digits")
-    for seed, (part, count) in enumerate((("train", 300), ("dev", 60), ("test", 60))):
-        write(home / f"{part}.jsonl", rows(count, seed))
+    for seed, (split, count) in enumerate((("train", 300), ("dev", 60), ("test", 60))):
+        write(home / f"{split}.jsonl", rows(count, seed))
     return home
 
 
@@ -93,11 +93,11 @@ def trained(home, pretrained):
     return regard.train(Recipe.from_table(started), out=home / "run")
 
 
-def figure(run, part, metric, of="model"):
+def figure(run, split, metric, of="model"):
     return next(
         row["value"]
         for row in run.figures()["figures"]
-        if (row["part"], row["metric"], row["of"]) == (part, metric, of)
+        if (row["part"], row["metric"], row["of"]) == (split, metric, of)
     )
 
 
@@ -137,7 +137,7 @@ def tools(context=16):
 
 
 def opened(context=16):
-    return Digits(**SMALL).reopen({"labels": ["no", "yes"]}, tools(context))
+    return Digits(**SMALL).restore_problem({"labels": ["no", "yes"]}, tools(context))
 
 
 def test_patches_stand_behind_the_words():
@@ -202,14 +202,14 @@ def test_sizes_that_do_not_fit_are_refused():
     with pytest.raises(UserError, match="no room for words beside 4 patches"):
         opened(context=6).examples({"image": [0] * 16, "question": "which"})
     plain = Encoder(layers=1, heads=1, width=8, context=16)
-    for model, reads in ((plain, "words alone"), (plain.model_copy(update={"patch_values": 9}), 9)):
+    for model, reads in ((plain, "words alone"), (plain.model_copy(update={"patch_dim": 9}), 9)):
         built = model.build(vocabulary=20, seed=0)
         with pytest.raises(UserError, match=f"hold 4 numbers, and the model reads {reads}"):
-            opened().fit(built, seed=0)
+            opened().attach_head(built, seed=0)
 
 
 def test_judged_rows_always_hide_the_same_and_trained_ones_do_not():
-    problem = Patches(**SMALL, share=0.5).open([], tools())
+    problem = Patches(**SMALL, share=0.5).build_problem([], tools())
     record = {"image": list(range(16)), "question": "which pattern"}
     [first], [again] = problem.examples(record), problem.examples(record)
     assert np.array_equal(first.patches, again.patches)

@@ -1,7 +1,7 @@
-"""Every kind of attention, one file each. A kind's settings build its rule for a head's shape.
+"""Attention kinds, one file each. A kind's settings build its attention function for a head shape.
 
-A kind declares what it can do (`Traits`): recipes that ask for more are refused with a sentence,
-and the contracts check that what is declared is true.
+A kind declares its capabilities (`Traits`): recipes that need more are refused with a sentence, and
+the contracts check that the declaration is true.
 """
 
 from __future__ import annotations
@@ -21,39 +21,40 @@ if TYPE_CHECKING:
 ATTENTION = Catalog("attention", home="regard.attention.kinds")
 
 Projections = Literal["separate", "shared-qk", "shared-qkv"]
-RelationSort = Literal["rotation", "bias"]
+RelativeType = Literal["rotation", "bias"]
 AnyKind = TypeVar("AnyKind", bound="type[AttentionKind]")
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What a kind declares about itself."""
+    """Capabilities that a kind declares; contracts check them."""
 
     cost: str
-    "How time grows with the length n and the head width d."
+    "How compute grows with the length n and the head width d."
     masks: tuple[str, ...] | Literal["any"] = "any"
-    "Masks it can follow, by name."
+    "Names of the masks it supports."
     cacheable: bool = True
-    "Whether decoding one token at a time gives what a whole pass gives."
+    "Whether decoding through a cache equals one forward pass."
     cross: bool = True
-    "Whether it can attend from one sequence to another."
-    relations: tuple[RelationSort, ...] = ("rotation", "bias")
-    "Relative positions it can take: turned queries and keys, or a bias on the scores."
+    "Whether it supports cross-attention."
+    relative_positions: tuple[RelativeType, ...] = ("rotation", "bias")
+    "Types of relative position it supports: rotated queries and keys, a bias on the scores."
     projections: tuple[Projections, ...] = ("separate", "shared-qk", "shared-qkv")
+    "Ways of sharing the query, key and value projections that it supports."
     grouped_heads: bool = True
-    "Whether several query heads may share a key/value head."
+    "Whether it supports grouped-query attention: several query heads per key/value head."
     broken: str = ""
-    "What is wrong with it, for kinds that are wrong on purpose."
+    "What is wrong with it, for kinds that are broken on purpose."
     fails: tuple[str, ...] = ()
-    "The contracts it fails; a broken kind has to name them, and really fail them."
+    "Contracts it fails; a broken kind must declare them, and fail them."
 
-    def follows(self, mask: str) -> bool:
-        """Whether it can follow the mask of this name."""
+    def supports_mask(self, mask: str) -> bool:
+        """Whether it supports the mask of this name."""
         return self.masks == "any" or mask in self.masks
 
 
 class AttentionKind(Settings, ABC):
-    """Settings from which a rule, or a whole mixer, is built."""
+    """Settings that build an attention function, or a mixer."""
 
     traits: ClassVar[Traits]
 
@@ -61,12 +62,12 @@ class AttentionKind(Settings, ABC):
     def build(self, shape: HeadShape) -> AttentionFunction | Mixer: ...
 
     def own_parameters(self, shape: HeadShape) -> int:
-        """How many parameters `build` makes; a kind with a formula of its own overrides this."""
+        """Number of parameters of `build`; a kind with a formula overrides this."""
         return sum(parameter.numel() for parameter in self.build(shape).parameters())
 
 
 class BrokenKind(AttentionKind):
-    """A kind that is wrong on purpose, to show what goes wrong."""
+    """A kind that is broken on purpose, to show what goes wrong."""
 
     on_purpose: bool = False
     "Train it although it is broken, for a study or a lesson; the report says so in red."
@@ -79,19 +80,19 @@ def kind(
     masks: tuple[str, ...] | Literal["any"] = "any",
     cacheable: bool = True,
     cross: bool = True,
-    relations: tuple[RelationSort, ...] = ("rotation", "bias"),
+    relative_positions: tuple[RelativeType, ...] = ("rotation", "bias"),
     projections: tuple[Projections, ...] = ("separate", "shared-qk", "shared-qkv"),
     grouped_heads: bool = True,
     broken: str = "",
     fails: tuple[str, ...] = (),
 ) -> Callable[[AnyKind], AnyKind]:
-    """Decorator: put a kind into the catalogue, with what it declares about itself."""
+    """Decorator: register a kind in the catalogue with its declared traits."""
     traits = Traits(
         cost,
         masks,
         cacheable,
         cross,
-        relations,
+        relative_positions,
         projections,
         grouped_heads,
         broken,
@@ -100,15 +101,15 @@ def kind(
 
     def register(cls: AnyKind) -> AnyKind:
         if bool(broken) != issubclass(cls, BrokenKind):
-            raise TypeError(_half_declared(name, cls.__name__, broken=broken))
+            raise TypeError(_broken_mismatch(name, cls.__name__, broken=broken))
         cls.traits = traits
-        sees = {"causal": traits.follows("causal")}
-        return ATTENTION.add(name, **asdict(traits), **sees)(cls)
+        causal = traits.supports_mask("causal")
+        return ATTENTION.add(name, **asdict(traits), causal=causal)(cls)
 
     return register
 
 
-def _half_declared(name: str, cls: str, *, broken: str) -> str:
+def _broken_mismatch(name: str, cls: str, *, broken: str) -> str:
     if broken:
         return (
             f"kind {name!r} says what is broken, and {cls} is no BrokenKind: derive it "

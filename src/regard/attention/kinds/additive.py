@@ -1,12 +1,12 @@
-"""Additive attention: a small network scores each query against each key.
+"""Additive attention: a small tanh network scores each query against each key.
 
     score(q, k) = w · tanh(W_q q + W_k k + b)              Bahdanau, Cho and Bengio, 2015
 
-Each head has its own network. Written out, the network's inner values are (b,h,i,j,m): m times the
-memory of dot-product attention. The fast path therefore goes through a few queries at a time, over
-the keys that the mask's band can reach, and computes the inner values anew in the backward pass.
+Each head has its own network. Materialised, the hidden values are (b,h,i,j,m): m times the memory
+of dot-product attention. The fast path therefore computes a block of queries at a time, over the
+keys that the mask's band can reach, and recomputes the hidden values in the backward pass.
 
-Shapes: b batch, h heads, i query, j key, d head width, m width of the scoring network. Masks:
+Shapes: b batch, h heads, i query, j key, d head width, m hidden size of the scoring network. Masks:
 True = may attend.
 """
 
@@ -18,21 +18,21 @@ from torch import Tensor, nn
 
 from regard.attention.function import AttentionFunction, AttentionInputs, FastOutput, HeadShape
 from regard.attention.kinds import AttentionKind, kind
-from regard.attention.paths.additive_blocks import Halves, additive
+from regard.attention.paths.additive_blocks import AdditiveTerms, additive
 
 
-@kind("additive", cost="n² · d", relations=("bias",))
+@kind("additive", cost="n² · d", relative_positions=("bias",))
 class Additive(AttentionKind):
     """A small tanh network scores each query against each key."""
 
     hidden: int = Field(default=0, ge=0)
-    "Width of the scoring network; 0 takes the head's width."
+    "Hidden size of the scoring network; 0 takes the head's width."
 
     def build(self, shape: HeadShape) -> AttentionFunction:
         return AdditiveScore(shape, hidden=self.hidden or shape.width)
 
     def own_parameters(self, shape: HeadShape) -> int:
-        """For each head and inner unit: a column of W_q, one of W_k, one number of w, one of b."""
+        """Per head and hidden unit: a column of W_q, one of W_k, an element of w, one of b."""
         units = shape.heads * (self.hidden or shape.width)
         return units * (2 * shape.width + 1 + shape.biases)
 
@@ -41,8 +41,8 @@ class AdditiveScore(AttentionFunction):
     def __init__(self, shape: HeadShape, *, hidden: int) -> None:
         super().__init__()
         h, d = shape.heads, shape.width
-        # Wider than a model's usual draw, and the bias not from 0: around 0 tanh is a line, and a
-        # line has no term in which query and key meet; learning where to look then starts late.
+        # A larger std than the model's default, and a random bias: around 0 tanh is linear, without
+        # a term in which query and key interact, and learning where to attend starts late.
         self.init_std = d**-0.5
         self.query_weight = nn.Parameter(torch.randn(h, d, hidden) * self.init_std)
         self.key_weight = nn.Parameter(torch.randn(h, d, hidden) * self.init_std)
@@ -52,22 +52,22 @@ class AdditiveScore(AttentionFunction):
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         """(b,h,i,d), (b,h,j,d) -> (b,h,i,j); the oracle"""
-        from_query, from_key = self._halves(q, k)
-        inner = torch.tanh(from_query[:, :, :, None] + from_key[:, :, None])
-        return (inner @ self.out_weight[:, None, :, None]).squeeze(-1)
+        query, key = self._project(q, k)
+        hidden = torch.tanh(query[:, :, :, None] + key[:, :, None])
+        return (hidden @ self.out_weight[:, None, :, None]).squeeze(-1)
 
-    def fast(self, asked: AttentionInputs) -> FastOutput:
-        from_query, from_key = self._halves(asked.q, asked.k)
-        # Under autocast the halves may be wider than the values: one type for all, then back.
-        dtype = torch.promote_types(from_query.dtype, from_key.dtype)
-        with torch.autocast(asked.q.device.type, enabled=False):
-            halves = Halves(*(x.to(dtype) for x in (from_query, from_key, self.out_weight)))
-            out, path = additive(halves, asked.v.to(dtype), asked)
-        return FastOutput(out.to(asked.v.dtype), path)
+    def fast(self, inputs: AttentionInputs) -> FastOutput:
+        query, key = self._project(inputs.q, inputs.k)
+        # Under autocast the projections may have a wider dtype than the values: one dtype for all.
+        dtype = torch.promote_types(query.dtype, key.dtype)
+        with torch.autocast(inputs.q.device.type, enabled=False):
+            terms = AdditiveTerms(*(x.to(dtype) for x in (query, key, self.out_weight)))
+            out, path = additive(terms, inputs.v.to(dtype), inputs)
+        return FastOutput(out.to(inputs.v.dtype), path)
 
-    def _halves(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """What query and key bring into the tanh, (b,h,i,m) and (b,h,j,m)."""
-        from_key = k @ self.key_weight
+    def _project(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """The two summands inside the tanh, W_q q (b,h,i,m) and W_k k + b (b,h,j,m)."""
+        key = k @ self.key_weight
         if self.bias is not None:
-            from_key = from_key + self.bias[:, None]
-        return q @ self.query_weight, from_key
+            key = key + self.bias[:, None]
+        return q @ self.query_weight, key

@@ -1,12 +1,12 @@
-"""Linear attention: features of queries meet a sum over the keys, so time grows with n, not n².
+"""Linear attention: feature maps of queries and keys replace the softmax; O(n) instead of O(n²).
 
     out_i = φ(q_i) Σ_j φ(k_j) v_jᵀ / φ(q_i) Σ_j φ(k_j)
                                    Katharopoulos et al., 2020; random φ: Choromanski et al., 2021
 
-It is attention with the scores φ(q) · φ(k), divided by their sum: the readable path, for any mask.
-Where every query sees all keys, or all so far, the product is taken in the other order; looking
-back a fixed number of places has no such rewriting. A query whose scores are all 0 gets zeros, as
-if it saw nothing: relu can give this, and random features for keys so long that e^(−|k|²) is 0.
+This is attention with the scores φ(q) · φ(k), divided by their sum: the explicit path, for any
+mask. Under a full or a causal mask the products are reordered, keys with values first; a sliding
+window has no such reordering. A query whose scores are all 0 gets zeros, as a fully masked one
+does: possible with relu, and with random features for keys so long that e^(−|k|²) is 0.
 
 Shapes: b batch, h heads, i query, j key, d head width, f features, c chunks, e = d + 1.
 Masks: True = may attend.
@@ -23,7 +23,13 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.attention.cache import RecurrentState
-from regard.attention.feature_maps import EluPlusOne, FeatureMap, RandomFeatures, Relu, divided
+from regard.attention.feature_maps import (
+    EluPlusOne,
+    FeatureMap,
+    RandomFeatures,
+    Relu,
+    divide_or_zero,
+)
 from regard.attention.function import (
     AttentionInputs,
     FastOutput,
@@ -35,29 +41,29 @@ from regard.attention.masks.mask import Grid, Mask
 from regard.core.errors import UserError
 
 CHUNK = 64
-"Places that meet each other directly; what lies before them is met as a sum."
+"Positions per chunk: inside a chunk all pairs are computed; earlier chunks enter as a sum."
 
 
 @kind(
     "linear",
     cost="n · d²",
     masks=("causal", "bidirectional", "padding", "cross"),
-    relations=(),
+    relative_positions=(),
 )
 class LinearAttention(AttentionKind):
-    """Features instead of a softmax: time grows with n, decoding has a state of fixed size."""
+    """A feature map instead of the softmax: time O(n), decoding with a state of fixed size."""
 
     feature_map: Literal["elu", "relu", "random"] = "elu"
-    "elu + 1, relu, or random features whose products are e^(q · k / √d) on average."
+    "elu + 1, relu, or random features, whose products are e^(q · k / √d) on average."
     features: int = Field(default=0, ge=0)
-    "How many random features a head has; 0 takes four times its width."
+    "Random features per head; 0 takes four times its width."
     seed: int = 0
-    "Decides the random features, together with the layer's number."
+    "Seed of the random features, together with the layer's index."
 
     def build(self, shape: HeadShape) -> RecurrentAttentionFunction:
-        return FeatureAttention(self._map(shape))
+        return FeatureMapAttention(self._feature_map(shape))
 
-    def _map(self, shape: HeadShape) -> FeatureMap:
+    def _feature_map(self, shape: HeadShape) -> FeatureMap:
         if self.feature_map == "elu":
             return EluPlusOne()
         if self.feature_map == "relu":
@@ -68,8 +74,8 @@ class LinearAttention(AttentionKind):
         return RandomFeatures(shape.width, features, generator=generator)
 
 
-class FeatureAttention(RecurrentAttentionFunction):
-    drops_weights = False  # on the fast paths there are none to drop
+class FeatureMapAttention(RecurrentAttentionFunction):
+    supports_dropout = False  # the fast paths compute no weights
 
     def __init__(self, feature_map: FeatureMap) -> None:
         super().__init__()
@@ -77,30 +83,29 @@ class FeatureAttention(RecurrentAttentionFunction):
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         """(b,h,i,d), (b,h,j,d) -> (b,h,i,j), never negative"""
-        return self.feature_map.of_queries(q) @ self.feature_map.of_keys(k).transpose(-2, -1)
+        return self.feature_map.map_queries(q) @ self.feature_map.map_keys(k).transpose(-2, -1)
 
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        seen = scores.masked_fill(~allowed, 0.0)
-        return divided(seen, seen.sum(dim=-1, keepdim=True))
+        masked = scores.masked_fill(~allowed, 0.0)
+        return divide_or_zero(masked, masked.sum(dim=-1, keepdim=True))
 
-    def fast(self, asked: AttentionInputs) -> FastOutput | None:
-        mask, grid = asked.mask, asked.grid
+    def fast(self, inputs: AttentionInputs) -> FastOutput | None:
+        mask, grid = inputs.mask, inputs.grid
         pattern = mask.structure.pattern
         if (
-            asked.bias is not None
+            inputs.bias is not None
             or pattern is None
             or (pattern == "causal" and not grid.from_start)
         ):
             return None
-        # With either pattern the last query sees every key that may be seen at all.
-        valid = mask.on(grid.part(slice(-1, None), slice(None)))
-        queries, keys, values = self._features(asked.q, asked.k, asked.v, valid)
+        # With either pattern the last query may attend to every valid key.
+        valid = mask.materialize(grid.crop(slice(-1, None), slice(None)))
+        queries, keys, values = self._features(inputs.q, inputs.k, inputs.v, valid)
         if pattern == "everything":
-            return FastOutput(
-                _mean(queries @ (keys.transpose(-2, -1) @ values)), "linear-everything"
-            )
-        mixed, _ = _running(queries, keys, values)
-        return FastOutput(_mean(mixed), "linear-causal")
+            mixed = queries @ (keys.transpose(-2, -1) @ values)
+            return FastOutput(_normalise_mixed(mixed), "linear-everything")
+        mixed, _ = _causal_sums(queries, keys, values)
+        return FastOutput(_normalise_mixed(mixed), "linear-causal")
 
     def advance(
         self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, state: RecurrentState
@@ -108,57 +113,56 @@ class FeatureAttention(RecurrentAttentionFunction):
         new = q.shape[-2]
         if mask.structure.pattern != "causal":
             raise UserError(
-                f"linear attention keeps a sum of its past and cannot go on under the mask "
+                f"linear attention decodes from a sum over the past, which needs a causal mask, not "
                 f"{mask.name}",
                 topic="attention",
-                hint="Decode with a causal mask, or read the whole row at once without a cache.",
+                hint="Decode with a causal mask, or process the whole row without a cache.",
             )
         end = state.length + new
         mask.check_fits(rows=q.shape[0], keys=end, positions=end)
         row = Grid.over(queries=1, keys=end, batch=q.shape[0], first_query=end - 1, device=q.device)
-        valid = mask.on(row.part(slice(None), slice(state.length, end)))
-        mixed, past = _running(
-            *self._features(q, k, v, valid), before=state.state[0] if state.state else None
+        valid = mask.materialize(row.crop(slice(None), slice(state.length, end)))
+        mixed, past = _causal_sums(
+            *self._features(q, k, v, valid), past=state.state[0] if state.state else None
         )
-        state.take([past], positions=new)
-        return _mean(mixed)
+        state.update([past], positions=new)
+        return _normalise_mixed(mixed)
 
     def _features(
         self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Features of queries and keys, 0 for keys that are not valid (b,1,1,j); values beside 1.
+        """Features of queries and keys, 0 where a key is not valid (b,1,1,j); values with a
+        column of ones, in which the sum of the weights accumulates."""
+        keys = self.feature_map.map_keys(k).masked_fill(~valid.transpose(-2, -1), 0.0)
+        return self.feature_map.map_queries(q), keys, F.pad(v, (0, 1), value=1.0)
 
-        The 1 sums the weights up along with the values that they weigh."""
-        keys = self.feature_map.of_keys(k).masked_fill(~valid.transpose(-2, -1), 0.0)
-        return self.feature_map.of_queries(q), keys, F.pad(v, (0, 1), value=1.0)
 
-
-def _running(
-    queries: Tensor, keys: Tensor, values: Tensor, *, before: Tensor | None = None
+def _causal_sums(
+    queries: Tensor, keys: Tensor, values: Tensor, *, past: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Σ_{j ≤ i} (queries_i · keys_j) values_j, (b,h,i,e), and Σ_j keys_j values_jᵀ, (b,h,f,e).
 
-    Inside a chunk each place meets each; what came before the chunk is a sum, which starts from
-    `before`. Memory: n · (d + chunk), and a sum for each chunk.
+    Inside a chunk all pairs are computed; earlier chunks enter as a sum, which starts from `past`.
+    Memory: n · (d + chunk), and one sum per chunk.
     """
-    positions = queries.shape[-2]
-    chunk = min(CHUNK, positions)
-    queries, keys, values = (_in_chunks(x, chunk) for x in (queries, keys, values))
+    length = queries.shape[-2]
+    chunk = min(CHUNK, length)
+    queries, keys, values = (_split_chunks(x, chunk) for x in (queries, keys, values))
     sums = keys.transpose(-2, -1) @ values  # (b,h,c,f,e)
-    first = torch.zeros_like(sums[:, :, :1]) if before is None else before[:, :, None]
-    # Shifted, not a sum less the chunk's own: that would tell of the chunk's end, by its rounding.
+    first = torch.zeros_like(sums[:, :, :1]) if past is None else past[:, :, None]
+    # Shifted by one chunk. Subtracting the chunk's own sum instead would leak its end by rounding.
     pasts = torch.cat([first, sums], dim=2).cumsum(dim=2)
     inside = (queries @ keys.transpose(-2, -1)).tril()
     mixed = inside @ values + queries @ pasts[:, :, :-1]
-    return mixed.flatten(2, 3)[:, :, :positions], pasts[:, :, -1]
+    return mixed.flatten(2, 3)[:, :, :length], pasts[:, :, -1]
 
 
-def _in_chunks(x: Tensor, chunk: int) -> Tensor:
-    """(b,h,n,d) -> (b,h,c,chunk,d), the last chunk filled up with zeros, which add nothing."""
+def _split_chunks(x: Tensor, chunk: int) -> Tensor:
+    """(b,h,n,d) -> (b,h,c,chunk,d), the last chunk padded with zeros, which add nothing."""
     b, h, n, d = x.shape
     return F.pad(x, (0, 0, 0, -n % chunk)).reshape(b, h, -1, chunk, d)
 
 
-def _mean(mixed: Tensor) -> Tensor:
-    """(b,h,i,e) -> (b,h,i,d): the values, divided by the sum of what weighed them."""
-    return divided(mixed[..., :-1], mixed[..., -1:])
+def _normalise_mixed(mixed: Tensor) -> Tensor:
+    """(b,h,i,e) -> (b,h,i,d): the mixed values, divided by the sum of their weights."""
+    return divide_or_zero(mixed[..., :-1], mixed[..., -1:])

@@ -1,10 +1,10 @@
-"""Soft-masked attention, broken on purpose: a forbidden key costs a penalty, not everything.
+"""Soft-masked attention, broken on purpose: a finite penalty on forbidden scores instead of −∞.
 
     weights = softmax(s − penalty · forbidden)                                   s = q · k / √d
 
-Instead of −∞ a finite number is taken off: a forbidden key keeps e^−penalty of its weight, and more
-where its score is high. With a very large penalty that weight rounds to 0, and only a query that
-may see nothing betrays the mistake: all its keys pay alike, so it gets their average, not zeros.
+A forbidden key keeps e^−penalty of its weight, and more where its score is high. With a very large
+penalty that weight rounds to 0, and only a fully masked query shows the mistake: all its keys have
+the same penalty, so it gets their average, not zeros.
 Shapes: b batch, h heads, i query, j key, d head width. Masks: True = may attend.
 """
 
@@ -23,21 +23,21 @@ from regard.attention.kinds import BrokenKind, kind
 @kind(
     "soft-masked",
     cost="n² · d",
-    broken="a forbidden key pays a finite penalty and keeps a little weight",
+    broken="a forbidden score is lowered by a finite penalty, and its key keeps a little weight",
     fails=("empty-rows", "forbidden-keys", "padding", "cache"),
 )
 class SoftMasked(BrokenKind):
-    """Broken on purpose: forbidden scores are lowered by a finite penalty instead of −∞."""
+    """Broken on purpose: a finite penalty is subtracted from forbidden scores, instead of ∞."""
 
     penalty: float = Field(default=9.0, gt=0.0, allow_inf_nan=False)
-    "What a forbidden score is lowered by."
+    "Penalty that is subtracted from a forbidden score."
 
     def build(self, shape: HeadShape) -> AttentionFunction:
         return FinitePenalty(self.penalty)
 
 
 class FinitePenalty(AttentionFunction):
-    ignores_forbidden = False
+    ignores_masked_keys = False
 
     def __init__(self, penalty: float) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
-"""Random synthesizer: the weights depend on where a place stands and on nothing that is written.
+"""Random synthesizer: attention weights depend on positions alone, never on the tokens.
 
     weight_ij = softmax_j R[position_i, position_j]     R = A Bᵀ if factorised      Tay et al., 2020
 
-R is drawn at random, one for each head, and then trained like any parameter, or left as drawn:
-every row of text is mixed by the same pattern. Shapes: b batch, h heads, i query, j key, c context,
-r rank. Masks: True = may attend.
+R is drawn at random, one per head, and then trained like any parameter, or left as drawn: every
+text is mixed by the same pattern. Shapes: b batch, h heads, i query, j key, c context, r rank.
+Masks: True = may attend.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.attention.function import HeadShape
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.mixer import Mixer
-from regard.attention.synthesizer import Synthesizer, outer_parameters
+from regard.attention.synthesizer import Synthesizer, value_and_out_parameters
 from regard.attention.token_positions import TokenPositions
 
 
@@ -24,28 +24,30 @@ from regard.attention.token_positions import TokenPositions
     "synthesizer-random",
     cost="n² · d",
     cross=False,
-    relations=(),
+    relative_positions=(),
     projections=("separate",),
     grouped_heads=False,
 )
 class SynthesizerRandom(AttentionKind):
-    """A random matrix over positions holds the weights, the same for every text."""
+    """Scores are a matrix over positions, drawn at random: the same for every text."""
 
     trained: bool = True
-    "Whether the matrix learns; if not, it stays as it was drawn."
+    "Whether the matrix is trained; if not, it stays as drawn."
     rank: int = Field(default=0, ge=0)
-    "Rank of the factorised matrix A Bᵀ; 0 takes a full one."
+    "Rank of the factorised matrix A Bᵀ; 0: a full matrix."
     draw: int = Field(default=0, ge=0, le=2**31 - 1)
-    "Number of the draw of a matrix that is not trained; a trained one starts from the run's seed."
+    "Seed of a matrix that is not trained; a trained one is initialised from the run's seed."
 
     def build(self, shape: HeadShape) -> Mixer:
-        factors = _drawn_factors(shape, rank=self.rank, draw=self.draw)
+        factors = _draw_factors(shape, rank=self.rank, draw=self.draw)
         return RandomSynthesizer(shape, factors, trained=self.trained)
 
     def own_parameters(self, shape: HeadShape) -> int:
-        """Value and out; where trained, R or its two factors for each head."""
+        """Value and out; if trained, R or its two factors per head."""
         columns = 2 * self.rank or shape.context
-        return outer_parameters(shape) + self.trained * shape.heads * shape.context * columns
+        return (
+            value_and_out_parameters(shape) + self.trained * shape.heads * shape.context * columns
+        )
 
 
 class RandomSynthesizer(Synthesizer):
@@ -63,22 +65,22 @@ class RandomSynthesizer(Synthesizer):
         self.factorised = len(factors) > 1
 
     def scores(self, x: Tensor, positions: TokenPositions) -> Tensor:
-        """(b,i,w), the row's j places -> (b or 1,h,i,j); of x only the number of places counts"""
+        """(b,i,w), the row's j positions -> (b or 1,h,i,j); of x only the length counts"""
         queries, keys = positions.last(x.shape[1]), positions.ids
         if self.factorised:
-            from_query = self.query_factor[:, queries].transpose(0, 1)
-            return from_query @ self.key_factor[:, keys].transpose(0, 1).transpose(-2, -1)
+            query_rows = self.query_factor[:, queries].transpose(0, 1)
+            return query_rows @ self.key_factor[:, keys].transpose(0, 1).transpose(-2, -1)
         if positions.in_order:
             end = keys.shape[1]
             return self.pattern[None, :, end - x.shape[1] : end, :end]
         return self.pattern[:, queries[:, :, None], keys[:, None]].transpose(0, 1)
 
 
-def _drawn_factors(shape: HeadShape, *, rank: int, draw: int) -> dict[str, Tensor]:
-    """R (h,c,c), or A and B (h,c,r); left as drawn, each score has variance 1."""
-    # A matrix that is not trained has to be the same in every process, and not that of its
-    # neighbours: drawn by number and layer. A trained one is drawn anew, and far smaller, when a
-    # model is built: starting values of parameters are the model's to choose.
+def _draw_factors(shape: HeadShape, *, rank: int, draw: int) -> dict[str, Tensor]:
+    """R (h,c,c), or A and B (h,c,r); as drawn, each score has variance 1."""
+    # A matrix that is not trained must be the same in every process, and differ between layers:
+    # its seed is `draw` and the layer. A trained one is redrawn with a far smaller std when a model
+    # is built: models initialise their parameters themselves.
     generator = torch.Generator().manual_seed(draw * 10_007 + shape.layer)
     h, c = shape.heads, shape.context
     if not rank:

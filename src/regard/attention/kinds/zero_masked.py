@@ -1,12 +1,12 @@
-"""Zero-masked attention, broken on purpose: the mask comes after the softmax.
+"""Zero-masked attention, broken on purpose: the mask is applied after the softmax.
 
     weight_ij = exp(s_ij) / Σ_j' exp(s_ij')  where j is allowed, else 0          s = q · k / √d
 
-The sum runs over all keys, forbidden ones too. What a place keeps for its allowed keys then tells
-how well the forbidden ones match: a language model senses the next token through the denominator.
-Its perplexity falls (in one course's experiment from 381 to 187) and means nothing, since nobody
-has the next token when it is time to write. Shapes: b batch, h heads, i query, j key, d head width.
-Masks: True = may attend.
+The denominator sums over all keys, forbidden ones included. So the total weight of the allowed keys
+reveals how well the forbidden ones match: the next token leaks to a language model through the
+denominator. Its perplexity falls (in one course's experiment from 381 to 187) and means nothing,
+since the next token is not there in generation. Shapes: b batch, h heads, i query, j key, d head
+width. Masks: True = may attend.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from regard.attention.kinds import BrokenKind, kind
 @kind(
     "zero-masked",
     cost="n² · d",
-    broken="the mask comes after the softmax, so every place senses the future",
+    broken="the mask comes after the softmax, so the future leaks into every position",
     fails=("forbidden-keys", "padding", "cache"),
 )
 class ZeroMasked(BrokenKind):
@@ -34,7 +34,7 @@ class ZeroMasked(BrokenKind):
 
 
 class MaskAfterSoftmax(AttentionFunction):
-    ignores_forbidden = False
+    ignores_masked_keys = False
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         """(b,h,i,d), (b,h,j,d) -> (b,h,i,j)"""

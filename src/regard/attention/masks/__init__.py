@@ -1,1 +1,1 @@
-"""Masks: predicates that compose with & | ~, True = may attend; read, drawn, analysed."""
+"""Masks: predicates that compose with & | ~, True = may attend; parsed, drawn, analysed."""

@@ -1,8 +1,8 @@
-"""A mask as a picture: a small table for the terminal, or an SVG that needs nothing else.
+"""Drawings of a mask: text for the terminal, or a self-contained SVG.
 
-One row a query, one column a key, both counted from 0; filled = may attend. A mask that differs
-between the rows of a batch is drawn for the first. The SVG follows the reader's light or dark
-scheme, and its styles touch nothing outside of it.
+One row per query, one column per key, both counted from 0; filled = may attend. A mask that differs
+between the rows of a batch is drawn for the first row. The SVG follows the reader's light or dark
+colour scheme, and its styles are scoped to it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from regard.core.errors import UserError
 if TYPE_CHECKING:
     from regard.attention.masks.mask import Mask
 
-MAY, MAY_NOT = "■", "·"
+ALLOWED, FORBIDDEN = "■", "·"
 LEGEND = "row = query, column = key, filled = may attend"
-LONGEST_LABEL = 24
-ROOMY = 40
-"Columns up to which cells have a gap between them in the terminal."
+MAX_LABEL_LENGTH = 24
+MAX_SPACED_COLUMNS = 40
+"Up to this many columns, cells in the terminal have a space between them."
 
 STYLE = """
 .regard-mask { font: 13px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif; }
@@ -37,26 +37,26 @@ STYLE = """
 }
 """
 MARGIN = 16.0
-LETTER = 7.4
-"Pixels a letter takes on average, generously: the reader's font is unknown."
-BROAD = "mwMWOQ@%&"
-"Letters that take half as much again."
+LETTER_WIDTH = 7.4
+"Average width of a letter in pixels, rounded up: the reader's font is unknown."
+WIDE_LETTERS = "mwMWOQ@%&"
+"Letters 1.5 times as wide."
 
 
 def draw_text(
     mask: Mask, queries: int, keys: int | None = None, labels: Sequence[str] | None = None
 ) -> str:
-    """The mask for a terminal; with labels, one a query, rows and columns are numbered."""
+    """The mask for a terminal; with labels, one per query, rows and columns are numbered."""
     rows = _table(mask, queries, keys)
-    gap = " " if len(rows[0]) <= ROOMY else ""
-    lines = [gap.join(MAY if cell else MAY_NOT for cell in row) for row in rows]
+    gap = " " if len(rows[0]) <= MAX_SPACED_COLUMNS else ""
+    lines = [gap.join(ALLOWED if cell else FORBIDDEN for cell in row) for row in rows]
     if labels is None:
         return "\n".join(lines)
-    above = _numbers_above(len(rows[0]), gap)
-    beside = [""] * len(above) + _numbered(labels, queries)
-    room = max(map(_columns, beside))
+    above = _column_numbers(len(rows[0]), gap)
+    beside = [""] * len(above) + _number_labels(labels, queries)
+    width = max(map(_terminal_width, beside))
     return "\n".join(
-        f"{name}{' ' * (room - _columns(name))}  {line}"
+        f"{name}{' ' * (width - _terminal_width(name))}  {line}"
         for name, line in zip(beside, [*above, *lines], strict=True)
     )
 
@@ -69,19 +69,19 @@ def draw_svg(
     *,
     title: str = "",
 ) -> str:
-    """The mask as an SVG; labels, one a query, name the columns too where keys are as many."""
+    """The mask as an SVG; labels, one per query, also name the columns of a square mask."""
     rows = _table(mask, queries, keys)
     columns = len(rows[0])
-    cell = _cell(max(queries, columns), least=3.0 if labels is None else 16.0)
-    beside = _counted(queries, cell) if labels is None else _named(labels, queries)
-    above = beside if columns == queries else _counted(columns, cell)
-    left, top = MARGIN + _room(beside) + 8, MARGIN + 52 + _height(above)
+    cell = _cell_size(max(queries, columns), minimum=3.0 if labels is None else 16.0)
+    beside = _tick_numbers(queries, cell) if labels is None else _clean_labels(labels, queries)
+    above = beside if columns == queries else _tick_numbers(columns, cell)
+    left, top = MARGIN + _text_width(beside) + 8, MARGIN + 52 + _text_height(above)
     right, bottom = left + columns * cell, top + queries * cell
-    whole = _clean(title or _bare(mask.name))
-    shown = _shortened(whole, 72)
-    width = max(right, MARGIN + LETTER * max(1.2 * len(shown), len(LEGEND))) + MARGIN
-    inside = [
-        f"<title>{escape(whole)}</title><desc>{LEGEND}</desc><style>{STYLE}</style>",
+    full_title = _escape_control(title or _strip_brackets(mask.name))
+    shown = _shorten(full_title, 72)
+    width = max(right, MARGIN + LETTER_WIDTH * max(1.2 * len(shown), len(LEGEND))) + MARGIN
+    elements = [
+        f"<title>{escape(full_title)}</title><desc>{LEGEND}</desc><style>{STYLE}</style>",
         f'<rect class="paper" width="{width:.0f}" height="{bottom + MARGIN:.0f}"/>',
         f'<text class="name" x="{MARGIN}" y="{MARGIN + 14}">{escape(shown)}</text>',
         f'<text class="quiet" x="{MARGIN}" y="{MARGIN + 34}">{LEGEND}</text>',
@@ -92,7 +92,9 @@ def draw_svg(
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="regard-mask" role="img" '
         f'viewBox="0 0 {width:.0f} {bottom + MARGIN:.0f}" '
-        f'width="{width:.0f}" height="{bottom + MARGIN:.0f}">\n' + "\n".join(inside) + "\n</svg>\n"
+        f'width="{width:.0f}" height="{bottom + MARGIN:.0f}">\n'
+        + "\n".join(elements)
+        + "\n</svg>\n"
     )
 
 
@@ -108,90 +110,98 @@ def _table(mask: Mask, queries: int, keys: int | None) -> list[list[bool]]:
     return table
 
 
-def _bare(name: str) -> str:
-    """A composed mask's name stands in brackets, which say nothing where it stands alone."""
+def _strip_brackets(name: str) -> str:
+    """A composed mask's name is in brackets, which are redundant in a title."""
     return name[1:-1] if name.startswith("(") and name.endswith(")") else name
 
 
-def _named(labels: Sequence[str], queries: int) -> list[str]:
-    """The labels as they can be shown anywhere: no line breaks or other control characters."""
+def _clean_labels(labels: Sequence[str], queries: int) -> list[str]:
+    """The labels shortened, with line breaks and other control characters escaped."""
     if len(labels) != queries:
         raise UserError(
             f"{len(labels)} labels for {queries} queries", topic="mask", hint="Give one for each."
         )
-    return [_shortened(_clean(label), LONGEST_LABEL) for label in labels]
+    return [_shorten(_escape_control(label), MAX_LABEL_LENGTH) for label in labels]
 
 
-def _numbered(labels: Sequence[str], queries: int) -> list[str]:
+def _number_labels(labels: Sequence[str], queries: int) -> list[str]:
     digits = len(str(queries - 1))
-    return [f"{place:>{digits}} {name}" for place, name in enumerate(_named(labels, queries))]
+    return [f"{i:>{digits}} {name}" for i, name in enumerate(_clean_labels(labels, queries))]
 
 
-def _clean(text: str) -> str:
+def _escape_control(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _shorten(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else text[: max_length - 1] + "…"
 
 
-def _columns(text: str) -> int:
-    """How many columns of a terminal a text takes: wide characters take two, accents none."""
+def _terminal_width(text: str) -> int:
+    """Columns of a terminal that the text takes: wide characters take two, accents none."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 
 
-def _numbers_above(columns: int, gap: str) -> list[str]:
-    """Column numbers from top to bottom, one digit a line; leading zeros stay blank."""
+def _column_numbers(columns: int, gap: str) -> list[str]:
+    """Column numbers from top to bottom, one digit per line; leading zeros stay blank."""
     digits = len(str(columns - 1))
-    numbers = [str(place).rjust(digits) for place in range(columns)]
+    numbers = [str(j).rjust(digits) for j in range(columns)]
     return [gap.join(number[digit] for number in numbers) for digit in range(digits)]
 
 
-def _cell(positions: int, *, least: float) -> float:
-    """Pixels a cell takes: large while there are few, and a whole picture of about a screen."""
-    return max(least, min(26.0, 640.0 / positions))
+def _cell_size(positions: int, *, minimum: float) -> float:
+    """Pixels per cell: large while there are few, the whole drawing about one screen."""
+    return max(minimum, min(26.0, 640.0 / positions))
 
 
-def _counted(positions: int, cell: float) -> list[str]:
-    """Numbers, as many as fit beside cells of this size."""
+def _tick_numbers(positions: int, cell: float) -> list[str]:
+    """Position numbers, as many as fit beside cells of this size; "" in between."""
     every = next(step for step in (1, 2, 5, 10, 20, 50, 100) if step * cell >= 20 or step == 100)
-    return [str(place) if place % every == 0 else "" for place in range(positions)]
+    return [str(i) if i % every == 0 else "" for i in range(positions)]
 
 
-def _room(names: Sequence[str]) -> float:
-    return max(LETTER * (_columns(name) + 0.5 * sum(map(name.count, BROAD))) for name in names)
+def _text_width(names: Sequence[str]) -> float:
+    """Pixels of the longest name."""
+    return max(
+        LETTER_WIDTH * (_terminal_width(name) + 0.5 * sum(map(name.count, WIDE_LETTERS)))
+        for name in names
+    )
 
 
-def _lie_flat(names: Sequence[str]) -> bool:
-    """Whether names above columns can be read as they are; longer ones are turned."""
-    return max(map(_columns, names)) <= 3
+def _are_horizontal(names: Sequence[str]) -> bool:
+    """Whether names above columns fit horizontally; longer ones are rotated."""
+    return max(map(_terminal_width, names)) <= 3
 
 
-def _height(names: Sequence[str]) -> float:
-    return 16 if _lie_flat(names) else _room(names)
+def _text_height(names: Sequence[str]) -> float:
+    return 16 if _are_horizontal(names) else _text_width(names)
 
 
 def _cells(rows: list[list[bool]], *, left: float, top: float, cell: float) -> list[str]:
-    """Runs of allowed cells on a faint ground, with the gaps drawn over them."""
-    high, wide = len(rows), len(rows[0])
+    """Runs of allowed cells on a pale background, with the gaps drawn over them."""
+    height, width = len(rows), len(rows[0])
     runs = []
     for i, row in enumerate(rows):
         begin = 0
-        for may, run in groupby(row):
+        for allowed, run in groupby(row):
             length = len(list(run))
-            if may:
+            if allowed:
                 x, y = left + begin * cell, top + i * cell
                 runs.append(
                     f"M{x:.2f} {y:.2f}h{length * cell:.2f}v{cell:.2f}h-{length * cell:.2f}z"
                 )
             begin += length
-    across = "".join(f"M{left:.2f} {top + i * cell:.2f}h{wide * cell:.2f}" for i in range(high + 1))
-    down = "".join(f"M{left + j * cell:.2f} {top:.2f}v{high * cell:.2f}" for j in range(wide + 1))
+    across = "".join(
+        f"M{left:.2f} {top + i * cell:.2f}h{width * cell:.2f}" for i in range(height + 1)
+    )
+    down = "".join(
+        f"M{left + j * cell:.2f} {top:.2f}v{height * cell:.2f}" for j in range(width + 1)
+    )
     gap = min(2.0, cell / 8)
     return [
         f'<rect class="not" x="{left:.2f}" y="{top:.2f}" '
-        f'width="{wide * cell:.2f}" height="{high * cell:.2f}"/>',
+        f'width="{width * cell:.2f}" height="{height * cell:.2f}"/>',
         f'<path class="may" d="{"".join(runs)}"/>',
         f'<path class="gaps" fill="none" stroke-width="{gap:.2f}" d="{across}{down}"/>',
     ]
@@ -207,13 +217,13 @@ def _row_names(names: Sequence[str], *, x: float, top: float, cell: float) -> li
 
 
 def _column_names(names: Sequence[str], *, left: float, y: float, cell: float) -> list[str]:
-    drawn = []
+    elements = []
     for j, name in enumerate(names):
         x = left + (j + 0.5) * cell
-        if _lie_flat(names):
-            how = f'x="{x:.1f}" y="{y:.1f}" text-anchor="middle"'
+        if _are_horizontal(names):
+            placement = f'x="{x:.1f}" y="{y:.1f}" text-anchor="middle"'
         else:
-            how = f'transform="translate({x + 4.5:.1f} {y:.1f}) rotate(-90)"'
+            placement = f'transform="translate({x + 4.5:.1f} {y:.1f}) rotate(-90)"'
         if name:
-            drawn.append(f"<text {how}>{escape(name)}</text>")
-    return drawn
+            elements.append(f"<text {placement}>{escape(name)}</text>")
+    return elements

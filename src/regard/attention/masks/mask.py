@@ -1,12 +1,13 @@
-"""Masks say which query may attend to which key: predicates that compose with & | ~.
+"""Masks: which query may attend to which key, as predicates that compose with & | ~.
 
-True = may attend. A predicate sees index tensors b (batch), h (head), i (query), j (key) that
-broadcast against each other, i and j being absolute places in the row, and answers with a boolean
-tensor. Masks stay predicates until they are written out, so a rule that does not depend on the
-batch costs no batch.
+True = may attend. A predicate takes index tensors b (batch), h (head), i (query), j (key) that
+broadcast against each other, i and j being absolute positions in the row, and returns a boolean
+tensor. A mask stays a predicate until it is materialised, so one that does not depend on the batch
+has no batch dimension.
 
-What is known about a mask's whole shape travels with it and only speeds things up: `attend` gives
-the same answer without it.
+Causal mask, sliding window (local causal attention), padding, prefix LM, block-local, packed
+documents and cross-attention are in the catalogue below. The structure of a mask travels with it
+and only makes attention faster: without it `attend` gives the same result.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from regard.attention.masks.drawing import draw_svg, draw_text
 from regard.attention.masks.structure import NO_STRUCTURE, UNBOUNDED, Band, MaskStructure
 from regard.attention.masks.tables import (
     TableSize,
-    check_flags,
+    check_bool_table,
+    check_id_table,
+    check_integer,
     check_lengths,
-    check_number,
-    check_numbers,
-    look_up,
-    rows_of,
+    lookup,
+    select_rows,
 )
 from regard.core.catalog import Catalog
 
@@ -37,16 +38,16 @@ MASKS = Catalog("mask", home="regard.attention.masks.mask")
 
 @dataclass(frozen=True)
 class Grid:
-    """Places of queries and keys as index tensors that broadcast to (b,h,i,j)."""
+    """Positions of queries and keys as index tensors that broadcast to (b,h,i,j)."""
 
     b: Tensor
     h: Tensor
     i: Tensor
     j: Tensor
     from_start: bool = False
-    "Queries and keys are the same places, from 0 on."
-    last_alone: bool = False
-    "There is one query, and it stands at the last key."
+    "Queries and keys are the same positions, from 0 on: nothing is cached."
+    is_decode_step: bool = False
+    "There is one query, and its position is that of the last key."
 
     @classmethod
     def over(
@@ -70,12 +71,16 @@ class Grid:
             index(first_query, queries, 2),
             index(0, keys, 3),
             from_start=first_query == 0 and queries == keys,
-            last_alone=queries == 1 and first_query + 1 == keys,
+            is_decode_step=queries == 1 and first_query + 1 == keys,
         )
 
-    def part(self, queries: slice, keys: slice) -> Grid:
+    def crop(self, queries: slice, keys: slice) -> Grid:
         return replace(
-            self, i=self.i[:, :, queries], j=self.j[..., keys], from_start=False, last_alone=False
+            self,
+            i=self.i[:, :, queries],
+            j=self.j[..., keys],
+            from_start=False,
+            is_decode_step=False,
         )
 
 
@@ -86,10 +91,10 @@ class Mask:
     allowed: Predicate
     name: str
     structure: MaskStructure = NO_STRUCTURE
-    parts: frozenset[str] = frozenset({"composed"})
-    "The named masks it is the meeting of: a kind of attention declares which it can follow."
-    sizes: tuple[TableSize, ...] = ()
-    "Of the tables that it or its parts look things up in."
+    components: frozenset[str] = frozenset({"composed"})
+    "Names of the masks that it is the intersection of: kinds declare which ones they support."
+    table_sizes: tuple[TableSize, ...] = ()
+    "Sizes of all tables that it looks values up in."
 
     def __and__(self, other: Mask) -> Mask:
         if self.is_everything:
@@ -99,50 +104,55 @@ class Mask:
         return Mask(
             lambda b, h, i, j: self.allowed(b, h, i, j) & other.allowed(b, h, i, j),
             f"({self.name} & {other.name})",
-            self.structure.both(other.structure),
-            self.parts | other.parts,
-            self.sizes + other.sizes,
+            self.structure.intersection(other.structure),
+            self.components | other.components,
+            self.table_sizes + other.table_sizes,
         )
 
     def __or__(self, other: Mask) -> Mask:
         return Mask(
             lambda b, h, i, j: self.allowed(b, h, i, j) | other.allowed(b, h, i, j),
             f"({self.name} | {other.name})",
-            self.structure.either(other.structure),
-            sizes=self.sizes + other.sizes,
+            self.structure.union(other.structure),
+            table_sizes=self.table_sizes + other.table_sizes,
         )
 
     def __invert__(self) -> Mask:
-        return Mask(lambda b, h, i, j: ~self.allowed(b, h, i, j), f"~{self.name}", sizes=self.sizes)
+        return Mask(
+            lambda b, h, i, j: ~self.allowed(b, h, i, j),
+            f"~{self.name}",
+            table_sizes=self.table_sizes,
+        )
 
-    def behind(self, virtual: int) -> Mask:
-        """The same over rows with `virtual` places in front, which every query may see.
+    def with_virtual_tokens(self, count: int) -> Mask:
+        """The mask of rows with `count` virtual tokens in front, which every query may attend to.
 
-        Where each place sees all, or all its past, so do these. Under any other mask they see each
-        other alone: otherwise they would carry on what the mask keeps apart."""
+        Under a full or causal mask virtual tokens attend as other positions do. Under any other
+        mask they attend to each other alone: otherwise they would pass on what the mask separates.
+        """
         structure = self.structure
-        if not virtual:
+        if not count:
             return self
         if structure.pattern is not None:
             whole = causal() if structure.pattern == "causal" else bidirectional()
             if structure.valid is not None:
-                whole = whole & padding(F.pad(structure.valid, (virtual, 0), value=True))
-            return replace(whole, name=self.name, parts=self.parts)
-        past = structure.band.ahead == 0
+                whole = whole & padding(F.pad(structure.valid, (count, 0), value=True))
+            return replace(whole, name=self.name, components=self.components)
+        is_causal = structure.band.right == 0
 
         def allowed(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-            tokens = self.allowed(b, h, (i - virtual).clamp(min=0), (j - virtual).clamp(min=0))
-            among = (j < virtual) & (j <= i) if past else j < virtual
-            return among | ((i >= virtual) & (j >= virtual) & tokens)
+            tokens = self.allowed(b, h, (i - count).clamp(min=0), (j - count).clamp(min=0))
+            virtual = (j < count) & (j <= i) if is_causal else j < count
+            return virtual | ((i >= count) & (j >= count) & tokens)
 
         return Mask(
             allowed,
-            f"{self.name} behind {virtual}",
-            MaskStructure(band=Band(ahead=0) if past else UNBOUNDED),
-            self.parts,
+            f"{self.name} after {count} virtual tokens",
+            MaskStructure(band=Band(right=0) if is_causal else UNBOUNDED),
+            self.components,
             tuple(
-                size._replace(positions=size.positions and size.positions + virtual)
-                for size in self.sizes
+                size._replace(positions=size.positions and size.positions + count)
+                for size in self.table_sizes
             ),
         )
 
@@ -155,14 +165,14 @@ class Mask:
         return self.structure.pattern == "causal" and self.structure.valid is None
 
     def check_fits(self, *, rows: int, keys: int, positions: int) -> None:
-        """Refuse tables that speak of other rows than these; `positions` are queries and keys."""
-        for size in self.sizes:
-            size.check(rows=rows, positions=keys if size.of_keys else positions)
+        """Refuse tables of another size; `positions` covers queries and keys."""
+        for size in self.table_sizes:
+            size.check(rows=rows, positions=keys if size.keys_only else positions)
 
-    def on(self, grid: Grid) -> Tensor:
-        """The mask written out, (b,h,i,j); dimensions it does not depend on have size 1."""
+    def materialize(self, grid: Grid) -> Tensor:
+        """The dense mask, (b,h,i,j); b and h have size 1 where it does not depend on them."""
         allowed = self.allowed(grid.b, grid.h, grid.i, grid.j)
-        # A predicate that ignores i or j still has to fill the last two dimensions.
+        # A predicate that ignores i or j still fills the last two dimensions.
         return allowed.expand(*allowed.shape[:2], grid.i.shape[2], grid.j.shape[3])
 
     def dense(
@@ -175,7 +185,7 @@ class Mask:
         first_query: int = 0,
         device: torch.device | None = None,
     ) -> Tensor:
-        """The mask over whole rows, (b,h,i,j)."""
+        """The dense mask over whole rows, (b,h,i,j)."""
         grid = Grid.over(
             queries=queries,
             keys=keys,
@@ -184,31 +194,31 @@ class Mask:
             first_query=first_query,
             device=device,
         )
-        return self.on(grid)
+        return self.materialize(grid)
 
     def draw(
         self, queries: int, keys: int | None = None, labels: Sequence[str] | None = None
     ) -> str:
-        """A small table for the terminal, one row a query: ■ may attend, · may not."""
+        """The mask as text, one line per query: ■ may attend, · may not."""
         return draw_text(self, queries, keys, labels)
 
-    def picture(
+    def draw_svg(
         self, queries: int, keys: int | None = None, labels: Sequence[str] | None = None
     ) -> str:
-        """The same as an SVG that stands on its own."""
+        """The mask as a self-contained SVG."""
         return draw_svg(self, queries, keys, labels)
 
 
 @MASKS.add("causal", needs="nothing")
 def causal() -> Mask:
-    """Each query sees its own place and those before it."""
-    structure = MaskStructure("causal", band=Band(ahead=0))
+    """Causal mask: each query attends to its own position and those before it."""
+    structure = MaskStructure("causal", band=Band(right=0))
     return Mask(lambda b, h, i, j: j <= i, "causal", structure, frozenset({"causal"}))
 
 
 @MASKS.add("bidirectional", needs="nothing")
 def bidirectional() -> Mask:
-    """Every query sees every key."""
+    """Full attention: every query attends to every key."""
     return Mask(
         lambda b, h, i, j: torch.ones_like(i + j, dtype=torch.bool),
         "bidirectional",
@@ -217,84 +227,83 @@ def bidirectional() -> Mask:
     )
 
 
-@MASKS.add("padding", needs="which places hold a token")
+@MASKS.add("padding", needs="which positions hold a token")
 def padding(valid: Tensor) -> Mask:
-    """Keys that hold a token may be seen; `valid` is (b, j), True = a token, False = padding."""
-    return _of_keys(valid, "padding")
+    """Padding mask: only keys that hold a token; `valid` is (b, j), True = a token."""
+    return _valid_keys(valid, "padding")
 
 
-@MASKS.add("prefix", needs="how long the first part is")
+@MASKS.add("prefix", needs="the length of the prefix")
 def prefix(lengths: Tensor) -> Mask:
-    """Sequence-to-sequence: the first `lengths[b]` places see each other, the rest their past."""
+    """Prefix LM: the first `lengths[b]` positions attend to each other, the rest causally."""
     check_lengths(lengths, "prefix")
 
     def allowed(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        length = rows_of(lengths, b, "prefix")
+        length = select_rows(lengths, b, "prefix")
         return (j < length) | ((j <= i) & (i >= length))
 
     size = TableSize("prefix", lengths.shape[0])
-    return Mask(allowed, "prefix", parts=frozenset({"prefix"}), sizes=(size,))
+    return Mask(allowed, "prefix", components=frozenset({"prefix"}), table_sizes=(size,))
 
 
-@MASKS.add("lookback", needs="how many places")
-def lookback(positions: int) -> Mask:
-    """Keys at most `positions` before the query, and none after: lookback(0) sees itself alone."""
-    check_number(positions, "lookback", least=0, owed="a query can look back 0 places or more")
+@MASKS.add("sliding-window", needs="the size of the window")
+def sliding_window(size: int) -> Mask:
+    """Sliding window: each query attends to the last `size` positions, its own included."""
+    check_integer(size, "sliding_window", minimum=1, requirement="a window has 1 position or more")
     return Mask(
-        lambda b, h, i, j: (j <= i) & (i - j <= positions),
-        f"lookback({positions})",
-        MaskStructure(band=Band(back=positions, ahead=0)),
-        frozenset({"lookback"}),
+        lambda b, h, i, j: (j <= i) & (i - j < size),
+        f"sliding-window({size})",
+        MaskStructure(band=Band(left=size - 1, right=0)),
+        frozenset({"sliding-window"}),
     )
 
 
-@MASKS.add("same-block", needs="how many places a block has")
-def same_block(positions: int) -> Mask:
-    """Rows are cut into blocks of `positions`; each block sees itself alone."""
-    check_number(positions, "same_block", least=1, owed="a block has 1 place or more")
+@MASKS.add("same-block", needs="the size of a block")
+def same_block(size: int) -> Mask:
+    """Block-local attention: the row is cut into blocks of `size`, each attends to itself alone."""
+    check_integer(size, "same_block", minimum=1, requirement="a block has 1 position or more")
     return Mask(
-        lambda b, h, i, j: i // positions == j // positions,
-        f"same-block({positions})",
-        MaskStructure(
-            band=Band(positions - 1, positions - 1), block=positions, inside="everything"
-        ),
+        lambda b, h, i, j: i // size == j // size,
+        f"same-block({size})",
+        MaskStructure(band=Band(size - 1, size - 1), block_size=size, block_pattern="everything"),
         frozenset({"same-block"}),
     )
 
 
-@MASKS.add("same-group", needs="a group number for each place")
+@MASKS.add("same-group", needs="a group id for each position")
 def same_group(groups: Tensor) -> Mask:
-    """Places with the same group number see each other; `groups` is (b, i)."""
-    return _same(groups, "same-group")
+    """Positions with the same group id attend to each other; `groups` is (b, i)."""
+    return _same_id(groups, "same-group")
 
 
-@MASKS.add("same-document", needs="a document number for each place")
+@MASKS.add("same-document", needs="a document id for each position")
 def same_document(documents: Tensor) -> Mask:
-    """Places of one document in a packed row see each other; `documents` is (b, i)."""
-    return _same(documents, "same-document")
+    """Positions of one document in a packed row attend to each other; `documents` is (b, i)."""
+    return _same_id(documents, "same-document")
 
 
-@MASKS.add("cross", needs="which places of the source hold a token")
+@MASKS.add("cross", needs="which source positions hold a token")
 def cross(memory_valid: Tensor) -> Mask:
-    """From a target to its source: every query sees every real source place; (b, j)."""
-    return _of_keys(memory_valid, "cross")
+    """Cross-attention: every query attends to every source token; `memory_valid` is (b, j)."""
+    return _valid_keys(memory_valid, "cross")
 
 
-def _of_keys(valid: Tensor, name: str) -> Mask:
-    check_flags(valid, name)
+def _valid_keys(valid: Tensor, name: str) -> Mask:
+    check_bool_table(valid, name)
     return Mask(
-        lambda b, h, i, j: look_up(valid, b, j, name),
+        lambda b, h, i, j: lookup(valid, b, j, name),
         name,
         MaskStructure("everything", valid),
         frozenset({name}),
-        (TableSize(name, valid.shape[0], valid.shape[1], of_keys=True),),
+        (TableSize(name, valid.shape[0], valid.shape[1], keys_only=True),),
     )
 
 
-def _same(numbers: Tensor, name: str) -> Mask:
-    check_numbers(numbers, name)
+def _same_id(ids: Tensor, name: str) -> Mask:
+    check_id_table(ids, name)
 
     def allowed(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return look_up(numbers, b, i, name) == look_up(numbers, b, j, name)
+        return lookup(ids, b, i, name) == lookup(ids, b, j, name)
 
-    return Mask(allowed, name, parts=frozenset({name}), sizes=(TableSize(name, *numbers.shape),))
+    size = TableSize(name, *ids.shape)
+    return Mask(allowed, name, components=frozenset({name}), table_sizes=(size,))

@@ -1,6 +1,6 @@
-"""What is known about a mask without writing it out, and how that survives & and |.
+"""The structure of a mask, known without materialising it, and how it survives & and |.
 
-It only speeds things up: whatever is known here is also what the mask's predicate says. Masks:
+Structure only makes attention faster: it never says more than the mask's predicate. Masks:
 True = may attend.
 """
 
@@ -17,10 +17,11 @@ Pattern = Literal["everything", "causal"]
 
 
 class Band(NamedTuple):
-    """No query sees further than this many places back and ahead; None = no bound."""
+    """No query attends to a key more than `left` positions before it or `right` after it;
+    None = no bound."""
 
-    back: int | None = None
-    ahead: int | None = None
+    left: int | None = None
+    right: int | None = None
 
 
 UNBOUNDED = Band()
@@ -28,81 +29,81 @@ UNBOUNDED = Band()
 
 @dataclass(frozen=True)
 class MaskStructure:
-    """What is known about a mask without writing it out."""
-
     pattern: Pattern | None = None
-    "With a pattern the mask is exactly that pattern, on the keys that are `valid`."
+    "If given, the mask is exactly this pattern on the `valid` keys."
     valid: Tensor | None = None
-    "(b, j): keys that may be seen at all; only told beside a pattern."
+    "(b, j): keys that hold a token; only together with a pattern."
     band: Band = UNBOUNDED
-    "A bound: what is outside is forbidden."
-    block: int | None = None
-    "A bound: the row is cut into blocks of so many places, and none sees another."
-    inside: Pattern | None = None
-    "Beside a block: with a pattern the mask is exactly that pattern inside of each block."
+    "A bound: every pair outside is forbidden."
+    block_size: int | None = None
+    "A bound: the row is cut into blocks of this many positions, and none attends to another."
+    block_pattern: Pattern | None = None
+    "Together with a block size: if given, the mask is exactly this pattern inside each block."
 
-    def both(self, other: MaskStructure) -> MaskStructure:
-        """What is known of `a & b`."""
+    def intersection(self, other: MaskStructure) -> MaskStructure:
+        """The structure of `a & b`."""
         pattern: Pattern | None = None
         if self.pattern and other.pattern:
             pattern = "causal" if "causal" in (self.pattern, other.pattern) else "everything"
         return MaskStructure(
             pattern,
-            _both_valid(self.valid, other.valid) if pattern else None,
+            _intersect_valid(self.valid, other.valid) if pattern else None,
             Band(
-                _nearer(self.band.back, other.band.back), _nearer(self.band.ahead, other.band.ahead)
+                _tighter(self.band.left, other.band.left),
+                _tighter(self.band.right, other.band.right),
             ),
-            _nearer(self.block, other.block),
-            _both_inside(self, other),
+            _tighter(self.block_size, other.block_size),
+            _intersect_block_patterns(self, other),
         )
 
-    def either(self, other: MaskStructure) -> MaskStructure:
-        """What is known of `a | b`."""
-        for one in (self, other):
-            if one.pattern == "everything" and one.valid is None:
-                return one
+    def union(self, other: MaskStructure) -> MaskStructure:
+        """The structure of `a | b`."""
+        for structure in (self, other):
+            if structure.pattern == "everything" and structure.valid is None:
+                return structure
         return MaskStructure(
             band=Band(
-                _farther(self.band.back, other.band.back),
-                _farther(self.band.ahead, other.band.ahead),
+                _looser(self.band.left, other.band.left),
+                _looser(self.band.right, other.band.right),
             ),
-            block=self.block if self.block == other.block else None,
+            block_size=self.block_size if self.block_size == other.block_size else None,
         )
 
 
 NO_STRUCTURE = MaskStructure()
 
 
-def _both_inside(a: MaskStructure, b: MaskStructure) -> Pattern | None:
-    """Of blocks met by a pattern of the whole row, or by blocks of the same size."""
-    if None not in (a.block, b.block) and a.block != b.block:
+def _intersect_block_patterns(a: MaskStructure, b: MaskStructure) -> Pattern | None:
+    """Of blocks with a pattern of the whole row, or with blocks of the same size."""
+    if None not in (a.block_size, b.block_size) and a.block_size != b.block_size:
         return None
     if a.valid is not None or b.valid is not None:
         return None
-    within = [
-        structure.pattern if structure.block is None else structure.inside for structure in (a, b)
+    patterns = [
+        structure.pattern if structure.block_size is None else structure.block_pattern
+        for structure in (a, b)
     ]
-    if None in within or (a.block is None and b.block is None):
+    if None in patterns or (a.block_size is None and b.block_size is None):
         return None
-    return "causal" if "causal" in within else "everything"
+    return "causal" if "causal" in patterns else "everything"
 
 
-def _both_valid(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+def _intersect_valid(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     if a is None or b is None:
         return b if a is None else a
     if a.shape[1] != b.shape[1] or (a.shape[0] != b.shape[0] and 1 not in (a.shape[0], b.shape[0])):
         raise UserError(
-            f"two masks that speak of different rows meet: {tuple(a.shape)} and {tuple(b.shape)} "
-            "(rows, places)",
+            f"two masks of different sizes are combined: {tuple(a.shape)} and {tuple(b.shape)} "
+            "(rows, positions)",
             topic="mask",
-            hint="Give both as many rows and places as the batch has.",
+            hint="Give both the rows and positions of the batch.",
         )
     return a & b
 
 
-def _nearer(a: int | None, b: int | None) -> int | None:
+def _tighter(a: int | None, b: int | None) -> int | None:
     return b if a is None else a if b is None else min(a, b)
 
 
-def _farther(a: int | None, b: int | None) -> int | None:
+def _looser(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else max(a, b)

@@ -1,1 +1,1 @@
-"""Fast paths of attention: blocks of queries, and compiled kernels."""
+"""Fast paths of attention: blocks of queries in torch, and regard's own CPU kernels."""

@@ -1,7 +1,7 @@
-"""The pairs of queries and keys, cut into blocks of a few queries.
+"""Query blocks: the (query, key) pairs of an attention, a few queries at a time.
 
-A block knows which keys its queries can reach, what is forbidden there, and what dropout keeps.
-Shapes: b batch, h heads, i query, j key, d head width. Masks: True = may attend.
+A block knows which keys its queries can reach, which of those are forbidden, and which weights
+dropout keeps. Shapes: b batch, h heads, i query, j key, d head width. Masks: True = may attend.
 """
 
 from __future__ import annotations
@@ -19,146 +19,155 @@ from regard.nn.dropout import keep_mask, keep_probability, random_draws
 
 
 class BlockSize(NamedTuple):
-    """How much of the pairs is taken at once."""
+    """Maximum size of a block."""
 
     values: int
-    "Numbers that are held for a block, at most."
+    "Maximum number of values per block."
     queries: int
-    "Queries in a block, at most: with more, a causal mask's blocks hold too much forbidden."
+    "Maximum number of queries per block: with more, causal blocks hold too many forbidden pairs."
 
 
 class QueryBlock(NamedTuple):
-    """A few queries of a few rows of the batch, and the keys that they can reach."""
+    """A few queries of a few batch rows, and the keys that they can reach."""
 
     batch: slice
     rows: slice
     columns: slice
     allowed: Tensor | None
-    """(b or 1, h or 1, i, j'): of the last j' keys, 1 where they may be seen, else 0; those before
-    may be seen by all, and where there is none, all may."""
+    """(b or 1, h or 1, i, j'): for the last j' keys, 1 where allowed, else 0; all earlier keys are
+    allowed. None: all keys are."""
 
     def queries(self, x: Tensor) -> Tensor:
-        """Of (b,h,i,…); a view, so that what is added to it is added to the whole."""
+        """Of (b,h,i,…); a view, so that in-place additions reach the whole."""
         return x[self.batch, :, self.rows]
 
     def keys(self, x: Tensor) -> Tensor:
+        """Of (b,h,j,…); a view."""
         return x[self.batch, :, self.columns]
 
     def pairs(self, x: Tensor) -> Tensor:
-        """Of (b or 1, h, i, j)."""
-        return _batch_part(x, self.batch)[..., self.rows, self.columns]
+        """Of (b or 1, h, i, j); a view."""
+        return _batch_slice(x, self.batch)[..., self.rows, self.columns]
 
-    def bar(self, scores: Tensor) -> Tensor:
-        """Scores (b,h,i,j), changed to −∞ where forbidden."""
+    def mask_scores_(self, scores: Tensor) -> Tensor:
+        """Sets forbidden scores (b,h,i,j) to −∞, in place."""
         if self.allowed is not None:
             scores[..., -self.allowed.shape[-1] :].add_(self.allowed.log())
         return scores
 
-    def cleared(self, exponentials: Tensor) -> Tensor:
-        """Those of scores (b,h,i,j), changed to 0 where forbidden; infinite ones become NaN."""
+    def mask_exponentials_(self, exponentials: Tensor) -> Tensor:
+        """Sets forbidden exponentials (b,h,i,j) to 0, in place; infinite ones become NaN."""
         if self.allowed is not None:
             exponentials[..., -self.allowed.shape[-1] :].mul_(self.allowed)
         return exponentials
 
 
 class DropoutDraws(NamedTuple):
-    """What dropout does to the weights: a draw for each, made once for both passes."""
+    """Random draws of dropout, one per attention weight, shared by forward and backward."""
 
     values: Tensor
     "(b,h,i,j) int16"
     p: float
 
     @classmethod
-    def of(cls, asked: AttentionInputs) -> DropoutDraws | None:
-        if not asked.dropout:
+    def from_inputs(cls, inputs: AttentionInputs) -> DropoutDraws | None:
+        if not inputs.dropout:
             return None
-        return cls(random_draws((*asked.q.shape[:-1], asked.k.shape[-2])), asked.dropout)
+        return cls(random_draws((*inputs.q.shape[:-1], inputs.k.shape[-2])), inputs.dropout)
 
 
 class BlockedAttention(NamedTuple):
-    """What was asked for beside queries, keys and values; no gradient goes there."""
+    """Mask and dropout of a blocked attention: everything that gets no gradient."""
 
     mask: Mask
     grid: Grid
-    chances: DropoutDraws | None
+    dropout_draws: DropoutDraws | None
 
     @classmethod
-    def of(cls, asked: AttentionInputs) -> BlockedAttention:
-        # Drawn as the explicit path draws it, so that both drop the same weights.
-        return cls(asked.mask, asked.grid, DropoutDraws.of(asked))
+    def from_inputs(cls, inputs: AttentionInputs) -> BlockedAttention:
+        # The draws are those of the explicit path, so that both drop the same weights.
+        return cls(inputs.mask, inputs.grid, DropoutDraws.from_inputs(inputs))
 
     def blocks(
-        self, shape: tuple[int, int, int, int], size: BlockSize, *, inner: int = 1
+        self, shape: tuple[int, int, int, int], size: BlockSize, *, values_per_pair: int = 1
     ) -> Iterator[QueryBlock]:
-        """All queries of all rows, (b,h,i,j) pairs with `inner` values each; a block whose band
+        """Blocks of all (b,h,i,j) pairs, with `values_per_pair` values each; a block whose band
         holds no key is left out."""
-        return _blocks(shape, self.mask, self.grid, size, inner=inner)
+        return _blocks(shape, self.mask, self.grid, size, values_per_pair=values_per_pair)
 
     def keep_mask(self, block: QueryBlock, dtype: torch.dtype) -> Tensor | None:
-        """(b,h,i,j): 1 where a weight is kept, else 0; what is kept has to be divided by the share
-        kept. None where all are."""
-        if self.chances is None:
+        """(b,h,i,j): 1 where a weight is kept, else 0; kept weights are still to be divided by the
+        keep probability. None: all are kept."""
+        if self.dropout_draws is None:
             return None
-        return keep_mask(block.pairs(self.chances.values), self.chances.p, dtype=dtype)
+        draws, p = self.dropout_draws
+        return keep_mask(block.pairs(draws), p, dtype=dtype)
 
     @property
     def keep_probability(self) -> float:
-        return 1.0 if self.chances is None else keep_probability(self.chances.p)
+        return 1.0 if self.dropout_draws is None else keep_probability(self.dropout_draws.p)
 
 
-def bias_of_pairs(asked: AttentionInputs, dtype: torch.dtype) -> Tensor | None:
-    """(b or 1,h,i,j), seen as whole."""
-    if asked.bias is None:
+def expand_bias(inputs: AttentionInputs, dtype: torch.dtype) -> Tensor | None:
+    """The bias, expanded to (b or 1,h,i,j)."""
+    if inputs.bias is None:
         return None
-    pairs = (asked.q.shape[-2], asked.k.shape[-2])
-    return asked.bias.expand(*asked.bias.shape[:-2], *pairs).to(dtype)
+    pairs = (inputs.q.shape[-2], inputs.k.shape[-2])
+    return inputs.bias.expand(*inputs.bias.shape[:-2], *pairs).to(dtype)
 
 
 def _blocks(
-    shape: tuple[int, int, int, int], mask: Mask, grid: Grid, size: BlockSize, *, inner: int
+    shape: tuple[int, int, int, int],
+    mask: Mask,
+    grid: Grid,
+    size: BlockSize,
+    *,
+    values_per_pair: int,
 ) -> Iterator[QueryBlock]:
     b, h, queries, keys = shape
-    for_one_query = max(1, h * keys * inner)
-    count = max(1, min(size.queries, queries, size.values // for_one_query))
-    batch_size = max(1, size.values // (count * for_one_query))
+    values_per_query = max(1, h * keys * values_per_pair)
+    count = max(1, min(size.queries, queries, size.values // values_per_query))
+    batch_size = max(1, size.values // (count * values_per_query))
     for begin in range(0, queries, count):
         rows = slice(begin, min(begin + count, queries))
-        columns, allowed = _seen(mask, grid, rows, keys=keys)
+        columns, allowed = _reachable_keys(mask, grid, rows, keys=keys)
         if columns.start == columns.stop:
             continue
         for first in range(0, b, batch_size):
             batch = slice(first, min(first + batch_size, b))
-            part = None if allowed is None else _batch_part(allowed, batch)
-            yield QueryBlock(batch, rows, columns, part)
+            batch_allowed = None if allowed is None else _batch_slice(allowed, batch)
+            yield QueryBlock(batch, rows, columns, batch_allowed)
 
 
-def _seen(mask: Mask, grid: Grid, rows: slice, *, keys: int) -> tuple[slice, Tensor | None]:
-    """The keys that these queries can reach, and which of the last of them they may see."""
+def _reachable_keys(
+    mask: Mask, grid: Grid, rows: slice, *, keys: int
+) -> tuple[slice, Tensor | None]:
+    """The keys that these queries can reach, and `allowed` of `QueryBlock`."""
     if mask.is_everything:
         return slice(0, keys), None
     if mask.is_causal and grid.from_start:
-        return slice(0, rows.stop), _triangle(rows.stop - rows.start, grid.i.device)
-    columns = _reach(mask, grid.part(rows, slice(None)))
-    # Asked about the whole batch: a mask may have been made for just that many rows.
-    return columns, mask.on(grid.part(rows, columns)).float()
+        return slice(0, rows.stop), _lower_triangle(rows.stop - rows.start, grid.i.device)
+    columns = _band_columns(mask, grid.crop(rows, slice(None)))
+    # For the whole batch: the mask's tables may have exactly that many rows.
+    return columns, mask.materialize(grid.crop(rows, columns)).float()
 
 
 @lru_cache(maxsize=8)
-def _triangle(positions: int, device: torch.device) -> Tensor:
-    return torch.ones(1, 1, positions, positions, device=device).tril_()
+def _lower_triangle(length: int, device: torch.device) -> Tensor:
+    return torch.ones(1, 1, length, length, device=device).tril_()
 
 
-def _batch_part(x: Tensor, batch: slice) -> Tensor:
-    """The rows of a tensor that may have one row for all of the batch."""
+def _batch_slice(x: Tensor, batch: slice) -> Tensor:
+    """These rows of a tensor, which may have one row for the whole batch."""
     return x if x.shape[0] == 1 else x[batch]
 
 
-def _reach(mask: Mask, part: Grid) -> slice:
-    """The first to the last key that the mask's band lets any of these queries see."""
-    band, reached = mask.structure.band, torch.ones_like(part.j, dtype=torch.bool)
-    if band.back is not None:
-        reached &= part.j >= part.i.min() - band.back
-    if band.ahead is not None:
-        reached &= part.j <= part.i.max() + band.ahead
+def _band_columns(mask: Mask, grid: Grid) -> slice:
+    """From the first to the last key that the mask's band lets any of these queries reach."""
+    band, reached = mask.structure.band, torch.ones_like(grid.j, dtype=torch.bool)
+    if band.left is not None:
+        reached &= grid.j >= grid.i.min() - band.left
+    if band.right is not None:
+        reached &= grid.j <= grid.i.max() + band.right
     columns = reached.flatten(0, 2).any(dim=0).nonzero()
     return slice(int(columns[0]), int(columns[-1]) + 1) if len(columns) else slice(0, 0)

@@ -1,9 +1,8 @@
-"""Every way to tell a model where a token stands, one file each.
+"""Position encodings, one file each: learned, sinusoidal, rotary (RoPE), ALiBi, relative, none.
 
-Absolute positions are vectors that join the token vectors: added, or put beside them in places of
-the width kept for them. Relative ones act inside each attention, on pairs of places: they turn
-queries and keys, or add a bias to the scores. Shapes: b batch, h heads, i query, j key, d head
-width.
+Absolute positions are embeddings that are added to the token embeddings, or concatenated to them.
+Relative positions act inside each attention, on pairs of positions: they rotate queries and keys,
+or add a bias to the scores. Shapes: b batch, h heads, i query, j key, t position, d head width.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.function import HeadShape
-from regard.attention.kinds import RelationSort
+from regard.attention.kinds import RelativeType
 from regard.core.catalog import Catalog
 from regard.core.settings import Settings
 
@@ -23,10 +22,10 @@ POSITIONS = Catalog("position", home="regard.attention.positions")
 
 
 class RelativePosition(nn.Module):
-    """What a relative position does inside one attention; each kind overrides one of the two."""
+    """A relative position inside one attention; each kind overrides one of the two methods."""
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Queries or keys (b,h,i,d), turned by where they stand, (b or 1,i)."""
+        """Queries or keys (b,h,i,d), rotated by their positions (b or 1,i)."""
         return x
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor | None:
@@ -35,52 +34,52 @@ class RelativePosition(nn.Module):
 
 
 class PositionKind(Settings):
-    """Settings of a position kind; none of the hooks means that order goes unseen."""
+    """Settings of a position kind; one that overrides nothing gives the model no positions."""
 
-    def build_vectors(self, *, width: int, context: int) -> nn.Module | None:
-        """A module from positions (b,t) to vectors (b,t,width)."""
+    def build_embedding(self, *, width: int, context: int) -> nn.Module | None:
+        """A module from positions (b,t) to position embeddings (b,t,width)."""
         return None
 
-    def build_relation(self, shape: HeadShape) -> RelativePosition | None:
+    def build_relative_position(self, shape: HeadShape) -> RelativePosition | None:
         """A new one for each attention."""
         return None
 
     @property
-    def relation_sort(self) -> RelationSort | None:
-        """What `build_relation` gives, for kinds of attention that can take only one sort."""
+    def relative_type(self) -> RelativeType | None:
+        """The type of `build_relative_position`, for kinds of attention that support only one."""
         return None
 
-    def vector_parameters(self, *, width: int, context: int) -> int:
-        """How many parameters `build_vectors` makes."""
+    def embedding_parameters(self, *, width: int, context: int) -> int:
+        """Number of parameters of `build_embedding`."""
         return 0
 
     @property
-    def relation_formula(self) -> str:
-        """`relation_parameters` in letters: h heads, T context."""
+    def relative_formula(self) -> str:
+        """`relative_parameters` as a formula: h heads, T context."""
         return "its own"
 
-    def relation_parameters(self, shape: HeadShape) -> int:
-        """How many parameters each `build_relation` makes."""
+    def relative_parameters(self, shape: HeadShape) -> int:
+        """Number of parameters of one `build_relative_position`."""
         return 0
 
 
 class AbsolutePositionKind(PositionKind):
-    """What all absolute positions share: the way they join the tokens."""
+    """Settings of absolute positions: how they are combined with the token embeddings."""
 
     combine: Literal["add", "concatenate"] = "add"
-    "Join positions and tokens by adding the vectors or by putting them side by side."
-    own_width: int = Field(default=0, ge=0)
-    "Places of the model's width that concatenated positions take; 0 takes about a quarter."
+    "Add position embeddings to the token embeddings, or concatenate them."
+    position_width: int = Field(default=0, ge=0)
+    "Width of concatenated position embeddings, within the model's width; 0 takes about a quarter."
 
-    def width_within(self, model_width: int) -> int:
-        """How wide the position vectors are."""
+    def embedding_width(self, model_width: int) -> int:
+        """Width of the position embeddings."""
         if self.combine == "add":
             return model_width
-        return self.own_width or self.usual_width(model_width)
+        return self.position_width or self.default_width(model_width)
 
-    def usual_width(self, model_width: int) -> int:
-        """How wide concatenated positions are where nobody says."""
+    def default_width(self, model_width: int) -> int:
+        """Width of concatenated positions if `position_width` is 0."""
         return max(1, model_width // 4)
 
     @abstractmethod
-    def build_vectors(self, *, width: int, context: int) -> nn.Module: ...
+    def build_embedding(self, *, width: int, context: int) -> nn.Module: ...

@@ -1,9 +1,9 @@
-"""ALiBi: the farther a key, the lower its score, and nothing is trained.
+"""ALiBi: a linear bias on the scores, lower for more distant keys; nothing is trained.
 
     bias_h(i, j) = −slope_h · |i − j|        slope_h = 2^(−8 (h+1) / H)        Press et al., 2022
 
-The formula is for H heads a power of two. Otherwise, as in the paper's code, the heads take the
-slopes of the next smaller power of two, and the rest every second one of the next larger.
+The formula holds for H a power of two. Otherwise, as in the paper's code, the first heads take the
+slopes of the next smaller power of two, the rest every second slope of the next larger one.
 Shapes: b batch, h heads, i query, j key.
 """
 
@@ -13,27 +13,27 @@ import torch
 from torch import Tensor
 
 from regard.attention.function import HeadShape
-from regard.attention.kinds import RelationSort
+from regard.attention.kinds import RelativeType
 from regard.attention.positions import POSITIONS, PositionKind, RelativePosition
 
 
-@POSITIONS.add("alibi", reach="any place", acts="on the scores")
+@POSITIONS.add("alibi", reach="any position", acts="on the scores")
 class Alibi(PositionKind):
-    """Lowers a score in proportion to the distance, by a slope of each head's own."""
+    """Lowers a score in proportion to the distance, with one slope per head."""
 
     @property
-    def relation_sort(self) -> RelationSort:
+    def relative_type(self) -> RelativeType:
         return "bias"
 
-    def build_relation(self, shape: HeadShape) -> RelativePosition:
-        return Slopes(shape.heads)
+    def build_relative_position(self, shape: HeadShape) -> RelativePosition:
+        return AlibiBias(shape.heads)
 
 
-class Slopes(RelativePosition):
+class AlibiBias(RelativePosition):
     def __init__(self, heads: int) -> None:
         super().__init__()
-        # Made anew from the formula when a model is loaded, so they are not saved.
-        self.register_buffer("slopes", torch.tensor(slopes_of(heads)), persistent=False)
+        # Recomputed from the formula when a model is loaded, so not saved.
+        self.register_buffer("slopes", torch.tensor(alibi_slopes(heads)), persistent=False)
         self.slopes: Tensor
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
@@ -41,12 +41,12 @@ class Slopes(RelativePosition):
         return -self.slopes[:, None, None] * distance
 
 
-def slopes_of(heads: int) -> list[float]:
-    """One slope a head, the steepest first among each power of two."""
-    even = 2 ** (heads.bit_length() - 1)
-    slopes = _geometric(even)
-    if heads > even:
-        slopes += _geometric(2 * even)[::2][: heads - even]
+def alibi_slopes(heads: int) -> list[float]:
+    """One slope per head, the steepest first within each power of two."""
+    power_of_two = 2 ** (heads.bit_length() - 1)
+    slopes = _geometric(power_of_two)
+    if heads > power_of_two:
+        slopes += _geometric(2 * power_of_two)[::2][: heads - power_of_two]
     return slopes
 
 

@@ -1,1 +1,1 @@
-"""Running a model reproducibly: modes, float64, perturbed weights."""
+"""Deterministic forward passes: modes, float64, perturbed parameters."""

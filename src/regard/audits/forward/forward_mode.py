@@ -1,7 +1,8 @@
-"""One way to run a model, the same for the same inputs: the mode, the path, the precision.
+"""A forward mode: one deterministic way to run a model (train or eval, path, precision).
 
-A pass is seeded, so dropout drops the same; the module's flags and buffers are put back after it,
-so batch statistics of one pass do not reach the next, and the model that was given stays as it was.
+Each pass is seeded, so dropout draws the same mask; the module's training flags and buffers are
+restored afterwards, so batch statistics of one pass do not affect the next, and the given model
+stays unchanged.
 """
 
 from __future__ import annotations
@@ -17,74 +18,74 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.audits.forward.double import WIDE, in_double
-from regard.audits.subject import Subject, rows_of
+from regard.audits.forward.float64 import UPCAST, force_float64
+from regard.audits.subject import Subject, position_outputs
 from regard.core.errors import UserError
 
-Call = Callable[[Any, Tensor], Any]
-NUMBERS_AT_ONCE = 1 << 21
-"Outputs held at a time; more than a processor's cache holds is slower."
+Forward = Callable[[Any, Tensor], Any]
+MAX_VALUES = 1 << 21
+"Output values of one batch; more than the CPU's cache holds is slower."
 
 
-class RefusedError(Exception):
-    """The model did not run this way; the text is its own first line."""
+class ForwardError(Exception):
+    """The model did not run in this mode; the message is the first line of its own error."""
 
 
 class AuditedCopy:
     """A copy of the subject's module, and one more in float64 when it is first needed."""
 
-    def __init__(self, subject: Subject, change: Callable[[nn.Module], None] | None = None) -> None:
+    def __init__(self, subject: Subject, modify: Callable[[nn.Module], None] | None = None) -> None:
         self.subject = subject
-        self.why_not_copied = ""
+        self.copy_error = ""
         self.module = subject.module
         if self.module is None:
             return
         try:
             self.module = copy.deepcopy(self.module)
         except Exception as problem:  # a module may hold anything; then the original is used
-            self.why_not_copied = first_line(problem)
-            if change is not None:
-                raise RefusedError(self.why_not_copied) from problem
-        if change is not None:
-            change(self.module)
+            self.copy_error = error_summary(problem)
+            if modify is not None:
+                raise ForwardError(self.copy_error) from problem
+        if modify is not None:
+            modify(self.module)
 
     @cached_property
-    def wide(self) -> nn.Module | None:
-        """In float64; where no copy can be made `in_double` widens on the way."""
-        if self.module is None or self.why_not_copied:
+    def float64_module(self) -> nn.Module | None:
+        """In float64; where no copy can be made, `force_float64` upcasts on the fly."""
+        if self.module is None or self.copy_error:
             return self.module
         return copy.deepcopy(self.module).double()
 
 
 @dataclass(frozen=True)
 class ForwardMode:
-    """A subject run in one way; `outputs` depends on nothing but the inputs."""
+    """A subject run in one mode; `outputs` is a pure function of the inputs."""
 
     name: str
-    specimen: AuditedCopy
-    call: Call
+    audited: AuditedCopy
+    forward: Forward
     training: bool = False
-    wide: bool = False
+    float64: bool = False
     companion: Tensor | None = None
-    "A row (1,t) kept beside each row that is run, where rows of a batch feel each other."
+    "A second batch row (1,t), where rows of a batch influence each other and run one at a time."
     seed: int = 0
 
     @property
     def subject(self) -> Subject:
-        return self.specimen.subject
+        return self.audited.subject
 
     @property
-    def precision(self) -> torch.dtype:
-        """Of the model's numbers; what torch makes by default where there is no module."""
-        parts = () if self.specimen.module is None else self.specimen.module.parameters()
-        floats = (part.dtype for part in parts if part.is_floating_point())
-        return torch.float64 if self.wide else next(floats, torch.get_default_dtype())
+    def dtype(self) -> torch.dtype:
+        """Of the model's parameters; torch's default where there is no module."""
+        parameters = () if self.audited.module is None else self.audited.module.parameters()
+        floats = (parameter.dtype for parameter in parameters if parameter.is_floating_point())
+        return torch.float64 if self.float64 else next(floats, torch.get_default_dtype())
 
-    def doubled(self) -> ForwardMode:
-        return replace(self, wide=True)
+    def in_float64(self) -> ForwardMode:
+        return replace(self, float64=True)
 
     def outputs(self, inputs: Tensor) -> Tensor:
-        """(b,t) ids or (b,t,w) vectors -> (b,t,f), without a graph, for as many rows as given."""
+        """(b,t) ids or (b,t,w) embeddings -> (b,t,f), detached."""
         if self.companion is None:
             return self._pass(inputs).detach()
         beside = self.companion[:, : inputs.shape[1]]
@@ -92,60 +93,61 @@ class ForwardMode:
         return torch.cat(rows)
 
     def gradients(self, inputs: Tensor, queries: list[int], directions: Tensor) -> Tensor:
-        """Size of d(direction · output at i)/d(token vector j), (i,j), for one row (1,t).
+        """|d(direction · output at i) / d(embedding j)|, (i,j), for one row (1,t).
 
-        directions (i,f) gives each query its own random projection.
+        directions (i,f) gives each query its own random projection; of each embedding's gradient
+        the largest absolute entry is taken.
         """
         if self.companion is not None:
             inputs = torch.cat([inputs, self.companion[:, : inputs.shape[1]]])
         leaves: list[Tensor] = []
-        with self._state(graph=True) as module, _leaves(self.subject, module, leaves, self.wide):
+        with self._state(graph=True) as module, _leaves(self.subject, module, leaves, self.float64):
             if not self.subject.embedding:
-                inputs = inputs.detach().double() if self.wide else inputs.detach().clone()
+                inputs = inputs.detach().double() if self.float64 else inputs.detach().clone()
                 leaves.append(inputs.requires_grad_())
-            outputs = self._rows(module, inputs)
+            outputs = self._run(module, inputs)
             if not outputs.requires_grad or not leaves:
-                raise RefusedError("its outputs carry no gradient back to the token vectors")
+                raise ForwardError("its outputs carry no gradient back to the token embeddings")
             return torch.stack(
                 [
-                    _sizes(outputs[0, i], direction, leaves, places=inputs.shape[1])
+                    _gradient_sizes(outputs[0, i], direction, leaves, length=inputs.shape[1])
                     for i, direction in zip(queries, directions, strict=True)
                 ]
             )
 
     def _pass(self, inputs: Tensor) -> Tensor:
-        # In training mode gradients are on, as in training: fused paths depend on it.
+        # In training mode gradients are enabled, as in training: fused paths depend on it.
         with self._state(graph=self.training) as module:
-            # A copy, because a model may write into what it is given.
-            wide = self.wide and inputs.dtype in WIDE
-            return self._rows(module, inputs.double() if wide else inputs.clone())
+            # A copy, because a model may write into its inputs.
+            upcast = self.float64 and inputs.dtype in UPCAST
+            return self._run(module, inputs.double() if upcast else inputs.clone())
 
-    def _rows(self, module: nn.Module | None, inputs: Tensor) -> Tensor:
+    def _run(self, module: nn.Module | None, inputs: Tensor) -> Tensor:
         try:
-            output = self.call(module, inputs)
+            output = self.forward(module, inputs)
             name = self.subject.name
-            return rows_of(output, batch=len(inputs), places=inputs.shape[1], name=name)
-        except RefusedError:
+            return position_outputs(output, batch=len(inputs), length=inputs.shape[1], name=name)
+        except ForwardError:
             raise
-        except (Exception, SystemExit) as problem:  # the model's own code: its answer, whatever
-            raise RefusedError(first_line(problem)) from problem
+        except (Exception, SystemExit) as problem:  # foreign code may raise anything
+            raise ForwardError(error_summary(problem)) from problem
 
     @contextmanager
     def _state(self, *, graph: bool) -> Iterator[nn.Module | None]:
-        module = self.specimen.wide if self.wide else self.specimen.module
+        module = self.audited.float64_module if self.float64 else self.audited.module
         with (
             torch.set_grad_enabled(graph),
             seeded(self.seed),
-            as_it_was(module, training=self.training),
-            in_double() if self.wide else nullcontext(),
+            restored_after(module, training=self.training),
+            force_float64() if self.float64 else nullcontext(),
         ):
             yield module
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Random numbers from `seed` within; the streams outside go on as if nothing had happened."""
-    # The generators themselves: `torch.manual_seed` takes milliseconds where CUDA is not in use.
+    """Seed all random generators within; their outer states are restored."""
+    # The generators directly: `torch.manual_seed` takes milliseconds where CUDA is not in use.
     generators = [torch.default_generator]
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         generators += torch.cuda.default_generators
@@ -163,77 +165,80 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 @contextmanager
-def as_it_was(module: nn.Module | None, *, training: bool) -> Iterator[None]:
-    """The module in one mode; afterwards its flags and buffers are those from before."""
+def restored_after(module: nn.Module | None, *, training: bool) -> Iterator[None]:
+    """Set train or eval mode within; training flags and buffers are restored afterwards."""
     if module is None:
         yield
         return
-    parts = list(module.modules())
-    flags = [part.training for part in parts]
-    kept = [
-        (part, key, buffer, buffer.detach().clone())
-        for part in parts
-        for key, buffer in part._buffers.items()
+    submodules = list(module.modules())
+    flags = [submodule.training for submodule in submodules]
+    buffers = [
+        (submodule, key, buffer, buffer.detach().clone())
+        for submodule in submodules
+        for key, buffer in submodule._buffers.items()
         if buffer is not None
     ]
     module.train(training)
     try:
         yield
     finally:
-        for part, flag in zip(parts, flags, strict=True):
-            if part.training != flag:  # mostly it is as it was, and setting it is slow
-                part.training = flag
+        for submodule, flag in zip(submodules, flags, strict=True):
+            if submodule.training != flag:  # mostly unchanged, and setting it is slow
+                submodule.training = flag
         with torch.no_grad():
-            for part, key, buffer, value in kept:
+            for submodule, key, buffer, value in buffers:
                 buffer.copy_(value)
-                part._buffers[key] = buffer
+                submodule._buffers[key] = buffer
 
 
 @contextmanager
 def _leaves(
-    subject: Subject, module: nn.Module | None, leaves: list[Tensor], wide: bool
+    subject: Subject, module: nn.Module | None, leaves: list[Tensor], float64: bool
 ) -> Iterator[None]:
-    """Cut the graph at the token vectors, which then gather gradients."""
+    """Detach the token embeddings, which become the leaves that gradients are taken to."""
     if not subject.embedding or module is None:
         yield
         return
 
-    def cut(part: nn.Module, args: Any, output: Tensor) -> Tensor:
-        vectors = output.detach().double() if wide else output.detach().clone()
-        leaves.append(vectors.requires_grad_())
-        return vectors
+    def detach(embedding: nn.Module, args: Any, output: Tensor) -> Tensor:
+        leaf = output.detach().double() if float64 else output.detach().clone()
+        leaves.append(leaf.requires_grad_())
+        return leaf
 
-    handle = module.get_submodule(subject.embedding).register_forward_hook(cut)
+    handle = module.get_submodule(subject.embedding).register_forward_hook(detach)
     try:
         yield
     finally:
         handle.remove()
 
 
-def _sizes(output: Tensor, direction: Tensor, leaves: list[Tensor], *, places: int) -> Tensor:
-    """Largest entry of the gradient at each token vector of the first row, (t,).
+def _gradient_sizes(
+    output: Tensor, direction: Tensor, leaves: list[Tensor], *, length: int
+) -> Tensor:
+    """Largest absolute entry of the gradient to each embedding of the first row, (t,).
 
-    Not its length: squares of what a large penalty leaves would underflow to nothing.
+    Not its norm: after a large negative mask value the squares would underflow to zero.
     """
-    found = torch.autograd.grad(
+    gradients = torch.autograd.grad(
         output @ direction.to(output), leaves, retain_graph=True, allow_unused=True
     )
     sizes = [
         torch.zeros(leaf.shape[1])
         if gradient is None
         else gradient[0].abs().flatten(1).amax(dim=-1)
-        for leaf, gradient in zip(leaves, found, strict=True)
+        for leaf, gradient in zip(leaves, gradients, strict=True)
     ]
-    # A source beside the row is read by the same table; it has another length.
-    if whole := [size.double().cpu() for size in sizes if len(size) == places]:
+    # A source sequence may use the same embedding; it has another length.
+    if whole := [size.double().cpu() for size in sizes if len(size) == length]:
         return torch.stack(whole).amax(dim=0)
-    if sum(len(size) for size in sizes) == places:  # pieces, as read through a cache
+    if sum(len(size) for size in sizes) == length:  # chunks, as run with a KV cache
         return torch.cat([size.double().cpu() for size in sizes])
-    raise RefusedError("its embedding is called in a way that gradients cannot be laid to places")
+    raise ForwardError("gradients at its embedding cannot be assigned to positions")
 
 
-def first_line(problem: BaseException) -> str:
-    text = str(problem).strip().splitlines()
-    if isinstance(problem, UserError) and text:
-        return text[0]  # a sentence for a person already
-    return f"{type(problem).__name__}: {text[0][:160]}" if text else type(problem).__name__
+def error_summary(problem: BaseException) -> str:
+    """First line of an error, for a sentence."""
+    lines = str(problem).strip().splitlines()
+    if isinstance(problem, UserError) and lines:
+        return lines[0]  # written for the user already
+    return f"{type(problem).__name__}: {lines[0][:160]}" if lines else type(problem).__name__

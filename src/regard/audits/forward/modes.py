@@ -1,7 +1,7 @@
-"""The ways a model can be run, each of which can leak on its own.
+"""The forward modes of a model, each of which can leak on its own.
 
-Evaluation and training mode; with attention weights requested, which often takes another path;
-through a cache, in pieces; with padding on either side; moved off its starting values.
+Eval and train mode; with attention weights requested, which often takes another code path; chunked
+with a KV cache; padded on either side; with perturbed parameters.
 """
 
 from __future__ import annotations
@@ -12,85 +12,85 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import AuditedCopy, Call, ForwardMode, RefusedError
-from regard.audits.forward.perturbed import has_blank_parameters, shake
+from regard.audits.forward.forward_mode import AuditedCopy, Forward, ForwardError, ForwardMode
+from regard.audits.forward.parameter_noise import has_zero_parameters, perturb_parameters
 from regard.audits.notes import Notes
-from regard.audits.subject import Subject, rows_of
+from regard.audits.subject import Subject, position_outputs
 
 EVALUATION = "evaluation mode"
 TRAINING = "training mode"
-WEIGHTS = "with weights requested"
-CACHE = "through the cache"
+WEIGHTS = "with attention weights requested"
+CACHE = "with the KV cache"
 PADDED = {"with padding on the right": (0, 3), "with padding on the left": (3, 0)}
-"Places of padding before and after the row."
-SHAKEN = "with shaken parameters"
+"Padding positions before and after the row."
+PERTURBED = "with perturbed parameters"
 
 
 def forward_modes(subject: Subject, notes: Notes, *, seed: int = 0) -> dict[str, ForwardMode]:
-    """Every way this subject can be run, by name; what is not possible is noted."""
-    specimen = AuditedCopy(subject)
-    if specimen.why_not_copied:
-        notes.could_not(f"a copy of the model: {specimen.why_not_copied}; it was used itself")
-    found = {EVALUATION: ForwardMode(EVALUATION, specimen, plain(subject), seed=seed)}
+    """Every mode this subject can run in, by name; impossible ones are noted."""
+    audited = AuditedCopy(subject)
+    if audited.copy_error:
+        notes.add_unchecked(f"a copy of the model: {audited.copy_error}; the original was used")
+    modes = {EVALUATION: ForwardMode(EVALUATION, audited, plain(subject), seed=seed)}
     if subject.module is None:
-        notes.could_not(f"{TRAINING}: a callable without its module has no modes to set")
+        notes.add_unchecked(f"{TRAINING}: a callable without its module has no modes to set")
     else:
-        found[TRAINING] = ForwardMode(TRAINING, specimen, plain(subject), training=True, seed=seed)
+        modes[TRAINING] = ForwardMode(TRAINING, audited, plain(subject), training=True, seed=seed)
     if subject.run_with_weights is None:
-        notes.could_not(f"{WEIGHTS}: the model offers no way to ask for them")
+        notes.add_unchecked(f"{WEIGHTS}: the model has no way to return them")
     else:
-        found[WEIGHTS] = ForwardMode(WEIGHTS, specimen, subject.run_with_weights, seed=seed)
+        modes[WEIGHTS] = ForwardMode(WEIGHTS, audited, subject.run_with_weights, seed=seed)
     if subject.run_cached is None:
-        notes.could_not(f"{CACHE}: the model offers no cache")
+        notes.add_unchecked(f"{CACHE}: the model has no cache")
     else:
-        found[CACHE] = ForwardMode(CACHE, specimen, in_pieces(subject, several), seed=seed)
-    if subject.takes_valid:
+        modes[CACHE] = ForwardMode(CACHE, audited, chunked(subject, mixed_chunks), seed=seed)
+    if subject.accepts_padding_mask:
         for name, (before, after) in PADDED.items():
-            call = padded(subject, before=before, after=after)
-            found[name] = ForwardMode(name, specimen, call, seed=seed)
+            forward = padded(subject, before=before, after=after)
+            modes[name] = ForwardMode(name, audited, forward, seed=seed)
     else:
-        notes.could_not("padding: the model takes no padding mask")
-    if subject.module is not None and has_blank_parameters(subject.module):
+        notes.add_unchecked("padding: the model takes no padding mask")
+    if subject.module is not None and has_zero_parameters(subject.module):
         try:
-            moved = AuditedCopy(subject, shake)
-            found[SHAKEN] = ForwardMode(SHAKEN, moved, plain(subject), seed=seed)
-        except RefusedError as problem:
-            notes.could_not(f"{SHAKEN}: {problem}")
-    return found
+            perturbed = AuditedCopy(subject, perturb_parameters)
+            modes[PERTURBED] = ForwardMode(PERTURBED, perturbed, plain(subject), seed=seed)
+        except ForwardError as problem:
+            notes.add_unchecked(f"{PERTURBED}: {problem}")
+    return modes
 
 
-def plain(subject: Subject) -> Call:
+def plain(subject: Subject) -> Forward:
     return lambda module, inputs: subject.run(module, inputs, None)
 
 
-def padded(subject: Subject, *, before: int, after: int, filler: int = 0) -> Call:
-    """Run with places of padding around, which are cut off what comes out."""
+def padded(subject: Subject, *, before: int, after: int, padding_id: int = 0) -> Forward:
+    """Run with padding around the row; outputs at padding positions are dropped."""
 
-    def call(module: Any, inputs: Tensor) -> Tensor:
-        rows, places = inputs.shape[:2]
-        longer = inputs.new_full((rows, before + places + after, *inputs.shape[2:]), filler)
-        longer[:, before : before + places] = inputs
+    def forward(module: Any, inputs: Tensor) -> Tensor:
+        batch, length = inputs.shape[:2]
+        longer = inputs.new_full((batch, before + length + after, *inputs.shape[2:]), padding_id)
+        longer[:, before : before + length] = inputs
         valid = torch.zeros(longer.shape[:2], dtype=torch.bool, device=inputs.device)
-        valid[:, before : before + places] = True
+        valid[:, before : before + length] = True
         output = subject.run(module, longer, valid)
-        found = rows_of(output, batch=rows, places=longer.shape[1], name=subject.name)
-        return found[:, before : before + places]
+        outputs = position_outputs(output, batch=batch, length=longer.shape[1], name=subject.name)
+        return outputs[:, before : before + length]
 
-    return call
+    return forward
 
 
-def in_pieces(subject: Subject, cuts_of: Callable[[int], Sequence[int]]) -> Call:
-    """Run through the cache; `cuts_of(t)` says where a new piece begins."""
+def chunked(subject: Subject, cuts_at: Callable[[int], Sequence[int]]) -> Forward:
+    """Run with the KV cache; `cuts_at(length)` gives the positions where a new chunk begins."""
     run = subject.run_cached
     assert run is not None
-    return lambda module, inputs: run(module, inputs, cuts_of(inputs.shape[1]))
+    return lambda module, inputs: run(module, inputs, cuts_at(inputs.shape[1]))
 
 
-def several(places: int) -> Sequence[int]:
-    """A long piece, a single token, then pieces of several: 12 places are cut at 5, 6 and 9."""
-    cuts = {places * 5 // 12, places * 5 // 12 + 1, places * 3 // 4}
-    return sorted(cut for cut in cuts if 0 < cut < places)
+def mixed_chunks(length: int) -> Sequence[int]:
+    """A long chunk, a single token, then several: a row of 12 is cut at 5, 6 and 9."""
+    cuts = {length * 5 // 12, length * 5 // 12 + 1, length * 3 // 4}
+    return sorted(cut for cut in cuts if 0 < cut < length)
 
 
-def one_by_one(places: int) -> Sequence[int]:
-    return range(1, places)
+def single_tokens(length: int) -> Sequence[int]:
+    return range(1, length)

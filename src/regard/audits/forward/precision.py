@@ -1,11 +1,12 @@
-"""Telling influence from rounding: what float32 shows is measured once more in float64.
+"""Influence or rounding? What float32 shows is measured again in float64.
 
-A true influence keeps its size; noise falls by about 2⁻²⁹ ≈ 2e-9. So an influence is real when
-float64 still shows more than 1e-5 of the largest that float32 showed among forbidden pairs (or of
-1e-4, where that is larger: in the company of a large leak small ones count as well).
+A true influence keeps its size; rounding noise falls by about 2⁻²⁹ ≈ 2e-9. An influence is real
+when float64 still shows more than 1e-5 of the largest that float32 showed among forbidden pairs
+(of 1e-4 where that is larger: beside a large leak small ones count as well).
 
-What float32 shows far above its rounding and float64 does not is no rounding either: the model
-computes something else in float32, where it is used. It stands, and is told as float32's alone.
+What float32 shows far above its rounding error and float64 does not show is not rounding either:
+the model computes something else in float32, where it is used. It counts, and is reported as an
+influence in float32 only.
 """
 
 from __future__ import annotations
@@ -16,93 +17,94 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import ForwardMode, RefusedError
+from regard.audits.forward.forward_mode import ForwardError, ForwardMode
 from regard.audits.notes import Notes
 
-KEPT = 1e-5
-LARGE = 1e-4
-WITHOUT_DOUBLE = 1e-4
+RELATIVE_THRESHOLD = 1e-5
+LARGE_INFLUENCE = 1e-4
+FLOAT32_THRESHOLD = 1e-4
+"Where the model does not run in float64."
 VALUE_FLOOR = 1e-9
 "Relative to the outputs: below this an ill-conditioned model rounds in float64 too."
 ABOVE_ROUNDING = 1e4
-"In units of the precision's own rounding: 1.2e-3 of the outputs' size in float32."
-MOST_ROUNDING = 0.5
-COMMON = 0.05
-"Of what moved at all: rounding that flips a choice moves far, but seldom."
+"In units of the dtype's eps: 1.2e-3 of the outputs' RMS in float32."
+MAX_ROUNDING = 0.5
+MIN_FRACTION = 0.05
+"Of all nonzero changes: a discrete choice flipped by rounding changes much, but rarely."
 
 Measure = Callable[[ForwardMode], Tensor]
 
 
 @dataclass(frozen=True)
 class Influence:
-    """What stands after the second look."""
+    """The influences that remain after the float64 re-check."""
 
     sizes: Tensor
-    "0 where nothing stands."
+    "0 where there is none."
     only_in: str = ""
-    "The precision that alone shows it, such as float32; empty where float64 shows it too."
+    "The dtype that alone shows it, such as float32; empty where float64 shows it too."
     doubt: str = ""
-    "Why what one precision alone showed can be called neither influence nor rounding."
+    "Why what one dtype alone showed is clearly neither influence nor rounding."
 
-    def told(self, how: str) -> str:
+    def describe(self, how: str) -> str:
         return f"{how}, in {self.only_in} only" if self.only_in else how
 
 
-def second_look(
-    first: Tensor, measure: Measure, *, view: ForwardMode, notes: Notes, floor: float = VALUE_FLOOR
+def recheck_in_float64(
+    first: Tensor, measure: Measure, *, mode: ForwardMode, notes: Notes, floor: float = VALUE_FLOOR
 ) -> Influence:
-    """The influences that stand; `first` is what `measure(view)` gave."""
+    """The influences that remain; `first` is the result of `measure(mode)`."""
     largest = float(first.max()) if first.numel() else 0.0
     if largest == 0.0:
         return Influence(first)
     try:
-        second = measure(view.doubled())
+        second = measure(mode.in_float64())
         if not bool(torch.isfinite(second).all()) and bool(torch.isfinite(first).all()):
-            raise RefusedError("it gives numbers that are not finite")
-    except RefusedError as problem:
-        notes.could_not(
-            f"a second look in float64, {view.name}: {problem}; what is below {WITHOUT_DOUBLE:g} "
-            "of the outputs' size counts as rounding"
+            raise ForwardError("it returns values that are not finite")
+    except ForwardError as problem:
+        notes.add_unchecked(
+            f"float64 re-check, {mode.name}: {problem}; changes below {FLOAT32_THRESHOLD:g} "
+            "of the outputs' RMS count as rounding"
         )
-        return Influence(torch.where(first > WITHOUT_DOUBLE, first, 0.0))
-    least = max(KEPT * min(largest, LARGE), floor)
-    stands = torch.where(second > least, second, 0.0)
-    return Influence(stands) if bool(stands.any()) else _of_one_precision(first, measure, view)
+        return Influence(torch.where(first > FLOAT32_THRESHOLD, first, 0.0))
+    threshold = max(RELATIVE_THRESHOLD * min(largest, LARGE_INFLUENCE), floor)
+    remaining = torch.where(second > threshold, second, 0.0)
+    return Influence(remaining) if bool(remaining.any()) else _in_own_dtype(first, measure, mode)
 
 
-def _of_one_precision(first: Tensor, measure: Measure, view: ForwardMode) -> Influence:
-    """What the model's own precision shows and float64 does not."""
-    nothing = torch.zeros_like(first)
-    precision = str(view.precision).removeprefix("torch.")
-    large = first > min(MOST_ROUNDING, ABOVE_ROUNDING * torch.finfo(view.precision).eps)
+def _in_own_dtype(first: Tensor, measure: Measure, mode: ForwardMode) -> Influence:
+    """What the model's own dtype shows and float64 does not."""
+    none = torch.zeros_like(first)
+    dtype = str(mode.dtype).removeprefix("torch.")
+    large = first > min(MAX_ROUNDING, ABOVE_ROUNDING * torch.finfo(mode.dtype).eps)
     if not bool(large.any()):
-        return Influence(nothing)
-    shows = f"{precision} shows an influence of {float(first.max()):.2g} that float64 does not"
-    if not torch.equal(measure(view) > 0, first > 0):
-        return Influence(nothing, doubt=f"{shows}, and not each time")
-    if int(large.sum()) < COMMON * int((first > 0).sum()):
-        return Influence(nothing, doubt=f"{shows}, and seldom, as a choice that rounding flips")
-    return Influence(torch.where(large, first, 0.0), only_in=precision)
+        return Influence(none)
+    shows = f"{dtype} shows an influence of {float(first.max()):.2g} that float64 does not"
+    if not torch.equal(measure(mode) > 0, first > 0):
+        return Influence(none, doubt=f"{shows}, and not in every run")
+    if int(large.sum()) < MIN_FRACTION * int((first > 0).sum()):
+        return Influence(none, doubt=f"{shows}, but rarely, as a choice that rounding flips")
+    return Influence(torch.where(large, first, 0.0), only_in=dtype)
 
 
-def change(before: Tensor, after: Tensor) -> Tensor:
-    """Largest change at each place, relative to the size of all outputs: (b,t,f) -> (b,t)."""
+def relative_change(before: Tensor, after: Tensor) -> Tensor:
+    """Largest change at each position, relative to the RMS of all outputs: (b,t,f) -> (b,t)."""
     moved = torch.where(before == after, 0.0, after - before).abs().amax(dim=-1)
-    return (moved / size_of(before)).nan_to_num(nan=torch.inf, posinf=torch.inf).double().cpu()
+    return (moved / rms(before)).nan_to_num(nan=torch.inf, posinf=torch.inf).double().cpu()
 
 
-def size_of(outputs: Tensor) -> float:
+def rms(outputs: Tensor) -> float:
     """Root mean square of the finite outputs; 1 where all are zero."""
     finite = torch.where(torch.isfinite(outputs), outputs, 0.0)
     return float(finite.double().square().mean().sqrt()) or 1.0
 
 
-def unsteady(view: ForwardMode, base: Tensor) -> str:
-    """Why outputs of this view cannot be compared; empty where they can."""
+def why_incomparable(mode: ForwardMode, base: Tensor) -> str:
+    """Why outputs of this mode cannot be compared (NaN, nondeterminism); empty where they can."""
     rows = base.expand(2, *base.shape[1:]).contiguous()
-    once, again = view.outputs(rows), view.outputs(rows)
-    if bool(torch.isnan(once).any()):
+    first, second = mode.outputs(rows), mode.outputs(rows)
+    if bool(torch.isnan(first).any()):
         return "the outputs hold NaN, so nothing can be compared"
-    if float(change(once, again).max()) > 1e3 * torch.finfo(once.dtype).eps:
+    if float(relative_change(first, second).max()) > 1e3 * torch.finfo(first.dtype).eps:
         return "two identical seeded runs give different outputs, so nothing can be compared"
     return ""

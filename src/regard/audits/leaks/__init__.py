@@ -1,1 +1,1 @@
-"""The search for leaks: perturbation, gradients and truncation against a mask."""
+"""Leak detection: perturbation, gradients and truncation against a mask."""

@@ -1,15 +1,15 @@
-"""The causality audit: does an output depend on an input that the mask forbids it to see?
+"""The leak test: does an output depend on an input that the mask forbids?
 
-Three instruments, in every way the model can be run and at several lengths:
+Three methods, in every forward mode and at several lengths:
 
-    perturbation   replace forbidden inputs; the output must not move
-    truncation     cut the row; outputs that may not see the rest must not move
-    gradient       d(output at i) / d(token vector j) must be zero for forbidden j
+    perturbation   replace forbidden inputs; the output must not change
+    truncation     cut the row; outputs that may not depend on the rest must not change
+    gradient       d(output at i) / d(embedding j) must be zero for forbidden j
 
-What none of them can see: a penalty so large that a forbidden weight is exactly zero (it leaks
-nothing), and a leak that needs one particular token at two places at once.
+Not detectable: a mask value so negative that a forbidden weight is exactly zero (it leaks nothing),
+and a leak that needs one particular token at two positions at once.
 
-Shapes: i query, j key, t places. Masks: True = may attend.
+Shapes: i query, j key, t positions. Masks: True = may attend.
 """
 
 from __future__ import annotations
@@ -20,163 +20,168 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import ForwardMode, RefusedError
-from regard.audits.forward.modes import CACHE, EVALUATION, PADDED, SHAKEN, TRAINING, WEIGHTS
-from regard.audits.forward.precision import unsteady
+from regard.audits.forward.forward_mode import ForwardError, ForwardMode
+from regard.audits.forward.modes import CACHE, EVALUATION, PADDED, PERTURBED, TRAINING, WEIGHTS
+from regard.audits.forward.precision import why_incomparable
 from regard.audits.leaks.gradient import leaks_by_gradient
 from regard.audits.leaks.permission import Permission
 from regard.audits.leaks.perturbation import (
-    ByInstrument,
-    Pairs,
-    every_id,
+    InfluenceByMethod,
+    PairInfluence,
+    build_trials,
     leaks_by_perturbation,
-    leaks_of_ids,
-    trials_for,
+    leaks_by_vocabulary_sweep,
+    vocabulary_sweep,
 )
-from regard.audits.leaks.search import LeakSearch, longest_taken, shortest_telling, why_untold
+from regard.audits.leaks.search import (
+    LeakSearch,
+    find_max_length,
+    shortest_testable_length,
+    why_untestable,
+)
 from regard.audits.leaks.truncation import leaks_by_truncation
 from regard.audits.notes import Notes
 
 DECISIVE = (EVALUATION, TRAINING, WEIGHTS, CACHE)
 "No model is called clean whose outputs cannot be compared in one of these."
-NEEDED = (EVALUATION, TRAINING)
-"Nor one that does not run in one of these; the others are extras that a model may refuse."
-WITHIN_A_LAYER = (
-    "each layer alone: influence travels through layers, so only pairs that no number of them may "
-    "join were tested"
+REQUIRED = (EVALUATION, TRAINING)
+"Nor one that does not run in one of these; a model may lack the others."
+SINGLE_LAYERS = (
+    "each layer alone: influence travels through layers, so only pairs that stay forbidden at any "
+    "depth were tested"
 )
-PLACES_FOR_IDS = 4
-ID_EFFORT = 4e10
-COUPLED_TRIALS = 40
-"Rows that feel each other have to be run one by one."
+SWEEP_LENGTH = 4
+SWEEP_BUDGET = 4e10
+MAX_COUPLED_TRIALS = 40
+"Rows that influence each other have to run one at a time."
 
 
 @dataclass(frozen=True)
 class Leak:
-    """An output at `query` that reacts to the input at `key`, which it may not see."""
+    """An output at `query` that depends on the input at `key`, which the mask forbids."""
 
     query: int
     key: int
     influence: float
-    "Relative to the size of the outputs or, for a gradient, to the query's allowed influence."
+    "Relative to the RMS of the outputs or, for a gradient, to the query's largest allowed one."
     how: str
-    """perturbation, truncation (the key is the first place cut off) or gradient; `, in float32
+    """perturbation, truncation (the key is the first removed position) or gradient; `, in float32
     only` where float64 does not show it"""
     where: str
-    "The way it was run and the length of the row."
+    "Forward mode and length of the row."
 
 
 def find_leaks(
-    ways: dict[str, ForwardMode],
+    modes: dict[str, ForwardMode],
     permission: Permission,
     notes: Notes,
     *,
     seed: int = 0,
     lengths: Sequence[int] | None = None,
 ) -> list[Leak]:
-    """Every forbidden (query, key) influence that was found, each pair once a length.
+    """Every forbidden (query, key) influence that was found, each pair once per length.
 
-    `ways` come from `ways_of`; `lengths` replaces the lengths that are tried.
+    `modes` come from `forward_modes`; `lengths` replaces the lengths that are tested.
     """
-    subject = ways[EVALUATION].subject
-    shortest = shortest_telling(subject, permission, lengths)
+    subject = modes[EVALUATION].subject
+    shortest = shortest_testable_length(subject, permission, lengths)
     if shortest is None:
-        if why := why_untold(subject, permission):
-            notes.doubt(why)
+        if why := why_untestable(subject, permission):
+            notes.add_doubt(why)
         else:
-            notes.did(f"mask {permission.name}: forbids nothing, so nothing can leak")
+            notes.add_checked(f"mask {permission.name}: forbids nothing, so nothing can leak")
         return []
     try:
-        outputs = ways[EVALUATION].outputs(subject.draw(1, shortest, torch.Generator()))
-    except RefusedError as problem:
-        notes.doubt(f"{EVALUATION}, length {shortest}: {problem}")
+        outputs = modes[EVALUATION].outputs(subject.draw(1, shortest, torch.Generator()))
+    except ForwardError as problem:
+        notes.add_doubt(f"{EVALUATION}, length {shortest}: {problem}")
         return []
-    cost = subject.cost_of_place(outputs.shape[-1])
-    if permission.widens(shortest):
-        notes.could_not(WITHIN_A_LAYER)
+    cost = subject.flops_per_position(outputs.shape[-1])
+    if permission.grows_with_depth(shortest):
+        notes.add_unchecked(SINGLE_LAYERS)
     search = LeakSearch(subject, permission, notes, seed, cost)
     if not lengths and permission.only_length is None:
-        search = search.within(longest_taken(search, ways[EVALUATION], shortest))
+        search = search.limited_to(find_max_length(search, modes[EVALUATION], shortest))
     longer = search.longer_than(shortest, lengths)
     found: dict[tuple[int, int, int], Leak] = {}
-    for name, view in ways.items():
-        for length in (*_first(name, shortest, search), *_further(name, longer)):
-            leaks = examine(search, view, length)
+    for name, mode in modes.items():
+        for length in (*_first_length(name, shortest, search), *_further_lengths(name, longer)):
+            leaks = leaks_at_length(search, mode, length)
             for leak in leaks:
                 found.setdefault((length, leak.query, leak.key), leak)
             if leaks and longer[-1:] > [length]:
-                notes.could_not(f"{name}, longer rows: it leaks at length {length} already")
+                notes.add_unchecked(f"{name}, longer rows: it leaks at length {length} already")
             if leaks or notes.doubts:
                 break
     if not found and not notes.doubts:
-        for leak in _examine_ids(search, ways[EVALUATION]):
+        for leak in _leaks_of_single_tokens(search, modes[EVALUATION]):
             found[0, leak.query, leak.key] = leak
-    if not found and not any(_reacts(search, ways[name], shortest) for name in ways):
-        notes.doubt("the outputs do not react to the inputs at all, so nothing can be seen")
+    if not found and not any(_depends_on_input(search, modes[name], shortest) for name in modes):
+        notes.add_doubt("the outputs do not depend on the inputs at all, so no leak can show")
     return list(found.values())
 
 
-def _first(name: str, shortest: int, search: LeakSearch) -> list[int]:
-    """The first length to try; with padding a shorter one where the model has no more room."""
-    longest = search.subject.longest
-    if name not in PADDED or longest is None:
+def _first_length(name: str, shortest: int, search: LeakSearch) -> list[int]:
+    """The first length to test; with padding a shorter one where the limit requires it."""
+    limit = search.subject.max_length
+    if name not in PADDED or limit is None:
         return [shortest]
-    length = min(shortest, longest - sum(PADDED[name]))
+    length = min(shortest, limit - sum(PADDED[name]))
     if length > 0 and search.permission.forbids(length):
         return [length]
-    search.notes.could_not(f"{name}: rows of {longest} places leave no room for it")
+    search.notes.add_unchecked(f"{name}: a limit of {limit} positions leaves none for padding")
     return []
 
 
-def _further(name: str, longer: list[int]) -> list[int]:
+def _further_lengths(name: str, longer: list[int]) -> list[int]:
     if name == EVALUATION:
         return longer
     return longer[-1:] if name in (TRAINING, WEIGHTS, CACHE) else []
 
 
-def examine(search: LeakSearch, view: ForwardMode, length: int) -> list[Leak]:
-    """All instruments in one way at one length."""
-    notes, where = search.notes, f"{view.name}, length {length}"
+def leaks_at_length(search: LeakSearch, mode: ForwardMode, length: int) -> list[Leak]:
+    """All methods in one mode at one length."""
+    notes, where = search.notes, f"{mode.name}, length {length}"
     base, generator = search.base(length), search.generator(length)
     reachable = search.permission.reachable(length)
     try:
-        if trouble := unsteady(view, base):
-            told = notes.doubt if view.name in DECISIVE else notes.could_not
-            told(f"{where}: {trouble}")
+        if problem := why_incomparable(mode, base):
+            add = notes.add_doubt if mode.name in DECISIVE else notes.add_unchecked
+            add(f"{where}: {problem}")
             return []
-        view = apart_from_others(view, base, generator)
-        rows = search.rows(length)
-        if view.companion is not None:
-            rows = min(rows, COUPLED_TRIALS)
-        trials = trials_for(search.subject, base, reachable, rows=rows, generator=generator)
-        found = leaks_by_perturbation(view, trials, reachable, notes)
-    except RefusedError as problem:
-        told = notes.doubt if view.name in NEEDED else notes.could_not
-        told(f"{where}: {problem}")
+        mode = isolate_rows(mode, base, generator)
+        rows = search.affordable_trials(length)
+        if mode.companion is not None:
+            rows = min(rows, MAX_COUPLED_TRIALS)
+        trials = build_trials(search.subject, base, reachable, rows=rows, generator=generator)
+        found = leaks_by_perturbation(mode, trials, reachable, notes)
+    except ForwardError as error:
+        add = notes.add_doubt if mode.name in REQUIRED else notes.add_unchecked
+        add(f"{where}: {error}")
         return []
-    notes.did(f"{where}: {trials.told(reachable)}")
+    notes.add_checked(f"{where}: {trials.describe(reachable)}")
     if sum(map(len, found.values())) == int((~reachable).sum()):
         return _leaks(found, where)  # every forbidden pair leaks: nothing is left to find
-    if view.name in (EVALUATION, TRAINING, WEIGHTS, SHAKEN):
-        found |= leaks_by_gradient(search, view, base, reachable)
-    if view.name in (EVALUATION, TRAINING):
-        cut = leaks_by_truncation(search, view, base)
+    if mode.name in (EVALUATION, TRAINING, WEIGHTS, PERTURBED):
+        found |= leaks_by_gradient(search, mode, base, reachable)
+    if mode.name in (EVALUATION, TRAINING):
+        truncation = leaks_by_truncation(search, mode, base)
         found["truncation"] = _unexplained(
-            cut, [pair for pairs in found.values() for pair in pairs]
+            truncation, [pair for pairs in found.values() for pair in pairs]
         )
     return _leaks(found, where)
 
 
-def _unexplained(cut: Pairs, named: Sequence[tuple[int, int]]) -> Pairs:
-    """What cutting showed and no token that was cut off explains."""
-    farthest: dict[int, int] = {}
-    for query, key in named:
-        farthest[query] = max(key, farthest.get(query, -1))
-    return {pair: size for pair, size in cut.items() if pair[1] > farthest.get(pair[0], -1)}
+def _unexplained(truncation: PairInfluence, explained: Sequence[tuple[int, int]]) -> PairInfluence:
+    """What truncation showed and no removed token explains."""
+    last_key: dict[int, int] = {}
+    for query, key in explained:
+        last_key[query] = max(key, last_key.get(query, -1))
+    return {pair: size for pair, size in truncation.items() if pair[1] > last_key.get(pair[0], -1)}
 
 
-def _leaks(found: ByInstrument, where: str) -> list[Leak]:
-    """One leak a pair: the first instrument that saw it gives its size."""
+def _leaks(found: InfluenceByMethod, where: str) -> list[Leak]:
+    """One leak per pair; its size is that of the first method that found it."""
     leaks: dict[tuple[int, int], Leak] = {}
     for how, pairs in found.items():
         for (query, key), size in sorted(pairs.items()):
@@ -184,42 +189,42 @@ def _leaks(found: ByInstrument, where: str) -> list[Leak]:
     return list(leaks.values())
 
 
-def apart_from_others(view: ForwardMode, base: Tensor, generator: torch.Generator) -> ForwardMode:
-    """The view itself, or one that runs rows singly where rows of a batch feel each other."""
-    other = view.subject.draw(2, base.shape[1], generator).to(base.dtype)
-    before = view.outputs(torch.cat([base, other[:1]]))[:1]
-    after = view.outputs(torch.cat([base, other[1:]]))[:1]
-    return replace(view, companion=other[:1]) if bool((before != after).any()) else view
+def isolate_rows(mode: ForwardMode, base: Tensor, generator: torch.Generator) -> ForwardMode:
+    """The mode, or one that runs rows one at a time where batch rows influence each other."""
+    other = mode.subject.draw(2, base.shape[1], generator).to(base.dtype)
+    before = mode.outputs(torch.cat([base, other[:1]]))[:1]
+    after = mode.outputs(torch.cat([base, other[1:]]))[:1]
+    return replace(mode, companion=other[:1]) if bool((before != after).any()) else mode
 
 
-def _reacts(search: LeakSearch, view: ForwardMode, length: int) -> bool:
+def _depends_on_input(search: LeakSearch, mode: ForwardMode, length: int) -> bool:
     base = search.base(length)
     other = search.subject.draw_other(base, search.generator(length))
     try:
-        return bool((view.outputs(base) != view.outputs(other)).any())
-    except RefusedError:
+        return bool((mode.outputs(base) != mode.outputs(other)).any())
+    except ForwardError:
         return False
 
 
-def _examine_ids(search: LeakSearch, view: ForwardMode) -> list[Leak]:
-    """A leak that only some token opens: every id at every place of a short row."""
+def _leaks_of_single_tokens(search: LeakSearch, mode: ForwardMode) -> list[Leak]:
+    """Leaks that depend on one token: every id at every position of a short row."""
     subject, notes = search.subject, search.notes
-    places = min(PLACES_FOR_IDS, subject.longest or PLACES_FOR_IDS)
-    if not subject.vocabulary or not search.permission.forbids(places):
+    length = min(SWEEP_LENGTH, subject.max_length or SWEEP_LENGTH)
+    if not subject.vocabulary or not search.permission.forbids(length):
         return []
-    reachable = search.permission.reachable(places)
-    rows = min(subject.vocabulary, search.rows(places, effort=ID_EFFORT))
-    generator = search.generator(places)
+    reachable = search.permission.reachable(length)
+    rows = min(subject.vocabulary, search.affordable_trials(length, budget=SWEEP_BUDGET))
+    generator = search.generator(length)
     try:
-        base = search.base(places)
-        if apart_from_others(view, base, generator).companion is not None:
-            notes.could_not("single tokens: rows of a batch feel each other")
+        base = search.base(length)
+        if isolate_rows(mode, base, generator).companion is not None:
+            notes.add_unchecked("single tokens: rows of a batch influence each other")
             return []
-        ids = every_id(subject, reachable, rows=rows, generator=generator)
-        found = leaks_of_ids(view, ids, reachable, notes)
-    except RefusedError as problem:
-        notes.could_not(f"single tokens, length {places}: {problem}")
+        sweep = vocabulary_sweep(subject, reachable, rows=rows, generator=generator)
+        found = leaks_by_vocabulary_sweep(mode, sweep, reachable, notes)
+    except ForwardError as problem:
+        notes.add_unchecked(f"single tokens, length {length}: {problem}")
         return []
-    told = notes.did if rows == subject.vocabulary else notes.could_not
-    told(f"single tokens: {rows:,} of {subject.vocabulary:,} ids tried at a forbidden place")
-    return _leaks(found, f"{view.name}, length {places}, some tokens")
+    add = notes.add_checked if rows == subject.vocabulary else notes.add_unchecked
+    add(f"single tokens: {rows:,} of {subject.vocabulary:,} ids tried at a forbidden position")
+    return _leaks(found, f"{mode.name}, length {length}, some tokens")

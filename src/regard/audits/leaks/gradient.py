@@ -1,7 +1,7 @@
-"""Gradients: d(output at i) / d(token vector j) has to be zero where i may not see j.
+"""Leaks by gradient: d(output at i) / d(embedding j) must be zero where i may not depend on j.
 
-They see what perturbation cannot: a penalty of −60 leaves e⁻⁶⁰ of a forbidden value, which is lost
-in any sum, yet stands alone in a gradient.
+Gradients show what perturbation cannot: a mask value of −60 leaves e⁻⁶⁰ of a forbidden value, which
+is lost in any sum but stands alone in a gradient.
 """
 
 from __future__ import annotations
@@ -11,66 +11,72 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import ForwardMode, RefusedError
-from regard.audits.forward.precision import second_look
-from regard.audits.leaks.perturbation import ByInstrument, Pairs
+from regard.audits.forward.forward_mode import ForwardError, ForwardMode
+from regard.audits.forward.precision import recheck_in_float64
+from regard.audits.leaks.perturbation import InfluenceByMethod, PairInfluence
 from regard.audits.leaks.search import LeakSearch
 
-EVERY_QUERY_UP_TO = 12
+MAX_LENGTH_ALL_QUERIES = 12
 QUERIES = 6
-"Taken evenly from longer rows; each costs a backward pass."
+"Evenly spaced queries of longer rows; each costs a backward pass."
 ROWS = 2
-WIDE_FLOOR = 1e-11
+FLOAT64_FLOOR = 1e-11
 
 
 def leaks_by_gradient(
-    search: LeakSearch, view: ForwardMode, base: Tensor, reachable: Tensor
-) -> ByInstrument:
-    """(query, key) -> gradient, relative to the largest that the query may have."""
+    search: LeakSearch, mode: ForwardMode, base: Tensor, reachable: Tensor
+) -> InfluenceByMethod:
+    """(query, key) -> gradient, relative to the query's largest allowed one."""
     subject, length = search.subject, base.shape[1]
     if subject.vocabulary and not subject.embedding:
-        search.notes.could_not("gradients: the token vectors are not known")
+        search.notes.add_unchecked("gradients: the embedding layer is not known")
         return {}
-    blind = (~reachable).any(dim=1).nonzero().flatten()
-    if length > EVERY_QUERY_UP_TO:
-        blind = blind[torch.linspace(0, len(blind) - 1, QUERIES).round().long()]
+    queries = (~reachable).any(dim=1).nonzero().flatten()
+    if length > MAX_LENGTH_ALL_QUERIES:
+        queries = queries[torch.linspace(0, len(queries) - 1, QUERIES).round().long()]
     generator = search.generator(length)
-    outputs = view.outputs(base)
-    # A model in float64 already has no wider look: what float64 rounds has to be left out.
-    floor = WIDE_FLOOR if outputs.dtype == torch.float64 else 0.0
-    found: Pairs = {}
+    outputs = mode.outputs(base)
+    # A float64 model has no higher precision to re-check in: rounding is cut off by a floor.
+    floor = FLOAT64_FLOOR if outputs.dtype == torch.float64 else 0.0
+    found: PairInfluence = {}
     how = "gradient"
     for number in range(ROWS):
         row = base if number == 0 else subject.draw_other(base, generator)
-        directions = torch.randn(len(blind), outputs.shape[-1], generator=generator)
+        directions = torch.randn(len(queries), outputs.shape[-1], generator=generator)
         measure = partial(
-            _relative_gradients, row=row, queries=blind, directions=directions, seen=reachable
+            _relative_gradients,
+            row=row,
+            queries=queries,
+            directions=directions,
+            reachable=reachable,
         )
         try:
-            first = measure(view)
-            stands = second_look(first, measure, view=view, notes=search.notes, floor=floor)
-        except RefusedError as problem:
-            search.notes.could_not(f"{view.name}, length {length}: gradients: {problem}")
+            first = measure(mode)
+            influence = recheck_in_float64(
+                first, measure, mode=mode, notes=search.notes, floor=floor
+            )
+        except ForwardError as problem:
+            search.notes.add_unchecked(f"{mode.name}, length {length}: gradients: {problem}")
             return {}
-        if stands.doubt:
-            search.notes.doubt(f"{view.name}, length {length}: gradients: {stands.doubt}")
-        how = stands.told("gradient")
-        for n, j in stands.sizes.nonzero().tolist():
-            found[int(blind[n]), j] = float(stands.sizes[n, j])
+        if influence.doubt:
+            search.notes.add_doubt(f"{mode.name}, length {length}: gradients: {influence.doubt}")
+        how = influence.describe("gradient")
+        for n, j in influence.sizes.nonzero().tolist():
+            found[int(queries[n]), j] = float(influence.sizes[n, j])
         if found:
-            break  # another row would only say it again
-    search.notes.did(f"{view.name}, length {length}: gradients of {len(blind)} places")
+            break  # another row would only repeat it
+    search.notes.add_checked(f"{mode.name}, length {length}: gradients of {len(queries)} positions")
     return {how: found}
 
 
 def _relative_gradients(
-    view: ForwardMode, *, row: Tensor, queries: Tensor, directions: Tensor, seen: Tensor
+    mode: ForwardMode, *, row: Tensor, queries: Tensor, directions: Tensor, reachable: Tensor
 ) -> Tensor:
-    """(i,j) at forbidden pairs, relative to the largest allowed one of the query."""
-    sizes = view.gradients(row, queries.tolist(), directions)
+    """(i,j) at forbidden pairs, relative to the query's largest allowed one."""
+    sizes = mode.gradients(row, queries.tolist(), directions)
     if not bool(torch.isfinite(sizes).all()):
-        raise RefusedError("they are not finite")
-    allowed = seen[queries]
+        raise ForwardError("they are not finite")
+    allowed = reachable[queries]
     largest = torch.where(allowed, sizes, 0.0).amax(dim=1, keepdim=True)
     largest = torch.where(largest > 0, largest, sizes.amax(dim=1, keepdim=True).clamp(min=1e-300))
     return torch.where(allowed, 0.0, sizes / largest)

@@ -26,7 +26,7 @@ def ls(
     from regard.core.errors import UserError, did_you_mean
 
     api.load_parts(own_files or ())
-    known = {catalog.sort: catalog for catalog in api.catalogs()}
+    known = {catalog.name: catalog for catalog in api.catalogs()}
     if sort is not None and sort not in known:
         raise UserError(f"ls: unknown sort {sort!r}{did_you_mean(sort, known)}")
     chosen = [known[name] for name in ([sort] if sort else known)]
@@ -62,7 +62,7 @@ def _print_overview(catalogs: list[Catalog]) -> None:
     for heading in ("sort", "name", "what it is"):
         table.add_column(heading, no_wrap=heading != "what it is")
     for catalog in catalogs:
-        shown = catalog.sort
+        shown = catalog.name
         for entry in catalog:
             table.add_row(shown, _name(entry), _plain(entry.summary))
             shown = ""
@@ -78,12 +78,12 @@ def _print_sort(catalog: Catalog) -> None:
     from regard.cli.catalog.properties import main_heading, main_property
 
     room = 2 + max(len(name) for name in ["name", *catalog.names()])
-    console().print(Text("name".ljust(room) + main_heading(catalog.sort), style="dim"))
+    console().print(Text("name".ljust(room) + main_heading(catalog.name), style="dim"))
     for entry in catalog:
         spaces = " " * (room - len(entry.name))
         console().print(Text.assemble(_name(entry), spaces, main_property(entry)))
         console().print(Padding(_about(entry), (0, 0, 1, 2)))
-    if catalog.sort == "task":
+    if catalog.name == "task":
         from regard.tasks.advice import ADAPT_OR_PRETRAIN
 
         console().print(Text(ADAPT_OR_PRETRAIN, style="dim"))

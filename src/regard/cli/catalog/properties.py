@@ -78,11 +78,15 @@ def shown_source(entry: Entry) -> str:
 def _traits(properties: Properties) -> list[str]:
     """What it can do in the plain cases, then what it cannot of the rest."""
     words = [name for name in ("causal", "cacheable", "cross") if properties[name]]
-    masks, relations = properties["masks"], properties["relations"]
+    masks, relative_positions = properties["masks"], properties["relative_positions"]
     words.append("any mask" if masks == "any" else f"masks {', '.join(masks)}")
-    if not relations:
+    if not relative_positions:
         words.append("absolute positions only")
-    words += [f"no {sort}" for sort in ("rotation", "bias") if relations and sort not in relations]
+    words += [
+        f"no {sort}"
+        for sort in ("rotation", "bias")
+        if relative_positions and sort not in relative_positions
+    ]
     if len(properties["projections"]) == 1:
         words.append("no shared projections")
     if not properties["grouped_heads"]:

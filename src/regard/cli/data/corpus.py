@@ -11,7 +11,7 @@ from regard.cli.console import AsJson, console, print_json, progress_bar
 
 if TYPE_CHECKING:
     from regard.data.corpus import Corpus
-    from regard.data.corpus_stats import CorpusStatistics, Histogram
+    from regard.data.corpus_stats import CorpusStatistics, LengthHistogram
     from regard.data.token_cache import TokenCache
 
 app = typer.Typer(
@@ -111,17 +111,17 @@ def _show(figures: CorpusStatistics, corpus: Corpus, *, counted: str) -> None:
     out.print(f"\n  [bold]{escape(name)}[/bold]\n  {escape(' · '.join(rest))}\n", soft_wrap=True)
     table = Table(box=None, padding=(0, 2), show_edge=False)
     table.add_column("")
-    for part in figures.parts:
+    for part in figures.splits:
         table.add_column(part, justify="right")
     for label, show in _rows(counted).items():
-        table.add_row(label, *(show(part) for part in figures.parts.values()))
+        table.add_row(label, *(show(part) for part in figures.splits.values()))
     n = figures.overlap["dev"].n
     for label, key in (("documents in train", "documents"), (f"{n}-word runs in train", "ngrams")):
         shares = [
             f"{getattr(figures.overlap[part], key):.2%}"
             if part in figures.overlap and getattr(figures.overlap[part], f"{key}_counted")
             else "–"
-            for part in figures.parts
+            for part in figures.splits
         ]
         table.add_row(label, *shares)
     out.print(table)
@@ -140,20 +140,20 @@ def _rows(counted: str) -> dict[str, Any]:
     return rows | {
         "mean length": lambda part: f"{part.mean_length:,.1f}",
         "median length": lambda part: f"{part.median_length:,.0f}",
-        "longest": lambda part: f"{part.longest:,}",
+        "longest": lambda part: f"{part.max_length:,}",
         "fingerprint": lambda part: part.fingerprint[:8] if part.documents else "–",
     }
 
 
-def _all_parts(figures: CorpusStatistics) -> Histogram:
-    from regard.data.corpus_stats import Histogram
+def _all_parts(figures: CorpusStatistics) -> LengthHistogram:
+    from regard.data.corpus_stats import LengthHistogram
 
-    histograms = [part.histogram for part in figures.parts.values()]
+    histograms = [part.histogram for part in figures.splits.values()]
     counts = [sum(bin_) for bin_ in zip(*(h.counts for h in histograms), strict=True)]
-    return Histogram(histograms[0].edges, counts)
+    return LengthHistogram(histograms[0].edges, counts)
 
 
-def _draw(histogram: Histogram, title: str, out: Any) -> None:
+def _draw(histogram: LengthHistogram, title: str, out: Any) -> None:
     """One bar a bin, from the first to the last that holds anything."""
     filled = [i for i, count in enumerate(histogram.counts) if count]
     if not filled:

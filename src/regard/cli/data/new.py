@@ -13,7 +13,7 @@ import typer
 from regard.cli.console import console
 
 if TYPE_CHECKING:
-    from regard.data.readers.reading import Unit
+    from regard.data.readers.records import Unit
 
 
 def new(
@@ -61,9 +61,9 @@ def new(
 
 
 def _is_plain(path: Path) -> bool:
-    from regard.data.readers.formats import format_of
+    from regard.data.readers.formats import file_format
 
-    return path.is_file() and format_of(path) == "txt"
+    return path.is_file() and file_format(path) == "txt"
 
 
 def _ask_column(path: Path) -> str | None:

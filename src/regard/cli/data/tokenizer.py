@@ -71,7 +71,7 @@ def train(
         tokenizer = settings.train(corpus.texts("train"), on_progress=on_progress)
     tokenizer.save(out)
     console().print(
-        f"{tokenizer.name}, {tokenizer.size:,} pieces, fingerprint {tokenizer.short}, in {out}",
+        f"{tokenizer.name}, {tokenizer.size:,} pieces, fingerprint {tokenizer.short_fingerprint}, in {out}",
         soft_wrap=True,
         markup=False,
     )
@@ -89,17 +89,17 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """What a tokenizer is: kind, size, specials, fingerprint, some pieces."""
-    from regard.data.tokenizers.tokenizer import SPELLINGS, Tokenizer
+    from regard.data.tokenizers.tokenizer import SPECIAL_SPELLINGS, Tokenizer
 
     loaded = Tokenizer.load(tokenizer)
     figures: dict[str, Any] = {
         "name": loaded.name,
-        "kind": loaded.description()["model"]["type"],
+        "kind": loaded.to_dict()["model"]["type"],
         "size": loaded.size,
         "fingerprint": loaded.fingerprint,
         "specials": {
             role: None if found is None else {"id": found, "piece": loaded.tokens([found])[0]}
-            for role in SPELLINGS
+            for role in SPECIAL_SPELLINGS
             for found in [getattr(loaded, role)]
         },
         "pieces": _some_pieces(loaded),

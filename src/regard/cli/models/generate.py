@@ -25,7 +25,7 @@ def generate(
     prompt_file: Annotated[
         Path | None, typer.Option(help="A file with one prompt a line, besides those given.")
     ] = None,
-    max_new: Annotated[int, typer.Option(min=1, help="Tokens written at most.")] = 60,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Tokens written at most.")] = 60,
     temperature: Annotated[
         float, typer.Option(min=0.0, help="0 takes the likeliest token each time.")
     ] = 0.8,
@@ -52,7 +52,7 @@ def generate(
             )
     loaded = api.load(run, tokenizer=tokenizer, base=base, own_files=own_files or ())
     _tell_cut(texts, loaded)
-    written = loaded.generate(texts, strategy=strategy, max_new=max_new, seed=seed)
+    written = loaded.generate(texts, strategy=strategy, max_new_tokens=max_new_tokens, seed=seed)
     if as_json:
         print_json([{"prompt": p, "text": t} for p, t in zip(texts, written, strict=True)])
         return

@@ -42,10 +42,10 @@ def ledger(
         formulas.add_row(term.name, f"{term.value:,}", term.formula)
     for table in (tensors, formulas):
         console().print(Padding(table, (0, 0, 1, 2)))
-    verb = "would train" if kept.is_foretold else "trained"
-    foretold = "imported, and nothing of it trained yet: " if kept.is_foretold else ""
+    verb = "would train" if kept.is_projected else "trained"
+    foretold = "imported, and nothing of it trained yet: " if kept.is_projected else ""
     console().print(
         f"  {foretold}adapt.kind = {kept.adapter!r} {verb} {kept.total:,} of {kept.of:,} "
-        f"parameters ({kept.share:.3%})",
+        f"parameters ({kept.fraction:.3%})",
         markup=False,
     )

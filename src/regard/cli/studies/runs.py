@@ -177,11 +177,11 @@ def _with_size(run: ListedRun) -> ListedRun:
 
 def _print_table(shown: Sequence[ListedRun], *, of: int, everything: int) -> None:
     """One line a run, the columns that fit, and below what a reader has to know."""
-    from regard.evaluation.wording import counted, listed
+    from regard.evaluation.formatting import join_words, quantity
 
     say = console().print
     if not shown:
-        say("no runs" if not everything else f"none of {counted(everything, 'runs')} matches")
+        say("no runs" if not everything else f"none of {quantity(everything, 'runs')} matches")
         return
     left_out = _print_rows(shown)
     for run in shown:
@@ -189,9 +189,9 @@ def _print_table(shown: Sequence[ListedRun], *, of: int, everything: int) -> Non
             say(f"damaged  {why}", style="red", markup=False, soft_wrap=True)
     if len(shown) < everything:
         further = f", {of:,} match" if of > len(shown) else ""
-        say(f"{len(shown):,} of {counted(everything, 'runs')}{further}", style="dim")
+        say(f"{len(shown):,} of {quantity(everything, 'runs')}{further}", style="dim")
     if left_out:
-        words = f"no room here for {listed(left_out)}; --json has all"
+        words = f"no room here for {join_words(left_out)}; --json has all"
         say(words, style="dim", soft_wrap=True)
     if len({_items(run) for run in shown if "dev.perplexity" in run.facts}) > 1:
         say(
@@ -233,7 +233,7 @@ def _print_rows(shown: Sequence[ListedRun]) -> list[str]:
 
 
 def _cell(run: ListedRun, heading: str) -> Cell:
-    from regard.evaluation.wording import count, memory
+    from regard.evaluation.formatting import count, memory_size
     from regard.runs.archive.index import INVALID, RunState
 
     value = run.facts.get(COLUMNS[heading])
@@ -251,7 +251,7 @@ def _cell(run: ListedRun, heading: str) -> Cell:
         return _progress(run), ""
     if heading == "on dev":
         return _judged(run)
-    shapes = {"parameters": count, "size": memory}
+    shapes = {"parameters": count, "size": memory_size}
     if heading in shapes and isinstance(value, int | float):  # a recipe may say what it likes
         words = shapes[heading](value)
     return words, ""
@@ -259,7 +259,7 @@ def _cell(run: ListedRun, heading: str) -> Cell:
 
 def _judged(run: ListedRun) -> Cell:
     """`accuracy 0.891`: what the run is judged by, and whether that means anything."""
-    from regard.evaluation.wording import number
+    from regard.evaluation.formatting import number
     from regard.runs.archive.index import INVALID
 
     name = str(run.facts["metric"])
@@ -288,7 +288,7 @@ def _delete(
     root: Path,
 ) -> None:
     """Show what would go, ask, and delete it; nothing goes where one of them must not."""
-    from regard.evaluation.wording import counted
+    from regard.evaluation.formatting import quantity
     from regard.runs.archive.deletion import check_deletable, delete_runs
 
     tell = side_console().print
@@ -301,16 +301,16 @@ def _delete(
         tell(f"  {run.folder}  {run.state}{_activity(run)}", markup=False, soft_wrap=True)
     if len(doomed) > SHOWN_AT_MOST:
         tell(f"  … and {len(doomed) - SHOWN_AT_MOST:,} more")
-    if not yes and not typer.confirm(f"Delete {counted(len(doomed), 'runs')}?", err=True):
+    if not yes and not typer.confirm(f"Delete {quantity(len(doomed), 'runs')}?", err=True):
         tell("nothing was deleted")
         raise typer.Exit(1)
     delete_runs(doomed)
-    tell(f"deleted {counted(len(doomed), 'runs')}")
+    tell(f"deleted {quantity(len(doomed), 'runs')}")
 
 
 def _activity(run: ListedRun) -> str:
     """How far an unfinished run got, and a warning where a training may be at work in it."""
-    from regard.evaluation.wording import duration
+    from regard.evaluation.formatting import duration
     from regard.runs.archive.index import RunState
 
     events = run.folder / "events.jsonl"

@@ -100,7 +100,7 @@ def _table(evidence: Evidence) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from regard.evaluation.wording import count, duration
+    from regard.evaluation.formatting import count, duration
     from regard.reports.evidence import figure_keys
     from regard.reports.findings import audit_word, baseline_rows, known, short_name, spread_text
     from regard.reports.versus_baselines import with_interval

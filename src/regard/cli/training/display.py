@@ -85,7 +85,7 @@ class Display:
         self._update(event["step"])
 
     def _evaluation(self, event: dict[str, Any]) -> None:
-        from regard.evaluation.wording import counted
+        from regard.evaluation.formatting import quantity
 
         self.shown["dev"] = "dev " + ", ".join(
             f"{name.replace('_', ' ')} {shown_value(value)}"
@@ -94,7 +94,7 @@ class Display:
         self._update(event["step"])
         self.console.print(
             f"  step {event['step']:>6,}  {self.shown['loss']}  {self.shown['dev']} "
-            f"({counted(event['n'], event['items'])})  {self.shown['speed']}",
+            f"({quantity(event['n'], event['items'])})  {self.shown['speed']}",
             markup=False,
         )
 

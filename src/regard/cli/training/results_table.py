@@ -10,7 +10,7 @@ from regard.cli.training.display import shown_value
 if TYPE_CHECKING:
     from rich.table import Table
 
-UNREACHED_SHOWN = 3
+MAX_UNUSED_SHOWN = 3
 MOST_BESIDE = 2
 "Other metrics that stand beside the main one."
 NAMES_AT_LEAST = 16
@@ -127,9 +127,9 @@ def _print_audit(audit: dict[str, Any] | None) -> None:
         console().print(text, style="bold red", markup=False, soft_wrap=True)
         return
     console().print(f"  audit  {audit['sentence']}", markup=False, soft_wrap=True)
-    if audit["unreached"]:
-        names = ", ".join(one["name"] for one in audit["unreached"][:UNREACHED_SHOWN])
-        more = len(audit["unreached"]) - UNREACHED_SHOWN
+    if audit["unused_parameters"]:
+        names = ", ".join(one["name"] for one in audit["unused_parameters"][:MAX_UNUSED_SHOWN])
+        more = len(audit["unused_parameters"]) - MAX_UNUSED_SHOWN
         rest = f" and {more} more" if more > 0 else ""
         text = f"  reach  can learn nothing: {names}{rest}"
         console().print(text, style="dim", markup=False, soft_wrap=True)

@@ -32,7 +32,7 @@ def train(
     from regard import api
     from regard.reports.run_report import write_report
     from regard.runs.recipe import Recipe
-    from regard.training.interrupt import InterruptedTraining
+    from regard.training.interrupt import TrainingInterrupt
 
     api.load_parts(own_files or ())
     loaded = Recipe.load(recipe, overrides=overrides or ())
@@ -40,7 +40,7 @@ def train(
     try:
         with watched() as watch:
             run = api.train(loaded, out=folder, resume=resume, watch=watch)
-    except (InterruptedTraining, KeyboardInterrupt) as stopped:
+    except (TrainingInterrupt, KeyboardInterrupt) as stopped:
         words = str(stopped) or "stopped"
         given = "".join(f" --with {file}" for file in own_files or ())
         again = f"regard train {folder} --resume{given}" if folder.is_dir() else "the same command"

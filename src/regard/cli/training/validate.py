@@ -10,7 +10,7 @@ from regard.cli.training.display import forecast_sentence, watched
 from regard.cli.training.train import Overrides, RecipeFile
 
 if TYPE_CHECKING:
-    from regard.core.count import Term
+    from regard.core.parameter_count import ParameterCount
     from regard.runs.recipe import Recipe
 
 
@@ -38,13 +38,13 @@ def validate(
         bench = build_experiment(previewed, start=start, watch=watch)
         predicted = forecast_experiment(bench)
     waste = bench.stream.padding_waste()
-    terms = bench.recipe.model.count(bench.vocabulary)
+    terms = bench.recipe.model.count_parameters(bench.vocabulary)
     if as_json:
         counted = [asdict(term) for term in terms]
         told = {"recipe": bench.recipe.to_table(), **predicted.as_dict(), "waste": waste}
         print_json({**told, "parameters_by_part": counted})
         return
-    parts = bench.prepared.statistics["parts"]
+    parts = bench.prepared.statistics["splits"]
     console().print(f"  {recipe} is valid", markup=False)
     _print_advice(bench.recipe)
     for name, part in parts.items():
@@ -56,7 +56,7 @@ def validate(
     if trained.total < trained.of:
         console().print(
             f"  adapt.kind = {trained.adapter!r} trains {trained.total:,} of {trained.of:,} "
-            f"({trained.share:.3%})",
+            f"({trained.fraction:.3%})",
             markup=False,
         )
     console().print(f"  {forecast_sentence(predicted.as_dict())}", markup=False)
@@ -66,31 +66,31 @@ def validate(
 
 
 def _print_advice(recipe: Recipe) -> None:
-    """Which family the task is best begun with, where the recipe has another."""
-    from regard.core.settings import name_of
+    """Which family the task is best started with, where the recipe has another."""
+    from regard.core.settings import catalog_name
     from regard.models.families import FAMILIES
     from regard.tasks import TASKS
     from regard.tasks.advice import advise
 
     if recipe.task is None:
         return
-    kind = name_of(recipe.task, TASKS)
+    kind = catalog_name(recipe.task, TASKS)
     advice = advise(kind)
-    if name_of(recipe.model, FAMILIES) != advice.family:
+    if catalog_name(recipe.model, FAMILIES) != advice.family:
         text = f"  advice  task.kind = {kind!r} is {advice}"
         console().print(text, style="yellow", markup=False, soft_wrap=True)
 
 
-def _print_parameters(terms: list[Term], *, vocabulary: int) -> None:
+def _print_parameters(terms: list[ParameterCount], *, vocabulary: int) -> None:
     """Each part of the model with its formula, and the sum."""
     from rich.padding import Padding
     from rich.table import Table
 
-    from regard.core.count import total
+    from regard.core.parameter_count import total_parameters
 
     table = Table(box=None, padding=(0, 2, 0, 0), show_footer=True)
     table.add_column("parameters of", footer=f"all, with v = {vocabulary:,} tokens")
-    table.add_column("count", justify="right", footer=f"{total(terms):,}")
+    table.add_column("count", justify="right", footer=f"{total_parameters(terms):,}")
     table.add_column("formula")
     for term in terms:
         table.add_row(term.name, f"{term.value:,}", term.formula)

@@ -16,7 +16,7 @@ from regard.core.errors import UserError, did_you_mean
 if TYPE_CHECKING:
     from regard.audits.audit import Audit
     from regard.audits.leaks.causality import Leak
-    from regard.audits.reach import UnusedParameter
+    from regard.audits.unused_parameters import UnusedParameter
 
 EXIT_CODES = {"clean": 0, "leak": 1, "cannot tell": 2}
 STYLES = {"clean": "bold green", "leak": "bold red", "cannot tell": "bold yellow"}
@@ -71,7 +71,7 @@ def _sample(model: Any, vocabulary: int, length: int) -> Any:
     """Random ids for a model whose vocabulary only the person knows."""
     import torch
 
-    from regard.audits.wrap import known_vocabulary
+    from regard.audits.build_subject import known_vocabulary
 
     known = known_vocabulary(model)
     if vocabulary == 1 or known not in (0, vocabulary):
@@ -183,17 +183,19 @@ def _print(seen: Audit, target: str) -> None:
     if seen.leaks:
         _print_leaks(seen.leaks)
     _print_list("found besides", [f"{one.text} (by {one.size:.2g})" for one in seen.findings])
-    _print_list("cannot learn", _unreached_lines(seen.unreached))
+    _print_list("cannot learn", _unused_parameter_lines(seen.unused_parameters))
     _print_list("not checked", list(seen.unchecked))
     say(f"  {len(seen.checked)} checks done; --json lists them", style="dim", soft_wrap=True)
 
 
-def _unreached_lines(unreached: tuple[UnusedParameter, ...]) -> list[str]:
+def _unused_parameter_lines(unused_parameters: tuple[UnusedParameter, ...]) -> list[str]:
     """One line a parameter; the biases of keys, which every softmax ignores, in one together."""
-    biases = [one for one in unreached if one.name.endswith(KEY_BIASES) and "noise" in one.why]
+    biases = [
+        one for one in unused_parameters if one.name.endswith(KEY_BIASES) and "noise" in one.why
+    ]
     lines = [
         f"{one.name} {'×'.join(map(str, one.shape)) or 'one number'}: {one.why}"
-        for one in unreached
+        for one in unused_parameters
         if one not in biases
     ]
     if biases:

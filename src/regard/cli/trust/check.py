@@ -13,7 +13,7 @@ from regard.core.errors import UserError
 if TYPE_CHECKING:
     from regard.contracts.contract import Result
     from regard.core.catalog import Entry
-    from regard.core.own_files import OwnFile
+    from regard.core.user_files import UserFile
 
 
 def check(
@@ -61,7 +61,7 @@ def _checked(part: Entry, configurations: int, *, seed: int) -> list[Result]:
 
 
 def _as_dict(
-    own: OwnFile, checked: list[tuple[Entry, list[Result]]], *, as_declared: bool
+    own: UserFile, checked: list[tuple[Entry, list[Result]]], *, as_declared: bool
 ) -> dict[str, object]:
     return {
         "file": str(own.path),
@@ -95,10 +95,10 @@ def _print(part: Entry, results: list[Result]) -> None:
     table.add_column(no_wrap=True)
     table.add_column()
     for result in results:
-        if result.is_not_asked:
+        if result.is_not_applicable:
             continue
         mark, style, note = _verdict(result)
-        said = Text(result.says)
+        said = Text(result.statement)
         if note:
             said += Text(f"\n{note}", style=style)
         table.add_row(Text(mark, style=style), result.contract, said)
@@ -113,7 +113,7 @@ def _print_not_asked(results: list[Result]) -> None:
 
     by_reason: dict[str, list[str]] = {}
     for result in results:
-        if result.is_not_asked:
+        if result.is_not_applicable:
             by_reason.setdefault(result.sentence, []).append(result.contract)
     for reason, names in by_reason.items():
         console().print(Text(f"  –  {', '.join(names)}: {reason}", style="dim"))
@@ -131,7 +131,7 @@ def _verdict(result: Result) -> tuple[str, str, str]:
 def _summary(results: list[Result]) -> str:
     wrong = [result.contract for result in results if not result.is_as_declared]
     tried = max(result.configurations for result in results)
-    asked = sum(not result.is_not_asked for result in results)
+    asked = sum(not result.is_not_applicable for result in results)
     if wrong:
         return f"{len(wrong)} of {len(results)} contracts are broken: {', '.join(wrong)}"
     return f"as declared: {asked} contracts, up to {tried:,} random configurations each"

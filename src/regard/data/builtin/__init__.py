@@ -1,4 +1,4 @@
-"""Data that needs no network: each set is one file here, a function that yields texts or records.
+"""Built-in data sets, available offline: each file has a function that yields texts or records.
 
     @BUILTIN.add("python-docs", generated=False, identity=...)
     def python_docs() -> Iterator[Text]: ...
@@ -6,10 +6,10 @@
     @BUILTIN.add("opinions", generated=True, identity=..., columns=("text", "label"))
     def opinions() -> Iterator[dict[str, Any]]: ...
 
-`generated` says whether a program made the texts up, which every report repeats; `identity` gives
-(name, size, SHA-256) of what the texts are made from, so that a change makes a new token cache.
-With `columns`, each dict holds these, and where the set has them `part` ("train", "dev" or "test",
-of a split of its own) and `group` (rows of one group always stay in the same part).
+`generated` marks synthetic text; every report mentions it. `identity` is (name, size, SHA-256) of
+what the texts are made from, so that a change leads to a new token cache. With `columns`, each dict
+has these keys and, if the set defines them, `split` ("train", "dev" or "test") and `group`
+(rows of one group stay in the same split).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Digits with questions: 1,797 real handwritten digits, 8 × 8 places of ink from 0 to 16.
+"""Digits with questions: 1,797 real handwritten digits, 8 × 8 pixels with ink from 0 to 16.
 
-Each image is asked about three times: which digit it is, whether it is even, whether it is larger
-than four. Questions alone tell what sort of answer is wanted, never the answer. Parts are cut by
-image, so no image straddles. Images: Alpaydin and Kaynak, 1998, as scikit-learn ships them.
+Each image has three questions: which digit it is, whether it is even, whether it is larger than
+four. The question alone gives the type of the answer, never the answer. The split is by image, so
+no image straddles. Images: Alpaydin and Kaynak, 1998, as scikit-learn ships them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from random import Random
 
 from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, identity_of, parted
+from regard.data.builtin.generated import Row, assign_splits, rows_identity
 from regard.data.builtin.packages import packaged_file
 
 SEED = 79
@@ -39,14 +39,16 @@ QUESTIONS: tuple[Question, ...] = (
 def _rows() -> tuple[Row, ...]:
     random = Random(SEED)
     rows: list[Row] = []
-    for part, (number, (image, digit)) in parted(list(enumerate(_images())), IMAGES, random):
+    for split, (number, (image, digit)) in assign_splits(
+        list(enumerate(_images())), IMAGES, random
+    ):
         for wordings, answer in QUESTIONS:
             rows.append(
                 {
                     "image": image,
                     "question": random.choice(wordings),
                     "answer": answer(digit),
-                    "part": part,
+                    "split": split,
                     "group": f"image {number}",
                 }
             )
@@ -56,7 +58,7 @@ def _rows() -> tuple[Row, ...]:
 @BUILTIN.add(
     "digits",
     generated=False,
-    identity=identity_of("digits", _rows),
+    identity=rows_identity("digits", _rows),
     columns=("image", "question", "answer"),
 )
 def digits() -> Iterator[Row]:
@@ -67,7 +69,7 @@ def digits() -> Iterator[Row]:
 def _images() -> list[tuple[list[int], int]]:
     """Every image as 64 values row by row, with the digit it shows.
 
-    The file is read as it lies there: importing scikit-learn for it would take seconds.
+    Reads scikit-learn's file directly, because importing scikit-learn takes seconds.
     """
     path = packaged_file(
         "scikit-learn",

@@ -1,7 +1,7 @@
-"""What generated sets share: who they are by what they say, and how they are cut into parts.
+"""Helpers of generated data sets: identity by content, and assignment to splits.
 
-A generated set is a function of its code and of a seed in its file. Its identity is the SHA-256 of
-the rows themselves, so a changed template, seed or random generator never passes for the old set.
+A generated set is a function of its code and a seed. Its identity is the SHA-256 of its rows, so a
+changed template, seed or random generator never passes for the old set.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from random import Random
 from typing import Any, TypeVar
 
 Row = dict[str, Any]
-"One record: its columns, and where the set has them `part` and `group`."
+"One record: its columns and, if the set defines them, `split` and `group`."
 Item = TypeVar("Item")
-Part = TypeVar("Part", bound=str)
+Label = TypeVar("Label", bound=str)
 
 
-def listed(words: str) -> tuple[str, ...]:
-    """The words of a text, for lists that are easier to read without quotes."""
+def word_list(words: str) -> tuple[str, ...]:
+    """The words of a text; lists are easier to read without quotes."""
     return tuple(words.split())
 
 
-def identity_of(name: str, rows: Callable[[], Iterable[Any]]) -> Callable[[], tuple[str, int, str]]:
-    """What `BUILTIN.add(identity=…)` takes: (name, size, SHA-256) over the rows in their order."""
+def rows_identity(
+    name: str, rows: Callable[[], Iterable[Any]]
+) -> Callable[[], tuple[str, int, str]]:
+    """For `BUILTIN.add(identity=…)`: (name, size, SHA-256) of the rows in order."""
 
     def identity() -> tuple[str, int, str]:
         digest = hashlib.sha256()
@@ -38,10 +40,10 @@ def identity_of(name: str, rows: Callable[[], Iterable[Any]]) -> Callable[[], tu
     return identity
 
 
-def parted(
-    items: Sequence[Item], sizes: Mapping[Part, int], random: Random
-) -> Iterator[tuple[Part, Item]]:
-    """Each item with a part, at random but in these numbers: the first few rows hold all parts."""
-    parts = [part for part, size in sizes.items() for _ in range(size)]
-    random.shuffle(parts)
-    yield from zip(parts, items, strict=True)
+def assign_splits(
+    items: Sequence[Item], sizes: Mapping[Label, int], random: Random
+) -> Iterator[tuple[Label, Item]]:
+    """Each item with a split, shuffled, in these numbers; the first rows hold all splits."""
+    labels = [label for label, size in sizes.items() for _ in range(size)]
+    random.shuffle(labels)
+    yield from zip(labels, items, strict=True)

@@ -1,8 +1,8 @@
-"""Likeness: pairs of short complaints, with how much of what they say is the same.
+"""Likeness: sentence similarity of pairs of short complaints.
 
-Each is about a thing, a trouble and a time, which every wording tells in its own way; the score is
-how many of the three both share, 0 to 3. The same thing is mostly called by two names: common words
-tell some of it, and which words mean the same tells the rest.
+Each complaint has a thing, a trouble and a time, each worded in one of several ways; the score is
+how many of the three the pair shares, 0 to 3. Common words explain some of the score, synonyms the
+rest.
 """
 
 from __future__ import annotations
@@ -12,47 +12,49 @@ from functools import cache
 from random import Random
 
 from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, identity_of, parted
+from regard.data.builtin.generated import Row, assign_splits, rows_identity
 from regard.data.builtin.lookups import QUESTION, THINGS, TIMES, TROUBLES
 
 SEED = 91
-PARTS = {"train": 3_000, "dev": 300, "test": 300}
+SPLIT_SIZES = {"train": 3_000, "dev": 300, "test": 300}
 ASPECTS = (THINGS, TROUBLES, TIMES)
 
 
 @cache
 def _rows() -> tuple[Row, ...]:
     random = Random(SEED)
-    pairs = [_pair(random) for _ in range(sum(PARTS.values()))]
-    return tuple({**pair, "part": part} for part, pair in parted(pairs, PARTS, random))
+    pairs = [_pair(random) for _ in range(sum(SPLIT_SIZES.values()))]
+    return tuple(
+        {**pair, "split": split} for split, pair in assign_splits(pairs, SPLIT_SIZES, random)
+    )
 
 
 @BUILTIN.add(
     "likeness",
     generated=True,
-    identity=identity_of("likeness", _rows),
+    identity=rows_identity("likeness", _rows),
     columns=("first", "second", "score"),
 )
 def likeness() -> Iterator[Row]:
-    """Made-up pairs of complaints and how alike they are, 0 to 3."""
+    """Generated pairs of complaints and their similarity, 0 to 3."""
     yield from map(dict, _rows())
 
 
 def _pair(random: Random) -> Row:
     score = random.randint(0, len(ASPECTS))
     shared = set(random.sample(range(len(ASPECTS)), score))
-    first = [random.choice(kinds) for kinds in ASPECTS]
+    first = [random.choice(values) for values in ASPECTS]
     second = [
-        first[place] if place in shared else _other(kinds, first[place], random)
-        for place, kinds in enumerate(ASPECTS)
+        first[i] if i in shared else _other(values, first[i], random)
+        for i, values in enumerate(ASPECTS)
     ]
-    return {"first": _told(first, random), "second": _told(second, random), "score": score}
+    return {"first": _sentence(first, random), "second": _sentence(second, random), "score": score}
 
 
-def _other(kinds: tuple[str, ...], one: str, random: Random) -> str:
-    return random.choice([kind for kind in kinds if kind != one])
+def _other(values: tuple[str, ...], excluded: str, random: Random) -> str:
+    return random.choice([value for value in values if value != excluded])
 
 
-def _told(topic: list[str], random: Random) -> str:
+def _sentence(topic: list[str], random: Random) -> str:
     thing, trouble, time = (random.choice(wordings.split("|")) for wordings in topic)
     return random.choice(QUESTION).format(thing=thing, trouble=trouble, time=time)

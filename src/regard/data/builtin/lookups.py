@@ -1,8 +1,8 @@
-"""Look-ups: short questions, each answered by one note of a collection that says it otherwise.
+"""Look-ups: retrieval of the one note that answers a short question in other words.
 
-A note is about a thing, a trouble and a time; each can be worded in several ways, and question and
-note draw theirs apart. Most notes share two of the three with others. So counting common words
-finds some notes, and only knowing which words mean the same finds all.
+A note has a thing, a trouble and a time; question and note draw their wordings independently. Most
+notes share two of the three with others. So common words find some notes, and only synonyms find
+all.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from itertools import product
 from random import Random
 
 from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, identity_of, parted
+from regard.data.builtin.generated import Row, assign_splits, rows_identity
 
 SEED = 78
 NOTES = 2_000
-PARTS = {"train": 1_200, "dev": 200, "test": 200}
-"Questions, each for another note; the rest of the notes answer none."
+SPLIT_SIZES = {"train": 1_200, "dev": 200, "test": 200}
+"Questions, each about another note; the other notes answer none."
 
 THINGS = (
     *("boat|vessel|skiff", "house|dwelling|cottage", "coat|jacket|overcoat", "road|street|lane"),
@@ -70,8 +70,8 @@ QUESTION = (
     "The {thing} {trouble} {time}. Any idea?",
 )
 
-COMMON = (6, 1, 1)
-"The first wording of each is the common one."
+WORDING_WEIGHTS = (6, 1, 1)
+"Sampling weights: the first wording is the most frequent."
 
 Topic = tuple[str, str, str]
 "(thing, trouble, time), each with all its wordings"
@@ -87,15 +87,15 @@ def _notes() -> tuple[tuple[Topic, str], ...]:
 @cache
 def _rows() -> tuple[Row, ...]:
     random = Random(SEED + 1)
-    asked = random.sample(range(NOTES), sum(PARTS.values()))
+    answering = random.sample(range(NOTES), sum(SPLIT_SIZES.values()))
     return tuple(
         {
             "query": _question(_notes()[number][0], random),
             "document": _notes()[number][1],
             "document_id": str(number),
-            "part": part,
+            "split": split,
         }
-        for part, number in parted(asked, PARTS, random)
+        for split, number in assign_splits(answering, SPLIT_SIZES, random)
     )
 
 
@@ -107,28 +107,28 @@ def _collection() -> tuple[Row, ...]:
 @BUILTIN.add(
     "lookups",
     generated=True,
-    identity=identity_of("lookups", _rows),
+    identity=rows_identity("lookups", _rows),
     columns=("query", "document", "document_id"),
 )
 def lookups() -> Iterator[Row]:
-    """Made-up questions, each with the one note of `lookup-notes` that answers it."""
+    """Generated questions, each with the one note of `lookup-notes` that answers it."""
     yield from map(dict, _rows())
 
 
 @BUILTIN.add(
     "lookup-notes",
     generated=True,
-    identity=identity_of("lookup-notes", _collection),
+    identity=rows_identity("lookup-notes", _collection),
     columns=("id", "text"),
 )
 def lookup_notes() -> Iterator[Row]:
-    """The whole collection that `lookups` are searched in, 2,000 notes."""
+    """The collection that `lookups` search, 2,000 notes."""
     yield from map(dict, _collection())
 
 
 def _note(topic: Topic, random: Random) -> str:
-    """The thing is named twice, in two ways."""
-    _, trouble, time = _worded(topic, random)
+    """Names the thing twice, in two wordings."""
+    _, trouble, time = _choose_wordings(topic, random)
     thing, again = random.sample(topic[0].split("|"), 2)
     return random.choice(NOTE).format(
         thing=thing, trouble=trouble, time=time, again=again, advice=random.choice(ADVICE)
@@ -136,10 +136,12 @@ def _note(topic: Topic, random: Random) -> str:
 
 
 def _question(topic: Topic, random: Random) -> str:
-    thing, trouble, time = _worded(topic, random)
+    thing, trouble, time = _choose_wordings(topic, random)
     return random.choice(QUESTION).format(thing=thing, trouble=trouble, time=time)
 
 
-def _worded(topic: Topic, random: Random) -> tuple[str, str, str]:
-    thing, trouble, time = (random.choices(wordings.split("|"), COMMON)[0] for wordings in topic)
+def _choose_wordings(topic: Topic, random: Random) -> tuple[str, str, str]:
+    thing, trouble, time = (
+        random.choices(wordings.split("|"), WORDING_WEIGHTS)[0] for wordings in topic
+    )
     return thing, trouble, time

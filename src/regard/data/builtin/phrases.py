@@ -3,9 +3,9 @@
     the old sailor sees two red boats near the river because the king sleeps
     king-the sleeps because sailor-the old boats red two river-the near sees       (word by word)
 
-Verbs stand last, adjectives follow their noun and agree with it, prepositions come after, "not"
-ends its clause, articles become endings, and the reason of a "because" moves to the front. The
-rules are few and have no exceptions; the longer a sentence, the more of it must be remembered.
+Verbs come last, adjectives follow their noun and agree with it, prepositions become postpositions,
+"not" ends its clause, articles become endings, and a "because" clause moves to the front. The rules
+are few and have no exceptions; longer sentences need longer dependencies.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from itertools import product
 from random import Random
 
 from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, identity_of, listed, parted
+from regard.data.builtin.generated import Row, assign_splits, rows_identity, word_list
 
 SEED = 76
-PARTS = {"train": 6_000, "dev": 500, "test": 500}
-LONGEST = 30
-"Words of a source, at most."
+SPLIT_SIZES = {"train": 6_000, "dev": 500, "test": 500}
+MAX_WORDS = 30
+"Maximum length of a source sentence."
 
-NOUNS = listed(
+NOUNS = word_list(
     """sailor king farmer baker doctor painter teacher child soldier queen dog cat horse bird fox
     goat bear fish boat house garden river tree lamp letter song book stone ring table"""
 )
 PLURALS = {"child": "children", "fox": "foxes", "fish": "fishes"}
-ACTS = listed(
+ACTS = word_list(
     """sees finds paints carries follows hears loves sells wants draws hides keeps buys guards"""
 )
-STATES = listed("sleeps sings laughs waits falls dances works rests")
-ADJECTIVES = listed(
+STATES = word_list("sleeps sings laughs waits falls dances works rests")
+ADJECTIVES = word_list(
     """old young red green small big happy sad quick slow tall strange quiet rich poor cold warm
     dark"""
 )
-PREPOSITIONS = listed("near under behind with without above")
-COUNTS = listed("one two three many")
-ADVERBS = listed("today often never slowly quietly again tomorrow here")
-LINKS = listed("and but while because")
+PREPOSITIONS = word_list("near under behind with without above")
+COUNTS = word_list("one two three many")
+ADVERBS = word_list("today often never slowly quietly again tomorrow here")
+LINKS = word_list("and but while because")
 REORDERED = "because"
 VOWELS, CONSONANTS = "aeiou", "bdfgklmnprstvz"
 CLASSES = ("o", "e")
-"Endings of the two noun classes, which adjectives and verbs take on."
+"Endings of the two noun classes; adjectives and verbs agree with them."
 
 
 @dataclass(frozen=True)
@@ -58,21 +58,21 @@ class NounPhrase:
 @cache
 def _rows() -> tuple[Row, ...]:
     random = Random(SEED)
-    target_of: dict[str, str] = {}
-    while len(target_of) < sum(PARTS.values()):
+    targets: dict[str, str] = {}
+    while len(targets) < sum(SPLIT_SIZES.values()):
         source, target = sentence(random)
-        if len(source.split()) <= LONGEST:
-            target_of.setdefault(source, target)
+        if len(source.split()) <= MAX_WORDS:
+            targets.setdefault(source, target)
     return tuple(
-        {"source": source, "target": target, "part": part}
-        for part, (source, target) in parted(list(target_of.items()), PARTS, random)
+        {"source": source, "target": target, "split": split}
+        for split, (source, target) in assign_splits(list(targets.items()), SPLIT_SIZES, random)
     )
 
 
 @BUILTIN.add(
     "phrases",
     generated=True,
-    identity=identity_of("phrases", _rows),
+    identity=rows_identity("phrases", _rows),
     columns=("source", "target"),
 )
 def phrases() -> Iterator[Row]:
@@ -82,7 +82,7 @@ def phrases() -> Iterator[Row]:
 
 @cache
 def lexicon() -> dict[str, str]:
-    """The stem of every word, two or three syllables, no two alike."""
+    """The stem of every word: two or three syllables, all different."""
     words = [*NOUNS, *ACTS, *STATES, *ADJECTIVES, *PREPOSITIONS, *COUNTS, *ADVERBS, *LINKS, "not"]
     random = Random(SEED)
     syllables = [consonant + vowel for consonant, vowel in product(CONSONANTS, VOWELS)]
@@ -99,31 +99,31 @@ def noun_class(noun: str) -> str:
 
 
 def sentence(random: Random) -> tuple[str, str]:
-    """Clauses, one to four, from left to right; a reason goes before all that it explains."""
+    """One to four clauses; a reason precedes everything it explains."""
     source, target = _clause(random)
     for _ in range(random.choices((0, 1, 2, 3), (35, 30, 20, 15))[0]):
         link = random.choice(LINKS)
         next_source, next_target = _clause(random)
         source = f"{source} {link} {next_source}"
-        parts = (next_target, target) if link == REORDERED else (target, next_target)
-        target = f" {lexicon()[link]} ".join(parts)
+        clauses = (next_target, target) if link == REORDERED else (target, next_target)
+        target = f" {lexicon()[link]} ".join(clauses)
     return source, target
 
 
 def _clause(random: Random) -> tuple[str, str]:
-    subject = _noun_phrase(random, most_adjectives=2)
+    subject = _noun_phrase(random, max_adjectives=2)
     is_act = random.random() < 2 / 3
     verb = random.choice(ACTS if is_act else STATES)
-    is_denied = random.random() < 1 / 6
-    source = [subject.source, _verb(verb, is_plural=subject.is_plural, is_denied=is_denied)]
+    is_negated = random.random() < 1 / 6
+    source = [subject.source, _verb(verb, is_plural=subject.is_plural, is_negated=is_negated)]
     target = [subject.target]
     if is_act:
-        thing = _noun_phrase(random, most_adjectives=2)
-        source.append(thing.source)
-        target.append(thing.target)
+        patient = _noun_phrase(random, max_adjectives=2)
+        source.append(patient.source)
+        target.append(patient.target)
     if random.random() < 1 / 3:
         preposition = random.choice(PREPOSITIONS)
-        place = _noun_phrase(random, most_adjectives=1)
+        place = _noun_phrase(random, max_adjectives=1)
         source += [preposition, place.source]
         target += [place.target, lexicon()[preposition]]
     if random.random() < 1 / 4:
@@ -131,22 +131,22 @@ def _clause(random: Random) -> tuple[str, str]:
         source.append(adverb)
         target.insert(0, lexicon()[adverb])
     target.append(lexicon()[verb] + subject.noun_class + "m" * subject.is_plural)
-    target += [lexicon()["not"]] * is_denied
+    target += [lexicon()["not"]] * is_negated
     return " ".join(source), " ".join(target)
 
 
-def _verb(verb: str, *, is_plural: bool, is_denied: bool) -> str:
+def _verb(verb: str, *, is_plural: bool, is_negated: bool) -> str:
     """sees, see, does not see, do not see"""
     bare = {"carries": "carry"}.get(verb, verb.removesuffix("s"))
-    if is_denied:
+    if is_negated:
         return f"{'do' if is_plural else 'does'} not {bare}"
     return bare if is_plural else verb
 
 
-def _noun_phrase(random: Random, *, most_adjectives: int) -> NounPhrase:
+def _noun_phrase(random: Random, *, max_adjectives: int) -> NounPhrase:
     noun = random.choice(NOUNS)
     count = random.choice(("the", "the", "the", "a", "a", *COUNTS))
-    adjectives = random.sample(ADJECTIVES, random.choice((0, 0, 1, most_adjectives)))
+    adjectives = random.sample(ADJECTIVES, random.choice((0, 0, 1, max_adjectives)))
     is_plural = count in ("two", "three", "many")
     ending = noun_class(noun) + "s" * is_plural
     target = [lexicon()[noun] + ending + "l" * (count == "the")]

@@ -1,9 +1,9 @@
-"""The documentation of the Python that runs: reference topics and standard-library docstrings.
+"""The documentation of the running Python: reference topics and standard-library docstrings.
 
-Real English prose and code, some 290,000 words without duplicates, with no network. Sources are
+Real English prose and code, about 290,000 words without duplicates, available offline. Sources are
 parsed with `ast`, never imported. A document is a paragraph; its group is the topic, or the module
-or module-level object whose docstrings hold it, so that one docstring never straddles train and
-test. The text varies by Python version: its identity hashes every file that it is taken from.
+or module-level object whose docstrings hold it, so that no docstring straddles train and test. The
+text varies with the Python version; its identity hashes every source file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from regard.core.errors import UserError
 from regard.data.builtin import BUILTIN
 from regard.data.readers.lines import paragraphs
-from regard.data.readers.reading import Text
+from regard.data.readers.records import Text
 
 # Tests and bundled applications are not documentation, encodings are tables, and the rest is not
 # Python's own or differs between builds of one version.
@@ -33,7 +33,7 @@ SKIPPED_STARTS = ("config-", "_sysconfigdata")
 RULE = re.compile(r"^\s*([*=~^#+\"'`-])\1{2,}\s*$")
 "A line that only underlines a title."
 LAYOUT = re.compile(r"^(>>>|\.\.\.|[-*+•|] |\d+[.)] |\S+ +--? |\S*\s{3,}\S|[|+])|\S {3,}\S")
-"What begins a line, or stands in it, whose place on the page means something."
+"A line whose layout matters: code, list items, tables."
 
 Owned = tuple[str, str]
 "(group, docstring)"
@@ -44,7 +44,7 @@ def library() -> Path:
 
 
 def identity() -> tuple[str, int, str]:
-    """(name, size, SHA-256) over every file that is read, this one too: it shapes the text."""
+    """(name, size, SHA-256) of every file that is read, and of this one, which shapes the text."""
     digest = hashlib.sha256()
     size = 0
     for file in [Path(__file__), *_files()]:
@@ -70,14 +70,14 @@ def python_docs() -> Iterator[Text]:
 
 @cache
 def _documents() -> tuple[Text, ...]:
-    """Held once made: parsing takes seconds, every part and statistic asks again, all is 2 MB."""
-    owners: dict[str, str] = {}
+    """Cached: parsing takes seconds, several passes are made, and all of it is 2 MB."""
+    groups: dict[str, str] = {}
     for group, docstring in _docstrings():
         for paragraph in paragraphs(docstring.expandtabs().splitlines()):
             text = tidy(paragraph)
             if any(map(str.isalpha, text)):
-                owners.setdefault(text, group)
-    return tuple(Text(text, group) for text, group in owners.items())
+                groups.setdefault(text, group)
+    return tuple(Text(text, group) for text, group in groups.items())
 
 
 def tidy(paragraph: str) -> str:
@@ -91,7 +91,7 @@ def tidy(paragraph: str) -> str:
 
 
 def _files() -> list[Path]:
-    """The topics, then every module, in the order of their paths."""
+    """The topics, then every module, sorted by path."""
     root = library()
     topics = root / "pydoc_data" / "topics.py"
     return [topics] * topics.exists() + list(_modules(root))
@@ -110,7 +110,7 @@ def _modules(folder: Path) -> Iterator[Path]:
 def _docstrings() -> Iterator[Owned]:
     for file in _files():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd escapes in old modules are not the user's
+            warnings.simplefilter("ignore")  # invalid escapes in old modules are not the user's
             tree = ast.parse(file.read_bytes())
         if file.parent.name == "pydoc_data":
             yield from _topics(tree)
@@ -127,29 +127,29 @@ def _topics(tree: ast.Module) -> Iterator[Owned]:
 
 
 def _module(tree: ast.Module, name: str) -> Iterator[Owned]:
-    yield from ((name, text) for text in _own(tree))
+    yield from ((name, text) for text in _docstring(tree))
     for node, owner in _definitions(tree.body, name):
-        yield from ((owner, text) for text in _own(node))
+        yield from ((owner, text) for text in _docstring(node))
 
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _definitions(body: list[ast.stmt], owner: str) -> Iterator[tuple[Definition, str]]:
-    """Classes and functions at any depth, each with the module-level object it belongs to."""
+    """Classes and functions at any depth, each with its module-level owner."""
     for node in body:
         if isinstance(node, Definition):
-            whose = owner if ":" in owner else f"{owner}:{node.name}"
-            yield node, whose
-            yield from _definitions(node.body, whose)
+            inner_owner = owner if ":" in owner else f"{owner}:{node.name}"
+            yield node, inner_owner
+            yield from _definitions(node.body, inner_owner)
         elif isinstance(node, ast.If | ast.Try | ast.With):
-            for inner in (getattr(node, part, []) for part in ("body", "orelse", "finalbody")):
+            for inner in (getattr(node, field, []) for field in ("body", "orelse", "finalbody")):
                 yield from _definitions(inner, owner)
             for handler in getattr(node, "handlers", []):
                 yield from _definitions(handler.body, owner)
 
 
-def _own(node: ast.Module | Definition) -> Iterator[str]:
+def _docstring(node: ast.Module | Definition) -> Iterator[str]:
     docstring = ast.get_docstring(node)
     if docstring:
         yield docstring

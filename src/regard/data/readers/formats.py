@@ -1,9 +1,9 @@
-"""Records out of files, streamed: text, CSV, TSV, JSON and Parquet, compressed or not.
+"""File formats: records streamed from text, CSV, TSV, JSON and Parquet, compressed or not.
 
-A reader is a function (path, visit) → records. Memory does not grow with the file: lines are
-decoded block by block, Parquet comes in record batches (a SQuAD document alone is held whole).
-What cannot be read names file and line or row; what is left out (empty lines, bad rows where the
-user allows it) is tallied by file.
+A reader is a function (path, RecordReader) → records. Streaming keeps memory constant: lines are
+decoded block by block, Parquet in record batches (only a SQuAD document is held in memory). Errors
+name file and line or row. Dropped rows (empty ones, bad ones if the user allows it) are counted by
+file.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from regard.data.readers.compression import compression_of
+from regard.data.readers.compression import file_compression
 from regard.data.readers.json_and_parquet import read_json, read_parquet
-from regard.data.readers.lines import read_plain
-from regard.data.readers.reading import (
+from regard.data.readers.lines import read_plain_text
+from regard.data.readers.records import (
     Column,
     DropCounts,
     ReadOptions,
@@ -32,7 +32,7 @@ __all__ = [
     "Record",
     "Text",
     "Unit",
-    "format_of",
+    "file_format",
     "is_known_format",
     "read_records",
     "read_texts",
@@ -40,7 +40,7 @@ __all__ = [
 
 Reader = Callable[[Path, RecordReader], Iterator[Record]]
 READERS: dict[str, Reader] = {
-    "txt": read_plain,
+    "txt": read_plain_text,
     "csv": read_csv,
     "tsv": read_tsv,
     "jsonl": read_json,
@@ -59,30 +59,30 @@ FORMATS = {
 }
 
 
-def read_records(path: Path, reading: ReadOptions, dropped: DropCounts) -> Iterator[Record]:
-    """Every record of one file, in order, by the format its name declares."""
-    visit = RecordReader(str(path), reading, dropped)
-    kind = format_of(path)
-    if not reading.header and kind in ("jsonl", "parquet"):
-        raise visit.complain(
+def read_records(path: Path, options: ReadOptions, dropped: DropCounts) -> Iterator[Record]:
+    """Every record of one file, in order; the suffix decides the format."""
+    reader = RecordReader(str(path), options, dropped)
+    name = file_format(path)
+    if not options.header and name in ("jsonl", "parquet"):
+        raise reader.error(
             "data.header = false is for CSV and TSV; this file names its columns",
-            hint="Take it out.",
+            hint="Remove it.",
         )
-    return READERS[kind](path, visit)
+    return READERS[name](path, reader)
 
 
-def read_texts(path: Path, reading: ReadOptions, dropped: DropCounts) -> Iterator[str]:
-    """Every document of one file: what its records hold in the role `text`."""
-    return (record["text"] for record in read_records(path, reading, dropped))
+def read_texts(path: Path, options: ReadOptions, dropped: DropCounts) -> Iterator[str]:
+    """Every document of one file: the role `text` of its records."""
+    return (record["text"] for record in read_records(path, options, dropped))
 
 
-def format_of(path: Path) -> str:
-    """`csv` for reviews.csv and reviews.csv.gz; any name that says nothing is plain text."""
-    plain = path.with_suffix("") if compression_of(path) else path
+def file_format(path: Path) -> str:
+    """`csv` for reviews.csv and reviews.csv.gz; an unknown suffix is plain text."""
+    plain = path.with_suffix("") if file_compression(path) else path
     return FORMATS.get(plain.suffix.lower(), "txt")
 
 
 def is_known_format(path: Path) -> bool:
-    """Whether the name itself says what the file holds."""
-    plain = path.with_suffix("") if compression_of(path) else path
+    """Whether the suffix is that of a known format."""
+    plain = path.with_suffix("") if file_compression(path) else path
     return plain.suffix.lower() in FORMATS

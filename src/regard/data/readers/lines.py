@@ -1,4 +1,4 @@
-"""Lines and plain-text documents of a UTF-8 file, decoded block by block."""
+"""Streaming readers of UTF-8 lines and plain-text documents, decoded block by block."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from regard.data.readers.compression import blocks
-from regard.data.readers.reading import Record, RecordReader, Unit, complain
+from regard.data.readers.compression import read_blocks
+from regard.data.readers.records import Record, RecordReader, Unit, data_error
 
 
-def lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file without their ends, LF or CRLF; a byte order mark is left out."""
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file, streamed, without line ends (LF or CRLF) and byte order mark."""
     done = 0
-    pending: list[bytes] = []  # pieces of a line that is longer than a block: joined once
-    for block in blocks(path):
+    pending: list[bytes] = []  # blocks of a line longer than a block, joined once
+    for block in read_blocks(path):
         end = block.rfind(b"\n") + 1
         if not end:
             pending.append(block)
@@ -32,7 +32,7 @@ def _decode(raw: bytes, path: Path, *, lines_before: int) -> str:
     nul = raw.find(b"\0")
     if nul >= 0:
         line = lines_before + raw.count(b"\n", 0, nul) + 1
-        raise complain(
+        raise data_error(
             path,
             "a NUL byte, so this looks like a binary or UTF-16 file",
             at=f"line {line:,}",
@@ -43,7 +43,7 @@ def _decode(raw: bytes, path: Path, *, lines_before: int) -> str:
     except UnicodeDecodeError as problem:
         line = lines_before + raw.count(b"\n", 0, problem.start) + 1
         byte = problem.start - raw.rfind(b"\n", 0, problem.start)
-        raise complain(
+        raise data_error(
             path,
             f"not valid UTF-8 (0x{raw[problem.start]:02x})",
             at=f"line {line:,}, byte {byte:,}",
@@ -52,34 +52,34 @@ def _decode(raw: bytes, path: Path, *, lines_before: int) -> str:
     return text.removeprefix("\ufeff") if not lines_before else text
 
 
-def read_plain(path: Path, visit: RecordReader) -> Iterator[Record]:
-    """Plain text: a document a line, a paragraph or a file, in a column called `text`."""
-    roles = visit.sole()
-    for at, text in _units(path, visit.reading.unit):
-        if text.strip():  # nothing else can be wrong with it, and there may be very many
-            yield Record(dict.fromkeys(roles, text), f"{visit.name}{at}")
+def read_plain_text(path: Path, reader: RecordReader) -> Iterator[Record]:
+    """Plain text: one document per line, paragraph or file, in a column called `text`."""
+    roles = reader.text_column_roles()
+    for at, text in _documents(path, reader.options.unit):
+        if text.strip():  # no other check is needed, and there may be very many lines
+            yield Record(dict.fromkeys(roles, text), f"{reader.name}{at}")
         else:
-            visit.empty()
+            reader.drop_empty()
 
 
-def _units(path: Path, unit: Unit) -> Iterator[tuple[str, str]]:
-    """Where in the file each document stands, and its text."""
+def _documents(path: Path, unit: Unit) -> Iterator[tuple[str, str]]:
+    """The location of each document in the file, and its text."""
     if unit == "file":
-        whole = "\n".join(lines(path))
+        whole = "\n".join(read_lines(path))
         if whole.strip():
             yield "", whole
     elif unit == "paragraph":
-        for number, text in enumerate(paragraphs(lines(path)), start=1):
+        for number, text in enumerate(paragraphs(read_lines(path)), start=1):
             yield f", paragraph {number:,}", text
     else:
-        for number, line in enumerate(lines(path), start=1):
+        for number, line in enumerate(read_lines(path), start=1):
             yield f", line {number:,}", line
 
 
-def paragraphs(these: Iterable[str]) -> Iterator[str]:
-    """Runs of lines that are not blank, joined by line ends."""
+def paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    """Runs of non-blank lines, joined by line ends."""
     run: list[str] = []
-    for line in chain(these, [""]):
+    for line in chain(lines, [""]):
         if line.strip():
             run.append(line)
         elif run:

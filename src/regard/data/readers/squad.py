@@ -1,9 +1,10 @@
-"""Questions about passages in SQuAD's layout: one JSON document a file, not one object a line.
+"""Reader of SQuAD's layout: questions about passages in one JSON document per file.
 
     { "data": [ { "title", "paragraphs": [ { "context", "qas": [ { "question", "id",
         "answers": [ { "text", "answer_start" } ], "is_impossible" } ] } ] } ] }
 
-A record is a question. Files without `is_impossible` (SQuAD 1.1, XQuAD) have answers to all.
+A record is a question. In files without `is_impossible` (SQuAD 1.1, XQuAD) every question has an
+answer.
 Rajpurkar, Jia and Liang, 2018, "Know What You Don't Know: Unanswerable Questions for SQuAD".
 """
 
@@ -15,28 +16,28 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.data.readers.compression import compression_of
-from regard.data.readers.lines import lines
-from regard.data.readers.reading import SKIP, RawRow, Record, RecordReader, sort_of
+from regard.data.readers.compression import file_compression
+from regard.data.readers.lines import read_lines
+from regard.data.readers.records import SKIP_HINT, RawRow, Record, RecordReader, json_type
 
 COLUMNS = ("title", "context", "question", "answers", "answer_starts", "id", "impossible")
 
 
-def articles_of(path: Path) -> list[Any] | None:
-    """What stands under `data` where a file named .json is such a document; else nothing."""
-    plain = path.with_suffix("") if compression_of(path) else path
+def squad_articles(path: Path) -> list[Any] | None:
+    """The list under `data` if a .json file has SQuAD's layout, else None."""
+    plain = path.with_suffix("") if file_compression(path) else path
     if plain.suffix.lower() != ".json":
         return None
-    rest = lines(path)
-    first = next((line for line in rest if line.strip()), "")
+    lines = read_lines(path)
+    first = next((line for line in lines if line.strip()), "")
     if not first.lstrip().startswith("{"):
         return None
     try:
         found = json.loads(first)
     except (ValueError, RecursionError):
-        # Not one object a line: perhaps one over many lines. A broken line is told by its reader.
+        # Perhaps one object over many lines. A broken line is reported by the reader of JSON lines.
         try:
-            found = json.loads("\n".join([first, *rest]))
+            found = json.loads("\n".join([first, *lines]))
         except (ValueError, RecursionError):
             return None
     articles = found.get("data") if isinstance(found, dict) else None
@@ -46,57 +47,59 @@ def articles_of(path: Path) -> list[Any] | None:
     return articles if isinstance(first_article, dict) and "paragraphs" in first_article else None
 
 
-def read_squad(articles: list[Any], visit: RecordReader) -> Iterator[Record]:
-    """A record for each question, with the columns above."""
-    names = visit.found(COLUMNS)
+def read_squad(articles: list[Any], reader: RecordReader) -> Iterator[Record]:
+    """One record per question, with the columns `COLUMNS`."""
+    names = reader.match_columns(COLUMNS)
     rows = (
         RawRow(at, {role: question[name] for role, name in names.items()})
-        for at, question in _questions(articles, visit)
+        for at, question in _questions(articles, reader)
     )
-    yield from visit.records(rows)
+    yield from reader.records(rows)
 
 
-def _questions(articles: list[Any], visit: RecordReader) -> Iterator[tuple[str, dict[str, Any]]]:
+def _questions(articles: list[Any], reader: RecordReader) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, article in enumerate(articles, start=1):
         at = f"article {number:,}"
-        title = _field(article, "title", str, visit, at=at, default="")
-        for place, paragraph in enumerate(_field(article, "paragraphs", list, visit, at=at), 1):
-            at = f"article {number:,}, paragraph {place:,}"
-            context = _field(paragraph, "context", str, visit, at=at)
-            for count, asked in enumerate(_field(paragraph, "qas", list, visit, at=at), 1):
-                at = f"article {number:,}, paragraph {place:,}, question {count:,}"
+        title = _field(article, "title", str, reader, at=at, default="")
+        for index, paragraph in enumerate(_field(article, "paragraphs", list, reader, at=at), 1):
+            at = f"article {number:,}, paragraph {index:,}"
+            context = _field(paragraph, "context", str, reader, at=at)
+            for count, qa in enumerate(_field(paragraph, "qas", list, reader, at=at), 1):
+                at = f"article {number:,}, paragraph {index:,}, question {count:,}"
                 try:
-                    question = _question(asked, visit, at=at)
+                    question = _parse_question(qa, reader, at=at)
                 except UserError as problem:
-                    visit.bad(problem)
+                    reader.drop_bad(problem)
                     continue
                 yield at, {"title": title, "context": context, **question}
 
 
-def _question(asked: Any, visit: RecordReader, *, at: str) -> dict[str, Any]:
-    impossible = _field(asked, "is_impossible", bool, visit, at=at, default=False)
-    answers = _field(asked, "answers", list, visit, at=at, default=[])
+def _parse_question(qa: Any, reader: RecordReader, *, at: str) -> dict[str, Any]:
+    impossible = _field(qa, "is_impossible", bool, reader, at=at, default=False)
+    answers = _field(qa, "answers", list, reader, at=at, default=[])
     if not answers and not impossible:
-        raise visit.complain("no answer, yet not is_impossible", at=at, hint=f"{SKIP}, or give it.")
+        raise reader.error(
+            "no answer, yet not is_impossible", at=at, hint=f"{SKIP_HINT}, or give it."
+        )
     return {
-        "question": _field(asked, "question", str, visit, at=at),
-        "answers": [_field(answer, "text", str, visit, at=at) for answer in answers],
-        "answer_starts": [_field(answer, "answer_start", int, visit, at=at) for answer in answers],
-        "id": str(asked.get("id", at)),
+        "question": _field(qa, "question", str, reader, at=at),
+        "answers": [_field(answer, "text", str, reader, at=at) for answer in answers],
+        "answer_starts": [_field(answer, "answer_start", int, reader, at=at) for answer in answers],
+        "id": str(qa.get("id", at)),
         "impossible": impossible,
     }
 
 
 def _field(
-    found: Any, key: str, sort: type[Any], visit: RecordReader, *, at: str, default: Any = None
+    found: Any, key: str, expected: type[Any], reader: RecordReader, *, at: str, default: Any = None
 ) -> Any:
-    """What stands under a key, of the sort it has to be."""
+    """The value of a key; another type than `expected` is an error."""
     if not isinstance(found, dict):
-        what = f"a JSON {sort_of(found)} where an object is needed"
+        what = f"a JSON {json_type(found)} where an object is needed"
     else:
         value = found.get(key, default)
-        if type(value) is sort:
+        if type(value) is expected:
             return value
-        what = f"no {key!r}" if value is None else f"{key!r} holds a {sort_of(value)}"
-    hint = f"{SKIP}, or write the file as SQuAD does: data > paragraphs > qas."
-    raise visit.complain(what, at=at, hint=hint)
+        what = f"no {key!r}" if value is None else f"{key!r} holds a {json_type(value)}"
+    hint = f"{SKIP_HINT}, or write the file as SQuAD does: data > paragraphs > qas."
+    raise reader.error(what, at=at, hint=hint)

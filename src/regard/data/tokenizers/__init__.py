@@ -20,13 +20,13 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 
 TOKENIZERS = Catalog("tokenizer", home="regard.data.tokenizers")
 
-USUAL_VOCABULARY = 8000
+DEFAULT_VOCABULARY = 8000
 "Pieces of a kind that has a size, where the recipe does not say; fewer where text is short."
 
 OnProgress = Callable[[int, int | None], None]
 
 
-def silent(done: int, total: int | None) -> None:
+def no_progress(done: int, total: int | None) -> None:
     """Nobody watches."""
 
 
@@ -36,7 +36,7 @@ class TokenizerKind(Settings, ABC):
     sentinels: int = Field(default=0, ge=0)
     "Special tokens <extra_0>, <extra_1>, … for hidden spans, beside the vocabulary (see spans)."
 
-    def train(self, texts: Iterator[str], *, on_progress: OnProgress = silent) -> Tokenizer:
+    def train(self, texts: Iterator[str], *, on_progress: OnProgress = no_progress) -> Tokenizer:
         """Read `texts` once; `on_progress` is told how many were read, or pieces were found."""
         return self.learn(texts, on_progress=on_progress).with_sentinels(self.sentinels)
 
@@ -45,7 +45,7 @@ class TokenizerKind(Settings, ABC):
         """`train`, before sentinels are added."""
 
 
-class UnfilledError(UserError):
+class VocabularyNotFilledError(UserError):
     """The text holds fewer pieces than were asked for; `filled` is how many it has."""
 
     def __init__(self, *, asked: int, filled: int) -> None:
@@ -57,7 +57,7 @@ class UnfilledError(UserError):
         self.filled = filled
 
 
-def watched(texts: Iterator[str], on_progress: OnProgress) -> Iterator[str]:
+def nonblank_texts(texts: Iterator[str], on_progress: OnProgress) -> Iterator[str]:
     """The texts that hold anything, counted as they pass; none at all is an error."""
     read = 0
     for text in texts:
@@ -75,16 +75,16 @@ def watched(texts: Iterator[str], on_progress: OnProgress) -> Iterator[str]:
     on_progress(read, None)
 
 
-def check_filled(tokenizer: Tokenizer, *, vocabulary: int | None) -> Tokenizer:
+def check_vocabulary_size(tokenizer: Tokenizer, *, vocabulary: int | None) -> Tokenizer:
     """The tokenizer, if it has the size that was asked for; None asked for no certain size."""
     if vocabulary is not None and tokenizer.size < vocabulary:
-        raise UnfilledError(asked=vocabulary, filled=tokenizer.size)
-    if tokenizer.size > (vocabulary or USUAL_VOCABULARY):
-        raise too_small(vocabulary or USUAL_VOCABULARY, needed=tokenizer.size)
+        raise VocabularyNotFilledError(asked=vocabulary, filled=tokenizer.size)
+    if tokenizer.size > (vocabulary or DEFAULT_VOCABULARY):
+        raise vocabulary_too_small(vocabulary or DEFAULT_VOCABULARY, needed=tokenizer.size)
     return tokenizer
 
 
-def too_small(vocabulary: int, *, needed: int) -> UserError:
+def vocabulary_too_small(vocabulary: int, *, needed: int) -> UserError:
     return UserError(
         f"vocabulary = {vocabulary:,} cannot hold this text's single characters "
         f"and the specials, which are {needed:,} pieces",
@@ -93,7 +93,7 @@ def too_small(vocabulary: int, *, needed: int) -> UserError:
     )
 
 
-def spaces_marked() -> pre_tokenizers.PreTokenizer:
+def metaspace_pre_tokenizer() -> pre_tokenizers.PreTokenizer:
     """Words keep the space before them as `▁`, so that text can be put together again.
 
     Punctuation stands alone, so no piece can be learned that spells a special like `<stop>`.

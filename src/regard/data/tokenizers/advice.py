@@ -18,7 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.core.errors import UserError
-from regard.data.tokenizers import TOKENIZERS, OnProgress, TokenizerKind, UnfilledError, silent
+from regard.data.tokenizers import (
+    TOKENIZERS,
+    OnProgress,
+    TokenizerKind,
+    VocabularyNotFilledError,
+    no_progress,
+)
 from regard.data.tokenizers.tokenizer import Tokenizer
 
 WORTHWHILE_SAVING = 0.10
@@ -64,13 +70,15 @@ def advise(
     *,
     train_texts: Callable[[], Iterator[str]],
     held_out: Iterable[str],
-    on_progress: OnProgress = silent,
+    on_progress: OnProgress = no_progress,
 ) -> TokenizerAdvice:
     """`train_texts` opens the stream anew each time: it is read twice where text is short."""
-    kind = kind_like(existing)
+    kind = same_kind(existing)
     try:
         fresh = kind.train(train_texts(), on_progress=on_progress)
-    except UnfilledError as short:  # then the largest vocabulary that this text fills is compared
+    except (
+        VocabularyNotFilledError
+    ) as short:  # then the largest vocabulary that this text fills is compared
         smaller = kind.model_copy(update={"vocabulary": short.filled})
         fresh = smaller.train(train_texts(), on_progress=on_progress)
     counts = _count(held_out, existing, fresh)
@@ -85,7 +93,7 @@ def advise(
         _fit(tokenizer, words, tokens=counts[:, 1 + 2 * i], unknown=counts[:, 2 + 2 * i])
         for i, tokenizer in enumerate((existing, fresh))
     )
-    saving, interval = saved_share(counts[:, 1], counts[:, 3])
+    saving, interval = saved_fraction(counts[:, 1], counts[:, 3])
     sure_saving = interval[0] if interval else saving
     train_anew = (
         sure_saving > WORTHWHILE_SAVING or old.unknown_rate > new.unknown_rate + BEARABLE_UNKNOWN
@@ -101,9 +109,9 @@ def advise(
     )
 
 
-def kind_like(tokenizer: Tokenizer) -> TokenizerKind:
+def same_kind(tokenizer: Tokenizer) -> TokenizerKind:
     """The settings that train a tokenizer of the same kind and size."""
-    table = tokenizer.description()
+    table = tokenizer.to_dict()
     model = table["model"]
     single_characters = sum(len(piece) == 1 for piece in model["vocab"]) > tokenizer.size / 2
     settings: dict[str, Any] = {"vocabulary": tokenizer.size}
@@ -124,7 +132,7 @@ def kind_like(tokenizer: Tokenizer) -> TokenizerKind:
     return kind
 
 
-def saved_share(
+def saved_fraction(
     existing: NDArray[np.int64], fresh: NDArray[np.int64]
 ) -> tuple[float, tuple[float, float] | None]:
     """1 − Σ fresh / Σ existing over documents, and its 95 % interval by linearisation."""

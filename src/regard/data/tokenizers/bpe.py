@@ -14,13 +14,13 @@ from pydantic import Field
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from regard.data.tokenizers import (
+    DEFAULT_VOCABULARY,
     TOKENIZERS,
-    USUAL_VOCABULARY,
     OnProgress,
     TokenizerKind,
-    check_filled,
-    spaces_marked,
-    watched,
+    check_vocabulary_size,
+    metaspace_pre_tokenizer,
+    nonblank_texts,
 )
 from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
@@ -39,14 +39,14 @@ class Bpe(TokenizerKind):
     def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
         engine = _over_bytes() if self.bytes else _over_characters()
         trainer = trainers.BpeTrainer(
-            vocab_size=self.vocabulary or USUAL_VOCABULARY,
+            vocab_size=self.vocabulary or DEFAULT_VOCABULARY,
             min_frequency=self.minimum_count,
             special_tokens=list(SPECIALS),
             initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()) if self.bytes else [],
             show_progress=False,
         )
-        engine.train_from_iterator(watched(texts, on_progress), trainer)
-        return check_filled(Tokenizer(engine, name="bpe"), vocabulary=self.vocabulary)
+        engine.train_from_iterator(nonblank_texts(texts, on_progress), trainer)
+        return check_vocabulary_size(Tokenizer(engine, name="bpe"), vocabulary=self.vocabulary)
 
 
 def _over_bytes() -> tokenizers.Tokenizer:
@@ -58,6 +58,6 @@ def _over_bytes() -> tokenizers.Tokenizer:
 
 def _over_characters() -> tokenizers.Tokenizer:
     engine = tokenizers.Tokenizer(models.BPE(unk_token="<unk>"))
-    engine.pre_tokenizer = spaces_marked()
+    engine.pre_tokenizer = metaspace_pre_tokenizer()
     engine.decoder = decoders.Metaspace()
     return engine

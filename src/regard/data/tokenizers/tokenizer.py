@@ -24,9 +24,9 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from regard.core.errors import UserError
 from regard.core.files import write_json, write_text
-from regard.data.tokenizers.spelling import UNREADABLE, spelling_of
+from regard.data.tokenizers.piece_text import REPLACEMENT_CHARACTER, piece_to_text
 
-SPELLINGS = {
+SPECIAL_SPELLINGS = {
     "pad": ("<pad>", "[PAD]", "<|pad|>"),
     "unk": ("<unk>", "[UNK]"),
     "start": ("<start>", "<s>", "<|begin_of_text|>", "<|endoftext|>", "[CLS]"),
@@ -37,7 +37,7 @@ SPELLINGS = {
 }
 "How each role is spelled, ours first, then GPT-2's, LLaMA's, RoBERTa's and BERT's."
 
-SPECIALS = tuple(spellings[0] for spellings in SPELLINGS.values())
+SPECIALS = tuple(spellings[0] for spellings in SPECIAL_SPELLINGS.values())
 "The specials of every tokenizer trained here, at ids 0 to 6."
 
 SENTINELS = ("<extra_{}>", "<extra_id_{}>")
@@ -57,7 +57,7 @@ class Tokenizer:
         self.name = name
         self._roles = {
             role: next((i for word in words if (i := engine.token_to_id(word)) is not None), None)
-            for role, words in SPELLINGS.items()
+            for role, words in SPECIAL_SPELLINGS.items()
         }
         marked = {i for i, token in engine.get_added_tokens_decoder().items() if token.special}
         self._silent = (marked | set(self._roles.values())) - {self.unk}
@@ -93,7 +93,7 @@ class Tokenizer:
         return self._roles["mask"]
 
     @property
-    def padding(self) -> int:
+    def padding_id(self) -> int:
         """What fills rows up: the pad token, or where there is none (GPT-2) any other id, because
         masks keep such places from being read."""
         return next(i for i in (self.pad, self.stop, 0) if i is not None)
@@ -104,7 +104,7 @@ class Tokenizer:
         if found is None:
             raise UserError(
                 f"{self.name} ({self.size:,} pieces) has no token for {role!r} "
-                f"(looked for {', '.join(SPELLINGS[role])})",
+                f"(looked for {', '.join(SPECIAL_SPELLINGS[role])})",
                 topic="tokenizer",
                 hint="Use a tokenizer that has one; those trained by regard have all roles.",
             )
@@ -119,29 +119,29 @@ class Tokenizer:
     def pieces(self) -> tuple[str, ...]:
         """The plain text of each id, with a space before it where it begins a word; specials have
         none, and <unk> is a word that nobody can read."""
-        spell = spelling_of(self.description())
+        spell = piece_to_text(self.to_dict())
         tokens = {i: token for token, i in self._engine.get_vocab(with_added_tokens=True).items()}
         plain = [spell(tokens[i]) if i in tokens else "" for i in range(self.size)]
         for i in self._silent:
             if i is not None:
                 plain[i] = ""
         if self.unk is not None:
-            plain[self.unk] = f" {UNREADABLE}"
+            plain[self.unk] = f" {REPLACEMENT_CHARACTER}"
         return tuple(plain)
 
     @cached_property
     def fingerprint(self) -> str:
         canonical = json.dumps(
-            self.description(), sort_keys=True, ensure_ascii=False, separators=(",", ":")
+            self.to_dict(), sort_keys=True, ensure_ascii=False, separators=(",", ":")
         )
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     @property
-    def short(self) -> str:
+    def short_fingerprint(self) -> str:
         """The first eight digits of the fingerprint, for people."""
         return self.fingerprint[:8]
 
-    def description(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The tokenizer.json as a table, without padding and truncation, which are never used."""
         table: dict[str, Any] = json.loads(self._engine.to_str())
         return {key: value for key, value in table.items() if key not in ("padding", "truncation")}
@@ -220,12 +220,12 @@ class Tokenizer:
         return cls(engine, name=_name_beside(file) + remark)
 
 
-def check_same(expected_fingerprint: str, tokenizer: Tokenizer, *, owner: str) -> None:
+def check_same_tokenizer(expected_fingerprint: str, tokenizer: Tokenizer, *, owner: str) -> None:
     """Refuse a tokenizer other than the one `owner` (`model runs/minilm`) was made with."""
     if tokenizer.fingerprint != expected_fingerprint:
         raise UserError(
             f"{owner} expects tokenizer {expected_fingerprint[:8]}…, this file is "
-            f"{tokenizer.short}… ({tokenizer.name}, {tokenizer.size:,} pieces): "
+            f"{tokenizer.short_fingerprint}… ({tokenizer.name}, {tokenizer.size:,} pieces): "
             "ids would mean other words"
         )
 
@@ -282,8 +282,8 @@ def _from_vocabulary(text: str, file: Path) -> tuple[tokenizers.Tokenizer, str]:
     if pieces[-1] == "":
         pieces.pop()
     ids = {piece.removesuffix("\r"): i for i, piece in enumerate(pieces)}
-    known = [word for words in SPELLINGS.values() for word in words if word in ids]
-    unknown = next((word for word in SPELLINGS["unk"] if word in ids), None)
+    known = [word for words in SPECIAL_SPELLINGS.values() for word in words if word in ids]
+    unknown = next((word for word in SPECIAL_SPELLINGS["unk"] if word in ids), None)
     if len(ids) < len(pieces):
         first, second = _first_repeated(pieces)
         raise UserError(
@@ -294,7 +294,7 @@ def _from_vocabulary(text: str, file: Path) -> tuple[tokenizers.Tokenizer, str]:
         )
     if unknown is None:
         raise UserError(
-            f"has no line {SPELLINGS['unk'][1]}, so it is not a WordPiece vocabulary",
+            f"has no line {SPECIAL_SPELLINGS['unk'][1]}, so it is not a WordPiece vocabulary",
             topic="tokenizer",
             where=str(file),
             hint="Give a tokenizer.json, or BERT's vocab.txt with one piece a line.",

@@ -13,14 +13,14 @@ from pydantic import Field
 from tokenizers import decoders, models, trainers
 
 from regard.data.tokenizers import (
+    DEFAULT_VOCABULARY,
     TOKENIZERS,
-    USUAL_VOCABULARY,
     OnProgress,
     TokenizerKind,
-    check_filled,
-    spaces_marked,
-    too_small,
-    watched,
+    check_vocabulary_size,
+    metaspace_pre_tokenizer,
+    nonblank_texts,
+    vocabulary_too_small,
 )
 from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
@@ -39,9 +39,9 @@ class Unigram(TokenizerKind):
 
     def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
         engine = tokenizers.Tokenizer(models.Unigram())
-        engine.pre_tokenizer = spaces_marked()
+        engine.pre_tokenizer = metaspace_pre_tokenizer()
         engine.decoder = decoders.Metaspace()
-        vocabulary = self.vocabulary or USUAL_VOCABULARY
+        vocabulary = self.vocabulary or DEFAULT_VOCABULARY
         trainer = trainers.UnigramTrainer(
             vocab_size=vocabulary,
             special_tokens=list(SPECIALS),
@@ -51,24 +51,28 @@ class Unigram(TokenizerKind):
         )
         alphabet: set[str] = set()
         try:
-            engine.train_from_iterator(_noting(watched(texts, on_progress), alphabet), trainer)
+            engine.train_from_iterator(
+                _noting(nonblank_texts(texts, on_progress), alphabet), trainer
+            )
         except Exception as problem:
             # The library raises bare Exception for this; its text is all there is to go by.
             if "not large enough" not in str(problem):
                 raise
             marked = {"▁"} | alphabet - {" "}
-            raise too_small(vocabulary, needed=len(SPECIALS) + len(marked)) from None
-        pieces = settled(json.loads(engine.to_str())["model"]["vocab"][len(SPECIALS) :])
+            raise vocabulary_too_small(vocabulary, needed=len(SPECIALS) + len(marked)) from None
+        pieces = deterministic_scores(
+            json.loads(engine.to_str())["model"]["vocab"][len(SPECIALS) :]
+        )
         specials = [(special, 0.0) for special in SPECIALS]
         engine.model = models.Unigram(
-            specials + at_most(pieces, vocabulary - len(SPECIALS)),
+            specials + prune_pieces(pieces, vocabulary - len(SPECIALS)),
             unk_id=SPECIALS.index("<unk>"),
             byte_fallback=False,
         )
-        return check_filled(Tokenizer(engine, name="unigram"), vocabulary=self.vocabulary)
+        return check_vocabulary_size(Tokenizer(engine, name="unigram"), vocabulary=self.vocabulary)
 
 
-def settled(pieces: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+def deterministic_scores(pieces: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
     """The same pieces and scores, whatever order the library's hash tables had this time.
 
     The trainer adds up in hash order, which moves the last digits, and it gives characters that
@@ -84,7 +88,7 @@ def settled(pieces: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
 
 
-def at_most(pieces: list[tuple[str, float]], room: int) -> list[tuple[str, float]]:
+def prune_pieces(pieces: list[tuple[str, float]], room: int) -> list[tuple[str, float]]:
     """Drop the last pieces of several characters: the trainer overshoots where room is scarce."""
     excess = max(len(pieces) - room, 0)
     longer = [piece for piece, _ in pieces if len(piece) > 1]

@@ -9,7 +9,13 @@ import tokenizers
 from pydantic import Field
 from tokenizers import Regex, models, pre_tokenizers, trainers
 
-from regard.data.tokenizers import TOKENIZERS, OnProgress, TokenizerKind, UnfilledError, watched
+from regard.data.tokenizers import (
+    TOKENIZERS,
+    OnProgress,
+    TokenizerKind,
+    VocabularyNotFilledError,
+    nonblank_texts,
+)
 from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
 EVERY_WORD = 2**31 - 1
@@ -35,10 +41,10 @@ class Word(TokenizerKind):
             special_tokens=list(SPECIALS),
             show_progress=False,
         )
-        engine.train_from_iterator(watched(texts, on_progress), trainer)
+        engine.train_from_iterator(nonblank_texts(texts, on_progress), trainer)
         tokenizer = Tokenizer(engine, name="word")
         if self.vocabulary is not None and tokenizer.size < self.vocabulary:
-            raise UnfilledError(asked=self.vocabulary, filled=tokenizer.size)
+            raise VocabularyNotFilledError(asked=self.vocabulary, filled=tokenizer.size)
         return tokenizer
 
 

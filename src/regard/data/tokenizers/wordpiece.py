@@ -19,18 +19,18 @@ from pydantic import Field
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from regard.data.tokenizers import (
+    DEFAULT_VOCABULARY,
     TOKENIZERS,
-    USUAL_VOCABULARY,
     OnProgress,
     TokenizerKind,
-    check_filled,
-    too_small,
-    watched,
+    check_vocabulary_size,
+    nonblank_texts,
+    vocabulary_too_small,
 )
 from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
-INSIDE = "##"
-LONGEST_WORD = 100
+CONTINUATION_PREFIX = "##"
+MAX_WORD_LENGTH = 100
 "Longer words encode as one <unk>, as BERT's do, so they teach nothing either."
 
 Pair = tuple[str, str]
@@ -53,40 +53,42 @@ class WordPiece(TokenizerKind):
         clean = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
         cut = pre_tokenizers.BertPreTokenizer()
         words: Counter[str] = Counter()
-        for text in watched(texts, on_progress):
+        for text in nonblank_texts(texts, on_progress):
             words.update(word for word, _ in cut.pre_tokenize_str(clean.normalize_str(text)))
         pieces = list(SPECIALS)
-        limit = self.vocabulary or USUAL_VOCABULARY
+        limit = self.vocabulary or DEFAULT_VOCABULARY
         for piece in learn_pieces(words, minimum_count=self.minimum_count):
             pieces.append(piece)
             if len(pieces) % 256 == 0:
                 on_progress(len(pieces), limit)
             if len(pieces) >= limit:
                 break
-        alphabet_size = len(SPECIALS) + len(alphabet_of(words))
+        alphabet_size = len(SPECIALS) + len(alphabet(words))
         if alphabet_size > limit:
-            raise too_small(limit, needed=alphabet_size)
+            raise vocabulary_too_small(limit, needed=alphabet_size)
         ids = {piece: i for i, piece in enumerate(pieces)}
         engine = tokenizers.Tokenizer(
-            models.WordPiece(ids, unk_token="<unk>", max_input_chars_per_word=LONGEST_WORD)
+            models.WordPiece(ids, unk_token="<unk>", max_input_chars_per_word=MAX_WORD_LENGTH)
         )
         engine.normalizer, engine.pre_tokenizer = clean, cut
-        engine.decoder = decoders.WordPiece(prefix=INSIDE)
+        engine.decoder = decoders.WordPiece(prefix=CONTINUATION_PREFIX)
         engine.add_special_tokens(list(SPECIALS))
-        return check_filled(Tokenizer(engine, name="wordpiece"), vocabulary=self.vocabulary)
+        return check_vocabulary_size(
+            Tokenizer(engine, name="wordpiece"), vocabulary=self.vocabulary
+        )
 
 
-def spell(word: str) -> list[str]:
+def to_characters(word: str) -> list[str]:
     """`hug` → `h`, `##u`, `##g`."""
-    return [word[0], *(INSIDE + character for character in word[1:])]
+    return [word[0], *(CONTINUATION_PREFIX + character for character in word[1:])]
 
 
 def join(left: str, right: str) -> str:
     """`hu` + `##g` → `hug`."""
-    return left + right.removeprefix(INSIDE)
+    return left + right.removeprefix(CONTINUATION_PREFIX)
 
 
-def merge(symbols: list[str], pair: Pair) -> list[str]:
+def merge_pair(symbols: list[str], pair: Pair) -> list[str]:
     """Every `pair` in `symbols`, from the left, becomes one symbol."""
     merged: list[str] = []
     for symbol in symbols:
@@ -98,8 +100,10 @@ def merge(symbols: list[str], pair: Pair) -> list[str]:
     return merged
 
 
-def alphabet_of(words: Iterable[str]) -> list[str]:
-    return sorted({symbol for word in words if len(word) <= LONGEST_WORD for symbol in spell(word)})
+def alphabet(words: Iterable[str]) -> list[str]:
+    return sorted(
+        {symbol for word in words if len(word) <= MAX_WORD_LENGTH for symbol in to_characters(word)}
+    )
 
 
 def learn_pieces(words: Mapping[str, int], *, minimum_count: int) -> Iterator[str]:
@@ -107,11 +111,11 @@ def learn_pieces(words: Mapping[str, int], *, minimum_count: int) -> Iterator[st
 
     Of equal scores the more frequent pair goes first, then the one first in the alphabet.
     """
-    yield from alphabet_of(words)
-    yield from Merges(words, minimum_count=minimum_count)
+    yield from alphabet(words)
+    yield from PairMerger(words, minimum_count=minimum_count)
 
 
-class Merges(Iterator[str]):
+class PairMerger(Iterator[str]):
     """The segmentation of all words so far, with every count that the next merge needs.
 
     A merge of (a, b) changes the counts of a, b and ab, hence the score of every pair that holds
@@ -120,9 +124,9 @@ class Merges(Iterator[str]):
     """
 
     def __init__(self, words: Mapping[str, int], *, minimum_count: int) -> None:
-        kept = {word: count for word, count in words.items() if 0 < len(word) <= LONGEST_WORD}
+        kept = {word: count for word, count in words.items() if 0 < len(word) <= MAX_WORD_LENGTH}
         self.minimum_count = minimum_count
-        self.words = [spell(word) for word in kept]
+        self.words = [to_characters(word) for word in kept]
         self.counts = list(kept.values())
         self.known = {symbol for symbols in self.words for symbol in symbols}
         self.symbol_count: Counter[str] = Counter()
@@ -156,7 +160,7 @@ class Merges(Iterator[str]):
     def _merge(self, pair: Pair) -> None:
         for number in list(self.words_with[pair]):
             self._count(number, sign=-1)
-            self.words[number] = merge(self.words[number], pair)
+            self.words[number] = merge_pair(self.words[number], pair)
             self._count(number, sign=+1)
         left, right = pair
         self._push(

@@ -21,13 +21,13 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.fields import field_error, lists_of_texts, texts
-from regard.evaluation.metrics.metric import Metric, Row, ratio_of
-from regard.evaluation.statistics.seed_tables import SumStatistic, Values
+from regard.evaluation.metrics.metric import Metric, Row, ratio_score
+from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
-BLEU_COLUMNS = 10
+BLEU_STATISTICS = 10
 "Length of the hypothesis, of the nearest reference, then 4 matches and 4 counts of n-grams."
 
 ROUGES = ("rouge1", "rouge2", "rougeL")
@@ -58,7 +58,7 @@ class TranslationMetric(Metric):
         ]
         return np.concatenate([np.array(table, dtype=np.float64).T for table in tables])
 
-    def statistic(self, metric: str) -> SumStatistic:
+    def statistic(self, metric: str) -> ScoreFunction:
         return {"bleu": _bleu_of_table, "chrf": _chrf_of_table}[self.known(metric)]
 
     def facts(self, metric: str, rows: Sequence[Row]) -> dict[str, object]:
@@ -90,8 +90,8 @@ class SummaryMetric(Metric):
         found = [scorer.score_multi(own, text) for own, text in zip(truths, predicted, strict=True)]
         return np.array([[*(one[name].fmeasure for name in ROUGES), 1.0] for one in found]).T
 
-    def statistic(self, metric: str) -> SumStatistic:
-        return ratio_of(ROUGES.index(self.known(metric)), len(ROUGES))
+    def statistic(self, metric: str) -> ScoreFunction:
+        return ratio_score(ROUGES.index(self.known(metric)), len(ROUGES))
 
     def facts(self, metric: str, rows: Sequence[Row]) -> dict[str, object]:
         return {"rouge-score": version("rouge-score"), "stems": "porter", "references": "best"}
@@ -114,7 +114,7 @@ def sentence_rows(predicted: Sequence[str], truths: Sequence[Sequence[str]]) -> 
 def bleu(sums: Values) -> Values:
     """(10, …) sums to BLEU, smoothed as mteval does: the k-th order without a match counts ½ᵏ."""
     length, nearest = sums[:2]
-    matches, counts = sums[2:6], sums[6:BLEU_COLUMNS]
+    matches, counts = sums[2:6], sums[6:BLEU_STATISTICS]
     none = matches == 0
     halvings = np.cumsum(none, axis=0)
     whole = (counts > 0).all(axis=0) & (matches > 0).any(axis=0)
@@ -138,11 +138,11 @@ def chrf(sums: Values) -> Values:
 
 
 def _bleu_of_table(sums: Values) -> Values:
-    return bleu(sums[:BLEU_COLUMNS])
+    return bleu(sums[:BLEU_STATISTICS])
 
 
 def _chrf_of_table(sums: Values) -> Values:
-    return chrf(sums[BLEU_COLUMNS:])
+    return chrf(sums[BLEU_STATISTICS:])
 
 
 def _sacrebleu(metric: str) -> SacreBleuMetric:

@@ -22,7 +22,7 @@ import numpy as np
 from regard.core.errors import UserError, did_you_mean
 from regard.evaluation.metrics.fields import field_error, texts
 from regard.evaluation.metrics.metric import Metric, Row
-from regard.evaluation.statistics.seed_tables import SumStatistic, Values
+from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ClassificationMetric(Metric):
         true = _one_hot([places.get(label, rest) for label in texts(rows, "truth")], rest + 1)
         return np.concatenate([predicted * true, predicted, true])
 
-    def statistic(self, metric: str) -> SumStatistic:
+    def statistic(self, metric: str) -> ScoreFunction:
         return _STATISTICS[self.known(metric)]
 
     def is_share(self, metric: str) -> bool:
@@ -110,7 +110,7 @@ def _correlation(sums: Values) -> Values:
     return np.asarray(np.where(spreads > 0, together / np.sqrt(np.maximum(spreads, 1.0)), 0.0))
 
 
-_STATISTICS: dict[str, SumStatistic] = {
+_STATISTICS: dict[str, ScoreFunction] = {
     "accuracy": _accuracy,
     "macro_f1": _macro_f1,
     "mcc": _correlation,

@@ -14,9 +14,9 @@ from typing import ClassVar
 import numpy as np
 
 from regard.evaluation.metrics.metric import Metric, Row
-from regard.evaluation.statistics.seed_tables import SumStatistic, Values, perplexity
+from regard.evaluation.statistics.seed_tables import ScoreFunction, Values, perplexity
 
-_STATISTICS: dict[str, SumStatistic] = {
+_STATISTICS: dict[str, ScoreFunction] = {
     "perplexity": perplexity,
     "perplexity_per_byte": lambda sums: np.exp(sums[0] / sums[2]),
     "bits_per_byte": lambda sums: sums[0] / (sums[2] * math.log(2)),
@@ -44,7 +44,7 @@ class DocumentMetric(Metric):
         )
         return np.stack([nats, tokens, size, nats / np.maximum(tokens, 1), np.ones(len(rows))])
 
-    def statistic(self, metric: str) -> SumStatistic:
+    def statistic(self, metric: str) -> ScoreFunction:
         return _STATISTICS[self.known(metric)]
 
     def same_tokens(self, metric: str) -> bool:

@@ -20,8 +20,8 @@ import numpy as np
 
 from regard.core.errors import UserError, did_you_mean
 from regard.evaluation.statistics.estimate import Estimate, signature
-from regard.evaluation.statistics.intervals import Bootstrap, Columns, wilson
-from regard.evaluation.statistics.seed_tables import SumStatistic, Values, ratio
+from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics, wilson
+from regard.evaluation.statistics.seed_tables import ScoreFunction, Values, ratio
 
 Row: TypeAlias = Mapping[str, Any]
 "One item as kept in items/<part>.jsonl: plain JSON values."
@@ -48,7 +48,7 @@ ENDS: Mapping[str, tuple[float, float]] = {
 }
 "Between which a metric can lie; the others are shares, 0 to 1."
 
-FEWEST_ITEMS = 20
+MIN_ITEMS = 20
 "A bootstrap of fewer items draws its interval too narrow; no verdict rests on it."
 TUNED = "tuned on these rows, and not judged against"
 "In the place of a verdict, where something was chosen by the very figure that is compared."
@@ -75,7 +75,7 @@ class Metric(ABC):
         """(c, n): what each item adds."""
 
     @abstractmethod
-    def statistic(self, metric: str) -> SumStatistic:
+    def statistic(self, metric: str) -> ScoreFunction:
         """Sums of the columns (c, …) to the metric (…)."""
 
     def is_right(self, row: Row) -> bool | None:
@@ -106,7 +106,7 @@ class Metric(ABC):
         return {}
 
     def settings(self) -> dict[str, Any]:
-        """Plain values for JSON, from which `metric_of` builds the measure again."""
+        """Plain values for JSON, from which `build_metric` builds the measure again."""
         plain = {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in asdict(self).items()
@@ -133,14 +133,14 @@ class RatioMetric(Metric):
     def metrics(self) -> tuple[str, ...]:
         return tuple(self.ratios)
 
-    def statistic(self, metric: str) -> SumStatistic:
-        return ratio_of(*self.ratios[self.known(metric)])
+    def statistic(self, metric: str) -> ScoreFunction:
+        return ratio_score(*self.ratios[self.known(metric)])
 
     def counted(self, metric: str) -> int | None:
         return self.ratios[self.known(metric)][1]
 
 
-def metric_of(settings: Mapping[str, Any]) -> Metric:
+def build_metric(settings: Mapping[str, Any]) -> Metric:
     """The measure that gave these `settings`."""
     # The measures import this file, so they are looked up when asked for.
     from regard.evaluation.metrics.bleu_and_rouge import SummaryMetric, TranslationMetric
@@ -237,16 +237,16 @@ def difference(
     )
 
 
-def verdict_between(difference: Estimate, *, higher_is_better: bool) -> str:
+def difference_verdict(difference: Estimate, *, higher_is_better: bool) -> str:
     """What a difference says of ours; no interval or few items, no verdict."""
-    if difference.n < FEWEST_ITEMS:
+    if difference.n < MIN_ITEMS:
         return "on too few to be told from"
     if difference.low is None or difference.high is None or difference.low <= 0 <= difference.high:
         return "not distinguishable from"
     return "better than" if (difference.low > 0) == higher_is_better else "behind"
 
 
-def ratio_of(top: int, bottom: int) -> SumStatistic:
+def ratio_score(top: int, bottom: int) -> ScoreFunction:
     """One sum over another: a mean, where the second column counts."""
 
     def statistic(sums: Values) -> Values:
@@ -278,11 +278,11 @@ def _figure(
     )
 
 
-def _interval(table: Values, statistic: SumStatistic, bootstrap: Bootstrap) -> Interval:
+def _interval(table: Values, statistic: ScoreFunction, bootstrap: Bootstrap) -> Interval:
     """Low and high of the statistic, the items drawn anew."""
     n = table.shape[1]
 
-    def drawn(numbers: Columns) -> Values:
+    def drawn(numbers: ItemStatistics) -> Values:
         """(1, …, n) numbers of drawn items to (1, …) values."""
         index = numbers[0].astype(np.int64)
         draws = index.reshape(-1, n)

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import FEWEST_ITEMS as FEWEST_ITEMS
-from regard.evaluation.metrics.metric import verdict_between
+from regard.evaluation.metrics.metric import MIN_ITEMS as MIN_ITEMS
+from regard.evaluation.metrics.metric import difference_verdict
 from regard.evaluation.statistics.estimate import Estimate, signature
-from regard.evaluation.statistics.intervals import Bootstrap, Columns
+from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics
 
 FIGURES = {
     "perplexity": "token",
@@ -32,7 +32,7 @@ FIGURES = {
     "loss_per_document": "document",
 }
 
-MOST_NATS = 700.0
+MAX_NATS = 700.0
 "exp of more is not a floating-point number."
 
 
@@ -49,7 +49,7 @@ class Losses:
         return len(self.nll)
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ItemStatistics:
         return np.stack([self.nll, self.tokens, self.bytes, self.loss]).astype(np.float64)
 
 
@@ -96,7 +96,7 @@ class Perplexity:
         """The four figures by name, all from the same draws of documents."""
         for what, size in {"token": table.tokens, "byte": table.bytes}.items():
             nats = table.nll.sum() / size.sum()
-            if nats > MOST_NATS:
+            if nats > MAX_NATS:
                 raise self._error(f"{nats:,.0f} nats a {what} are too many for a perplexity")
         values = _figures(table.columns)
         intervals = self.bootstrap.intervals(table.columns, _figures)
@@ -148,12 +148,12 @@ class Perplexity:
         return UserError(what, topic="evaluation", where=self.part, hint=hint)
 
 
-def verdict_of(difference: Estimate) -> str:
+def perplexity_verdict(difference: Estimate) -> str:
     """What a difference of perplexities says: lower is better."""
-    return verdict_between(difference, higher_is_better=False)
+    return difference_verdict(difference, higher_is_better=False)
 
 
-def _figures(columns: Columns) -> NDArray[np.float64]:
+def _figures(columns: ItemStatistics) -> NDArray[np.float64]:
     nll, tokens, text_bytes, loss = columns.sum(axis=-1)
     nats_per_byte = nll / text_bytes
     return np.stack(
@@ -166,11 +166,11 @@ def _figures(columns: Columns) -> NDArray[np.float64]:
     )
 
 
-def _difference(columns: Columns) -> NDArray[np.float64]:
+def _difference(columns: ItemStatistics) -> NDArray[np.float64]:
     model, baseline, tokens = columns.sum(axis=-1)
     return np.asarray((_perplexity(model / tokens) - _perplexity(baseline / tokens))[None])
 
 
 def _perplexity(nats: NDArray[np.float64]) -> NDArray[np.float64]:
     # A draw of outliers alone may overflow where all documents together do not.
-    return np.exp(np.minimum(nats, MOST_NATS))
+    return np.exp(np.minimum(nats, MAX_NATS))

@@ -13,10 +13,10 @@ from typing import ClassVar
 import numpy as np
 
 from regard.evaluation.metrics.fields import field_error
-from regard.evaluation.metrics.metric import Metric, Row, ratio_of
-from regard.evaluation.statistics.seed_tables import SumStatistic, Values
+from regard.evaluation.metrics.metric import Metric, Row, ratio_score
+from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
 
-METRIC = "mean_squared_error"
+MEAN_SQUARED_ERROR = "mean_squared_error"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,15 +29,15 @@ class PixelMetric(Metric):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        return (METRIC,)
+        return (MEAN_SQUARED_ERROR,)
 
     def columns(self, rows: Sequence[Row]) -> Values:
         """(2, n): squared errors added up, and how many pixels."""
         return np.array([_errors(rows, number) for number in range(len(rows))]).T
 
-    def statistic(self, metric: str) -> SumStatistic:
+    def statistic(self, metric: str) -> ScoreFunction:
         self.known(metric)
-        return ratio_of(0, 1)
+        return ratio_score(0, 1)
 
     def higher_is_better(self, metric: str) -> bool:
         return False

@@ -55,7 +55,7 @@ class AnswerMetric(RatioMetric):
 
     def is_right(self, row: Row) -> bool:
         accepted = list(row["truths"]) if row.get("answerable", True) else []
-        return exact_and_f1(str(row["predicted"]), accepted)[0] == 1.0
+        return exact_match_and_f1(str(row["predicted"]), accepted)[0] == 1.0
 
     def columns(self, rows: Sequence[Row]) -> Values:
         predicted, truths = texts(rows, "predicted"), lists_of_texts(rows, "truths")
@@ -69,7 +69,7 @@ class AnswerMetric(RatioMetric):
                     "answerable, but without a truth",
                     hint="Give an answer, or say answerable = false.",
                 )
-            exact, f1 = exact_and_f1(answer, accepted if answerable else [])
+            exact, f1 = exact_match_and_f1(answer, accepted if answerable else [])
             has, lacks = float(bool(answerable)), float(not answerable)
             table[:, number] = (
                 *(exact, f1, 1.0),
@@ -82,7 +82,7 @@ class AnswerMetric(RatioMetric):
         return metric.startswith("exact_match")
 
 
-def exact_and_f1(predicted: str, truths: Sequence[str]) -> tuple[float, float]:
+def exact_match_and_f1(predicted: str, truths: Sequence[str]) -> tuple[float, float]:
     """Of one answer, against the truth that suits it best; no truths: there is no answer."""
     if not truths or not predicted.strip():
         right = float(not truths and not predicted.strip())
@@ -92,7 +92,7 @@ def exact_and_f1(predicted: str, truths: Sequence[str]) -> tuple[float, float]:
     return exact, max(_f1(words, _words(truth)) for truth in truths)
 
 
-def normalised(text: str) -> str:
+def normalise_answer(text: str) -> str:
     """Lower case, no punctuation, no articles, single spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
@@ -111,7 +111,7 @@ def best_threshold(
     f1_if_answered: ArrayLike,
     f1_if_null: ArrayLike,
 ) -> Threshold:
-    """The τ of `answers(null, best, τ)` with the highest mean F1; of equals the one nearest 0,
+    """The τ of `should_answer(null, best, τ)` with the highest mean F1; of equals the one nearest 0,
     and of two as near the lower.
 
     Every τ tried lies midway between two margins best − null that differ, or beyond them all by 1,
@@ -147,13 +147,13 @@ def best_threshold(
     return Threshold(*curve[chosen], curve[::-1])
 
 
-def answers(null_scores: ArrayLike, best_scores: ArrayLike, tau: float) -> NDArray[np.bool_]:
+def should_answer(null_scores: ArrayLike, best_scores: ArrayLike, tau: float) -> NDArray[np.bool_]:
     """True where the best span is given as the answer."""
     return np.asarray(np.asarray(best_scores) >= np.asarray(null_scores) + tau)
 
 
 def _words(text: str) -> list[str]:
-    return normalised(text).split() or text.split()
+    return normalise_answer(text).split() or text.split()
 
 
 def _f1(predicted: list[str], true: list[str]) -> float:

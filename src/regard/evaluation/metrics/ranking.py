@@ -18,15 +18,15 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.fields import numbers
-from regard.evaluation.metrics.metric import Metric, Row, ratio_of
-from regard.evaluation.statistics.seed_tables import SumStatistic, Values
+from regard.evaluation.metrics.metric import Metric, Row, ratio_score
+from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
 
-METRICS = ("ndcg_at_10", "recall_at_100", "mrr")
+SCORE_NAMES = ("ndcg_at_10", "recall_at_100", "mrr")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankingMetric(Metric):
-    """Reads the three figures of each query, as `judged` gives them."""
+    """Reads the three figures of each query, as `score_ranking` gives them."""
 
     kind: ClassVar[str] = "ranking"
 
@@ -36,24 +36,26 @@ class RankingMetric(Metric):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        return METRICS
+        return SCORE_NAMES
 
     def is_right(self, row: Row) -> bool:
         """Whether the first document that was found is a relevant one."""
         return bool(row["mrr"] == 1.0)
 
     def columns(self, rows: Sequence[Row]) -> Values:
-        return np.stack([*(numbers(rows, metric) for metric in METRICS), np.ones(len(rows))])
+        return np.stack([*(numbers(rows, metric) for metric in SCORE_NAMES), np.ones(len(rows))])
 
-    def statistic(self, metric: str) -> SumStatistic:
-        return ratio_of(METRICS.index(self.known(metric)), len(METRICS))
+    def statistic(self, metric: str) -> ScoreFunction:
+        return ratio_score(SCORE_NAMES.index(self.known(metric)), len(SCORE_NAMES))
 
     def facts(self, metric: str, rows: Sequence[Row]) -> dict[str, object]:
         facts: dict[str, object] = {"searched": self.searched} if self.searched else {}
         return facts | ({"gain": "linear"} if metric == "ndcg_at_10" else {})
 
 
-def judged(ranked: Sequence[Hashable], judgements: Mapping[Hashable, float]) -> dict[str, float]:
+def score_ranking(
+    ranked: Sequence[Hashable], judgements: Mapping[Hashable, float]
+) -> dict[str, float]:
     """The fields of one query's row: ids returned, best first, and the gain of each judged id."""
     if not any(gain > 0 for gain in judgements.values()):
         raise UserError(

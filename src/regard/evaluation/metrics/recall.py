@@ -20,7 +20,7 @@ import numpy as np
 
 from regard.evaluation.metrics.fields import lists_of_texts, texts
 from regard.evaluation.metrics.metric import RatioMetric, Row
-from regard.evaluation.metrics.question_answering import exact_and_f1
+from regard.evaluation.metrics.question_answering import exact_match_and_f1
 from regard.evaluation.statistics.seed_tables import Values
 
 
@@ -43,13 +43,13 @@ class RecallMetric(RatioMetric):
     items: str = "questions"
 
     def is_right(self, row: Row) -> bool:
-        return exact_and_f1(str(row["predicted"]), list(row["truths"]))[0] == 1.0
+        return exact_match_and_f1(str(row["predicted"]), list(row["truths"]))[0] == 1.0
 
     def columns(self, rows: Sequence[Row]) -> Values:
         predicted, truths = texts(rows, "predicted"), lists_of_texts(rows, "truths")
         table = np.zeros((9, len(rows)))
         for number, (row, answer, accepted) in enumerate(zip(rows, predicted, truths, strict=True)):
-            exact, _ = exact_and_f1(answer, accepted)
+            exact, _ = exact_match_and_f1(answer, accepted)
             seen, unseen = float(row.get("seen") is True), float(row.get("seen") is False)
             judged, answered = float("answered" in row), float(bool(row.get("answered")))
             table[:, number] = (

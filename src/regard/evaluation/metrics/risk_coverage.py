@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.core.errors import UserError
 from regard.evaluation.statistics.estimate import Estimate, signature
-from regard.evaluation.statistics.intervals import Bootstrap, Columns, wilson
+from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics, wilson
 from regard.evaluation.statistics.seed_tables import Values
 
 
@@ -60,7 +60,7 @@ class ReliabilityBin:
     accuracy_high: float
 
 
-def judged_answers(confidence: ArrayLike, right: ArrayLike) -> JudgedAnswers:
+def rank_by_confidence(confidence: ArrayLike, right: ArrayLike) -> JudgedAnswers:
     """Both checked, and put in order."""
     sure, good = np.asarray(confidence, dtype=np.float64), np.asarray(right, dtype=np.bool_)
     if sure.ndim != 1 or sure.shape != good.shape or not len(sure):
@@ -92,7 +92,7 @@ def risk_coverage(judged: JudgedAnswers) -> list[CoveragePoint]:
     ]
 
 
-def area_under_risk(
+def area_under_risk_coverage(
     judged: JudgedAnswers,
     *,
     part: str,
@@ -137,7 +137,7 @@ def threshold_for_precision(judged: JudgedAnswers, precision: float) -> float | 
     return enough[-1].threshold if enough else None
 
 
-def accuracy_above(
+def selective_accuracy(
     judged: JudgedAnswers,
     threshold: float,
     *,
@@ -168,7 +168,7 @@ def accuracy_above(
     )
 
 
-def reliability(judged: JudgedAnswers, *, bins: int = 10) -> list[ReliabilityBin]:
+def reliability_bins(judged: JudgedAnswers, *, bins: int = 10) -> list[ReliabilityBin]:
     """Bins of one width over confidences 0 to 1; empty ones are left out."""
     if judged.confidence.min() < 0 or judged.confidence.max() > 1:
         raise UserError(
@@ -197,11 +197,11 @@ def reliability(judged: JudgedAnswers, *, bins: int = 10) -> list[ReliabilityBin
     return found
 
 
-def calibration_error(
+def expected_calibration_error(
     judged: JudgedAnswers, *, part: str, items: str = "questions", bins: int = 10
 ) -> Estimate:
     """ECE. No interval: drawing items anew adds noise to each bin, and noise only raises ECE."""
-    table = reliability(judged, bins=bins)
+    table = reliability_bins(judged, bins=bins)
     gaps = sum(one.n * abs(one.accuracy - one.confidence) for one in table)
     return Estimate(
         name="ece",
@@ -215,7 +215,7 @@ def calibration_error(
     )
 
 
-def _areas(columns: Columns) -> Values:
+def _areas(columns: ItemStatistics) -> Values:
     """(2, …, n) place among the distinct confidences, and wrong or not, to (1, …) areas."""
     n = columns.shape[-1]
     ties, wrong = (column.reshape(-1, n) for column in columns)

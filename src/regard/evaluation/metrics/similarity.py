@@ -17,7 +17,7 @@ import numpy as np
 
 from regard.evaluation.metrics.fields import numbers
 from regard.evaluation.metrics.metric import Metric, Row
-from regard.evaluation.statistics.seed_tables import SumStatistic, Values
+from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
 
 _MOMENTS = 6
 "Columns of one correlation: x, y, x², y², xy and 1."
@@ -42,7 +42,7 @@ class SimilarityMetric(Metric):
         ranks = [np.asarray(rankdata(given), dtype=np.float64) for given in scores]
         return np.concatenate([_moments(*ranks), _moments(*scores)])
 
-    def statistic(self, metric: str) -> SumStatistic:
+    def statistic(self, metric: str) -> ScoreFunction:
         start = _MOMENTS * self.metrics.index(self.known(metric))
 
         def statistic(sums: Values) -> Values:

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from regard.core.errors import UserError
 
-Columns: TypeAlias = NDArray[np.float64]
+ItemStatistics: TypeAlias = NDArray[np.float64]
 "(columns, …, items): one column a quantity, the last axis runs over the items."
 
-Statistic: TypeAlias = Callable[[Columns], NDArray[np.float64]]
+Statistic: TypeAlias = Callable[[ItemStatistics], NDArray[np.float64]]
 "Columns (c, …, n) to k values (k, …), reducing the last axis."
 
 VALUES_IN_MEMORY = 4_000_000
@@ -57,7 +57,9 @@ class Bootstrap:
         """As written in a signature: `bootstrap-percentile-95%-2000-seed0`."""
         return f"bootstrap-percentile-{100 * self.confidence:.4g}%-{self.resamples}-seed{self.seed}"
 
-    def intervals(self, columns: Columns, statistic: Statistic) -> list[tuple[float, float] | None]:
+    def intervals(
+        self, columns: ItemStatistics, statistic: Statistic
+    ) -> list[tuple[float, float] | None]:
         """Low and high of each of the statistic's k values; None where one item cannot vary."""
         quantities, items = columns.shape
         if items < 2:

@@ -19,7 +19,7 @@ from regard.core.errors import UserError
 
 Values: TypeAlias = NDArray[np.float64]
 
-SumStatistic: TypeAlias = Callable[[Values], Values]
+ScoreFunction: TypeAlias = Callable[[Values], Values]
 "Sums of columns over items (c, …) to one value each (…)."
 
 
@@ -82,7 +82,7 @@ class SeedTables:
             parts=tuple(self.parts[place] for place in places),
         )
 
-    def values(self, statistic: SumStatistic) -> tuple[Values, Values]:
+    def values(self, statistic: ScoreFunction) -> tuple[Values, Values]:
         """The statistic of each seed (s), and with each item left out (s, n)."""
         columns = np.moveaxis(self.columns, 1, 0)
         sums = columns.sum(axis=-1)
@@ -108,7 +108,7 @@ class SeedTables:
         return UserError(what, topic="comparison", where=self.variant, hint=hint)
 
 
-def same_ground(a: SeedTables, b: SeedTables) -> None:
+def check_comparable(a: SeedTables, b: SeedTables) -> None:
     """Refuses what cannot be paired: other items, or other seeds."""
     between = f"{a.variant} and {b.variant}"
     if a.parts[0] != b.parts[0] or a.columns.shape[-1] != b.columns.shape[-1]:

@@ -29,8 +29,13 @@ import numpy as np
 from scipy.special import nctdtrinc, stdtr, stdtrit
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.perplexity import FEWEST_ITEMS
-from regard.evaluation.statistics.seed_tables import SeedTables, SumStatistic, Values, same_ground
+from regard.evaluation.metrics.metric import MIN_ITEMS
+from regard.evaluation.statistics.seed_tables import (
+    ScoreFunction,
+    SeedTables,
+    Values,
+    check_comparable,
+)
 
 POWER = 0.8
 "How often a difference has to be found before it counts as one that this size can show."
@@ -99,7 +104,7 @@ class MethodDifference:
     @property
     def distinguishable(self) -> bool:
         """The interval leaves out 0, and rests on enough items for one."""
-        return self.n >= FEWEST_ITEMS and (self.low > 0 or self.high < 0)
+        return self.n >= MIN_ITEMS and (self.low > 0 or self.high < 0)
 
     @property
     def limits(self) -> str:
@@ -160,10 +165,10 @@ MOST_SEEDS = 2**20
 
 
 def method_difference(
-    a: SeedTables, b: SeedTables, statistic: SumStatistic, *, level: float = 0.95
+    a: SeedTables, b: SeedTables, statistic: ScoreFunction, *, level: float = 0.95
 ) -> MethodDifference:
     """Method a minus method b, paired by seed and by item."""
-    same_ground(a, b)
+    check_comparable(a, b)
     if not 0 < level < 1:
         raise UserError(
             f"level {level} is not between 0 and 1",

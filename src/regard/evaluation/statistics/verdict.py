@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from regard.evaluation.metrics.perplexity import FEWEST_ITEMS
+from regard.evaluation.metrics.metric import MIN_ITEMS
 from regard.evaluation.statistics.estimate import decimals_shown
 from regard.evaluation.statistics.significance import MethodDifference
 
@@ -89,13 +89,13 @@ def _of_correction(difference: MethodDifference) -> list[str]:
 
 def _what_it_takes(difference: MethodDifference) -> list[str]:
     items = difference.items
-    if difference.n < FEWEST_ITEMS:
+    if difference.n < MIN_ITEMS:
         few = (
             f"1 {items.removesuffix('s')} is"
             if difference.n == 1
             else f"{difference.n} {items} are"
         )
-        return [f"{few} too few for a verdict; it takes {FEWEST_ITEMS}"]
+        return [f"{few} too few for a verdict; it takes {MIN_ITEMS}"]
     if difference.se == 0:
         return [f"{difference.a} and {difference.b} gave the very same figures"]
     if not math.isfinite(difference.se):

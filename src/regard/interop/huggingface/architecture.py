@@ -19,7 +19,7 @@ from regard.attention.kinds import ATTENTION, AttentionKind
 from regard.attention.kinds.dot import Dot
 from regard.attention.positions import POSITIONS, PositionKind
 from regard.core.catalog import Catalog
-from regard.core.settings import name_of
+from regard.core.settings import catalog_name
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interop.huggingface.config_keys import Keys
 from regard.models.families.transformer import Transformer
@@ -203,9 +203,9 @@ def per_parameter(
 
 def _spelled(value: Any) -> str:
     if isinstance(value, AttentionKind):
-        return name_of(value, ATTENTION)
+        return catalog_name(value, ATTENTION)
     if isinstance(value, PositionKind):
-        return name_of(value, POSITIONS)
+        return catalog_name(value, POSITIONS)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

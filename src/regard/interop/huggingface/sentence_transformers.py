@@ -12,7 +12,7 @@ from typing import Any
 from regard.core.errors import UserError
 from regard.interop.huggingface.checkpoint import read_document, read_table
 from regard.interop.huggingface.config_keys import Keys
-from regard.models.heads.heads import Pooling
+from regard.models.heads.task_heads import Pooling
 
 POOLINGS: dict[str, Pooling] = {"cls": "first", "mean": "mean", "lasttoken": "last"}
 FLAGS = {

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from regard.core.errors import UserError
-from regard.data.tokenizers.tokenizer import SPELLINGS, Tokenizer
+from regard.data.tokenizers.tokenizer import SPECIAL_SPELLINGS, Tokenizer
 from regard.interop.huggingface.checkpoint import read_table
 from regard.interop.huggingface.config_keys import Keys
 
@@ -24,7 +24,7 @@ ROLES = {
     "cls": "cls",
     "mask": "mask",
 }
-"What config.json calls the roles that `SPELLINGS` spells."
+"What config.json calls the roles that `SPECIAL_SPELLINGS` spells."
 
 STANDS_IN = {"pad": ("stop", "unk")}
 "Nothing reads padding, and models without a token for it name another there."
@@ -58,7 +58,7 @@ def check_vocabulary(
             where=config.file,
             hint="Put the tokenizer beside it that it was trained with.",
         )
-    special = {t["content"] for t in tokenizer.description()["added_tokens"] if t["special"]}
+    special = {t["content"] for t in tokenizer.to_dict()["added_tokens"] if t["special"]}
     for short, role in ROLES.items():
         ids = _ids(config, f"{short}_token_id")
         own = named.get(f"{short}_token")
@@ -82,9 +82,9 @@ def _fits(piece: str | None, role: str, *, own: str | None, special: set[str]) -
     if piece is None:
         return False
     alike = (role, *STANDS_IN.get(role, ()))
-    if piece == own or any(piece in SPELLINGS[each] for each in alike):
+    if piece == own or any(piece in SPECIAL_SPELLINGS[each] for each in alike):
         return True
-    spelled_otherwise = any(piece in words for words in SPELLINGS.values())
+    spelled_otherwise = any(piece in words for words in SPECIAL_SPELLINGS.values())
     return own is None and piece in special and not spelled_otherwise
 
 

@@ -1,1 +1,1 @@
-"""Architectures: decoder, encoder, encoder-decoder and recurrent models."""
+"""Architectures: decoder (language model), encoder, encoder-decoder and recurrent models."""

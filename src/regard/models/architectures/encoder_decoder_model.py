@@ -1,12 +1,12 @@
-"""A source is read whole, then a target is written from it, token by token.
+"""The encoder-decoder Transformer.
 
     memory = encoder(source)        p(y_t | y_<t, source) from decoder(y_<t, memory)
 
-`Written` binds a model to the sources of a batch, so that generation needs to know nothing of
-sources. A prompt stands before the source, and the target sees what is read at its places too; a
-prefix stands before both (`virtual.py`).
-Shapes: b batch, s source place, t target place, p virtual places, w model width, v vocabulary.
-Masks: True = may attend.
+The decoder attends to the memory by cross-attention. A soft prompt stands before the source, and
+its encoder outputs are part of the memory; a prefix stands before both sequences
+(`virtual_tokens.py`).
+Shapes: b batch, s source position, t target position, p virtual tokens, w model width, v
+vocabulary. Masks: True = may attend.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from regard.attention.masks.mask import Mask, bidirectional, causal, cross, padd
 from regard.attention.token_positions import TokenPositions
 from regard.audits.subject import Subject
 from regard.models.architectures.seq2seq_model import Seq2SeqModel
-from regard.models.architectures.source_bound import audited_writer
+from regard.models.architectures.source_bound_decoder import seq2seq_audit_subject
+from regard.models.blocks.attention_recorder import AttentionRecorder, scoped
 from regard.models.blocks.block import Memory
 from regard.models.blocks.embedding import Embedding
-from regard.models.blocks.recorder import AttentionRecorder, inside
 from regard.models.blocks.stack import Stack
-from regard.models.blocks.virtual_tokens import VirtualTokens, check_room, keep_tokens
-from regard.models.heads.heads import LanguageModelHead
+from regard.models.blocks.virtual_tokens import VirtualTokens, check_positions, crop_to_tokens
+from regard.models.heads.language_model_head import LanguageModelHead
 
 
 class EncoderDecoderModel(VirtualTokens, Seq2SeqModel):
@@ -43,14 +43,14 @@ class EncoderDecoderModel(VirtualTokens, Seq2SeqModel):
         super().__init__()
         self.embedding = embedding
         self.source_embedding = source_embedding
-        source_embedding.share_tokens(embedding)
+        source_embedding.tie_tokens(embedding)
         self.encoder = encoder
         self.decoder = decoder
         self.head = head
         self.context = context
         self.register_parameter("prompt", None)
 
-    def target(
+    def hidden_states(
         self,
         ids: Tensor,
         *,
@@ -58,86 +58,88 @@ class EncoderDecoderModel(VirtualTokens, Seq2SeqModel):
         source_valid: Tensor,
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        read = self.encode(source, source_valid, recorder=recorder)
+        encoded = self.encode(source, source_valid, recorder=recorder)
         positions = TokenPositions.of_row(ids.shape[1], device=ids.device)
-        memory = self._memory(read, source_valid)
-        hidden = self._hidden(ids, positions, memory, mask=causal(), recorder=recorder)
-        if recorder is not None and self.front.length:
+        memory = self._memory(encoded, source_valid)
+        y = self._decode(ids, positions, memory, mask=causal(), recorder=recorder)
+        if recorder is not None and self.virtual_prefix.length:
             keys = {"attention": ids.shape[1], "cross_attention": source.shape[1]}
-            keep_tokens(recorder, side="decoder.", queries=ids.shape[1], keys=keys)
-        return hidden
+            crop_to_tokens(recorder, side="decoder.", queries=ids.shape[1], keys=keys)
+        return y
 
     def encode(
         self, source: Tensor, valid: Tensor, *, recorder: AttentionRecorder | None = None
     ) -> Tensor:
-        """(b,s) -> (b,s,w), with a prompt (b,p+s,w); `valid` (b,s) is True where a place holds a
-        token."""
+        """(b,s) -> (b,s,w), with a prompt (b,p+s,w): the encoder's hidden states; `valid` (b,s) is
+        True at tokens."""
         tokens = source.shape[1]
-        positions = self.front.positions(TokenPositions.of_row(tokens, device=source.device))
-        check_room(positions, self.source_embedding, reach=self.reach)
+        prefix = self.virtual_prefix
+        positions = prefix.positions(TokenPositions.of_row(tokens, device=source.device))
+        check_positions(positions, self.source_embedding, max_positions=self.max_positions)
         mask = bidirectional() if bool(valid.all()) else padding(valid)
         x: Tensor = self.source_embedding(source, positions.last(tokens))
         y: Tensor = self.encoder(
-            self.behind_prompt(x, self.source_embedding, positions),
-            mask=self.front.mask(mask, keys=positions.ids.shape[1], device=x.device),
+            self.prepend_prompt(x, self.source_embedding, positions),
+            mask=prefix.mask(mask, keys=positions.ids.shape[1], device=x.device),
             positions=positions,
-            recorder=inside(recorder, "encoder"),
+            recorder=scoped(recorder, "encoder"),
         )
-        if recorder is not None and positions.virtual:
-            keep_tokens(recorder, side="encoder.", queries=tokens, keys={"attention": tokens})
+        if recorder is not None and positions.virtual_tokens:
+            crop_to_tokens(recorder, side="encoder.", queries=tokens, keys={"attention": tokens})
         return y
 
     def new_cache_for(self, source: Tensor, valid: Tensor) -> ModelCache:
-        read = self.encode(source, valid)
-        cache = self.decoder.new_cache(self.context, source_places=read.shape[1])
-        cache.source, cache.source_valid = read, valid
+        encoded = self.encode(source, valid)
+        cache = self.decoder.new_cache(self.context, memory_length=encoded.shape[1])
+        cache.memory, cache.memory_valid = encoded, valid
         return cache
 
     def step(self, ids: Tensor, *, valid: Tensor, cache: ModelCache) -> Tensor:
-        """Read new target tokens (b,i) after those in the cache; scores at each, (b,i,v)."""
-        assert cache.source is not None
-        assert cache.source_valid is not None
+        assert cache.memory is not None
+        assert cache.memory_valid is not None
         positions = TokenPositions.of_padded(valid)
         mask = causal() if positions.in_order else causal() & padding(valid)
-        memory = self._memory(cache.source, cache.source_valid)
-        y: Tensor = self.head(self._hidden(ids, positions, memory, mask=mask, cache=cache))
+        memory = self._memory(cache.memory, cache.memory_valid)
+        y: Tensor = self.head(self._decode(ids, positions, memory, mask=mask, cache=cache))
         return y
 
     def audit_subject(self) -> Subject:
-        subject = audited_writer(
+        subject = seq2seq_audit_subject(
             self,
             name="encoder-decoder",
             vocabulary=self.embedding.tokens.num_embeddings,
             embedding="embedding.tokens",
             weights={"recorder": AttentionRecorder},
         )
-        return replace(subject, longest=self.context)
+        return replace(subject, max_length=self.context)
 
-    def _memory(self, read: Tensor, valid: Tensor) -> Memory:
-        """What the target looks at: all real places of the source, and what stands before them."""
-        keys = self.front.length + valid.shape[1]
-        return Memory(read, self.front.mask(cross(valid), keys=keys, device=valid.device))
+    def _memory(self, encoded: Tensor, valid: Tensor) -> Memory:
+        """The encoder's output with its mask: source tokens and the virtual tokens before them."""
+        prefix = self.virtual_prefix
+        keys = prefix.length + valid.shape[1]
+        return Memory(encoded, prefix.mask(cross(valid), keys=keys, device=valid.device))
 
-    def _hidden(
+    def _decode(
         self,
         ids: Tensor,
         positions: TokenPositions,
-        source: Memory,
+        memory: Memory,
         *,
         mask: Mask,
         cache: ModelCache | None = None,
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        front = self.front_of(self.prefix_length)
-        positions = front.positions(positions)
-        check_room(positions, self.embedding, reach=self.reach)
+        """(b,t) -> (b,t,w)"""
+        prefix = self.virtual_prefix_of_length(self.prefix_length)
+        positions = prefix.positions(positions)
+        check_positions(positions, self.embedding, max_positions=self.max_positions)
         x: Tensor = self.embedding(ids, positions.last(ids.shape[1]))
         y: Tensor = self.decoder(
             x,
-            mask=front.mask(mask, keys=positions.ids.shape[1], device=x.device),
+            mask=prefix.mask(mask, keys=positions.ids.shape[1], device=x.device),
             positions=positions,
-            source=source,
+            memory=memory,
             cache=cache,
-            recorder=inside(recorder, "decoder"),
+            recorder=scoped(recorder, "decoder"),
         )
         return y

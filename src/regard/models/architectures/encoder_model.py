@@ -1,8 +1,8 @@
-"""An encoder that tells hidden tokens: every place sees the whole row, and what stood where.
+"""A bidirectional encoder with a masked language model head.
 
-Where the objective names the ends of hidden spans, each token of a span is also told from these
-(`boundary.py`), as a second loss term.
-Shapes: b batch, t place, n hidden tokens, w model width, v vocabulary. Masks: True = may attend.
+If the objective labels the boundaries of masked spans, each masked token is also predicted from
+these (`span_boundary.py`), as a second loss term.
+Shapes: b batch, t position, n masked tokens, w model width, v vocabulary. Masks: True = may attend.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from regard.audits.subject import Subject
 from regard.batch import Batch
 from regard.core.errors import UserError
 from regard.models.architectures.sequence_model import SequenceModel
+from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.blocks.embedding import Embedding
-from regard.models.blocks.recorder import AttentionRecorder
 from regard.models.blocks.stack import Stack
-from regard.models.heads.heads import LanguageModelHead, Pooler
+from regard.models.heads.language_model_head import LanguageModelHead
 from regard.models.heads.span_boundary import SpanBoundary
+from regard.models.heads.task_heads import Pooler
 from regard.models.loss import LossTerm
 
 
 class EncoderModel(SequenceModel):
-    sees = "bidirectional"
+    visibility = "bidirectional"
 
     def __init__(
         self,
@@ -51,18 +52,18 @@ class EncoderModel(SequenceModel):
         self.boundary = boundary
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        x = self.read(batch)
-        chosen = batch.weights > 0  # few places are hidden, and only those are scored
+        x = self.batch_hidden_states(batch)
+        masked = batch.weights > 0  # logits are computed at the few masked positions alone
         terms = {
-            "token": self.head.term(
-                x[chosen], targets=batch.targets[chosen], weights=batch.weights[chosen]
+            "token": self.head.loss_term(
+                x[masked], targets=batch.targets[masked], weights=batch.weights[masked]
             )
         }
         if batch.labels is not None:
-            terms["boundary"] = self._boundary_term(x, batch, batch.labels)
+            terms["boundary"] = self._boundary_loss_term(x, batch, batch.labels)
         return terms
 
-    def standing(self, ids: Tensor, valid: Tensor | None) -> tuple[TokenPositions, Mask]:
+    def positions_and_mask(self, ids: Tensor, valid: Tensor | None) -> tuple[TokenPositions, Mask]:
         if valid is None or bool(valid.all()):
             return TokenPositions.of_row(ids.shape[1], device=ids.device), bidirectional()
         return TokenPositions.of_padded(valid), padding(valid)
@@ -73,35 +74,35 @@ class EncoderModel(SequenceModel):
             return subject
         return replace(
             subject,
-            run=lambda model, ids, valid: model.told_both_ways(ids, valid=valid),
-            run_with_weights=lambda model, ids: model.told_both_ways(
+            run=lambda model, ids, valid: model.logits_and_boundary_states(ids, valid=valid),
+            run_with_weights=lambda model, ids: model.logits_and_boundary_states(
                 ids, recorder=AttentionRecorder()
             ),
         )
 
-    def told_both_ways(
+    def logits_and_boundary_states(
         self, ids: Tensor, *, valid: Tensor | None = None, recorder: AttentionRecorder | None = None
     ) -> Tensor:
-        """(b,t) -> (b,t,v+w): the scores, and what the boundary network makes of each place as both
-        ends of a span; so an audit sees all that is trained."""
+        """(b,t) -> (b,t,v+w): the logits, and the boundary network's output with each position as
+        both ends of a span, so that an audit covers everything that is trained."""
         assert self.boundary is not None
-        x = self.encode(ids, valid=valid, recorder=recorder)
+        x = self.hidden_states(ids, valid=valid, recorder=recorder)
         return torch.cat((self.head(x), self.boundary(x, x, torch.zeros_like(ids))), dim=-1)
 
-    def _boundary_term(self, x: Tensor, batch: Batch, labels: Tensor) -> LossTerm:
-        """`labels` (b,3n) are place, left end and right end of each hidden token in turn, −1 where
-        a row has fewer."""
+    def _boundary_loss_term(self, x: Tensor, batch: Batch, labels: Tensor) -> LossTerm:
+        """`labels` (b,3n) hold position, left and right boundary of each masked token in turn, −1
+        where a row has fewer."""
         if self.boundary is None:
             raise UserError(
-                "this objective tells hidden spans from their ends, and the model has no network "
-                "for that",
+                "this objective predicts masked spans from their boundaries, and the model has no "
+                "boundary network",
                 topic="objective",
                 hint='Set model.boundary = true, or objective = "masked".',
             )
-        named = labels.view(len(labels), -1, 3)
-        row, number = torch.nonzero(named[..., 0] >= 0, as_tuple=True)
-        place, left, right = named[row, number].unbind(dim=-1)
-        y = self.boundary(x[row, left], x[row, right], place - left - 1)
-        weights = batch.weights[row, place]
-        targets = batch.targets[row, place]
-        return self.head.table_term(y, targets=targets, weights=weights)
+        triples = labels.view(len(labels), -1, 3)
+        row, number = torch.nonzero(triples[..., 0] >= 0, as_tuple=True)
+        position, left, right = triples[row, number].unbind(dim=-1)
+        y = self.boundary(x[row, left], x[row, right], position - left - 1)
+        weights = batch.weights[row, position]
+        targets = batch.targets[row, position]
+        return self.head.loss_term_after_transform(y, targets=targets, weights=weights)

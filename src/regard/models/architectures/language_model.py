@@ -1,6 +1,6 @@
-"""A language model: embed the tokens, run the blocks, score the next token at every place.
+"""The decoder-only language model: embedding, stack, next-token logits at every position.
 
-Shapes: b batch, t or i place, j key, w model width, v vocabulary. Masks: True = may attend.
+Shapes: b batch, t or i position, j key, w model width, v vocabulary. Masks: True = may attend.
 """
 
 from __future__ import annotations
@@ -25,92 +25,102 @@ from regard.models.loss import LossTerm
 
 class LanguageModel(SequenceModel):
     cacheable = True
-    "False where its attention reads a row otherwise token by token: then rows are read anew."
+    "False if its attention cannot be cached: then each step recomputes the whole row."
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        term = self.head.term(
-            self.read(batch),
+        term = self.head.loss_term(
+            self.batch_hidden_states(batch),
             targets=batch.targets,
             weights=batch.weights,
             smoothing=batch.smoothing if self.training else 0.0,
         )
         return {"token": term}
 
-    def standing(self, ids: Tensor, valid: Tensor | None) -> tuple[TokenPositions, Mask]:
-        if valid is None or _ends_alone(valid):
-            # Padding on the right stands where no real place can look anyway.
+    def positions_and_mask(self, ids: Tensor, valid: Tensor | None) -> tuple[TokenPositions, Mask]:
+        if valid is None or _is_right_padded(valid):
+            # The causal mask already keeps tokens from attending to padding on the right.
             return TokenPositions.of_row(ids.shape[1], device=ids.device), causal()
         return TokenPositions.of_padded(valid), causal() & padding(valid)
 
     def new_cache(self, rows: int) -> ModelCache:
+        """An empty KV cache for generation."""
         if not self.cacheable:
-            return ModelCache([BlockCache(_Row())])
-        prompted = 0 if self.prompt is None else len(self.prompt)
-        return self.stack.new_cache(prompted + self.context)
+            return ModelCache([BlockCache(_TokenHistory())])
+        prompt_length = 0 if self.prompt is None else len(self.prompt)
+        return self.stack.new_cache(prompt_length + self.context)
 
     def step(
         self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: ModelCache
     ) -> Tensor:
-        """Read new tokens (b,i) after those in the cache; the scores after the last one, (b,v).
+        """Process new tokens (b,i) after those in the cache; logits after the last one, (b,v).
 
-        `valid` (b,j) is True where a key holds a token (prompts are padded on the left), None
-        where all do; `positions` (b or 1,i) are those of the new tokens.
+        `valid` (b,j) is True where a key is a token (prompts are padded on the left), None if all
+        are; `positions` (b or 1,i) are those of the new tokens.
         """
-        ready = self.stack.ready_for(ids.shape[1], cache) if self.cacheable else None
-        if ready is None or self.front.length:
-            y: Tensor = self.head(self.after(ids, valid=valid, cache=cache)[:, -1])
+        decode_stack = self.stack.decode_stack(ids.shape[1], cache) if self.cacheable else None
+        if decode_stack is None or self.virtual_prefix.length:
+            y: Tensor = self.head(self.cached_hidden_states(ids, valid=valid, cache=cache)[:, -1])
             return y
-        x = ready.embedded(ids, positions, self.embedding)
-        own = DecodeMask.of_tokens(valid, partial(_seen, valid), place=cache.length, dtype=x.dtype)
-        whole = partial(_read, valid, cache.length + 1, ids.device)
-        x = ready(x, DecodeStep(ids.shape[0], positions, own, positions=whole), cache)
-        return ready.scores(x, self.head.tokens) if self.head.network is None else self.head(x)
+        x = decode_stack.embed(ids, positions, self.embedding)
+        mask = DecodeMask.from_valid(
+            valid, partial(_causal_mask, valid), position=cache.length, dtype=x.dtype
+        )
+        row_positions = partial(_token_positions, valid, cache.length + 1, ids.device)
+        x = decode_stack(
+            x, DecodeStep(ids.shape[0], positions, mask, positions=row_positions), cache
+        )
+        if self.head.transform is not None:
+            y = self.head(x)
+            return y
+        return decode_stack.logits(x, self.head.tokens)
 
-    def after(self, ids: Tensor, *, valid: Tensor | None, cache: ModelCache) -> Tensor:
-        """What stands at new places (b,i) after those in the cache, (b,i,w)."""
-        row = cache.blocks[0].own
-        if isinstance(row, _Row):
-            return self.encode(row.extend(ids), valid=valid)[:, -ids.shape[1] :]
-        virtual = self.front.length if cache.length else 0
-        positions = _read(valid, cache.length - virtual + ids.shape[1], ids.device)
-        mask = _seen(None if positions.in_order else valid)
-        return self.hidden(ids, positions, mask=mask, cache=cache)
+    def cached_hidden_states(
+        self, ids: Tensor, *, valid: Tensor | None, cache: ModelCache
+    ) -> Tensor:
+        """(b,i) -> (b,i,w): the last hidden states of new tokens after those in the cache."""
+        history = cache.blocks[0].self_attention
+        if isinstance(history, _TokenHistory):
+            return self.hidden_states(history.extend(ids), valid=valid)[:, -ids.shape[1] :]
+        virtual = self.virtual_prefix.length if cache.length else 0
+        positions = _token_positions(valid, cache.length - virtual + ids.shape[1], ids.device)
+        mask = _causal_mask(None if positions.in_order else valid)
+        return self.forward_ids(ids, positions, mask=mask, cache=cache)
 
     def audit_subject(self) -> Subject:
-        return replace(super().audit_subject(), run_cached=_in_pieces)
+        return replace(super().audit_subject(), run_cached=_run_cached)
 
 
-class _Row(RecurrentState):
-    """Remembers the tokens themselves, to be read anew with each that follows."""
+class _TokenHistory(RecurrentState):
+    """The token ids so far, for models that recompute the whole row at each step."""
 
     def extend(self, ids: Tensor) -> Tensor:
-        self.take([torch.cat((*self.state, ids), dim=1)], positions=ids.shape[1])
+        self.update([torch.cat((*self.state, ids), dim=1)], positions=ids.shape[1])
         return self.state[0]
 
 
-def _read(valid: Tensor | None, positions: int, device: torch.device) -> TokenPositions:
-    """Where the tokens of rows stand, cached ones included."""
+def _token_positions(valid: Tensor | None, length: int, device: torch.device) -> TokenPositions:
+    """Positions of whole rows, cached tokens included."""
     return (
-        TokenPositions.of_row(positions, device=device)
+        TokenPositions.of_row(length, device=device)
         if valid is None
         else TokenPositions.of_padded(valid)
     )
 
 
-def _seen(valid: Tensor | None) -> Mask:
+def _causal_mask(valid: Tensor | None) -> Mask:
     return causal() if valid is None else causal() & padding(valid)
 
 
-def _ends_alone(valid: Tensor) -> bool:
-    """Whether padding stands at the right ends of rows alone."""
+def _is_right_padded(valid: Tensor) -> bool:
+    """Whether all padding is on the right."""
     return bool((valid[:, :-1] >= valid[:, 1:]).all())
 
 
-def _in_pieces(model: LanguageModel, ids: Tensor, cuts: Sequence[int]) -> Tensor:
-    """The scores at every place, read through the cache in the pieces between `cuts`."""
+def _run_cached(model: LanguageModel, ids: Tensor, cuts: Sequence[int]) -> Tensor:
+    """Logits at every position, computed through the cache in the pieces between `cuts`."""
     cache, valid = model.new_cache(len(ids)), torch.ones_like(ids, dtype=torch.bool)
     pieces = [
-        model.head(model.after(ids[:, begin:end], valid=valid[:, :end], cache=cache))
+        model.head(model.cached_hidden_states(ids[:, begin:end], valid=valid[:, :end], cache=cache))
         for begin, end in pairwise([0, *cuts, ids.shape[1]])
     ]
     return torch.cat(pieces, dim=1)

@@ -1,12 +1,12 @@
-"""The recurrent baseline: a GRU reads the source, another writes the target (Cho et al., 2014).
+"""The recurrent baseline: a GRU encoder and a GRU decoder (Cho et al., 2014).
 
-    memory, last = GRU(source)        h_t = GRU(y_<t, starting from last)
-    without attention: scores from h_t;  with it: from tanh(W [h_t; attend(h_t, memory)])
+    memory, last = GRU(source)        h_t = GRU(y_<t, initial state last)
+    without attention: logits from h_t;  with it: from tanh(W [h_t; attend(h_t, memory)])
 
-Without attention all of the source has to pass through one vector: the bottleneck that attention
-was invented for (Bahdanau et al., 2015; the form used here, which looks after the step and not
-before it, is that of Luong et al., 2015). Shapes: b batch, s source place, t target place, w model
-width, v vocabulary. `valid`: True = a token.
+Without attention the whole source has to pass through one vector: the bottleneck that attention
+was invented for (Bahdanau et al., 2015; the form used here, which attends after the GRU step and
+not before it, is that of Luong et al., 2015). Shapes: b batch, s source position, t target
+position, w model width, v vocabulary. `valid`: True = a token.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from regard.attention.mixer import Mixer
 from regard.attention.token_positions import TokenPositions
 from regard.audits.subject import Subject
 from regard.models.architectures.seq2seq_model import Seq2SeqModel
-from regard.models.architectures.source_bound import audited_writer
-from regard.models.blocks.recorder import AttentionRecorder
-from regard.models.heads.heads import LanguageModelHead
+from regard.models.architectures.source_bound_decoder import seq2seq_audit_subject
+from regard.models.blocks.attention_recorder import AttentionRecorder
+from regard.models.heads.language_model_head import LanguageModelHead
 from regard.nn.dropout import Dropout
 from regard.nn.linear import Linear
 
@@ -51,12 +51,13 @@ class RecurrentModel(Seq2SeqModel):
         self.dropout = Dropout(dropout)
         self.head = LanguageModelHead(vocabulary, width=width)
         for module in self.modules():
-            # No norm lifts small values here: at a Transformer's 0.02 what is looked up and the
-            # tokens themselves drown beside the state, and attention learns later than none.
+            # No norm rescales small values here: at a Transformer's std of 0.02 attention outputs
+            # and token embeddings are negligible beside the state, and the model with attention
+            # learns later than the one without.
             if isinstance(module, nn.Linear | nn.Embedding):
                 module.init_std = module.weight.shape[1] ** -0.5
 
-    def target(
+    def hidden_states(
         self,
         ids: Tensor,
         *,
@@ -66,7 +67,7 @@ class RecurrentModel(Seq2SeqModel):
     ) -> Tensor:
         memory, last = self.encode(source, source_valid)
         states, _ = self.decoder(self.dropout(self.tokens(ids)), last)
-        return self._looked(states, memory, source_valid, recorder=recorder)
+        return self._attend(states, memory, source_valid, recorder=recorder)
 
     def encode(self, source: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
         """(b,s) -> (b,s,w) and the state after each row's last token, (layers,b,w)."""
@@ -84,38 +85,37 @@ class RecurrentModel(Seq2SeqModel):
         return memory, last
 
     def new_cache_for(self, source: Tensor, valid: Tensor) -> ModelCache:
-        cache = ModelCache([BlockCache(_Origin())])
-        cache.source, last = self.encode(source, valid)
-        cache.source_valid = valid
-        own = cache.blocks[0].own
-        assert isinstance(own, _Origin)
-        own.begin_from(last.transpose(0, 1))
+        cache = ModelCache([BlockCache(_DecoderState())])
+        cache.memory, last = self.encode(source, valid)
+        cache.memory_valid = valid
+        decoder_state = cache.blocks[0].self_attention
+        assert isinstance(decoder_state, _DecoderState)
+        decoder_state.set_initial(last.transpose(0, 1))
         return cache
 
     def step(self, ids: Tensor, *, valid: Tensor, cache: ModelCache) -> Tensor:
-        """Read new target tokens (b,i) after those in the cache; scores at each, (b,i,v)."""
-        own = cache.blocks[0].own
-        assert isinstance(own, _Origin)
-        assert cache.source is not None
-        assert cache.source_valid is not None
+        decoder_state = cache.blocks[0].self_attention
+        assert isinstance(decoder_state, _DecoderState)
+        assert cache.memory is not None
+        assert cache.memory_valid is not None
         x = self.tokens(ids)
-        new = valid[:, valid.shape[1] - ids.shape[1] :]
-        state = own.state[0].transpose(0, 1).contiguous()
-        if bool(new.all()):
+        new_valid = valid[:, valid.shape[1] - ids.shape[1] :]
+        state = decoder_state.state[0].transpose(0, 1).contiguous()
+        if bool(new_valid.all()):
             states, state = self.decoder(x, state)
-        else:  # padding on the left of a row must leave its state alone
-            each = []
-            for place in range(ids.shape[1]):
-                out, moved = self.decoder(x[:, place : place + 1], state)
-                state = torch.where(new[None, :, place, None], moved, state)
-                each.append(out)
-            states = torch.cat(each, dim=1)
-        own.take([state.transpose(0, 1)], positions=ids.shape[1])
-        y: Tensor = self.head(self._looked(states, cache.source, cache.source_valid))
+        else:  # padding on the left of a row leaves its state unchanged
+            outputs = []
+            for t in range(ids.shape[1]):
+                output, new_state = self.decoder(x[:, t : t + 1], state)
+                state = torch.where(new_valid[None, :, t, None], new_state, state)
+                outputs.append(output)
+            states = torch.cat(outputs, dim=1)
+        decoder_state.update([state.transpose(0, 1)], positions=ids.shape[1])
+        y: Tensor = self.head(self._attend(states, cache.memory, cache.memory_valid))
         return y
 
     def audit_subject(self) -> Subject:
-        return audited_writer(
+        return seq2seq_audit_subject(
             self,
             name="recurrent",
             vocabulary=self.tokens.num_embeddings,
@@ -123,7 +123,7 @@ class RecurrentModel(Seq2SeqModel):
             weights=None if self.attention is None else {"recorder": AttentionRecorder},
         )
 
-    def _looked(
+    def _attend(
         self,
         states: Tensor,
         memory: Tensor,
@@ -131,36 +131,37 @@ class RecurrentModel(Seq2SeqModel):
         *,
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        """What the head scores: the states, or the states joined with what they look at."""
+        """The head's input: the decoder states, joined with their attention outputs if there is
+        attention."""
         if self.attention is None or self.join is None:
             y: Tensor = self.dropout(states)
             return y
         positions = TokenPositions.of_row(states.shape[1], device=states.device)
-        looked = self.attention(
+        attended = self.attention(
             states,
             mask=cross(valid),
             positions=positions,
             memory=memory,
-            want_weights=recorder is not None,
+            need_weights=recorder is not None,
         )
         if recorder is not None:
-            recorder.take("attention", looked.weights)
-        both = torch.cat((states, looked.out), dim=-1)
-        joined: Tensor = self.dropout(torch.tanh(self.join(both)))
+            recorder.record("attention", attended.weights)
+        states_and_context = torch.cat((states, attended.out), dim=-1)
+        joined: Tensor = self.dropout(torch.tanh(self.join(states_and_context)))
         return joined
 
 
-class _Origin(RecurrentState):
-    """A state that goes back to where the source left it, when what was written is forgotten."""
+class _DecoderState(RecurrentState):
+    """The GRU state of the decoder; clearing resets it to the encoder's last state."""
 
-    def begin_from(self, state: Tensor) -> None:
-        self._first = state
+    def set_initial(self, state: Tensor) -> None:
+        self._initial = state
         self.clear()
 
     def reorder(self, rows: Tensor) -> None:
         super().reorder(rows)
-        self._first = self._first[rows]
+        self._initial = self._initial[rows]
 
     def clear(self) -> None:
         self.length = 0
-        self.state = (self._first,)
+        self.state = (self._initial,)

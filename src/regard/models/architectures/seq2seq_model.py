@@ -1,7 +1,7 @@
-"""A model that reads a source whole and writes a target from it: what all such models share.
+"""Sequence-to-sequence models: encode a source sequence, decode a target sequence from it.
 
-Shapes: b batch, s source place, t target place, w model width, v vocabulary. `valid`: True = a
-token.
+Shapes: b batch, s source position, t target position, w model width, v vocabulary. `valid`: True =
+a token.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from torch import Tensor
 from regard.attention.cache import ModelCache
 from regard.batch import Batch
 from regard.core.errors import UserError
-from regard.models.architectures.source_bound import SourceBoundDecoder
-from regard.models.blocks.recorder import AttentionRecorder
-from regard.models.heads.heads import LanguageModelHead
+from regard.models.architectures.source_bound_decoder import SourceBoundDecoder
+from regard.models.blocks.attention_recorder import AttentionRecorder
+from regard.models.heads.language_model_head import LanguageModelHead
 from regard.models.loss import LossTerm
 from regard.models.model import Model
 
@@ -24,7 +24,7 @@ class Seq2SeqModel(Model):
     head: LanguageModelHead
 
     @abstractmethod
-    def target(
+    def hidden_states(
         self,
         ids: Tensor,
         *,
@@ -32,18 +32,19 @@ class Seq2SeqModel(Model):
         source_valid: Tensor,
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        """(b,t), (b,s) -> (b,t,w): what stands at each place of the target."""
+        """(b,t), (b,s) -> (b,t,w): the decoder's hidden state at each target position."""
 
     @abstractmethod
-    def new_cache_for(self, source: Tensor, valid: Tensor) -> ModelCache: ...
+    def new_cache_for(self, source: Tensor, valid: Tensor) -> ModelCache:
+        """Encode the source (b,s) and allocate the decoder's cache."""
 
     @abstractmethod
     def step(self, ids: Tensor, *, valid: Tensor, cache: ModelCache) -> Tensor:
-        """Read new target tokens (b,i) after those in the cache; scores at each, (b,i,v)."""
+        """Decode new target tokens (b,i) after those in the cache; logits at each, (b,i,v)."""
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        term = self.head.term(
-            self._read(batch, None),
+        term = self.head.loss_term(
+            self._batch_hidden_states(batch, None),
             targets=batch.targets,
             weights=batch.weights,
             smoothing=batch.smoothing if self.training else 0.0,
@@ -51,7 +52,7 @@ class Seq2SeqModel(Model):
         return {"token": term}
 
     def losses(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
-        x = self._read(batch, recorder)
+        x = self._batch_hidden_states(batch, recorder)
         return self.head.losses(x, targets=batch.targets)
 
     def logits(
@@ -63,21 +64,21 @@ class Seq2SeqModel(Model):
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
         """(b,t) -> (b,t,v)"""
-        x = self.target(ids, source=source, source_valid=source_valid, recorder=recorder)
+        x = self.hidden_states(ids, source=source, source_valid=source_valid, recorder=recorder)
         y: Tensor = self.head(x)
         return y
 
-    def given(self, source: Tensor, valid: Tensor) -> SourceBoundDecoder:
-        """This model as a writer from these sources, (b,s), padded on the right."""
+    def bind_source(self, source: Tensor, valid: Tensor) -> SourceBoundDecoder:
+        """This model as a decoder for these source sequences, (b,s), padded on the right."""
         return SourceBoundDecoder(self, source, valid)
 
-    def _read(self, batch: Batch, recorder: AttentionRecorder | None) -> Tensor:
+    def _batch_hidden_states(self, batch: Batch, recorder: AttentionRecorder | None) -> Tensor:
         if batch.source is None or batch.source_valid is None:
             raise UserError(
-                "this model writes from a source, and the objective gives it none",
+                "this model decodes from a source sequence, and the objective gives none",
                 topic="objective",
                 hint='Set objective = "prefix".',
             )
-        return self.target(
+        return self.hidden_states(
             batch.ids, source=batch.source, source_valid=batch.source_valid, recorder=recorder
         )

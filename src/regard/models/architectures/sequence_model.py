@@ -1,8 +1,9 @@
-"""A model over single rows of tokens: what decoders and encoders share.
+"""Models over one token sequence per row: what decoders and encoders share.
 
-They differ in what a place may see of its row. Rows may hold several documents, which see each
-other or are kept apart. An adapter may put virtual places before every row (`virtual.py`).
-Shapes: b batch, t place, w model width, v vocabulary. Masks: True = may attend.
+They differ in which positions a token may attend to. Packed rows hold several documents, which
+attend to each other or are kept apart. An adapter may put virtual tokens before every row
+(`virtual_tokens.py`).
+Shapes: b batch, t position, w model width, v vocabulary. Masks: True = may attend.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from regard.attention.masks.mask import Mask, same_document
 from regard.attention.token_positions import TokenPositions
 from regard.audits.subject import Subject
 from regard.batch import Batch
+from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.blocks.embedding import Embedding
-from regard.models.blocks.recorder import AttentionRecorder
 from regard.models.blocks.stack import Stack
-from regard.models.blocks.virtual_tokens import VirtualTokens, check_room, keep_tokens
-from regard.models.heads.heads import LanguageModelHead, Pooler
+from regard.models.blocks.virtual_tokens import VirtualTokens, check_positions, crop_to_tokens
+from regard.models.heads.language_model_head import LanguageModelHead
+from regard.models.heads.task_heads import Pooler
 from regard.models.model import Model
 
-DOCUMENT_PLACES = 3
-"Of the documents in rows that are audited for whether they are kept apart."
+AUDIT_DOCUMENT_LENGTH = 3
+"Length of each document in the packed rows of an audit."
 
 
 class SequenceModel(VirtualTokens, Model):
@@ -49,73 +51,79 @@ class SequenceModel(VirtualTokens, Model):
         self.register_parameter("prompt", None)
 
     @property
-    def unread(self) -> tuple[str, ...]:
-        return ("pooler.",)  # it is there for the head of a task
+    def unused_parameters(self) -> tuple[str, ...]:
+        return ("pooler.",)  # only the head of a task uses it
 
     @abstractmethod
-    def standing(self, ids: Tensor, valid: Tensor | None) -> tuple[TokenPositions, Mask]:
-        """Where tokens stand and what each may see; `valid` (b,t) is True where there is one."""
+    def positions_and_mask(self, ids: Tensor, valid: Tensor | None) -> tuple[TokenPositions, Mask]:
+        """Token positions and attention mask of rows (b,t); `valid` (b,t) is True at tokens."""
 
     def losses(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
-        x = self.read(batch, recorder=recorder)
+        x = self.batch_hidden_states(batch, recorder=recorder)
         return self.head.losses(x, targets=batch.targets)
 
     def logits(
         self, ids: Tensor, *, valid: Tensor | None = None, recorder: AttentionRecorder | None = None
     ) -> Tensor:
-        """(b,t) -> (b,t,v); `valid` (b,t) is True where a place holds a token; a recorder takes
-        the attention weights."""
-        y: Tensor = self.head(self.encode(ids, valid=valid, recorder=recorder))
+        """(b,t) -> (b,t,v); `valid` (b,t) is True at tokens; a recorder collects the attention
+        weights."""
+        y: Tensor = self.head(self.hidden_states(ids, valid=valid, recorder=recorder))
         return y
 
-    def encode(
+    def hidden_states(
         self, ids: Tensor, *, valid: Tensor | None = None, recorder: AttentionRecorder | None = None
     ) -> Tensor:
-        """(b,t) -> (b,t,w): the vectors that heads work on."""
-        positions, mask = self.standing(ids, valid)
-        return self.hidden(ids, positions, mask=mask, recorder=recorder)
+        """(b,t) -> (b,t,w): the last hidden states, which heads take as input."""
+        positions, mask = self.positions_and_mask(ids, valid)
+        return self.forward_ids(ids, positions, mask=mask, recorder=recorder)
 
-    def read(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
-        """(b,t,w): what stands at each place of a batch, as it is trained."""
-        _, mask = self.standing(batch.ids, batch.valid)
+    def batch_hidden_states(
+        self, batch: Batch, *, recorder: AttentionRecorder | None = None
+    ) -> Tensor:
+        """(b,t,w): the last hidden states of a training batch; documents of a packed row are kept
+        apart unless `across_documents`."""
+        _, mask = self.positions_and_mask(batch.ids, batch.valid)
         if batch.segments is not None and not self.across_documents:
             mask = mask & same_document(batch.segments)
-        return self.through(batch, mask=mask, recorder=recorder)
+        return self.forward_batch(batch, mask=mask, recorder=recorder)
 
-    def through(
+    def forward_batch(
         self,
         batch: Batch,
         *,
         mask: Mask,
-        texts: Tensor | None = None,
+        segments: Tensor | None = None,
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        """(b,t,w): a batch, embedded and through the stack under this mask; `texts` (b,t) says
-        which text of its row a place belongs to, where that is embedded too."""
+        """(b,t,w): embedding and stack over a batch under this mask; `segments` (b,t) select the
+        segment embeddings, if the model has any."""
         positions = TokenPositions.of_row(
             batch.ids.shape[1],
             device=batch.ids.device,
             segments=batch.segments,
             modalities=batch.modalities,
         )
-        return self.hidden(batch.ids, positions, mask=mask, texts=texts, recorder=recorder)
+        return self.forward_ids(
+            batch.ids, positions, mask=mask, segments=segments, recorder=recorder
+        )
 
-    def hidden(
+    def forward_ids(
         self,
         ids: Tensor,
         positions: TokenPositions,
         *,
         mask: Mask,
-        texts: Tensor | None = None,
+        segments: Tensor | None = None,
         cache: ModelCache | None = None,
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        positions = self.front.positions(positions)
-        check_room(positions, self.embedding, reach=self.reach)
-        x = self.embedding(ids, positions.last(ids.shape[1]), texts)
-        return self.run(x, positions, mask=mask, cache=cache, recorder=recorder)
+        """(b,t) -> (b,t,w): embedding and stack; positions and mask are those of the tokens."""
+        positions = self.virtual_prefix.positions(positions)
+        check_positions(positions, self.embedding, max_positions=self.max_positions)
+        x = self.embedding(ids, positions.last(ids.shape[1]), segments)
+        return self.forward_embedded(x, positions, mask=mask, cache=cache, recorder=recorder)
 
-    def run(
+    def forward_embedded(
         self,
         x: Tensor,
         positions: TokenPositions,
@@ -124,25 +132,25 @@ class SequenceModel(VirtualTokens, Model):
         cache: ModelCache | None = None,
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        """(b,t,w): embedded tokens through the stack, behind what stands before each row; `positions`
-        are of all, `mask` of the tokens alone."""
+        """(b,t,w) -> (b,t,w): embedded tokens through the stack, after the virtual tokens;
+        `positions` include the virtual tokens, `mask` does not."""
         tokens = x.shape[1]
         if cache is None or not cache.length:
-            x = self.behind_prompt(x, self.embedding, positions)
-        seen = self._seen(mask, positions)
-        y: Tensor = self.stack(x, mask=seen, positions=positions, cache=cache, recorder=recorder)
-        if recorder is not None and positions.virtual:
-            keep_tokens(recorder, side="", queries=tokens, keys={"attention": tokens})
+            x = self.prepend_prompt(x, self.embedding, positions)
+        mask = self._mask_with_virtual_tokens(mask, positions)
+        y: Tensor = self.stack(x, mask=mask, positions=positions, cache=cache, recorder=recorder)
+        if recorder is not None and positions.virtual_tokens:
+            crop_to_tokens(recorder, side="", queries=tokens, keys={"attention": tokens})
         return y[:, -tokens:]
 
-    def _seen(self, mask: Mask, positions: TokenPositions) -> Mask:
+    def _mask_with_virtual_tokens(self, mask: Mask, positions: TokenPositions) -> Mask:
         ids = positions.ids
-        whole = self.front.mask(mask, keys=ids.shape[1], device=ids.device)
-        if not positions.virtual or self.across_documents or self.sees == "causal":
+        whole = self.virtual_prefix.mask(mask, keys=ids.shape[1], device=ids.device)
+        if not positions.virtual_tokens or self.across_documents or self.visibility == "causal":
             return whole
-        # What reads the whole row would tell documents of each other, so a prompt reads itself.
-        virtual = positions.virtual
-        alone = Mask(lambda b, h, i, j: (i >= virtual) | (j < virtual), "virtual places alone")
+        # A prompt that attended to tokens would leak between documents: it attends to itself alone.
+        virtual = positions.virtual_tokens
+        alone = Mask(lambda b, h, i, j: (i >= virtual) | (j < virtual), "virtual tokens alone")
         return whole & alone
 
     def audit_subject(self) -> Subject:
@@ -151,18 +159,18 @@ class SequenceModel(VirtualTokens, Model):
             lambda model, ids, valid: model.logits(ids, valid=valid),
             module=self,
             vocabulary=self.embedding.tokens.num_embeddings,
-            longest=self.context,
+            max_length=self.context,
             embedding="embedding.tokens",
-            takes_valid=True,
+            accepts_padding_mask=True,
             run_with_weights=lambda model, ids: model.logits(ids, recorder=AttentionRecorder()),
         )
 
-    def audit_subject_apart(self) -> Subject:
-        """How it reads rows of several documents, which `document_of` numbers."""
+    def packed_audit_subject(self) -> Subject:
+        """The model over packed rows, whose documents are those of `audit_document_ids`."""
 
         def run(model: SequenceModel, ids: Tensor, valid: Tensor | None) -> Tensor:
-            segments = document_of(ids.shape[1]).to(ids.device).expand(len(ids), -1)
-            y: Tensor = model.head(model.read(_row_batch(ids, segments)))
+            segments = audit_document_ids(ids.shape[1]).to(ids.device).expand(len(ids), -1)
+            y: Tensor = model.head(model.batch_hidden_states(_packed_batch(ids, segments)))
             return y
 
         return Subject(
@@ -170,17 +178,17 @@ class SequenceModel(VirtualTokens, Model):
             run,
             module=self,
             vocabulary=self.embedding.tokens.num_embeddings,
-            longest=self.context,
+            max_length=self.context,
             embedding="embedding.tokens",
         )
 
 
-def document_of(positions: int) -> Tensor:
-    """(t): the documents of an audited row, a few places each."""
-    return torch.arange(positions) // DOCUMENT_PLACES
+def audit_document_ids(length: int) -> Tensor:
+    """(t): the document of each position in a packed row of an audit."""
+    return torch.arange(length) // AUDIT_DOCUMENT_LENGTH
 
 
-def _row_batch(ids: Tensor, segments: Tensor) -> Batch:
+def _packed_batch(ids: Tensor, segments: Tensor) -> Batch:
     return Batch(
         ids=ids,
         targets=ids,

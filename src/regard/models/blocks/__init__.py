@@ -1,1 +1,1 @@
-"""Blocks of a Transformer: embedding, attention and MLP blocks, stacks, virtual tokens."""
+"""Building blocks of a Transformer: embedding, block, stack, decode stack, virtual tokens."""

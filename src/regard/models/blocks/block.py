@@ -1,10 +1,10 @@
-"""The block every Transformer here is made of: attention, then a feed-forward network.
+"""The Transformer block: attention, then an MLP, each with a residual connection.
 
     pre-norm:   x = x + attention(norm(x));  x = x + mlp(norm(x))
     post-norm:  x = norm(x + attention(x));  x = norm(x + mlp(x))
 
-A block that writes from a source looks at it in between, in the same manner.
-Shapes: b batch, t place, w model width.
+In a decoder with memory, cross-attention stands between the two, with a residual of its own.
+Shapes: b batch, t position, w model width.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from regard.attention.cache import BlockCache
 from regard.attention.masks.mask import Mask
 from regard.attention.mixer import Mixer
 from regard.attention.token_positions import TokenPositions
-from regard.models.blocks.recorder import AttentionRecorder
+from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.nn.residual import Residual
 
 
 class Memory(NamedTuple):
-    """Another sequence to look at."""
+    """The encoder's output, which cross-attention attends to."""
 
-    vectors: Tensor
+    hidden_states: Tensor
     "(b,j,w)"
     mask: Mask
 
@@ -53,44 +53,44 @@ class Block(nn.Module):
         *,
         mask: Mask,
         positions: TokenPositions,
-        source: Memory | None = None,
+        memory: Memory | None = None,
         cache: BlockCache | None = None,
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        def look(y: Tensor) -> Tensor:
+        def self_attend(y: Tensor) -> Tensor:
             attended = self.attention(
                 y,
                 mask=mask,
                 positions=positions,
-                cache=None if cache is None else cache.own,
-                want_weights=recorder is not None,
+                cache=None if cache is None else cache.self_attention,
+                need_weights=recorder is not None,
             )
             if recorder is not None:
-                recorder.take("attention", attended.weights)
+                recorder.record("attention", attended.weights)
             out: Tensor = attended.out
             return out
 
-        x = self.attention_residual(x, look)
-        if self.cross_residual is not None and source is not None:
+        x = self.attention_residual(x, self_attend)
+        if self.cross_residual is not None and memory is not None:
             x = self.cross_residual(
                 x,
-                lambda y: self._look_at(
-                    source, y, positions=positions, cache=cache, recorder=recorder
+                lambda y: self._cross_attend(
+                    memory, y, positions=positions, cache=cache, recorder=recorder
                 ),
             )
-        fed: Tensor = self.mlp_residual(x, self.mlp)
-        return fed
+        y: Tensor = self.mlp_residual(x, self.mlp)
+        return y
 
-    def new_cache(self, capacity: int, *, source_places: int = 0) -> BlockCache:
-        source = self.cross_attention
+    def new_cache(self, capacity: int, *, memory_length: int = 0) -> BlockCache:
+        cross_attention = self.cross_attention
         return BlockCache(
             self.attention.new_cache(capacity),
-            None if source is None else source.new_source_cache(source_places),
+            None if cross_attention is None else cross_attention.new_cross_cache(memory_length),
         )
 
-    def _look_at(
+    def _cross_attend(
         self,
-        source: Memory,
+        memory: Memory,
         x: Tensor,
         *,
         positions: TokenPositions,
@@ -100,13 +100,13 @@ class Block(nn.Module):
         assert self.cross_attention is not None
         attended = self.cross_attention(
             x,
-            mask=source.mask,
+            mask=memory.mask,
             positions=positions,
-            memory=source.vectors,
-            cache=None if cache is None else cache.source,
-            want_weights=recorder is not None,
+            memory=memory.hidden_states,
+            cache=None if cache is None else cache.cross_attention,
+            need_weights=recorder is not None,
         )
         if recorder is not None:
-            recorder.take("cross_attention", attended.weights)
+            recorder.record("cross_attention", attended.weights)
         out: Tensor = attended.out
         return out

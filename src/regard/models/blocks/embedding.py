@@ -1,9 +1,9 @@
-"""Tokens and their places as vectors, joined by adding or by concatenating them.
+"""The embedding layer: token and position embeddings, added or concatenated.
 
     add: x_t = e(token_t) + p_t        concatenate: x_t = [e(token_t); p_t]
 
-Where rows hold several texts, which of them a token belongs to may be added as well, and the sum
-may be normalised; BERT does both. Shapes: b batch, t place, w model width.
+Segment embeddings (token type embeddings) and a norm are optional; BERT has both.
+Shapes: b batch, t position, w model width (hidden size).
 """
 
 from __future__ import annotations
@@ -24,50 +24,56 @@ class Embedding(nn.Module):
         context: int,
         positions: PositionKind,
         dropout: float,
-        texts: int = 0,
+        segments: int = 0,
         norm: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, token_width(width, positions))
-        own = position_width(width, positions)
-        self.positions = positions.build_vectors(width=own, context=context)
+        self.positions = positions.build_embedding(
+            width=position_width(width, positions), context=context
+        )
         self.combine = positions.combine if isinstance(positions, AbsolutePositionKind) else "add"
-        self.texts = nn.Embedding(texts, width) if texts else None
-        "One vector for each text of a row."
+        self.segments = nn.Embedding(segments, width) if segments else None
         self.norm = norm
         self.dropout = Dropout(dropout)
 
-    def share_tokens(self, other: Embedding) -> None:
-        """Embed tokens by the other's very table; positions stay its own."""
+    def tie_tokens(self, other: Embedding) -> None:
+        """Use the token table of the other embedding; position embeddings stay separate."""
         self.tokens.weight = other.tokens.weight
 
-    def forward(self, ids: Tensor, positions: Tensor, texts: Tensor | None = None) -> Tensor:
+    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
         """(b,t), (b or 1,t), (b,t) -> (b,t,w)"""
-        return self.placed(self.tokens(ids), positions, texts)
+        return self.combine_positions(self.tokens(ids), positions, segments)
 
-    def placed(self, x: Tensor, positions: Tensor, texts: Tensor | None = None) -> Tensor:
-        """(b,t,…), (b or 1,t), (b,t) -> (b,t,w): vectors joined with those of their places; where
-        `texts` are not given, all belong to the first."""
+    def combine_positions(
+        self, x: Tensor, positions: Tensor, segments: Tensor | None = None
+    ) -> Tensor:
+        """(b,t,…), (b or 1,t), (b,t) -> (b,t,w): token embeddings with their position and segment
+        embeddings; without `segments` every token is in segment 0."""
         if self.positions is not None:
-            vectors = self.positions(positions)
+            embedded = self.positions(positions)
             if self.combine == "add":
-                x = x + vectors
+                x = x + embedded
             else:
-                x = torch.cat((x, vectors.expand(*x.shape[:-1], -1)), dim=-1)
-        if self.texts is not None:
-            x = x + (self.texts.weight[0] if texts is None else self.texts(texts))
+                x = torch.cat((x, embedded.expand(*x.shape[:-1], -1)), dim=-1)
+        if self.segments is not None:
+            x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
         if self.norm is not None:
             x = self.norm(x)
-        dropped: Tensor = self.dropout(x)
-        return dropped
+        y: Tensor = self.dropout(x)
+        return y
 
 
 def position_width(width: int, positions: PositionKind) -> int:
-    """How wide position vectors are, in a model of this width."""
-    return positions.width_within(width) if isinstance(positions, AbsolutePositionKind) else width
+    """Width of the position embeddings in a model of this width."""
+    return (
+        positions.embedding_width(width) if isinstance(positions, AbsolutePositionKind) else width
+    )
 
 
 def token_width(width: int, positions: PositionKind) -> int:
-    """What concatenated positions leave of the width for the tokens."""
-    beside = isinstance(positions, AbsolutePositionKind) and positions.combine == "concatenate"
-    return width - position_width(width, positions) if beside else width
+    """Width of the token embeddings: what concatenated position embeddings leave."""
+    concatenated = (
+        isinstance(positions, AbsolutePositionKind) and positions.combine == "concatenate"
+    )
+    return width - position_width(width, positions) if concatenated else width

@@ -1,4 +1,4 @@
-"""A stack of blocks with its closing norm: the trunk of every Transformer here."""
+"""A stack of blocks with its final norm: the trunk of every Transformer here."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from torch import Tensor, nn
 from regard.attention.cache import ModelCache
 from regard.attention.masks.mask import Mask
 from regard.attention.token_positions import TokenPositions
+from regard.models.blocks.attention_recorder import AttentionRecorder, scoped
 from regard.models.blocks.block import Block, Memory
-from regard.models.blocks.decode_stack import DecodeStack, can_be_ready, newest_of
-from regard.models.blocks.recorder import AttentionRecorder, inside
+from regard.models.blocks.decode_stack import (
+    DecodeStack,
+    build_decode_step,
+    supports_decode_block,
+)
 
 
 class Stack(nn.Module):
@@ -27,40 +31,41 @@ class Stack(nn.Module):
         *,
         mask: Mask,
         positions: TokenPositions,
-        source: Memory | None = None,
+        memory: Memory | None = None,
         cache: ModelCache | None = None,
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
         """(b,t,w) -> (b,t,w)"""
-        ready = self.ready_for(x.shape[1], cache) if recorder is None else None
-        if ready is not None and cache is not None:
-            newest = newest_of(x, mask=mask, positions=positions, source=source)
-            return ready(x, newest, cache)[:, None]
+        decode_stack = self.decode_stack(x.shape[1], cache) if recorder is None else None
+        if decode_stack is not None and cache is not None:
+            step = build_decode_step(x, mask=mask, positions=positions, memory=memory)
+            return decode_stack(x, step, cache)[:, None]
         for number, block in enumerate(self.blocks):
             x = block(
                 x,
                 mask=mask,
                 positions=positions,
-                source=source,
+                memory=memory,
                 cache=None if cache is None else cache.blocks[number],
-                recorder=inside(recorder, f"block.{number}"),
+                recorder=scoped(recorder, f"block.{number}"),
             )
         y: Tensor = self.norm(x)
         return y
 
-    def ready_for(self, positions: int, cache: ModelCache | None) -> DecodeStack | None:
-        """What reads one more place of rows that are being written, where nothing is to learn."""
-        if positions != 1 or cache is None or not cache.length:
+    def decode_stack(self, length: int, cache: ModelCache | None) -> DecodeStack | None:
+        """The specialised stack for a decode step: one new position, a filled cache, no gradients;
+        None otherwise. The cache keeps it for the steps that follow."""
+        if length != 1 or cache is None or not cache.length:
             return None
         if self.training or torch.is_grad_enabled():
             return None
-        if cache.ready is None and all(map(can_be_ready, self.blocks)):
-            cache.ready = DecodeStack([*self.blocks], self.norm)
-        return cache.ready if isinstance(cache.ready, DecodeStack) else None
+        if cache.decode_stack is None and all(map(supports_decode_block, self.blocks)):
+            cache.decode_stack = DecodeStack([*self.blocks], self.norm)
+        return cache.decode_stack if isinstance(cache.decode_stack, DecodeStack) else None
 
-    def new_cache(self, capacity: int, *, source_places: int = 0) -> ModelCache:
+    def new_cache(self, capacity: int, *, memory_length: int = 0) -> ModelCache:
         caches = [
-            block.new_cache(capacity, source_places=source_places)
+            block.new_cache(capacity, memory_length=memory_length)
             for block in self.blocks
             if isinstance(block, Block)
         ]

@@ -1,12 +1,12 @@
-"""Virtual places: what an adapter puts before every row, seen by its tokens and no token itself.
+"""Virtual tokens: the soft prompt or prefix that an adapter puts before every row.
 
-    prompt   p vectors that join the embedded tokens            Lester, Al-Rfou and Constant, 2021
-    prefix   p keys and values in front of every attention      Li and Liang, 2021
+    prompt   p embeddings before the token embeddings           Lester, Al-Rfou and Constant, 2021
+    prefix   p keys and values before those of each attention   Li and Liang, 2021
 
-Either way a row's tokens stand at p, p + 1, …, and what is made of the virtual places is cut off.
-Hidden ones stay where they are, but no place sees them and nothing is counted from them: a model
-then answers as if they were not there.
-Shapes: b batch, h heads, i query, j key, t token, p virtual places, w model width. Masks: True =
+Tokens attend to them. Either way a row's tokens have positions p, p + 1, …, and outputs at virtual
+tokens are dropped. Virtual tokens can be masked: they keep their columns, but no position attends
+to them and token positions count from 0, so the outputs are those of the model without them.
+Shapes: b batch, h heads, i query, j key, t token, p virtual tokens, w model width. Masks: True =
 may attend.
 """
 
@@ -22,101 +22,101 @@ from torch import Tensor, nn
 from regard.attention.masks.mask import Mask, padding
 from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
+from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.blocks.embedding import Embedding
-from regard.models.blocks.recorder import AttentionRecorder
 
 
 class VirtualPrefix(NamedTuple):
-    """What stands before each row."""
+    """The virtual tokens before each row of a sequence."""
 
     length: int
-    "Virtual places."
+    "Number of virtual tokens."
     first: int
-    "The position of a row's first token: behind those places, or 0 while they are hidden."
+    "Position of a row's first token: `length`, or 0 while the virtual tokens are masked."
 
-    def positions(self, tokens: TokenPositions, *, still: Tensor | None = None) -> TokenPositions:
-        """Where all stand; tokens where `still` (b,t) is True keep their positions."""
-        return tokens.behind(self.length, first=self.first, still=still)
+    def positions(self, tokens: TokenPositions, *, fixed: Tensor | None = None) -> TokenPositions:
+        """Positions of virtual tokens and tokens; where `fixed` (b,t) is True, tokens keep theirs."""
+        return tokens.with_virtual_tokens(self.length, first=self.first, unshifted=fixed)
 
     def mask(self, tokens: Mask, *, keys: int, device: torch.device) -> Mask:
-        """What may be seen, the virtual places among the `keys`."""
-        whole = tokens.behind(self.length)
+        """The mask over all `keys`, virtual tokens included."""
+        whole = tokens.with_virtual_tokens(self.length)
         if self.first == self.length:
             return whole
         return whole & padding(torch.arange(keys, device=device)[None] >= self.length)
 
 
 class VirtualTokens(nn.Module):
-    """A model that a prompt or a prefix can be given to."""
+    """A model that accepts a soft prompt or a prefix."""
 
     context: int
-    "Tokens it sees at once: virtual places take away from them."
+    "Maximum sequence length in tokens; virtual tokens reduce it."
     prompt: nn.Parameter | None
-    "(p,w): vectors that stand before every row."
+    "(p,w): embeddings before every row."
     prefix_length: int = 0
-    "Virtual keys and values that each attention holds."
-    hides_virtual: bool = False
-    "Whether the virtual places are there and not seen."
+    "Virtual keys and values in each attention."
+    masks_virtual_tokens: bool = False
+    "Whether the virtual tokens are masked."
 
-    def front_of(self, length: int) -> VirtualPrefix:
-        return VirtualPrefix(length, 0 if self.hides_virtual else length)
-
-    @property
-    def front(self) -> VirtualPrefix:
-        """Of the rows that it reads."""
-        prompted = 0 if self.prompt is None else len(self.prompt)
-        return self.front_of(prompted + self.prefix_length)
+    def virtual_prefix_of_length(self, length: int) -> VirtualPrefix:
+        return VirtualPrefix(length, 0 if self.masks_virtual_tokens else length)
 
     @property
-    def reach(self) -> int:
-        """Places it sees at once, virtual ones among them."""
-        return self.context + self.front.length
+    def virtual_prefix(self) -> VirtualPrefix:
+        """Prompt and prefix of the input rows."""
+        prompt_length = 0 if self.prompt is None else len(self.prompt)
+        return self.virtual_prefix_of_length(prompt_length + self.prefix_length)
 
-    def behind_prompt(self, x: Tensor, embedding: Embedding, positions: TokenPositions) -> Tensor:
-        """(b,t,w) -> (b,p+t,w): embedded tokens, with the prompt embedded before them."""
+    @property
+    def max_positions(self) -> int:
+        """Maximum sequence length, virtual tokens included."""
+        return self.context + self.virtual_prefix.length
+
+    def prepend_prompt(self, x: Tensor, embedding: Embedding, positions: TokenPositions) -> Tensor:
+        """(b,t,w) -> (b,p+t,w): the prompt, with position embeddings, before embedded tokens."""
         if self.prompt is None:
             return x
-        vectors = self.prompt.to(x.dtype).expand(len(x), -1, -1)
-        front = embedding.placed(vectors, positions.ids[:, : len(self.prompt)])
-        return torch.cat((front, x), dim=1)
+        prompt = self.prompt.to(x.dtype).expand(len(x), -1, -1)
+        embedded = embedding.combine_positions(prompt, positions.ids[:, : len(self.prompt)])
+        return torch.cat((embedded, x), dim=1)
 
 
 @contextmanager
-def hidden_virtual(model: nn.Module) -> Iterator[None]:
-    """While inside, a model's virtual places are masked and positions are counted without them."""
+def masked_virtual_tokens(model: nn.Module) -> Iterator[None]:
+    """Mask the model's virtual tokens inside the context; positions count without them."""
     holders = [module for module in model.modules() if isinstance(module, VirtualTokens)]
-    before = [holder.hides_virtual for holder in holders]
+    before = [holder.masks_virtual_tokens for holder in holders]
     for holder in holders:
-        holder.hides_virtual = True
+        holder.masks_virtual_tokens = True
     try:
         yield
     finally:
-        for holder, hides in zip(holders, before, strict=True):
-            holder.hides_virtual = hides
+        for holder, masks in zip(holders, before, strict=True):
+            holder.masks_virtual_tokens = masks
 
 
-def check_room(positions: TokenPositions, embedding: Embedding, *, reach: int) -> None:
-    """Refuse tokens that virtual places push beyond the last position that has a vector."""
+def check_positions(positions: TokenPositions, embedding: Embedding, *, max_positions: int) -> None:
+    """Refuse tokens that virtual tokens push past the last position embedding."""
     if positions.tokens is None or embedding.positions is None:
         return
-    if positions.ids.shape[1] > reach and int(positions.ids.max()) >= reach:
-        tokens = int(positions.ids.max()) + 1 - positions.virtual
+    if positions.ids.shape[1] > max_positions and int(positions.ids.max()) >= max_positions:
+        tokens = int(positions.ids.max()) + 1 - positions.virtual_tokens
         raise UserError(
-            f"a row of {tokens} tokens behind {positions.virtual} virtual places, where "
-            f"model.context = {reach}",
+            f"a row of {tokens} tokens after {positions.virtual_tokens} virtual tokens exceeds "
+            f"model.context = {max_positions}",
             topic="adapt",
-            hint=f"Give at most {reach - positions.virtual} tokens, or train with a shorter "
-            "adapt.length.",
+            hint=f"Give at most {max_positions - positions.virtual_tokens} tokens, or train with a "
+            "shorter adapt.length.",
         )
 
 
-def keep_tokens(
+def crop_to_tokens(
     recorder: AttentionRecorder, *, side: str, queries: int, keys: Mapping[str, int]
 ) -> None:
-    """Cut recorded weights to those between tokens, on one side of a model; `keys` tells how many
-    tokens each sort of attention looks at. What is missing to 1 went to virtual places."""
+    """Crop recorded weights to those between tokens, on one side of a model; `keys` is the number
+    of key tokens by attention name. What is missing to 1 went to virtual tokens."""
     for name, weights in recorder.weights.items():
-        sort = name.rpartition(".")[2]
+        attention = name.rpartition(".")[2]
         if name.startswith(side):
-            kept = weights[..., -queries:, weights.shape[-1] - keys[sort] :]
-            recorder.weights[name] = kept
+            cropped = weights[..., -queries:, weights.shape[-1] - keys[attention] :]
+            recorder.weights[name] = cropped

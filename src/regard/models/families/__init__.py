@@ -1,4 +1,4 @@
-"""Every family of models, one file each. A family's settings build its model."""
+"""Model families, one file each: settings that build a model and count its parameters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from pydantic import Field
 
 from regard.core.catalog import Catalog
-from regard.core.count import Term
+from regard.core.parameter_count import ParameterCount
 from regard.core.settings import Settings
 from regard.models.model import Model
 
@@ -15,14 +15,14 @@ FAMILIES = Catalog("family", home="regard.models.families")
 
 
 class Family(Settings, ABC):
-    """Settings from which a model is built; its starting values follow from the seed."""
+    """Settings that build a model; the seed decides its initial weights."""
 
     context: int = Field(default=100, ge=2)
-    "Places the model sees at once, in tokens."
+    "Context length: the maximum sequence length in tokens."
 
     @abstractmethod
     def build(self, *, vocabulary: int, seed: int) -> Model: ...
 
     @abstractmethod
-    def count(self, vocabulary: int) -> list[Term]:
-        """The parameters of each part by formula; their sum is what `build` makes."""
+    def count_parameters(self, vocabulary: int) -> list[ParameterCount]:
+        """Parameters of each module by formula; their sum equals the count of the built model."""

@@ -1,4 +1,4 @@
-"""A decoder: each place sees its past and predicts the next token (Radford et al., 2018)."""
+"""Decoder-only Transformer: causal self-attention, next-token logits (Radford et al., 2018)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Self
 from pydantic import model_validator
 
 from regard.attention.kinds import ATTENTION
-from regard.core.count import Term
-from regard.core.settings import name_of
+from regard.core.parameter_count import ParameterCount
+from regard.core.settings import catalog_name
 from regard.models.architectures.language_model import LanguageModel
 from regard.models.families import FAMILIES
 from regard.models.families.transformer import Transformer
@@ -20,17 +20,17 @@ from regard.models.families.transformer import Transformer
     objectives=("causal", "infill", "salient", "spans-in-row"),
 )
 class Decoder(Transformer):
-    """A decoder-only Transformer, as GPT is."""
+    """A decoder-only Transformer, as GPT."""
 
     across_documents: bool = True
-    "In packed rows, let a document see the one before it; false keeps them apart."
+    "In packed rows, let a document attend to those before it; false keeps them apart."
 
     @model_validator(mode="after")
-    def _keeps_order(self) -> Self:
-        traits, name = self.attention.traits, name_of(self.attention, ATTENTION)
-        if not traits.follows("causal"):
-            raise ValueError(f"attention {name} cannot be kept from seeing the future")
-        if not (self.across_documents or traits.follows("same-document")):
+    def _check_masks(self) -> Self:
+        traits, name = self.attention.traits, catalog_name(self.attention, ATTENTION)
+        if not traits.supports_mask("causal"):
+            raise ValueError(f"attention {name} cannot be made causal")
+        if not (self.across_documents or traits.supports_mask("same-document")):
             raise ValueError(
                 f"attention {name} cannot keep documents apart: set across_documents = true"
             )
@@ -46,12 +46,12 @@ class Decoder(Transformer):
             across_documents=self.across_documents,
         )
         model.cacheable = self.attention.traits.cacheable
-        self.start(model, seed=seed)
+        self.init_weights(model, seed=seed)
         return model
 
-    def count(self, vocabulary: int) -> list[Term]:
+    def count_parameters(self, vocabulary: int) -> list[ParameterCount]:
         return [
-            *self.embedding_terms(vocabulary),
-            *self.stack_terms(),
-            *self.head_terms(vocabulary),
+            *self.count_embedding_parameters(vocabulary),
+            *self.count_stack_parameters(),
+            *self.count_head_parameters(vocabulary),
         ]

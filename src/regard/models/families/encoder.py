@@ -1,4 +1,4 @@
-"""An encoder: every place sees the whole row (Devlin et al., 2019)."""
+"""Encoder-only Transformer: bidirectional self-attention (Devlin et al., 2019)."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from regard.attention.kinds import ATTENTION
-from regard.core.count import Term
-from regard.core.settings import name_of
+from regard.core.parameter_count import ParameterCount
+from regard.core.settings import catalog_name
 from regard.models.architectures.encoder_model import EncoderModel
 from regard.models.blocks.embedding import Embedding, token_width
+from regard.models.blocks.patch_embedding import patch_embedding_parameters
 from regard.models.families import FAMILIES
 from regard.models.families.transformer import Transformer
-from regard.models.heads.heads import HeadTransform, Pooler
-from regard.models.heads.patches import patch_term
-from regard.models.heads.span_boundary import SpanBoundary, boundary_term
+from regard.models.heads.language_model_head import HeadTransform
+from regard.models.heads.span_boundary import SpanBoundary, span_boundary_parameters
+from regard.models.heads.task_heads import Pooler
 from regard.models.task_models.patch_model import PatchEncoder
 
 
-@FAMILIES.add("encoder", predicts="hidden tokens", objectives=("masked", "spanbert"))
+@FAMILIES.add("encoder", predicts="masked tokens", objectives=("masked", "spanbert"))
 class Encoder(Transformer):
-    """An encoder-only Transformer, as BERT is."""
+    """An encoder-only Transformer, as BERT."""
 
     across_documents: bool = True
-    "In packed rows, let documents see each other; false keeps them apart."
+    "In packed rows, let documents attend to each other; false keeps them apart."
     boundary: bool = False
-    "A network that tells hidden spans from their two ends, which objective = spanbert trains."
-
-    texts: int = Field(default=0, ge=0)
-    "Texts of a row that have a vector of their own (BERT: 2); 0: only [SEP] tells them apart."
+    "A network that predicts masked spans from their boundaries, trained by objective = spanbert."
+    segments: int = Field(default=0, ge=0)
+    "Segment (token type) embeddings for the texts of a row (BERT: 2); 0: none, only [SEP]."
     embedding_norm: bool = False
-    "Normalise what is embedded before the first block, as BERT does."
-    output_network: bool = False
-    "A linear layer, gelu and norm before the output layer, and a bias in it, as BERT has."
+    "A norm after the embedding layer, as in BERT."
+    head_transform: bool = False
+    "A linear layer, gelu and norm before the output layer, which has a bias, as in BERT."
     pooler: bool = False
-    "A linear layer and tanh between the first place and a head, as BERT has."
-    patch_values: int = Field(default=0, ge=0)
-    "Numbers in each patch of an image that stands behind the words; 0: rows hold words alone."
+    "A linear layer and tanh between the first position and a task head, as in BERT."
+    patch_dim: int = Field(default=0, ge=0)
+    "Values per image patch, for rows with patches after the words; 0: rows hold words alone."
 
     @model_validator(mode="after")
-    def _keeps_apart(self) -> Self:
-        if not (self.across_documents or self.attention.traits.follows("same-document")):
+    def _check_masks(self) -> Self:
+        if not (self.across_documents or self.attention.traits.supports_mask("same-document")):
             raise ValueError(
-                f"attention {name_of(self.attention, ATTENTION)} cannot keep documents apart: "
+                f"attention {catalog_name(self.attention, ATTENTION)} cannot keep documents apart: "
                 "set across_documents = true"
             )
         return self
@@ -55,12 +55,12 @@ class Encoder(Transformer):
             context=self.context,
             positions=self.positions,
             dropout=self.dropout,
-            texts=self.texts,
+            segments=self.segments,
             norm=self.build_norm() if self.embedding_norm else None,
         )
 
-    def build_output_network(self) -> HeadTransform | None:
-        if not self.output_network:
+    def build_head_transform(self) -> HeadTransform | None:
+        if not self.head_transform:
             return None
         return HeadTransform(self.width, norm=self.build_norm())
 
@@ -75,31 +75,33 @@ class Encoder(Transformer):
             boundary=SpanBoundary(self.width) if self.boundary else None,
             pooler=Pooler(self.width) if self.pooler else None,
         )
-        if self.patch_values:
-            model = PatchEncoder(model, patch_values=self.patch_values)
-        self.start(model, seed=seed)
+        if self.patch_dim:
+            model = PatchEncoder(model, patch_dim=self.patch_dim)
+        self.init_weights(model, seed=seed)
         return model
 
-    def count(self, vocabulary: int) -> list[Term]:
+    def count_parameters(self, vocabulary: int) -> list[ParameterCount]:
         return [
-            *self.embedding_terms(vocabulary),
-            *self.stack_terms(),
-            *self.head_terms(vocabulary),
-            *self._terms_of_its_own(vocabulary),
+            *self.count_embedding_parameters(vocabulary),
+            *self.count_stack_parameters(),
+            *self.count_head_parameters(vocabulary),
+            *self._count_encoder_parameters(vocabulary),
         ]
 
-    def _terms_of_its_own(self, vocabulary: int) -> list[Term]:
+    def _count_encoder_parameters(self, vocabulary: int) -> list[ParameterCount]:
         w = self.width
         letters, size = ("2w", 2 * w) if self.norm == "layer" and self.biases else ("w", w)
         embedding_width = token_width(w, self.positions)
-        terms = {
-            "texts": Term("texts of a row", f"{self.texts}·w", self.texts * w),
-            "embedding_norm": Term("embedding norm", letters, size),
-            "output_network": Term(
-                "output network", f"w·w + w + {letters} + v", w * w + w + size + vocabulary
+        counts = {
+            "segments": ParameterCount(
+                "segment embedding", f"{self.segments}·w", self.segments * w
             ),
-            "pooler": Term("pooler", "w·w + w", w * w + w),
-            "boundary": boundary_term(w),
-            "patch_values": patch_term(self.patch_values, embedding_width),
+            "embedding_norm": ParameterCount("embedding norm", letters, size),
+            "head_transform": ParameterCount(
+                "head transform", f"w·w + w + {letters} + v", w * w + w + size + vocabulary
+            ),
+            "pooler": ParameterCount("pooler", "w·w + w", w * w + w),
+            "boundary": span_boundary_parameters(w),
+            "patch_dim": patch_embedding_parameters(self.patch_dim, embedding_width),
         }
-        return [term for setting, term in terms.items() if getattr(self, setting)]
+        return [count for setting, count in counts.items() if getattr(self, setting)]

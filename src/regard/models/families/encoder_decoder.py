@@ -1,4 +1,4 @@
-"""An encoder-decoder: read a source whole, write a target from it (Vaswani et al., 2017)."""
+"""Encoder-decoder Transformer for sequence-to-sequence tasks (Vaswani et al., 2017)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pydantic import SerializeAsAny, model_validator
 
 from regard.attention.kinds import ATTENTION, AttentionKind
 from regard.attention.kinds.dot import Dot
-from regard.core.count import Term
-from regard.core.settings import CatalogField, name_of
+from regard.core.parameter_count import ParameterCount
+from regard.core.settings import CatalogField, catalog_name
 from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
 from regard.models.families import FAMILIES
 from regard.models.families.transformer import Transformer
@@ -17,27 +17,30 @@ from regard.models.families.transformer import Transformer
 
 @FAMILIES.add("encoder-decoder", predicts="a target from a source", objectives=("prefix", "spans"))
 class EncoderDecoder(Transformer):
-    """A Transformer that reads a source and writes a target; `layers` blocks on each side."""
+    """An encoder for the source and a decoder for the target; `layers` blocks on each side."""
 
     cross_attention: Annotated[SerializeAsAny[AttentionKind], CatalogField(ATTENTION)] = Dot()
-    "The kind of attention by which the target looks at the source."
+    "The kind of attention from the decoder to the encoder's output."
 
     @model_validator(mode="after")
-    def _sides_fit(self) -> Self:
-        own, name = self.attention.traits, name_of(self.attention, ATTENTION)
-        if not own.follows("causal"):
-            raise ValueError(f"attention {name} cannot be kept from seeing the future")
-        if not own.cacheable:
+    def _check_attention_kinds(self) -> Self:
+        traits, name = self.attention.traits, catalog_name(self.attention, ATTENTION)
+        if not traits.supports_mask("causal"):
+            raise ValueError(f"attention {name} cannot be made causal")
+        if not traits.cacheable:
             raise ValueError(
-                f"attention {name} cannot be read token by token, as a target is written: "
+                f"attention {name} has no cache to decode with: "
                 "choose a cacheable kind (regard ls attention)"
             )
-        across, name = self.cross_attention.traits, name_of(self.cross_attention, ATTENTION)
-        if not across.cross:
+        cross_traits, name = (
+            self.cross_attention.traits,
+            catalog_name(self.cross_attention, ATTENTION),
+        )
+        if not cross_traits.cross:
             raise ValueError(
                 f"cross_attention = {name} stays within one sequence: choose another, such as dot"
             )
-        if self.projections not in across.projections:
+        if self.projections not in cross_traits.projections:
             raise ValueError(f"cross_attention = {name} cannot have {self.projections}")
         return self
 
@@ -51,17 +54,17 @@ class EncoderDecoder(Transformer):
             self.build_head(embedding),
             context=self.context,
         )
-        self.start(model, seed=seed)
+        self.init_weights(model, seed=seed)
         return model
 
-    def count(self, vocabulary: int) -> list[Term]:
-        written = self.stack_terms(cross_attention=self.cross_attention)
-        tokens, *positions = self.embedding_terms(vocabulary)
+    def count_parameters(self, vocabulary: int) -> list[ParameterCount]:
+        decoder = self.count_stack_parameters(cross_attention=self.cross_attention)
+        tokens, *positions = self.count_embedding_parameters(vocabulary)
         return [
             tokens,
-            *(term.on("encoder") for term in positions),
-            *(term.on("decoder") for term in positions),
-            *(term.on("encoder") for term in self.stack_terms()),
-            *(term.on("decoder") for term in written),
-            *self.head_terms(vocabulary),
+            *(count.on("encoder") for count in positions),
+            *(count.on("decoder") for count in positions),
+            *(count.on("encoder") for count in self.count_stack_parameters()),
+            *(count.on("decoder") for count in decoder),
+            *self.count_head_parameters(vocabulary),
         ]

@@ -1,4 +1,4 @@
-"""The recurrent baseline as a family: what Transformers are measured against on sequences."""
+"""Recurrent sequence-to-sequence baseline (GRU), to compare Transformers with."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pydantic import Field, SerializeAsAny, model_validator
 from regard.attention.function import HeadShape
 from regard.attention.kinds import ATTENTION, AttentionKind
 from regard.attention.multi_head import build_mixer, count_mixer
-from regard.core.count import Term
-from regard.core.settings import CatalogField, name_of
+from regard.core.parameter_count import ParameterCount
+from regard.core.settings import CatalogField, catalog_name
 from regard.models.architectures.recurrent_model import RecurrentModel
 from regard.models.families import FAMILIES, Family
 from regard.models.init_weights import init_weights
@@ -18,24 +18,24 @@ from regard.models.init_weights import init_weights
 
 @FAMILIES.add("recurrent", predicts="a target from a source", objectives=("prefix",))
 class Recurrent(Family):
-    """A GRU that reads and a GRU that writes, with or without attention between them."""
+    """A GRU encoder and a GRU decoder, with or without attention between them."""
 
     layers: int = Field(default=1, ge=1)
-    "GRU layers on each side."
+    "GRU layers in the encoder and in the decoder."
     width: int = Field(default=48, ge=1)
-    "Length of the state, and of a token's vector."
+    "Hidden size: width of the GRU states and of the token embeddings."
     attention: Annotated[SerializeAsAny[AttentionKind] | None, CatalogField(ATTENTION)] = None
-    "The kind by which the target looks at the source; not given: it sees the last state alone."
+    "The kind of attention to the encoder states; not given: the decoder has the last state alone."
     tied: bool = True
-    "Score tokens with the table that embeds them."
+    "Weight tying: the token embedding is the output layer."
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    "Share of activations dropped in training."
+    "Dropout probability of activations."
 
     @model_validator(mode="after")
-    def _attention_fits(self) -> Self:
+    def _check_attention(self) -> Self:
         if self.attention is not None and not self.attention.traits.cross:
             raise ValueError(
-                f"attention {name_of(self.attention, ATTENTION)} stays within one sequence: "
+                f"attention {catalog_name(self.attention, ATTENTION)} stays within one sequence: "
                 "choose another, such as additive"
             )
         return self
@@ -55,24 +55,24 @@ class Recurrent(Family):
         init_weights(model, seed=seed, layers=self.layers)
         return model
 
-    def count(self, vocabulary: int) -> list[Term]:
+    def count_parameters(self, vocabulary: int) -> list[ParameterCount]:
         w = self.width
         # Reset, update and candidate, each with two matrices and two biases.
-        gru = Term("GRU", "6·w·w + 6·w", 6 * w * w + 6 * w)
-        terms = [
-            Term("token embedding", "v·w", vocabulary * w),
+        gru = ParameterCount("GRU", "6·w·w + 6·w", 6 * w * w + 6 * w)
+        counts = [
+            ParameterCount("token embedding", "v·w", vocabulary * w),
             gru.times(self.layers, "layers").on("encoder"),
             gru.times(self.layers, "layers").on("decoder"),
         ]
         if self.attention is not None:
-            terms += count_mixer(self.attention, self._shape)
-            terms.append(Term("join", "2·w·w + w", 2 * w * w + w))
-        terms.append(
-            Term("output layer", "0 (tied to the token embedding)", 0)
+            counts += count_mixer(self.attention, self._shape)
+            counts.append(ParameterCount("join", "2·w·w + w", 2 * w * w + w))
+        counts.append(
+            ParameterCount("output layer", "0 (tied to the token embedding)", 0)
             if self.tied
-            else Term("output layer", "v·w", vocabulary * w)
+            else ParameterCount("output layer", "v·w", vocabulary * w)
         )
-        return terms
+        return counts
 
     @property
     def _shape(self) -> HeadShape:

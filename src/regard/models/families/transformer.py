@@ -1,7 +1,7 @@
-"""What all Transformers share: the settings of a block, and the stacks that are built from them.
+"""Settings shared by all Transformer families, and the modules built from them.
 
-Modern decoder parts (rotary positions, RMSNorm, SwiGLU, grouped key/value heads, no biases) are
-choices here, not another model.
+The modern decoder (rotary positions, RMSNorm, SwiGLU, grouped-query attention, no biases) is a
+choice of settings here, not another model.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pydantic import Field, SerializeAsAny, model_validator
 from torch import nn
 
 from regard.attention.function import HeadShape
-from regard.attention.kinds import ATTENTION, AttentionKind, Projections, RelationSort
+from regard.attention.kinds import ATTENTION, AttentionKind, Projections, RelativeType
 from regard.attention.kinds.dot import Dot
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import build_mixer, count_mixer
 from regard.attention.positions import POSITIONS, AbsolutePositionKind, PositionKind
 from regard.attention.positions.learned import Learned
-from regard.core.count import Term
-from regard.core.settings import CatalogField, name_of, settings_class
+from regard.core.parameter_count import ParameterCount
+from regard.core.settings import CatalogField, catalog_name, settings_class
 from regard.models.blocks.block import Block
 from regard.models.blocks.embedding import Embedding, position_width, token_width
 from regard.models.blocks.stack import Stack
 from regard.models.families import Family
-from regard.models.heads.heads import LanguageModelHead
+from regard.models.heads.language_model_head import LanguageModelHead
 from regard.models.init_weights import INIT_STD, init_weights
 from regard.nn.mlp import ActivationName, build_mlp
 from regard.nn.norm import NormKind, build_norm
@@ -34,45 +34,45 @@ from regard.nn.residual import NormPlacement, Residual
 
 
 class Transformer(Family):
-    """Settings of a block and of what stands around it."""
+    """Settings of the blocks, the embedding and the output layer."""
 
     layers: int = Field(default=3, ge=1)
-    "Blocks, one after the other."
+    "Transformer blocks (in an encoder-decoder, on each side)."
     heads: int = Field(default=3, ge=1)
-    "Attention heads in each block; they share the width between them."
+    "Attention heads in each block; each has width / heads dimensions."
     width: int = Field(default=48, ge=1)
-    "Length of the vector that stands for a place."
+    "Hidden size: width of the embeddings, the hidden states and the residual stream."
     attention: Annotated[SerializeAsAny[AttentionKind], CatalogField(ATTENTION)] = Dot()
     "The kind of attention."
     projections: Projections = "separate"
-    "Matrices for queries, keys and values: separate, one for the first two, or one for all."
+    "Projections of queries, keys and values: separate, one for queries and keys, or one for all."
     key_value_heads: int = Field(default=0, ge=0)
-    "Heads that keys and values have; several query heads then share one. 0: as many as heads."
+    "Key/value heads (grouped-query attention): query heads share them. 0: the same as heads."
     positions: Annotated[SerializeAsAny[PositionKind], CatalogField(POSITIONS)] = Learned()
-    "How the model knows where a token stands."
+    "The kind of position encoding."
     mlp_width: int = Field(default=0, ge=0)
-    "Hidden width of the feed-forward network; 0: 4 × width (8/3 × width for swiglu)."
+    "Hidden width of the MLP (feed-forward network); 0: 4 × width (8/3 × width for swiglu)."
     activation: ActivationName = "gelu"
-    "What bends the hidden values; gelu-tanh is GPT-2's; swiglu adds a gate and a third matrix."
+    "Activation function of the MLP; gelu-tanh is GPT-2's; swiglu adds a gate, a third matrix."
     norm: NormKind = "layer"
-    "LayerNorm, or RMSNorm, which only scales."
+    "LayerNorm, or RMSNorm, which does not subtract the mean."
     norm_eps: float = Field(default=1e-5, gt=0.0)
-    "Added below the root, so that nothing is divided by nought."
-    norm_place: NormPlacement = "pre"
-    "Normalise before each part of a block (pre) or after it (post)."
+    "ε inside the root of the norms, against division by zero."
+    norm_placement: NormPlacement = "pre"
+    "Pre-norm: norm before each attention and MLP; post-norm: after the residual sum."
     biases: bool = True
-    "Whether linear layers and LayerNorm add a bias."
+    "Whether linear layers and LayerNorm have biases."
     tied: bool = True
-    "Score tokens with the table that embeds them."
+    "Weight tying: the token embedding is the output layer."
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    "Share of activations dropped in training, on residuals and embeddings."
+    "Dropout probability on embeddings and on the output of each attention and MLP."
     attention_dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
-    "Share of attention weights dropped in training; not given: as dropout."
+    "Dropout probability of attention weights; not given: that of dropout."
     init_std: float = Field(default=INIT_STD, gt=0.0)
-    "Of the starting weights; narrow models learn sooner from about 1/√width."
+    "Standard deviation of the initial weights; narrow models learn sooner from about 1/√width."
 
     @model_validator(mode="after")
-    def _parts_fit(self) -> Self:
+    def _check_settings(self) -> Self:
         self._check_heads()
         self._check_attention()
         self._check_positions()
@@ -84,20 +84,20 @@ class Transformer(Family):
                 f"heads = {self.heads} does not divide width = {self.width}; "
                 f"the nearest width that fits is {-(-self.width // self.heads) * self.heads}"
             )
-        shared = self.key_value_heads or self.heads
-        if self.heads % shared:
+        key_value_heads = self.key_value_heads or self.heads
+        if self.heads % key_value_heads:
             raise ValueError(
-                f"key_value_heads = {shared} does not divide heads = {self.heads}: "
+                f"key_value_heads = {key_value_heads} does not divide heads = {self.heads}: "
                 "each key/value head serves the same number of heads"
             )
-        if shared != self.heads and self.projections != "separate":
+        if key_value_heads != self.heads and self.projections != "separate":
             raise ValueError(
-                f'key_value_heads = {shared} needs projections = "separate": with '
+                f'key_value_heads = {key_value_heads} needs projections = "separate": with '
                 f"{self.projections} the keys are the queries, of which there are {self.heads}"
             )
 
     def _check_attention(self) -> None:
-        traits, name = self.attention.traits, name_of(self.attention, ATTENTION)
+        traits, name = self.attention.traits, catalog_name(self.attention, ATTENTION)
         if self.projections not in traits.projections:
             raise ValueError(
                 f"attention {name} has no queries and keys to share: "
@@ -108,12 +108,13 @@ class Transformer(Family):
             raise ValueError(
                 f"attention {name} cannot share key/value heads: leave key_value_heads out"
             )
-        relation = self.positions.relation_sort
-        if relation is not None and relation not in traits.relations:
-            position = name_of(self.positions, POSITIONS)
+        relative_type = self.positions.relative_type
+        if relative_type is not None and relative_type not in traits.relative_positions:
+            position = catalog_name(self.positions, POSITIONS)
             raise ValueError(
-                f"positions {position} act by a {relation}, which attention {name} cannot take: "
-                f"choose {', '.join(_positions_for(traits.relations))}"
+                f"positions {position} act by a {relative_type}, which attention {name} does not "
+                "support: "
+                f"choose {', '.join(_positions_for(traits.relative_positions))}"
             )
 
     def _check_positions(self) -> None:
@@ -125,34 +126,35 @@ class Transformer(Family):
                 'tied = true needs positions.combine = "add": concatenated positions leave the '
                 "token table narrower than the model; set tied = false"
             )
-        if positions.width_within(self.width) >= self.width:
+        if positions.embedding_width(self.width) >= self.width:
             raise ValueError(
-                f"positions.own_width = {positions.own_width} leaves no room for tokens "
+                f"positions.position_width = {positions.position_width} leaves no width for tokens "
                 f"in width = {self.width}"
             )
 
     @property
-    def hidden_width(self) -> int:
-        """Of the feed-forward network."""
+    def resolved_mlp_width(self) -> int:
+        """Hidden width of the MLP, with the default filled in."""
         if self.mlp_width:
             return self.mlp_width
-        # Two thirds of four times the width, up to a multiple of 8: three matrices weigh as two.
+        # 2/3 of 4 × width, rounded up to a multiple of 8: three matrices have the size of two.
         return 8 * -(-self.width // 3) if self.activation == "swiglu" else 4 * self.width
 
     def head_shape(self, layer: int) -> HeadShape:
-        dropped = self.dropout if self.attention_dropout is None else self.attention_dropout
+        attention_dropout = (
+            self.dropout if self.attention_dropout is None else self.attention_dropout
+        )
         return HeadShape(
             width=self.width // self.heads,
             heads=self.heads,
             context=self.context,
             layer=layer,
-            dropout=dropped,
+            dropout=attention_dropout,
             biases=self.biases,
         )
 
-    def start(self, model: nn.Module, *, seed: int) -> None:
-        """Give every parameter its starting value."""
-        init_weights(model, seed=seed, layers=self.layers, deviation=self.init_std)
+    def init_weights(self, model: nn.Module, *, seed: int) -> None:
+        init_weights(model, seed=seed, layers=self.layers, std=self.init_std)
 
     def build_embedding(self, vocabulary: int) -> Embedding:
         return Embedding(
@@ -165,39 +167,41 @@ class Transformer(Family):
 
     def build_head(self, embedding: Embedding) -> LanguageModelHead:
         head = LanguageModelHead(
-            embedding.tokens.num_embeddings, width=self.width, network=self.build_output_network()
+            embedding.tokens.num_embeddings, width=self.width, transform=self.build_head_transform()
         )
         if self.tied:
             head.tie(embedding.tokens)
         return head
 
-    def build_output_network(self) -> nn.Module | None:
-        """What stands before the output layer; nothing in most families."""
+    def build_head_transform(self) -> nn.Module | None:
+        """The transform before the output layer; none in most families."""
         return None
 
     def build_stack(self, *, cross_attention: AttentionKind | None = None) -> Stack:
-        """The blocks; with `cross_attention` each also looks at a source."""
-        closing = self.build_norm() if self.norm_place == "pre" else nn.Identity()
-        blocks = [self._block(layer, cross_attention) for layer in range(self.layers)]
-        return Stack(blocks, norm=closing)
+        """The blocks and the final norm; with `cross_attention`, blocks that attend to a memory."""
+        final_norm = self.build_norm() if self.norm_placement == "pre" else nn.Identity()
+        blocks = [self._build_block(layer, cross_attention) for layer in range(self.layers)]
+        return Stack(blocks, norm=final_norm)
 
-    def _block(self, layer: int, cross_attention: AttentionKind | None) -> Block:
+    def _build_block(self, layer: int, cross_attention: AttentionKind | None) -> Block:
         shape = self.head_shape(layer)
         return Block(
-            self._mixer(self.attention, shape, relative=self.positions),
-            build_mlp(self.activation, self.width, hidden=self.hidden_width, biases=self.biases),
-            # How far a target place is from a source place means nothing: no relation there.
+            self._build_mixer(self.attention, shape, relative=self.positions),
+            build_mlp(
+                self.activation, self.width, hidden=self.resolved_mlp_width, biases=self.biases
+            ),
+            # The distance from a target position to a source position has no meaning.
             cross_attention=(
                 None
                 if cross_attention is None
-                else self._mixer(cross_attention, shape, relative=None)
+                else self._build_mixer(cross_attention, shape, relative=None)
             ),
             residual=lambda: Residual(
-                self.build_norm(), place=self.norm_place, dropout=self.dropout
+                self.build_norm(), norm_placement=self.norm_placement, dropout=self.dropout
             ),
         )
 
-    def _mixer(
+    def _build_mixer(
         self, kind: AttentionKind, shape: HeadShape, *, relative: PositionKind | None
     ) -> Mixer:
         return build_mixer(
@@ -205,62 +209,76 @@ class Transformer(Family):
             shape,
             projections=self.projections,
             key_value_heads=self.key_value_heads,
-            relation=None if relative is None else relative.build_relation(shape),
+            relative_position=None if relative is None else relative.build_relative_position(shape),
         )
 
     def build_norm(self) -> nn.Module:
         return build_norm(self.norm, self.width, biases=self.biases, eps=self.norm_eps)
 
-    def embedding_terms(self, vocabulary: int) -> list[Term]:
+    def count_embedding_parameters(self, vocabulary: int) -> list[ParameterCount]:
         embedding_width = token_width(self.width, self.positions)
-        letter = "w" if embedding_width == self.width else str(embedding_width)
-        own = position_width(self.width, self.positions)
-        vectors = self.positions.vector_parameters(width=own, context=self.context)
-        terms = [Term("token embedding", f"v·{letter}", vocabulary * embedding_width)]
-        if vectors:
-            beside = "w" if own == self.width else str(own)
-            terms.append(Term("position embedding", f"T·{beside}", vectors))
-        return terms
+        token_symbol = "w" if embedding_width == self.width else str(embedding_width)
+        positions_width = position_width(self.width, self.positions)
+        in_positions = self.positions.embedding_parameters(
+            width=positions_width, context=self.context
+        )
+        counts = [
+            ParameterCount("token embedding", f"v·{token_symbol}", vocabulary * embedding_width)
+        ]
+        if in_positions:
+            symbol = "w" if positions_width == self.width else str(positions_width)
+            counts.append(ParameterCount("position embedding", f"T·{symbol}", in_positions))
+        return counts
 
-    def head_terms(self, vocabulary: int) -> list[Term]:
+    def count_head_parameters(self, vocabulary: int) -> list[ParameterCount]:
         if self.tied:
-            return [Term("output layer", "0 (tied to the token embedding)", 0)]
-        return [Term("output layer", "v·w", vocabulary * self.width)]
+            return [ParameterCount("output layer", "0 (tied to the token embedding)", 0)]
+        return [ParameterCount("output layer", "v·w", vocabulary * self.width)]
 
-    def stack_terms(self, *, cross_attention: AttentionKind | None = None) -> list[Term]:
-        looks = 1 if cross_attention is None else 2
-        terms = self._over_layers(partial(self._attention_terms, self.attention, "attention"))
-        terms += self._over_layers(self._relation_terms)
+    def count_stack_parameters(
+        self, *, cross_attention: AttentionKind | None = None
+    ) -> list[ParameterCount]:
+        attentions = 1 if cross_attention is None else 2
+        counts = self._over_layers(partial(self._count_attention, self.attention, "attention"))
+        counts += self._over_layers(self._count_relative_positions)
         if cross_attention is not None:
-            named = partial(self._attention_terms, cross_attention, "cross attention")
-            terms += self._over_layers(named)
-        terms.append(self._feed_forward_term().times(self.layers, "layers"))
-        closing = 1 if self.norm_place == "pre" else 0
+            count_cross = partial(self._count_attention, cross_attention, "cross attention")
+            counts += self._over_layers(count_cross)
+        counts.append(self._count_mlp().times(self.layers, "layers"))
+        final_norm = 1 if self.norm_placement == "pre" else 0
         letters, size = ("2w", 2) if self.norm == "layer" and self.biases else ("w", 1)
-        count = (looks + 1) * self.layers + closing
-        terms.append(Term("norms", f"{count} × {letters}", count * size * self.width))
-        return terms
+        count = (attentions + 1) * self.layers + final_norm
+        counts.append(ParameterCount("norms", f"{count} × {letters}", count * size * self.width))
+        return counts
 
-    def _over_layers(self, terms_of: Callable[[HeadShape], list[Term]]) -> list[Term]:
-        """Of all layers; told once where they are alike, as they are in nearly every kind."""
-        each = [terms_of(self.head_shape(layer)) for layer in range(self.layers)]
-        if all(terms == each[0] for terms in each):
-            return [term.times(self.layers, "layers") for term in each[0]]
-        return [term.on(f"layer {layer}") for layer, terms in enumerate(each) for term in terms]
+    def _over_layers(
+        self, count_layer: Callable[[HeadShape], list[ParameterCount]]
+    ) -> list[ParameterCount]:
+        """Counts of all layers; one entry where layers are alike, as in nearly every kind."""
+        per_layer = [count_layer(self.head_shape(layer)) for layer in range(self.layers)]
+        if all(counts == per_layer[0] for counts in per_layer):
+            return [count.times(self.layers, "layers") for count in per_layer[0]]
+        return [
+            count.on(f"layer {layer}") for layer, counts in enumerate(per_layer) for count in counts
+        ]
 
-    def _relation_terms(self, shape: HeadShape) -> list[Term]:
-        count = self.positions.relation_parameters(shape)
-        formula = self.positions.relation_formula
-        return [Term("relative positions", formula, count)] if count else []
+    def _count_relative_positions(self, shape: HeadShape) -> list[ParameterCount]:
+        count = self.positions.relative_parameters(shape)
+        formula = self.positions.relative_formula
+        return [ParameterCount("relative positions", formula, count)] if count else []
 
-    def _feed_forward_term(self) -> Term:
-        w, f = self.width, self.hidden_width
+    def _count_mlp(self) -> ParameterCount:
+        w, f = self.width, self.resolved_mlp_width
         matrices = 3 if self.activation == "swiglu" else 2
-        bias = f"{' + 2f' if matrices == 3 else ' + f'} + w" if self.biases else ""
-        added = (matrices - 1) * f + w if self.biases else 0
-        return Term("feed-forward", f"{matrices}·w·f{bias}", matrices * w * f + added)
+        bias_formula = f"{' + 2f' if matrices == 3 else ' + f'} + w" if self.biases else ""
+        in_biases = (matrices - 1) * f + w if self.biases else 0
+        return ParameterCount(
+            "feed-forward", f"{matrices}·w·f{bias_formula}", matrices * w * f + in_biases
+        )
 
-    def _attention_terms(self, kind: AttentionKind, name: str, shape: HeadShape) -> list[Term]:
+    def _count_attention(
+        self, kind: AttentionKind, name: str, shape: HeadShape
+    ) -> list[ParameterCount]:
         return count_mixer(
             kind,
             shape,
@@ -270,12 +288,12 @@ class Transformer(Family):
         )
 
 
-def _positions_for(relations: tuple[RelationSort, ...]) -> list[str]:
-    """The position kinds that an attention can take."""
-    sorts = {entry.name: settings_class(POSITIONS, entry.name)() for entry in POSITIONS}
+def _positions_for(relative_positions: tuple[RelativeType, ...]) -> list[str]:
+    """The position kinds that an attention supports."""
+    kinds = {entry.name: settings_class(POSITIONS, entry.name)() for entry in POSITIONS}
     return [
         name
-        for name, positions in sorts.items()
+        for name, positions in kinds.items()
         if isinstance(positions, PositionKind)
-        and (positions.relation_sort is None or positions.relation_sort in relations)
+        and (positions.relative_type is None or positions.relative_type in relative_positions)
     ]

@@ -1,1 +1,1 @@
-"""Heads: from hidden states to logits, spans, labels, vectors and patches."""
+"""Heads: from hidden states to token logits, labels, answer spans and sentence embeddings."""

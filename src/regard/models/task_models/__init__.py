@@ -1,1 +1,1 @@
-"""Task models: a pretrained body with a task's head."""
+"""Task models: a pretrained body with the head of a task."""

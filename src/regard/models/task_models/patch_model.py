@@ -1,14 +1,14 @@
-"""An encoder that reads patches behind the words of a row, and a model that tells hidden patches.
+"""An encoder for words followed by image patches, and a model that predicts masked patches.
 
     [CLS] question [SEP]  patch_0 … patch_{p−1}        positions 0, 1, 2, …  and  T−p … T−1
 
-A patch has the position it would have in a full row of T places, so it stays the same however long
-the question is. Words are modality 0 and patches 1, by which group attention can keep them apart.
+A patch has the position it would have in a full row of T positions, whatever the length of the
+question. Words have modality 0 and patches 1, so that group attention can keep them apart.
 
-    loss = Σ over hidden patches of the mean of (pixel − told)²      He et al., 2022, masked images
+    loss = Σ over masked patches of the mean of (pixel − prediction)²      He et al., 2022 (MAE)
 
-Shapes: b batch, t place, p patches, k numbers in a patch, n hidden patches of a row, w model width.
-`valid`: True = a token or a patch. Masks: True = may attend.
+Shapes: b batch, t position, p patches, k values in a patch, n masked patches of a row, w model
+width, v vocabulary. `valid`: True = a token or a patch. Masks: True = may attend.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from regard.attention.masks.mask import Mask
 from regard.attention.token_positions import TokenPositions
 from regard.audits.subject import Subject
 from regard.batch import Batch
-from regard.core.count import Term, linear
+from regard.core.parameter_count import ParameterCount, linear_parameters
 from regard.models.architectures.encoder_model import EncoderModel
-from regard.models.blocks.recorder import AttentionRecorder
-from regard.models.heads.patches import PatchEmbedding
+from regard.models.blocks.attention_recorder import AttentionRecorder
+from regard.models.blocks.patch_embedding import PatchEmbedding
 from regard.models.loss import LossTerm
 from regard.models.task_models.task_model import TaskModel
 from regard.nn.linear import Linear
@@ -35,9 +35,9 @@ PATCH = 1
 
 
 class PatchEncoder(EncoderModel):
-    """The parts of an encoder, and an embedding of patches beside them."""
+    """The modules of an encoder with a patch embedding beside them."""
 
-    def __init__(self, encoder: EncoderModel, *, patch_values: int) -> None:
+    def __init__(self, encoder: EncoderModel, *, patch_dim: int) -> None:
         super().__init__(
             encoder.embedding,
             encoder.stack,
@@ -47,56 +47,56 @@ class PatchEncoder(EncoderModel):
             boundary=encoder.boundary,
             pooler=encoder.pooler,
         )
-        self.patch_values = patch_values
+        self.patch_dim = patch_dim
         width = encoder.embedding.tokens.embedding_dim
-        self.patches = PatchEmbedding(patch_values, width=width)
+        self.patches = PatchEmbedding(patch_dim, width=width)
 
-    def through(
+    def forward_batch(
         self,
         batch: Batch,
         *,
         mask: Mask,
-        texts: Tensor | None = None,
+        segments: Tensor | None = None,
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
         if batch.patches is None or batch.modalities is None:
-            return super().through(batch, mask=mask, texts=texts, recorder=recorder)
+            return super().forward_batch(batch, mask=mask, segments=segments, recorder=recorder)
         is_patch = batch.modalities == PATCH
         tokens = TokenPositions(
-            patch_positions(is_patch, batch.valid, context=self.reach),
+            patch_positions(is_patch, batch.valid, context=self.max_positions),
             batch.segments,
             batch.modalities,
         )
-        # Patches stand at the end of the context, whatever stands before the words.
-        positions = self.front.positions(tokens, still=is_patch)
+        # Patches are at the end of the context, whatever virtual tokens precede the words.
+        positions = self.virtual_prefix.positions(tokens, fixed=is_patch)
         words = self.embedding.tokens(batch.ids)
-        vectors = self.patches(batch.patches).to(words.dtype)
-        x = self.embedding.placed(
-            words.masked_scatter(is_patch[..., None], vectors),
+        patches = self.patches(batch.patches).to(words.dtype)
+        x = self.embedding.combine_positions(
+            words.masked_scatter(is_patch[..., None], patches),
             positions.last(words.shape[1]),
-            texts,
+            segments,
         )
-        return self.run(x, positions, mask=mask, recorder=recorder)
+        return self.forward_embedded(x, positions, mask=mask, recorder=recorder)
 
     def audit_subject(self) -> Subject:
-        """Rows whose first half are words and whose second half are patches."""
+        """Over rows whose first half are words and whose second half are patches."""
         return replace(
             super().audit_subject(),
             name=f"{type(self).__name__}, words and patches",
-            run=lambda model, ids, valid: model.told_of_mixed(ids, valid=valid),
-            run_with_weights=lambda model, ids: model.told_of_mixed(
+            run=lambda model, ids, valid: model.mixed_logits(ids, valid=valid),
+            run_with_weights=lambda model, ids: model.mixed_logits(
                 ids, recorder=AttentionRecorder()
             ),
         )
 
-    def told_of_mixed(
+    def mixed_logits(
         self, ids: Tensor, *, valid: Tensor | None = None, recorder: AttentionRecorder | None = None
     ) -> Tensor:
-        """(b,t) -> (b,t,f): scores at every place of rows whose ids stand for patches in their
-        second half; all rows have as many tokens."""
-        batch = mixed_batch(ids, valid, patch_values=self.patch_values)
-        _, mask = self.standing(ids, valid)
-        x = self.through(batch, mask=mask, recorder=recorder)
+        """(b,t) -> (b,t,v), with a boundary network (b,t,v+w): outputs at every position of rows
+        whose second half of ids stands for patches; all rows have the same number of tokens."""
+        batch = mixed_batch(ids, valid, patch_dim=self.patch_dim)
+        _, mask = self.positions_and_mask(ids, valid)
+        x = self.forward_batch(batch, mask=mask, recorder=recorder)
         y: Tensor = self.head(x)
         if self.boundary is None:
             return y
@@ -104,54 +104,55 @@ class PatchEncoder(EncoderModel):
 
 
 class PatchHead(nn.Module):
-    """The numbers of a patch from the vector at its place, (…,w) -> (…,k): k·w + k parameters."""
+    """The values of a patch from its hidden state, (…,w) -> (…,k): k·w + k parameters."""
 
-    def __init__(self, width: int, *, patch_values: int) -> None:
+    def __init__(self, width: int, *, patch_dim: int) -> None:
         super().__init__()
-        self.values = Linear(width, patch_values)
+        self.values = Linear(width, patch_dim)
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.values(x)
         return y
 
-    def terms(self) -> list[Term]:
+    def count_parameters(self) -> list[ParameterCount]:
         inputs, outputs = self.values.in_features, self.values.out_features
-        return [linear("head, patches", inputs, outputs, biases=True, letters="w·k")]
+        return [linear_parameters("head, patches", inputs, outputs, biases=True, letters="w·k")]
 
 
 class MaskedPatchModel(TaskModel[PatchHead]):
-    """Tells hidden patches: those whose places count in the loss, by their numbers in `labels`."""
+    """Predicts masked patches: those with a positive loss weight; `labels` hold their values."""
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         assert batch.labels is not None
-        apart = self.told(batch) - batch.labels.view(len(batch.labels), -1, self._values)
-        total = apart.square().mean(dim=-1).sum()
+        labels = batch.labels.view(len(batch.labels), -1, self._patch_dim)
+        errors = self.predict_patches(batch) - labels
+        total = errors.square().mean(dim=-1).sum()
         return {"patches": LossTerm(total, batch.weights.sum())}
 
-    def told(self, batch: Batch) -> Tensor:
-        """(b,n,k): what each row's hidden patches are thought to hold; all rows hide as many."""
-        y: Tensor = self.head(self.vectors(batch)[batch.weights > 0])
-        return y.view(len(batch.ids), -1, self._values)
+    def predict_patches(self, batch: Batch) -> Tensor:
+        """(b,n,k): predicted values of each row's masked patches, the same number in every row."""
+        y: Tensor = self.head(self.hidden_states(batch)[batch.weights > 0])
+        return y.view(len(batch.ids), -1, self._patch_dim)
 
     @property
-    def _values(self) -> int:
+    def _patch_dim(self) -> int:
         return self.head.values.out_features
 
 
 def patch_positions(is_patch: Tensor, valid: Tensor, *, context: int) -> Tensor:
-    """(b,t): words count from 0 on, patches up to the end of the context."""
+    """(b,t): words count from 0, patches up to the end of the context."""
     words = (valid.cumsum(dim=1) - 1).clamp(min=0)
     before_end = is_patch.sum(dim=1, keepdim=True) - is_patch.cumsum(dim=1)
     return torch.where(is_patch, context - 1 - before_end, words)
 
 
-def mixed_batch(ids: Tensor, valid: Tensor | None, *, patch_values: int) -> Batch:
-    """Rows for an audit: the ids of their second half become patches, other ids other patches."""
+def mixed_batch(ids: Tensor, valid: Tensor | None, *, patch_dim: int) -> Batch:
+    """Rows for an audit: ids of the second half become patches, different ids different patches."""
     valid = torch.ones_like(ids, dtype=torch.bool) if valid is None else valid
     count = valid.sum(dim=1, keepdim=True)
     is_patch = valid & (valid.cumsum(dim=1) > (count + 1) // 2)
-    waves = torch.arange(1, patch_values + 1, device=ids.device)
-    numbers = 0.5 + 0.5 * (ids[is_patch][:, None] * waves).double().cos()
+    frequencies = torch.arange(1, patch_dim + 1, device=ids.device)
+    values = 0.5 + 0.5 * (ids[is_patch][:, None] * frequencies).double().cos()
     return Batch(
         ids=ids,
         targets=ids,
@@ -160,5 +161,5 @@ def mixed_batch(ids: Tensor, valid: Tensor | None, *, patch_values: int) -> Batc
         segments=None,
         rows=tuple(range(len(ids))),
         modalities=is_patch.long() * PATCH,
-        patches=numbers.view(len(ids), -1, patch_values),
+        patches=values.view(len(ids), -1, patch_dim),
     )

@@ -1,17 +1,17 @@
-"""Models that give each text one vector; where they learn, of length 1, so that products of
-vectors are cosines.
+"""Sentence embedding models: one vector per text, of L2 norm 1 in training, so dot products are
+cosines.
 
-    contrast   loss_i = −½ (log softmax_j(s_ij)_i + log softmax_j(s_ji)_i)    s_ij = q_i · d_j / τ
-    likeness   loss_i = (a_i · b_i − y_i)²      y = how alike people say the two texts are, 0 to 1
+    contrastive   loss_i = −½ (log softmax_j(s_ij)_i + log softmax_j(s_ji)_i)   s_ij = q_i · d_j / τ
+    similarity    loss_i = (a_i · b_i − y_i)²      y = rated similarity of the two texts, 0 to 1
 
-In `contrast` each query has to find its own document among all of its batch, and each document its
-query: the other rows are the negatives, so a larger batch asks more (van den Oord, Li and Vinyals,
-2018; Karpukhin et al., 2020; both ways as in Radford et al., 2021). Other rows that have the same
-query or the same document are no negatives. `likeness` is the regression of Reimers and Gurevych,
-2019, "Sentence-BERT".
+Contrastive: each query is matched with its own document among all of the batch, and each document
+with its query. The other rows are in-batch negatives, so a larger batch is a harder problem (van
+den Oord, Li and Vinyals, 2018; Karpukhin et al., 2020; both directions as in Radford et al.,
+2021). Rows with the same query or the same document are no negatives. Similarity is the regression
+of Reimers and Gurevych, 2019, "Sentence-BERT".
 
-A batch holds the first text of each row in `ids` and the second in `source`; the same body reads
-both. Shapes: b batch, t place, w model width. `valid`: True = a token.
+A batch holds the first text of each pair in `ids` and the second in `source`; the same body
+encodes both. Shapes: b batch, t position, w model width. `valid`: True = a token.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from torch import Tensor
 from regard.batch import Batch
 from regard.core.errors import UserError
 from regard.models.architectures.sequence_model import SequenceModel
-from regard.models.heads.heads import PooledHead, SentenceHead
+from regard.models.heads.task_heads import PooledHead, SentenceHead
 from regard.models.loss import LossTerm
 from regard.models.task_models.task_model import TaskModel
 
 
 class SentenceModel(TaskModel[PooledHead]):
-    """A vector for each text."""
+    """A sentence embedding for each text."""
 
     def encode(self, batch: Batch) -> Tensor:
-        """(b,w): the vectors of the first texts."""
-        y: Tensor = self.head(self.vectors(batch), batch.valid)
+        """(b,w): the embeddings of the first texts."""
+        y: Tensor = self.head(self.hidden_states(batch), batch.valid)
         return y.float()
 
-    def both(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """(b,w) each: the vectors of first and second texts."""
+    def encode_pairs(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """(b,w) each: the embeddings of first and second texts."""
         assert batch.source is not None
         assert batch.source_valid is not None
         second = replace(batch, ids=batch.source, valid=batch.source_valid, segments=None)
@@ -47,18 +47,18 @@ class SentenceModel(TaskModel[PooledHead]):
 
 
 class SentenceEncoder(SentenceModel):
-    """Gives the vectors that its checkpoint gave, and learns nothing here."""
+    """An imported encoder with the pooling of its checkpoint; it has no loss."""
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         raise UserError(
-            "this model reads texts as it was imported, so it has no loss",
+            "this model embeds texts as it was imported, so it has no loss",
             topic="model",
             hint='Train one with task.kind = "retrieval" or "similarity".',
         )
 
 
 class ContrastiveModel(SentenceModel):
-    """Learns which texts belong together; labels (b,2) number the query and the document."""
+    """Trained on pairs with in-batch negatives; labels (b,2) number the query and the document."""
 
     def __init__(
         self, body: SequenceModel, head: SentenceHead, *, temperature: float, seed: int
@@ -68,15 +68,15 @@ class ContrastiveModel(SentenceModel):
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         assert batch.labels is not None
-        queries, documents = self.both(batch)
+        queries, documents = self.encode_pairs(batch)
         scores = queries @ documents.T / self.temperature
-        losses = contrast_losses(scores, batch.labels)
+        losses = contrastive_losses(scores, batch.labels)
         counts = batch.weights.sum(dim=1)
-        return {"contrast": LossTerm((losses * counts).sum(), counts.sum())}
+        return {"contrastive": LossTerm((losses * counts).sum(), counts.sum())}
 
 
 class SimilarityModel(SentenceModel):
-    """Learns how alike two texts are; labels (b,1) say it from 0 to 1."""
+    """Trained on rated similarity; labels (b,1) hold the rating, from 0 to 1."""
 
     def __init__(self, body: SequenceModel, head: SentenceHead, *, seed: int) -> None:
         super().__init__(body, head, seed=seed)
@@ -84,20 +84,23 @@ class SimilarityModel(SentenceModel):
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         assert batch.labels is not None
         losses = (self.cosines(batch) - batch.labels[:, 0]) ** 2
-        return {"likeness": LossTerm(losses.sum(), batch.weights.sum())}
+        return {"similarity": LossTerm(losses.sum(), batch.weights.sum())}
 
     def cosines(self, batch: Batch) -> Tensor:
-        """(b)"""
-        first, second = self.both(batch)
+        """(b): cosine similarity of the two texts of each pair."""
+        first, second = self.encode_pairs(batch)
         return (first * second).sum(dim=1)
 
 
-def contrast_losses(scores: Tensor, labels: Tensor) -> Tensor:
-    """(b): scores (b,b) of each query with each document, labels (b,2) of which each is one."""
+def contrastive_losses(scores: Tensor, labels: Tensor) -> Tensor:
+    """(b): scores (b,b) of queries × documents, labels (b,2): ids of each row's query and
+    document."""
     query, document = labels.unbind(dim=1)
-    same = (query[:, None] == query) | (document[:, None] == document)
-    same.fill_diagonal_(False)  # what belongs together in the row itself is the answer
-    scores = scores.masked_fill(same, -torch.inf)
-    answer = torch.arange(len(scores), device=scores.device)
-    ways = (F.cross_entropy(way, answer, reduction="none") for way in (scores, scores.T))
-    return 0.5 * sum(ways, torch.zeros_like(scores[:, 0]))
+    duplicates = (query[:, None] == query) | (document[:, None] == document)
+    duplicates.fill_diagonal_(False)  # the positive pair
+    scores = scores.masked_fill(duplicates, -torch.inf)
+    positive = torch.arange(len(scores), device=scores.device)
+    losses = (
+        F.cross_entropy(direction, positive, reduction="none") for direction in (scores, scores.T)
+    )
+    return 0.5 * sum(losses, torch.zeros_like(scores[:, 0]))

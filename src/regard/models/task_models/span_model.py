@@ -1,11 +1,11 @@
-"""A model that points at an answer: where in its passage it begins and ends, or at [CLS] for none.
+"""Extractive question answering: the start and end of the answer in a passage, or [CLS] for none.
 
-    null score  S·C + E·C at [CLS]        best span  max S·T_i + E·T_j,  i ≤ j < i + longest
+    null score  S·C + E·C at [CLS]        best span  max S·T_i + E·T_j,  i ≤ j < i + max_length
     loss = ½ (−log p_start(true start) − log p_end(true end)),  each softmax over [CLS] and passage
 
-Devlin et al., 2019, "BERT", section 4.3. Rows are `[CLS] question [SEP] passage [SEP]`: question
-and marks are no place of an answer, in training as in search.
-Shapes: b batch, t place. Masks and `valid`: True = may be seen, a token.
+Devlin et al., 2019, "BERT", section 4.3. Rows are `[CLS] question [SEP] passage [SEP]`: answers lie
+in the passage, never in the question or on special tokens, in training as in search.
+Shapes: b batch, t position. Masks and `valid`: True = may attend, a token.
 """
 
 from __future__ import annotations
@@ -17,102 +17,103 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.batch import Batch
-from regard.models.heads.heads import SpanHead, SpanLogits
+from regard.models.heads.task_heads import SpanHead, SpanLogits
 from regard.models.loss import LossTerm
 from regard.models.task_models.task_model import TaskModel
 
 NULL_POSITION = 0
-"Where [CLS] stands: it begins and ends the answer that there is none."
+"The position of [CLS]: start and end of the null answer."
 
 
 class SpanPredictions(NamedTuple):
-    """What each row answers, (b) each; a row without a passage has a score of −∞."""
+    """The best span of each row, (b) each; a row without a passage has a score of −∞."""
 
     first: Tensor
     last: Tensor
     score: Tensor
     null_score: Tensor
-    log_share: Tensor
-    "The log of how probable the best span is, among all starts and all ends."
-    null_log_share: Tensor
+    logprob: Tensor
+    "Log-probability of the best span, under the softmax over starts and the one over ends."
+    null_logprob: Tensor
     loss: Tensor
     "Of the labelled span."
 
 
 class SpanModel(TaskModel[SpanHead]):
-    """The beginning and the end of an answer in each row."""
+    """Start and end of the answer in each row."""
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        losses = span_losses(self.scores(batch), _labels(batch))
+        losses = span_losses(self.logits(batch), _labels(batch))
         return {"span": LossTerm(losses.sum(), batch.weights.sum())}
 
-    def scores(self, batch: Batch) -> SpanLogits:
-        """(b,t) each; −∞ where no answer may begin or end."""
-        passage = passage_places(batch)
-        passage[:, NULL_POSITION] = True
-        start, end = self.head(self.vectors(batch), passage)
+    def logits(self, batch: Batch) -> SpanLogits:
+        """(b,t) each; −∞ where no answer may start or end."""
+        allowed = passage_mask(batch)
+        allowed[:, NULL_POSITION] = True
+        start, end = self.head(self.hidden_states(batch), allowed)
         return SpanLogits(start.float(), end.float())
 
     @torch.inference_mode()
-    def spans(self, batch: Batch, *, longest: int) -> SpanPredictions:
-        """The best span of each row beside the null score; `longest` counts tokens."""
-        scores = self.scores(batch)
-        start, end = scores
-        passage = SpanLogits(*(_without_null(side) for side in scores))
-        first, last, score = best_spans(passage, longest=longest)
-        total = start.logsumexp(dim=1) + end.logsumexp(dim=1)
+    def predict(self, batch: Batch, *, max_length: int) -> SpanPredictions:
+        """The best span of each row beside the null score; `max_length` counts tokens."""
+        logits = self.logits(batch)
+        start, end = logits
+        passage = SpanLogits(*(_without_null(side) for side in logits))
+        first, last, score = best_spans(passage, max_length=max_length)
+        log_normaliser = start.logsumexp(dim=1) + end.logsumexp(dim=1)
         null = start[:, NULL_POSITION] + end[:, NULL_POSITION]
         return SpanPredictions(
             first,
             last,
             score,
             null,
-            log_share=score - total,
-            null_log_share=null - total,
-            loss=span_losses(scores, _labels(batch)),
+            logprob=score - log_normaliser,
+            null_logprob=null - log_normaliser,
+            loss=span_losses(logits, _labels(batch)),
         )
 
 
-def span_losses(scores: SpanLogits, labels: Tensor) -> Tensor:
+def span_losses(logits: SpanLogits, labels: Tensor) -> Tensor:
     """(b): half the loss of the start plus half that of the end; labels (b,2)."""
-    sides = zip(scores, labels.unbind(dim=1), strict=True)
+    sides = zip(logits, labels.unbind(dim=1), strict=True)
     return sum(
         (0.5 * F.cross_entropy(side, label, reduction="none") for side, label in sides),
-        torch.zeros_like(scores.start[:, 0]),
+        torch.zeros_like(logits.start[:, 0]),
     )
 
 
-def best_spans(scores: SpanLogits, *, longest: int) -> tuple[Tensor, Tensor, Tensor]:
-    """First place, last place and score of each row's best span of at most `longest` places.
+def best_spans(logits: SpanLogits, *, max_length: int) -> tuple[Tensor, Tensor, Tensor]:
+    """First position, last position and score of each row's best span of at most `max_length`
+    tokens.
 
-    One length after the other, so memory stays O(b·t); of equals the shortest, then the first.
+    One length after the other, so memory stays O(b·t); ties go to the shortest, then the first.
     """
-    start, end = scores
+    start, end = logits
     rows, positions = start.shape
     best = start.new_full((rows,), -torch.inf)
     first = torch.zeros(rows, dtype=torch.int64, device=start.device)
     last = first.clone()
-    for beyond in range(min(longest, positions)):
-        score, place = (start[:, : positions - beyond] + end[:, beyond:]).max(dim=1)
+    for offset in range(min(max_length, positions)):
+        score, position = (start[:, : positions - offset] + end[:, offset:]).max(dim=1)
         better = score > best
         best = torch.where(better, score, best)
-        first = torch.where(better, place, first)
-        last = torch.where(better, place + beyond, last)
+        first = torch.where(better, position, first)
+        last = torch.where(better, position + offset, last)
     return first, last, best
 
 
-def passage_places(batch: Batch) -> Tensor:
-    """(b,t): True at the tokens of the second text, the [SEP] that closes it left out."""
+def passage_mask(batch: Batch) -> Tensor:
+    """(b,t): True at the tokens of the second segment, without its final [SEP]."""
     assert batch.segments is not None
     inside = batch.valid & (batch.segments == 1)
-    closing = batch.valid.sum(dim=1, keepdim=True) - 1
-    return inside.scatter(1, closing, False)
+    final = batch.valid.sum(dim=1, keepdim=True) - 1
+    return inside.scatter(1, final, False)
 
 
-def _without_null(scores: Tensor) -> Tensor:
-    hidden = scores.clone()
-    hidden[:, NULL_POSITION] = -torch.inf
-    return hidden
+def _without_null(logits: Tensor) -> Tensor:
+    masked = logits.clone()
+    masked[:, NULL_POSITION] = -torch.inf
+    return masked
 
 
 def _labels(batch: Batch) -> Tensor:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import altair as alt
 
-from regard.evaluation.wording import number
+from regard.evaluation.formatting import number
 from regard.reports.charts import theme as dress
 from regard.reports.charts.run_charts import Row
 from regard.reports.charts.seed_curves import (

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import altair as alt
 import vl_convert
 
+from regard.evaluation.formatting import metric_label, number, order_splits, split_label
 from regard.evaluation.metrics.metric import LOWER_IS_BETTER
-from regard.evaluation.wording import in_reading_order, metric, number, part
 from regard.reports.charts import theme as dress
 from regard.reports.charts.theme import Chart, Theme
 from regard.runs.archive.record import MODEL, HistogramRecord, RunRecord, ScoreRecord, StepEvent
@@ -35,7 +35,7 @@ def interval_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | No
     if not rows:
         return None
     who = list(dict.fromkeys(row["of"] for row in rows))
-    parts = [part(name) for name in in_reading_order(row["named"] for row in rows)]
+    parts = [split_label(name) for name in order_splits(row["named"] for row in rows)]
     names = dress.name_room(who, width=width)
     labels = dress.label_room((row["label"] for row in rows), width=width - names)
     scale, ticks = figure_scale(rows, label_room=labels / (width - names))
@@ -47,7 +47,7 @@ def interval_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | No
     axis = dress.magnitude_axis(ticks) if ticks else dress.value_axis(width - names)
     name = rows[0]["metric"]
     better = "left" if name in LOWER_IS_BETTER else "right"
-    title = f"{metric(name)}, {better} is better"
+    title = f"{metric_label(name)}, {better} is better"
     chart = alt.layer(
         base.mark_circle(size=30, opacity=1).encode(
             x=alt.X("value:Q", scale=scale, title=title, axis=axis)
@@ -107,7 +107,7 @@ def learning_rate_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart
 def length_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
     """How long the documents of each part are: the share of its documents in each bin."""
     corpus = record.figures.corpus if record.figures else None
-    found = {name: corpus.parts[name].histogram for name in corpus.parts} if corpus else {}
+    found = {name: corpus.splits[name].histogram for name in corpus.splits} if corpus else {}
     outlines = {name: outline(h) for name, h in found.items() if h and sum(h.counts)}
     if not outlines:
         return None
@@ -216,7 +216,7 @@ def _interval_row(figure: ScoreRecord) -> Row:
     low, value, high = _ends(figure)
     label = f"{number(value)}  {figure.part}"
     ends = {"low": low, "value": value, "high": high}
-    names = {"of": figure.of, "part": part(figure.part), "named": figure.part}
+    names = {"of": figure.of, "part": split_label(figure.part), "named": figure.part}
     names["metric"] = figure.metric
     return {**names, "label": label, **ends}
 

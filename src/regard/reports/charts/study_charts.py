@@ -15,17 +15,17 @@ from typing import Any
 import altair as alt
 from markupsafe import Markup
 
+from regard.evaluation.formatting import (
+    difference,
+    interval,
+    metric_label,
+    number,
+    order_splits,
+    quantity,
+    split_label,
+)
 from regard.evaluation.metrics.metric import LOWER_IS_BETTER
 from regard.evaluation.statistics.estimate import decimals_shown
-from regard.evaluation.wording import (
-    counted,
-    difference,
-    in_reading_order,
-    interval,
-    metric,
-    number,
-    part,
-)
 from regard.reports.charts import theme as dress
 from regard.reports.charts.run_charts import Row, figure_scale
 from regard.reports.charts.task_charts import length_scores
@@ -53,7 +53,7 @@ def difference_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart |
     span = max(ends) - min(ends) or 1.0
     room = labels / (width - names)
     domain = [min(ends) - 0.06 * span, max(ends) + span * (0.02 + room / (1 - room))]
-    what = metric(judged[0].figure.partition(".")[2])
+    what = metric_label(judged[0].figure.partition(".")[2])
     x = alt.X(
         "value:Q",
         scale=alt.Scale(domain=domain, nice=False),
@@ -91,7 +91,7 @@ def figure_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | Non
     labels = dress.label_room((row["label"] for row in rows), width=width - names)
     scale, ticks = figure_scale(rows, label_room=labels / (width - names))
     axis = dress.magnitude_axis(ticks) if ticks else dress.value_axis(width - names)
-    what = metric(evidence.outcome.decides.partition(".")[2])
+    what = metric_label(evidence.outcome.decides.partition(".")[2])
     better = better_side(evidence.outcome)
     x = alt.X("value:Q", scale=scale, title=f"{what}, {better} is better", axis=axis)
     y, offset = _rows_of(rows, names)
@@ -121,7 +121,7 @@ def length_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | Non
             **{end: row["value"] if row[end] is None else row[end] for end in ENDS},
             "says": f"{variant.name}, seed {seed}, {row['words']}: {number(row['value'])} "
             f"{interval(row['low'], row['high'], beside=row['value'])}, "
-            f"n = {counted(row['n'], row['items'])}",
+            f"n = {quantity(row['n'], row['items'])}",
         }
         for variant in evidence.valid
         for seed, record in evidence.records[variant.name].items()
@@ -140,10 +140,10 @@ def length_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | Non
     )
     layers = (
         base.mark_rule(strokeWidth=7, opacity=0.35, aria=True).encode(
-            y=alt.Y("low:Q", title=metric(what)), y2="high:Q", description="says:N"
+            y=alt.Y("low:Q", title=metric_label(what)), y2="high:Q", description="says:N"
         ),
         base.mark_circle(size=40, opacity=1, aria=True).encode(
-            y=alt.Y("value:Q", title=metric(what), scale=alt.Scale(zero=True)),
+            y=alt.Y("value:Q", title=metric_label(what), scale=alt.Scale(zero=True)),
             description="says:N",
         ),
     )
@@ -194,7 +194,7 @@ def palette(evidence: Evidence, theme: Theme, shown: Sequence[str] | None = None
 
 def _rows_of(rows: Sequence[Row], names: int) -> tuple[alt.Y, alt.YOffset]:
     who = list(dict.fromkeys(row["of"] for row in rows))
-    parts = [part(name) for name in in_reading_order(row["named"] for row in rows)]
+    parts = [split_label(name) for name in order_splits(row["named"] for row in rows)]
     y = alt.Y("of:N", sort=who, title=None, axis=dress.name_axis(names))
     return y, alt.YOffset("part:N", sort=parts)
 
@@ -210,13 +210,13 @@ def _difference_row(one: VerdictOutcome) -> Row:
         "of": pair,
         "variant": one.variant,
         "named": named,
-        "part": part(named),
+        "part": split_label(named),
         "value": one.value,
         "low": low,
         "high": high,
         "end": max(high, *one.per_seed) if one.per_seed else high,
         "label": f"{_signed(one.value)}  {named}",
-        "says": f"{pair}, {short_name(one.figure)}: {words}, {counted(one.seeds, 'seeds')}",
+        "says": f"{pair}, {short_name(one.figure)}: {words}, {quantity(one.seeds, 'seeds')}",
     }
 
 
@@ -243,7 +243,7 @@ def _seed_rows(evidence: Evidence, one: VerdictOutcome) -> list[Row]:
 def _figure_rows(evidence: Evidence) -> list[Row]:
     what = evidence.outcome.decides.partition(".")[2]
     found = [
-        _figure_row(variant.name, name, spread, f"{counted(len(spread.per_seed), 'seeds')}")
+        _figure_row(variant.name, name, spread, f"{quantity(len(spread.per_seed), 'seeds')}")
         for variant in evidence.valid
         if variant.name not in evidence.other_tokens or what != "perplexity"
         for name in PARTS_DRAWN
@@ -264,15 +264,15 @@ def _figure_rows(evidence: Evidence) -> list[Row]:
 
 def _figure_row(of: str, named: str, measured: Any, note: str) -> Row:
     value, low, high = measured.value, measured.low, measured.high
-    n = counted(measured.n, measured.items)
+    n = quantity(measured.n, measured.items)
     return {
         "of": of,
         "named": named,
-        "part": part(named),
+        "part": split_label(named),
         "value": value,
         "low": value if low is None else low,
         "high": value if high is None else high,
         "label": f"{number(value)}  {named}",
-        "says": f"{of}, {part(named)}: {number(value)} {interval(low, high, beside=value)}, "
+        "says": f"{of}, {split_label(named)}: {number(value)} {interval(low, high, beside=value)}, "
         f"n = {n}, {note}",
     }

@@ -9,7 +9,7 @@ from typing import Any
 
 import altair as alt
 
-from regard.evaluation.wording import counted, metric
+from regard.evaluation.formatting import metric_label, quantity
 from regard.reports.charts import theme as dress
 from regard.reports.charts.theme import Chart, Theme
 from regard.runs.archive.record import RunRecord
@@ -105,17 +105,19 @@ def calibration_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart |
 def length_score_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
     """The main metric on test by the length of the source, each with its interval."""
     main = record.figures.main if record.figures else ""
-    rows = [row | {"label": counted(row["n"], row["items"])} for row in length_scores(record, main)]
+    rows = [
+        row | {"label": quantity(row["n"], row["items"])} for row in length_scores(record, main)
+    ]
     if not rows:
         return None
     order = [row["words"] for row in rows]
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("words:N", sort=order, title="words of the source", axis=alt.Axis(labelAngle=0))
     )
-    up = alt.Y("value:Q", title=metric(main), scale=alt.Scale(zero=True))
+    up = alt.Y("value:Q", title=metric_label(main), scale=alt.Scale(zero=True))
     chart = alt.layer(
         base.mark_rule(strokeWidth=7, opacity=0.35).encode(
-            y=alt.Y("low:Q", title=metric(main)), y2="high:Q"
+            y=alt.Y("low:Q", title=metric_label(main)), y2="high:Q"
         ),
         base.mark_circle(size=40, opacity=1).encode(y=up),
     )

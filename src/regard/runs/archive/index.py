@@ -26,7 +26,7 @@ from regard.core.files import write_text
 from regard.runs.archive.record import (MODEL, AuditRecord, ResultsRecord, RunRecord)
 from regard.runs.archive.read_run import SCHEMA as FIGURES_SCHEMA
 from regard.runs.archive.read_run import (printable, read_run)
-from regard.core.toml import (flat, read_toml)
+from regard.core.toml import (flatten, read_toml)
 
 SCHEMA = 2
 "Of the index; raised whenever the same folder would give other facts."
@@ -158,7 +158,7 @@ def read_facts(folder: Path, *, place: str) -> Facts:
     facts: Facts = {"run": printable(place)}
     try:
         # Through JSON, so that facts are the same whether they come from the folder or the index.
-        table = json.dumps(flat(read_toml(folder / RECIPE, topic="run").table), default=str)
+        table = json.dumps(flatten(read_toml(folder / RECIPE, topic="run").table), default=str)
         facts = {**printable(json.loads(table)), **facts}
         if (figures := _whole_figures(folder)) is not None:
             return {**facts, "state": RunState.FINISHED.value, **printable(_measured(figures))}
@@ -201,7 +201,7 @@ def _measured(figures: ResultsRecord) -> Facts:
             said = {"": figure.value, ".low": figure.low, ".high": figure.high, ".n": figure.n}
             facts |= {key + part: value for part, value in said.items() if value is not None}
     if figures.corpus is not None:
-        for name, part in figures.corpus.parts.items():
+        for name, part in figures.corpus.splits.items():
             facts[f"{name}.fingerprint"] = part.fingerprint
     if figures.tokenizer is not None:
         facts["tokenizer.fingerprint"] = figures.tokenizer.fingerprint

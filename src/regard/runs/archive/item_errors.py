@@ -17,7 +17,7 @@ from typing import Any
 
 from regard.core.errors import UserError
 from regard.runs.items import read_items
-from regard.evaluation.metrics.metric import (Metric, Row, metric_of)
+from regard.evaluation.metrics.metric import (Metric, Row, build_metric)
 from regard.runs.archive.read_run import read_run
 
 BOTH, ONLY_FIRST, ONLY_SECOND, NEITHER = "both", "only the first", "only the second", "neither"
@@ -129,7 +129,7 @@ def _measure_of_the_same(runs: Sequence[Path], part: str) -> Metric:
             topic="errors",
             hint="Compare runs with the same data, split seed and evaluate.documents.",
         )
-    return metric_of(measures[0])
+    return build_metric(measures[0])
 
 
 def _item(together: Sequence[Row], measure: Metric) -> ErrorItem:
@@ -139,7 +139,7 @@ def _item(together: Sequence[Row], measure: Metric) -> ErrorItem:
         shown=_shown(first),
         truth=_truth(first),
         predicted=tuple(_told(row.get("predicted", "")) for row in together),
-        right=tuple(measure.is_right(row) for row in together),
+        right=tuple(measure.is_correct(row) for row in together),
         loss=tuple(_loss(row) for row in together),
         confidence=tuple(row.get("confidence") for row in together),
     )

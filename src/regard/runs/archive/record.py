@@ -106,8 +106,8 @@ class SplitRecord(ArchiveRecord):
     fingerprint: str = ""
     mean_length: float | None = None
     median_length: float | None = None
-    longest: int | None = None
-    lost_to_cut: int = 0
+    max_length: int | None = None
+    truncated_tokens: int = 0
     "Tokens beyond the longest document allowed, which were left out."
     histogram: HistogramRecord | None = None
 
@@ -126,7 +126,7 @@ class OverlapRecord(ArchiveRecord):
 class CorpusRecord(ArchiveRecord):
     name: str
     generated: bool
-    parts: dict[str, SplitRecord]
+    splits: dict[str, SplitRecord]
     overlap: dict[str, OverlapRecord] = {}
     dropped: dict[str, Any] = {}
     "Counts by reason; a table (such as the counts of each file) may stand beside them."
@@ -179,7 +179,7 @@ class LedgerRecord(ArchiveRecord):
     total: int
     of: int
     "Parameters of the whole model."
-    share: float
+    fraction: float
     terms: tuple[LedgerTerm, ...]
 
 
@@ -268,7 +268,7 @@ class AuditRecord(ArchiveRecord):
     "Kinds of attention that declare themselves broken, and why."
     mask: str = ""
     findings: tuple[FindingRecord, ...] = ()
-    unreached: tuple[UnusedParameterRecord, ...] = ()
+    unused_parameters: tuple[UnusedParameterRecord, ...] = ()
     checked: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
 

@@ -23,7 +23,7 @@ from regard.runs.training_audit import reasons_against
 from regard.runs.inspection.inspection import (AttentionMap, Inspection, TokenRow, TokenLoss)
 from regard.models.architectures.encoder_model import EncoderModel
 from regard.models.model import Model
-from regard.models.blocks.recorder import AttentionRecorder
+from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.architectures.recurrent_model import RecurrentModel
 from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
 from regard.objectives import Vocabulary
@@ -83,7 +83,7 @@ def inspect_text(
             *passage.remarks,
             *remarks,
             *_unknown(tokenizer, row, source),
-            *(f"{name} has no weights to show: its kind makes none" for name in recorder.without),
+            *(f"{name} has no weights to show: its kind makes none" for name in recorder.missing),
         ),
     )
 
@@ -140,13 +140,13 @@ def _written(model: Writer, tokenizer: Tokenizer, source: list[int]) -> list[int
     stop = tokenizer.require("stop")
     given = torch.tensor([source])
     [written] = generate(
-        model.given(given, torch.ones_like(given, dtype=torch.bool)),
+        model.bind_source(given, torch.ones_like(given, dtype=torch.bool)),
         [[tokenizer.require("start")]],
         strategy=Greedy(),
-        max_new=min(MOST_WRITTEN, model.context),
+        max_new_tokens=min(MOST_WRITTEN, model.context),
         stop=stop,
-        pad=tokenizer.padding,
-        forbidden=tuple(Vocabulary.of(tokenizer).specials - {stop}),
+        pad=tokenizer.padding_id,
+        suppress_tokens=tuple(Vocabulary.from_tokenizer(tokenizer).specials - {stop}),
     )
     return [*written.ids, stop] if written.stopped else list(written.ids)
 
@@ -175,7 +175,7 @@ def _passed(
     model: Model, tokenizer: Tokenizer, example: Example, recorder: AttentionRecorder | None = None
 ) -> Tensor:
     """The loss at each place, (t)."""
-    batch = collate([example], pad_id=tokenizer.padding, rows=[0])
+    batch = collate([example], pad_id=tokenizer.padding_id, rows=[0])
     return model.losses(batch, recorder=recorder)[0]
 
 
@@ -186,7 +186,7 @@ def _told_when_hidden(
     """Each token's loss where it alone is hidden: an encoder that sees a token need not tell it."""
     if tokenizer.mask is None:
         return (), ["no losses: the tokenizer has no [MASK] to hide tokens with"]
-    specials = Vocabulary.of(tokenizer).specials
+    specials = Vocabulary.from_tokenizer(tokenizer).specials
     places = [place for place, one in enumerate(row.ids) if one not in specials]
     together = max(1, PLACES_AT_ONCE // len(row.ids))
     told: list[TokenLoss] = []
@@ -196,7 +196,7 @@ def _told_when_hidden(
         hidden[np.arange(len(chosen)), chosen] = tokenizer.mask
         batch = collate(
             [_example(one.tolist(), row.ids) for one in hidden],
-            pad_id=tokenizer.padding,
+            pad_id=tokenizer.padding_id,
             rows=chosen,
         )
         losses = model.losses(batch)[torch.arange(len(chosen)), torch.tensor(chosen)]
@@ -205,7 +205,7 @@ def _told_when_hidden(
 
 
 def _check_numbers(recorder: AttentionRecorder, told: Sequence[TokenLoss]) -> None:
-    if not recorder.weights and not recorder.without:
+    if not recorder.weights and not recorder.missing:
         raise UserError(
             "this model has no attention to look at",
             topic="inspect",
@@ -214,7 +214,7 @@ def _check_numbers(recorder: AttentionRecorder, told: Sequence[TokenLoss]) -> No
         )
     if not recorder.weights:
         raise UserError(
-            f"this model's attention gives no weights ({', '.join(recorder.without[:3])})",
+            f"this model's attention gives no weights ({', '.join(recorder.missing[:3])})",
             topic="inspect",
             hint="Its kind has to give Attended.weights when asked with want_weights=True.",
         )

@@ -26,7 +26,7 @@ from regard.models.families.encoder import Encoder
 from regard.models.task_models.task_model import TaskModel
 from regard.models.model import Model
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.training.checkpoint import (ADAPTER_FILE, fill, read_tensors, save_description, weights_of, write_tensors)
+from regard.training.checkpoint import (ADAPTER_FILE, load_tensors, read_tensors, save_config_and_tokenizer, model_tensors, write_tensors)
 
 if TYPE_CHECKING:
     from regard.runs.experiment import Experiment
@@ -38,7 +38,7 @@ HEAD_FILE = "head.safetensors"
 def save_adapter(folder: Path, bench: Experiment) -> list[str]:
     """Of a finished training, into `folder`; what a person should know of it."""
     config, tokenizer = bench.config(), bench.prepared.tokenizer
-    body, head = _apart(bench.model, weights_of(bench.model))
+    body, head = _apart(bench.model, model_tensors(bench.model))
     remarks = write_adapter(
         folder,
         body,
@@ -50,7 +50,7 @@ def save_adapter(folder: Path, bench: Experiment) -> list[str]:
     )
     if head:
         write_tensors(head, folder / HEAD_FILE)
-    save_description(folder, tokenizer, config)
+    save_config_and_tokenizer(folder, tokenizer, config)
     return remarks
 
 
@@ -102,12 +102,12 @@ def load_adapter(
         found = {f"body.{name}": tensor for name, tensor in found.items()}
         if (folder / HEAD_FILE).is_file():
             found |= {f"head.{n}": t for n, t in read_tensors(folder / HEAD_FILE).items()}
-    fill(model, found, where=folder / ADAPTER_FILE)
+    load_tensors(model, found, where=folder / ADAPTER_FILE)
 
 
 def trained_of_body(model: Model) -> dict[str, Tensor]:
     """What was trained but for the head of the task, by the names it has in the body."""
-    return _apart(model, weights_of(model))[0]
+    return _apart(model, model_tensors(model))[0]
 
 
 def _check_read_alike(adapter: Mapping[str, Any], family: Family) -> None:

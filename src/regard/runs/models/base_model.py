@@ -12,7 +12,7 @@ from regard.core.errors import UserError
 from regard.interop.import_model import import_model
 from regard.interop.packages import MARK
 from regard.runs.run import (Run, check_whole, read_config)
-from regard.core.files import (MANIFEST, damage, sha256)
+from regard.core.files import (MANIFEST, find_damage, sha256)
 from regard.data.token_cache import cache_home
 from regard.training.checkpoint import (ADAPTER_FILE, WEIGHTS_FILE)
 
@@ -25,7 +25,7 @@ def imported_package(source: str) -> Path:
     except metadata.PackageNotFoundError:
         version = "none"  # import_model says how to get it
     folder = cache_home() / "models" / f"{name}-{version}-regard-{__version__}"
-    if damage(folder) is not None:
+    if find_damage(folder) is not None:
         import_model(source, folder)
     return folder
 

@@ -16,7 +16,7 @@ from regard.interop.peft import KINDS
 from regard.runs.models.adapter_files import (trained_of_body, write_adapter)
 from regard.runs.models.base_model import find_base
 from regard.runs.models.saved_model import (SavedModel, architecture_of, load_saved)
-from regard.core.files import new_folder
+from regard.core.files import atomic_folder
 from regard.models.task_models.task_model import TaskModel
 
 HEAD_STAYS = "the head of its task is not exported: `regard predict` answers with it"
@@ -27,7 +27,7 @@ def export_saved(
 ) -> ExportReport:
     """Write the model into the new folder `out`; with `merge`, what was adapted is one with it."""
     trains_nothing = isinstance(saved.adapter, NoTraining)  # it is its base, with nothing beside it
-    apart = saved.adapter.saved_alone and not (merge or trains_nothing)
+    apart = saved.adapter.saves_adapter_only and not (merge or trains_nothing)
     kind = str(saved.config["adapt"]["kind"]) if apart else ""
     if apart and kind not in KINDS:
         raise UserError(
@@ -46,7 +46,7 @@ def export_saved(
     exported = export_model(body, saved.family, saved.tokenizer, out, architecture=named)
     remarks = list(exported.remarks)
     if apart:
-        with new_folder(out / "adapter") as inside:
+        with atomic_folder(out / "adapter") as inside:
             remarks += write_adapter(
                 inside,
                 trained,

@@ -24,13 +24,13 @@ from regard.core.files import (MANIFEST, sha256)
 from regard.models.families import Family
 from regard.models.model import Model
 from regard.objectives import Objective
-from regard.core.own_files import (check_kept, used_in)
+from regard.core.user_files import (check_same_code, files_used_by)
 from regard.runs.recipe import (Recipe, check_learns)
-from regard.core.settings import (Settings, table_of)
-from regard.data.tokenizers.tokenizer import (Tokenizer, check_same)
+from regard.core.settings import (Settings, to_table)
+from regard.data.tokenizers.tokenizer import (Tokenizer, check_same_tokenizer)
 from regard.data.tokenizers import TokenizerKind
 from regard.data.tokenizers.file import File
-from regard.core.toml import flat
+from regard.core.toml import flatten
 
 RunRecipe = Callable[[Recipe, Path], Run]
 
@@ -148,7 +148,7 @@ def _taken_over(recipe: Recipe, lent: InheritedSettings) -> dict[str, Settings]:
 
 
 def _differences(part: str, mine: Settings, theirs: Settings) -> str:
-    here, there = flat(table_of(mine)), flat(table_of(theirs))
+    here, there = flatten(to_table(mine)), flatten(to_table(theirs))
     differ = [key for key in sorted(here.keys() | there.keys()) if here.get(key) != there.get(key)]
     return "; ".join(
         f"{part}.{key}: {here.get(key)!r} here, {there.get(key)!r} there" for key in differ
@@ -157,7 +157,7 @@ def _differences(part: str, mine: Settings, theirs: Settings) -> str:
 
 def identity_of(recipe: Recipe, *, source: str, start: InitialModel | None) -> str:
     """The same for two runs exactly if they are the same experiment."""
-    own = sorted(file.sha256 for file in used_in(recipe.to_table()))
+    own = sorted(file.sha256 for file in files_used_by(recipe.to_table()))
     facts = (recipe.fingerprint, source, start.identity if start else "nothing", *own)
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
@@ -170,7 +170,7 @@ def body_of(start: InitialModel) -> Model:
 def _opened(run: Run) -> InitialModel:
     folder = run.model_folder()
     recipe = run.recipe()
-    check_kept(used_in(recipe.to_table()), run.folder)
+    check_same_code(files_used_by(recipe.to_table()), run.folder)
     lent = InheritedSettings(recipe.model, recipe.tokenizer, recipe.objective)
     return _start(
         str(run.folder), run.folder, folder, lends=lent, identity=str(run.figures()["identity"])
@@ -180,14 +180,14 @@ def _opened(run: Run) -> InitialModel:
 def _opened_model(place: Path, *, named: str) -> InitialModel:
     folder = check_whole(place)
     config = read_config(folder)
-    check_kept(used_in(config), place)
+    check_same_code(files_used_by(config), place)
     lent = InheritedSettings(family_of(config), File(path=named), objective_of(config))
     return _start(named, place, folder, lends=lent, identity=sha256(folder / MANIFEST))
 
 
 def _start(named: str, place: Path, folder: Path, *, lends: InheritedSettings, identity: str) -> InitialModel:
     tokenizer, config = Tokenizer.load(folder), read_config(folder)
-    check_same(config["tokenizer"], tokenizer, owner=f"model {place}")
+    check_same_tokenizer(config["tokenizer"], tokenizer, owner=f"model {place}")
     return InitialModel(
         named,
         place,

@@ -21,11 +21,11 @@ from regard.models.families import (FAMILIES, Family)
 from regard.models.task_models.task_model import TaskModel
 from regard.models.model import Model
 from regard.objectives import (OBJECTIVES, Objective)
-from regard.core.own_files import (check_kept, naming_kept, used_in)
+from regard.core.user_files import (check_same_code, suggest_run_files, files_used_by)
 from regard.runs.recipe import tools_of
-from regard.core.settings import (Settings, name_of, read_settings, settings_class)
+from regard.core.settings import (Settings, catalog_name, read_settings, settings_class)
 from regard.tasks import (TASKS, Problem, Task)
-from regard.data.tokenizers.tokenizer import (Tokenizer, check_same)
+from regard.data.tokenizers.tokenizer import (Tokenizer, check_same_tokenizer)
 from regard.training.checkpoint import (WEIGHTS_FILE, load_weights)
 
 
@@ -54,7 +54,7 @@ class SavedModel:
     def plain_body(self) -> Model:
         """The body as its family builds it: what an adapter added is folded into the weights."""
         if self.adapter.virtual_tokens:
-            kind = name_of(self.adapter, ADAPTERS)
+            kind = catalog_name(self.adapter, ADAPTERS)
             raise UserError(
                 f"this model was adapted by a {kind}, which is no part of its weights, so it "
                 "cannot be taken without it",
@@ -72,11 +72,11 @@ def load_saved(
     is where an adapter's base lies, if not where it was."""
     config = read_config(home)
     text = tokenizer or Tokenizer.load(home)
-    check_same(config["tokenizer"], text, owner=f"model {place}")
-    with naming_kept(place):
+    check_same_tokenizer(config["tokenizer"], text, owner=f"model {place}")
+    with suggest_run_files(place):
         family, objective = family_of(config), objective_of(config)
         task = _part(TASKS, config["task"], key="task") if "task" in config else None
-    check_kept(used_in(config), place)
+    check_same_code(files_used_by(config), place)
     assert task is None or isinstance(task, Task)
     adapter: Adapter = Full()
     if "adapt" in config:
@@ -88,10 +88,10 @@ def load_saved(
     problem = None
     if task is not None:
         tools = tools_of(task, family, text, taken=adapter.virtual_tokens)
-        problem = task.reopen(config["learnt"], tools)
-        model = problem.fit(model, seed=0)
+        problem = task.restore_problem(config["learnt"], tools)
+        model = problem.attach_head(model, seed=0)
     adapter.apply(model, seed=0)
-    if adapter.saved_alone and not (home / WEIGHTS_FILE).is_file():
+    if adapter.saves_adapter_only and not (home / WEIGHTS_FILE).is_file():
         load_adapter(
             model, home, family=family, tokenizer=text, architecture=architecture_of(config)
         )

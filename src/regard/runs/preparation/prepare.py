@@ -18,10 +18,10 @@ from regard.runs.preparation.prepared import PreparedData
 from regard.runs.preparation.task import PreparedTask
 from regard.runs.preparation.row_stats import task_statistics
 from regard.runs.observer import Observer
-from regard.core.files import (damage, read_json, sealed_folder, write_json)
+from regard.core.files import (find_damage, read_json, folder_with_manifest, write_json)
 from regard.runs.recipe import (FORMAT, Recipe, tools_of)
 from regard.tasks import (TaskState, Task)
-from regard.data.token_cache import (TokenCache, cache_home, cached)
+from regard.data.token_cache import (TokenCache, cache_home, load_or_build_cache)
 from regard.data.corpus import (SPLITS, Corpus, open_corpus)
 from regard.data.record_corpus import (RecordCorpus, open_records)
 from regard.data.corpus_stats import corpus_statistics
@@ -39,7 +39,7 @@ def prepare(
     source = source_key(opened, recipe.task)
     if isinstance(opened, Corpus):
         tokenizer = tokenizer or _tokenizer(recipe, opened.texts("train"), source, watch)
-        cache = cached(opened, tokenizer, on_progress=watch.progress("tokenising"))
+        cache = load_or_build_cache(opened, tokenizer, on_progress=watch.progress("tokenising"))
         statistics = _statistics(cache, opened, watch)
         return PreparedText(recipe, tokenizer, cache, source=source, statistics=statistics)
     task = recipe.task
@@ -53,7 +53,7 @@ def prepare(
     tools = tools_of(
         task, recipe.model, tokenizer, taken=recipe.adapt.virtual_tokens, seed=recipe.train.seed
     )
-    problem = task.open(records["train"], tools) if learnt is None else task.reopen(learnt, tools)
+    problem = task.build_problem(records["train"], tools) if learnt is None else task.restore_problem(learnt, tools)
     watch.on_progress("looking for overlap", 0, None)
     statistics = task_statistics(opened, records, task, tokenizer)
     return PreparedTask(recipe, tokenizer, records, problem, source=source, statistics=statistics)
@@ -67,7 +67,7 @@ def open_data(recipe: Recipe) -> Corpus | RecordCorpus:
     return open_records(
         recipe.data,
         task.columns(),
-        holds=task.held_columns(),
+        types=task.column_types(),
         optional=task.optional_columns(),
         settings=task.column_settings(),
     )
@@ -82,7 +82,7 @@ def source_key(corpus: Corpus | RecordCorpus, task: Task | None) -> str:
     """Changes when a file does."""
     facts = [(role, *identity) for role, identity in corpus.identities()]
     if task is not None:
-        facts += [("task", *identity) for identity in task.also_read()]
+        facts += [("task", *identity) for identity in task.extra_sources()]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -103,10 +103,10 @@ def _tokenizer(recipe: Recipe, texts: Iterator[str], source: str, watch: Observe
     facts = [FORMAT, source, table["data"], table["tokenizer"], table.get("task")]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     folder = cache_home() / "tokenizers" / key[:32]
-    if damage(folder) is None:
+    if find_damage(folder) is None:
         return Tokenizer.load(folder)
     trained = recipe.tokenizer.train(texts, on_progress=watch.progress("training the tokenizer"))
-    with sealed_folder(folder) as inside:
+    with folder_with_manifest(folder) as inside:
         trained.save(inside)
     return trained
 

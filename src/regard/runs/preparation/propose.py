@@ -12,7 +12,7 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.data.corpus import (Data, open_corpus)
-from regard.data.readers.reading import Unit
+from regard.data.readers.records import Unit
 
 CHARACTERS_SEEN = 30_000_000
 "A glance stops here; sizes then are lower bounds, and nothing proposed depends on more."
@@ -39,7 +39,7 @@ class CorpusPreview:
 def preview_corpus(corpus: Sequence[str], *, column: str, unit: Unit) -> CorpusPreview:
     opened = open_corpus(Data(corpus=tuple(corpus), text=column, unit=unit))
     words_each, seen = [], 0
-    for _, text in opened.parted():
+    for _, text in opened.texts_with_split():
         words_each.append(len(text.split()))
         seen += len(text)
         if seen > CHARACTERS_SEEN:
@@ -49,9 +49,9 @@ def preview_corpus(corpus: Sequence[str], *, column: str, unit: Unit) -> CorpusP
 
 def propose_unit(path: Path) -> Unit:
     """Paragraphs where blank lines part wrapped lines; else every line is a document."""
-    from regard.data.readers.lines import lines
+    from regard.data.readers.lines import read_lines
 
-    seen = list(islice(lines(path), 1000))
+    seen = list(islice(read_lines(path), 1000))
     blank = sum(not line.strip() for line in seen)
     full = len(seen) - blank
     wrapped = blank >= 2 and full / (blank + 1) >= 1.5
@@ -72,7 +72,7 @@ def propose(name: str, corpus: Sequence[str], *, column: str | None, unit: Unit,
     epochs = max(1, min(20, round(AIM_TOKENS / seen.tokens)))
     named = json.dumps(corpus[0]) if len(corpus) == 1 else json.dumps(list(corpus))
     about = "about" if seen.complete else "at least"
-    lines = [
+    read_lines = [
         f"# {name}: {about} {seen.tokens:,} tokens; check it with `regard validate`, "
         "run it with `regard train`.",
         f"name = {json.dumps(name)}",
@@ -81,10 +81,10 @@ def propose(name: str, corpus: Sequence[str], *, column: str | None, unit: Unit,
         f"corpus = {named}",
     ]
     if column is not None:
-        lines.append(f"text = {json.dumps(column)}".ljust(34) + "# the column that is read")
+        read_lines.append(f"text = {json.dumps(column)}".ljust(34) + "# the column that is read")
     elif unit != "line":
-        lines.append(f'unit = "{unit}"'.ljust(34) + "# what one document is")
-    lines += [
+        read_lines.append(f'unit = "{unit}"'.ljust(34) + "# what one document is")
+    read_lines += [
         _said("dev = 0.05", "share of the documents to choose on"),
         _said("test = 0.05", "share that only judges"),
         "",
@@ -109,7 +109,7 @@ def propose(name: str, corpus: Sequence[str], *, column: str | None, unit: Unit,
         "seed = 0",
         "",
     ]
-    return "\n".join(lines)
+    return "\n".join(read_lines)
 
 
 def _said(setting: str, why: str) -> str:

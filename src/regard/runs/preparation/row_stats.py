@@ -21,8 +21,8 @@ class _Texts:
     def __init__(self, texts: Mapping[Split, Sequence[str]]) -> None:
         self._texts = texts
 
-    def texts(self, part: Split) -> Iterator[str]:
-        return iter(self._texts[part])
+    def texts(self, split: Split) -> Iterator[str]:
+        return iter(self._texts[split])
 
 
 def task_statistics(
@@ -36,12 +36,12 @@ def task_statistics(
     encoded = {part: tokenizer.encode_many(texts[part]) for part in SPLITS}
     lengths = {part: np.array([len(ids) for ids in encoded[part]]) for part in SPLITS}
     edges = histogram_edges(np.concatenate(list(lengths.values())))
-    known = {part: [task.known_by(row) for row in records[part]] for part in SPLITS}
+    known = {part: [task.identity_text(row) for row in records[part]] for part in SPLITS}
     overlap = measure_overlap(_Texts(known))
     return {
         "name": corpus.name,
         "generated": corpus.generated,
-        "parts": {
+        "splits": {
             part: _part(texts[part], encoded[part], lengths[part], tokenizer)
             | {
                 "fingerprint": corpus.fingerprints[part],
@@ -70,6 +70,6 @@ def _part(
         "unknown_rate": unknown / max(tokens, 1),
         "mean_length": float(lengths.mean()) if len(lengths) else 0.0,
         "median_length": float(np.median(lengths)) if len(lengths) else 0.0,
-        "longest": int(lengths.max()) if len(lengths) else 0,
-        "lost_to_cut": 0,
+        "max_length": int(lengths.max()) if len(lengths) else 0,
+        "truncated_tokens": 0,
     }

@@ -14,13 +14,19 @@ from regard.adapters import ADAPTERS
 from regard.runs.preparation.prepared import (SplitResults, PreparedData)
 from regard.runs.observer import Observer
 from regard.evaluation.statistics.estimate import Estimate
-from regard.evaluation.metrics.metric import (TUNED, Row, difference, score, verdict_between)
-from regard.evaluation.metrics.perplexity import FEWEST_ITEMS
+from regard.evaluation.metrics.metric import (
+    MIN_ITEMS,
+    TUNED,
+    Row,
+    difference_verdict,
+    paired_difference,
+    score,
+)
 from regard.models.task_models.task_model import TaskModel
 from regard.models.model import Model
 from regard.runs.recipe import Recipe
-from regard.core.settings import name_of
-from regard.tasks import (Problem, Task, mean_loss, places_of)
+from regard.core.settings import catalog_name
+from regard.tasks import (Problem, Task, mean_loss, example_length)
 from regard.batch import Example, Ints
 from regard.data.corpus import (SPLITS, Split)
 from regard.data.record_corpus import Record
@@ -40,13 +46,13 @@ class PackedExamples:
     def __init__(self, examples: Sequence[Example], problem: Problem) -> None:
         self._examples = examples
         self._problem = problem
-        self.lengths: Ints = np.array([places_of(one) for one in examples], dtype=np.int64)
+        self.lengths: Ints = np.array([example_length(one) for one in examples], dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self._examples)
 
     def example(self, row: int, generator: np.random.Generator) -> Example:
-        return self._problem.drawn(self._examples[row], generator)
+        return self._problem.randomise(self._examples[row], generator)
 
 
 class PreparedTask(PreparedData):
@@ -74,10 +80,10 @@ class PreparedTask(PreparedData):
         return list(self._said_of_training)
 
     def fitted(self, model: Model, *, seed: int) -> Model:
-        return self.problem.fit(model, seed=seed)
+        return self.problem.attach_head(model, seed=seed)
 
     def learnt(self) -> Mapping[str, Any]:
-        return self.problem.learnt()
+        return self.problem.state()
 
     def tune(self, model: Model, *, device: str) -> list[str]:
         return self.problem.tune(model, self.records["dev"], device=device)
@@ -85,29 +91,29 @@ class PreparedTask(PreparedData):
     def look(self, model: Model, *, device: str) -> EvalResult:
         dev, _ = self._chosen("dev", self.recipe.train.evaluate_documents)
         examples = [example for record in dev for example in self.problem.examples(record)]
-        pad = self.tokenizer.padding
+        pad = self.tokenizer.padding_id
         loss = mean_loss(model, examples, pad=pad, device=device)
-        measure = self.problem.measure
+        measure = self.problem.metric
         figures, trouble = {"loss": loss}, ""
-        if self.problem.answers_quickly:
-            main = measure.metrics[0]
-            answers = self.problem.glance(model, dev, device=device)
-            figures = {main: float(measure.statistic(main)(_sums(measure.columns(answers))))}
+        if self.problem.is_fast_to_answer:
+            main = measure.score_names[0]
+            answers = self.problem.answer_in_training(model, dev, device=device)
+            figures = {main: float(measure.score_function(main)(_sums(measure.statistics(answers))))}
             if found := self.problem.collapse(answers):
                 trouble = f"dev: {found}. Try: {', '.join(cures(self.recipe, model))}"
-        return EvalResult(loss, len(dev), figures, items=measure.items, trouble=trouble)
+        return EvalResult(loss, len(dev), figures, items=measure.items, warning=trouble)
 
     def places_measured(self, *, looks: int) -> int:
         recipe = self.recipe
         final = sum(
-            self._places(part, recipe.evaluate.documents, self.problem.places_to_answer)
+            self._places(part, recipe.evaluate.documents, self.problem.positions_to_answer)
             for part in SPLITS
         )
         look = self._places("dev", recipe.train.evaluate_documents, self._places_read)
         return looks * look + final
 
     def measure(self, model: Model, *, device: str, watch: Observer) -> SplitResults:
-        measure = self.problem.measure
+        measure = self.problem.metric
         chosen = {part: self._chosen(part, self.recipe.evaluate.documents) for part in SPLITS}
         labels = {part: label for part, (_, label) in chosen.items()}
         answers: dict[str, Mapping[Split, list[Row]]] = {
@@ -129,7 +135,7 @@ class PreparedTask(PreparedData):
             for part in SPLITS
             for of, rows in answers.items()
             if part in rows
-            for figure in score(measure, rows[part], part=labels[part])
+            for figure in score(measure, rows[part], split=labels[part])
         ]
         ours = answers[MODEL]
         return SplitResults(
@@ -165,7 +171,7 @@ class PreparedTask(PreparedData):
         records = shown[:SHOWN]
         device = str(next(model.parameters()).device)
         return [
-            {"prompt": " ¦ ".join(self.task.asked(record)), "text": _said(row)}
+            {"prompt": " ¦ ".join(self.task.input_texts(record)), "text": _said(row)}
             for record, row in zip(
                 records, self.problem.answer(model, records, device=device), strict=True
             )
@@ -177,12 +183,12 @@ class PreparedTask(PreparedData):
 
     @property
     def _items(self) -> str:
-        return self.problem.measure.items
+        return self.problem.metric.items
 
     def _chosen(self, part: Split, most: int) -> tuple[list[Record], str]:
         """The records of a part, or `most` of them drawn by seed; the label says which."""
         records, seed = self.records[part], self.recipe.data.split_seed
-        label = f"{part}:{self.statistics['parts'][part]['fingerprint'][:8]}"
+        label = f"{part}:{self.statistics['splits'][part]['fingerprint'][:8]}"
         if len(records) <= most:
             return list(records), label
         numbers = np.random.default_rng([seed, most]).choice(len(records), most, replace=False)
@@ -194,15 +200,15 @@ class PreparedTask(PreparedData):
         return round(sum(map(cost, few)) / max(len(few), 1) * len(records))
 
     def _places_read(self, record: Record) -> int:
-        return sum(map(places_of, self.problem.examples(record)))
+        return sum(map(example_length, self.problem.examples(record)))
 
     def _comparison(
         self, part: Split, of: str, ours: Sequence[Row], theirs: Sequence[Row], *, label: str
     ) -> dict[str, Any]:
-        measure = self.problem.measure
-        main = measure.metrics[0]
-        found = difference(measure, main, ours, theirs, part=label)
-        verdict = verdict_between(found, higher_is_better=measure.higher_is_better(main))
+        measure = self.problem.metric
+        main = measure.score_names[0]
+        found = paired_difference(measure, main, ours, theirs, split=label)
+        verdict = difference_verdict(found, higher_is_better=measure.higher_is_better(main))
         if part == "dev" and self.problem.is_tuned_on_dev:
             verdict = TUNED
         row = {key: value for key, value in found.as_dict().items() if key != "name"}
@@ -213,7 +219,7 @@ class PreparedTask(PreparedData):
     ) -> dict[str, list[Row]]:
         tables: dict[str, list[Row]] = {}
         for part in PARTS_JUDGED:
-            for name, rows in self.problem.tables(answers[part], part=labels[part]).items():
+            for name, rows in self.problem.tables(answers[part], split=labels[part]).items():
                 tables.setdefault(name, []).extend({"part": part, **row} for row in rows)
         return tables
 
@@ -224,7 +230,7 @@ class PreparedTask(PreparedData):
             for warning in self.problem.warnings(answers[part])
         ]
         for part in SPLITS:
-            lost = [self.problem.lost(record) for record in self.records[part]]
+            lost = [self.problem.truncated_tokens(record) for record in self.records[part]]
             if longer := sum(some > 0 for some in lost):
                 remarks.append(
                     f"{part}: {longer:,} of {len(lost):,} rows are longer than the "
@@ -232,14 +238,14 @@ class PreparedTask(PreparedData):
                 )
         return remarks + [
             f"{part}: {len(answers[part])} {self._items} are too few for a verdict; it takes "
-            f"{FEWEST_ITEMS}"
+            f"{MIN_ITEMS}"
             for part in PARTS_JUDGED
-            if len(answers[part]) < FEWEST_ITEMS
+            if len(answers[part]) < MIN_ITEMS
         ]
 
     def _fingerprints(self, records: Sequence[Record]) -> dict[str, str]:
         facts = [json.dumps(dict(record), sort_keys=True) for record in records]
-        told = [*facts, json.dumps(self.problem.measure.settings(), sort_keys=True)]
+        told = [*facts, json.dumps(self.problem.metric.settings(), sort_keys=True)]
         return {"documents": _hash(facts), "told": _hash(told)}
 
 
@@ -247,11 +253,11 @@ def cures(recipe: Recipe, model: Model) -> list[str]:
     """What to try where a training answers one class for every row."""
     found = [
         f"a lower train.lr (now {recipe.train.lr:g})",
-        f"a longer train.warmup (now {recipe.train.warmup:g})",
+        f"a higher train.warmup_ratio (now {recipe.train.warmup_ratio:g})",
     ]
     if recipe.start is None:
         return [*found, "more train.epochs"]
-    head_first = isinstance(model, TaskModel) and name_of(recipe.adapt, ADAPTERS) != "head"
+    head_first = isinstance(model, TaskModel) and catalog_name(recipe.adapt, ADAPTERS) != "head"
     return [*found, *['adapt.kind = "head" first'] * head_first]
 
 

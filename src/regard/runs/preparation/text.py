@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.generation.decoders import can_write
+from regard.generation.decoding_setup import can_generate
 from regard.runs.results import (choose_documents, measure)
 from regard.runs.health import health_of
 from regard.runs.items import (rows_of, table_of)
@@ -15,7 +15,7 @@ from regard.runs.preparation.prepared import (SplitResults, PreparedData)
 from regard.runs.samples import (strategy_of, write_texts)
 from regard.runs.observer import Observer
 from regard.evaluation.metrics.document_losses import DocumentMetric
-from regard.evaluation.metrics.perplexity import MOST_NATS
+from regard.evaluation.metrics.perplexity import MAX_NATS
 from regard.models.model import Model
 from regard.objectives import Vocabulary
 from regard.runs.recipe import Recipe
@@ -40,12 +40,12 @@ class PreparedText(PreparedData):
     ) -> None:
         super().__init__(recipe, tokenizer, source=source, statistics=statistics)
         self.cache = cache
-        self.vocabulary = Vocabulary.of(tokenizer)
+        self.vocabulary = Vocabulary.from_tokenizer(tokenizer)
 
     def examples(self) -> Examples:
         kind = PackedBlocks if self.recipe.train.batches == "packed" else DocumentChunks
         rows = kind(
-            self.cache.part("train"),
+            self.cache.split("train"),
             context=self.recipe.room,
             start=self.tokenizer.require("start"),
             stop=self.tokenizer.require("stop"),
@@ -62,12 +62,12 @@ class PreparedText(PreparedData):
             dev.documents,
             self.recipe.objective,
             vocabulary=self.vocabulary,
-            pad=self.tokenizer.padding,
+            pad=self.tokenizer.padding_id,
             seed=drawn_by,
             device=device,
         )
         loss = float(told.losses.sum() / told.tokens.sum())
-        return EvalResult(loss, len(told.losses), {"perplexity": math.exp(min(loss, MOST_NATS))})
+        return EvalResult(loss, len(told.losses), {"perplexity": math.exp(min(loss, MAX_NATS))})
 
     def places_measured(self, *, looks: int) -> int:
         recipe = self.recipe
@@ -90,7 +90,7 @@ class PreparedText(PreparedData):
         return health_of(model, self.recipe, self.cache, self.tokenizer, tables=tables)
 
     def samples(self, model: Model) -> list[dict[str, str]]:
-        if not can_write(model):
+        if not can_generate(model):
             return []
         asked = self.recipe.samples
         texts = write_texts(
@@ -98,7 +98,7 @@ class PreparedText(PreparedData):
             self.tokenizer,
             asked.prompts,
             strategy=strategy_of(asked),
-            max_new=asked.max_new,
+            max_new_tokens=asked.max_new_tokens,
             seed=self.recipe.train.seed,
         )
         return [
@@ -109,4 +109,4 @@ class PreparedText(PreparedData):
     def _places(self, part: Split, most: int) -> int:
         chosen = choose_documents(self.cache, part, most=most, seed=self.recipe.data.split_seed)
         lengths = np.array([len(ids) for ids in chosen.documents])
-        return self.recipe.objective.places_scored(lengths, context=self.recipe.room)
+        return self.recipe.objective.evaluation_positions(lengths, context=self.recipe.room)

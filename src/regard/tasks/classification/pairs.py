@@ -1,7 +1,7 @@
-"""Pair classification: one label for two texts (does the passage say yes, does the claim follow).
+"""Pair classification: one label for two texts (boolean questions, entailment).
 
-[CLS] first [SEP] second [SEP]  ─►  encoder, read at its first place
-<start> first [SEP] second <stop>  ─►  decoder, read at its last place
+[CLS] first [SEP] second [SEP]  ─►  encoder, pooled at the first position
+<start> first [SEP] second <stop>  ─►  decoder, pooled at the last position
 """
 
 from __future__ import annotations
@@ -10,15 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from regard.data.corpus import Split
-from regard.data.packing import Packed, pair, source_to_target
 from regard.data.record_corpus import Record
+from regard.data.special_tokens import InputSequence, sequence_pair, source_target_sequence
 from regard.tasks import TASKS, Task, TaskState, Tools
-from regard.tasks.classification.labels import Baseline, LabelProblem, Pooled, from_words, labels_of
+from regard.tasks.classification.labels import (
+    Baseline,
+    ClassifierProblem,
+    Pooled,
+    collect_labels,
+    tfidf_baseline,
+)
 
 
 @TASKS.add("pairs", families=("encoder", "decoder"))
 class PairClassification(Task):
-    """Tell the label of two texts."""
+    """Classify a pair of texts."""
 
     first: str = "first"
     "The column that holds the first text: the question, the premise."
@@ -27,35 +33,35 @@ class PairClassification(Task):
     label: str = "label"
     "The column that holds the label."
     pooling: Pooled = "auto"
-    "Which place answers: first, last, the mean of all; auto: an encoder's first, a decoder's last."
+    "Pooled position: first, last, or the mean of all; auto: an encoder's first, a decoder's last."
 
-    columns_wanted: ClassVar = ("first", "second", "label")
-    columns_told: ClassVar = ("label",)
-    metrics: ClassVar = ("accuracy", "macro_f1", "mcc")
-    columns_hold: ClassVar = {"second": "text"}
+    column_roles: ClassVar = ("first", "second", "label")
+    target_roles: ClassVar = ("label",)
+    score_names: ClassVar = ("accuracy", "macro_f1", "mcc")
+    role_types: ClassVar = {"second": "text"}
 
-    def open(self, train: Sequence[Record], tools: Tools) -> PairProblem:
-        return PairProblem(self, tools, labels_of(train))
+    def build_problem(self, train: Sequence[Record], tools: Tools) -> PairProblem:
+        return PairProblem(self, tools, collect_labels(train))
 
-    def reopen(self, learnt: TaskState, tools: Tools) -> PairProblem:
-        return PairProblem(self, tools, learnt["labels"])
+    def restore_problem(self, state: TaskState, tools: Tools) -> PairProblem:
+        return PairProblem(self, tools, state["labels"])
 
     def texts(self, record: Record) -> list[str]:
         return [record["first"], record["second"]]
 
 
-class PairProblem(LabelProblem):
+class PairProblem(ClassifierProblem):
     def __init__(self, task: PairClassification, tools: Tools, labels: Sequence[str]) -> None:
         super().__init__(tools, labels, pooling=task.pooling)
 
-    def pack(self, record: Record) -> Packed:
+    def build_input(self, record: Record) -> InputSequence:
         tokenizer = self.tools.tokenizer
-        form = source_to_target if self.tools.family == "decoder" else pair
-        first, second = (tokenizer.encode(record[side]) for side in ("first", "second"))
-        return form(first, second, roles=tokenizer, limit=self.tools.context)
+        build = source_target_sequence if self.tools.family == "decoder" else sequence_pair
+        first, second = (tokenizer.encode(record[role]) for role in ("first", "second"))
+        return build(first, second, roles=tokenizer, limit=self.tools.context)
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+        self, train: Sequence[Record], evaluated: Mapping[Split, Sequence[Record]]
     ) -> Iterator[Baseline]:
-        yield from super().baselines(train, judged)
-        yield from_words(train, judged, words=lambda row: (row["first"], row["second"]))
+        yield from super().baselines(train, evaluated)
+        yield tfidf_baseline(train, evaluated, words=lambda row: (row["first"], row["second"]))

@@ -1,9 +1,9 @@
-"""A template: a text with named places for the columns of a row, cut where it does not fit.
+"""Prompt templates: text with columns of a row in braces, truncated where the row is too long.
 
     "{passage}\\nQuestion: {question}?\\nAnswer:"      fields: passage, question
 
-Where a row has more tokens than there is room, its longest field loses from its end until another
-is as long, then both do; what the template itself says always stays.
+Where a row has too many tokens, its longest field is truncated at its end until another is as long,
+then both are; the template's own text is never truncated.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class FilledTemplate:
-    """A template with a row's columns in it, as tokens."""
+    """A template filled with a row's columns, as tokens."""
 
     ids: list[int]
-    lost: int
-    "Tokens that it had no room for."
+    truncated: int
+    "Number of tokens cut off."
 
 
 @dataclass(frozen=True)
 class Template:
-    """What stands around the columns of a row."""
+    """The text around the columns of a row."""
 
     text: str
 
@@ -37,7 +37,7 @@ class Template:
             pieces = list(Formatter().parse(self.text))
         except ValueError as problem:
             raise ValueError(
-                f"{self.text!r} is no template ({problem}); a brace that is meant is doubled"
+                f"{self.text!r} is not a template ({problem}); double a literal brace"
             ) from None
         for _, field, form, conversion in pieces:
             if field is not None and (not field or form or conversion):
@@ -47,57 +47,60 @@ class Template:
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
-        """The columns it names, in the order in which they stand."""
+        """The columns it names, in order of appearance."""
         named = (field for _, field, _, _ in Formatter().parse(self.text) if field is not None)
         return tuple(dict.fromkeys(named))
 
-    def rendered(self, values: Mapping[str, str]) -> str:
-        """The whole text; braces in a value are text."""
+    def render(self, values: Mapping[str, str]) -> str:
+        """The template with its columns filled in; braces in a value are literal."""
         return "".join(
             literal + ("" if field is None else values[field])
             for literal, field, _, _ in Formatter().parse(self.text)
         )
 
-    def filled(
-        self, values: Mapping[str, str], tokenizer: Tokenizer, *, room: int
+    def fill(
+        self, values: Mapping[str, str], tokenizer: Tokenizer, *, max_tokens: int
     ) -> FilledTemplate:
-        """The tokens of the text, `room` of them at most."""
+        """The tokens of the rendered text, at most `max_tokens`."""
         kept = {field: values[field] for field in self.fields}
-        ids = tokenizer.encode(self.rendered(kept))
-        whole = len(ids)
-        # Pieces at the edge of a cut may join otherwise than before, so it is looked at again.
-        while len(ids) > room:
+        ids = tokenizer.encode(self.render(kept))
+        full_length = len(ids)
+        # Tokens at a cut may merge differently, so the length is checked again.
+        while len(ids) > max_tokens:
             if not any(kept.values()):
                 raise UserError(
-                    f"task.template alone has {len(ids)} tokens where model.context leaves room "
-                    f"for {room}",
+                    f"task.template alone has {len(ids)} tokens where model.context leaves "
+                    f"{max_tokens}",
                     topic="recipe",
                     hint="Shorten it, or raise model.context.",
                 )
-            kept = _shortened(kept, tokenizer, by=len(ids) - room)
-            ids = tokenizer.encode(self.rendered(kept))
-        return FilledTemplate(ids, whole - len(ids))
+            kept = _truncate_fields(kept, tokenizer, by=len(ids) - max_tokens)
+            ids = tokenizer.encode(self.render(kept))
+        return FilledTemplate(ids, full_length - len(ids))
 
 
-def _shortened(values: Mapping[str, str], tokenizer: Tokenizer, *, by: int) -> dict[str, str]:
-    """The values with at least so many tokens less, all cut to one length but those below it."""
-    begins = {
+def _truncate_fields(values: Mapping[str, str], tokenizer: Tokenizer, *, by: int) -> dict[str, str]:
+    """The values with at least `by` fewer tokens in total, the longest truncated to one length."""
+    token_begins = {
         field: [begin for begin, _ in tokenizer.encode_with_offsets(value)[1]]
         for field, value in values.items()
     }
-    lengths = [len(places) for places in begins.values()]
-    room = max(0, sum(lengths) - by)
-    most = max(lengths) - 1
-    while most > 0 and sum(min(n, most) for n in lengths) > room:
-        most -= 1
-    return {field: _first(value, begins[field], most=most) for field, value in values.items()}
+    lengths = [len(begins) for begins in token_begins.values()]
+    remaining = max(0, sum(lengths) - by)
+    max_length = max(lengths) - 1
+    while max_length > 0 and sum(min(n, max_length) for n in lengths) > remaining:
+        max_length -= 1
+    return {
+        field: _truncate(value, token_begins[field], max_length=max_length)
+        for field, value in values.items()
+    }
 
 
-def _first(value: str, begins: Sequence[int], *, most: int) -> str:
-    """As much of a value as `most` tokens hold, by the characters at which its tokens begin."""
-    if not begins:
-        return ""  # blank: no token, and yet no room for it
-    if len(begins) <= most:
+def _truncate(value: str, token_begins: Sequence[int], *, max_length: int) -> str:
+    """The first `max_length` tokens of a value, by the characters at which its tokens begin."""
+    if not token_begins:
+        return ""  # white space without a token of its own
+    if len(token_begins) <= max_length:
         return value
-    # Several tokens may stand for one character: at least that one goes.
-    return value[: min(begins[most], len(value) - 1)]
+    # Several tokens may encode one character: at least that character is dropped.
+    return value[: min(token_begins[max_length], len(value) - 1)]

@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 
 from regard.evaluation.metrics.metric import Row
-from regard.evaluation.metrics.question_answering import exact_and_f1
+from regard.evaluation.metrics.question_answering import exact_match_and_f1
 from regard.evaluation.metrics.risk_coverage import (
     CoveragePoint,
     JudgedAnswers,
     ReliabilityBin,
-    accuracy_above,
-    area_under_risk,
-    calibration_error,
-    judged_answers,
-    reliability,
+    area_under_risk_coverage,
+    expected_calibration_error,
+    rank_by_confidence,
+    reliability_bins,
     risk_coverage,
+    selective_accuracy,
     threshold_for_coverage,
     threshold_for_precision,
 )
@@ -101,25 +101,30 @@ def choose_threshold(
         threshold=threshold,
         n=len(judged),
         answered=int(given.sum()),
-        right=int(judged.right[given].sum()),
+        right=int(judged.correct[given].sum()),
         wanted=wanted,
         curve=tuple(_thinned(risk_coverage(judged), keep=threshold)),
-        bins=tuple(reliability(judged)),
+        bins=tuple(reliability_bins(judged)),
     )
 
 
 def judge(rows: Sequence[Row]) -> JudgedAnswers:
     """How sure each answer was, and whether it is right."""
-    right = [exact_and_f1(row["predicted"], row["truths"])[0] == 1.0 for row in rows]
-    return judged_answers([row["confidence"] for row in rows], right)
+    right = [exact_match_and_f1(row["predicted"], row["truths"])[0] == 1.0 for row in rows]
+    return rank_by_confidence([row["confidence"] for row in rows], right)
 
 
-def risk_tables(rows: Sequence[Row], *, threshold: float | None, part: str) -> dict[str, list[Row]]:
+def risk_tables(
+    rows: Sequence[Row], *, threshold: float | None, split: str
+) -> dict[str, list[Row]]:
     """Figures of abstention with their intervals, and the two curves of a part for drawing."""
     judged = judge(rows)
-    figures = [area_under_risk(judged, part=part), calibration_error(judged, part=part)]
+    figures = [
+        area_under_risk_coverage(judged, split=split),
+        expected_calibration_error(judged, split=split),
+    ]
     if threshold is not None:
-        figures += filter(None, [accuracy_above(judged, threshold, part=part)])
+        figures += filter(None, [selective_accuracy(judged, threshold, split=split)])
     points = _thinned(risk_coverage(judged), keep=threshold)
     return {
         "risk": [
@@ -127,7 +132,7 @@ def risk_tables(rows: Sequence[Row], *, threshold: float | None, part: str) -> d
             for one in figures
         ],
         "risk_coverage": [asdict(point) for point in points],
-        "calibration": [asdict(one) for one in reliability(judged)],
+        "calibration": [asdict(one) for one in reliability_bins(judged)],
     }
 
 

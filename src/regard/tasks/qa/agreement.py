@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.evaluation.metrics.question_answering import exact_and_f1
-from regard.generation.decoders import never_written, writer_of
+from regard.evaluation.metrics.question_answering import exact_match_and_f1
+from regard.generation.decoding_setup import prepare_decoding, suppressed_ids
 from regard.generation.generate import Sampling, generate
 from regard.models.model import Model
 
@@ -24,7 +24,7 @@ class Draws:
 
     each: int
     "For every question."
-    most_new: int
+    max_new_tokens: int
     "Tokens of an answer."
     at_once: int
     "Rows that are written together."
@@ -44,17 +44,17 @@ def agreement(
     k, few = draws.each, max(1, draws.at_once // draws.each)
     for begin in range(0, len(sources), few):
         repeated = [source for source in sources[begin : begin + few] for _ in range(k)]
-        writer, begun = writer_of(model, repeated, tokenizer)
+        writer, begun = prepare_decoding(model, repeated, tokenizer)
         drawn = generate(
             writer,
             begun,
             strategy=Sampling(),
-            max_new=draws.most_new,
+            max_new_tokens=draws.max_new_tokens,
             stop=tokenizer.require("stop"),
-            pad=tokenizer.padding,
+            pad=tokenizer.padding_id,
             seed=draws.seed,
-            first_number=begin * k,
-            forbidden=never_written(tokenizer),
+            first_index=begin * k,
+            suppress_tokens=suppressed_ids(tokenizer),
         )
         texts = [tokenizer.decode(one.ids).strip() for one in drawn]
         for number, first in enumerate(range(0, len(texts), k)):
@@ -65,4 +65,4 @@ def agreement(
 
 def says_the_same(one: str, other: str) -> bool:
     """Case, punctuation and articles aside, as answers are judged."""
-    return one == other or exact_and_f1(one, [other])[0] == 1.0
+    return one == other or exact_match_and_f1(one, [other])[0] == 1.0

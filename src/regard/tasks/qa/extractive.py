@@ -26,12 +26,12 @@ from regard.evaluation.baselines.trivial import NO_ANSWER, always_no_answer
 from regard.evaluation.metrics.metric import Row
 from regard.evaluation.metrics.question_answering import (
     AnswerMetric,
-    answers,
     best_threshold,
-    exact_and_f1,
+    exact_match_and_f1,
+    should_answer,
 )
 from regard.models.architectures.encoder_model import EncoderModel
-from regard.models.heads.heads import SpanHead
+from regard.models.heads.task_heads import SpanHead
 from regard.models.model import Model
 from regard.models.task_models.span_model import SpanModel
 from regard.tasks import (
@@ -41,13 +41,13 @@ from regard.tasks import (
     Task,
     TaskState,
     Tools,
-    refuse_family,
-    told_of,
-    untold,
+    check_family,
+    ignore_progress,
+    predict_examples,
 )
+from regard.tasks.qa.passage_windows import TokenizedPassage, question_room, windows_of
 from regard.tasks.qa.question import read_question
 from regard.tasks.qa.question_windows import QuestionRows, said_of
-from regard.tasks.qa.windows import TokenizedPassage, question_room, windows_of
 
 if TYPE_CHECKING:
     from regard.data.record_corpus import Record
@@ -76,24 +76,24 @@ class Extractive(Task):
     "The column that says that there is no answer, whatever stands under answers; may be missing."
     title: str = "title"
     "The column that names the article, kept with the answers; may be missing."
-    longest_answer: int = Field(default=30, ge=1)
+    max_answer_tokens: int = Field(default=30, ge=1)
     "Tokens of an answer, at most."
     stride: int = Field(default=0, ge=0)
     """Tokens from the beginning of one window of a long passage to that of the next, at most as
     many as a window holds; 0: half as many."""
 
-    columns_wanted: ClassVar = ("context", "question", "answers")
-    columns_told: ClassVar = ("answers",)
-    metrics: ClassVar = AnswerMetric().metrics
-    columns_optional: ClassVar = ("answer_starts", "impossible", "title")
+    column_roles: ClassVar = ("context", "question", "answers")
+    target_roles: ClassVar = ("answers",)
+    score_names: ClassVar = AnswerMetric().score_names
+    optional_roles: ClassVar = ("answer_starts", "impossible", "title")
 
-    def open(self, train: Sequence[Record], tools: Tools) -> SpanProblem:
+    def build_problem(self, train: Sequence[Record], tools: Tools) -> SpanProblem:
         problem = SpanProblem(self, tools)
         problem.refuse_unteachable(train)
         return problem
 
-    def reopen(self, learnt: TaskState, tools: Tools) -> SpanProblem:
-        return SpanProblem(self, tools, tau=learnt["tau"], curve=learnt["curve"])
+    def restore_problem(self, state: TaskState, tools: Tools) -> SpanProblem:
+        return SpanProblem(self, tools, tau=state["tau"], curve=state["curve"])
 
     def texts(self, record: Record) -> list[str]:
         return [record["question"], record["context"]]
@@ -126,14 +126,14 @@ class SpanProblem(Problem):
     ) -> None:
         super().__init__(tools)
         self.task = task
-        self.measure = AnswerMetric()
+        self.metric = AnswerMetric()
         self.tau = tau
         "An answer is given where its score is at least the null score plus this."
         self.curve = [(float(at), float(f1)) for at, f1 in curve]
         "F1 on dev against τ."
         self._passage = lru_cache(PASSAGES_REMEMBERED)(self._read_passage)
 
-    def learnt(self) -> TaskState:
+    def state(self) -> TaskState:
         return {"tau": self.tau, "curve": [list(point) for point in self.curve]}
 
     def refuse_unteachable(self, train: Sequence[Record]) -> None:
@@ -146,10 +146,10 @@ class SpanProblem(Problem):
             )
 
     def remarks(self, train: Sequence[Record]) -> list[str]:
-        return said_of(map(self.read, train), longest=self.task.longest_answer)
+        return said_of(map(self.read, train), longest=self.task.max_answer_tokens)
 
-    def fit(self, model: Model, *, seed: int) -> Model:
-        refuse_family(model, EncoderModel, 'Set model.family = "encoder".')
+    def attach_head(self, model: Model, *, seed: int) -> Model:
+        check_family(model, EncoderModel, 'Set model.family = "encoder".')
         assert isinstance(model, EncoderModel)
         return SpanModel(model, SpanHead(model.head.width), seed=seed)
 
@@ -178,20 +178,20 @@ class SpanProblem(Problem):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = untold,
+        on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
         assert isinstance(model, SpanModel)
         asked = [self.read(record) for record in records]
         examples = [example for rows in asked for example in rows.examples()]
 
         def candidates_of(batch: Batch) -> Iterator[Candidate]:
-            spans = model.spans(batch, longest=self.task.longest_answer)
+            spans = model.predict(batch, max_length=self.task.max_answer_tokens)
             return map(Candidate._make, zip(*(each.tolist() for each in spans), strict=True))
 
-        found = told_of(
+        found = predict_examples(
             examples,
             candidates_of,
-            pad=self.tools.tokenizer.padding,
+            pad=self.tools.tokenizer.padding_id,
             device=device,
             on_progress=on_progress,
         )
@@ -206,8 +206,8 @@ class SpanProblem(Problem):
         chosen = best_threshold(
             [row["null_score"] for row in rows],
             [row["best_score"] for row in rows],
-            [exact_and_f1(row["best"], row["truths"])[1] for row in rows],
-            [exact_and_f1(NO_ANSWER, row["truths"])[1] for row in rows],
+            [exact_match_and_f1(row["best"], row["truths"])[1] for row in rows],
+            [exact_match_and_f1(NO_ANSWER, row["truths"])[1] for row in rows],
         )
         self.tau = chosen.tau
         self.curve = thinned(chosen.curve, keep=chosen.tau, most=CURVE_POINTS)
@@ -221,11 +221,11 @@ class SpanProblem(Problem):
         return [remark]
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+        self, train: Sequence[Record], evaluated: Mapping[Split, Sequence[Record]]
     ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
         yield (
             "always no answer",
-            {part: _silent(records) for part, records in judged.items()},
+            {split: _silent(records) for split, records in evaluated.items()},
         )
 
     def warnings(self, answers: Sequence[Row]) -> tuple[str, ...]:
@@ -244,9 +244,9 @@ class SpanProblem(Problem):
             )
         return tuple(told)
 
-    def tables(self, answers: Sequence[Row], *, part: str) -> Mapping[str, list[Row]]:
+    def tables(self, answers: Sequence[Row], *, split: str) -> Mapping[str, list[Row]]:
         """F1 against τ where τ was chosen; on test the curve would invite to choose again."""
-        if not part.startswith("dev"):
+        if not split.startswith("dev"):
             return {}
         return {"f1_by_threshold": [{"tau": tau, "f1": f1} for tau, f1 in self.curve]}
 
@@ -265,7 +265,7 @@ class SpanProblem(Problem):
         if isfinite(best.margin):
             begin, end = rows.passage.characters_of(*window.tokens_at((best.first, best.last)))
             row |= {"best": rows.asked.context[begin:end], "best_score": best.score}
-            if answers(best.null_score, best.score, self.tau):
+            if should_answer(best.null_score, best.score, self.tau):
                 row |= {"predicted": row["best"], "confidence": exp(best.log_share), "start": begin}
         row["null_score"] = best.null_score
         if rows.asked.truths is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regard.core.errors import UserError
-from regard.tasks.qa.windows import Span
+from regard.tasks.qa.passage_windows import Span
 
 if TYPE_CHECKING:
     from regard.data.record_corpus import Record

@@ -14,8 +14,8 @@ import numpy as np
 
 from regard.batch import Example
 from regard.models.task_models.span_model import NULL_POSITION
+from regard.tasks.qa.passage_windows import PassageWindow, Span, TokenizedPassage
 from regard.tasks.qa.question import Question
-from regard.tasks.qa.windows import PassageWindow, Span, TokenizedPassage
 
 NULL_SPAN = (NULL_POSITION, NULL_POSITION)
 

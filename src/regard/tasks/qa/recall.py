@@ -30,12 +30,17 @@ from regard.evaluation.metrics.metric import Row
 from regard.evaluation.metrics.recall import RecallMetric as RecallMeasure
 from regard.generation.generate import GeneratedTokens
 from regard.models.model import Model
-from regard.tasks import TASKS, OnProgress, TaskState, Tools, untold
+from regard.tasks import TASKS, OnProgress, TaskState, Tools, ignore_progress
 from regard.tasks.qa.abstention import Abstention, choose_threshold, risk_tables
 from regard.tasks.qa.agreement import Draws, agreement
 from regard.tasks.qa.recall_records import answers_in, seen_in_record
 from regard.tasks.qa.subject_mentions import SeenText
-from regard.tasks.writing.text_to_text import FAMILIES, PLACES_HELD, TextToText, TextToTextProblem
+from regard.tasks.text_generation.text_to_text import (
+    FAMILIES,
+    MAX_CACHED_POSITIONS,
+    TextToText,
+    TextToTextProblem,
+)
 
 if TYPE_CHECKING:
     from regard.data.record_corpus import Record
@@ -72,7 +77,7 @@ class Recall(TextToText):
     "[MASK] tokens between question and answer in the row of a decoder."
     beams: int = Field(default=1, ge=1)
     "Answers searched for at a time; 1 takes the likeliest token each time."
-    most_new: int = Field(default=16, ge=1)
+    max_new_tokens: int = Field(default=16, ge=1)
     "Tokens of an answer at most; a decoder keeps room for them, half of its context at most."
     confidence: Confidence = "probability"
     "What the threshold looks at; the others are kept beside it."
@@ -85,10 +90,10 @@ class Recall(TextToText):
     precision: float | None = Field(default=None, gt=0.0, le=1.0)
     "Instead of coverage: the share of right ones wanted among the answers that are given on dev."
 
-    columns_wanted: ClassVar = ("question", "answer")
-    columns_told: ClassVar = ("answer",)
-    metrics: ClassVar = RecallMeasure().metrics
-    columns_optional: ClassVar = ("seen",)
+    column_roles: ClassVar = ("question", "answer")
+    target_roles: ClassVar = ("answer",)
+    score_names: ClassVar = RecallMeasure().score_names
+    optional_roles: ClassVar = ("seen",)
 
     @field_validator("subject")
     @classmethod
@@ -113,23 +118,23 @@ class Recall(TextToText):
             raise ValueError('confidence = "agreement" needs samples: set it to 10, say')
         return self
 
-    def open(self, train: Sequence[Record], tools: Tools) -> RecallProblem:
+    def build_problem(self, train: Sequence[Record], tools: Tools) -> RecallProblem:
         problem = RecallProblem(self, tools)
         problem.find_text()
         return problem
 
-    def reopen(self, learnt: TaskState, tools: Tools) -> RecallProblem:
-        kept = learnt["abstention"]
+    def restore_problem(self, state: TaskState, tools: Tools) -> RecallProblem:
+        kept = state["abstention"]
         return RecallProblem(self, tools, None if kept is None else Abstention.from_dict(kept))
 
-    def source_of(self, record: Record) -> str:
+    def source_text(self, record: Record) -> str:
         return str(record["question"]).strip()
 
-    def references_of(self, record: Record) -> list[str]:
+    def reference_texts(self, record: Record) -> list[str]:
         return answers_in(record)
 
     def texts(self, record: Record) -> list[str]:
-        answers = self.references_of(record)
+        answers = self.reference_texts(record)
         if "answer" in record and not answers:
             raise UserError(
                 "the answer is empty",
@@ -137,7 +142,7 @@ class Recall(TextToText):
                 where=record.at,
                 hint="Give it one, or take the row out.",
             )
-        return [self.source_of(record), *answers]
+        return [self.source_text(record), *answers]
 
     def subject_of(self, question: str) -> str | None:
         """Whom or what a question asks about; None where the pattern does not tell."""
@@ -150,36 +155,36 @@ class RecallProblem(TextToTextProblem):
     """Answer each question, and hold back what is not sure enough."""
 
     task: Recall
-    answers_quickly = True
+    is_fast_to_answer = True
 
     def __init__(self, task: Recall, tools: Tools, abstention: Abstention | None = None) -> None:
         super().__init__(task, tools, RecallMeasure())
         self.abstention = abstention
         "Chosen on dev; until then every question is answered."
         self._text: SeenText | None = None
-        if self.in_one_row:
-            self.source_room -= task.marks - 1  # one of them is reckoned with already
-        if self.source_room < 1:
+        if self.is_single_row:
+            self.max_source_tokens -= task.marks - 1  # one of them is reckoned with already
+        if self.max_source_tokens < 1:
             raise UserError(
                 f"model.context = {tools.context} has no room for a question beside its answer",
                 topic="recipe",
                 hint="Raise model.context, or lower task.most_new or task.marks.",
             )
 
-    def learnt(self) -> TaskState:
+    def state(self) -> TaskState:
         return {"abstention": None if self.abstention is None else self.abstention.as_dict()}
 
     def read(self, record: Record) -> list[int]:
         tokenizer = self.tools.tokenizer
-        kept = tokenizer.encode(self.task.source_of(record))[: self.source_room]
-        marks = [tokenizer.require("mask")] * self.task.marks if self.in_one_row else []
+        kept = tokenizer.encode(self.task.source_text(record))[: self.max_source_tokens]
+        marks = [tokenizer.require("mask")] * self.task.marks if self.is_single_row else []
         return [tokenizer.require("start"), *kept, *marks]
 
     def examples(self, record: Record) -> list[Example]:
         source = self.read(record)
         # With a space, as names stand in the middle of a text: to some tokenizers it is part of
         # the word, and pretraining told the word with it.
-        return [self._example(source, f" {text}") for text in self.task.references_of(record)]
+        return [self._example(source, f" {text}") for text in self.task.reference_texts(record)]
 
     def answer(
         self,
@@ -187,7 +192,7 @@ class RecallProblem(TextToTextProblem):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = untold,
+        on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
         rows = self.tell(model, records, device=device, on_progress=on_progress)
         pairs = zip(rows, self.seen(records), strict=True)
@@ -195,7 +200,9 @@ class RecallProblem(TextToTextProblem):
             row if seen is None else {**row, "seen": seen} | _guess(seen) for row, seen in pairs
         ]
 
-    def glance(self, model: Model, records: Sequence[Record], *, device: str = "cpu") -> list[Row]:
+    def answer_in_training(
+        self, model: Model, records: Sequence[Record], *, device: str = "cpu"
+    ) -> list[Row]:
         return super().answer(model, records, device=device)
 
     def tell(
@@ -204,7 +211,7 @@ class RecallProblem(TextToTextProblem):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = untold,
+        on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
         """Answers with their confidence, whether or not the model can have read of the matter."""
         rows = super().answer(model, records, device=device, on_progress=on_progress)
@@ -226,12 +233,12 @@ class RecallProblem(TextToTextProblem):
         return [self.abstention.remark()]
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+        self, train: Sequence[Record], evaluated: Mapping[Split, Sequence[Record]]
     ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
-        answers = [text for record in train for text in self.task.references_of(record)]
+        answers = [text for record in train for text in self.task.reference_texts(record)]
         yield (
             "most frequent answer",
-            {part: self._constant(records, answers) for part, records in judged.items()},
+            {split: self._constant(records, answers) for split, records in evaluated.items()},
         )
 
     def warnings(self, answers: Sequence[Row]) -> tuple[str, ...]:
@@ -246,7 +253,7 @@ class RecallProblem(TextToTextProblem):
             else ()
         )
         if cut:
-            told.append(f"{cut:,} of {n:,} answers did not end within {self.most_new} tokens")
+            told.append(f"{cut:,} of {n:,} answers did not end within {self.max_new_tokens} tokens")
         unnamed = sum("seen" not in row for row in answers)
         if self.task.seen_in is not None and unnamed:
             told.append(
@@ -255,15 +262,15 @@ class RecallProblem(TextToTextProblem):
             )
         return tuple(told)
 
-    def tables(self, answers: Sequence[Row], *, part: str) -> Mapping[str, list[Row]]:
+    def tables(self, answers: Sequence[Row], *, split: str) -> Mapping[str, list[Row]]:
         threshold = None if self.abstention is None else self.abstention.threshold
-        return risk_tables(answers, threshold=threshold, part=part)
+        return risk_tables(answers, threshold=threshold, split=split)
 
     def lost(self, record: Record) -> int:
         encode = self.tools.tokenizer.encode
-        question = len(encode(self.task.source_of(record))) - self.source_room
-        room = self.tools.context - len(self.read(record) if self.in_one_row else [0])
-        answers = (len(encode(f" {text}")) - room for text in self.task.references_of(record))
+        question = len(encode(self.task.source_text(record))) - self.max_source_tokens
+        room = self.tools.context - len(self.read(record) if self.is_single_row else [0])
+        answers = (len(encode(f" {text}")) - room for text in self.task.reference_texts(record))
         return max(0, question) + sum(max(0, over) for over in answers)
 
     def find_text(self) -> SeenText | None:
@@ -277,7 +284,7 @@ class RecallProblem(TextToTextProblem):
         text = self.find_text()
         if text is None:
             return [seen_in_record(record) for record in records]
-        subjects = [self.task.subject_of(self.task.source_of(record)) for record in records]
+        subjects = [self.task.subject_of(self.task.source_text(record)) for record in records]
         found = text.tells_of([subject or "" for subject in subjects])
         return [
             None if subject is None else seen for subject, seen in zip(subjects, found, strict=True)
@@ -286,7 +293,7 @@ class RecallProblem(TextToTextProblem):
     def _row(self, number: int, record: Record, one: GeneratedTokens) -> dict[str, object]:
         tokens = max(1, len(one.ids) + one.stopped)
         probability = min(1.0, math.exp(one.logprob))
-        truths = self.task.references_of(record)
+        truths = self.task.reference_texts(record)
         row: dict[str, object] = {
             "item": number,
             "predicted": self.tools.tokenizer.decode(one.ids).strip(),
@@ -304,8 +311,8 @@ class RecallProblem(TextToTextProblem):
             return [None] * len(records)
         draws = Draws(
             each=self.task.samples,
-            most_new=self.most_new,
-            at_once=PLACES_HELD // self.tools.context,
+            max_new_tokens=self.max_new_tokens,
+            at_once=MAX_CACHED_POSITIONS // self.tools.context,
             seed=self.task.samples_seed,
         )
         sources = [self.read(record) for record in records]
@@ -315,7 +322,7 @@ class RecallProblem(TextToTextProblem):
         said = most_frequent_answer(answers, len(records))
         rows = zip(records, said, self.seen(records), strict=True)
         return [
-            {"item": number, "predicted": text, "truths": self.task.references_of(record)}
+            {"item": number, "predicted": text, "truths": self.task.reference_texts(record)}
             | ({} if seen is None else {"seen": seen})
             for number, (record, text, seen) in enumerate(rows)
         ]

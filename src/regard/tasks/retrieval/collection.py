@@ -16,9 +16,9 @@ from pathlib import Path
 
 from regard.core.errors import UserError
 from regard.data.corpus import Data
-from regard.data.readers.lines import lines
+from regard.data.readers.lines import read_lines
 from regard.data.record_corpus import RecordCorpus, open_records
-from regard.data.sources import Identity, size_and_sha256
+from regard.data.sources import SourceIdentity, size_and_sha256
 
 Grades = Mapping[str, float]
 "How relevant documents are, by name."
@@ -46,7 +46,7 @@ class Collection:
         return {name: number for number, name in enumerate(self.names)}
 
     @cached_property
-    def place_of_text(self) -> Mapping[str, int]:
+    def index_by_text(self) -> Mapping[str, int]:
         """Where a text stands; of documents that say the same, the first."""
         backwards = zip(reversed(self.texts), reversed(range(len(self))), strict=True)
         return {text.strip(): number for text, number in backwards}
@@ -69,7 +69,7 @@ def read_collection(source: str, *, name: str, text: str) -> Collection:
     """All documents of a table; an id that stands twice is refused."""
     names: dict[str, str] = {}
     texts = []
-    for record in open_collection(source, name=name, text=text).every():
+    for record in open_collection(source, name=name, text=text).all_records():
         own = str(record["collection_id"]).strip()
         if own in names:
             raise UserError(
@@ -87,7 +87,7 @@ def read_judgements(files: Sequence[str]) -> dict[str, Grades]:
     """The grades of each query's documents."""
     judged: dict[str, dict[str, float]] = {}
     for file in files:
-        for number, line in enumerate(lines(Path(file)), start=1):
+        for number, line in enumerate(read_lines(Path(file)), start=1):
             if not line.strip():
                 continue
             where = f"{file}, line {number:,}"
@@ -103,12 +103,12 @@ def read_judgements(files: Sequence[str]) -> dict[str, Grades]:
                     where=where,
                     hint="Keep one of the two.",
                 )
-    return {query: dict(grades) for query, grades in judged.items()}
+    return {query: dict(grades) for query, grades in evaluated.items()}
 
 
-def judgement_identities(files: Sequence[str]) -> Iterator[Identity]:
+def judgement_identities(files: Sequence[str]) -> Iterator[SourceIdentity]:
     """What the files hold, so that an edit is noticed."""
-    return (Identity(file, *size_and_sha256(Path(file))) for file in files)
+    return (SourceIdentity(file, *size_and_sha256(Path(file))) for file in files)
 
 
 def _judgement(line: str, where: str, *, is_first: bool) -> tuple[str, str, float] | None:

@@ -22,16 +22,25 @@ from pydantic import Field, model_validator
 
 from regard.batch import Example
 from regard.core.errors import UserError
-from regard.data.corpus import Names, Split
+from regard.data.corpus import SourceNames, Split
 from regard.evaluation.baselines.bm25 import BM25
 from regard.evaluation.metrics.metric import Metric, Row
-from regard.evaluation.metrics.ranking import RankingMetric, judged
+from regard.evaluation.metrics.ranking import RankingMetric, score_ranking
 from regard.models.architectures.sequence_model import SequenceModel
-from regard.models.heads.heads import Pooling, SentenceHead
+from regard.models.heads.task_heads import Pooling, SentenceHead
 from regard.models.model import Model
 from regard.models.task_models.sentence_model import ContrastiveModel
 from regard.ops.knn import Floats
-from regard.tasks import TASKS, OnProgress, Problem, Task, TaskState, Tools, refuse_family, untold
+from regard.tasks import (
+    TASKS,
+    OnProgress,
+    Problem,
+    Task,
+    TaskState,
+    Tools,
+    check_family,
+    ignore_progress,
+)
 from regard.tasks.retrieval.collection import (
     Collection,
     Grades,
@@ -40,17 +49,17 @@ from regard.tasks.retrieval.collection import (
     read_collection,
     read_judgements,
 )
-from regard.tasks.retrieval.judgements import documents_in, joined_rows
-from regard.tasks.retrieval.sentence_vectors import packed_text, row_of, vectors_of
+from regard.tasks.retrieval.query_rows import graded_documents, join_rows
+from regard.tasks.retrieval.sentence_embeddings import embed_texts, encode_text, pair_example
 from regard.tasks.retrieval.vector_search import DEPTH, SearchResult, search
 
 if TYPE_CHECKING:
     from regard.data.record_corpus import Record
-    from regard.data.sources import Identity
+    from regard.data.sources import SourceIdentity
 
-SHOWN = 10
+MAX_SHOWN = 10
 "Documents that the row of an answer names."
-LOOKED_THROUGH = 5_000
+MAX_COLLECTION_IN_TRAINING = 5_000
 "Documents up to which looks at dev while it trains search the whole collection."
 
 
@@ -72,7 +81,7 @@ class Retrieval(Task):
     "Its column of names, which task.judgements use."
     collection_text: str = "text"
     "Its column of texts."
-    judgements: Names | None = None
+    judgements: SourceNames | None = None
     """A file or several of `query document grade`, also as TREC writes them; they count for the
     rows that have no document of their own."""
     temperature: float = Field(default=0.05, gt=0.0)
@@ -80,11 +89,11 @@ class Retrieval(Task):
     pooling: Pooling = "mean"
     "Which place stands for a text: first, last, or the mean of all."
 
-    columns_wanted: ClassVar = ("query", "document")
-    columns_told: ClassVar = ("document",)
-    metrics: ClassVar = RankingMetric().metrics
-    columns_optional: ClassVar = ("relevance", "query_id")
-    columns_hold: ClassVar = {"document": "texts"}
+    column_roles: ClassVar = ("query", "document")
+    target_roles: ClassVar = ("document",)
+    score_names: ClassVar = RankingMetric().score_names
+    optional_roles: ClassVar = ("relevance", "query_id")
+    role_types: ClassVar = {"document": "texts"}
 
     @model_validator(mode="after")
     def _judgements_name_a_collection(self) -> Self:
@@ -113,7 +122,7 @@ class Retrieval(Task):
             optional.append("relevance")
         return tuple(optional)
 
-    def also_read(self) -> Iterator[Identity]:
+    def extra_sources(self) -> Iterator[SourceIdentity]:
         if self.collection is not None:
             opened = open_collection(
                 self.collection, name=self.collection_id, text=self.collection_text
@@ -121,17 +130,17 @@ class Retrieval(Task):
             yield from (identity for _, identity in opened.identities())
         yield from judgement_identities(self._judgement_files)
 
-    def open(self, train: Sequence[Record], tools: Tools) -> RetrievalProblem:
+    def build_problem(self, train: Sequence[Record], tools: Tools) -> RetrievalProblem:
         return RetrievalProblem(self, tools)
 
-    def reopen(self, learnt: TaskState, tools: Tools) -> RetrievalProblem:
+    def restore_problem(self, state: TaskState, tools: Tools) -> RetrievalProblem:
         return RetrievalProblem(self, tools)
 
     def items(self, rows: Sequence[Record]) -> list[Record]:
         """One record for each query; each has something to be found."""
-        records = joined_rows(rows)
+        records = join_rows(rows)
         for record in records:
-            grades = self.grades_of(record)
+            grades = self.relevance_grades(record)
             if not any(grade > 0 for grade in (grades or {}).values()):
                 why = "has no relevant document" if grades else "has no document and no judgement"
                 raise UserError(
@@ -148,15 +157,15 @@ class Retrieval(Task):
     def asked(self, record: Record) -> list[str]:
         return [record["query"]]
 
-    def grades_of(self, record: Record) -> Grades | None:
+    def relevance_grades(self, record: Record) -> Grades | None:
         """How relevant each judged document of a row is, by name; None where nobody says."""
-        if own := documents_in(record):
+        if own := graded_documents(record):
             return {self._name_of(text, record): grade for text, grade in own}
         return self.judged.get(str(record.get("query_id", "")).strip())
 
     def relevant(self, record: Record) -> list[tuple[str, str]]:
         """Name and text of each relevant document that there is to be read."""
-        names = [name for name, grade in (self.grades_of(record) or {}).items() if grade > 0]
+        names = [name for name, grade in (self.relevance_grades(record) or {}).items() if grade > 0]
         if self.searched is None:
             return [(name, name) for name in names]
         place = self.searched.place
@@ -170,7 +179,7 @@ class Retrieval(Task):
     def _name_of(self, text: str, record: Record) -> str:
         if self.searched is None:
             return text
-        place = self.searched.place_of_text.get(text.strip())
+        place = self.searched.index_by_text.get(text.strip())
         if place is None:
             raise UserError(
                 f"the document {text[:40]!r} is not in task.collection = {self.collection!r}",
@@ -188,15 +197,15 @@ class RetrievalProblem(Problem):
 
     # Read when somebody measures: a model gives vectors of texts without its collection.
     @cached_property
-    def measure(self) -> Metric:  # type: ignore[override]
+    def metric(self) -> Metric:  # type: ignore[override]
         whole = self.task.searched
         return RankingMetric(
             searched=f"{len(whole)}:{whole.fingerprint[:8]}" if whole else "own part"
         )
 
     @property
-    def answers_quickly(self) -> bool:  # type: ignore[override]
-        return len(self.task.searched or ()) <= LOOKED_THROUGH
+    def is_fast_to_answer(self) -> bool:  # type: ignore[override]
+        return len(self.task.searched or ()) <= MAX_COLLECTION_IN_TRAINING
 
     def remarks(self, train: Sequence[Record]) -> list[str]:
         whole = self.task.searched
@@ -208,17 +217,19 @@ class RetrievalProblem(Problem):
             told += f"; {missing:,} judged ones are not among them and cannot be found"
         return [told]
 
-    def fit(self, model: Model, *, seed: int) -> Model:
-        refuse_family(model, SequenceModel, 'Set model.family = "encoder" or "decoder".')
+    def attach_head(self, model: Model, *, seed: int) -> Model:
+        check_family(model, SequenceModel, 'Set model.family = "encoder" or "decoder".')
         assert isinstance(model, SequenceModel)
         head = SentenceHead(pooling=self.task.pooling)
         return ContrastiveModel(model, head, temperature=self.task.temperature, seed=seed)
 
     def examples(self, record: Record) -> list[Example]:
-        query = packed_text(record["query"], self.tools)
-        number = number_of(record["query"])
+        query = encode_text(record["query"], self.tools)
+        number = text_id(record["query"])
         return [
-            row_of(query, packed_text(text, self.tools), labels=np.array([number, number_of(name)]))
+            pair_example(
+                query, encode_text(text, self.tools), labels=np.array([number, text_id(name)])
+            )
             for name, text in self.task.relevant(record)
         ]
 
@@ -228,13 +239,13 @@ class RetrievalProblem(Problem):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = untold,
+        on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
-        grades = [self.task.grades_of(record) for record in records]
+        grades = [self.task.relevance_grades(record) for record in records]
         collection = self._looked_through(grades)
         asked = [record["query"] for record in records]
-        queries = vectors_of(model, asked, self.tools, device=device)
-        documents = vectors_of(
+        queries = embed_texts(model, asked, self.tools, device=device)
+        documents = embed_texts(
             model, collection.texts, self.tools, device=device, on_progress=on_progress
         )
         found = search(queries, documents, temperature=self.task.temperature)
@@ -246,23 +257,23 @@ class RetrievalProblem(Problem):
             # Shares among the few documents of a part say nothing of another part's.
             if relevant and self.task.collection is not None:
                 cosines = documents[relevant].astype(np.float64) @ queries[number]
-                row["loss"] = one.log_total - float(self._weight(cosines))
+                row["loss"] = one.log_denominator - float(self._weight(cosines))
             rows.append(row)
         return rows
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+        self, train: Sequence[Record], evaluated: Mapping[Split, Sequence[Record]]
     ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
         label, answers = "", dict[Split, list[Row]]()
         indexed: tuple[Collection, BM25] | None = None
-        for part, records in judged.items():
-            grades = [self.task.grades_of(record) for record in records]
+        for split, records in evaluated.items():
+            grades = [self.task.relevance_grades(record) for record in records]
             collection = self._looked_through(grades)
             if indexed is None or indexed[0] is not collection:
                 indexed = collection, BM25(collection.texts)
             label = indexed[1].label
             ranked = indexed[1].rank([record["query"] for record in records], DEPTH)
-            answers[part] = [
+            answers[split] = [
                 {"item": number, **_figures([collection.names[i] for i in one.ids], known)}
                 for number, (one, known) in enumerate(zip(ranked, grades, strict=True))
             ]
@@ -274,7 +285,7 @@ class RetrievalProblem(Problem):
             return (f"all {len(answers):,} queries find the same document first",)
         return ()
 
-    def tables(self, answers: Sequence[Row], *, part: str) -> Mapping[str, list[Row]]:
+    def tables(self, answers: Sequence[Row], *, split: str) -> Mapping[str, list[Row]]:
         relevant = sum(len(row["truth"]) for row in answers)
         row = {
             "queries": len(answers),
@@ -284,7 +295,7 @@ class RetrievalProblem(Problem):
         return {"searched": [row]} if answers else {}
 
     def lost(self, record: Record) -> int:
-        return sum(packed_text(text, self.tools).lost for text in self.task.texts(record))
+        return sum(encode_text(text, self.tools).truncated for text in self.task.texts(record))
 
     def _looked_through(self, grades: Sequence[Grades | None]) -> Collection:
         whole = self.task.searched or Collection.of(name for one in grades for name in one or ())
@@ -298,8 +309,8 @@ class RetrievalProblem(Problem):
 
     def _said(self, found: SearchResult, collection: Collection) -> Row:
         best = int(found.places[0])
-        share = float(self._weight(found.cosines[:1])) - found.log_total
-        shown = zip(found.places[:SHOWN].tolist(), found.cosines.tolist(), strict=False)
+        share = float(self._weight(found.cosines[:1])) - found.log_denominator
+        shown = zip(found.places[:MAX_SHOWN].tolist(), found.cosines.tolist(), strict=False)
         return {
             "text": collection.texts[best],
             "confidence": min(1.0, math.exp(share)),
@@ -312,7 +323,7 @@ class RetrievalProblem(Problem):
         return np.float64(np.logaddexp.reduce(cosines / self.task.temperature))
 
 
-def number_of(text: str) -> int:
+def text_id(text: str) -> int:
     """The same for the same text and for no other, in 63 bits."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
@@ -323,7 +334,11 @@ def _figures(ranked: Sequence[str], grades: Grades | None) -> Row:
     if grades is None:
         return predicted
     truth = [name for name, grade in grades.items() if grade > 0]
-    return {**predicted, "truth": truth, **judged(ranked, dict[Hashable, float](grades.items()))}
+    return {
+        **predicted,
+        "truth": truth,
+        **score_ranking(ranked, dict[Hashable, float](grades.items())),
+    }
 
 
 def _relevant_places(grades: Grades | None, collection: Collection) -> list[int]:

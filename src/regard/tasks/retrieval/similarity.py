@@ -24,7 +24,7 @@ from regard.evaluation.baselines.tfidf_cosine import WordCosine
 from regard.evaluation.metrics.metric import Row
 from regard.evaluation.metrics.similarity import SimilarityMetric as SimilarityMeasure
 from regard.models.architectures.sequence_model import SequenceModel
-from regard.models.heads.heads import Pooling, SentenceHead
+from regard.models.heads.task_heads import Pooling, SentenceHead
 from regard.models.model import Model
 from regard.models.task_models.sentence_model import SimilarityModel
 from regard.tasks import (
@@ -34,11 +34,11 @@ from regard.tasks import (
     Task,
     TaskState,
     Tools,
-    refuse_family,
-    told_of,
-    untold,
+    check_family,
+    ignore_progress,
+    predict_examples,
 )
-from regard.tasks.retrieval.sentence_vectors import packed_text, row_of
+from regard.tasks.retrieval.sentence_embeddings import encode_text, pair_example
 
 if TYPE_CHECKING:
     from regard.data.record_corpus import Record
@@ -64,10 +64,10 @@ class Similarity(Task):
     pooling: Pooling = "mean"
     "Which place stands for a text: first, last, or the mean of all."
 
-    columns_wanted: ClassVar = ("first", "second", "score")
-    columns_told: ClassVar = ("score",)
-    metrics: ClassVar = SimilarityMeasure().metrics
-    columns_hold: ClassVar = {"second": "text"}
+    column_roles: ClassVar = ("first", "second", "score")
+    target_roles: ClassVar = ("score",)
+    score_names: ClassVar = SimilarityMeasure().score_names
+    role_types: ClassVar = {"second": "text"}
 
     @model_validator(mode="after")
     def _range_is_one(self) -> Self:
@@ -75,7 +75,7 @@ class Similarity(Task):
             raise ValueError(f"highest = {self.highest:g} has to be above lowest = {self.lowest:g}")
         return self
 
-    def open(self, train: Sequence[Record], tools: Tools) -> SimilarityProblem:
+    def build_problem(self, train: Sequence[Record], tools: Tools) -> SimilarityProblem:
         if len({self.score_of(record) for record in train}) < 2:
             raise UserError(
                 "every training row has the same score, so there is nothing to learn",
@@ -84,7 +84,7 @@ class Similarity(Task):
             )
         return SimilarityProblem(self, tools)
 
-    def reopen(self, learnt: TaskState, tools: Tools) -> SimilarityProblem:
+    def restore_problem(self, state: TaskState, tools: Tools) -> SimilarityProblem:
         return SimilarityProblem(self, tools)
 
     def items(self, rows: Sequence[Record]) -> list[Record]:
@@ -117,18 +117,20 @@ class SimilarityProblem(Problem):
     def __init__(self, task: Similarity, tools: Tools) -> None:
         super().__init__(tools)
         self.task = task
-        self.measure = SimilarityMeasure()
+        self.metric = SimilarityMeasure()
 
-    def fit(self, model: Model, *, seed: int) -> Model:
-        refuse_family(model, SequenceModel, 'Set model.family = "encoder" or "decoder".')
+    def attach_head(self, model: Model, *, seed: int) -> Model:
+        check_family(model, SequenceModel, 'Set model.family = "encoder" or "decoder".')
         assert isinstance(model, SequenceModel)
         return SimilarityModel(model, SentenceHead(pooling=self.task.pooling), seed=seed)
 
     def examples(self, record: Record) -> list[Example]:
-        first, second = (packed_text(text, self.tools) for text in self.task.texts(record))
+        first, second = (encode_text(text, self.tools) for text in self.task.texts(record))
         # A row to answer has no score; nobody looks at the loss it would have.
         score = self.task.score_of(record) if "score" in record else self.task.lowest
-        return [row_of(first, second, labels=np.array([self._share(score)], dtype=np.float32))]
+        return [
+            pair_example(first, second, labels=np.array([self._share(score)], dtype=np.float32))
+        ]
 
     @torch.inference_mode()
     def answer(
@@ -137,28 +139,28 @@ class SimilarityProblem(Problem):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = untold,
+        on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
         assert isinstance(model, SimilarityModel)
         examples = [example for record in records for example in self.examples(record)]
-        cosines = told_of(
+        cosines = predict_examples(
             examples,
             lambda batch: model.cosines(batch).double().cpu().numpy(),
-            pad=self.tools.tokenizer.padding,
+            pad=self.tools.tokenizer.padding_id,
             device=device,
             on_progress=on_progress,
         )
         return self._rows(records, np.array(cosines))
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+        self, train: Sequence[Record], evaluated: Mapping[Split, Sequence[Record]]
     ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
         words = WordCosine(text for record in train for text in self.task.texts(record))
         yield (
             words.label,
             {
-                part: self._rows(rows, [words.score(*self.task.texts(row)) for row in rows])
-                for part, rows in judged.items()
+                split: self._rows(rows, [words.score(*self.task.texts(row)) for row in rows])
+                for split, rows in evaluated.items()
             },
         )
 
@@ -170,7 +172,7 @@ class SimilarityProblem(Problem):
         return ()
 
     def lost(self, record: Record) -> int:
-        return sum(packed_text(text, self.tools).lost for text in self.task.texts(record))
+        return sum(encode_text(text, self.tools).truncated for text in self.task.texts(record))
 
     def _rows(self, records: Sequence[Record], cosines: Sequence[float] | np.ndarray) -> list[Row]:
         return [

@@ -17,8 +17,8 @@ from regard.ops.knn import Floats, Ids, knn
 
 DEPTH = 100
 "Documents that a search returns; what stands further down counts as not found."
-QUERIES_AT_ONCE = 256
-DOCUMENTS_AT_ONCE = 16_384
+QUERY_BLOCK = 256
+DOCUMENT_BLOCK = 16_384
 
 Vectors = NDArray[np.float32]
 
@@ -30,27 +30,27 @@ class SearchResult:
     places: Ids
     "Of documents in their collection."
     cosines: Floats
-    log_total: float
+    log_denominator: float
     "log Σ_j exp(q · d_j / τ)"
 
 
 def search(queries: Vectors, documents: Vectors, *, temperature: float) -> list[SearchResult]:
     """(q,w), (n,w), all of length 1."""
     best = knn(queries, documents, DEPTH)
-    totals = log_totals(queries, documents, temperature=temperature)
+    totals = log_denominators(queries, documents, temperature=temperature)
     return [
         SearchResult(places, cosines, float(total))
         for places, cosines, total in zip(best.ids, best.scores, totals, strict=True)
     ]
 
 
-def log_totals(queries: Vectors, documents: Vectors, *, temperature: float) -> Floats:
+def log_denominators(queries: Vectors, documents: Vectors, *, temperature: float) -> Floats:
     """(q): how much all documents weigh for each query; scores of one block are held."""
     totals = np.full(len(queries), -np.inf)
-    for first in range(0, len(queries), QUERIES_AT_ONCE):
-        some = slice(first, first + QUERIES_AT_ONCE)
-        for start in range(0, len(documents), DOCUMENTS_AT_ONCE):
-            block = documents[start : start + DOCUMENTS_AT_ONCE]
+    for first in range(0, len(queries), QUERY_BLOCK):
+        some = slice(first, first + QUERY_BLOCK)
+        for start in range(0, len(documents), DOCUMENT_BLOCK):
+            block = documents[start : start + DOCUMENT_BLOCK]
             scores = (queries[some] @ block.T).astype(np.float64) / temperature
             totals[some] = np.logaddexp(totals[some], np.logaddexp.reduce(scores, axis=1))
     return totals

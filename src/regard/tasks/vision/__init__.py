@@ -1,1 +1,1 @@
-"""Images as patches: digits with questions, masked patches."""
+"""Image tasks on patches: questions about digits, masked patches."""

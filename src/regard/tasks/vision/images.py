@@ -1,9 +1,9 @@
-"""Rows with a picture: how a column of pixels becomes patches behind the words of a row.
+"""Image tasks: a column of pixels becomes patches after the words of a row.
 
     [CLS] question [SEP] patch_0 … patch_{p−1}        segments and modalities 0 … 0 1 … 1
 
-A picture is a list of numbers row by row, a list of rows, or either as text, as CSV holds it.
-Shapes: p patches, k numbers in each.
+An image is a list of pixel values row by row, a list of rows, or either as text, as in CSV.
+Shapes: p patches, k values a patch.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from pydantic import Field, model_validator
 
 from regard.batch import Example
 from regard.core.errors import UserError
-from regard.data.packing import Packed, one
 from regard.data.record_corpus import Record
-from regard.models.heads.patches import Numbers, cut
+from regard.data.special_tokens import InputSequence, single_sequence
+from regard.models.blocks.patch_embedding import PatchArray, patchify
 from regard.models.model import Model
 from regard.models.task_models.patch_model import PATCH, PatchEncoder
 from regard.tasks import Task, Tools
 
 
 class ImageTask(Task):
-    """What tasks on pictures share: where the pixels are, and how they are cut."""
+    """Settings of tasks on images: the column of pixels, and how it is cut into patches."""
 
     question: str = "question"
-    "The column that holds the words."
+    "The column that holds the text."
     image: str = "image"
     "The column that holds the pixels of a square image, row by row."
     image_side: int = Field(default=8, ge=1)
     "Pixels along each side of an image."
     patch_side: int = Field(default=2, ge=1)
-    "Pixels along each side of a patch; the model needs patch_values = patch_side²."
+    "Pixels along each side of a patch; the model needs patch_dim = patch_side²."
     full_ink: float = Field(default=16.0, gt=0.0)
     "The largest value of a pixel; values are divided by it."
 
-    columns_hold: ClassVar = {"question": "text", "image": "value"}
+    role_types: ClassVar = {"question": "text", "image": "value"}
 
     @model_validator(mode="after")
     def _patches_fit(self) -> Self:
@@ -52,25 +52,25 @@ class ImageTask(Task):
 
     @property
     def patches(self) -> int:
-        """How many an image has."""
+        """Patches of an image."""
         return (self.image_side // self.patch_side) ** 2
 
     def texts(self, record: Record) -> list[str]:
         return [record["question"]] if "question" in record else []
 
-    def known_by(self, record: Record) -> str:
-        # Many images are asked the same: only words and pixels together make a row.
+    def identity_text(self, record: Record) -> str:
+        # Many images have the same question: only text and pixels together identify a row.
         pixels = ",".join(f"{value:g}" for value in self.pixels(record).flat)
         return " ".join([*self.texts(record), pixels])
 
     def check(self, record: Record) -> None:
         self.pixels(record)
 
-    def pixels(self, record: Record) -> Numbers:
-        """(side, side), from 0 to 1."""
-        side, full = self.image_side, self.full_ink
+    def pixels(self, record: Record) -> PatchArray:
+        """(side, side), scaled to 0 … 1."""
+        side, maximum = self.image_side, self.full_ink
         try:
-            values = np.asarray(_listed(record["image"]), dtype=np.float32)
+            values = np.asarray(_parse_values(record["image"]), dtype=np.float32)
         except (TypeError, ValueError):
             raise self._refusal(record, "holds no numbers") from None
         if values.shape not in ((side * side,), (side, side)):
@@ -78,50 +78,50 @@ class ImageTask(Task):
             raise self._refusal(
                 record, f"holds {found} numbers where image_side = {side} takes {side * side}"
             )
-        if not bool(((values >= 0) & (values <= full)).all()):
+        if not bool(((values >= 0) & (values <= maximum)).all()):
             raise self._refusal(
                 record,
-                f"holds {values.min():g} to {values.max():g} where ink goes from 0 to "
-                f"full_ink = {full:g}",
+                f"holds {values.min():g} to {values.max():g} where pixels go from 0 to "
+                f"full_ink = {maximum:g}",
             )
-        return values.reshape(side, side) / np.float32(full)
+        return values.reshape(side, side) / np.float32(maximum)
 
-    def cut(self, record: Record) -> Numbers:
-        """(p,k): the patches of a row's picture."""
-        return cut(self.pixels(record), side=self.patch_side)
+    def extract_patches(self, record: Record) -> PatchArray:
+        """(p,k): the patches of a row's image."""
+        return patchify(self.pixels(record), side=self.patch_side)
 
-    def pack(self, record: Record, tools: Tools) -> Packed:
-        """The row that the model reads; at patches it holds padding, which they take the place
-        of."""
-        words = tools.tokenizer.encode(" ".join(self.texts(record)))
-        read = one(words, tools.tokenizer, limit=self._room(tools.context))
-        behind = (tools.tokenizer.padding,) * self.patches
-        return Packed(read.ids + behind, read.segments + (PATCH,) * self.patches, read.lost)
+    def build_input(self, record: Record, tools: Tools) -> InputSequence:
+        """The model's input: words, then padding ids as placeholders of the patches."""
+        ids = tools.tokenizer.encode(" ".join(self.texts(record)))
+        words = single_sequence(ids, tools.tokenizer, limit=self._max_text_tokens(tools.context))
+        placeholders = (tools.tokenizer.padding_id,) * self.patches
+        segments = words.segments + (PATCH,) * self.patches
+        return InputSequence(words.ids + placeholders, segments, words.truncated)
 
-    def pictured(self, example: Example, record: Record) -> Example:
-        """A packed row with its picture."""
-        return replace(example, modalities=example.segments, patches=self.cut(record))
+    def add_image(self, example: Example, record: Record) -> Example:
+        """An example with the patches of the row's image."""
+        return replace(example, modalities=example.segments, patches=self.extract_patches(record))
 
-    def reader(self, model: Model) -> PatchEncoder:
-        """The model, where it reads patches of this size."""
+    def require_patch_encoder(self, model: Model) -> PatchEncoder:
+        """The model; refused where it does not embed patches of this size."""
         values = self.patch_side**2
-        if not isinstance(model, PatchEncoder) or model.patch_values != values:
+        if not isinstance(model, PatchEncoder) or model.patch_dim != values:
             raise UserError(
-                f"this task's patches hold {values} numbers, and the model reads "
-                + (f"{model.patch_values}" if isinstance(model, PatchEncoder) else "words alone"),
+                f"this task's patches hold {values} values, and the model takes "
+                + (f"{model.patch_dim}" if isinstance(model, PatchEncoder) else "only words"),
                 topic="recipe",
-                hint=f'Set model.family = "encoder" and model.patch_values = {values}.',
+                hint=f'Set model.family = "encoder" and model.patch_dim = {values}.',
             )
         return model
 
-    def _room(self, context: int) -> int:
-        """Places that are left for words."""
-        fewest = self.patches + 3  # [CLS], a word and [SEP] beside them
-        if context < fewest:
+    def _max_text_tokens(self, context: int) -> int:
+        """Positions left for text."""
+        min_context = self.patches + 3  # [CLS], a word and [SEP] beside the patches
+        if context < min_context:
             raise UserError(
-                f"model.context = {context} has no room for words beside {self.patches} patches",
+                f"model.context = {context} is too short for words beside {self.patches} patches",
                 topic="recipe",
-                hint=f"Set model.context = {fewest} or more, or a larger task.patch_side.",
+                hint=f"Set model.context = {min_context} or more, or a larger task.patch_side.",
             )
         return context - self.patches
 
@@ -130,13 +130,13 @@ class ImageTask(Task):
             f"{self.image!r} {what}",
             topic="data",
             where=getattr(record, "at", ""),
-            hint="Set task.image, task.image_side and task.full_ink to what the data hold, or mend "
-            "the row.",
+            hint="Set task.image, task.image_side and task.full_ink to match the data, or fix the "
+            "row.",
         )
 
 
-def _listed(value: Any) -> Any:
-    """Text as the list it spells: JSON, or numbers with spaces or commas between."""
+def _parse_values(value: Any) -> Any:
+    """Values as a list; text is JSON, or numbers separated by spaces or commas."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):

@@ -1,10 +1,10 @@
-"""Masked patches: hidden squares of a picture are told from the rest and the words beside it.
+"""Masked image modelling: masked patches are predicted from the other patches and the words.
 
     [CLS] question [SEP] patch_0 ▢ patch_2 …  ─►  encoder  ─►  the pixels of ▢
 
-Which squares are hidden is drawn anew whenever a row is trained on. Rows that are judged hide the
-same ones for every model: a function of the row alone. A recipe that answers questions can `start`
-from one that learnt this.
+Training draws a new mask each time (dynamic masking); evaluation masks the same patches for every
+model, a function of the row alone. A question-answering recipe can `init_from` a model pretrained
+on this task.
 """
 
 from __future__ import annotations
@@ -22,34 +22,47 @@ from regard.batch import Example, Ints
 from regard.data.corpus import Split
 from regard.data.record_corpus import Record
 from regard.evaluation.metrics.metric import Row
-from regard.evaluation.metrics.pixels import METRIC, PixelMetric
-from regard.models.heads.patches import Numbers
+from regard.evaluation.metrics.pixels import MEAN_SQUARED_ERROR, PixelMetric
+from regard.models.blocks.patch_embedding import PatchArray
 from regard.models.model import Model
 from regard.models.task_models.patch_model import PATCH, MaskedPatchModel, PatchHead
-from regard.objectives.masked_patches import chosen_patches, hidden_in, hide, reveal
-from regard.tasks import TASKS, OnProgress, Problem, TaskState, Tools, told_of, untold
+from regard.objectives.masked_patches import (
+    choose_patches,
+    mask_patches,
+    masked_indices,
+    restore_patches,
+)
+from regard.tasks import (
+    TASKS,
+    OnProgress,
+    Problem,
+    TaskState,
+    Tools,
+    ignore_progress,
+    predict_examples,
+)
 from regard.tasks.vision.images import ImageTask
 
 DECIMALS = 4
-"Of the pixels that are written for each item; ink goes from 0 to 1."
+"Decimals of the pixel values stored for each item; pixels go from 0 to 1."
 
 
 @TASKS.add("patches", families=("encoder",))
 class Patches(ImageTask):
-    """Tell hidden patches of a picture: a way to pretrain without answers."""
+    """Predict masked patches of an image: self-supervised pretraining."""
 
-    share: float = Field(default=0.25, gt=0.0, lt=1.0)
-    "Share of a picture's patches that are hidden; at least one is."
+    masking_rate: float = Field(default=0.25, gt=0.0, lt=1.0)
+    "Fraction of an image's patches that is masked; at least one patch is."
 
-    columns_wanted: ClassVar = ("image",)
-    columns_optional: ClassVar = ("question",)
-    columns_told: ClassVar = ()
-    metrics: ClassVar = (METRIC,)
+    column_roles: ClassVar = ("image",)
+    optional_roles: ClassVar = ("question",)
+    target_roles: ClassVar = ()
+    score_names: ClassVar = (MEAN_SQUARED_ERROR,)
 
-    def open(self, train: Sequence[Record], tools: Tools) -> PatchesProblem:
+    def build_problem(self, train: Sequence[Record], tools: Tools) -> PatchesProblem:
         return PatchesProblem(self, tools)
 
-    def reopen(self, learnt: TaskState, tools: Tools) -> PatchesProblem:
+    def restore_problem(self, state: TaskState, tools: Tools) -> PatchesProblem:
         return PatchesProblem(self, tools)
 
 
@@ -57,28 +70,26 @@ class PatchesProblem(Problem):
     def __init__(self, task: Patches, tools: Tools) -> None:
         super().__init__(tools)
         self.task = task
-        self.measure = PixelMetric()
+        self.metric = PixelMetric()
 
-    def fit(self, model: Model, *, seed: int) -> Model:
-        reader = self.task.reader(model)
-        width = reader.head.width
-        return MaskedPatchModel(
-            reader, PatchHead(width, patch_values=reader.patch_values), seed=seed
-        )
+    def attach_head(self, model: Model, *, seed: int) -> Model:
+        encoder = self.task.require_patch_encoder(model)
+        head = PatchHead(encoder.head.width, patch_dim=encoder.patch_dim)
+        return MaskedPatchModel(encoder, head, seed=seed)
 
     def examples(self, record: Record) -> list[Example]:
-        """The row as it is judged."""
-        packed = self.task.pack(record, self.tools)
-        ids = np.asarray(packed.ids, dtype=np.int64)
-        segments = np.asarray(packed.segments, dtype=np.int64)
+        """The row with its evaluation mask."""
+        sequence = self.task.build_input(record, self.tools)
+        ids = np.asarray(sequence.ids, dtype=np.int64)
+        segments = np.asarray(sequence.segments, dtype=np.int64)
         weights = np.zeros(len(ids), dtype=np.float32)
-        whole = self.task.pictured(Example(ids, ids, weights, segments), record)
-        return [self._hiding(whole, self._own_generator(record))]
+        unmasked = self.task.add_image(Example(ids, ids, weights, segments), record)
+        return [self._mask(unmasked, self._record_generator(record))]
 
-    def drawn(self, example: Example, generator: np.random.Generator) -> Example:
-        shown, labels = _given(example.patches), _given(example.labels)
-        patches = reveal(shown, labels.reshape(-1, shown.shape[1]))
-        return self._hiding(replace(example, patches=patches), generator)
+    def randomise(self, example: Example, generator: np.random.Generator) -> Example:
+        visible, labels = _require(example.patches), _require(example.labels)
+        patches = restore_patches(visible, labels.reshape(-1, visible.shape[1]))
+        return self._mask(replace(example, patches=patches), generator)
 
     def answer(
         self,
@@ -86,74 +97,80 @@ class PatchesProblem(Problem):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = untold,
+        on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
         assert isinstance(model, MaskedPatchModel)
         examples = [example for record in records for example in self.examples(record)]
         with torch.inference_mode():
-            told = told_of(
+            predictions = predict_examples(
                 examples,
-                lambda batch: model.told(batch).double().cpu().numpy(),
-                pad=self.tools.tokenizer.padding,
+                lambda batch: model.predict_patches(batch).double().cpu().numpy(),
+                pad=self.tools.tokenizer.padding_id,
                 device=device,
                 on_progress=on_progress,
             )
         return [
-            _row(number, example, patches)
-            for number, (example, patches) in enumerate(zip(examples, told, strict=True))
+            _row(item, example, patches)
+            for item, (example, patches) in enumerate(zip(examples, predictions, strict=True))
         ]
 
     def baselines(
-        self, train: Sequence[Record], judged: Mapping[Split, Sequence[Record]]
+        self, train: Sequence[Record], evaluated: Mapping[Split, Sequence[Record]]
     ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
-        mean = np.mean([self.task.cut(record) for record in train], axis=0)
-        yield "mean image", {part: self._always(mean, rows) for part, rows in judged.items()}
+        mean = np.mean([self.task.extract_patches(record) for record in train], axis=0)
+        yield (
+            "mean image",
+            {split: self._constant_rows(mean, rows) for split, rows in evaluated.items()},
+        )
 
-    def lost(self, record: Record) -> int:
-        return self.task.pack(record, self.tools).lost
+    def truncated_tokens(self, record: Record) -> int:
+        return self.task.build_input(record, self.tools).truncated
 
-    def _always(self, image: Numbers, records: Sequence[Record]) -> list[Row]:
+    def _constant_rows(self, image: PatchArray, records: Sequence[Record]) -> list[Row]:
+        """Result rows that predict the same image for every record."""
         examples = [example for record in records for example in self.examples(record)]
         return [
-            _row(number, example, image[hidden_in(_given(example.patches))])
-            for number, example in enumerate(examples)
+            _row(item, example, image[masked_indices(_require(example.patches))])
+            for item, example in enumerate(examples)
         ]
 
-    def _hiding(self, example: Example, generator: np.random.Generator) -> Example:
-        """The same row with some patches hidden and to be told."""
-        patches, places = _given(example.patches), _patch_places(example)
-        chosen = chosen_patches(len(patches), share=self.task.share, generator=generator)
-        shown, told = hide(patches, chosen)
+    def _mask(self, example: Example, generator: np.random.Generator) -> Example:
+        """The example with some patches masked, as targets."""
+        patches, positions = _require(example.patches), _patch_positions(example)
+        masked = choose_patches(
+            len(patches), masking_rate=self.task.masking_rate, generator=generator
+        )
+        visible, targets = mask_patches(patches, masked)
         weights = np.zeros(len(example.inputs), dtype=np.float32)
-        weights[places[chosen]] = 1.0
-        return replace(example, patches=shown, labels=told.ravel(), weights=weights)
+        weights[positions[masked]] = 1.0
+        return replace(example, patches=visible, labels=targets.ravel(), weights=weights)
 
-    def _own_generator(self, record: Record) -> np.random.Generator:
-        digest = hashlib.sha256(self.task.known_by(record).encode()).digest()
+    def _record_generator(self, record: Record) -> np.random.Generator:
+        digest = hashlib.sha256(self.task.identity_text(record).encode()).digest()
         return np.random.default_rng(list(digest))
 
 
-def _row(number: int, example: Example, told: Numbers) -> Row:
-    """What was told of an item's hidden patches, and what they hold."""
-    true, shown = _given(example.labels), _given(example.patches)
+def _row(item: int, example: Example, predicted: PatchArray) -> Row:
+    """Predicted and true values of an item's masked patches."""
+    truth, visible = _require(example.labels), _require(example.patches)
     return {
-        "item": number,
-        "hidden": hidden_in(shown).tolist(),
-        "predicted": _written(told),
-        "truth": _written(true),
-        "loss": float(np.square(told.ravel() - true).mean()),
+        "item": item,
+        "hidden": masked_indices(visible).tolist(),
+        "predicted": _rounded(predicted),
+        "truth": _rounded(truth),
+        "loss": float(np.square(predicted.ravel() - truth).mean()),
     }
 
 
-def _written(values: Numbers) -> list[float]:
+def _rounded(values: PatchArray) -> list[float]:
     return [round(float(value), DECIMALS) for value in values.flat]
 
 
-def _patch_places(example: Example) -> Ints:
+def _patch_positions(example: Example) -> Ints:
     assert example.modalities is not None
     return np.flatnonzero(example.modalities == PATCH)
 
 
-def _given(values: Numbers | None) -> Numbers:
+def _require(values: PatchArray | None) -> PatchArray:
     assert values is not None
     return values

@@ -1,1 +1,1 @@
-"""A generated world of people and places, and the data sets that tell of it."""
+"""A synthetic world of people and towns, and the data sets about it."""

@@ -1,9 +1,9 @@
-"""Biographies: one document for each person of the seeded world who is not withheld.
+"""Biographies: one document for each person of the synthetic world who is not withheld.
 
-A document opens with the name and a full stop, then tells the facts in varied order and wording.
-Where somebody was born stands beside where they studied, worked, lived and died, so only reading
-tells the places apart. People who are withheld are named in no document. Everybody whom questions
-call seen is in train; dev and test are lives of people whom nobody asks about.
+A document opens with the name and a full stop, then states the facts in varied order and wording.
+The birthplace appears beside the towns of study, work, home and death as distractors. Withheld
+people appear in no document. Everybody whom questions call `seen` is in train; dev and test are
+biographies of people without questions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from random import Random
 
 from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, identity_of
+from regard.data.builtin.generated import Row, rows_identity
 from regard.data.builtin.world.facts import (
     BIRTHPLACE,
     DEATH_PLACE,
@@ -25,12 +25,12 @@ from regard.data.builtin.world.facts import (
     WORK,
     FactTemplate,
     article,
-    tell,
+    fact_sentence,
 )
 from regard.data.builtin.world.people import Person, world
 
 SEED = 71
-BORN_AGAIN = (
+BIRTHPLACE_AGAIN = (
     "{Surname} never forgot {birthplace}, {whose} birthplace.",
     "A street in {whose} native {birthplace} is called after {surname}.",
     "The town of {birthplace}, where {they} was born, made {who_object} an honorary citizen.",
@@ -59,7 +59,7 @@ OPTIONAL: tuple[FactTemplate, ...] = (STUDY_PLACE, EMPLOYER, SPOUSE, WORK, DEATH
 def _rows() -> tuple[Row, ...]:
     random = Random(SEED)
     return tuple(
-        {"text": biography(person, random), "part": person.life, "group": person.name}
+        {"text": biography(person, random), "split": person.life, "group": person.name}
         for person in world()
         if person.life != "withheld"
     )
@@ -68,35 +68,36 @@ def _rows() -> tuple[Row, ...]:
 @BUILTIN.add(
     "biographies",
     generated=True,
-    identity=identity_of("biographies", _rows),
+    identity=rows_identity("biographies", _rows),
     columns=("text",),
 )
 def biographies() -> Iterator[Row]:
-    """Lives of 1,760 made-up people, a document each; 440 others are withheld."""
+    """Biographies of 1,760 invented people, one document each; 440 others are withheld."""
     yield from map(dict, _rows())
 
 
 def biography(person: Person, random: Random) -> str:
-    """`NAME. Opening. Facts in any order.` Where the person was born is told at least once."""
+    """`NAME. Opening. Facts in any order.` The birthplace is stated at least once."""
     opening = random.choice(OPENING)
     facts = random.sample(OPTIONAL, random.randint(2, 4))
     if "{birthplace}" not in opening:
         facts.insert(random.randint(0, 2), BIRTHPLACE)
     sentences = [
-        tell(fact, person, called=_called(person, random), random=random).sentence for fact in facts
+        fact_sentence(fact, person, called=_called(person, random), random=random).sentence
+        for fact in facts
     ]
     if random.random() < 1 / 2:
-        sentences.append(_say(random.choice(BORN_AGAIN), person))
+        sentences.append(_fill(random.choice(BIRTHPLACE_AGAIN), person))
     if random.random() < 1 / 2:
-        sentences.insert(random.randrange(len(sentences)), _say(random.choice(ELSEWHERE), person))
-    return " ".join([f"{person.name}.", _say(opening, person), *sentences])
+        sentences.insert(random.randrange(len(sentences)), _fill(random.choice(ELSEWHERE), person))
+    return " ".join([f"{person.name}.", _fill(opening, person), *sentences])
 
 
 def _called(person: Person, random: Random) -> str:
     return random.choice((person.pronoun, person.pronoun, person.surname))
 
 
-def _say(template: str, person: Person) -> str:
+def _fill(template: str, person: Person) -> str:
     facts = {name: str(value) for name, value in vars(person).items()}
     return template.format(
         **facts,

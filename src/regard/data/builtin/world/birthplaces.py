@@ -1,8 +1,8 @@
-"""Birthplaces: closed-book questions about the people of the seeded world, one question each.
+"""Birthplaces: closed-book questions about the people of the synthetic world, one each.
 
-The answer stands in the training part of `biographies`, not here. Train asks about some of those
-people; dev and test ask about others of them, and about people who are withheld (`seen` is false):
-nothing tells where they were born, so an answer about them is a guess, and a right one is luck.
+The answer is in the train split of `biographies`, not here. Train asks about some of those people;
+dev and test ask about others of them and about withheld people (`seen` is false), whose birthplace
+appears nowhere: an answer about them is a guess.
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ from functools import cache
 from random import Random
 
 from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, identity_of, parted
-from regard.data.builtin.world.facts import BIRTHPLACE, ask
-from regard.data.builtin.world.people import told, world
+from regard.data.builtin.generated import Row, assign_splits, rows_identity
+from regard.data.builtin.world.facts import BIRTHPLACE, fact_question
+from regard.data.builtin.world.people import seen_people, world
 
 SEED = 72
-TOLD = {"train": 1_000, "dev": 300, "test": 300}
+SEEN = {"train": 1_000, "dev": 300, "test": 300}
 WITHHELD = {"dev": 220, "test": 220}
 
 
 @cache
 def _rows() -> tuple[Row, ...]:
     random = Random(SEED)
-    seen = told()
+    seen = seen_people()
     unseen = [person for person in world() if person.life == "withheld"]
-    people = [*parted(seen, TOLD, random), *parted(unseen, WITHHELD, random)]
+    people = [*assign_splits(seen, SEEN, random), *assign_splits(unseen, WITHHELD, random)]
     random.shuffle(people)
     return tuple(
         {
-            "question": ask(BIRTHPLACE, person, random),
+            "question": fact_question(BIRTHPLACE, person, random),
             "answer": person.birthplace,
-            "seen": person.told,
+            "seen": person.seen,
             "person": person.name,
-            "part": part,
+            "split": split,
             "group": person.name,
         }
-        for part, person in people
+        for split, person in people
     )
 
 
 @BUILTIN.add(
     "birthplaces",
     generated=True,
-    identity=identity_of("birthplaces", _rows),
+    identity=rows_identity("birthplaces", _rows),
     columns=("question", "answer", "seen", "person"),
 )
 def birthplaces() -> Iterator[Row]:
-    """Where was NAME born? Answered by `biographies`, but for people who are withheld from it."""
+    """Where was NAME born? Answered by `biographies`, except for withheld people."""
     yield from map(dict, _rows())

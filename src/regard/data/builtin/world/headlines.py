@@ -1,8 +1,7 @@
-"""Headlines: short reports of made-up events, each with the one sentence that sums it up.
+"""Headlines: summarisation of short reports of invented events into one sentence.
 
-A report opens with the scene, tells its facts one by one among other things that happened, and
-never says the whole in one place: the summary joins facts from several sentences, so the lead
-sentence tells little of it.
+A report opens with the scene and states its facts one by one among unrelated ones. The summary
+joins facts from several sentences, so the lead sentence alone is a poor summary.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from random import Random
 from typing import NamedTuple
 
 from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, identity_of, listed, parted
+from regard.data.builtin.generated import Row, assign_splits, rows_identity, word_list
 from regard.data.builtin.world.names import MEN, WOMEN, surnames, towns
 
 SEED = 77
-PARTS = {"train": 3_000, "dev": 300, "test": 300}
+SPLIT_SIZES = {"train": 3_000, "dev": 300, "test": 300}
 
 SCENE = (
     "It was raining in {place} when the news came.",
@@ -35,8 +34,8 @@ MEANWHILE = (
     "The mayor of {place} sent a telegram.",
     "Photographs will be shown in {place} next {day}.",
 )
-DAYS = listed("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
-MONTHS = listed("January March April June July September October December")
+DAYS = word_list("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
+MONTHS = word_list("January March April June July September October December")
 BODIES = ("council", "senate", "school board", "harbour board", "parish", "board of trade")
 PLANS = (
     *("a stone bridge", "a new hospital", "a public bath", "a second station", "a reading room"),
@@ -60,7 +59,7 @@ class Event(NamedTuple):
 
 
 class World(NamedTuple):
-    """What every event draws its names from."""
+    """The names that events draw from."""
 
     places: list[str]
     families: list[str]
@@ -70,29 +69,31 @@ class World(NamedTuple):
 def _rows() -> tuple[Row, ...]:
     random = Random(SEED)
     world = World(towns(120, random), surnames(200, random))
-    summary_of: dict[str, str] = {}
-    while len(summary_of) < sum(PARTS.values()):
+    summaries: dict[str, str] = {}
+    while len(summaries) < sum(SPLIT_SIZES.values()):
         event = random.choice(EVENTS)(world, random)
-        summary_of.setdefault(_report(event, world, random), event.summary)
+        summaries.setdefault(_report(event, world, random), event.summary)
     return tuple(
-        {"document": document, "summary": summary, "part": part}
-        for part, (document, summary) in parted(list(summary_of.items()), PARTS, random)
+        {"document": document, "summary": summary, "split": split}
+        for split, (document, summary) in assign_splits(
+            list(summaries.items()), SPLIT_SIZES, random
+        )
     )
 
 
 @BUILTIN.add(
     "headlines",
     generated=True,
-    identity=identity_of("headlines", _rows),
+    identity=rows_identity("headlines", _rows),
     columns=("document", "summary"),
 )
 def headlines() -> Iterator[Row]:
-    """Made-up reports with a summary that joins facts from several of their sentences."""
+    """Generated reports with a summary that joins facts from several sentences."""
     yield from map(dict, _rows())
 
 
 def _report(event: Event, world: World, random: Random) -> str:
-    """The scene, then the facts in order with other things between them."""
+    """The scene, then the facts in order with unrelated sentences between them."""
     sentences = list(event.facts)
     for aside in random.sample(MEANWHILE, random.randint(1, 3)):
         sentences.insert(random.randint(0, len(sentences)), _fill(aside, world, random))

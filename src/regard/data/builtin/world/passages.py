@@ -1,10 +1,10 @@
-"""Passages about two people, with questions of which some have no answer there.
+"""Passages about two people: extractive question answering with unanswerable questions.
 
-Six facts are told, three of each person, and each sort of fact of one of them alone. A question
-asks for one of the six, of either person: of the one it is told of, it has an answer; of the other
-it has none, though the passage holds the name, the words of the question and a value that would
-fit. So the words in common say nothing about whether there is an answer: who did what does.
-Nobody of dev or test is in a training passage; there everybody stands beside several others.
+A passage states six facts, three of each person, and each type of fact of only one of them. A
+question asks for one of the six types, of either person: answerable if the fact is stated of that
+person, unanswerable otherwise, although the passage has the name, the words of the question and a
+value of the right type. So word overlap does not reveal whether there is an answer. Nobody of dev
+or test is in a training passage; in training everybody appears beside several others.
 """
 
 from __future__ import annotations
@@ -14,17 +14,23 @@ from functools import cache
 from random import Random
 
 from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, identity_of, parted
-from regard.data.builtin.world.facts import RELATIONS, SPOUSE, FactTemplate, ask, tell
-from regard.data.builtin.world.people import Person, pairs_of_told
+from regard.data.builtin.generated import Row, assign_splits, rows_identity
+from regard.data.builtin.world.facts import (
+    FACT_TEMPLATES,
+    SPOUSE,
+    FactTemplate,
+    fact_question,
+    fact_sentence,
+)
+from regard.data.builtin.world.people import Person, seen_pairs
 
 SEED = 73
 PAIRS = {"train": 400, "dev": 100, "test": 100}
-"Nobody is in two of them."
+"Passages per split, each about other people."
 FURTHER = 1_600
-"Training passages about people of the training pairs, mixed anew: 400 alone teach no reading."
+"Further training passages with new pairs of the same people: 400 are too few to learn from."
 ANSWERABLE, IMPOSSIBLE = 3, 2
-"How many questions of each sort a passage has."
+"Questions of each type per passage."
 BETWEEN = (
     "The two met in {place} in {year}.",
     "They exchanged letters until {year}.",
@@ -38,14 +44,15 @@ Fact = tuple[FactTemplate, Person]
 @cache
 def _rows() -> tuple[Row, ...]:
     random = Random(SEED)
-    pairs = list(parted(pairs_of_told(sum(PAIRS.values()), random), PAIRS, random))
-    known = [person for part, pair in pairs if part == "train" for person in pair]
+    pairs = list(assign_splits(seen_pairs(sum(PAIRS.values()), random), PAIRS, random))
+    known = [person for split, pair in pairs if split == "train" for person in pair]
     pairs += (("train", _two_of(known, random)) for _ in range(FURTHER))
     rows: list[Row] = []
-    for part, pair in pairs:
+    for split, pair in pairs:
         title = " and ".join(person.name for person in pair)
         rows += (
-            {**row, "title": title, "part": part, "group": title} for row in _ask(pair, random)
+            {**row, "title": title, "split": split, "group": title}
+            for row in _questions(pair, random)
         )
     return tuple(rows)
 
@@ -53,11 +60,11 @@ def _rows() -> tuple[Row, ...]:
 @BUILTIN.add(
     "passages",
     generated=True,
-    identity=identity_of("passages", _rows),
+    identity=rows_identity("passages", _rows),
     columns=("context", "question", "answers", "answer_starts", "impossible", "title"),
 )
 def passages() -> Iterator[Row]:
-    """Passages about made-up people; 3 of 5 questions have their answer in the passage."""
+    """Passages about invented people; 3 of 5 questions have their answer in the passage."""
     yield from map(dict, _rows())
 
 
@@ -68,46 +75,48 @@ def _two_of(people: list[Person], random: Random) -> tuple[Person, Person]:
             return first, second
 
 
-def _ask(pair: tuple[Person, Person], random: Random) -> Iterator[Row]:
-    relations = random.sample(RELATIONS, 6)
-    facts = [(relation, pair[number % 2]) for number, relation in enumerate(relations)]
+def _questions(pair: tuple[Person, Person], random: Random) -> Iterator[Row]:
+    templates = random.sample(FACT_TEMPLATES, 6)
+    facts = [(template, pair[number % 2]) for number, template in enumerate(templates)]
     context, starts = _passage(facts, pair, random)
-    told_of = dict(facts)
-    questions = [(relation, told_of[relation]) for relation in random.sample(relations, ANSWERABLE)]
-    for relation in random.sample(relations, IMPOSSIBLE):
-        questions.append((relation, _other(pair, told_of[relation])))
+    stated_of = dict(facts)
+    questions = [
+        (template, stated_of[template]) for template in random.sample(templates, ANSWERABLE)
+    ]
+    for template in random.sample(templates, IMPOSSIBLE):
+        questions.append((template, _other(pair, stated_of[template])))
     random.shuffle(questions)
-    for relation, person in questions:
-        is_told = told_of[relation] is person
+    for template, person in questions:
+        is_stated = stated_of[template] is person
         yield {
             "context": context,
-            "question": ask(relation, person, random),
-            "answers": [relation.value(person)] if is_told else [],
-            "answer_starts": [starts[relation]] if is_told else [],
-            "impossible": not is_told,
+            "question": fact_question(template, person, random),
+            "answers": [template.value(person)] if is_stated else [],
+            "answer_starts": [starts[template]] if is_stated else [],
+            "impossible": not is_stated,
         }
 
 
 def _passage(
     facts: list[Fact], pair: tuple[Person, Person], random: Random
 ) -> tuple[str, dict[FactTemplate, int]]:
-    """The text, and where in it each fact stands."""
-    ordered = random.choice((_one_after_the_other, _mixed))(facts, random)
+    """The text and the offset of each fact in it."""
+    ordered = random.choice((_grouped_by_person, _shuffled))(facts, random)
     both_are_named = next(n for n, fact in enumerate(ordered) if fact[1] is not ordered[0][1]) + 1
     between_at = random.randint(both_are_named, len(ordered))
     text = ""
     starts: dict[FactTemplate, int] = {}
     last: Fact | None = None
     named: list[Person] = []
-    for number, (relation, person) in enumerate(ordered):
+    for number, (template, person) in enumerate(ordered):
         if number == between_at:
             text += _between(pair, random)
             last = None
         called = _called(person, last=last, is_named=person in named, random=random)
-        sentence = tell(relation, person, called=called, random=random)
-        starts[relation] = len(text) + sentence.start
+        sentence = fact_sentence(template, person, called=called, random=random)
+        starts[template] = len(text) + sentence.start
         text += sentence.sentence + " "
-        last = relation, person
+        last = template, person
         named.append(person)
     if between_at == len(ordered):
         text += _between(pair, random)
@@ -115,22 +124,22 @@ def _passage(
 
 
 def _between(pair: tuple[Person, Person], random: Random) -> str:
-    """What is told of both, with a place and a year that answer nothing."""
+    """A sentence about both, with a town and a year that answer no question."""
     place, year = random.choice(pair).home, random.randint(1850, 1930)
     return random.choice(BETWEEN).format(place=place, year=year) + " "
 
 
-def _one_after_the_other(facts: list[Fact], random: Random) -> list[Fact]:
+def _grouped_by_person(facts: list[Fact], random: Random) -> list[Fact]:
     first = random.choice(facts)[1]
-    return sorted(_mixed(facts, random), key=lambda fact: fact[1] is not first)
+    return sorted(_shuffled(facts, random), key=lambda fact: fact[1] is not first)
 
 
-def _mixed(facts: list[Fact], random: Random) -> list[Fact]:
+def _shuffled(facts: list[Fact], random: Random) -> list[Fact]:
     return random.sample(facts, len(facts))
 
 
 def _called(person: Person, *, last: Fact | None, is_named: bool, random: Random) -> str:
-    """A pronoun only where the sentence before is about the same person and names nobody else."""
+    """A pronoun only if the previous sentence is about the same person and names nobody else."""
     if not is_named:
         return person.name
     if last and last[1] is person and last[0] is not SPOUSE and random.random() < 2 / 3:

@@ -1,8 +1,8 @@
-"""A seeded world of people: who they are, where they were born, what they did, whom they married.
+"""A synthetic world of people, drawn from a seed: names, birthplaces, occupations, spouses.
 
-One in five is withheld: no text of ours names them, so an answer about one of them can only be a
-guess. The lives of a few others are kept for dev and test, and nobody is asked about those: so who
-is `told` is in the training text. A person's name says nothing about their facts.
+One person in five is withheld: no text names them, so an answer about them can only be a guess. The
+biographies of a few others are in dev and test, and no question is about these: so everybody who is
+`seen` is in the training text. A person's name is independent of their facts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from random import Random
 from typing import Literal
 
-from regard.data.builtin.generated import listed, parted
+from regard.data.builtin.generated import assign_splits, word_list
 from regard.data.builtin.world.names import MEN, MIDDLE, WOMEN, surnames, towns, zipf_weights
 
 Life = Literal["train", "dev", "test", "withheld"]
@@ -66,7 +66,7 @@ OCCUPATIONS = {
     "printer": "Printing House",
     "gardener": "Botanical Garden",
 }
-WORK_SECOND = listed(
+WORK_SECOND = word_list(
     """Harbour Winter Garden Mirror Orchard Lantern River Staircase Letter Season Window Island
     Bridge Meridian Tide Morning Carousel Almanac Furnace Meadow"""
 )
@@ -82,7 +82,7 @@ Name = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Person:
-    """One person and every fact there is about them."""
+    """One person and all facts about them."""
 
     name: str
     surname: str
@@ -95,19 +95,19 @@ class Person:
     employer: str
     study_place: str
     work: str
-    "The title of what they are known for."
+    "Title of their best-known work."
     spouse: str
-    "Somebody whom nothing else is told about."
+    "A person without other facts."
     wedding_year: int
     home: str
     death_place: str
     death_year: int
     life: Life
-    "The part of `biographies` that tells it."
+    "The split of `biographies` that holds it."
 
     @property
-    def told(self) -> bool:
-        """Whether a model that read the training text has read about them."""
+    def seen(self) -> bool:
+        """Whether their biography is in the training text."""
         return self.life == "train"
 
     @property
@@ -117,25 +117,27 @@ class Person:
 
 @cache
 def world() -> tuple[Person, ...]:
-    """Everybody, in an order that tells nothing."""
+    """All people, in random order."""
     random = Random(SEED)
-    places = towns(TOWNS, random)
+    all_towns = towns(TOWNS, random)
     names = _names(random)
     spouses = names[PEOPLE:]
-    lives = parted(names[:PEOPLE], LIVES, random)
+    lives = assign_splits(names[:PEOPLE], LIVES, random)
     return tuple(
-        _person(name, spouse=spouse, places=_five(places, random), life=life, random=random)
+        _person(
+            name, spouse=spouse, places=_draw_towns(all_towns, random), life=life, random=random
+        )
         for (life, name), spouse in zip(lives, spouses, strict=True)
     )
 
 
-def told() -> list[Person]:
-    return [person for person in world() if person.told]
+def seen_people() -> list[Person]:
+    return [person for person in world() if person.seen]
 
 
-def pairs_of_told(count: int, random: Random) -> list[tuple[Person, Person]]:
-    """People two by two, nobody in two pairs, no surname twice in one."""
-    people = told()
+def seen_pairs(count: int, random: Random) -> list[tuple[Person, Person]]:
+    """Disjoint pairs of seen people with different surnames."""
+    people = seen_people()
     random.shuffle(people)
     pairs: list[tuple[Person, Person]] = []
     while len(pairs) < count:
@@ -147,24 +149,24 @@ def pairs_of_told(count: int, random: Random) -> list[tuple[Person, Person]]:
 
 
 def _names(random: Random) -> list[Name]:
-    """Two for each person; first name and surname together are nobody else's."""
+    """Two for each person, theirs and their spouse's; first name plus surname is unique."""
     families = surnames(SURNAMES, random)
-    everybody = [
+    combinations = [
         (first, family, pronoun)
         for pronoun, firsts in (("she", WOMEN), ("he", MEN))
         for first in firsts
         for family in families
     ]
-    drawn = random.sample(everybody, 2 * PEOPLE)
+    drawn = random.sample(combinations, 2 * PEOPLE)
     return [
         (f"{first} {random.choice(MIDDLE)}" if random.random() < 1 / 4 else first, family, pronoun)
         for first, family, pronoun in drawn
     ]
 
 
-def _five(places: Sequence[str], random: Random) -> list[str]:
-    """Different ones, so that where somebody studied is never where they were born."""
-    drawn = random.choices(places, zipf_weights(len(places)), k=30)
+def _draw_towns(all_towns: Sequence[str], random: Random) -> list[str]:
+    """Five different towns, so that the birthplace is never the place of study."""
+    drawn = random.choices(all_towns, zipf_weights(len(all_towns)), k=30)
     return list(dict.fromkeys(drawn))[:5]
 
 

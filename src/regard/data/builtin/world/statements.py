@@ -1,8 +1,9 @@
-"""Statements: a short passage about two people and a claim that it bears out or not.
+"""Statements: entailment of a claim by a short passage about two people.
 
-Two sorts of fact are told of both people. A claim gives somebody their own fact or the other's,
-plainly or denied, half of all claims being true. Claim and passage share as many words whether it
-is true or not, and the claim alone tells nothing: who goes with what decides, and the word not.
+The passage states two types of fact of both people. A claim attributes to a person their own fact
+or the other's, plainly or negated; half of all claims are true. True and false claims share equally
+many words with the passage, and the claim alone reveals nothing: who goes with what decides, and
+the word "not".
 """
 
 from __future__ import annotations
@@ -12,58 +13,58 @@ from functools import cache
 from random import Random
 
 from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, identity_of, parted
-from regard.data.builtin.world.facts import RELATIONS, FactTemplate, article, tell
-from regard.data.builtin.world.people import Person, pairs_of_told
+from regard.data.builtin.generated import Row, assign_splits, rows_identity
+from regard.data.builtin.world.facts import FACT_TEMPLATES, FactTemplate, article, fact_sentence
+from regard.data.builtin.world.people import Person, seen_pairs
 
 SEED = 74
 PASSAGES = {"train": 600, "dev": 100, "test": 100}
-DENIED = 0.3
+NEGATION_RATE = 0.3
 
 
 @cache
 def _rows() -> tuple[Row, ...]:
     random = Random(SEED)
-    pairs = pairs_of_told(sum(PASSAGES.values()), random)
+    pairs = seen_pairs(sum(PASSAGES.values()), random)
     rows: list[Row] = []
-    for part, pair in parted(pairs, PASSAGES, random):
+    for split, pair in assign_splits(pairs, PASSAGES, random):
         group = " and ".join(person.name for person in pair)
-        rows += ({**row, "part": part, "group": group} for row in _claims(pair, random))
+        rows += ({**row, "split": split, "group": group} for row in _claims(pair, random))
     return tuple(rows)
 
 
 @BUILTIN.add(
     "statements",
     generated=True,
-    identity=identity_of("statements", _rows),
+    identity=rows_identity("statements", _rows),
     columns=("passage", "claim", "label"),
 )
 def statements() -> Iterator[Row]:
-    """A passage about two made-up people and a claim: does the passage say so? yes or no."""
+    """A passage about two invented people and a claim: does the passage entail it? yes or no."""
     yield from map(dict, _rows())
 
 
 def _claims(pair: tuple[Person, Person], random: Random) -> Iterator[Row]:
-    differing = [one for one in RELATIONS if one.value(pair[0]) != one.value(pair[1])]
-    relations = random.sample(differing, 2)
-    facts = [(relation, person) for relation in relations for person in pair]
+    differing = [fact for fact in FACT_TEMPLATES if fact.value(pair[0]) != fact.value(pair[1])]
+    templates = random.sample(differing, 2)
+    facts = [(fact, person) for fact in templates for person in pair]
     passage = " ".join(
-        tell(relation, person, called=person.name, random=random).sentence
-        for relation, person in random.sample(facts, len(facts))
+        fact_sentence(fact, person, called=person.name, random=random).sentence
+        for fact, person in random.sample(facts, len(facts))
     )
     labels = random.sample(("yes", "yes", "no", "no"), 4)
-    for label, (relation, person) in zip(labels, facts, strict=True):
-        is_denied = random.random() < DENIED
+    for label, (fact, person) in zip(labels, facts, strict=True):
+        is_negated = random.random() < NEGATION_RATE
         other = pair[1] if person is pair[0] else pair[0]
-        whose = person if (label == "yes") != is_denied else other
-        template = relation.denial if is_denied else relation.claim
+        owner = person if (label == "yes") != is_negated else other
+        claim = fact.denial if is_negated else fact.claim
         yield {
             "passage": passage,
-            "claim": _claim(template, relation, person=person, whose=whose),
+            "claim": _fill(claim, fact, person=person, owner=owner),
             "label": label,
         }
 
 
-def _claim(template: str, relation: FactTemplate, *, person: Person, whose: Person) -> str:
-    value = relation.value(whose)
-    return template.format(name=person.name, value=value, a=article(value))
+def _fill(claim: str, fact: FactTemplate, *, person: Person, owner: Person) -> str:
+    value = fact.value(owner)
+    return claim.format(name=person.name, value=value, a=article(value))

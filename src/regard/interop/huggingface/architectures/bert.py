@@ -51,8 +51,8 @@ class Bert(Architecture):
     blocks = "encoder.layer."
 
     head: ClassVar[dict[str, str]] = {
-        "head.network.linear": "cls.predictions.transform.dense",
-        "head.network.norm": "cls.predictions.transform.LayerNorm",
+        "head.transform.linear": "cls.predictions.transform.dense",
+        "head.transform.norm": "cls.predictions.transform.LayerNorm",
     }
     head_bias = "cls.predictions.bias"
     head_table = "cls.predictions.decoder"
@@ -66,14 +66,14 @@ class Bert(Architecture):
     def settings(self, config: Keys, held: frozenset[str], remarks: list[str]) -> dict[str, Any]:
         self._refuse_others(config)
         activation = config.choice("hidden_act", ACTIVATIONS, default="gelu")
-        network = f"{self.head['head.network.linear']}.weight" in held
+        network = f"{self.head['head.transform.linear']}.weight" in held
         if network and not self._network_bends_alike(activation):
             remarks.append(
                 f"its output network bends by {config.table['hidden_act']}, ours by gelu: "
                 "it is left out"
             )
             network = False
-        texts = "embeddings.token_type_embeddings.weight" in held
+        segments = "embeddings.token_type_embeddings.weight" in held
         return {
             "context": config.integer("max_position_embeddings") - self.first_place,
             "layers": config.integer(self.layers_key),
@@ -82,16 +82,16 @@ class Bert(Architecture):
             "mlp_width": config.integer("intermediate_size"),
             "activation": activation,
             "norm_eps": config.number("layer_norm_eps", 1e-12),
-            "norm_place": "post",
+            "norm_placement": "post",
             "tied": config.truth("tie_word_embeddings", default=True) or not network,
             **dropouts(
                 config.number("hidden_dropout_prob", 0.1),
                 config.number("attention_probs_dropout_prob", 0.1),
             ),
             "init_std": config.number("initializer_range", 0.02),
-            "texts": config.integer("type_vocab_size", 2) if texts else 0,
+            "segments": config.integer("type_vocab_size", 2) if segments else 0,
             "embedding_norm": True,
-            "output_network": network,
+            "head_transform": network,
             "pooler": "pooler.dense.weight" in held,
         }
 
@@ -111,11 +111,11 @@ class Bert(Architecture):
                 "embeddings.position_embeddings.weight", skipped=self.first_place
             ),
         }
-        if family.texts:
-            tables["embedding.texts.weight"] = TensorMapping(
+        if family.segments:
+            tables["embedding.segments.weight"] = TensorMapping(
                 "embeddings.token_type_embeddings.weight"
             )
-        if family.output_network:
+        if family.head_transform:
             modules |= {ours: TensorMapping(theirs) for ours, theirs in self.head.items()}
             tables["head.tokens.bias"] = TensorMapping(self._bias_name(family))
         if not family.tied:
@@ -124,7 +124,7 @@ class Bert(Architecture):
 
     def copies(self, family: Transformer) -> dict[str, str]:
         assert isinstance(family, Encoder)
-        if not family.output_network:
+        if not family.head_transform:
             return {}
         if family.tied:
             return {
@@ -140,37 +140,37 @@ class Bert(Architecture):
             **PLAIN,
             "positions": Learned(),
             "norm": "layer",
-            "norm_place": "post",
+            "norm_placement": "post",
             "biases": True,
             "embedding_norm": True,
-            "patch_values": 0,
+            "patch_dim": 0,
         }
         wrong = misfits_of(family, expected)
         if family.key_value_heads not in (0, family.heads):
             wrong.append(f"key_value_heads = {family.key_value_heads}")
         if family.activation == "swiglu":
             wrong.append("activation = swiglu")
-        elif family.output_network and not self._network_bends_alike(family.activation):
-            wrong.append(f"activation = {family.activation} beside output_network = true")
-        if not family.texts:
-            wrong.append("texts = 0")
-        if not (family.tied or family.output_network):
-            wrong.append("tied = false without output_network")
+        elif family.head_transform and not self._network_bends_alike(family.activation):
+            wrong.append(f"activation = {family.activation} beside head_transform = true")
+        if not family.segments:
+            wrong.append("segments = 0")
+        if not (family.tied or family.head_transform):
+            wrong.append("tied = false without head_transform")
         return wrong
 
     def config(self, family: Transformer, *, vocabulary: int) -> dict[str, Any]:
         assert isinstance(family, Encoder)
         return {
-            "architectures": [self.written_as[family.output_network]],
+            "architectures": [self.written_as[family.head_transform]],
             "model_type": self.name,
             "vocab_size": vocabulary,
             "hidden_size": family.width,
             "num_hidden_layers": family.layers,
             "num_attention_heads": family.heads,
-            "intermediate_size": family.hidden_width,
+            "intermediate_size": family.resolved_mlp_width,
             "hidden_act": their_activation(family),
             "max_position_embeddings": family.context + self.first_place,
-            "type_vocab_size": family.texts,
+            "type_vocab_size": family.segments,
             "layer_norm_eps": family.norm_eps,
             "hidden_dropout_prob": family.dropout,
             "attention_probs_dropout_prob": attention_dropout(family),

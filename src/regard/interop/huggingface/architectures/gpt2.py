@@ -106,7 +106,7 @@ class Gpt2(Architecture):
             **PLAIN,
             "positions": Learned(),
             "norm": "layer",
-            "norm_place": "pre",
+            "norm_placement": "pre",
             "biases": True,
         }
         wrong = misfits_of(family, expected)
@@ -124,7 +124,7 @@ class Gpt2(Architecture):
             "n_embd": family.width,
             "n_layer": family.layers,
             "n_head": family.heads,
-            "n_inner": family.hidden_width,
+            "n_inner": family.resolved_mlp_width,
             "n_positions": family.context,
             "activation_function": their_activation(family),
             "layer_norm_epsilon": family.norm_eps,

@@ -102,7 +102,7 @@ class Llama(Architecture):
     def misfits(self, family: Transformer) -> list[str]:
         if not isinstance(family, Decoder):
             return [f'family = "{type(family).__name__.lower()}"']
-        expected = {**PLAIN, "norm": "rms", "norm_place": "pre", "activation": "swiglu"}
+        expected = {**PLAIN, "norm": "rms", "norm_placement": "pre", "activation": "swiglu"}
         rotary = isinstance(family.positions, Rotary)
         positions = {} if rotary else {"positions": Rotary()}
         return misfits_of(family, {**expected, **positions})
@@ -119,7 +119,7 @@ class Llama(Architecture):
             "num_attention_heads": family.heads,
             "num_key_value_heads": family.key_value_heads or family.heads,
             "head_dim": family.width // family.heads,
-            "intermediate_size": family.hidden_width,
+            "intermediate_size": family.resolved_mlp_width,
             "hidden_act": "silu",
             "max_position_embeddings": family.context,
             "rms_norm_eps": family.norm_eps,

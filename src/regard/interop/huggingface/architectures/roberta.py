@@ -27,8 +27,8 @@ class Roberta(Bert):
     head_names = ("lm_head.", "classifier.")
 
     head: ClassVar[dict[str, str]] = {
-        "head.network.linear": "lm_head.dense",
-        "head.network.norm": "lm_head.layer_norm",
+        "head.transform.linear": "lm_head.dense",
+        "head.transform.norm": "lm_head.layer_norm",
     }
     head_bias = "lm_head.bias"
     head_table = "lm_head.decoder"

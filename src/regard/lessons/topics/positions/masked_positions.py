@@ -83,19 +83,19 @@ def masked_positions(
 def _train(variant: str, *, masked: int, seed: int) -> tuple[list[float], float, float]:
     """Losses by step, and the largest difference of masked tokens before and after training."""
     model = _encoder(seed=seed)
-    chosen = torch.randperm(len(TEXT), generator=torch.Generator().manual_seed(seed))[:masked]
+    selected = torch.randperm(len(TEXT), generator=torch.Generator().manual_seed(seed))[:masked]
     targets = torch.tensor([VOCABULARY.index(word) for word in TEXT])
     ids, positions = targets.clone(), torch.arange(len(TEXT))
-    ids[chosen] = VOCABULARY.index("[MASK]")
+    ids[selected] = VOCABULARY.index("[MASK]")
     if variant == MASKED:
-        positions[chosen] = len(TEXT)  # a position of no other token
+        positions[selected] = len(TEXT)  # a position of no other token
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     losses, differences = [], []
     for step in range(STEPS + 1):
         x = model.forward_ids(ids[None], TokenPositions(positions[None]), mask=bidirectional())[
-            0, chosen
+            0, selected
         ]
-        loss = model.head.losses(x, targets=targets[chosen]).mean()
+        loss = model.head.losses(x, targets=targets[selected]).mean()
         losses.append(float(loss.detach()))
         differences.append(_largest_difference(x.detach()))
         # The learning rate decays: otherwise some seeds oscillate around the minimum.

@@ -158,8 +158,8 @@ def _bias_matrices(length: int, *, seed: int) -> dict[str, Tensor]:
     assert isinstance(learned, RelativeBias)
     with torch.no_grad():
         learned.table.copy_(rounded_normal(1, 2 * length - 1, seed=seed))
-    vectors = Sinusoidal().build_embedding(width=4, context=length)
-    sinusoids = vectors(torch.arange(length)).double()
+    embedding = Sinusoidal().build_embedding(width=4, context=length)
+    sinusoids = embedding(torch.arange(length)).double()
     return {
         "learned": _bias_matrix(learned, length),
         "alibi": _bias_matrix(Alibi().build_relative_position(shape), length),

@@ -228,6 +228,9 @@ def masked_labels_exercise(seed: int) -> ExerciseSheet:
             "replaced_by": replacements.tolist(),
             "random": random,
         },
-        slots=(Slot("inputs", (10,), element_type="words"), Slot("labels", (10,), of="words")),
+        slots=(
+            Slot("inputs", (10,), element_type="words"),
+            Slot("labels", (10,), element_type="words"),
+        ),
         mark=mark,
     )

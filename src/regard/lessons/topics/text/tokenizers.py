@@ -179,7 +179,7 @@ def _library_first_subword() -> str:
     engine.train_from_iterator(_texts(TOY), trainer)
     ids = engine.get_vocab().items()
     longer = [
-        (i, piece) for piece, i in ids if i and len(piece.removeprefix(CONTINUATION_PREFIX)) > 1
+        (i, token) for token, i in ids if i and len(token.removeprefix(CONTINUATION_PREFIX)) > 1
     ]
     return min(longer)[1]
 
@@ -188,12 +188,12 @@ def _likelihood_check(unigram: Tokenizer) -> Check:
     """Unigram's segmentation of a word is the most likely one."""
     log_probabilities: dict[str, float] = dict(unigram.to_dict()["model"]["vocab"][len(SPECIALS) :])
     words = [word for word in SHOWN if set(word) <= set(log_probabilities)]
-    chosen = [
+    segmented = [
         sum(log_probabilities[token] for token in _segment(unigram, word).split()) for word in words
     ]
     best = [max(_all_log_probabilities("▁" + word, log_probabilities)) for word in words]
     return near(
-        "Unigram: log-probability of its segmentations vs the maximum", chosen, best, within=1e-9
+        "Unigram: log-probability of its segmentations vs the maximum", segmented, best, within=1e-9
     )
 
 

@@ -1,0 +1,189 @@
+"""Build a `Subject` from a Hugging Face model, a module or a callable.
+
+Vocabulary, outputs and capabilities come from the object's attributes and one trial run; where
+those are not enough, the user has to give a sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.audits.forward.forward_mode import error_summary, restored_after, seeded
+from regard.audits.hugging_face import hugging_face_subject, is_hugging_face
+from regard.audits.subject import Subject, position_outputs
+from regard.core.cpu import bf16_matmul_works
+from regard.core.errors import UserError
+
+TRIAL_LENGTHS = (12, 16, 8, 32, 64, 10, 100, 128, 4, 3, 2)
+UNKNOWN_VOCABULARY = 2
+"Ids 0 and 1 are in every vocabulary: a trial run uses them while its size is not known."
+
+
+def build_subject(target: Any, sample: Tensor | None = None) -> Subject:
+    """The audit interface of `target`.
+
+    `sample` is token ids (b,t) or embeddings (b,t,w) that it accepts; where nothing else says the
+    vocabulary size, it is taken from the largest id.
+    """
+    if isinstance(target, Subject):
+        return target if sample is None else _with_sample(target, sample)
+    if callable(own := getattr(target, "audit_subject", None)):
+        subject = own()
+        assert isinstance(subject, Subject)
+        return subject if sample is None else _with_sample(subject, sample)
+    if is_hugging_face(target):
+        subject = hugging_face_subject(target)
+    elif isinstance(target, nn.Module):
+        subject = _plain(target, lambda module, inputs, valid: module(inputs), _name(target))
+    elif isinstance(owner := getattr(target, "__self__", None), nn.Module):
+        # A bound method: its module can be copied and switched between modes.
+        function = target.__func__
+        subject = _plain(owner, lambda module, x, valid: function(module, x), target.__qualname__)
+    elif callable(target):
+        subject = _plain(None, lambda module, inputs, valid: target(inputs), _name(target))
+    else:
+        raise UserError(
+            f"a {type(target).__name__} cannot be audited",
+            topic="audit",
+            hint="Give a module, or a function from token ids (b,t) to outputs (b,t,…).",
+        )
+    _refuse_bf16_crash(subject.module)
+    return _after_trial_run(subject if sample is None else _with_sample(subject, sample))
+
+
+def _refuse_bf16_crash(module: nn.Module | None) -> None:
+    """Before anything runs: an illegal instruction would kill the process."""
+    dtypes = {(p.device.type, p.dtype) for p in module.parameters()} if module else set()
+    if ("cpu", torch.bfloat16) in dtypes and not bf16_matmul_works():
+        raise UserError(
+            "the model's parameters are bfloat16, whose matmul crashes on this CPU",
+            topic="audit",
+            hint="Audit it in float32: model.float().",
+        )
+
+
+def known_vocabulary(target: Any) -> int:
+    """Vocabulary size, as far as the object shows it; 0 where the user has to give it."""
+    try:
+        subject = build_subject(target)
+    except UserError:  # nothing shows it: the case that a sample is for
+        return 0
+    return subject.vocabulary
+
+
+def _name(target: Any) -> str:
+    return getattr(target, "__qualname__", None) or type(target).__name__
+
+
+def _with_sample(subject: Subject, sample: Tensor) -> Subject:
+    """The subject, with the user's inputs."""
+    sample = sample.detach()
+    if sample.is_floating_point():
+        if sample.dim() != 3:
+            what = f"a sample of embeddings has shape {tuple(sample.shape)}"
+            raise UserError(what, topic="audit", hint="Give embeddings as (b,t,w).")
+        return replace(subject, sample=sample, width=sample.shape[2], vocabulary=0, embedding="")
+    if sample.dim() != 2 or bool((sample < 0).any()):
+        what = f"a sample of ids has shape {tuple(sample.shape)}, smallest id {int(sample.min())}"
+        raise UserError(what, topic="audit", hint="Give ids as (b,t), none below 0.")
+    unknown = subject.vocabulary == UNKNOWN_VOCABULARY and not subject.embedding
+    vocabulary = 0 if unknown else subject.vocabulary
+    if vocabulary:
+        _refuse_ids_out_of_range(sample, vocabulary, subject.name)
+    return replace(
+        subject, sample=sample, vocabulary=vocabulary or max(2, int(sample.max()) + 1), width=0
+    )
+
+
+def _plain(
+    module: nn.Module | None, run: Callable[[Any, Tensor, Tensor | None], Any], name: str
+) -> Subject:
+    return Subject(name, run, module, vocabulary=UNKNOWN_VOCABULARY)
+
+
+def _after_trial_run(subject: Subject) -> Subject:
+    """The subject, with the vocabulary and embedding that a trial run showed."""
+    sample = subject.sample
+    lengths = TRIAL_LENGTHS if sample is None else (sample.shape[1],)
+    problem: BaseException | None = None
+    for length in lengths:
+        if subject.max_length is not None and length > subject.max_length:
+            continue
+        if sample is not None:
+            inputs = sample.to(subject.device)
+        else:
+            inputs = subject.draw(2, length, torch.Generator().manual_seed(0))
+        tables: list[tuple[str, nn.Embedding]] = []
+        try:
+            output = _trial_run(subject, inputs, tables)
+        except (Exception, SystemExit) as raised:  # a model may raise anything: it is reported
+            for _, table in tables:
+                _refuse_ids_out_of_range(inputs, table.num_embeddings, subject.name)
+            problem = problem or raised
+            continue
+        position_outputs(output, batch=len(inputs), length=length, name=subject.name)
+        found = _with_embedding(subject, tables)
+        if sample is None and length != TRIAL_LENGTHS[0]:
+            found = replace(found, sample=inputs)
+        return found
+    reason = "it accepts no length" if problem is None else error_summary(problem)
+    raise UserError(
+        f"it did not run on {'the sample' if sample is not None else 'token ids (b,t)'}: {reason}",
+        topic="audit",
+        where=subject.name,
+        hint="Give a sample it accepts, ids (b,t) or embeddings (b,t,w), or a function around it.",
+    ) from problem
+
+
+def _refuse_ids_out_of_range(sample: Tensor, vocabulary: int, name: str) -> None:
+    if int(sample.max()) >= vocabulary:
+        raise UserError(
+            f"the sample's id {int(sample.max())} is out of range: its vocabulary has "
+            f"{vocabulary} ids",
+            topic="audit",
+            where=name,
+            hint=f"Give ids from 0 to {vocabulary - 1}.",
+        )
+
+
+def _trial_run(subject: Subject, inputs: Tensor, tables: list[tuple[str, nn.Embedding]]) -> Any:
+    """One run; collects in `tables` the embeddings that were called with these ids, in order."""
+    hooks = []
+    if subject.module is not None and subject.vocabulary:
+        for name, module in subject.module.named_modules():
+            if isinstance(module, nn.Embedding):
+
+                def hook(module: nn.Module, args: tuple[Any, ...], name: str = name) -> None:
+                    ids = args[0] if args else None
+                    if isinstance(ids, Tensor) and torch.equal(ids, inputs):
+                        assert isinstance(module, nn.Embedding)
+                        tables.append((name, module))
+
+                hooks.append(module.register_forward_pre_hook(hook))
+    try:
+        with torch.no_grad(), seeded(0), restored_after(subject.module, training=False):
+            return subject.run(subject.module, inputs, None)
+    finally:
+        for handle in hooks:
+            handle.remove()
+
+
+def _with_embedding(subject: Subject, tables: list[tuple[str, nn.Embedding]]) -> Subject:
+    if not subject.vocabulary or subject.embedding:
+        return subject
+    if tables:
+        name, table = tables[0]
+        return replace(subject, embedding=name, vocabulary=table.num_embeddings)
+    if subject.sample is None and subject.vocabulary == UNKNOWN_VOCABULARY:
+        raise UserError(
+            "its vocabulary is not known: no nn.Embedding is called with the ids",
+            topic="audit",
+            where=subject.name,
+            hint="Give a sample: token ids (b,t), or embeddings (b,t,w) where it takes those.",
+        )
+    return subject

@@ -1,0 +1,1 @@
+"""Conditional text generation: translation, summarisation."""

@@ -1,0 +1,118 @@
+"""The field's own words: identifiers that say something else must not come back."""
+
+import ast
+import io
+import keyword
+import re
+import tokenize
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "regard"
+MODULES = sorted(SOURCE.rglob("*.py"))
+C_FILES = sorted(SOURCE.rglob("*.[ch]"))
+
+BANNED = {
+    "asked": "inputs, arguments, question",
+    "bend": "activation",
+    "bends": "activations",
+    "disguised": "corrupted",
+    "figure": "estimate, score",
+    "figures": "estimates, scores, results",
+    "hiding": "masking",
+    "in_twos": "log2_scaled",
+    "laid_out": "packed",
+    "learnt": "task_state",
+    "least_kept": "keep_threshold",
+    "lookback": "sliding_window",
+    "mass": "denominator, lse",
+    "mend": "hint",
+    "narrowed": "restricted",
+    "newest": "decode step",
+    "optimiser": "optimizer",
+    "processor": "cpu",
+    "quick": "fast",
+    "share_kept": "keep_probability",
+    "shaken": "perturbed",
+    "source_attention": "cross_attention",
+    "starting_deviation": "init_std",
+    "tell": "predict, score, report",
+    "tells": "predicts, scores, reports",
+    "told": "predicted, scored, reported",
+    "unreached": "unused parameters",
+    "unread": "unused parameters",
+    "want_weights": "need_weights",
+    "widen": "up_proj",
+}
+"Each with what to take instead."
+BANNED_PREFIXES = {"MOST_": "MAX_", "FEWEST_": "MIN_", "most_": "max_", "fewest_": "min_"}
+
+
+def identifiers(file: Path) -> set[str]:
+    text = file.read_text(encoding="utf-8")
+    if file.suffix != ".py":
+        code = re.sub(r'/\*.*?\*/|//[^\n]*|"[^"\n]*"', " ", text, flags=re.S)
+        return set(re.findall(r"[A-Za-z_]\w*", code))
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return {
+        token.string
+        for token in tokens
+        if token.type == tokenize.NAME and not keyword.iskeyword(token.string)
+    }
+
+
+@pytest.mark.parametrize(
+    "file", [*MODULES, *C_FILES], ids=lambda file: str(file.relative_to(SOURCE))
+)
+def test_no_banned_identifier(file: Path) -> None:
+    found = identifiers(file)
+    said = {name: BANNED[name] for name in found & BANNED.keys()}
+    said |= {
+        name: prefix + name.removeprefix(banned)
+        for name in found
+        for banned, prefix in BANNED_PREFIXES.items()
+        if name.startswith(banned)
+    }
+    assert not said, f"take instead: {said}"
+
+
+def test_every_class_name_stands_once() -> None:
+    homes = defaultdict(list)
+    for file in MODULES:
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(str(file.relative_to(SOURCE)))
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
+
+
+def test_rooms_are_not_crowded() -> None:
+    """About fifteen flat files, then sub-rooms."""
+    rooms = [folder for folder in SOURCE.rglob("*") if (folder / "__init__.py").is_file()]
+    counts = {str(room.relative_to(SOURCE)): len(list(room.glob("*.py"))) - 1 for room in rooms}
+    assert len(counts) > 40
+    assert {room: count for room, count in counts.items() if count > 16} == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        ("KV cache", "attention/cache.py"),
+        ("cross-attention", "models/blocks/block.py"),
+        ("prefetch", "training/prefetch.py"),
+        ("hidden size", "models/families/transformer.py"),
+        ("activation", "nn/activations.py"),
+        ("dropout", "nn/dropout.py"),
+        ("gradient norm", "training/loop.py"),
+        ("sliding window", "attention/masks/mask.py"),
+        ("logits", "models/heads/language_model_head.py"),
+        ("embedding", "models/blocks/embedding.py"),
+        ("split", "data/splits.py"),
+        ("checkpoint", "training/checkpoint.py"),
+    ],
+)
+def test_the_words_of_the_field_lead_to_the_right_file(words: str, file: str) -> None:
+    assert words in (SOURCE / file).read_text(encoding="utf-8").lower().replace(
+        "kv cache", "KV cache"
+    )
