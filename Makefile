@@ -26,12 +26,14 @@ lint: setup
 
 # Two test processes share the cores: waiting threads sleep instead of spinning. Nowhere else.
 test test-all: export OMP_WAIT_POLICY := PASSIVE
+# Tests start processes: without cached bytecode each would compile all of torch again.
+test test-all: export PYTHONDONTWRITEBYTECODE :=
 
 test: lint
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "not long"
 
 test-all: lint
-	$(BIN)/pytest -q -n 2 --dist worksteal
+	$(BIN)/pytest -q -n 2 --dist worksteal --hypothesis-profile thorough
 
 # Peers live in an environment of their own. Rows that need SST-2 or the One Billion Words slice look
 # for them below the folder that REGARD_DATA names.

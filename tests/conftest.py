@@ -1,22 +1,30 @@
 """For every test: machines are noisy, so no example fails because it took long."""
 
+import gc
 import os
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("patient", deadline=None)
+settings.register_profile("patient", deadline=None, max_examples=40)
+settings.register_profile("thorough", deadline=None)  # for `make test-all`
 settings.load_profile("patient")
 
 
 def pytest_configure() -> None:
     """Workers side by side take a core each: with all cores for every one they would only wait for
     each other."""
+    gc.disable()  # while modules are imported: they hold no garbage
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if worker and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -29,6 +31,9 @@ from regard.audits.subject import Subject
 
 LENGTH = 12
 BATCH_SIZE = 3
+
+Outputs: TypeAlias = Callable[[ForwardMode], Tensor]
+"A mode's outputs for the audited rows."
 
 
 @dataclass(frozen=True)
@@ -58,13 +63,17 @@ def find_violations(modes: dict[str, ForwardMode], notes: Notes, *, seed: int = 
         length = min(length, max(1, subject.max_length - 3))
     rows = subject.draw(BATCH_SIZE, length, generator)
     other = subject.draw_other(rows, generator)
+    # Several checks share a mode: the first pass runs it once, the recheck runs it again.
+    problems = cache(lambda mode: why_incomparable(mode, rows[:1]))
+    first_checks = _checks(modes, rows, other, cache(lambda mode: mode.outputs(rows)))
+    rechecks = _checks(modes, rows, other, lambda mode: mode.outputs(rows))
     findings = []
-    for check in _checks(modes, rows, other):
+    for check, recheck in zip(first_checks, rechecks, strict=True):
         try:
-            if problem := why_incomparable(check.mode, rows[:1]):
+            if problem := problems(check.mode):
                 raise ForwardError(problem)
             first = check.measure(check.mode)
-            influence = recheck_in_float64(first, check.measure, mode=check.mode, notes=notes)
+            influence = recheck_in_float64(first, recheck.measure, mode=check.mode, notes=notes)
         except ForwardError as error:
             notes.add_unchecked(f"{check.name}: {error}")
             continue
@@ -78,13 +87,15 @@ def find_violations(modes: dict[str, ForwardMode], notes: Notes, *, seed: int = 
     return findings
 
 
-def _checks(modes: dict[str, ForwardMode], rows: Tensor, other: Tensor) -> list[_Check]:
+def _checks(
+    modes: dict[str, ForwardMode], rows: Tensor, other: Tensor, outputs: Outputs
+) -> list[_Check]:
     plain = modes[EVALUATION]
     checks = [
         _Check(
             "batch, evaluation mode",
             plain,
-            lambda mode: relative_change(mode.outputs(rows)[:1], mode.outputs(rows[:1])),
+            lambda mode: relative_change(outputs(mode)[:1], mode.outputs(rows[:1])),
             "a row alone gives other outputs than the same row in a batch",
         )
     ]
@@ -94,7 +105,7 @@ def _checks(modes: dict[str, ForwardMode], rows: Tensor, other: Tensor) -> list[
                 _Check(
                     f"other rows, {name}",
                     modes[name],
-                    lambda mode: _change_by_other_rows(mode, rows, other),
+                    lambda mode: relative_change(outputs(mode)[:1], _beside(mode, rows, other)),
                     f"a row's outputs depend on the other rows of its batch in {name}",
                 )
             )
@@ -103,17 +114,15 @@ def _checks(modes: dict[str, ForwardMode], rows: Tensor, other: Tensor) -> list[
             _Check(
                 WEIGHTS,
                 modes[WEIGHTS],
-                lambda mode: relative_change(
-                    _same_dtype(mode, plain).outputs(rows), mode.outputs(rows)
-                ),
+                lambda mode: relative_change(outputs(_same_dtype(mode, plain)), outputs(mode)),
                 "outputs change when attention weights are requested",
             )
         )
     if CACHE in modes:
-        checks += _cache_checks(modes, rows)
+        checks += _cache_checks(modes, outputs)
     for name in PADDED:
         if name in modes:
-            checks += _padding_checks(modes, name, rows)
+            checks += _padding_checks(modes, name, outputs)
     return checks
 
 
@@ -122,13 +131,12 @@ def _same_dtype(mode: ForwardMode, other: ForwardMode) -> ForwardMode:
     return replace(other, float64=mode.float64)
 
 
-def _change_by_other_rows(mode: ForwardMode, rows: Tensor, other: Tensor) -> Tensor:
-    """Change of the first row's outputs when all other rows are replaced."""
-    replaced = torch.cat([rows[:1], other[1:]])
-    return relative_change(mode.outputs(rows)[:1], mode.outputs(replaced)[:1])
+def _beside(mode: ForwardMode, rows: Tensor, other: Tensor) -> Tensor:
+    """Outputs of the first row when all other rows are replaced."""
+    return mode.outputs(torch.cat([rows[:1], other[1:]]))[:1]
 
 
-def _cache_checks(modes: dict[str, ForwardMode], rows: Tensor) -> list[_Check]:
+def _cache_checks(modes: dict[str, ForwardMode], outputs: Outputs) -> list[_Check]:
     chunks = modes[CACHE]
     tokens = replace(chunks, forward=chunked(chunks.subject, single_tokens))
     return [
@@ -136,7 +144,7 @@ def _cache_checks(modes: dict[str, ForwardMode], rows: Tensor) -> list[_Check]:
             f"cache, {how}",
             mode,
             lambda mode: relative_change(
-                _same_dtype(mode, modes[EVALUATION]).outputs(rows), mode.outputs(rows)
+                outputs(_same_dtype(mode, modes[EVALUATION])), outputs(mode)
             ),
             f"decoding {how} with the KV cache gives other outputs than one forward pass",
         )
@@ -144,7 +152,7 @@ def _cache_checks(modes: dict[str, ForwardMode], rows: Tensor) -> list[_Check]:
     ]
 
 
-def _padding_checks(modes: dict[str, ForwardMode], name: str, rows: Tensor) -> list[_Check]:
+def _padding_checks(modes: dict[str, ForwardMode], name: str, outputs: Outputs) -> list[_Check]:
     mode = modes[name]
     before, after = PADDED[name]
     padding_id = _other_padding_id(mode.subject)
@@ -154,16 +162,14 @@ def _padding_checks(modes: dict[str, ForwardMode], name: str, rows: Tensor) -> l
             name,
             mode,
             lambda mode: relative_change(
-                _same_dtype(mode, modes[EVALUATION]).outputs(rows), mode.outputs(rows)
+                outputs(_same_dtype(mode, modes[EVALUATION])), outputs(mode)
             ),
             f"outputs change {name}",
         ),
         _Check(
             f"{name}, other padding tokens",
             mode,
-            lambda mode: relative_change(
-                mode.outputs(rows), replace(mode, forward=other).outputs(rows)
-            ),
+            lambda mode: relative_change(outputs(mode), outputs(replace(mode, forward=other))),
             f"the tokens in the padding change outputs {name}",
         ),
     ]

@@ -9,12 +9,14 @@ text varies with the Python version; its identity hashes every source file.
 from __future__ import annotations
 
 import ast
+import gc
 import hashlib
 import re
 import sysconfig
 import textwrap
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -72,12 +74,26 @@ def python_docs() -> Iterator[Text]:
 def _documents() -> tuple[Text, ...]:
     """Cached: parsing takes seconds, several passes are made, and all of it is 2 MB."""
     groups: dict[str, str] = {}
-    for group, docstring in _docstrings():
-        for paragraph in paragraphs(docstring.expandtabs().splitlines()):
-            text = tidy(paragraph)
-            if any(map(str.isalpha, text)):
-                groups.setdefault(text, group)
+    with _garbage_collection_paused():
+        for group, docstring in _docstrings():
+            for paragraph in paragraphs(docstring.expandtabs().splitlines()):
+                text = tidy(paragraph)
+                if any(map(str.isalpha, text)):
+                    groups.setdefault(text, group)
     return tuple(Text(text, group) for text, group in groups.items())
+
+
+@contextmanager
+def _garbage_collection_paused() -> Iterator[None]:
+    """Syntax trees have no cycles, but their many nodes trigger collections that take nearly as
+    long as parsing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def tidy(paragraph: str) -> str:
