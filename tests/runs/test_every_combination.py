@@ -8,10 +8,10 @@ from __future__ import annotations
 from itertools import cycle, product
 
 import pytest
-from tests.journeys.desk import generated_text
+from tests.journeys.workspace import generated_text
 
 import regard
-from regard.attention.kinds import (ATTENTION, BrokenKind)
+from regard.attention.kinds import ATTENTION, BrokenKind
 from regard.attention.positions import POSITIONS
 from regard.core.errors import UserError
 from regard.models.families import FAMILIES

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from regard.core.errors import UserError
-from regard.runs.lock import (is_locked, lock_run)
+from regard.runs.lock import is_locked, lock_run
 
 HOLD = """
 import sys, time

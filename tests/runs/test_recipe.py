@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.models.families.decoder import Decoder
-from regard.runs.recipe import (Recipe, Samples)
 from regard.core.settings import SYNONYMS
-from regard.studies.study import LoadedStudy
 from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.word import Word
+from regard.models.families.decoder import Decoder
+from regard.runs.recipe import Recipe, Samples
+from regard.studies.study import LoadedStudy
 from regard.training.settings import Train
 
 SHIPPED = Path(__file__).parents[2] / "recipes"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.adapters.small_models import (LIKE_BERT, VOCABULARY, family_of, labelled)
+from tests.adapters.small_models import LIKE_BERT, VOCABULARY, family_of, labelled
 from torch import nn
 
 from regard.adapters.full import Full
-from regard.runs.training_audit import audit_before_training
-from regard.batch import Example
-from regard.training.settings import Train
-from regard.training.batch_loader import BatchLoader
 from regard.audits.audit import audit
+from regard.batch import Example
+from regard.runs.training_audit import audit_before_training
+from regard.training.batch_loader import BatchLoader
+from regard.training.settings import Train
 
 
 class Rows:
@@ -69,4 +69,3 @@ def test_without_rows_of_the_task_nothing_is_claimed():
     assert not seen.unused_parameters
     assert not any("gradient of every trained parameter" in one for one in seen.checked)
     assert any("unused parameters: below a task head" in one for one in seen.unchecked)
-

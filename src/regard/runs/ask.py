@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 from regard.core.errors import UserError
+from regard.data.record_corpus import Record
 from regard.evaluation.metrics.metric import Row
 from regard.evaluation.metrics.risk_coverage import ReliabilityBin
 from regard.models.model import Model
 from regard.tasks.qa.lookup_table import LookupTable
 from regard.tasks.qa.recall import RecallProblem
-from regard.data.record_corpus import Record
 
 By = Literal["model", "table", "nobody"]
 

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard import __version__
-from regard.adapters.ledger import (Ledger, ledger)
-from regard.runs.models.base_model import base_table
-from regard.runs.preparation.prepare import (prepare, said_dropped)
-from regard.runs.preparation.prepared import PreparedData
-from regard.runs.models.init_from import (InitialModel, body_of, inherit_settings)
-from regard.runs.observer import Observer
-from regard.models.model import Model
-from regard.runs.recipe import Recipe
-from regard.training.device import (Machine, choose_machine)
-from regard.training.forecast import (Forecast, forecast)
-from regard.training.batch_loader import BatchLoader
+from regard.adapters.ledger import Ledger, ledger
 from regard.evaluation.baselines.ngrams import check_keys_fit
+from regard.models.model import Model
+from regard.runs.models.base_model import base_table
+from regard.runs.models.init_from import InitialModel, body_of, inherit_settings
+from regard.runs.observer import Observer
+from regard.runs.preparation.prepare import prepare, said_dropped
+from regard.runs.preparation.prepared import PreparedData
+from regard.runs.recipe import Recipe
+from regard.training.batch_loader import BatchLoader
+from regard.training.device import Machine, choose_machine
+from regard.training.forecast import Forecast, forecast
 
 
 @dataclass

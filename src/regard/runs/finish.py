@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from regard.runs.models.adapter_files import save_adapter
-from regard.runs.training_audit import (recorded_audit, summary_of)
-from regard.runs.models.base_model import weights_fingerprint
+from regard.core.files import folder_with_manifest, write_json, write_text
+from regard.core.peak_memory import peak_memory_bytes
 from regard.runs.experiment import Experiment
 from regard.runs.items import write_items
-from regard.runs.run import (FIGURES_SCHEMA, Run, check_whole)
+from regard.runs.models.adapter_files import save_adapter
+from regard.runs.models.base_model import weights_fingerprint
 from regard.runs.models.init_from import identity_of
 from regard.runs.observer import Observer
-from regard.core.files import (folder_with_manifest, write_json, write_text)
-from regard.training.checkpoint import (WEIGHTS_FILE, TrainingState, load_weights, save_model)
-from regard.core.peak_memory import peak_memory_bytes
+from regard.runs.run import FIGURES_SCHEMA, Run, check_whole
+from regard.runs.training_audit import recorded_audit, summary_of
+from regard.training.checkpoint import WEIGHTS_FILE, TrainingState, load_weights, save_model
 from regard.training.loop import FitResult
 
 

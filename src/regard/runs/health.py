@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from regard.generation.generate import (Decodable, Sampling, generate)
-from regard.generation.decoding_setup import (suppressed_ids, bind_sources)
-from regard.runs.results import choose_documents
-from regard.evaluation.metrics.perplexity import Losses
-from regard.models.architectures.language_model import LanguageModel
-from regard.models.model import Model
-from regard.models.architectures.seq2seq_model import Seq2SeqModel
-from regard.runs.recipe import Recipe
-from regard.data.token_cache import TokenCache
 from regard.data.corpus import Split
+from regard.data.token_cache import TokenCache
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.evaluation.health.samples import sample_health
 from regard.evaluation.health.overfitting import overfitting
+from regard.evaluation.health.samples import sample_health
+from regard.evaluation.metrics.perplexity import Losses
+from regard.generation.decoding_setup import bind_sources, suppressed_ids
+from regard.generation.generate import Decodable, Sampling, generate
+from regard.models.architectures.language_model import LanguageModel
+from regard.models.architectures.seq2seq_model import Seq2SeqModel
+from regard.models.model import Model
+from regard.runs.recipe import Recipe
+from regard.runs.results import choose_documents
 
 TEXTS = 40
 "Drawn to be judged: enough that short sentences make a few hundred tokens."

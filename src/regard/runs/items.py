@@ -18,9 +18,9 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.core.files import write_text
+from regard.data.corpus import Split
 from regard.evaluation.metrics.metric import Row
 from regard.evaluation.metrics.perplexity import Losses
-from regard.data.corpus import Split
 
 
 def write_items(folder: Path, items: Mapping[Split, Sequence[Row]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from regard.training.events import (OnEvent, ignore_event)
+from regard.training.events import OnEvent, ignore_event
 
 
 @dataclass(frozen=True)

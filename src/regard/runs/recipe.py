@@ -21,22 +21,29 @@ from typing import Annotated, Any, Self
 import tomli_w
 from pydantic import Field, SerializeAsAny, model_validator
 
-from regard.adapters import (ADAPTERS, Adapter)
+from regard.adapters import ADAPTERS, Adapter
 from regard.adapters.full import Full
 from regard.core.errors import UserError
-from regard.models.families import (FAMILIES, Family)
-from regard.models.families.decoder import Decoder
-from regard.objectives import (OBJECTIVES, Objective)
-from regard.objectives.causal import Causal
+from regard.core.settings import (
+    CatalogField,
+    Locate,
+    Settings,
+    catalog_name,
+    read_settings,
+    to_table,
+)
+from regard.core.toml import flatten, read_toml
 from regard.core.user_files import suggest_run_files
-from regard.core.settings import (Locate, CatalogField, Settings, catalog_name, read_settings, to_table)
-from regard.tasks import (TASKS, Task, Tools)
-from regard.tasks.advice import advise
 from regard.data.corpus import Data
-from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.data.tokenizers import (TOKENIZERS, TokenizerKind)
+from regard.data.tokenizers import TOKENIZERS, TokenizerKind
 from regard.data.tokenizers.bpe import Bpe
-from regard.core.toml import (flatten, read_toml)
+from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.models.families import FAMILIES, Family
+from regard.models.families.decoder import Decoder
+from regard.objectives import OBJECTIVES, Objective
+from regard.objectives.causal import Causal
+from regard.tasks import TASKS, Task, Tools
+from regard.tasks.advice import advise
 from regard.training.settings import Train
 
 FORMAT = 3

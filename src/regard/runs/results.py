@@ -12,21 +12,21 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from regard.core.settings import catalog_name
+from regard.data.corpus import SPLITS, Split
+from regard.data.token_cache import TokenCache
+from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.evaluation.baselines.language_model import language_model_baselines
+from regard.evaluation.metrics.metric import MIN_ITEMS
+from regard.evaluation.metrics.perplexity import Losses, Perplexity, perplexity_verdict
+from regard.evaluation.statistics.estimate import Estimate
+from regard.models.model import Model
+from regard.objectives import OBJECTIVES, Vocabulary
+from regard.objectives.causal import Causal
 from regard.runs.items import fingerprints_of
 from regard.runs.observer import Observer
-from regard.evaluation.statistics.estimate import Estimate
-from regard.evaluation.metrics.perplexity import Losses, Perplexity, perplexity_verdict
-from regard.evaluation.metrics.metric import MIN_ITEMS
-from regard.models.model import Model
-from regard.objectives import (OBJECTIVES, Vocabulary)
-from regard.objectives.causal import Causal
 from regard.runs.recipe import Recipe
-from regard.core.settings import catalog_name
-from regard.data.token_cache import TokenCache
-from regard.data.corpus import (SPLITS, Split)
-from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.training.document_losses import document_losses
-from regard.evaluation.baselines.language_model import language_model_baselines
 
 MODEL = "model"
 PARTS_JUDGED: tuple[Split, ...] = ("dev", "test")
@@ -69,7 +69,9 @@ def choose_documents(cache: TokenCache, part: Split, *, most: int, seed: int) ->
     if len(cached) > most:
         numbers = np.sort(np.random.default_rng([seed, most]).choice(numbers, most, replace=False))
         label += f":{most}-drawn-seed{seed}"
-    return EvaluatedDocuments([cached[int(n)] for n in numbers], np.asarray(cached.bytes)[numbers], label)
+    return EvaluatedDocuments(
+        [cached[int(n)] for n in numbers], np.asarray(cached.bytes)[numbers], label
+    )
 
 
 def measure(

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.core.files import (find_damage, atomic_folder, read_json, write_text)
-from regard.core.user_files import (check_same_code, copy_to_run, files_used_by)
+from regard.core.files import atomic_folder, find_damage, read_json, write_text
+from regard.core.user_files import check_same_code, copy_to_run, files_used_by
 from regard.runs.recipe import Recipe
-from regard.training.checkpoint import (CONFIG_SCHEMA, latest_intact_checkpoint)
+from regard.training.checkpoint import CONFIG_SCHEMA, latest_intact_checkpoint
 
 FIGURES_SCHEMA = 1
 AUDIT_SCHEMA = 1

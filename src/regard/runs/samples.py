@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regard.generation.generate import (Greedy, Sampling, Strategy, generate)
-from regard.generation.decoding_setup import (suppressed_ids, prepare_decoding)
+from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.generation.decoding_setup import prepare_decoding, suppressed_ids
+from regard.generation.generate import Greedy, Sampling, Strategy, generate
 from regard.models.model import Model
 from regard.runs.recipe import Samples
-from regard.data.tokenizers.tokenizer import Tokenizer
 
 
 def write_texts(

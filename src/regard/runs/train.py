@@ -15,20 +15,31 @@ from typing import Any
 from torch.optim import Optimizer
 
 from regard.core.errors import UserError
-from regard.runs.training_audit import (audit_before_training, record_audit, recorded_audit, summary_of)
-from regard.runs.experiment import (Experiment, forecast_experiment, build_experiment)
-from regard.runs.finish import (finish, now)
-from regard.runs.lock import lock_run
-from regard.runs.run import (Run, create_run, refuse_existing, reopen_run)
-from regard.runs.models.init_from import (find_initial_model, inherit_settings)
-from regard.runs.observer import (SILENT, Observer)
-from regard.runs.recipe import Recipe
 from regard.data.tokenizers.tokenizer import check_same_tokenizer
-from regard.training.checkpoint import (TrainingState, load_checkpoint, latest_intact_checkpoint, prune_checkpoints, save_checkpoint)
+from regard.runs.experiment import Experiment, build_experiment, forecast_experiment
+from regard.runs.finish import finish, now
+from regard.runs.lock import lock_run
+from regard.runs.models.init_from import find_initial_model, inherit_settings
+from regard.runs.observer import SILENT, Observer
+from regard.runs.recipe import Recipe
+from regard.runs.run import Run, create_run, refuse_existing, reopen_run
+from regard.runs.training_audit import (
+    audit_before_training,
+    record_audit,
+    recorded_audit,
+    summary_of,
+)
+from regard.training.checkpoint import (
+    TrainingState,
+    latest_intact_checkpoint,
+    load_checkpoint,
+    prune_checkpoints,
+    save_checkpoint,
+)
 from regard.training.device import choose_machine
-from regard.training.events import (EventLog, OnEvent)
-from regard.training.interrupt import (TrainingInterrupt, stop_on_ctrl_c)
-from regard.training.loop import (Hooks, fit)
+from regard.training.events import EventLog, OnEvent
+from regard.training.interrupt import TrainingInterrupt, stop_on_ctrl_c
+from regard.training.loop import Hooks, fit
 from regard.training.optimizer import build_optimizer
 
 
@@ -125,7 +136,9 @@ def _first_state(bench: Experiment) -> TrainingState:
 
 
 @contextmanager
-def _event_log(run: Run, bench: Experiment, state: TrainingState, watch: Observer) -> Iterator[OnEvent]:
+def _event_log(
+    run: Run, bench: Experiment, state: TrainingState, watch: Observer
+) -> Iterator[OnEvent]:
     """Tells the folder, TensorBoard where asked for, and whoever watches."""
     with ExitStack() as stack:
         log = EventLog(run.events_file, after_step=state.step)
@@ -158,7 +171,11 @@ def _opening(bench: Experiment, state: TrainingState) -> dict[str, Any]:
 
 
 def _hooks(
-    bench: Experiment, run: Run, optimizer: Optimizer, on_event: OnEvent, stop_requested: Callable[[], bool]
+    bench: Experiment,
+    run: Run,
+    optimizer: Optimizer,
+    on_event: OnEvent,
+    stop_requested: Callable[[], bool],
 ) -> Hooks:
     settings, tokenizer = bench.recipe.train, bench.prepared.tokenizer
 

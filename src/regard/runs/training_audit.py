@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from regard.attention.kinds import (ATTENTION, BrokenKind)
-from regard.attention.masks.mask import (bidirectional, causal, same_document)
-from regard.core.errors import UserError
-from regard.runs.run import (AUDIT_SCHEMA, Run)
-from regard.core.files import (read_json, write_json)
-from regard.models.families import Family
-from regard.models.task_models.task_model import TaskModel
-from regard.models.model import Model
-from regard.models.architectures.sequence_model import (SequenceModel, audit_document_ids)
-from regard.core.settings import catalog_name
+from regard.attention.kinds import ATTENTION, BrokenKind
+from regard.attention.masks.mask import bidirectional, causal, same_document
+from regard.audits.audit import Audit, audit
+from regard.audits.unused_parameters import BATCH_SIZE, DATA_SEEDS, LossFunction
 from regard.batch import Batch
+from regard.core.errors import UserError
+from regard.core.files import read_json, write_json
+from regard.core.settings import catalog_name
+from regard.models.architectures.sequence_model import SequenceModel, audit_document_ids
+from regard.models.families import Family
+from regard.models.model import Model
+from regard.models.task_models.task_model import TaskModel
+from regard.runs.run import AUDIT_SCHEMA, Run
 from regard.training.batch_loader import BatchLoader
-from regard.audits.audit import (Audit, audit)
-from regard.audits.unused_parameters import (DATA_SEEDS, BATCH_SIZE, LossFunction)
 
 FEWEST_ROWS = 2
 "That a loss is asked on: one which tells rows from each other has nothing to tell of one alone."

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.runs.archive.filters import (Condition, choose, sort_runs)
+from regard.runs.archive.filters import Condition, choose, sort_runs
 from regard.runs.archive.index import ListedRun
 
 

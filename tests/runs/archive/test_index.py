@@ -18,7 +18,15 @@ from hypothesis import strategies as st
 
 from regard.core.errors import UserError
 from regard.runs.archive import index
-from regard.runs.archive.index import (INDEX, ListedRun, RunState, find_runs, in_order, list_runs, read_facts)
+from regard.runs.archive.index import (
+    INDEX,
+    ListedRun,
+    RunState,
+    find_runs,
+    in_order,
+    list_runs,
+    read_facts,
+)
 
 
 def write_run(

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.question_answering import AnswerMetric
+from regard.evaluation.metrics.bleu_and_rouge import SummaryMetric, TranslationMetric
 from regard.evaluation.metrics.classification import ClassificationMetric
-from regard.evaluation.metrics.bleu_and_rouge import (SummaryMetric, TranslationMetric)
+from regard.evaluation.metrics.question_answering import AnswerMetric
 from regard.evaluation.metrics.ranking import RankingMetric
 from regard.evaluation.metrics.recall import RecallMetric
 from regard.evaluation.metrics.similarity import SimilarityMetric

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.runs.archive.record import (HistogramRecord, BaselineVerdict)
-from regard.runs.archive.read_run import (printable, read_run)
+from regard.runs.archive.read_run import printable, read_run
+from regard.runs.archive.record import BaselineVerdict, HistogramRecord
 
 
 def step(at: int, loss: float) -> str:

@@ -10,20 +10,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from tests.journeys.desk import generated_sentences
+from tests.journeys.workspace import generated_sentences
 
 from regard.core.errors import UserError
-from regard.runs.inspection.inspect import inspect_text
-from regard.runs.inspection.inspection import (AttentionMap, TokenRow)
-from regard.models.families import FAMILIES
-from regard.objectives import Vocabulary
-from regard.objectives.causal import Causal
 from regard.core.settings import read_settings
 from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.character import Character
 from regard.data.tokenizers.unigram import Unigram
 from regard.data.tokenizers.word import Word
 from regard.data.tokenizers.wordpiece import WordPiece
+from regard.models.families import FAMILIES
+from regard.objectives import Vocabulary
+from regard.objectives.causal import Causal
+from regard.runs.inspection.inspect import inspect_text
+from regard.runs.inspection.inspection import AttentionMap, TokenRow
 from regard.training.document_losses import document_losses
 
 TEXT = "the cat sees every river again."

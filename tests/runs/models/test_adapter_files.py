@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.adapters.small_models import (LIKE_BERT, body, family_of)
+from tests.adapters.small_models import LIKE_BERT, body, family_of
 
 from regard.adapters import ADAPTERS
 from regard.adapters.ledger import trained_tensors
-from regard.runs.models.adapter_files import (ADAPTER_CONFIG, write_adapter)
 from regard.core.settings import read_settings
 from regard.data.tokenizers.character import Character
+from regard.runs.models.adapter_files import ADAPTER_CONFIG, write_adapter
 
 TOKENIZER = Character().train(iter(["some words"]))
 

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from regard.core.errors import UserError
 from regard.runs.archive.filters import Condition
-from regard.runs.archive.index import (RECIPE, STAMPED, ListedRun, read_facts)
+from regard.runs.archive.index import RECIPE, STAMPED, ListedRun, read_facts
 
 TRACES = {*STAMPED, "audit.json"} - {RECIPE}
 "What a training leaves in its folder besides the recipe."

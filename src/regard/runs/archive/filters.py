@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.core.errors import (UserError, did_you_mean)
-from regard.runs.archive.index import (Facts, ListedRun, in_order)
+from regard.core.errors import UserError, did_you_mean
+from regard.runs.archive.index import Facts, ListedRun, in_order
 
 SHORT = {"family": "model.family", "attention": "model.attention.kind", "seed": "train.seed"}
 "Keys that may be said shorter."

@@ -23,10 +23,10 @@ from typing import Any, TypeAlias
 
 from regard.core.errors import UserError
 from regard.core.files import write_text
-from regard.runs.archive.record import (MODEL, AuditRecord, ResultsRecord, RunRecord)
+from regard.core.toml import flatten, read_toml
 from regard.runs.archive.read_run import SCHEMA as FIGURES_SCHEMA
-from regard.runs.archive.read_run import (printable, read_run)
-from regard.core.toml import (flatten, read_toml)
+from regard.runs.archive.read_run import printable, read_run
+from regard.runs.archive.record import MODEL, AuditRecord, ResultsRecord, RunRecord
 
 SCHEMA = 2
 "Of the index; raised whenever the same folder would give other facts."

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.runs.items import read_items
-from regard.evaluation.metrics.metric import (Metric, Row, build_metric)
+from regard.evaluation.metrics.metric import Metric, Row, build_metric
 from regard.runs.archive.read_run import read_run
+from regard.runs.items import read_items
 
 BOTH, ONLY_FIRST, ONLY_SECOND, NEITHER = "both", "only the first", "only the second", "neither"
 

@@ -18,7 +18,15 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from regard.core.errors import UserError
-from regard.runs.archive.record import (EvaluationEvent, Events, ResultsRecord, RunRecord, SamplesEvent, StartEvent, StepEvent)
+from regard.runs.archive.record import (
+    EvaluationEvent,
+    Events,
+    ResultsRecord,
+    RunRecord,
+    SamplesEvent,
+    StartEvent,
+    StepEvent,
+)
 
 SCHEMA = 1
 

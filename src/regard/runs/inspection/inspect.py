@@ -16,19 +16,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.generation.generate import (Greedy, generate)
+from regard.batch import Example, Ints, collate
 from regard.core.errors import UserError
+from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.generation.generate import Greedy, generate
+from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
+from regard.models.architectures.encoder_model import EncoderModel
+from regard.models.architectures.recurrent_model import RecurrentModel
+from regard.models.blocks.attention_recorder import AttentionRecorder
+from regard.models.model import Model
+from regard.objectives import Vocabulary
+from regard.runs.inspection.inspection import AttentionMap, Inspection, TokenLoss, TokenRow
 from regard.runs.models.loaded_model import LoadedModel
 from regard.runs.training_audit import reasons_against
-from regard.runs.inspection.inspection import (AttentionMap, Inspection, TokenRow, TokenLoss)
-from regard.models.architectures.encoder_model import EncoderModel
-from regard.models.model import Model
-from regard.models.blocks.attention_recorder import AttentionRecorder
-from regard.models.architectures.recurrent_model import RecurrentModel
-from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
-from regard.objectives import Vocabulary
-from regard.batch import Example, Ints, collate
-from regard.data.tokenizers.tokenizer import Tokenizer
 
 MOST_WRITTEN = 60
 "Tokens of a target that the model writes itself."
@@ -233,7 +233,9 @@ def _check_numbers(recorder: AttentionRecorder, told: Sequence[TokenLoss]) -> No
         )
 
 
-def _maps(recorder: AttentionRecorder, row: TokenRow, source: TokenRow | None) -> tuple[AttentionMap, ...]:
+def _maps(
+    recorder: AttentionRecorder, row: TokenRow, source: TokenRow | None
+) -> tuple[AttentionMap, ...]:
     maps = []
     for name, weights in recorder.weights.items():
         queries, keys = row, row

@@ -18,15 +18,22 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.interop.export_model import fitting_architecture
-from regard.interop.peft import (KINDS, from_peft, to_peft)
 from regard.core.files import write_json
+from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.interop.export_model import fitting_architecture
+from regard.interop.peft import KINDS, from_peft, to_peft
 from regard.models.families import Family
 from regard.models.families.encoder import Encoder
-from regard.models.task_models.task_model import TaskModel
 from regard.models.model import Model
-from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.training.checkpoint import (ADAPTER_FILE, load_tensors, read_tensors, save_config_and_tokenizer, model_tensors, write_tensors)
+from regard.models.task_models.task_model import TaskModel
+from regard.training.checkpoint import (
+    ADAPTER_FILE,
+    load_tensors,
+    model_tensors,
+    read_tensors,
+    save_config_and_tokenizer,
+    write_tensors,
+)
 
 if TYPE_CHECKING:
     from regard.runs.experiment import Experiment

@@ -9,12 +9,12 @@ from typing import Any
 
 from regard import __version__
 from regard.core.errors import UserError
+from regard.core.files import MANIFEST, find_damage, sha256
+from regard.data.token_cache import cache_home
 from regard.interop.import_model import import_model
 from regard.interop.packages import MARK
-from regard.runs.run import (Run, check_whole, read_config)
-from regard.core.files import (MANIFEST, find_damage, sha256)
-from regard.data.token_cache import cache_home
-from regard.training.checkpoint import (ADAPTER_FILE, WEIGHTS_FILE)
+from regard.runs.run import Run, check_whole, read_config
+from regard.training.checkpoint import ADAPTER_FILE, WEIGHTS_FILE
 
 
 def imported_package(source: str) -> Path:

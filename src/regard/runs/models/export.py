@@ -11,13 +11,13 @@ from pathlib import Path
 
 from regard.adapters.none import NoTraining
 from regard.core.errors import UserError
-from regard.interop.export_model import (ExportReport, export_model)
-from regard.interop.peft import KINDS
-from regard.runs.models.adapter_files import (trained_of_body, write_adapter)
-from regard.runs.models.base_model import find_base
-from regard.runs.models.saved_model import (SavedModel, architecture_of, load_saved)
 from regard.core.files import atomic_folder
+from regard.interop.export_model import ExportReport, export_model
+from regard.interop.peft import KINDS
 from regard.models.task_models.task_model import TaskModel
+from regard.runs.models.adapter_files import trained_of_body, write_adapter
+from regard.runs.models.base_model import find_base
+from regard.runs.models.saved_model import SavedModel, architecture_of, load_saved
 
 HEAD_STAYS = "the head of its task is not exported: `regard predict` answers with it"
 

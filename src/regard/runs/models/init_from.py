@@ -15,22 +15,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.core.errors import UserError
+from regard.core.files import MANIFEST, sha256
+from regard.core.settings import Settings, to_table
+from regard.core.toml import flatten
+from regard.core.user_files import check_same_code, files_used_by
+from regard.data.tokenizers import TokenizerKind
+from regard.data.tokenizers.file import File
+from regard.data.tokenizers.tokenizer import Tokenizer, check_same_tokenizer
 from regard.interop.packages import MARK
-from regard.runs.models.base_model import (import_command, imported_package, is_foreign)
-from regard.runs.preparation.prepare import source_of
-from regard.runs.run import (Run, check_whole, read_config)
-from regard.runs.models.saved_model import (architecture_of, family_of, load_saved, objective_of)
-from regard.core.files import (MANIFEST, sha256)
 from regard.models.families import Family
 from regard.models.model import Model
 from regard.objectives import Objective
-from regard.core.user_files import (check_same_code, files_used_by)
-from regard.runs.recipe import (Recipe, check_learns)
-from regard.core.settings import (Settings, to_table)
-from regard.data.tokenizers.tokenizer import (Tokenizer, check_same_tokenizer)
-from regard.data.tokenizers import TokenizerKind
-from regard.data.tokenizers.file import File
-from regard.core.toml import flatten
+from regard.runs.models.base_model import import_command, imported_package, is_foreign
+from regard.runs.models.saved_model import architecture_of, family_of, load_saved, objective_of
+from regard.runs.preparation.prepare import source_of
+from regard.runs.recipe import Recipe, check_learns
+from regard.runs.run import Run, check_whole, read_config
 
 RunRecipe = Callable[[Recipe, Path], Run]
 
@@ -185,7 +185,9 @@ def _opened_model(place: Path, *, named: str) -> InitialModel:
     return _start(named, place, folder, lends=lent, identity=sha256(folder / MANIFEST))
 
 
-def _start(named: str, place: Path, folder: Path, *, lends: InheritedSettings, identity: str) -> InitialModel:
+def _start(
+    named: str, place: Path, folder: Path, *, lends: InheritedSettings, identity: str
+) -> InitialModel:
     tokenizer, config = Tokenizer.load(folder), read_config(folder)
     check_same_tokenizer(config["tokenizer"], tokenizer, owner=f"model {place}")
     return InitialModel(

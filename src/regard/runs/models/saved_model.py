@@ -10,23 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.adapters import (ADAPTERS, Adapter)
+from regard.adapters import ADAPTERS, Adapter
 from regard.adapters.full import Full
 from regard.core.catalog import Catalog
 from regard.core.errors import UserError
+from regard.core.settings import Settings, catalog_name, read_settings, settings_class
+from regard.core.user_files import check_same_code, files_used_by, suggest_run_files
+from regard.data.tokenizers.tokenizer import Tokenizer, check_same_tokenizer
+from regard.models.families import FAMILIES, Family
+from regard.models.model import Model
+from regard.models.task_models.task_model import TaskModel
+from regard.objectives import OBJECTIVES, Objective
 from regard.runs.models.adapter_files import load_adapter
 from regard.runs.models.base_model import find_base
-from regard.runs.run import read_config
-from regard.models.families import (FAMILIES, Family)
-from regard.models.task_models.task_model import TaskModel
-from regard.models.model import Model
-from regard.objectives import (OBJECTIVES, Objective)
-from regard.core.user_files import (check_same_code, suggest_run_files, files_used_by)
 from regard.runs.recipe import tools_of
-from regard.core.settings import (Settings, catalog_name, read_settings, settings_class)
-from regard.tasks import (TASKS, Problem, Task)
-from regard.data.tokenizers.tokenizer import (Tokenizer, check_same_tokenizer)
-from regard.training.checkpoint import (WEIGHTS_FILE, load_weights)
+from regard.runs.run import read_config
+from regard.tasks import TASKS, Problem, Task
+from regard.training.checkpoint import WEIGHTS_FILE, load_weights
 
 
 @dataclass(frozen=True)

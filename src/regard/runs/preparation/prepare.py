@@ -13,19 +13,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.runs.preparation.text import PreparedText
-from regard.runs.preparation.prepared import PreparedData
-from regard.runs.preparation.task import PreparedTask
-from regard.runs.preparation.row_stats import task_statistics
-from regard.runs.observer import Observer
-from regard.core.files import (find_damage, read_json, folder_with_manifest, write_json)
-from regard.runs.recipe import (FORMAT, Recipe, tools_of)
-from regard.tasks import (TaskState, Task)
-from regard.data.token_cache import (TokenCache, cache_home, load_or_build_cache)
-from regard.data.corpus import (SPLITS, Corpus, open_corpus)
-from regard.data.record_corpus import (RecordCorpus, open_records)
+from regard.core.files import find_damage, folder_with_manifest, read_json, write_json
+from regard.data.corpus import SPLITS, Corpus, open_corpus
 from regard.data.corpus_stats import corpus_statistics
+from regard.data.record_corpus import RecordCorpus, open_records
+from regard.data.token_cache import TokenCache, cache_home, load_or_build_cache
 from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.runs.observer import Observer
+from regard.runs.preparation.prepared import PreparedData
+from regard.runs.preparation.row_stats import task_statistics
+from regard.runs.preparation.task import PreparedTask
+from regard.runs.preparation.text import PreparedText
+from regard.runs.recipe import FORMAT, Recipe, tools_of
+from regard.tasks import Task, TaskState
 
 STATISTICS_SCHEMA = 1
 
@@ -53,7 +53,11 @@ def prepare(
     tools = tools_of(
         task, recipe.model, tokenizer, taken=recipe.adapt.virtual_tokens, seed=recipe.train.seed
     )
-    problem = task.build_problem(records["train"], tools) if learnt is None else task.restore_problem(learnt, tools)
+    problem = (
+        task.build_problem(records["train"], tools)
+        if learnt is None
+        else task.restore_problem(learnt, tools)
+    )
     watch.on_progress("looking for overlap", 0, None)
     statistics = task_statistics(opened, records, task, tokenizer)
     return PreparedTask(recipe, tokenizer, records, problem, source=source, statistics=statistics)

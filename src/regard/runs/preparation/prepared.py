@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.runs.observer import Observer
-from regard.evaluation.metrics.metric import Row
-from regard.models.model import Model
-from regard.runs.recipe import Recipe
 from regard.data.corpus import Split
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.training.loop import EvalResult
+from regard.evaluation.metrics.metric import Row
+from regard.models.model import Model
+from regard.runs.observer import Observer
+from regard.runs.recipe import Recipe
 from regard.training.batch_loader import Examples
+from regard.training.loop import EvalResult
 
 
 @dataclass(frozen=True)

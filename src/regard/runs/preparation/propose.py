@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.core.errors import UserError
-from regard.data.corpus import (Data, open_corpus)
+from regard.data.corpus import Data, open_corpus
 from regard.data.readers.records import Unit
 
 CHARACTERS_SEEN = 30_000_000
@@ -58,7 +58,9 @@ def propose_unit(path: Path) -> Unit:
     return "paragraph" if wrapped else "line"
 
 
-def propose(name: str, corpus: Sequence[str], *, column: str | None, unit: Unit, seen: CorpusPreview) -> str:
+def propose(
+    name: str, corpus: Sequence[str], *, column: str | None, unit: Unit, seen: CorpusPreview
+) -> str:
     """The recipe as TOML text."""
     if seen.tokens < 300:
         raise UserError(

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from regard.tasks import Task
-from regard.data.corpus import (SPLITS, Split)
-from regard.data.record_corpus import (Record, RecordCorpus)
-from regard.data.corpus_stats import (histogram_edges, measure_overlap)
+from regard.data.corpus import SPLITS, Split
+from regard.data.corpus_stats import histogram_edges, measure_overlap
+from regard.data.record_corpus import Record, RecordCorpus
 from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.tasks import Task
 
 
 class _Texts:

@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 
 from regard.adapters import ADAPTERS
-from regard.runs.preparation.prepared import (SplitResults, PreparedData)
-from regard.runs.observer import Observer
-from regard.evaluation.statistics.estimate import Estimate
+from regard.batch import Example, Ints
+from regard.core.settings import catalog_name
+from regard.data.corpus import SPLITS, Split
+from regard.data.record_corpus import Record
+from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.evaluation.health.overfitting import row_gap
 from regard.evaluation.metrics.metric import (
     MIN_ITEMS,
     TUNED,
@@ -22,17 +25,14 @@ from regard.evaluation.metrics.metric import (
     paired_difference,
     score,
 )
-from regard.models.task_models.task_model import TaskModel
+from regard.evaluation.statistics.estimate import Estimate
 from regard.models.model import Model
+from regard.models.task_models.task_model import TaskModel
+from regard.runs.observer import Observer
+from regard.runs.preparation.prepared import PreparedData, SplitResults
 from regard.runs.recipe import Recipe
-from regard.core.settings import catalog_name
-from regard.tasks import (Problem, Task, mean_loss, example_length)
-from regard.batch import Example, Ints
-from regard.data.corpus import (SPLITS, Split)
-from regard.data.record_corpus import Record
-from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.tasks import Problem, Task, example_length, mean_loss
 from regard.training.loop import EvalResult
-from regard.evaluation.health.overfitting import row_gap
 
 MODEL = "model"
 PARTS_JUDGED: tuple[Split, ...] = ("dev", "test")
@@ -98,7 +98,9 @@ class PreparedTask(PreparedData):
         if self.problem.is_fast_to_answer:
             main = measure.score_names[0]
             answers = self.problem.answer_in_training(model, dev, device=device)
-            figures = {main: float(measure.score_function(main)(_sums(measure.statistics(answers))))}
+            figures = {
+                main: float(measure.score_function(main)(_sums(measure.statistics(answers))))
+            }
             if found := self.problem.collapse(answers):
                 trouble = f"dev: {found}. Try: {', '.join(cures(self.recipe, model))}"
         return EvalResult(loss, len(dev), figures, items=measure.items, warning=trouble)

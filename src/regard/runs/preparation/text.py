@@ -7,25 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from regard.generation.decoding_setup import can_generate
-from regard.runs.results import (choose_documents, measure)
-from regard.runs.health import health_of
-from regard.runs.items import (rows_of, table_of)
-from regard.runs.preparation.prepared import (SplitResults, PreparedData)
-from regard.runs.samples import (strategy_of, write_texts)
-from regard.runs.observer import Observer
+from regard.data.chunks import DocumentChunks, PackedBlocks
+from regard.data.corpus import SPLITS, Split
+from regard.data.token_cache import TokenCache
+from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.evaluation.metrics.perplexity import MAX_NATS
+from regard.generation.decoding_setup import can_generate
 from regard.models.model import Model
 from regard.objectives import Vocabulary
+from regard.runs.health import health_of
+from regard.runs.items import rows_of, table_of
+from regard.runs.observer import Observer
+from regard.runs.preparation.prepared import PreparedData, SplitResults
 from regard.runs.recipe import Recipe
-from regard.data.token_cache import TokenCache
-from regard.data.corpus import (SPLITS, Split)
-from regard.data.chunks import (PackedBlocks, DocumentChunks)
-from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.runs.results import choose_documents, measure
+from regard.runs.samples import strategy_of, write_texts
+from regard.training.batch_loader import Examples, ObjectiveExamples
 from regard.training.document_losses import document_losses
 from regard.training.loop import EvalResult
-from regard.training.batch_loader import (Examples, ObjectiveExamples)
 
 
 class PreparedText(PreparedData):

@@ -1,0 +1,1 @@
+"""Run folders read back: records, index, filters, errors, deletion."""

@@ -1,0 +1,1 @@
+"""One text through a trained model: attention weights and token losses."""

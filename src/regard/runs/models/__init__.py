@@ -1,0 +1,1 @@
+"""Models in folders: saved, loaded, initialised from, adapted, exported."""
