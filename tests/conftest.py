@@ -29,9 +29,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _once() -> Iterator[None]:
-    from tests.once import commands_built_once, models_audited_once
+    from tests.session_caches import cache_cli_commands, cache_model_audits
 
-    with commands_built_once(), models_audited_once():
+    with cache_cli_commands(), cache_model_audits():
         yield
 
 

@@ -4,29 +4,29 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.journeys.desk import Desk, generated_text
+from tests.journeys.workspace import Workspace, generated_text
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    made = Desk(tmp_path)
+def workspace(tmp_path: Path) -> Workspace:
+    made = Workspace(tmp_path)
     made.write("generated.txt", generated_text())
     return made
 
 
 @pytest.fixture(scope="session")
-def shared_desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """A desk with the run `runs/tiny`, trained once; tests only look at it."""
-    made = Desk(tmp_path_factory.mktemp("desk"))
+def shared_workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A workspace with the run `runs/tiny`, trained once; tests only look at it."""
+    made = Workspace(tmp_path_factory.mktemp("workspace"))
     made.write("generated.txt", generated_text())
     made.recipe()
-    made.done("train", "tiny.toml")
+    made.run("train", "tiny.toml")
     return made
 
 
 @pytest.fixture
-def trained(shared_desk: Desk, tmp_path: Path) -> Desk:
-    """A copy of the shared desk, for tests that change something."""
+def trained(shared_workspace: Workspace, tmp_path: Path) -> Workspace:
+    """A copy of the shared workspace, for tests that change something."""
     home = tmp_path / "copy"
-    shutil.copytree(shared_desk.folder, home)
-    return Desk(home)
+    shutil.copytree(shared_workspace.folder, home)
+    return Workspace(home)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from safetensors import safe_open
-from tests.journeys.desk import Desk, everything_in, generated_sentences
+from tests.journeys.workspace import Workspace, file_digests, generated_sentences
 
 import regard
 from regard.core.files import sha256
@@ -39,26 +39,26 @@ RUN = "runs/adapted"
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """A desk with a trained encoder and rows to adapt it to."""
-    desk = Desk(tmp_path_factory.mktemp("adapt"))
-    desk.write("generated.txt", "\n".join(generated_sentences()) + "\n")
-    desk.write("rows.csv", LABELLED)
-    desk.recipe("first.toml", **ENCODER)
-    desk.done("train", "first.toml", "--out", "runs/first")
-    return desk
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A workspace with a trained encoder and rows to adapt it to."""
+    workspace = Workspace(tmp_path_factory.mktemp("adapt"))
+    workspace.write("generated.txt", "\n".join(generated_sentences()) + "\n")
+    workspace.write("rows.csv", LABELLED)
+    workspace.recipe("first.toml", **ENCODER)
+    workspace.run("train", "first.toml", "--out", "runs/first")
+    return workspace
 
 
 @pytest.fixture
-def desk(begun: Desk, tmp_path: Path) -> Desk:
+def workspace(begun: Workspace, tmp_path: Path) -> Workspace:
     home = tmp_path / "copy"
     shutil.copytree(begun.folder, home)
-    return Desk(home)
+    return Workspace(home)
 
 
-def recipe(desk: Desk, **settings: object) -> None:
+def recipe(workspace: Workspace, **settings: object) -> None:
     length = {"adapt__length": 4} if settings.get("adapt__kind") in ("prompt", "prefix") else {}
-    desk.recipe("adapted.toml", **{**ADAPTED, **length, **settings})
+    workspace.recipe("adapted.toml", **{**ADAPTED, **length, **settings})
 
 
 def kept(run: Path) -> dict[str, str]:
@@ -68,14 +68,14 @@ def kept(run: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_trains_is_kept_alone_and_answers_the_same_when_loaded(
-    desk: Desk, kind: str
+    workspace: Workspace, kind: str
 ) -> None:
-    recipe(desk, adapt__kind=kind)
-    base = everything_in(desk.folder / "runs/first")
-    desk.done("train", "adapted.toml")
-    run = desk.folder / RUN
-    assert everything_in(desk.folder / "runs/first") == base, "the base is only read"
-    figures = json.loads((run / "figures.json").read_text())
+    recipe(workspace, adapt__kind=kind)
+    base = file_digests(workspace.folder / "runs/first")
+    workspace.run("train", "adapted.toml")
+    run = workspace.folder / RUN
+    assert file_digests(workspace.folder / "runs/first") == base, "the base is only read"
+    figures = json.loads((run / "results.json").read_text())
     ledger = figures["ledger"]
     assert ledger["total"] == sum(row["count"] for row in ledger["rows"])
     assert ledger["total"] == sum(term["value"] for term in ledger["terms"])
@@ -85,61 +85,61 @@ def test_every_kind_trains_is_kept_alone_and_answers_the_same_when_loaded(
             held = sum(file.get_tensor(name).numel() for name in file.keys())  # noqa: SIM118
         head = 0 if kind == "none" else 2 * 16 + 2
         assert held == ledger["total"] - head
-    again = json.loads(desk.done("evaluate", RUN, "--json"))
-    assert again["figures"] == figures["figures"]
-    assert f"adapt.kind = '{kind}'" in desk.done("ledger", RUN)
+    again = json.loads(workspace.run("evaluate", RUN, "--json"))
+    assert again["estimates"] == figures["estimates"]
+    assert f"adapt.kind = '{kind}'" in workspace.run("ledger", RUN)
     assert "What was trained" in (run / "report.html").read_text()
 
 
-def test_a_stopped_adaptation_goes_on_bit_for_bit(desk: Desk) -> None:
-    recipe(desk, adapt__kind="lora", adapt__dropout=0.1)
-    desk.done("train", "adapted.toml")
-    whole = kept(desk.folder / RUN)
-    run = desk.folder / RUN
+def test_a_stopped_adaptation_goes_on_bit_for_bit(workspace: Workspace) -> None:
+    recipe(workspace, adapt__kind="lora", adapt__dropout=0.1)
+    workspace.run("train", "adapted.toml")
+    whole = kept(workspace.folder / RUN)
+    run = workspace.folder / RUN
     shutil.rmtree(run / "final")
-    (run / "figures.json").unlink()
+    (run / "results.json").unlink()
     for late in sorted((run / "checkpoints").iterdir())[1:]:
         shutil.rmtree(late)
-    desk.done("train", "adapted.toml", "--resume")
+    workspace.run("train", "adapted.toml", "--resume")
     assert kept(run) == whole
 
 
-def test_another_base_is_refused_and_a_moved_one_can_be_named(desk: Desk) -> None:
-    recipe(desk, adapt__kind="lora")
-    desk.done("train", "adapted.toml")
-    desk.write("mine.csv", "text\nthe cat sees one river today.\n")
-    answered = desk.done("predict", RUN, "mine.csv", "--json")
-    (desk.folder / "runs/first").rename(desk.folder / "elsewhere")
-    outcome = desk.regard("predict", RUN, "mine.csv")
-    assert outcome.code == 2
-    assert "holds an adapter for the model runs/first" in outcome.complaint
-    assert "--base FOLDER" in outcome.complaint
-    assert desk.done("predict", RUN, "mine.csv", "--json", "--base", "elsewhere") == answered
+def test_another_base_is_refused_and_a_moved_one_can_be_named(workspace: Workspace) -> None:
+    recipe(workspace, adapt__kind="lora")
+    workspace.run("train", "adapted.toml")
+    workspace.write("mine.csv", "text\nthe cat sees one river today.\n")
+    answered = workspace.run("predict", RUN, "mine.csv", "--json")
+    (workspace.folder / "runs/first").rename(workspace.folder / "elsewhere")
+    result = workspace.invoke("predict", RUN, "mine.csv")
+    assert result.exit_code == 2
+    assert "holds an adapter for the model runs/first" in result.error
+    assert "--base FOLDER" in result.error
+    assert workspace.run("predict", RUN, "mine.csv", "--json", "--base", "elsewhere") == answered
 
-    desk.recipe("first.toml", **ENCODER, train__seed=1)
-    desk.done("train", "first.toml", "--out", "runs/first")
-    outcome = desk.regard("predict", RUN, "mine.csv")
-    assert outcome.code == 2
-    assert "it would change another model than it learnt on" in outcome.complaint
+    workspace.recipe("first.toml", **ENCODER, train__seed=1)
+    workspace.run("train", "first.toml", "--out", "runs/first")
+    result = workspace.invoke("predict", RUN, "mine.csv")
+    assert result.exit_code == 2
+    assert "it would change another model than it learnt on" in result.error
 
 
-def test_what_was_merged_can_be_started_from_and_a_prompt_cannot(desk: Desk) -> None:
+def test_what_was_merged_can_be_started_from_and_a_prompt_cannot(workspace: Workspace) -> None:
     for kind in ("lora", "prompt"):
-        recipe(desk, adapt__kind=kind)
-        desk.done("train", "adapted.toml", "--out", f"runs/{kind}")
-    recipe(desk, start="runs/lora", adapt__kind="head", train__max_steps=0)
-    desk.done("train", "adapted.toml")
-    with contextlib.chdir(desk.folder):
+        recipe(workspace, adapt__kind=kind)
+        workspace.run("train", "adapted.toml", "--out", f"runs/{kind}")
+    recipe(workspace, start="runs/lora", adapt__kind="head", train__max_steps=0)
+    workspace.run("train", "adapted.toml")
+    with contextlib.chdir(workspace.folder):
         merged = regard.load("runs/adapted").saved.body
         unmerged = regard.load("runs/lora").saved.body
     names = {name for name, _ in merged.named_parameters()}
     assert not any("lora" in name for name in names)
     assert any("lora" in name for name, _ in unmerged.named_parameters())
 
-    recipe(desk, start="runs/prompt", adapt__kind="head")
-    outcome = desk.regard("train", "adapted.toml", "--out", "runs/on")
-    assert outcome.code == 2
-    assert "adapted by a prompt" in outcome.complaint
+    recipe(workspace, start="runs/prompt", adapt__kind="head")
+    result = workspace.invoke("train", "adapted.toml", "--out", "runs/on")
+    assert result.exit_code == 2
+    assert "adapted by a prompt" in result.error
 
 
 @pytest.mark.parametrize(
@@ -154,16 +154,16 @@ def test_what_was_merged_can_be_started_from_and_a_prompt_cannot(desk: Desk) -> 
     ids=["pattern", "long prompt", "misspelt", "nothing to adapt", "no package"],
 )
 def test_what_cannot_be_adapted(
-    desk: Desk, settings: dict[str, object], says: tuple[str, ...]
+    workspace: Workspace, settings: dict[str, object], says: tuple[str, ...]
 ) -> None:
     table = {**ADAPTED, **settings}
     if table["start"] is None:
         del table["start"]
         table |= {"model__family": "encoder"}
         del table["model"], table["tokenizer"]
-    desk.recipe("adapted.toml", **table)
-    outcome = desk.regard("train", "adapted.toml")
-    assert outcome.code == 2, outcome.err
+    workspace.recipe("adapted.toml", **table)
+    result = workspace.invoke("train", "adapted.toml")
+    assert result.exit_code == 2, result.stderr
     for words in says:
-        assert words in outcome.complaint
-    assert not (desk.folder / RUN).exists()
+        assert words in result.error
+    assert not (workspace.folder / RUN).exists()

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.journeys.desk import Desk, everything_in, generated_sentences, generated_text
+from tests.journeys.workspace import Workspace, file_digests, generated_sentences, generated_text
 
 TRAIN = ("train", "tiny.toml")
 
@@ -147,20 +147,20 @@ OVERRIDES = [
 @pytest.mark.parametrize(
     "wrong", [*TEXTS, *SIZES, *RECIPES, *OVERRIDES], ids=lambda wrong: wrong.label
 )
-def test_one_sentence_names_the_place_and_the_way_out(desk: Desk, wrong: Wrong) -> None:
-    desk.recipe(**wrong.settings)
+def test_one_sentence_names_the_place_and_the_way_out(workspace: Workspace, wrong: Wrong) -> None:
+    workspace.recipe(**wrong.settings)
     for name, content in wrong.files.items():
-        desk.write(name, content)
-    before = everything_in(desk.folder)
+        workspace.write(name, content)
+    before = file_digests(workspace.folder)
 
-    outcome = desk.regard(*wrong.command)
+    result = workspace.invoke(*wrong.command)
 
-    assert outcome.code == 2
+    assert result.exit_code == 2
     for words in wrong.says:
-        assert words in outcome.complaint
-    assert outcome.err.strip() == outcome.complaint, "one sentence, and nothing before it"
-    assert "Traceback" not in outcome.err
-    after = everything_in(desk.folder)
+        assert words in result.error
+    assert result.stderr.strip() == result.error, "one sentence, and nothing before it"
+    assert "Traceback" not in result.stderr
+    after = file_digests(workspace.folder)
     kept = {name: digest for name, digest in after.items() if not name.startswith("cache/")}
     assert kept == before, "neither touched what is there nor left a run folder behind"
 
@@ -168,77 +168,77 @@ def test_one_sentence_names_the_place_and_the_way_out(desk: Desk, wrong: Wrong) 
 @pytest.mark.parametrize("wrong", TEXTS[:4], ids=lambda wrong: wrong.label)
 @pytest.mark.parametrize("verb", [("new",), ("corpus", "stats")], ids=" ".join)
 def test_text_is_refused_alike_wherever_it_is_read(
-    desk: Desk, wrong: Wrong, verb: tuple[str, ...]
+    workspace: Workspace, wrong: Wrong, verb: tuple[str, ...]
 ) -> None:
     for name, content in wrong.files.items():
-        desk.write(name, content)
-    outcome = desk.regard(*verb, *wrong.files)
-    assert outcome.code == 2
+        workspace.write(name, content)
+    result = workspace.invoke(*verb, *wrong.files)
+    assert result.exit_code == 2
     for words in wrong.says:
-        assert words in outcome.complaint
-    assert not list(desk.folder.glob("*.toml"))
+        assert words in result.error
+    assert not list(workspace.folder.glob("*.toml"))
 
 
-def test_cuda_is_refused_where_there_is_none(desk: Desk) -> None:
+def test_cuda_is_refused_where_there_is_none(workspace: Workspace) -> None:
     import torch
 
     if torch.cuda.is_available():
         pytest.skip("this machine has CUDA, so asking for it is no mistake")
-    desk.recipe(train__device="cuda")
-    outcome = desk.regard(*TRAIN)
-    assert outcome.code == 2
-    assert "train.device = 'cuda' cannot be used here" in outcome.complaint
-    assert 'train.device = "auto"' in outcome.complaint
+    workspace.recipe(train__device="cuda")
+    result = workspace.invoke(*TRAIN)
+    assert result.exit_code == 2
+    assert "train.device = 'cuda' cannot be used here" in result.error
+    assert 'train.device = "auto"' in result.error
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "generate", "report"])
 @pytest.mark.parametrize(("folder", "says"), [("notes", "notes"), ("none", "none")])
-def test_a_folder_that_is_no_run(desk: Desk, verb: str, folder: str, says: str) -> None:
-    desk.write("notes/shopping.txt", "eggs\n")
-    outcome = desk.regard(verb, folder)
-    assert outcome.code == 2
-    assert says in outcome.complaint
-    assert "regard train" in outcome.complaint
+def test_a_folder_that_is_no_run(workspace: Workspace, verb: str, folder: str, says: str) -> None:
+    workspace.write("notes/shopping.txt", "eggs\n")
+    result = workspace.invoke(verb, folder)
+    assert result.exit_code == 2
+    assert says in result.error
+    assert "regard train" in result.error
 
 
-def test_a_folder_that_is_no_run_is_not_resumed(desk: Desk) -> None:
-    kept = desk.write("notes/shopping.txt", "eggs\n")
-    desk.recipe()
-    outcome = desk.regard(*TRAIN, "--out", "notes", "--resume")
-    assert outcome.code == 2
-    assert "notes is not a run folder" in outcome.complaint
+def test_a_folder_that_is_no_run_is_not_resumed(workspace: Workspace) -> None:
+    kept = workspace.write("notes/shopping.txt", "eggs\n")
+    workspace.recipe()
+    result = workspace.invoke(*TRAIN, "--out", "notes", "--resume")
+    assert result.exit_code == 2
+    assert "notes is not a run folder" in result.error
     assert list(kept.parent.iterdir()) == [kept]
 
 
-def test_a_file_where_a_folder_should_be(desk: Desk) -> None:
-    desk.recipe()
-    outcome = desk.regard(*TRAIN, "--out", "generated.txt/run")
-    assert outcome.code == 2
-    assert "generated.txt" in outcome.complaint
+def test_a_file_where_a_folder_should_be(workspace: Workspace) -> None:
+    workspace.recipe()
+    result = workspace.invoke(*TRAIN, "--out", "generated.txt/run")
+    assert result.exit_code == 2
+    assert "generated.txt" in result.error
 
 
-def test_rows_dropped_by_choice_are_counted(desk: Desk) -> None:
+def test_rows_dropped_by_choice_are_counted(workspace: Workspace) -> None:
     rows = "\n".join(generated_sentences(60))
-    desk.write("r.csv", f"text\n{rows}\none,too many\n\n")
-    told = desk.done("corpus", "stats", "r.csv", "--skip-bad-rows")
+    workspace.write("r.csv", f"text\n{rows}\none,too many\n\n")
+    told = workspace.run("corpus", "stats", "r.csv", "--skip-bad-rows")
     assert "1 empty row dropped" in told
     assert "1 bad row dropped" in told
 
 
-def test_a_run_that_exists_is_never_touched(trained: Desk) -> None:
-    before = everything_in(trained.folder / "runs")
-    outcome = trained.regard(*TRAIN)
-    assert outcome.code == 2
-    assert "runs/tiny exists already" in outcome.complaint
-    assert "--resume" in outcome.complaint
-    assert "--out" in outcome.complaint
-    assert everything_in(trained.folder / "runs") == before
+def test_a_run_that_exists_is_never_touched(trained: Workspace) -> None:
+    before = file_digests(trained.folder / "runs")
+    result = trained.invoke(*TRAIN)
+    assert result.exit_code == 2
+    assert "runs/tiny exists already" in result.error
+    assert "--resume" in result.error
+    assert "--out" in result.error
+    assert file_digests(trained.folder / "runs") == before
 
 
-def test_a_run_is_not_resumed_with_another_recipe(trained: Desk) -> None:
-    before = everything_in(trained.folder / "runs")
-    outcome = trained.regard(*TRAIN, "--resume", "--set", "train.lr=1")
-    assert outcome.code == 2
-    assert "train.lr: 1.0 here, 0.01 there" in outcome.complaint
-    assert "regard train runs/tiny --resume" in outcome.complaint
-    assert everything_in(trained.folder / "runs") == before
+def test_a_run_is_not_resumed_with_another_recipe(trained: Workspace) -> None:
+    before = file_digests(trained.folder / "runs")
+    result = trained.invoke(*TRAIN, "--resume", "--set", "train.lr=1")
+    assert result.exit_code == 2
+    assert "train.lr: 1.0 here, 0.01 there" in result.error
+    assert "regard train runs/tiny --resume" in result.error
+    assert file_digests(trained.folder / "runs") == before

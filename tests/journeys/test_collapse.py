@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import tomli_w
-from tests.journeys.desk import Desk
 from tests.journeys.test_compare import here
+from tests.journeys.workspace import Workspace
 
 __all__ = ["here"]
 
@@ -30,15 +30,15 @@ RECIPE = {
 THINGS = ("film", "book", "song", "play", "meal", "walk", "game")
 
 
-def write_rows(desk: Desk) -> None:
+def write_rows(workspace: Workspace) -> None:
     """Three in five are good, and the word says so (generated)."""
     rows = ["text,label"]
     for number in range(300):
         good = number % 5 < 3
         thing = THINGS[number % 7]
         rows.append(f"{number} the {thing} was {'fine' if good else 'dull'},{int(good)}")
-    desk.write("opinions.csv", "\n".join(rows) + "\n")
-    desk.write("opinions.toml", tomli_w.dumps(RECIPE))
+    workspace.write("opinions.csv", "\n".join(rows) + "\n")
+    workspace.write("opinions.toml", tomli_w.dumps(RECIPE))
 
 
 def remarks(run: Path) -> list[str]:
@@ -47,21 +47,23 @@ def remarks(run: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("here")
-def test_a_variant_that_answers_one_class_is_named_first_and_not_ranked(desk: Desk) -> None:
-    write_rows(desk)
+def test_a_variant_that_answers_one_class_is_named_first_and_not_ranked(
+    workspace: Workspace,
+) -> None:
+    write_rows(workspace)
     study = {
         "base": "opinions.toml",
         "seeds": [0, 1],
         "decides": "dev.accuracy",
         "variants": {"slow": {}, "slower": {"train.lr": 5e-3}, "wild": {"train.lr": 3.0}},
     }
-    desk.write("study.toml", tomli_w.dumps(study))
-    told = desk.done("compare", "study.toml")
+    workspace.write("study.toml", tomli_w.dumps(study))
+    told = workspace.run("compare", "study.toml")
     assert told.strip().startswith("COLLAPSED  wild answers one class for every row with")
     assert told.index("COLLAPSED") < told.index("VERDICT")
-    runs = desk.folder / "runs" / "study"
+    runs = workspace.folder / "runs" / "study"
     found = json.loads((runs / "outcome.json").read_text())
-    verdicts = {one["variant"]: one for one in found["verdicts"] if one["figure"] == "dev.accuracy"}
+    verdicts = {one["variant"]: one for one in found["verdicts"] if one["score_key"] == "dev.accuracy"}
     assert verdicts["wild"]["words"] == "not compared"
     assert verdicts["wild"]["notes"] == ["wild answers one class for every row"]
     assert verdicts["slower"]["words"] != "not compared"
@@ -73,6 +75,6 @@ def test_a_variant_that_answers_one_class_is_named_first_and_not_ranked(desk: De
     assert first.endswith(
         "Try: a lower train.lr (now 3), a higher train.warmup_ratio (now 0.05), more train.epochs"
     )
-    assert not json.loads((runs / "slow" / "seed-0" / "figures.json").read_text())["health"][
+    assert not json.loads((runs / "slow" / "seed-0" / "results.json").read_text())["health"][
         "predictions"
     ]["collapsed"]

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.journeys.desk import Desk
+from tests.journeys.workspace import Workspace
 
 from regard.models.families import FAMILIES
 
@@ -11,38 +11,40 @@ OBJECTIVES = {"decoder": "causal", "encoder": "masked", "encoder-decoder": "pref
 
 
 @pytest.mark.parametrize("family", FAMILIES.names())
-def test_every_family_trains_and_is_measured_beside_baselines(desk: Desk, family: str) -> None:
+def test_every_family_trains_and_is_measured_beside_baselines(
+    workspace: Workspace, family: str
+) -> None:
     size = {} if family == "recurrent" else {"heads": 2}
     model = {"family": family, "layers": 1, "width": 16, "context": 16, **size}
-    desk.recipe(model=model, train__batches="bucketed")
-    desk.done("train", "tiny.toml")
-    run = desk.folder / "runs" / "tiny"
-    figures = json.loads((run / "figures.json").read_text())
+    workspace.recipe(model=model, train__batches="bucketed")
+    workspace.run("train", "tiny.toml")
+    run = workspace.folder / "runs" / "tiny"
+    figures = json.loads((run / "results.json").read_text())
     assert figures["audit"]["verdict"] == "clean"
     measured = {
         row["of"]: row
-        for row in figures["figures"]
-        if (row["part"], row["metric"]) == ("dev", "perplexity")
+        for row in figures["estimates"]
+        if (row["split"], row["metric"]) == ("dev", "perplexity")
     }
     assert set(measured) == {"model", "unigram", "Kneser-Ney 3-gram"}
     assert len({row["n"] for row in measured.values()}) == 1
     objective = OBJECTIVES.get(family, "prefix")
     assert f"tells:{objective}" in measured["model"]["signature"]
-    per_byte = [row for row in figures["figures"] if row["metric"] == "bits_per_byte"]
+    per_byte = [row for row in figures["estimates"] if row["metric"] == "bits_per_byte"]
     assert bool(per_byte) == (objective == "causal")
-    written = desk.regard("generate", "runs/tiny", "the cat", "--max-new-tokens", "5")
+    written = workspace.invoke("generate", "runs/tiny", "the cat", "--max-new-tokens", "5")
     if family == "encoder":
-        assert written.code == 2
-        assert "cannot generate text" in written.complaint
+        assert written.exit_code == 2
+        assert "cannot generate text" in written.error
         assert figures["samples"] == []
     else:
-        assert written.code == 0
-    again = json.loads(desk.done("evaluate", "runs/tiny", "--json"))
-    assert again["figures"] == figures["figures"]
+        assert written.exit_code == 0
+    again = json.loads(workspace.run("evaluate", "runs/tiny", "--json"))
+    assert again["estimates"] == figures["estimates"]
 
 
-def test_an_objective_that_a_family_cannot_learn(desk: Desk) -> None:
-    desk.recipe()
-    refused = desk.regard("train", "tiny.toml", "--set", "objective=masked")
-    assert refused.code == 2
-    assert "'decoder' does not learn objective = 'masked'" in refused.complaint
+def test_an_objective_that_a_family_cannot_learn(workspace: Workspace) -> None:
+    workspace.recipe()
+    refused = workspace.invoke("train", "tiny.toml", "--set", "objective=masked")
+    assert refused.exit_code == 2
+    assert "'decoder' does not learn objective = 'masked'" in refused.error

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.journeys.desk import Desk, generated_sentences
+from tests.journeys.workspace import Workspace, generated_sentences
 
 FEW_STEPS = (
     *("--set", "train.max_steps=4"),
@@ -40,87 +40,87 @@ def as_json_lines() -> str:
     ],
 )
 def test_new_then_validate_then_train(
-    desk: Desk, name: str, content: str, column: str | None
+    workspace: Workspace, name: str, content: str, column: str | None
 ) -> None:
-    desk.write(name, content)
+    workspace.write(name, content)
     recipe = f"{Path(name).stem}.toml"
 
-    told = desk.done("new", name)
+    told = workspace.run("new", name)
     assert f"regard train {recipe}" in told
     assert (f'text = "{column}"' in told) == (column is not None)
 
-    forecast = json.loads(desk.done("validate", recipe, *FEW_STEPS, "--json"))
+    forecast = json.loads(workspace.run("validate", recipe, *FEW_STEPS, "--json"))
     assert forecast["steps"] == 4
     assert forecast["recipe"]["data"]["corpus"] == name
 
-    told = desk.done("train", recipe, *FEW_STEPS)
+    told = workspace.run("train", recipe, *FEW_STEPS)
     assert "unigram" in told
     assert "Kneser-Ney" in told
-    run = desk.folder / "runs" / Path(name).stem
+    run = workspace.folder / "runs" / Path(name).stem
     assert "<html" in (run / "report.html").read_text()
     assert "width = 16" in (run / "recipe.toml").read_text()
 
 
-def test_a_name_is_taken_from_nothing_that_exists(desk: Desk) -> None:
-    desk.done("new", "generated.txt")
-    written = (desk.folder / "generated.toml").read_bytes()
-    outcome = desk.regard("new", "generated.txt")
-    assert outcome.code == 2
-    assert "generated.toml exists already" in outcome.complaint
-    assert (desk.folder / "generated.toml").read_bytes() == written
+def test_a_name_is_taken_from_nothing_that_exists(workspace: Workspace) -> None:
+    workspace.run("new", "generated.txt")
+    written = (workspace.folder / "generated.toml").read_bytes()
+    result = workspace.invoke("new", "generated.txt")
+    assert result.exit_code == 2
+    assert "generated.toml exists already" in result.error
+    assert (workspace.folder / "generated.toml").read_bytes() == written
 
 
-def test_too_little_text_is_said_before_a_recipe_is_written(desk: Desk) -> None:
-    desk.write("note.txt", "three words only\n")
-    outcome = desk.regard("new", "note.txt")
-    assert outcome.code == 2
-    assert "note.txt" in outcome.complaint
-    assert "too few" in outcome.complaint
-    assert not (desk.folder / "note.toml").exists()
+def test_too_little_text_is_said_before_a_recipe_is_written(workspace: Workspace) -> None:
+    workspace.write("note.txt", "three words only\n")
+    result = workspace.invoke("new", "note.txt")
+    assert result.exit_code == 2
+    assert "note.txt" in result.error
+    assert "too few" in result.error
+    assert not (workspace.folder / "note.toml").exists()
 
 
-def test_validate_trains_nothing(desk: Desk) -> None:
-    desk.recipe()
-    told = desk.done("validate", "tiny.toml")
+def test_validate_trains_nothing(workspace: Workspace) -> None:
+    workspace.recipe()
+    told = workspace.run("validate", "tiny.toml")
     assert "tiny.toml is valid" in told
     assert "20 steps" in told
-    assert not (desk.folder / "runs").exists()
+    assert not (workspace.folder / "runs").exists()
 
 
-def test_evaluate_measures_what_training_measured(shared_desk: Desk) -> None:
-    again = json.loads(shared_desk.done("evaluate", "runs/tiny", "--json"))
-    figures = json.loads((shared_desk.folder / "runs/tiny/figures.json").read_text())
+def test_evaluate_measures_what_training_measured(shared_workspace: Workspace) -> None:
+    again = json.loads(shared_workspace.run("evaluate", "runs/tiny", "--json"))
+    figures = json.loads((shared_workspace.folder / "runs/tiny/results.json").read_text())
     assert again["weights"] == figures["weights"]
-    assert again["figures"] == figures["figures"]
+    assert again["estimates"] == figures["estimates"]
     for part in ("dev", "test"):
-        rivals = {row["of"] for row in again["figures"] if row["part"] == part}
+        rivals = {row["of"] for row in again["estimates"] if row["split"] == part}
         assert len(rivals) == 3, "the model, and two baselines beside it"
-    assert all(row["low"] <= row["value"] <= row["high"] for row in again["figures"])
+    assert all(row["low"] <= row["value"] <= row["high"] for row in again["estimates"])
 
 
-def test_evaluate_writes_where_it_is_told(trained: Desk) -> None:
-    trained.done("evaluate", "runs/tiny", "--out", "new/folder/figures.json")
-    assert json.loads((trained.folder / "new/folder/figures.json").read_text())["figures"]
+def test_evaluate_writes_where_it_is_told(trained: Workspace) -> None:
+    trained.run("evaluate", "runs/tiny", "--out", "new/folder/results.json")
+    assert json.loads((trained.folder / "new/folder/results.json").read_text())["estimates"]
 
 
-def test_evaluate_needs_the_run_not_the_bare_model(shared_desk: Desk) -> None:
-    outcome = shared_desk.regard("evaluate", "runs/tiny/final")
-    assert outcome.code == 2
-    assert "without its recipe" in outcome.complaint
-    assert "run folder" in outcome.complaint
+def test_evaluate_needs_the_run_not_the_bare_model(shared_workspace: Workspace) -> None:
+    result = shared_workspace.invoke("evaluate", "runs/tiny/final")
+    assert result.exit_code == 2
+    assert "without its recipe" in result.error
+    assert "run folder" in result.error
 
 
-def test_report_is_written_anew_or_elsewhere(trained: Desk) -> None:
+def test_report_is_written_anew_or_elsewhere(trained: Workspace) -> None:
     (trained.folder / "runs/tiny/report.html").unlink()
-    assert trained.done("report", "runs/tiny").strip() == "runs/tiny/report.html"
-    trained.done("report", "runs/tiny", "--out", "page.html")
+    assert trained.run("report", "runs/tiny").strip() == "runs/tiny/report.html"
+    trained.run("report", "runs/tiny", "--out", "page.html")
     page = (trained.folder / "page.html").read_text()
     assert "tiny" in page
     assert (trained.folder / "runs/tiny/report.html").read_text() == page
 
 
-def test_train_as_json_prints_the_figures_alone(desk: Desk) -> None:
-    desk.recipe(train__max_steps=2, samples__prompts=[])
-    figures = json.loads(desk.done("train", "tiny.toml", "--json"))
+def test_train_as_json_prints_the_figures_alone(workspace: Workspace) -> None:
+    workspace.recipe(train__max_steps=2, samples__prompts=[])
+    figures = json.loads(workspace.run("train", "tiny.toml", "--json"))
     assert figures["run"] == "runs/tiny"
     assert figures["cost"]["steps"] == 2

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.journeys.desk import Desk, weights
+from tests.journeys.workspace import Workspace, weights
 
 from regard.core.files import find_damage
 
@@ -15,9 +15,9 @@ FULL = "disk: no room left"
 
 
 def test_no_room_for_a_checkpoint(
-    desk: Desk, shared_desk: Desk, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, shared_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkpoints = desk.folder / "runs/tiny/checkpoints"
+    checkpoints = workspace.folder / "runs/tiny/checkpoints"
     fsync = os.fsync
 
     def full_at_step_10(descriptor: int) -> None:
@@ -25,18 +25,18 @@ def test_no_room_for_a_checkpoint(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         fsync(descriptor)
 
-    desk.recipe()
+    workspace.recipe()
     with monkeypatch.context() as disk:
         disk.setattr(os, "fsync", full_at_step_10)
-        outcome = desk.regard("train", "tiny.toml")
-    assert outcome.code == 2
-    assert FULL in outcome.complaint
-    assert "--resume" in outcome.complaint
+        result = workspace.invoke("train", "tiny.toml")
+    assert result.exit_code == 2
+    assert FULL in result.error
+    assert "--resume" in result.error
     assert [path.name for path in checkpoints.iterdir()] == ["step-000005"]
     assert find_damage(checkpoints / "step-000005") is None
 
-    desk.done("train", "tiny.toml", "--resume")
-    assert weights(desk.folder / "runs/tiny") == weights(shared_desk.folder / "runs/tiny")
+    workspace.run("train", "tiny.toml", "--resume")
+    assert weights(workspace.folder / "runs/tiny") == weights(shared_workspace.folder / "runs/tiny")
 
 
 IN_A_SMALL_ROOM = """
@@ -55,23 +55,23 @@ def can_mount() -> bool:
     )
 
 
-def test_a_disk_that_is_really_full(desk: Desk, shared_desk: Desk) -> None:
+def test_a_disk_that_is_really_full(workspace: Workspace, shared_workspace: Workspace) -> None:
     """Writers that hide the system's error, as safetensors does, are only met by a real one."""
     if not can_mount():
         pytest.skip("this system lets nobody mount a small disk")
-    desk.recipe()
+    workspace.recipe()
     done = subprocess.run(
         ["unshare", "-rm", "bash", "-c", IN_A_SMALL_ROOM, sys.executable],
-        cwd=desk.folder,
-        env=desk.environment,
+        cwd=workspace.folder,
+        env=workspace.environment,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 2, done.stderr
     assert FULL in done.stderr.splitlines()[-1]
-    saved = desk.folder / "saved/tiny"
+    saved = workspace.folder / "saved/tiny"
     assert [path.name for path in (saved / "checkpoints").iterdir()] == ["step-000005"]
     assert find_damage(saved / "checkpoints/step-000005") is None
 
-    desk.done("train", "saved/tiny", "--resume")
-    assert weights(saved) == weights(shared_desk.folder / "runs/tiny")
+    workspace.run("train", "saved/tiny", "--resume")
+    assert weights(saved) == weights(shared_workspace.folder / "runs/tiny")

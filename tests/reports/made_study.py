@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.made_run import HOSTILE, all_figures, event_lines, figures_table
+from tests.synthetic_run import HOSTILE, all_estimates, event_lines, results_table
 
 from regard.reports.evidence import Evidence, read_evidence
 from regard.runs.inspection.inspection import AttentionMap, Inspection
@@ -51,7 +51,7 @@ def variant_of(name: str, *, seeds: int, lr: float = 5e-4) -> VariantOutcome:
         tokens_per_second=9950.0,
         peak_memory_bytes=612_000_000,
         final_loss=4.71,
-        figures={
+        estimates={
             "train.perplexity": spread(perplexity * 0.93, seeds),
             "dev.perplexity": spread(perplexity, seeds),
             "test.perplexity": spread(perplexity * 1.02, seeds),
@@ -66,7 +66,7 @@ def variant_of(name: str, *, seeds: int, lr: float = 5e-4) -> VariantOutcome:
     )
 
 
-def judged(figure: str, **changes: Any) -> VerdictOutcome:
+def judged(score_key: str, **changes: Any) -> VerdictOutcome:
     plain = {
         "words": "not distinguishable at this size",
         "notes": ("additive − dot: −1.9 [−6.0, +2.2], n = 2,104, seeds = 5",),
@@ -79,23 +79,25 @@ def judged(figure: str, **changes: Any) -> VerdictOutcome:
         "seeds": 5,
         "speaks_of": "the methods",
     }
-    return VerdictOutcome(figure, "additive", "dot", **(plain | changes))
+    return VerdictOutcome(score_key, "additive", "dot", **(plain | changes))
 
 
 def outcome_with(*names: str, seeds: int = 5, **changes: Any) -> Outcome:
     every = [variant_of(name, seeds=seeds) for name in names]
     baselines = [
         row
-        for row in all_figures(100.0, kneser_ney=104.1, unigram=412.0)
-        if row["of"] != "model" and row["part"] != "train"
+        for row in all_estimates(100.0, kneser_ney=104.1, unigram=412.0)
+        if row["of"] != "model" and row["split"] != "train"
     ]
     verdicts = []
-    for figure in ("dev.perplexity", "test.perplexity"):
+    for score_key in ("dev.perplexity", "test.perplexity"):
         if "additive" in names:
-            verdicts.append(judged(figure))
+            verdicts.append(judged(score_key))
         if "zero-masked" in names:
             why = ("zero-masked could see what it was asked to predict",)
-            verdicts.append(VerdictOutcome(figure, "zero-masked", "dot", "not compared", why, ""))
+            verdicts.append(
+                VerdictOutcome(score_key, "zero-masked", "dot", "not compared", why, "")
+            )
     plain: dict[str, Any] = {
         "name": "dot-vs-additive",
         "question": f"Does additive attention predict better? {HOSTILE}",
@@ -130,8 +132,8 @@ def write_runs(home: Path, outcome: Outcome, **changes: Any) -> None:
             folder.mkdir(parents=True)
             rivals = {"kneser_ney": 104.1, "unigram": 412.0}
             model = PERPLEXITIES[variant.name] + 0.4 * run.seed
-            table = figures_table(model=model, **rivals) | {"audit": variant.audit} | changes
-            (folder / "figures.json").write_text(json.dumps(table))
+            table = results_table(model=model, **rivals) | {"audit": variant.audit} | changes
+            (folder / "results.json").write_text(json.dumps(table))
             (folder / "events.jsonl").write_text("\n".join(event_lines(200)) + "\n")
             (folder / "recipe.toml").write_text(variant.recipe)
             if not variant.is_valid:

@@ -5,29 +5,29 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from tests.made_run import all_comparisons
 from tests.reports.made_study import evidence_of, judged, outcome_with, variant_of, write_runs
+from tests.synthetic_run import all_comparisons
 
-from regard.reports.evidence import against_baseline, differing_settings, leaks_of, read_evidence
-from regard.reports.findings import sentence
+from regard.reports.evidence import versus_baseline, differing_settings, recorded_leaks, read_evidence
+from regard.reports.findings import verdict_sentence
 from regard.runs.archive.record import ScoreRecord
 
 
 def test_standings_come_from_the_runs_own_paired_comparisons(tmp_path):
     outcome = outcome_with("dot", "additive")
     write_runs(tmp_path, outcome)
-    file = tmp_path / "additive" / "seed-0" / "figures.json"
+    file = tmp_path / "additive" / "seed-0" / "results.json"
     table = json.loads(file.read_text())
     table["comparisons"] = all_comparisons(90.0, kneser_ney=104.1, unigram=412.0)
     file.write_text(json.dumps(table))
     baselines = {
         row["of"]: ScoreRecord.model_validate(row)
         for row in outcome.baselines
-        if (row["part"], row["metric"]) == ("dev", "perplexity")
+        if (row["split"], row["metric"]) == ("dev", "perplexity")
     }
     evidence = read_evidence(tmp_path, outcome)
-    assert against_baseline(evidence, baselines["unigram"]) == "both are better than it"
-    assert against_baseline(evidence, baselines["Kneser-Ney 3-gram"]) == (
+    assert versus_baseline(evidence, baselines["unigram"]) == "both are better than it"
+    assert versus_baseline(evidence, baselines["Kneser-Ney 3-gram"]) == (
         "dot is behind it; additive is better than it with 1 of 5 seeds, "
         "behind it with 4 of 5 seeds"
     )
@@ -35,11 +35,11 @@ def test_standings_come_from_the_runs_own_paired_comparisons(tmp_path):
 
 def test_leaks_are_read_back_from_the_audit(tmp_path):
     evidence = evidence_of(tmp_path, outcome_with("dot", "zero-masked", seeds=2))
-    found = leaks_of(evidence, evidence.outcome.variant("zero-masked"))
+    found = recorded_leaks(evidence, evidence.outcome.variant("zero-masked"))
     assert [(leak.query, leak.key) for leak in found] == [(7, 8), (7, 9), (7, 11)]
     (tmp_path / "zero-masked" / "seed-0" / "audit.json").write_text("{")
-    assert len(leaks_of(evidence, evidence.outcome.variant("zero-masked"))) == 3
-    assert leaks_of(evidence, evidence.outcome.variant("dot")) == []
+    assert len(recorded_leaks(evidence, evidence.outcome.variant("zero-masked"))) == 3
+    assert recorded_leaks(evidence, evidence.outcome.variant("dot")) == []
 
 
 def test_settings_that_differ_are_those_and_no_others():
@@ -54,5 +54,5 @@ def test_settings_that_differ_are_those_and_no_others():
 
 def test_a_verdict_names_both_sides_whatever_it_says():
     plain = judged("dev.perplexity")
-    assert sentence(plain) == "additive and dot are not distinguishable at this size"
-    assert sentence(replace(plain, words="not compared")) == "additive is not compared with dot"
+    assert verdict_sentence(plain) == "additive and dot are not distinguishable at this size"
+    assert verdict_sentence(replace(plain, words="not compared")) == "additive is not compared with dot"

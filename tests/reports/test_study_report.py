@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 import typer
-from tests.made_run import figures_table
 from tests.reports.made_study import judged, outcome_with, spread, write_runs
+from tests.synthetic_run import results_table
 from typer.testing import CliRunner
 
 from regard.cli.studies.report import report as report_command
@@ -21,7 +21,7 @@ from regard.reports import run_report, study_report
 from regard.reports.charts import study_charts
 from regard.reports.charts.theme import LIGHT
 from regard.reports.evidence import read_evidence
-from regard.reports.findings import sentence, size_of
+from regard.reports.findings import verdict_sentence, study_size
 from regard.reports.study_report import write_comparison_report
 from regard.studies.outcome import Outcome, RunOutcome, VariantOutcome
 
@@ -146,7 +146,7 @@ def test_what_is_unequal_missing_or_remarked_stands_before_the_figures(tmp_path)
     words = page_of(tmp_path, outcome).words
     for told in ("1,400,000 parameters", "killed by signal 9", "train.lr was chosen"):
         assert words.index(told) < words.index("Lower is better throughout")
-    assert "in the same order" not in size_of(outcome)
+    assert "in the same order" not in study_size(outcome)
     assert "INVALID" not in words
     assert "Tuning" not in words
 
@@ -158,7 +158,7 @@ def test_a_better_variant_is_named_as_the_study_named_it(tmp_path):
     outcome.verdicts = [judged("dev.perplexity", words=words, better="additive", notes=())]
     page = page_of(tmp_path, outcome)
     assert words in page.words
-    assert sentence(outcome.verdicts[0]) == words
+    assert verdict_sentence(outcome.verdicts[0]) == words
 
 
 @pytest.mark.usefixtures("quick")
@@ -170,7 +170,7 @@ def test_one_seed_says_what_one_seed_cannot_tell(tmp_path):
     page = page_of(tmp_path, outcome)
     assert "Another seed would train other models" in page.words
     assert "118.4one seed" in page.words
-    assert "1 seed" in size_of(outcome)
+    assert "1 seed" in study_size(outcome)
 
 
 @pytest.mark.usefixtures("quick")
@@ -191,7 +191,7 @@ def test_every_trial_is_shown_and_the_chosen_one_marked(tmp_path):
 
 @pytest.mark.usefixtures("quick")
 def test_generated_text_is_labelled_before_any_figure(tmp_path):
-    corpus = figures_table(model=1.0, kneser_ney=1.0, unigram=1.0)["corpus"]
+    corpus = results_table(model=1.0, kneser_ney=1.0, unigram=1.0)["corpus"]
     corpus |= {"generated": True, "name": "biographies"}
     words = page_of(tmp_path, outcome_with("dot", "additive"), corpus=corpus).words
     assert words.index("Generated data.") < words.index("the figure that decides")
@@ -201,11 +201,11 @@ def test_generated_text_is_labelled_before_any_figure(tmp_path):
 def test_runs_that_are_gone_since_are_named_and_the_rest_is_shown(tmp_path):
     outcome = outcome_with("dot", "additive")
     write_runs(tmp_path, outcome)
-    (tmp_path / "dot" / "seed-2" / "figures.json").write_text("{")
-    (tmp_path / "additive" / "seed-1" / "figures.json").unlink()
+    (tmp_path / "dot" / "seed-2" / "results.json").write_text("{")
+    (tmp_path / "additive" / "seed-1" / "results.json").unlink()
     words = Page(write_comparison_report(tmp_path, outcome).read_text()).words
     assert "dot · seed 2: run:" in words
-    assert "additive · seed 1: its figures.json is gone" in words
+    assert "additive · seed 1: its results.json is gone" in words
     assert "118.4" in words
     evidence = read_evidence(tmp_path, outcome)
     assert list(evidence.records["dot"]) == [0, 1, 3, 4]
@@ -232,7 +232,7 @@ def test_a_training_set_that_is_worse_than_dev_is_no_reason_for_a_word(tmp_path)
     # Train is worse than dev here: only a remark of the study itself may speak of overfitting.
     outcome = outcome_with("dot", "additive")
     for variant in outcome.variants:
-        variant.figures["train.perplexity"] = spread(400.0, 5)
+        variant.estimates["train.perplexity"] = spread(400.0, 5)
     assert "overfit" not in page_of(tmp_path, outcome).words.lower()
 
 
@@ -240,7 +240,7 @@ def test_other_tokens_are_not_put_side_by_side(tmp_path, quick):
     outcome = outcome_with("dot", "additive", seeds=2)
     write_runs(tmp_path, outcome)
     for seed in (0, 1):
-        file = tmp_path / "additive" / f"seed-{seed}" / "figures.json"
+        file = tmp_path / "additive" / f"seed-{seed}" / "results.json"
         table = json.loads(file.read_text())
         table["tokenizer"] |= {"fingerprint": "0" * 64, "name": "char"}
         file.write_text(json.dumps(table))

@@ -67,7 +67,7 @@ def train(text, out, family: str, kind: str, choice) -> bool:
         return False
     run = regard.train(asked, out=out)
     broken = issubclass(ATTENTION.get(kind).part, BrokenKind)
-    seen = run.figures()["audit"]
+    seen = run.results()["audit"]
     assert seen["verdict"] == "clean" or broken
     assert bool(seen["broken"]) == broken
     return True

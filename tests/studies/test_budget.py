@@ -2,12 +2,12 @@
 
 import pytest
 import tomli_w
-from tests.journeys.desk import TINY, changed, generated_text
+from tests.journeys.workspace import TINY, generated_text, with_settings
 
 from regard.core.parameter_count import total_parameters
 from regard.ops.cpu import library
 from regard.runs.observer import SILENT
-from regard.studies.budget import share_out
+from regard.studies.budget import allocate_budgets
 from regard.studies.study import LoadedStudy
 
 
@@ -16,7 +16,9 @@ def study(tmp_path, monkeypatch):
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     (tmp_path / "generated.txt").write_text(generated_text())
     corpus = str(tmp_path / "generated.txt")
-    (tmp_path / "tiny.toml").write_text(tomli_w.dumps(changed(TINY, {"data__corpus": corpus})))
+    (tmp_path / "tiny.toml").write_text(
+        tomli_w.dumps(with_settings(TINY, {"data__corpus": corpus}))
+    )
 
     def load(**table):
         file = tmp_path / "study.toml"
@@ -28,7 +30,7 @@ def study(tmp_path, monkeypatch):
 
 def test_with_equal_steps_recipes_stay_as_they_are(study):
     loaded = study(variants={"dot": {}, "wide": {"model.width": 32}})
-    dot, wide = share_out(loaded, watch=SILENT)
+    dot, wide = allocate_budgets(loaded, watch=SILENT)
     assert dot.steps == wide.steps == 20
     assert wide.variant.recipe == loaded.variants[1].recipe
     assert wide.operations > 2 * dot.operations
@@ -36,7 +38,7 @@ def test_with_equal_steps_recipes_stay_as_they_are(study):
 
 def test_with_equal_operations_the_dearer_variant_takes_fewer_steps(study):
     loaded = study(budget="flops", variants={"dot": {}, "wide": {"model.width": 32}})
-    dot, wide = share_out(loaded, watch=SILENT)
+    dot, wide = allocate_budgets(loaded, watch=SILENT)
     assert dot.steps == 20
     assert wide.steps == round(20 * dot.operations / wide.operations)
     assert wide.variant.recipe.train.max_steps == wide.steps
@@ -46,7 +48,7 @@ def test_parameters_are_matched_by_width(study):
     loaded = study(
         match="parameters", variants={"dot": {}, "deep": {"model.layers": 3, "model.heads": 2}}
     )
-    dot, deep = share_out(loaded, watch=SILENT)
+    dot, deep = allocate_budgets(loaded, watch=SILENT)
     family = deep.variant.recipe.model
     assert family.width < 16
     assert family.layers == 3
@@ -67,6 +69,6 @@ def _vocabulary(equal) -> int:
 
 def test_operations_are_counted_whoever_makes_them(study, monkeypatch):
     loaded = study(variants={"dot": {}, "wide": {"model.width": 48, "model.heads": 3}})
-    by_kernels = [one.operations for one in share_out(loaded, watch=SILENT)]
+    by_kernels = [one.operations for one in allocate_budgets(loaded, watch=SILENT)]
     monkeypatch.setattr(library, "LIBRARY", None)
-    assert [one.operations for one in share_out(loaded, watch=SILENT)] == by_kernels
+    assert [one.operations for one in allocate_budgets(loaded, watch=SILENT)] == by_kernels

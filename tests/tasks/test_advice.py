@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.journeys.desk import Desk
+from tests.journeys.workspace import Workspace
 
 from regard.core.errors import UserError
 from regard.models.families import FAMILIES
@@ -46,28 +46,28 @@ def test_a_family_that_does_not_fit_is_refused_with_advice() -> None:
 
 
 def test_ls_tells_it(tmp_path) -> None:
-    desk = Desk(tmp_path)
-    shown = " ".join(desk.done("ls", "task").split())
+    workspace = Workspace(tmp_path)
+    shown = " ".join(workspace.run("ls", "task").split())
     assert "best begun with an encoder-decoder: the source is read as a whole" in shown
     assert "Pretrain anew where there is none for the language" in shown
     assert "its bias comes with it" in shown
     told = {
         row["name"]: row["advice"]["family"]
-        for row in json.loads(desk.done("ls", "task", "--json"))
+        for row in json.loads(workspace.run("ls", "task", "--json"))
     }
     assert told["recall"] == "decoder"
-    assert "advice" not in desk.done("ls", "mask", "--json")
+    assert "advice" not in workspace.run("ls", "mask", "--json")
 
 
 def test_validate_tells_it_where_the_recipe_has_another_family(tmp_path) -> None:
-    desk = Desk(tmp_path)
+    workspace = Workspace(tmp_path)
     rows = [
         f"{number} the film was {'fine' if number % 2 else 'dull'},{number % 2}"
         for number in range(160)
     ]
-    desk.write("rows.csv", "\n".join(["text,label", *rows]))
+    workspace.write("rows.csv", "\n".join(["text,label", *rows]))
     for family in ("decoder", "encoder"):
-        desk.recipe(
+        workspace.recipe(
             f"{family}.toml",
             data__corpus="rows.csv",
             data__dev=0.2,
@@ -76,5 +76,5 @@ def test_validate_tells_it_where_the_recipe_has_another_family(tmp_path) -> None
             task={"kind": "classification"},
         )
     advice = "advice task.kind = 'classification' is best begun with an encoder"
-    assert advice in " ".join(desk.done("validate", "decoder.toml").split())
-    assert "advice" not in desk.done("validate", "encoder.toml")
+    assert advice in " ".join(workspace.run("validate", "decoder.toml").split())
+    assert "advice" not in workspace.run("validate", "encoder.toml")

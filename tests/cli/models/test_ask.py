@@ -12,7 +12,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from tests.journeys.desk import Desk, Outcome, generated_text
+from tests.journeys.workspace import CommandResult, Workspace, generated_text
 
 from regard.tasks.qa.abstention import NEVER
 
@@ -22,9 +22,9 @@ BORN = "Where was Ada Berg born?"
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """A desk with a run that knows where people of four families were born, trained once."""
-    made = Desk(tmp_path_factory.mktemp("desk"))
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A workspace with a run that knows where people of four families were born, trained once."""
+    made = Workspace(tmp_path_factory.mktemp("workspace"))
     people = [(first, family) for first in FIRST for family in TOWNS]
     for part, some in {"train": people, "dev": people[::3], "test": people[1::3]}.items():
         rows = [f"Where was {a} {b} born?\t{TOWNS[b]}" for a, b in some]
@@ -48,7 +48,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         train__evaluate_every=0,
         train__batch_tokens=300,
     )
-    made.done("train", "born.toml")
+    made.run("train", "born.toml")
     return made
 
 
@@ -60,42 +60,42 @@ def threshold() -> Iterator[Any]:
         yield answers
 
 
-def asked(desk: Desk, *words: str, typed: str = "") -> Outcome:
+def asked(workspace: Workspace, *words: str, typed: str = "") -> CommandResult:
     with mock.patch("sys.stdin", io.StringIO(typed)):
-        return desk.regard("ask", "runs/born", *words)
+        return workspace.invoke("ask", "runs/born", *words)
 
 
-def answer(desk: Desk, *words: str) -> dict[str, Any]:
-    outcome = asked(desk, *words, "--json")
-    assert outcome.code == 0, outcome.err
-    told: dict[str, Any] = json.loads(outcome.out)
+def answer(workspace: Workspace, *words: str) -> dict[str, Any]:
+    result = asked(workspace, *words, "--json")
+    assert result.exit_code == 0, result.stderr
+    told: dict[str, Any] = json.loads(result.stdout)
     return told
 
 
-def refused(desk: Desk, *words: str) -> str:
-    outcome = asked(desk, *words)
-    assert outcome.code == 2, outcome.err
-    return outcome.complaint
+def refused(workspace: Workspace, *words: str) -> str:
+    result = asked(workspace, *words)
+    assert result.exit_code == 2, result.stderr
+    return result.error
 
 
-def seen_and_unseen(desk: Desk) -> tuple[str, str]:
+def seen_and_unseen(workspace: Workspace) -> tuple[str, str]:
     """Of Ada Berg and the like: one whom the pretraining text names, and one whom it held back."""
-    items = desk.folder / "runs" / "born" / "items" / "train.jsonl"
+    items = workspace.folder / "runs" / "born" / "items" / "train.jsonl"
     rows = [json.loads(line) for line in items.read_text().splitlines()]
     by_seen = {row["seen"]: row["record"]["question"] for row in rows}
     return by_seen[True], by_seen[False]
 
 
-def test_it_answers_and_says_how_sure_it_is(desk: Desk, threshold: Any) -> None:
+def test_it_answers_and_says_how_sure_it_is(workspace: Workspace, threshold: Any) -> None:
     threshold.sure = True
-    seen, _ = seen_and_unseen(desk)
-    told = answer(desk, seen)
+    seen, _ = seen_and_unseen(workspace)
+    told = answer(workspace, seen)
     assert told["by"] == "model"
     assert told["answer"] == told["best"]
     assert (told["seen"], told["guess"]) == (True, False)
     assert 0 < told["probability"] <= 1
     assert told["agreement"] in (0, 0.25, 0.5, 0.75, 1)
-    printed = asked(desk, seen).out
+    printed = asked(workspace, seen).stdout
     assert printed.splitlines()[0] == f"  {told['answer']}"
     assert "answered from memory" in printed
     assert "% of draws agree" in printed
@@ -103,111 +103,118 @@ def test_it_answers_and_says_how_sure_it_is(desk: Desk, threshold: Any) -> None:
         assert f"of the {told['as_sure']['n']} answers as sure" in printed
 
 
-def test_it_says_that_it_does_not_know(desk: Desk, threshold: Any) -> None:
+def test_it_says_that_it_does_not_know(workspace: Workspace, threshold: Any) -> None:
     threshold.sure = False
-    told = answer(desk, BORN)
+    told = answer(workspace, BORN)
     assert (told["answer"], told["by"], told["guess"]) == (None, "nobody", False)
-    printed = asked(desk, BORN).out
+    printed = asked(workspace, BORN).stdout
     assert printed.startswith("  I don't know.")
     assert "the model is not sure enough" in printed
     assert f"the model says {told['best']!r}" in printed
 
 
-def test_an_answer_about_somebody_never_read_of_is_a_guess(desk: Desk, threshold: Any) -> None:
+def test_an_answer_about_somebody_never_read_of_is_a_guess(
+    workspace: Workspace, threshold: Any
+) -> None:
     threshold.sure = True
-    _, unseen = seen_and_unseen(desk)
-    assert answer(desk, unseen)["guess"] is True
-    printed = asked(desk, unseen).out
+    _, unseen = seen_and_unseen(workspace)
+    assert answer(workspace, unseen)["guess"] is True
+    printed = asked(workspace, unseen).stdout
     assert "a guess: its pretraining text does not name" in printed
     assert "on dev says nothing of a guess" in printed
-    assert answer(desk, unseen)["as_sure"] is None
-    outcome = asked(desk, unseen, "--learn", "guessed.tsv", typed="Ulm\n")
-    assert "kept in guessed.tsv" in outcome.err
+    assert answer(workspace, unseen)["as_sure"] is None
+    result = asked(workspace, unseen, "--learn", "guessed.tsv", typed="Ulm\n")
+    assert "kept in guessed.tsv" in result.stderr
 
 
-def test_it_looks_up_what_it_is_not_sure_of(desk: Desk, threshold: Any) -> None:
-    desk.write("people.csv", "name,born\nada berg,Ulm\nEva Kern,Lyon\nEva Kern,Bern\n")
-    with closing(sqlite3.connect(desk.folder / "people.db")) as database:
+def test_it_looks_up_what_it_is_not_sure_of(workspace: Workspace, threshold: Any) -> None:
+    workspace.write("people.csv", "name,born\nada berg,Ulm\nEva Kern,Lyon\nEva Kern,Bern\n")
+    with closing(sqlite3.connect(workspace.folder / "people.db")) as database:
         database.execute("CREATE TABLE people (who TEXT, place TEXT)")
         database.execute("INSERT INTO people VALUES ('Ada Berg', 'Ulm')")
         database.commit()
     table = ("--table", "people.csv", "--key", "name", "--value", "born")
     threshold.sure = False
     for option in (table, ("--table", "people.db", "--key", "who", "--value", "place")):
-        told = answer(desk, BORN, *option)
+        told = answer(workspace, BORN, *option)
         assert (told["answer"], told["by"]) == ("Ulm", "table")
         assert f"looked up in {option[1]} under 'Ada Berg'" in told["reason"]
-    nobody = answer(desk, "Where was Cy Young born?", *table)
+    nobody = answer(workspace, "Where was Cy Young born?", *table)
     assert (nobody["answer"], nobody["by"]) == (None, "nobody")
     assert "people.csv has no row for 'Cy Young'" in nobody["reason"]
-    several = answer(desk, "Where was Eva Kern born?", *table)
+    several = answer(workspace, "Where was Eva Kern born?", *table)
     assert several["answer"] is None
     assert "several values for 'Eva Kern': Lyon, Bern" in several["reason"]
     threshold.sure = True
-    seen, unseen = seen_and_unseen(desk)
-    assert answer(desk, seen, *table)["by"] == "model"
+    seen, unseen = seen_and_unseen(workspace)
+    assert answer(workspace, seen, *table)["by"] == "model"
     name = unseen.removeprefix("Where was ").removesuffix(" born?")
-    desk.write("own.csv", f"name,born\n{name},Ulm\n")
-    looked_up = answer(desk, unseen, "--table", "own.csv")
+    workspace.write("own.csv", f"name,born\n{name},Ulm\n")
+    looked_up = answer(workspace, unseen, "--table", "own.csv")
     assert (looked_up["answer"], looked_up["by"], looked_up["guess"]) == ("Ulm", "table", False)
 
 
-def test_it_learns_what_it_does_not_know(desk: Desk, threshold: Any) -> None:
+def test_it_learns_what_it_does_not_know(workspace: Workspace, threshold: Any) -> None:
     threshold.sure = False
-    outcome = asked(desk, BORN, "--learn", "kept.tsv", typed="  New   Ulm \n")
-    assert outcome.code == 0, outcome.err
-    assert f"What is the answer to “{BORN}”?" in outcome.err
-    assert outcome.out.startswith("  I don't know.")
-    assert asked(desk, "Where was Bo born?", "--learn", "kept.tsv", typed="\n").code == 0
-    assert "nothing was kept" in asked(desk, BORN, "--learn", "kept.tsv", typed="").err
-    told = json.loads(asked(desk, "Who?", "--learn", "kept.tsv", "--json", typed="Bo\n").out)
+    result = asked(workspace, BORN, "--learn", "kept.tsv", typed="  New   Ulm \n")
+    assert result.exit_code == 0, result.stderr
+    assert f"What is the answer to “{BORN}”?" in result.stderr
+    assert result.stdout.startswith("  I don't know.")
+    assert asked(workspace, "Where was Bo born?", "--learn", "kept.tsv", typed="\n").exit_code == 0
+    assert "nothing was kept" in asked(workspace, BORN, "--learn", "kept.tsv", typed="").stderr
+    told = json.loads(
+        asked(workspace, "Who?", "--learn", "kept.tsv", "--json", typed="Bo\n").stdout
+    )
     assert told["taught"] == "Bo"
-    assert (desk.folder / "kept.tsv").read_text().splitlines() == [
+    assert (workspace.folder / "kept.tsv").read_text().splitlines() == [
         "question\tanswer",
         f"{BORN}\tNew Ulm",
         "Who?\tBo",
     ]
     threshold.sure = True
-    seen, _ = seen_and_unseen(desk)
-    assert asked(desk, seen, "--learn", "none.tsv", typed="Ulm\n").code == 0
-    assert not (desk.folder / "none.tsv").exists()
+    seen, _ = seen_and_unseen(workspace)
+    assert asked(workspace, seen, "--learn", "none.tsv", typed="Ulm\n").exit_code == 0
+    assert not (workspace.folder / "none.tsv").exists()
 
 
-def test_a_pretraining_text_that_is_gone_is_said(desk: Desk) -> None:
-    lives = desk.folder / "lives.txt"
+def test_a_pretraining_text_that_is_gone_is_said(workspace: Workspace) -> None:
+    lives = workspace.folder / "lives.txt"
     kept = lives.read_text()
     lives.unlink()
     try:
-        assert answer(desk, BORN)["seen"] is None
+        assert answer(workspace, BORN)["seen"] is None
         assert (
-            "whether its pretraining text names the subject is not known" in asked(desk, BORN).out
+            "whether its pretraining text names the subject is not known"
+            in asked(workspace, BORN).stdout
         )
     finally:
         lives.write_text(kept)
 
 
-def test_what_cannot_be_asked_is_refused(desk: Desk, threshold: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_asked_is_refused(
+    workspace: Workspace, threshold: Any, tmp_path: Path
+) -> None:
     threshold.sure = False
-    desk.write("people.csv", "name,age,born\nAda Berg,7,Ulm\n")
-    assert "the question is empty" in refused(desk, "  ")
-    assert "did you mean name" in refused(desk, BORN, "--table", "people.csv", "--key", "nam")
-    assert "there is no such file" in refused(desk, BORN, "--table", "gone.csv")
-    assert "--table, which is not given" in refused(desk, BORN, "--key", "name")
+    workspace.write("people.csv", "name,age,born\nAda Berg,7,Ulm\n")
+    assert "the question is empty" in refused(workspace, "  ")
+    assert "did you mean name" in refused(workspace, BORN, "--table", "people.csv", "--key", "nam")
+    assert "there is no such file" in refused(workspace, BORN, "--table", "gone.csv")
+    assert "--table, which is not given" in refused(workspace, BORN, "--key", "name")
     table = ("--table", "people.csv", "--key", "name", "--value", "born")
-    assert 'Say it: --subject "Stanley Corrsin"' in refused(desk, "Who was it?", *table)
-    assert answer(desk, "Who was it?", *table, "--subject", "Ada Berg")["answer"] == "Ulm"
-    assert "pairs are kept in CSV or TSV" in refused(desk, BORN, "--learn", "kept.json")
+    assert 'Say it: --subject "Stanley Corrsin"' in refused(workspace, "Who was it?", *table)
+    assert answer(workspace, "Who was it?", *table, "--subject", "Ada Berg")["answer"] == "Ulm"
+    assert "pairs are kept in CSV or TSV" in refused(workspace, BORN, "--learn", "kept.json")
 
 
-def test_a_run_of_another_sort_is_refused(desk: Desk) -> None:
-    desk.recipe(train__max_steps=2, train__evaluate_every=0)
-    desk.done("train", "tiny.toml")
-    outcome = desk.regard("ask", "runs/tiny", BORN)
-    assert outcome.code == 2
-    assert 'Give a run whose recipe has [task] kind = "recall"' in outcome.complaint
+def test_a_run_of_another_sort_is_refused(workspace: Workspace) -> None:
+    workspace.recipe(train__max_steps=2, train__evaluate_every=0)
+    workspace.run("train", "tiny.toml")
+    result = workspace.invoke("ask", "runs/tiny", BORN)
+    assert result.exit_code == 2
+    assert 'Give a run whose recipe has [task] kind = "recall"' in result.error
 
 
-def test_the_real_threshold_decides(desk: Desk) -> None:
-    told = answer(desk, BORN)
+def test_the_real_threshold_decides(workspace: Workspace) -> None:
+    told = answer(workspace, BORN)
     assert 0 < told["threshold"] < NEVER
     assert (told["answer"] is not None) == (told["confidence"] >= told["threshold"])

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.journeys.desk import Desk, everything_in, generated_text
+from tests.journeys.workspace import Workspace, file_digests, generated_text
 
 import regard
 
@@ -15,25 +15,25 @@ TEXT = "the cat sees a dog again."
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """A desk with a run, trained once; it has two layers of two heads."""
-    made = Desk(tmp_path_factory.mktemp("desk"))
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A workspace with a run, trained once; it has two layers of two heads."""
+    made = Workspace(tmp_path_factory.mktemp("workspace"))
     made.write("generated.txt", generated_text())
     made.recipe(model__layers=2, train__max_steps=6)
-    made.done("train", "tiny.toml")
+    made.run("train", "tiny.toml")
     return made
 
 
-def refused(desk: Desk, *words: str) -> str:
-    outcome = desk.regard("inspect", *words)
-    assert outcome.code == 2, outcome.err
-    return outcome.complaint
+def refused(workspace: Workspace, *words: str) -> str:
+    result = workspace.invoke("inspect", *words)
+    assert result.exit_code == 2, result.stderr
+    return result.error
 
 
-def test_a_page_is_written_beside_the_runs_own_files(desk: Desk) -> None:
-    run = desk.folder / "runs" / "tiny"
-    before = everything_in(run)
-    printed = desk.done("inspect", "runs/tiny", "--text", TEXT)
+def test_a_page_is_written_beside_the_runs_own_files(workspace: Workspace) -> None:
+    run = workspace.folder / "runs" / "tiny"
+    before = file_digests(run)
+    printed = workspace.run("inspect", "runs/tiny", "--text", TEXT)
     [page] = sorted((run / "inspect").iterdir())
     assert printed.strip().endswith(f"runs/tiny/inspect/{page.name}")
     assert page.name.startswith("the-cat-sees-a-dog-again-")
@@ -41,16 +41,16 @@ def test_a_page_is_written_beside_the_runs_own_files(desk: Desk) -> None:
     html = page.read_text()
     assert TEXT in html
     assert "block.1.attention" in html
-    after = everything_in(run)
+    after = file_digests(run)
     assert {name: after[name] for name in before} == before
     assert set(after) - set(before) == {f"inspect/{page.name}"}
-    desk.done("generate", "runs/tiny", "--max-new-tokens", "1")
+    workspace.run("generate", "runs/tiny", "--max-new-tokens", "1")
 
 
-def test_json_holds_all_weights_and_writes_nothing(desk: Desk) -> None:
-    shutil.rmtree(desk.folder / "runs" / "tiny" / "inspect", ignore_errors=True)
-    table = json.loads(desk.done("inspect", "runs/tiny", "--text", TEXT, "--json"))
-    assert not (desk.folder / "runs" / "tiny" / "inspect").exists()
+def test_json_holds_all_weights_and_writes_nothing(workspace: Workspace) -> None:
+    shutil.rmtree(workspace.folder / "runs" / "tiny" / "inspect", ignore_errors=True)
+    table = json.loads(workspace.run("inspect", "runs/tiny", "--text", TEXT, "--json"))
+    assert not (workspace.folder / "runs" / "tiny" / "inspect").exists()
     places = len(table["row"]["tokens"])
     assert table["row"]["tokens"][:2] == ["<start>", "the"]
     assert len(table["losses"]) == places
@@ -64,38 +64,38 @@ def test_json_holds_all_weights_and_writes_nothing(desk: Desk) -> None:
                 assert row[i + 1 :] == [0] * (places - i - 1)
 
 
-def test_python_sees_the_same_as_the_command(desk: Desk) -> None:
-    table = json.loads(desk.done("inspect", "runs/tiny", "--text", TEXT, "--json"))
-    seen = regard.inspect(desk.folder / "runs" / "tiny", TEXT)
+def test_python_sees_the_same_as_the_command(workspace: Workspace) -> None:
+    table = json.loads(workspace.run("inspect", "runs/tiny", "--text", TEXT, "--json"))
+    seen = regard.inspect(workspace.folder / "runs" / "tiny", TEXT)
     assert seen.as_dict() == {key: value for key, value in table.items() if key != "run"}
-    loaded = regard.load(desk.folder / "runs" / "tiny")
+    loaded = regard.load(workspace.folder / "runs" / "tiny")
     assert regard.inspect(loaded, TEXT).as_dict() == seen.as_dict()
     assert seen.mean_loss == pytest.approx(loaded.loss([TEXT])[0], rel=1e-5)
 
 
-def test_page_and_picture_go_where_they_are_told(desk: Desk) -> None:
+def test_page_and_picture_go_where_they_are_told(workspace: Workspace) -> None:
     words = ("--out", "seen/a.html", "--png", "seen/a.png", "--layer", "1", "--head", "0")
-    printed = desk.done("inspect", "runs/tiny", "--text", TEXT, *words)
+    printed = workspace.run("inspect", "runs/tiny", "--text", TEXT, *words)
     assert "block.1.attention, head 0, as asked" in printed
-    assert (desk.folder / "seen" / "a.png").read_bytes().startswith(b"\x89PNG")
-    assert "block.1.attention, head 0" in (desk.folder / "seen" / "a.html").read_text()
+    assert (workspace.folder / "seen" / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert "block.1.attention, head 0" in (workspace.folder / "seen" / "a.html").read_text()
 
 
-def test_a_sealed_model_is_looked_at_and_not_written_into(desk: Desk) -> None:
-    final = desk.folder / "runs" / "tiny" / "final"
-    before = everything_in(final)
-    printed = desk.done("inspect", "runs/tiny/final", "--text", "日本 <script>")
-    assert everything_in(final) == before
-    page = desk.folder / printed.strip().rpartition("\n")[2]
-    assert page.parent == desk.folder / "inspect"
+def test_a_sealed_model_is_looked_at_and_not_written_into(workspace: Workspace) -> None:
+    final = workspace.folder / "runs" / "tiny" / "final"
+    before = file_digests(final)
+    printed = workspace.run("inspect", "runs/tiny/final", "--text", "日本 <script>")
+    assert file_digests(final) == before
+    page = workspace.folder / printed.strip().rpartition("\n")[2]
+    assert page.parent == workspace.folder / "inspect"
     assert "日本 &lt;script&gt;" in page.read_text()
     assert "unknown to the tokenizer" in printed
 
 
-def test_a_text_longer_than_the_context_is_cut_and_it_is_said(desk: Desk) -> None:
-    printed = desk.done("inspect", "runs/tiny", "--text", TEXT * 5, "--out", "long.html")
+def test_a_text_longer_than_the_context_is_cut_and_it_is_said(workspace: Workspace) -> None:
+    printed = workspace.run("inspect", "runs/tiny", "--text", TEXT * 5, "--out", "long.html")
     assert "the model sees 16: the first are read" in printed
-    assert "the model sees 16: the first are read" in (desk.folder / "long.html").read_text()
+    assert "the model sees 16: the first are read" in (workspace.folder / "long.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -109,29 +109,31 @@ def test_a_text_longer_than_the_context_is_cut_and_it_is_said(desk: Desk) -> Non
         (("--text", TEXT, "--out", "runs"), "inspect: runs: is a folder. Name a file."),
     ],
 )
-def test_what_cannot_be_is_one_sentence(desk: Desk, words: tuple[str, ...], says: str) -> None:
-    assert says in refused(desk, "runs/tiny", *words)
+def test_what_cannot_be_is_one_sentence(
+    workspace: Workspace, words: tuple[str, ...], says: str
+) -> None:
+    assert says in refused(workspace, "runs/tiny", *words)
 
 
-def test_a_run_that_is_not_there_or_not_finished(desk: Desk, tmp_path: Path) -> None:
-    assert "runs/none does not exist" in refused(desk, "runs/none", "--text", TEXT)
+def test_a_run_that_is_not_there_or_not_finished(workspace: Workspace, tmp_path: Path) -> None:
+    assert "runs/none does not exist" in refused(workspace, "runs/none", "--text", TEXT)
     half = tmp_path / "half"
-    shutil.copytree(desk.folder / "runs" / "tiny", half)
+    shutil.copytree(workspace.folder / "runs" / "tiny", half)
     shutil.rmtree(half / "final")
-    assert "has no trained model yet" in refused(desk, str(half), "--text", TEXT)
+    assert "has no trained model yet" in refused(workspace, str(half), "--text", TEXT)
 
 
-def test_a_model_that_sees_the_answers_is_called_invalid(desk: Desk) -> None:
-    """Only the audit's record is changed here; tests/journeys/test_broken.py makes real ones."""
-    run = desk.folder / "runs" / "leaking"
-    shutil.copytree(desk.folder / "runs" / "tiny", run)
+def test_a_model_that_sees_the_answers_is_called_invalid(workspace: Workspace) -> None:
+    """Only the audit's record is changed here; tests/journeys/test_leaks.py makes real ones."""
+    run = workspace.folder / "runs" / "leaking"
+    shutil.copytree(workspace.folder / "runs" / "tiny", run)
     seen = json.loads((run / "audit.json").read_text())
     seen |= {"verdict": "leak", "sentence": "sees the future", "broken": ["mine: masks too late"]}
     (run / "audit.json").write_text(json.dumps(seen))
     for model in ("runs/leaking", "runs/leaking/final"):
-        printed = desk.done("inspect", model, "--text", TEXT, "--out", "leaking.html")
+        printed = workspace.run("inspect", model, "--text", TEXT, "--out", "leaking.html")
         assert printed.strip().startswith("INVALID  the model sees the future")
         assert "INVALID  mine: masks too late" in printed
-        assert "Losses below mean nothing" in (desk.folder / "leaking.html").read_text()
-    table = json.loads(desk.done("inspect", "runs/leaking", "--text", TEXT, "--json"))
+        assert "Losses below mean nothing" in (workspace.folder / "leaking.html").read_text()
+    table = json.loads(workspace.run("inspect", "runs/leaking", "--text", TEXT, "--json"))
     assert table["invalid"] == ["the model sees the future", "mine: masks too late"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.journeys.desk import Desk
+from tests.journeys.workspace import Workspace
 
 from regard.core import user_files
 
@@ -48,43 +48,43 @@ class Mine(Family):
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
     before = dict(user_files._loaded)
-    yield Desk(tmp_path)
+    yield Workspace(tmp_path)
     for file in [f for digest, f in user_files._loaded.items() if digest not in before]:
         user_files.unload(file)
 
 
-def test_a_sound_kind_passes(desk: Desk) -> None:
-    desk.write("mine.py", SOUND.format(name="mine", declared=""))
-    outcome = desk.regard("check", "mine.py", "--configurations", "3")
-    assert outcome.code == 0
-    assert "attention mine  mine.py:7" in outcome.out
-    assert outcome.out.count("✓") == 14
-    assert "✗" not in outcome.out
-    assert "as declared: 14 contracts" in outcome.out
+def test_a_sound_kind_passes(workspace: Workspace) -> None:
+    workspace.write("mine.py", SOUND.format(name="mine", declared=""))
+    result = workspace.invoke("check", "mine.py", "--configurations", "3")
+    assert result.exit_code == 0
+    assert "attention mine  mine.py:7" in result.stdout
+    assert result.stdout.count("✓") == 14
+    assert "✗" not in result.stdout
+    assert "as declared: 14 contracts" in result.stdout
 
 
-def test_a_leaky_kind_fails_with_numbers(desk: Desk) -> None:
-    desk.write("leaky.py", LEAKY.format(name="leaky", declared=""))
-    outcome = desk.regard("check", "leaky.py", "--configurations", "8")
-    assert outcome.code == 1
-    assert "3 of 14 contracts are broken: forbidden-keys, padding, cache" in outcome.out
-    assert "allowed 1e-12" in outcome.out
+def test_a_leaky_kind_fails_with_numbers(workspace: Workspace) -> None:
+    workspace.write("leaky.py", LEAKY.format(name="leaky", declared=""))
+    result = workspace.invoke("check", "leaky.py", "--configurations", "8")
+    assert result.exit_code == 1
+    assert "3 of 14 contracts are broken: forbidden-keys, padding, cache" in result.stdout
+    assert "allowed 1e-12" in result.stdout
 
 
-def test_what_is_broken_on_purpose_is_as_declared(desk: Desk) -> None:
-    desk.write("leaky.py", LEAKY_ON_PURPOSE.format(name="leaky", declared=ON_PURPOSE))
-    outcome = desk.regard("check", "leaky.py", "--configurations", "8")
-    assert outcome.code == 0
-    assert outcome.out.count("as declared: ") == 4
+def test_what_is_broken_on_purpose_is_as_declared(workspace: Workspace) -> None:
+    workspace.write("leaky.py", LEAKY_ON_PURPOSE.format(name="leaky", declared=ON_PURPOSE))
+    result = workspace.invoke("check", "leaky.py", "--configurations", "8")
+    assert result.exit_code == 0
+    assert result.stdout.count("as declared: ") == 4
 
 
-def test_a_declared_failure_that_does_not_happen_is_one(desk: Desk) -> None:
-    desk.write("mine.py", SOUND_ON_PURPOSE.format(name="mine", declared=ON_PURPOSE))
-    outcome = desk.regard("check", "mine.py", "--configurations", "3")
-    assert outcome.code == 1
-    assert "declared to fail, and holds everywhere" in outcome.out
+def test_a_declared_failure_that_does_not_happen_is_one(workspace: Workspace) -> None:
+    workspace.write("mine.py", SOUND_ON_PURPOSE.format(name="mine", declared=ON_PURPOSE))
+    result = workspace.invoke("check", "mine.py", "--configurations", "3")
+    assert result.exit_code == 1
+    assert "declared to fail, and holds everywhere" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -94,31 +94,33 @@ def test_a_declared_failure_that_does_not_happen_is_one(desk: Desk) -> None:
         (SOUND_ON_PURPOSE, "", "Mine is a BrokenKind, and kind 'mine' does not say what is wrong"),
     ],
 )
-def test_half_a_declaration_is_refused(desk: Desk, text: str, declared: str, says: str) -> None:
-    desk.write("mine.py", text.format(name="mine", declared=declared))
-    outcome = desk.regard("check", "mine.py")
-    assert outcome.code == 2
-    assert says in outcome.complaint
-    assert outcome.complaint.startswith("part: mine.py, line 7: ")
+def test_half_a_declaration_is_refused(
+    workspace: Workspace, text: str, declared: str, says: str
+) -> None:
+    workspace.write("mine.py", text.format(name="mine", declared=declared))
+    result = workspace.invoke("check", "mine.py")
+    assert result.exit_code == 2
+    assert says in result.error
+    assert result.error.startswith("part: mine.py, line 7: ")
 
 
-def test_json_holds_every_result(desk: Desk) -> None:
-    desk.write("leaky.py", LEAKY.format(name="leaky", declared=""))
-    outcome = desk.regard("check", "leaky.py", "--configurations", "8", "--json")
-    assert outcome.code == 1
-    told = json.loads(outcome.out)
+def test_json_holds_every_result(workspace: Workspace) -> None:
+    workspace.write("leaky.py", LEAKY.format(name="leaky", declared=""))
+    result = workspace.invoke("check", "leaky.py", "--configurations", "8", "--json")
+    assert result.exit_code == 1
+    told = json.loads(result.stdout)
     (part,) = told["parts"]
     assert (told["as_declared"], part["sort"], part["name"]) == (False, "attention", "leaky")
     wrong = {r["contract"] for r in part["results"] if not r["as_declared"]}
     assert wrong == {"forbidden-keys", "padding", "cache"}
 
 
-def test_other_sorts_load_and_have_no_contracts_yet(desk: Desk) -> None:
-    desk.write("family.py", FAMILY)
-    outcome = desk.regard("check", "family.py")
-    assert outcome.code == 0
-    assert "family mine" in outcome.out
-    assert "there are no contracts for a family yet" in outcome.out
+def test_other_sorts_load_and_have_no_contracts_yet(workspace: Workspace) -> None:
+    workspace.write("family.py", FAMILY)
+    result = workspace.invoke("check", "family.py")
+    assert result.exit_code == 0
+    assert "family mine" in result.stdout
+    assert "there are no contracts for a family yet" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -132,15 +134,17 @@ def test_other_sorts_load_and_have_no_contracts_yet(desk: Desk) -> None:
         ),
     ],
 )
-def test_what_cannot_be_checked_is_said_in_a_sentence(desk: Desk, text: str, says: str) -> None:
-    desk.write("mine.py", text)
-    outcome = desk.regard("check", "mine.py")
-    assert outcome.code == 2
-    assert says in outcome.complaint
-    assert outcome.out == ""
+def test_what_cannot_be_checked_is_said_in_a_sentence(
+    workspace: Workspace, text: str, says: str
+) -> None:
+    workspace.write("mine.py", text)
+    result = workspace.invoke("check", "mine.py")
+    assert result.exit_code == 2
+    assert says in result.error
+    assert result.stdout == ""
 
 
-def test_a_missing_file_is_said(desk: Desk) -> None:
-    outcome = desk.regard("check", "gone.py")
-    assert outcome.code == 2
-    assert outcome.complaint.startswith("part: gone.py does not exist. Give the path of a Python")
+def test_a_missing_file_is_said(workspace: Workspace) -> None:
+    result = workspace.invoke("check", "gone.py")
+    assert result.exit_code == 2
+    assert result.error.startswith("part: gone.py does not exist. Give the path of a Python")

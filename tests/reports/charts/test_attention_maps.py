@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
-from tests.made_run import HOSTILE
+from tests.synthetic_run import HOSTILE
 
 from regard.core.errors import UserError
 from regard.reports.charts.attention_lines import BROADEST, FAINTEST, attention_lines

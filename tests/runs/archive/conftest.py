@@ -1,5 +1,5 @@
 """The fixture `make_run`."""
 
-from tests.made_run import make_run
+from tests.synthetic_run import make_run
 
 __all__ = ["make_run"]

@@ -1,7 +1,7 @@
-"""A person's desk: a folder of their own, generated text in it, and the commands as they type them.
+"""A person's workspace: a folder of their own, generated text in it, and the commands as they type them.
 
-Most commands run inside the test process (`Desk.regard`), because importing torch anew for each
-costs seconds; what only a process of its own shows (exit codes, signals) takes `Desk.spawn`.
+Most commands run inside the test process (`Workspace.regard`), because importing torch anew for each
+costs seconds; what only a process of its own shows (exit codes, signals) takes `Workspace.spawn`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ TINY: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CommandResult:
     """What a command left for the person to read."""
 
     code: int
@@ -65,13 +65,13 @@ class Outcome:
     err: str
 
     @property
-    def complaint(self) -> str:
+    def error(self) -> str:
         """The sentence a command ends with when it refuses."""
-        return self.err.strip().rpartition("\n")[2]
+        return self.stderr.strip().rpartition("\n")[2]
 
 
 @dataclass(frozen=True)
-class Desk:
+class Workspace:
     folder: Path
 
     @property
@@ -82,7 +82,7 @@ class Desk:
             "PATH": os.environ.get("PATH", ""),
         }
 
-    def regard(self, *words: str) -> Outcome:
+    def invoke(self, *words: str) -> CommandResult:
         """Run a command here, inside this process."""
         out, err = io.StringIO(), io.StringIO()
         code = 0
@@ -97,13 +97,13 @@ class Desk:
                 main()
             except SystemExit as left:
                 code = int(left.code or 0)
-        return Outcome(code, out.getvalue(), err.getvalue())
+        return CommandResult(code, out.getvalue(), err.getvalue())
 
-    def done(self, *words: str) -> str:
+    def run(self, *words: str) -> str:
         """Run a command that has to succeed; what it printed."""
-        outcome = self.regard(*words)
-        assert outcome.code == 0, outcome.err
-        return outcome.out
+        outcome = self.invoke(*words)
+        assert outcome.exit_code == 0, outcome.stderr
+        return outcome.stdout
 
     def spawn(self, *words: str, **environment: str) -> subprocess.Popen[str]:
         """Start a command in a process of its own."""
@@ -116,11 +116,11 @@ class Desk:
             text=True,
         )
 
-    def separately(self, *words: str, **environment: str) -> Outcome:
+    def run_subprocess(self, *words: str, **environment: str) -> CommandResult:
         """Run a command in a process of its own, to its end."""
         with self.spawn(*words, **environment) as process:
             out, err = process.communicate(timeout=120)
-        return Outcome(process.returncode, out, err)
+        return CommandResult(process.returncode, out, err)
 
     def write(self, name: str, content: str | bytes) -> Path:
         file = self.folder / name
@@ -130,10 +130,10 @@ class Desk:
 
     def recipe(self, name: str = "tiny.toml", /, **settings: Any) -> Path:
         """The tiny recipe with some settings changed: `recipe(train__lr="fast")`; None drops."""
-        return self.write(name, tomli_w.dumps(changed(TINY, settings)))
+        return self.write(name, tomli_w.dumps(with_settings(TINY, settings)))
 
 
-def changed(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def with_settings(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     fresh: dict[str, Any] = tomllib.loads(tomli_w.dumps(table))
     for path, value in settings.items():
         *tables, last = path.split("__")
@@ -164,13 +164,13 @@ def weights(run: Path) -> str:
     return sha256(run / "final" / "model.safetensors")
 
 
-def flip_a_byte(file: Path) -> None:
+def flip_byte(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 0x01
     file.write_bytes(content)
 
 
-def everything_in(folder: Path) -> dict[str, str]:
+def file_digests(folder: Path) -> dict[str, str]:
     """The SHA-256 of every file below a folder, to see that nothing was changed."""
     return {
         str(file.relative_to(folder)): sha256(file) for file in _files(folder) if file.is_file()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.journeys.desk import Desk, everything_in, weights
+from tests.journeys.workspace import Workspace, file_digests, weights
 
 TAKEN_OVER = {"model": None, "tokenizer": None}
 "A recipe that starts from another leaves these out."
@@ -13,41 +13,43 @@ def stamps(run: Path) -> dict[Path, int]:
     return {file: file.stat().st_mtime_ns for file in run.rglob("*")}
 
 
-def test_a_recipe_to_start_from_is_run_once(desk: Desk) -> None:
-    runs = desk.folder / "runs"
-    desk.recipe("first.toml", name="first")
-    desk.recipe("second.toml", name="second", start="first.toml", train__seed=1, **TAKEN_OVER)
+def test_a_recipe_to_start_from_is_run_once(workspace: Workspace) -> None:
+    runs = workspace.folder / "runs"
+    workspace.recipe("first.toml", name="first")
+    workspace.recipe("second.toml", name="second", start="first.toml", train__seed=1, **TAKEN_OVER)
 
-    assert "first.toml is trained first" in desk.done("validate", "second.toml")
+    assert "first.toml is trained first" in workspace.run("validate", "second.toml")
     assert not runs.exists()
 
-    desk.done("train", "second.toml")
+    workspace.run("train", "second.toml")
     (first,) = (run for run in runs.iterdir() if run.name.startswith("first"))
     made = stamps(first)
     assert weights(runs / "second") != weights(first)
 
-    desk.done("train", "second.toml", "--out", "runs/again")
+    workspace.run("train", "second.toml", "--out", "runs/again")
     assert stamps(first) == made, "its result was there, so it was not touched"
     assert weights(runs / "again") == weights(runs / "second")
 
 
 @pytest.mark.long
-def test_an_edited_first_recipe_is_another_run(desk: Desk) -> None:
-    runs = desk.folder / "runs"
-    desk.recipe("second.toml", name="second", start="first.toml", train__max_steps=1, **TAKEN_OVER)
-    desk.recipe("first.toml", name="first", train__max_steps=1)
-    desk.done("train", "second.toml")
-    desk.recipe("first.toml", name="first", train__max_steps=2)
-    desk.done("train", "second.toml", "--out", "runs/again")
+def test_an_edited_first_recipe_is_another_run(workspace: Workspace) -> None:
+    runs = workspace.folder / "runs"
+    workspace.recipe(
+        "second.toml", name="second", start="first.toml", train__max_steps=1, **TAKEN_OVER
+    )
+    workspace.recipe("first.toml", name="first", train__max_steps=1)
+    workspace.run("train", "second.toml")
+    workspace.recipe("first.toml", name="first", train__max_steps=2)
+    workspace.run("train", "second.toml", "--out", "runs/again")
     assert len([run for run in runs.iterdir() if run.name.startswith("first")]) == 2
     assert weights(runs / "again") != weights(runs / "second")
 
 
-def test_starting_from_a_run_folder(trained: Desk) -> None:
-    before = everything_in(trained.folder / "runs/tiny")
+def test_starting_from_a_run_folder(trained: Workspace) -> None:
+    before = file_digests(trained.folder / "runs/tiny")
     trained.recipe("on.toml", name="on", start="runs/tiny", train__max_steps=2, **TAKEN_OVER)
-    trained.done("train", "on.toml")
-    assert everything_in(trained.folder / "runs/tiny") == before
+    trained.run("train", "on.toml")
+    assert file_digests(trained.folder / "runs/tiny") == before
     config = "final/config.json"
     begun, gone_on = trained.folder / "runs/tiny", trained.folder / "runs/on"
     assert (gone_on / config).read_text() == (begun / config).read_text()
@@ -63,11 +65,11 @@ def test_starting_from_a_run_folder(trained: Desk) -> None:
     ids=["another model", "not the run itself", "no run"],
 )
 def test_what_cannot_be_started_from(
-    trained: Desk, settings: dict[str, object], says: tuple[str, ...]
+    trained: Workspace, settings: dict[str, object], says: tuple[str, ...]
 ) -> None:
     trained.recipe("on.toml", name="on", **settings)
-    outcome = trained.regard("train", "on.toml")
-    assert outcome.code == 2
+    result = trained.invoke("train", "on.toml")
+    assert result.exit_code == 2
     for words in says:
-        assert words in outcome.complaint
+        assert words in result.error
     assert not (trained.folder / "runs/on").exists()

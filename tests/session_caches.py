@@ -27,7 +27,7 @@ Audited = Callable[..., dict[str, Any]]
 
 
 @contextmanager
-def commands_built_once() -> Iterator[None]:
+def cache_cli_commands() -> Iterator[None]:
     """To look through all verbs and their options takes longer than most of them run."""
     built = cache(typer.main.get_command)
     with (
@@ -38,7 +38,7 @@ def commands_built_once() -> Iterator[None]:
 
 
 @contextmanager
-def models_audited_once() -> Iterator[None]:
+def cache_model_audits() -> Iterator[None]:
     """Of a tiny training the audit is the larger part, and most tests train the same tiny model."""
     with mock.patch.object(train, "audit_before_training", _once(train.audit_before_training)):
         yield

@@ -79,11 +79,11 @@ def event_lines(steps: int = 1200) -> list[str]:
     return [json.dumps(event) for event in events]
 
 
-def figure(
+def estimate_row(
     part: str, metric: str, of: str, value: float, *, spread: float = 0.04
 ) -> dict[str, Any]:
     return {
-        "part": part,
+        "split": part,
         "metric": metric,
         "of": of,
         "value": value,
@@ -95,10 +95,12 @@ def figure(
     }
 
 
-def all_figures(model: float, *, kneser_ney: float, unigram: float) -> list[dict[str, Any]]:
+def all_estimates(model: float, *, kneser_ney: float, unigram: float) -> list[dict[str, Any]]:
     rivals = {"model": model, "Kneser-Ney 3-gram": kneser_ney, "unigram": unigram}
     return [
-        figure(part, metric, of, turn(perplexity * {"train": 0.9, "dev": 1.0, "test": 1.02}[part]))
+        estimate_row(
+            part, metric, of, turn(perplexity * {"train": 0.9, "dev": 1.0, "test": 1.02}[part])
+        )
         for part in ("train", "dev", "test")
         for of, perplexity in rivals.items()
         for metric, turn in {
@@ -110,11 +112,11 @@ def all_figures(model: float, *, kneser_ney: float, unigram: float) -> list[dict
     ]
 
 
-def comparison(part: str, against: str, difference: float, *, spread: float) -> dict[str, Any]:
+def comparison_row(part: str, against: str, difference: float, *, spread: float) -> dict[str, Any]:
     low, high = difference - spread, difference + spread
     verdict = "better than" if high < 0 else "behind" if low > 0 else "not distinguishable from"
     return {
-        "part": part,
+        "split": part,
         "metric": "perplexity",
         "against": against,
         "verdict": verdict,
@@ -129,13 +131,13 @@ def comparison(part: str, against: str, difference: float, *, spread: float) -> 
 
 def all_comparisons(model: float, *, kneser_ney: float, unigram: float) -> list[dict[str, Any]]:
     return [
-        comparison(part, against, scale * (model - rival), spread=3.0)
+        comparison_row(part, against, scale * (model - rival), spread=3.0)
         for part, scale in (("dev", 1.0), ("test", 1.02))
         for against, rival in (("Kneser-Ney 3-gram", kneser_ney), ("unigram", unigram))
     ]
 
 
-def corpus_part(documents: int, *, seed: int) -> dict[str, Any]:
+def corpus_split(documents: int, *, seed: int) -> dict[str, Any]:
     lengths = random.Random(seed)
     edges = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
     drawn = [min(lengths.lognormvariate(3.6, 0.8), 1000) for _ in range(min(documents, 3000))]
@@ -156,23 +158,23 @@ def corpus_part(documents: int, *, seed: int) -> dict[str, Any]:
     }
 
 
-def figures_table(
+def results_table(
     *, model: float, kneser_ney: float, unigram: float, **changes: Any
 ) -> dict[str, Any]:
     return {
         "schema": 1,
         "run": "mini-gpt",
         "finished": "2026-11-15T20:04:00Z",
-        "figures": all_figures(model, kneser_ney=kneser_ney, unigram=unigram),
+        "figures": all_estimates(model, kneser_ney=kneser_ney, unigram=unigram),
         "comparisons": all_comparisons(model, kneser_ney=kneser_ney, unigram=unigram),
         "remarks": ["Made by a program for a test: no model was trained.", f"Hostile: {HOSTILE}"],
         "corpus": {
             "name": "python-docs",
             "generated": False,
             "splits": {
-                "train": corpus_part(21_304, seed=1),
-                "dev": corpus_part(2104, seed=2),
-                "test": corpus_part(2087, seed=3),
+                "train": corpus_split(21_304, seed=1),
+                "dev": corpus_split(2104, seed=2),
+                "test": corpus_split(2087, seed=3),
             },
             "overlap": {
                 "dev": {"documents": 0.0, "ngrams": 0.012, "n": 8},
@@ -219,7 +221,7 @@ def figures_table(
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> MakeRun:
-    """Writes runs/mini-gpt; keyword arguments change figures.json, `figures=None` leaves it out."""
+    """Writes runs/mini-gpt; keyword arguments change results.json, `figures=None` leaves it out."""
 
     def make(
         *,
@@ -237,8 +239,8 @@ def make_run(tmp_path: Path) -> MakeRun:
         (folder / "events.jsonl").write_text("\n".join(lines) + "\n")
         if finished:
             rivals = {"model": model, "kneser_ney": kneser_ney, "unigram": unigram}
-            table = figures_table(**rivals, **changes)
-            (folder / "figures.json").write_text(json.dumps(table))
+            table = results_table(**rivals, **changes)
+            (folder / "results.json").write_text(json.dumps(table))
         return folder
 
     return make
