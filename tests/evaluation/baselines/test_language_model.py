@@ -15,9 +15,9 @@ def test_both_baselines_are_scored_on_every_document_of_every_part():
     assert [baseline.label for baseline in baselines] == ["Kneser-Ney 3-gram", "unigram"]
     for baseline, order in zip(baselines, (3, 1), strict=True):
         model = KneserNey.fit(TRAIN, order=order, **IDS)
-        for part, documents in {"train": TRAIN, "dev": DEV}.items():
-            assert baseline.nll[part].shape == (len(documents),)
-            np.testing.assert_allclose(baseline.nll[part], model.nll(documents))
+        for split, documents in {"train": TRAIN, "dev": DEV}.items():
+            assert baseline.nll[split].shape == (len(documents),)
+            np.testing.assert_allclose(baseline.nll[split], model.nll(documents))
 
 
 def test_training_documents_may_come_once_only():

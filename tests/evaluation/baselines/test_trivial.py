@@ -59,7 +59,7 @@ def test_lead_of_a_text_and_of_given_sentences() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "parts"),
+    ("text", "expected"),
     [
         (
             "Dr. J. Birt left at 3.5 p.m. He was tired.",
@@ -77,12 +77,12 @@ def test_lead_of_a_text_and_of_given_sentences() -> None:
         (" \n\t", []),
     ],
 )
-def test_sentences(text: str, parts: list[str]) -> None:
-    assert sentences(text) == parts
+def test_sentences(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
 
 
 @given(st.text(alphabet="aBI .!?\n\"'3。", max_size=60))
 def test_no_character_is_lost_but_white_space(text: str) -> None:
-    parts = sentences(text)
-    assert "".join("".join(parts).split()) == "".join(text.split())
-    assert all(part == part.strip() != "" for part in parts)
+    found = sentences(text)
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert all(sentence == sentence.strip() != "" for sentence in found)

@@ -100,7 +100,7 @@ def test_unknown_tokens_count_against_real_text_not_against_none() -> None:
 def test_words_without_order_are_told_from_text() -> None:
     tokens = np.random.default_rng(0).permutation(np.concatenate(SAMPLES))
     ends = np.cumsum([len(ids) for ids in SAMPLES])[:-1]
-    mixed = [[int(one) for one in part] for part in np.split(tokens, ends)]
+    mixed = [[int(one) for one in text] for text in np.split(tokens, ends)]
     health = judged(mixed)
     assert health.known_pairs is not None
     assert health.known_pairs.reference > 3 * health.known_pairs.samples

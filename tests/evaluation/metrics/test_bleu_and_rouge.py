@@ -18,7 +18,7 @@ from regard.evaluation.metrics.bleu_and_rouge import (
 from regard.evaluation.metrics.metric import score
 from regard.evaluation.statistics.intervals import Bootstrap
 
-QUICK = Bootstrap(resamples=80)
+FEW_RESAMPLES = Bootstrap(resamples=80)
 
 words = st.lists(
     st.sampled_from(
@@ -29,8 +29,8 @@ words = st.lists(
 sentences = words.map(" ".join)
 
 
-def value(measure, metric, rows):
-    return float(measure.statistic(metric)(measure.columns(rows).sum(axis=1)))
+def value(metric, score_name, rows):
+    return float(metric.score_function(score_name)(metric.statistics(rows).sum(axis=1)))
 
 
 def corpus(pairs):
@@ -49,19 +49,19 @@ def corpus(pairs):
 def test_sacrebleu_agrees(pairs):
     rows = sentence_rows(*map(list, zip(*pairs, strict=True)))
     texts, streams = corpus(pairs)
-    for metric, oracle in (("bleu", BLEU()), ("chrf", CHRF())):
+    for score_name, oracle in (("bleu", BLEU()), ("chrf", CHRF())):
         expected = oracle.corpus_score(texts, streams).score
-        assert value(TranslationMetric(), metric, rows) == pytest.approx(expected, abs=1e-9)
+        assert value(TranslationMetric(), score_name, rows) == pytest.approx(expected, abs=1e-9)
 
 
 def test_bleu_by_hand():
     """One word of twelve, the second, is another."""
     truth = "it is a guide to action that ensures the army always obeys"
     predicted = truth.replace(" is ", " was ")
-    columns = TranslationMetric().statistics([{"predicted": predicted, "truths": [truth]}])
-    assert columns[:10, 0].tolist() == [12, 12, 11, 9, 8, 7, 12, 11, 10, 9]
+    statistics = TranslationMetric().statistics([{"predicted": predicted, "truths": [truth]}])
+    assert statistics[:10, 0].tolist() == [12, 12, 11, 9, 8, 7, 12, 11, 10, 9]
     by_hand = (11 / 12 * 9 / 11 * 8 / 10 * 7 / 9) ** 0.25
-    assert float(bleu(columns[:10, 0])) == pytest.approx(100 * by_hand)
+    assert float(bleu(statistics[:10, 0])) == pytest.approx(100 * by_hand)
     assert by_hand == pytest.approx(0.8265, abs=5e-5)
 
 
@@ -73,14 +73,16 @@ def test_short_translations_pay():
 
 def test_the_signature_holds_sacrebleus():
     rows = sentence_rows(["a b", "c d"], [["a b"], ["c e"]])
-    figures = score(TranslationMetric(), rows, part="test:1", bootstrap=QUICK)
-    assert [figure.name for figure in figures] == ["bleu", "chrf"]
-    assert "sacrebleu:nrefs:1/case:mixed/eff:no/tok:13a/smooth:exp/version:" in figures[0].signature
-    assert "nc:6/nw:0" in figures[1].signature
+    estimates = score(TranslationMetric(), rows, split="test:1", bootstrap=FEW_RESAMPLES)
+    assert [estimate.name for estimate in estimates] == ["bleu", "chrf"]
+    assert (
+        "sacrebleu:nrefs:1/case:mixed/eff:no/tok:13a/smooth:exp/version:" in estimates[0].signature
+    )
+    assert "nc:6/nw:0" in estimates[1].signature
     several = [*rows[:1], rows[1] | {"truths": ["c", "d"]}]
     assert (
         "nrefs:var"
-        in score(TranslationMetric(), several, part="test:1", bootstrap=QUICK)[0].signature
+        in score(TranslationMetric(), several, split="test:1", bootstrap=FEW_RESAMPLES)[0].signature
     )
 
 
@@ -111,9 +113,9 @@ def test_rouge_takes_the_best_reference_and_the_mean_over_texts():
         {"predicted": "red fox", "truths": ["blue", "red fox"]},
         {"predicted": "red fox", "truths": ["blue"]},
     ]
-    figures = score(SummaryMetric(), rows, part="test", bootstrap=QUICK)
-    assert [figure.value for figure in figures] == [0.5, 0.5, 0.5]
-    assert "rouge-score:" in figures[0].signature
+    estimates = score(SummaryMetric(), rows, split="test", bootstrap=FEW_RESAMPLES)
+    assert [estimate.value for estimate in estimates] == [0.5, 0.5, 0.5]
+    assert "rouge-score:" in estimates[0].signature
 
 
 def test_a_script_that_rouge_cannot_read_is_refused():

@@ -7,12 +7,12 @@ from regard.core.errors import UserError
 from regard.evaluation.metrics.classification import ClassificationMetric
 
 LABELS = ("cat", "dog", "eel", "fox")
-MEASURE = ClassificationMetric(LABELS)
+METRIC = ClassificationMetric(LABELS)
 
 
-def value(metric, truths, predicted, measure=MEASURE):
+def value(score_name, truths, predicted, metric=METRIC):
     rows = [{"truth": t, "predicted": p} for t, p in zip(truths, predicted, strict=True)]
-    return float(measure.statistic(metric)(measure.columns(rows).sum(axis=1)))
+    return float(metric.score_function(score_name)(metric.statistics(rows).sum(axis=1)))
 
 
 @settings(max_examples=150, deadline=None)
@@ -60,7 +60,7 @@ def test_the_majority_class_has_accuracy_and_no_correlation():
 def test_a_truth_of_no_label_is_wrong_and_is_told():
     rows = [{"truth": "owl", "predicted": "cat"}, {"truth": "cat", "predicted": "cat"}]
     assert value("accuracy", ["owl", "cat"], ["cat", "cat"]) == 0.5
-    assert MEASURE.facts("accuracy", rows) == {"labels": 4, "truths_of_no_label": 1}
+    assert METRIC.facts("accuracy", rows) == {"labels": 4, "truths_of_no_label": 1}
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_truth_of_no_label_is_wrong_and_is_told():
 )
 def test_rows_that_cannot_be_read_are_named(row, says):
     with pytest.raises(UserError, match=says):
-        MEASURE.columns([row])
+        METRIC.statistics([row])
 
 
 @pytest.mark.parametrize("labels", [(), ("a", "a")])

@@ -11,7 +11,7 @@ from regard.evaluation.metrics.classification import ClassificationMetric
 from regard.evaluation.metrics.metric import (
     MIN_ITEMS,
     build_metric,
-    difference,
+    paired_difference,
     difference_verdict,
     score,
 )
@@ -21,8 +21,8 @@ from regard.evaluation.metrics.similarity import SimilarityMetric
 from regard.evaluation.statistics.estimate import Estimate
 from regard.evaluation.statistics.intervals import Bootstrap
 
-QUICK = Bootstrap(resamples=80)
-PART = "dev:77abf00d"
+FEW_RESAMPLES = Bootstrap(resamples=80)
+SPLIT = "dev:77abf00d"
 
 words = st.lists(
     st.sampled_from(["a", "man", "rode", "the", "old", "red", "horse", "home"]), max_size=7
@@ -53,9 +53,9 @@ ROWS = {
 }
 
 tables = st.sampled_from(list(ROWS)).flatmap(
-    lambda measure: st.tuples(
-        st.just(measure),
-        st.lists(ROWS[measure], min_size=1, max_size=8).map(
+    lambda metric: st.tuples(
+        st.just(metric),
+        st.lists(ROWS[metric], min_size=1, max_size=8).map(
             lambda rows: [row | {"item": item} for item, row in enumerate(rows)]
         ),
     )
@@ -65,50 +65,54 @@ tables = st.sampled_from(list(ROWS)).flatmap(
 @settings(max_examples=60, deadline=None)
 @given(tables, st.randoms(use_true_random=False))
 def test_the_order_of_the_items_changes_nothing(table, random):
-    measure, rows = table
+    metric, rows = table
     mixed = random.sample(rows, len(rows))
-    assert score(measure, mixed, part=PART, bootstrap=QUICK) == score(
-        measure, rows, part=PART, bootstrap=QUICK
+    assert score(metric, mixed, split=SPLIT, bootstrap=FEW_RESAMPLES) == score(
+        metric, rows, split=SPLIT, bootstrap=FEW_RESAMPLES
     )
 
 
 @settings(max_examples=60, deadline=None)
 @given(tables)
 def test_a_figure_is_the_statistic_of_the_sums(table):
-    measure, rows = table
-    sums = measure.columns(rows).sum(axis=1)
-    for figure in score(measure, rows, part=PART, bootstrap=QUICK):
-        assert figure.value == pytest.approx(float(measure.statistic(figure.name)(sums)))
-        assert np.isfinite([figure.value, figure.low or 0, figure.high or 0]).all()
+    metric, rows = table
+    sums = metric.statistics(rows).sum(axis=1)
+    for estimate in score(metric, rows, split=SPLIT, bootstrap=FEW_RESAMPLES):
+        assert estimate.value == pytest.approx(float(metric.score_function(estimate.name)(sums)))
+        assert np.isfinite([estimate.value, estimate.low or 0, estimate.high or 0]).all()
 
 
 @settings(max_examples=60, deadline=None)
 @given(tables)
 def test_statistics_keep_the_shape_that_significance_needs(table):
-    measure, rows = table
-    columns = measure.columns(rows)
-    for figure in score(measure, rows, part=PART, bootstrap=QUICK):
-        many = np.repeat(columns.sum(axis=1)[:, None, None], 6, axis=1).repeat(2, axis=2)
-        values = measure.statistic(figure.name)(many)
+    metric, rows = table
+    statistics = metric.statistics(rows)
+    for estimate in score(metric, rows, split=SPLIT, bootstrap=FEW_RESAMPLES):
+        many = np.repeat(statistics.sum(axis=1)[:, None, None], 6, axis=1).repeat(2, axis=2)
+        values = metric.score_function(estimate.name)(many)
         assert values.shape == (6, 2)
-        assert values == pytest.approx(np.full((6, 2), figure.value))
+        assert values == pytest.approx(np.full((6, 2), estimate.value))
 
 
 @settings(max_examples=60, deadline=None)
 @given(tables)
 def test_a_model_does_not_differ_from_itself(table):
-    measure, rows = table
-    for metric in [figure.name for figure in score(measure, rows, part=PART, bootstrap=QUICK)]:
-        found = difference(measure, metric, rows, rows[::-1], part=PART, bootstrap=QUICK)
+    metric, rows = table
+    for score_name in [
+        estimate.name for estimate in score(metric, rows, split=SPLIT, bootstrap=FEW_RESAMPLES)
+    ]:
+        found = paired_difference(
+            metric, score_name, rows, rows[::-1], split=SPLIT, bootstrap=FEW_RESAMPLES
+        )
         assert found.value == 0
         assert (found.low, found.high) in {(0, 0), (None, None)}
         said = "not distinguishable" if found.n >= MIN_ITEMS else "on too few to be told"
         assert difference_verdict(found, higher_is_better=True) == f"{said} from"
 
 
-@pytest.mark.parametrize("measure", ROWS, ids=lambda measure: measure.kind)
-def test_settings_survive_json(measure):
-    assert build_metric(json.loads(json.dumps(measure.settings()))) == measure
+@pytest.mark.parametrize("metric", ROWS, ids=lambda metric: metric.kind)
+def test_settings_survive_json(metric):
+    assert build_metric(json.loads(json.dumps(metric.settings()))) == metric
 
 
 @pytest.mark.parametrize(
@@ -125,59 +129,60 @@ def test_settings_of_no_measure_are_refused(given, told):
         build_metric(given)
 
 
-def told(right, n, *, start=0):
+def told(correct, n, *, start=0):
     return [
-        {"item": start + item, "truth": "yes", "predicted": "yes" if item < right else "no"}
+        {"item": start + item, "truth": "yes", "predicted": "yes" if item < correct else "no"}
         for item in range(n)
     ]
 
 
 def accuracy(rows):
-    return score(LABELS, rows, part=PART, bootstrap=QUICK)[0]
+    return score(LABELS, rows, split=SPLIT, bootstrap=FEW_RESAMPLES)[0]
 
 
 def test_ten_examples_rank_nothing():
     """0.9, 0.6 and 0.8 of ten examples were published as a ranking."""
-    best, worst, middle = (accuracy(told(right, 10)) for right in (9, 6, 8))
-    assert [figure.value for figure in (best, worst, middle)] == [0.9, 0.6, 0.8]
+    best, worst, middle = (accuracy(told(correct, 10)) for correct in (9, 6, 8))
+    assert [estimate.value for estimate in (best, worst, middle)] == [0.9, 0.6, 0.8]
     assert worst.high > best.low
     assert middle.low < worst.value < best.value < middle.high
-    apart = difference(LABELS, "accuracy", told(9, 10), told(6, 10), part=PART)
+    apart = paired_difference(LABELS, "accuracy", told(9, 10), told(6, 10), split=SPLIT)
     assert apart.value == pytest.approx(0.3)
     assert difference_verdict(apart, higher_is_better=True) == "on too few to be told from"
 
 
 def test_a_share_has_wilsons_interval_and_says_so():
-    figure = accuracy(told(9, 10))
-    assert (figure.low, figure.high) == pytest.approx((0.5958, 0.9821), abs=1e-4)
-    assert "|interval:wilson-95%|" in figure.signature
-    assert f"|part:{PART}|" in figure.signature
+    estimate = accuracy(told(9, 10))
+    assert (estimate.low, estimate.high) == pytest.approx((0.5958, 0.9821), abs=1e-4)
+    assert "|interval:wilson-95%|" in estimate.signature
+    assert f"|split:{SPLIT}|" in estimate.signature
 
 
 def test_one_item_has_no_drawn_interval():
-    figures = {
-        figure.name: figure for figure in score(LABELS, told(1, 1), part=PART, bootstrap=QUICK)
+    estimates = {
+        estimate.name: estimate
+        for estimate in score(LABELS, told(1, 1), split=SPLIT, bootstrap=FEW_RESAMPLES)
     }
-    assert figures["macro_f1"].no_interval
-    assert figures["macro_f1"].low is None
-    assert figures["accuracy"].low is not None
+    assert estimates["macro_f1"].no_interval
+    assert estimates["macro_f1"].low is None
+    assert estimates["accuracy"].low is not None
 
 
 def test_a_drawn_interval_is_that_of_the_bootstrap():
     """The quick sums by counts give what drawing the columns themselves gives."""
     rows = [{"ndcg_at_10": x, "recall_at_100": x / 2, "mrr": x**2} for x in np.linspace(0, 1, 30)]
-    means = QUICK.intervals(
-        RankingMetric().statistics(rows)[:3], lambda columns: columns.mean(axis=-1)
+    means = FEW_RESAMPLES.intervals(
+        RankingMetric().statistics(rows)[:3], lambda statistics: statistics.mean(axis=-1)
     )
-    for figure, (low, high) in zip(
-        score(RankingMetric(), rows, part=PART, bootstrap=QUICK), means, strict=True
+    for estimate, (low, high) in zip(
+        score(RankingMetric(), rows, split=SPLIT, bootstrap=FEW_RESAMPLES), means, strict=True
     ):
-        assert (figure.low, figure.high) == pytest.approx((low, high))
+        assert (estimate.low, estimate.high) == pytest.approx((low, high))
 
 
 def test_nothing_to_measure_is_refused():
     with pytest.raises(UserError, match="nothing to measure"):
-        score(LABELS, [], part=PART)
+        score(LABELS, [], split=SPLIT)
 
 
 @pytest.mark.parametrize(
@@ -192,21 +197,23 @@ def test_nothing_to_measure_is_refused():
 )
 def test_other_items_are_not_compared(theirs, says):
     with pytest.raises(UserError, match=says):
-        difference(LABELS, "accuracy", told(20, 30), theirs, part=PART)
+        paired_difference(LABELS, "accuracy", told(20, 30), theirs, split=SPLIT)
 
 
 def test_a_metric_that_counts_other_items_on_each_side_is_not_compared():
     ours = [{"item": i, "predicted": "a", "truths": ["a"], "answerable": i > 0} for i in range(3)]
     theirs = [row | {"answerable": row["item"] < 2} for row in ours]
     with pytest.raises(UserError, match=r"same questions of ours \(2\) and of theirs \(2\)"):
-        difference(AnswerMetric(), "f1_answerable", ours, theirs, part=PART)
+        paired_difference(AnswerMetric(), "f1_answerable", ours, theirs, split=SPLIT)
     with pytest.raises(UserError, match="counts none"):
-        difference(AnswerMetric(), "exact_match_unanswerable", ours[1:], ours[1:], part=PART)
+        paired_difference(
+            AnswerMetric(), "exact_match_unanswerable", ours[1:], ours[1:], split=SPLIT
+        )
 
 
 def test_a_metric_that_the_measure_lacks_is_refused():
     with pytest.raises(UserError, match="did you mean accuracy"):
-        difference(LABELS, "acuracy", told(2, 30), told(3, 30), part=PART)
+        paired_difference(LABELS, "acuracy", told(2, 30), told(3, 30), split=SPLIT)
 
 
 def figure(low, high, *, n=MIN_ITEMS):

@@ -7,7 +7,7 @@ from regard.core.errors import UserError
 from regard.evaluation.metrics.perplexity import FIGURES, MIN_ITEMS, Perplexity, perplexity_verdict
 from regard.evaluation.statistics.intervals import Bootstrap
 
-METRIC = Perplexity(part="dev:77abf00d", tokenizer="3f9c21aa", bootstrap=Bootstrap(resamples=400))
+METRIC = Perplexity(split="dev:77abf00d", tokenizer="3f9c21aa", bootstrap=Bootstrap(resamples=400))
 
 
 def table(nll, tokens, sizes=None):
@@ -26,34 +26,34 @@ documents = st.lists(
 @given(documents)
 def test_every_interval_holds_its_value(rows):
     per_token, tokens, spare = (np.array(column) for column in zip(*rows, strict=True))
-    for figure in METRIC.score(table(per_token * tokens, tokens, tokens + spare)).values():
-        slack = 1e-9 * figure.value
-        assert figure.low - slack <= figure.value <= figure.high + slack
+    for estimate in METRIC.score(table(per_token * tokens, tokens, tokens + spare)).values():
+        slack = 1e-9 * estimate.value
+        assert estimate.low - slack <= estimate.value <= estimate.high + slack
 
 
 @given(st.floats(0.01, 12), st.integers(1, 50), st.integers(2, 30))
 @settings(max_examples=40, deadline=None)
 def test_equal_documents_give_an_interval_without_width(per_token, tokens, n):
-    for figure in METRIC.score(table([per_token * tokens] * n, [tokens] * n)).values():
-        assert figure.high - figure.low == pytest.approx(0, abs=1e-9 * figure.value)
-        assert figure.low == pytest.approx(figure.value)
+    for estimate in METRIC.score(table([per_token * tokens] * n, [tokens] * n)).values():
+        assert estimate.high - estimate.low == pytest.approx(0, abs=1e-9 * estimate.value)
+        assert estimate.low == pytest.approx(estimate.value)
 
 
 @given(st.integers(2, 50_000), st.lists(st.integers(1, 300), min_size=1, max_size=20))
 @settings(max_examples=40, deadline=None)
 def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(vocabulary, tokens):
-    figures = METRIC.score(table(np.log(vocabulary) * np.array(tokens), tokens))
-    assert figures["perplexity"].value == pytest.approx(vocabulary)
-    assert figures["loss_per_document"].value == pytest.approx(np.log(vocabulary))
-    assert figures["bits_per_byte"].value == pytest.approx(np.log2(vocabulary) / 4)
+    estimates = METRIC.score(table(np.log(vocabulary) * np.array(tokens), tokens))
+    assert estimates["perplexity"].value == pytest.approx(vocabulary)
+    assert estimates["loss_per_document"].value == pytest.approx(np.log(vocabulary))
+    assert estimates["bits_per_byte"].value == pytest.approx(np.log2(vocabulary) / 4)
 
 
 def test_figures_by_hand():
-    figures = METRIC.score(table([6.0, 2.0], [3, 1], [10, 6]))
-    assert figures["perplexity"].value == pytest.approx(np.exp(8 / 4))
-    assert figures["perplexity_per_byte"].value == pytest.approx(np.exp(8 / 16))
-    assert figures["bits_per_byte"].value == pytest.approx(8 / 16 / np.log(2))
-    assert figures["loss_per_document"].value == pytest.approx((6 / 3 + 2 / 1) / 2)
+    estimates = METRIC.score(table([6.0, 2.0], [3, 1], [10, 6]))
+    assert estimates["perplexity"].value == pytest.approx(np.exp(8 / 4))
+    assert estimates["perplexity_per_byte"].value == pytest.approx(np.exp(8 / 16))
+    assert estimates["bits_per_byte"].value == pytest.approx(8 / 16 / np.log(2))
+    assert estimates["loss_per_document"].value == pytest.approx((6 / 3 + 2 / 1) / 2)
 
 
 def test_the_loss_of_each_document_is_kept():
@@ -61,20 +61,20 @@ def test_the_loss_of_each_document_is_kept():
 
 
 def test_figures_are_named_counted_and_signed():
-    figures = METRIC.score(table([6.0, 2.0], [3, 1]))
-    assert list(figures) == list(FIGURES)
-    assert all(name == figure.name and figure.n == 2 for name, figure in figures.items())
-    assert figures["perplexity"].signature.startswith(
-        "perplexity|per:token|tokenizer:3f9c21aa|part:dev:77abf00d"
-        "|tells:causal|interval:bootstrap-percentile-95%-400-seed0|regard:"
+    estimates = METRIC.score(table([6.0, 2.0], [3, 1]))
+    assert list(estimates) == list(FIGURES)
+    assert all(name == estimate.name and estimate.n == 2 for name, estimate in estimates.items())
+    assert estimates["perplexity"].signature.startswith(
+        "perplexity|per:token|tokenizer:3f9c21aa|split:dev:77abf00d"
+        "|objective:causal|interval:bootstrap-percentile-95%-400-seed0|regard:"
     )
 
 
 def test_one_document_says_why_it_has_no_interval():
-    figure = METRIC.score(table([6.0], [3]))["perplexity"]
-    assert figure.low is None
-    assert "interval:none" in figure.signature
-    assert "one item" in str(figure)
+    estimate = METRIC.score(table([6.0], [3]))["perplexity"]
+    assert estimate.low is None
+    assert "interval:none" in estimate.signature
+    assert "one item" in str(estimate)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -103,8 +103,8 @@ def test_a_perplexity_beyond_floating_point_is_refused():
 
 
 def test_an_outlier_leaves_the_interval_finite():
-    figure = METRIC.score(table([1.0, 900.0], [1, 1]))["perplexity"]
-    assert np.isfinite([figure.value, figure.low, figure.high]).all()
+    estimate = METRIC.score(table([1.0, 900.0], [1, 1]))["perplexity"]
+    assert np.isfinite([estimate.value, estimate.low, estimate.high]).all()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_standing_against_a_baseline(shift, verdict):
     noise = generator.normal(0, 0.3, 300)
     baseline = table(loss * tokens, tokens)
     model = table((loss + shift + noise - noise.mean()) * tokens, tokens)
-    difference = METRIC.difference(model, baseline)
+    difference = METRIC.paired_difference(model, baseline)
     ours, theirs = (METRIC.score(losses)["perplexity"] for losses in (model, baseline))
     assert difference.value == pytest.approx(ours.value - theirs.value)
     assert (difference.n, perplexity_verdict(difference)) == (300, verdict)
@@ -131,28 +131,28 @@ def test_pairing_sees_what_separate_intervals_hide():
     model, baseline = table((loss - 0.05) * tokens, tokens), table(loss * tokens, tokens)
     ours, theirs = METRIC.score(model)["perplexity"], METRIC.score(baseline)["perplexity"]
     assert ours.high > theirs.low  # the intervals overlap …
-    assert perplexity_verdict(METRIC.difference(model, baseline)) == "better than"
+    assert perplexity_verdict(METRIC.paired_difference(model, baseline)) == "better than"
 
 
 def test_one_document_decides_nothing():
-    difference = METRIC.difference(table([1.0], [3]), table([9.0], [3]))
+    difference = METRIC.paired_difference(table([1.0], [3]), table([9.0], [3]))
     assert perplexity_verdict(difference) == "on too few to be told from"
     assert "one item" in difference.no_interval
 
 
 def test_other_documents_cannot_be_compared():
     with pytest.raises(UserError, match="not measured on the same documents"):
-        METRIC.difference(table([1.0, 2.0], [3, 4]), table([1.0, 2.0], [4, 3]))
+        METRIC.paired_difference(table([1.0, 2.0], [3, 4]), table([1.0, 2.0], [4, 3]))
 
 
 def test_few_items_carry_no_verdict() -> None:
-    metric = Perplexity(part="dev", tokenizer="t")
+    metric = Perplexity(split="dev", tokenizer="t")
 
     def verdict(items: int) -> str:
         tokens = np.full(items, 10)
         model = metric.statistics(np.full(items, 20.0), tokens=tokens, bytes=tokens)
         baseline = metric.statistics(np.full(items, 30.0), tokens=tokens, bytes=tokens)
-        return perplexity_verdict(metric.difference(model, baseline))
+        return perplexity_verdict(metric.paired_difference(model, baseline))
 
     assert verdict(MIN_ITEMS) == "better than"
     assert verdict(MIN_ITEMS - 1) == "on too few to be told from"

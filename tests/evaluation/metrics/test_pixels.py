@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import build_metric, difference, difference_verdict, score
+from regard.evaluation.metrics.metric import (
+    build_metric,
+    paired_difference,
+    difference_verdict,
+    score,
+)
 from regard.evaluation.metrics.pixels import MEAN_SQUARED_ERROR, PixelMetric
 
 
@@ -17,11 +22,11 @@ def rows(away: float, n: int = 30):
 
 
 def test_the_mean_of_squares_and_which_is_better():
-    [figure] = score(PixelMetric(), rows(0.1), part="dev")
-    assert figure.name == MEAN_SQUARED_ERROR
-    assert figure.value == pytest.approx(0.01)
-    assert figure.n == 30
-    found = difference(PixelMetric(), MEAN_SQUARED_ERROR, rows(0.1), rows(0.2), part="dev")
+    [estimate] = score(PixelMetric(), rows(0.1), split="dev")
+    assert estimate.name == MEAN_SQUARED_ERROR
+    assert estimate.value == pytest.approx(0.01)
+    assert estimate.n == 30
+    found = paired_difference(PixelMetric(), MEAN_SQUARED_ERROR, rows(0.1), rows(0.2), split="dev")
     better = PixelMetric().higher_is_better(MEAN_SQUARED_ERROR)
     assert difference_verdict(found, higher_is_better=better) == "better than"
 

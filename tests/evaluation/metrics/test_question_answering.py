@@ -14,7 +14,7 @@ from regard.evaluation.metrics.question_answering import (
 )
 from regard.evaluation.statistics.intervals import Bootstrap
 
-QUICK = Bootstrap(resamples=80)
+FEW_RESAMPLES = Bootstrap(resamples=80)
 
 
 def test_normalisation():
@@ -53,7 +53,8 @@ ROWS = [
 
 def test_split_by_answerable_with_counts_of_their_own():
     found = {
-        f.name: (f.value, f.n) for f in score(AnswerMetric(), ROWS, part="dev", bootstrap=QUICK)
+        f.name: (f.value, f.n)
+        for f in score(AnswerMetric(), ROWS, split="dev", bootstrap=FEW_RESAMPLES)
     }
     assert found == {
         "exact_match": (2 / 5, 5),
@@ -65,10 +66,16 @@ def test_split_by_answerable_with_counts_of_their_own():
 
 
 def test_a_metric_without_items_is_left_out():
-    names = [figure.name for figure in score(AnswerMetric(), ROWS[:3], part="dev", bootstrap=QUICK)]
+    names = [
+        estimate.name
+        for estimate in score(AnswerMetric(), ROWS[:3], split="dev", bootstrap=FEW_RESAMPLES)
+    ]
     assert "exact_match_unanswerable" not in names
     assert "exact_match_answerable" in names
-    none = [figure.name for figure in score(AnswerMetric(), ROWS[3:], part="dev", bootstrap=QUICK)]
+    none = [
+        estimate.name
+        for estimate in score(AnswerMetric(), ROWS[3:], split="dev", bootstrap=FEW_RESAMPLES)
+    ]
     assert none == ["exact_match", "f1", "exact_match_unanswerable"]
 
 
@@ -104,13 +111,13 @@ def f1_at(tau, null, best, answered, silent):
 @settings(max_examples=120, deadline=None)
 @given(scored, st.floats(-12, 12))
 def test_no_threshold_is_better_than_the_best(rows, other):
-    columns = [np.array(column) for column in zip(*rows, strict=True)]
-    tau, f1, curve = best_threshold(*columns)
-    assert f1 == pytest.approx(f1_at(tau, *columns))
-    assert f1_at(other, *columns) <= f1 + 1e-12
+    scores = [np.array(column) for column in zip(*rows, strict=True)]
+    tau, f1, curve = best_threshold(*scores)
+    assert f1 == pytest.approx(f1_at(tau, *scores))
+    assert f1_at(other, *scores) <= f1 + 1e-12
     assert curve == sorted(curve)
     for tried, value in curve:
-        assert value == pytest.approx(f1_at(tried, *columns))
+        assert value == pytest.approx(f1_at(tried, *scores))
 
 
 @settings(max_examples=60, deadline=None)
@@ -136,8 +143,8 @@ def test_of_equal_thresholds_the_one_nearest_nought_is_taken():
 
 
 @pytest.mark.parametrize(
-    "columns", [([], [], [], []), ([1], [1, 2], [1], [1]), ([0], [np.nan], [1], [1])]
+    "scores", [([], [], [], []), ([1], [1, 2], [1], [1]), ([0], [np.nan], [1], [1])]
 )
-def test_scores_that_make_no_threshold_are_refused(columns):
+def test_scores_that_make_no_threshold_are_refused(scores):
     with pytest.raises(UserError, match=r"threshold|finite"):
-        best_threshold(*columns)
+        best_threshold(*scores)

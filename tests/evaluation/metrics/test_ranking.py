@@ -55,10 +55,10 @@ def test_the_best_order_is_the_best(order):
 
 def test_figures_are_means_over_queries():
     rows = [{"item": i, **score_ranking(["a", "b"], {"ab"[i]: 1})} for i in range(2)]
-    figures = {figure.name: figure for figure in score(RankingMetric(), rows, part="test")}
-    assert figures["mrr"].value == pytest.approx((1 + 1 / 2) / 2)
-    assert figures["ndcg_at_10"].value == pytest.approx((1 + 1 / log2(3)) / 2)
-    assert (figures["mrr"].n, figures["mrr"].items) == (2, "queries")
+    estimates = {estimate.name: estimate for estimate in score(RankingMetric(), rows, split="test")}
+    assert estimates["mrr"].value == pytest.approx((1 + 1 / 2) / 2)
+    assert estimates["ndcg_at_10"].value == pytest.approx((1 + 1 / log2(3)) / 2)
+    assert (estimates["mrr"].n, estimates["mrr"].items) == (2, "queries")
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ rows = st.lists(
 @given(rows)
 def test_every_metric_is_a_share_of_the_rows_it_speaks_of(told: list[dict[str, Any]]) -> None:
     items = [{"item": number, **row} for number, row in enumerate(told)]
-    figures = {one.name: one for one in score(RecallMetric(), items, part="dev")}
+    estimates = {one.name: one for one in score(RecallMetric(), items, split="dev")}
 
-    def right(some: list[dict[str, Any]]) -> float:
+    def correct(some: list[dict[str, Any]]) -> float:
         return sum(row["predicted"] != "Rome" for row in some) / len(some)
 
     split = {
@@ -33,16 +33,16 @@ def test_every_metric_is_a_share_of_the_rows_it_speaks_of(told: list[dict[str, A
         "exact_match_answered": [row for row in items if row.get("answered") is True],
     }
     for name, some in split.items():
-        assert (name in figures) == bool(some)
+        assert (name in estimates) == bool(some)
         if some:
-            assert figures[name].value == pytest.approx(right(some))
-            assert figures[name].n == len(some)
+            assert estimates[name].value == pytest.approx(correct(some))
+            assert estimates[name].n == len(some)
     judged = [row["answered"] for row in items if "answered" in row]
     if judged:
-        assert figures["coverage"].value == pytest.approx(sum(judged) / len(judged))
+        assert estimates["coverage"].value == pytest.approx(sum(judged) / len(judged))
 
 
 def test_it_is_known_by_its_settings() -> None:
     assert build_metric(RecallMetric(items="people").settings()) == RecallMetric(items="people")
     with pytest.raises(UserError, match="did you mean exact_match_seen"):
-        RecallMetric().statistic("exact_match_sen")
+        RecallMetric().score_function("exact_match_sen")

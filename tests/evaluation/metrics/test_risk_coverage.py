@@ -18,7 +18,7 @@ from regard.evaluation.metrics.risk_coverage import (
 )
 from regard.evaluation.statistics.intervals import Bootstrap, wilson
 
-QUICK = Bootstrap(resamples=80)
+FEW_RESAMPLES = Bootstrap(resamples=80)
 
 HAND = rank_by_confidence([0.9, 0.8, 0.8, 0.3], [True, False, True, False])
 
@@ -28,7 +28,7 @@ pairs = st.lists(
 
 
 def area(judged):
-    return area_under_risk_coverage(judged, part="dev", bootstrap=QUICK)
+    return area_under_risk_coverage(judged, split="dev", bootstrap=FEW_RESAMPLES)
 
 
 def test_the_curve_by_hand():
@@ -51,7 +51,7 @@ def test_the_area_is_the_mean_over_all_orders_of_equals(rows):
     areas = []
     for order in permutations(rows):
         ranked = sorted(order, key=lambda pair: -pair[0])
-        wrong = np.cumsum([not right for _, right in ranked])
+        wrong = np.cumsum([not correct for _, correct in ranked])
         areas.append(np.mean(wrong / np.arange(1, len(rows) + 1)))
     assert area(rank_by_confidence(*zip(*rows, strict=True))).value == pytest.approx(np.mean(areas))
 
@@ -67,13 +67,13 @@ def test_the_order_of_the_answers_changes_nothing(rows, random):
 
 
 def test_a_sure_model_that_is_right_first_has_a_small_area():
-    right = np.arange(100) < 70
+    correct = np.arange(100) < 70
     sure = np.linspace(1, 0, 100)
-    good, bad = (area(rank_by_confidence(given, right)) for given in (sure, -sure))
+    good, bad = (area(rank_by_confidence(given, correct)) for given in (sure, -sure))
     assert good.value < 0.3 < bad.value
     assert good.low <= good.value <= good.high < bad.low
     # A confidence that says nothing: every risk is the share of wrong answers.
-    assert area(rank_by_confidence(np.ones(100), right)).value == pytest.approx(0.3)
+    assert area(rank_by_confidence(np.ones(100), correct)).value == pytest.approx(0.3)
 
 
 def test_one_answer_has_no_interval():
@@ -104,16 +104,16 @@ def test_a_threshold_keeps_the_precision_asked_with_most_answers(rows, precision
         assert not kept
     else:
         assert threshold == min(p.threshold for p in kept)
-        assert selective_accuracy(judged, threshold, part="dev").value >= precision - 1e-12
+        assert selective_accuracy(judged, threshold, split="dev").value >= precision - 1e-12
 
 
 def test_accuracy_of_what_is_answered():
     half = threshold_for_coverage(HAND, 0.5)
-    figure = selective_accuracy(HAND, half, part="test:1")
-    assert (figure.value, figure.n) == (pytest.approx(2 / 3), 3)
-    assert (figure.low, figure.high) == wilson(2, 3)
-    assert "|threshold:0.8|coverage:3/4|" in figure.signature
-    assert selective_accuracy(HAND, 0.95, part="test:1") is None
+    estimate = selective_accuracy(HAND, half, split="test:1")
+    assert (estimate.value, estimate.n) == (pytest.approx(2 / 3), 3)
+    assert (estimate.low, estimate.high) == wilson(2, 3)
+    assert "|threshold:0.8|coverage:3/4|" in estimate.signature
+    assert selective_accuracy(HAND, 0.95, split="test:1") is None
 
 
 def test_calibration_by_hand():
@@ -124,9 +124,9 @@ def test_calibration_by_hand():
         (0.1, 0.2): (1, 0.15, 0.0),
         (0.9, 1.0): (3, pytest.approx(2.9 / 3), pytest.approx(2 / 3)),
     }
-    figure = expected_calibration_error(judged, part="dev")
-    assert figure.value == pytest.approx((0 + 0.15 + (2.9 - 2)) / 5)
-    assert figure.no_interval
+    estimate = expected_calibration_error(judged, split="dev")
+    assert estimate.value == pytest.approx((0 + 0.15 + (2.9 - 2)) / 5)
+    assert estimate.no_interval
 
 
 @settings(max_examples=60, deadline=None)
@@ -138,11 +138,11 @@ def test_every_answer_is_in_one_bin(rows):
 
 
 @pytest.mark.parametrize(
-    ("confidence", "right"), [([], []), ([0.1], [True, False]), ([np.nan], [True])]
+    ("confidence", "correct"), [([], []), ([0.1], [True, False]), ([np.nan], [True])]
 )
-def test_answers_that_cannot_be_judged_are_refused(confidence, right):
+def test_answers_that_cannot_be_judged_are_refused(confidence, correct):
     with pytest.raises(UserError, match=r"confidence"):
-        rank_by_confidence(confidence, right)
+        rank_by_confidence(confidence, correct)
 
 
 def test_logits_are_no_probabilities():

@@ -9,12 +9,12 @@ from regard.evaluation.metrics.metric import score
 from regard.evaluation.metrics.similarity import SimilarityMetric
 from regard.evaluation.statistics.intervals import Bootstrap
 
-MEASURE = SimilarityMetric()
+METRIC = SimilarityMetric()
 
 
-def value(metric, truths, predicted):
+def value(score_name, truths, predicted):
     rows = [{"truth": t, "predicted": p} for t, p in zip(truths, predicted, strict=True)]
-    return float(MEASURE.statistic(metric)(MEASURE.columns(rows).sum(axis=1)))
+    return float(METRIC.score_function(score_name)(METRIC.statistics(rows).sum(axis=1)))
 
 
 @settings(max_examples=150, deadline=None)
@@ -51,11 +51,11 @@ def test_one_score_for_all_has_no_correlation():
 
 def test_draws_of_equal_items_stay_within_minus_one_and_one():
     rows = [{"item": i, "truth": float(i == 2), "predicted": i / 3} for i in range(3)]
-    for figure in score(MEASURE, rows, part="dev", bootstrap=Bootstrap(resamples=200)):
-        assert -1 <= figure.low <= figure.value <= figure.high <= 1
+    for estimate in score(METRIC, rows, split="dev", bootstrap=Bootstrap(resamples=200)):
+        assert -1 <= estimate.low <= estimate.value <= estimate.high <= 1
 
 
 @pytest.mark.parametrize("given", ["0.3", None, True, float("inf")])
 def test_scores_are_finite_numbers(given):
     with pytest.raises(UserError, match="not a finite number"):
-        MEASURE.columns([{"truth": 1, "predicted": given}])
+        METRIC.statistics([{"truth": 1, "predicted": given}])

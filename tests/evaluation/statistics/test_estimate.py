@@ -55,9 +55,9 @@ def test_as_dict_survives_json():
 
 
 def test_a_signature_keeps_the_order_of_facts_and_names_the_version():
-    text = signature("perplexity", per="token", part="dev:77abf00d")
-    assert text.startswith("perplexity|per:token|part:dev:77abf00d|regard:")
+    text = signature("perplexity", per="token", split="dev:77abf00d")
+    assert text.startswith("perplexity|per:token|split:dev:77abf00d|regard:")
 
 
 def test_a_fact_cannot_forge_another_fact():
-    assert signature("a", part="dev|per:byte").count("|") == 2
+    assert signature("a", split="dev|per:byte").count("|") == 2

@@ -7,17 +7,17 @@ from regard.evaluation.statistics import intervals
 from regard.evaluation.statistics.intervals import Bootstrap, wilson
 
 
-def ratio(columns):
-    top, bottom = columns.sum(axis=-1)
+def ratio(statistics):
+    top, bottom = statistics.sum(axis=-1)
     return (top / bottom)[None]
 
 
-def mean(columns):
-    return columns.mean(axis=-1)
+def mean(statistics):
+    return statistics.mean(axis=-1)
 
 
 @pytest.fixture
-def columns():
+def statistics():
     generator = np.random.default_rng(3)
     bottom = generator.integers(1, 40, 150).astype(float)
     return np.stack([bottom * generator.gamma(4, size=150), bottom])
@@ -27,34 +27,34 @@ def test_one_item_has_no_interval():
     assert Bootstrap().intervals(np.array([[2.0], [3.0]]), ratio) == [None]
 
 
-def test_the_seed_decides(columns):
-    first, again, other = (Bootstrap(seed=s).intervals(columns, ratio) for s in (0, 0, 1))
+def test_the_seed_decides(statistics):
+    first, again, other = (Bootstrap(seed=s).intervals(statistics, ratio) for s in (0, 0, 1))
     assert first == again
     assert first != other
 
 
-def test_the_interval_does_not_depend_on_how_many_draws_are_held_at_once(columns, monkeypatch):
-    whole = Bootstrap(resamples=300).intervals(columns, ratio)
-    monkeypatch.setattr(intervals, "VALUES_IN_MEMORY", 7 * columns.size)
-    assert Bootstrap(resamples=300).intervals(columns, ratio) == whole
+def test_the_interval_does_not_depend_on_how_many_draws_are_held_at_once(statistics, monkeypatch):
+    whole = Bootstrap(resamples=300).intervals(statistics, ratio)
+    monkeypatch.setattr(intervals, "VALUES_IN_MEMORY", 7 * statistics.size)
+    assert Bootstrap(resamples=300).intervals(statistics, ratio) == whole
 
 
 def test_memory_stays_bounded_when_items_are_many(monkeypatch):
     held = []
 
-    def watched_mean(columns):
-        held.append(columns.size)
-        return mean(columns)
+    def watched_mean(statistics):
+        held.append(statistics.size)
+        return mean(statistics)
 
     monkeypatch.setattr(intervals, "VALUES_IN_MEMORY", 10_000)
     Bootstrap(resamples=100).intervals(np.ones((1, 999)), watched_mean)
     assert max(held) <= 10_000
 
 
-def test_a_paired_ratio_agrees_with_scipy(columns):
-    [(low, high)] = Bootstrap(resamples=4000).intervals(columns, ratio)
+def test_a_paired_ratio_agrees_with_scipy(statistics):
+    [(low, high)] = Bootstrap(resamples=4000).intervals(statistics, ratio)
     theirs = stats.bootstrap(
-        tuple(columns),
+        tuple(statistics),
         lambda top, bottom, axis: top.sum(axis=axis) / bottom.sum(axis=axis),
         paired=True,
         method="percentile",

@@ -23,15 +23,15 @@ def study(seed=0, *, seeds=5, n=60, planted=0.0):
     return world.study(np.random.default_rng(seed), planted=planted)
 
 
-def measured(values, *, variant="a", part="dev:1"):
+def measured(values, *, variant="a", split="dev:1"):
     """(s, n) values to tables whose ratio is their mean."""
     values = np.asarray(values, dtype=float)
-    columns = np.stack([values, np.ones_like(values)], axis=1)
+    statistics = np.stack([values, np.ones_like(values)], axis=1)
     return SeedTables(
         variant=variant,
         seeds=tuple(range(len(values))),
-        columns=columns,
-        parts=(part,) * len(values),
+        statistics=statistics,
+        splits=(split,) * len(values),
     )
 
 
@@ -68,9 +68,9 @@ class TestDifference:
         found = method_difference(a, b, perplexity)
         assert found.speaks_of == "these trained models, not the methods"
         assert (found.se_seeds, found.limits, found.seeds_needed(1)) == (None, "seeds", None)
-        columns = np.stack([a.columns[0, 0], b.columns[0, 0], a.columns[0, 1]])
+        statistics = np.stack([a.statistics[0, 0], b.statistics[0, 0], a.statistics[0, 1]])
         [(low, high)] = Bootstrap().intervals(
-            columns,
+            statistics,
             lambda c: (np.exp(c[0].sum(-1) / c[2].sum(-1)) - np.exp(c[1].sum(-1) / c[2].sum(-1)))[
                 None
             ],
@@ -131,7 +131,8 @@ class TestAlgebra:
         generator = np.random.default_rng(seed)
         items, order = generator.permutation(n), generator.permutation(seeds)
         mixed = [
-            replace(method, columns=method.columns[:, :, items]).only(order) for method in pair
+            replace(method, statistics=method.statistics[:, :, items]).select(order)
+            for method in pair
         ]
         one, other = (method_difference(*tables, perplexity) for tables in (pair, mixed))
         for name in ("value", "low", "high", "p", "se_items"):
@@ -142,7 +143,7 @@ class TestAlgebra:
     def test_other_units_scale_the_difference_and_leave_p(self, seed, factor, seeds):
         pair = study(seed, seeds=seeds)
         units = np.array([[factor], [1.0]])
-        scaled = [replace(method, columns=method.columns * units) for method in pair]
+        scaled = [replace(method, statistics=method.statistics * units) for method in pair]
         one, other = (method_difference(*tables, ratio) for tables in (pair, scaled))
         assert other.p == pytest.approx(one.p, rel=1e-6)
         for name in ("value", "low", "high", "detectable"):
@@ -268,7 +269,7 @@ class TestRefusals:
         assert not method_difference(a, b, perplexity).distinguishable
 
     def test_other_items_are_refused(self):
-        a, b = measured(np.ones((2, 30))), measured(np.ones((2, 30)), variant="b", part="dev:2")
+        a, b = measured(np.ones((2, 30))), measured(np.ones((2, 30)), variant="b", split="dev:2")
         with pytest.raises(UserError, match=r"dev:1 .* dev:2 .* different items"):
             method_difference(a, b, ratio)
         with pytest.raises(UserError, match=r"30 documents.*31 documents"):
@@ -276,13 +277,13 @@ class TestRefusals:
 
     def test_seeds_measured_on_other_items_are_refused(self):
         with pytest.raises(UserError, match="seed 0 was measured on dev:1, seed 1 on dev:2"):
-            replace(measured(np.ones((2, 30))), parts=("dev:1", "dev:2"))
+            replace(measured(np.ones((2, 30))), splits=("dev:1", "dev:2"))
 
     def test_other_seeds_are_refused_and_can_be_left_out(self):
         a, b = (measured(np.eye(30)[:s], variant=name) for name, s in (("a", 3), ("b", 2)))
         with pytest.raises(UserError, match=r"seeds that both have: 0, 1\."):
             method_difference(a, b, ratio)
-        assert method_difference(a.only([0, 1]), b, ratio).value == 0
+        assert method_difference(a.select([0, 1]), b, ratio).value == 0
 
     def test_a_seed_twice_is_refused(self):
         with pytest.raises(UserError, match="twice in 4, 4"):

@@ -26,21 +26,21 @@ class Baseline:
 
 def language_model_baselines(
     train_documents: Iterable[Ids],
-    parts: Mapping[str, Iterable[Ids]],
+    splits: Mapping[str, Iterable[Ids]],
     *,
     vocabulary: int,
     start: int,
     stop: int,
-    counted: Mapping[str, Sequence[NDArray[np.bool_]]] | None = None,
+    is_scored: Mapping[str, Sequence[NDArray[np.bool_]]] | None = None,
     order: int = 3,
     token_limit: int = 10_000_000,
     on_progress: OnProgress | None = None,
 ) -> list[Baseline]:
-    """Kneser-Ney of `order`, then unigram, counted on the training documents, scored on `parts`.
+    """Kneser-Ney of `order`, then unigram, counted on the training documents, scored on `splits`.
 
     Documents are token ids without specials; training documents may come from a generator, those
     of a part are gone through once for each baseline. The predicted tokens of a document are its
-    own and one stop, or those of them that are `counted`: score the model on the same."""
+    own and one stop, or those of them that are `is_scored`: score the model on the same."""
     model = KneserNey.fit(
         train_documents,
         order=order,
@@ -55,8 +55,8 @@ def language_model_baselines(
         Baseline(
             label_of(one),
             {
-                part: one.nll(documents, None if counted is None else counted[part])
-                for part, documents in parts.items()
+                split: one.nll(documents, None if is_scored is None else is_scored[split])
+                for split, documents in splits.items()
             },
         )
         for one in models

@@ -136,13 +136,13 @@ class KneserNey:
         return replace(self, levels=(level,))
 
     def nll(
-        self, documents: Iterable[Ids], counted: Sequence[NDArray[np.bool_]] | None = None
+        self, documents: Iterable[Ids], is_scored: Sequence[NDArray[np.bool_]] | None = None
     ) -> NDArray[np.float64]:
         """Negative log-likelihood in nats of each document, its stop included.
 
-        `counted` says for each document which of its tokens (the stop the last) count."""
+        `is_scored` says for each document which of its tokens (the stop the last) count."""
         nats, owners = [np.empty(0)], [np.empty(0, dtype=np.int64)]
-        flat = None if counted is None else np.concatenate(counted)
+        flat = None if is_scored is None else np.concatenate(is_scored)
         done = 0
         chunks = _chunks(
             documents, self.order, vocabulary=self.vocabulary, start=self.start, stop=self.stop

@@ -224,7 +224,7 @@ def _known_pairs(
     tokens = np.concatenate([np.array(ids, dtype=np.int64) for ids in ours])
     orders = (generator.permutation(tokens) for _ in range(SHUFFLES))
     shuffled = [
-        share([part.tolist() for part in np.split(order, ends)], besides=0) for order in orders
+        share([split.tolist() for split in np.split(order, ends)], besides=0) for order in orders
     ]
     return BigramCounts(
         samples=share(ours, besides=0),

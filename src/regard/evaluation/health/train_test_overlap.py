@@ -35,11 +35,11 @@ class TrainTestOverlap:
     def share(self) -> float:
         return self.count / self.n if self.n else 0.0
 
-    def sentence(self, part: str) -> str:
+    def sentence(self, split: str) -> str:
         """`12 of 872 test inputs (1.4 %) are in train too, 11 of them with the same label`"""
         if not self.count:
-            return f"none of the {self.n:,} {part} inputs is in train"
-        told = f"{self.count:,} of {self.n:,} {part} inputs ({100 * self.share:.1f} %)"
+            return f"none of the {self.n:,} {split} inputs is in train"
+        told = f"{self.count:,} of {self.n:,} {split} inputs ({100 * self.share:.1f} %)"
         told += " is in train too" if self.count == 1 else " are in train too"
         if self.same_label is None:
             return told

@@ -43,27 +43,27 @@ class TranslationMetric(Metric):
     items: str = "sentences"
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def score_names(self) -> tuple[str, ...]:
         return ("bleu", "chrf")
 
-    def columns(self, rows: Sequence[Row]) -> Values:
+    def statistics(self, rows: Sequence[Row]) -> Values:
         predicted, truths = texts(rows, "predicted"), _references(rows)
         most = max(map(len, truths))
         # sacreBLEU wants one list a reference, with None where a sentence has fewer.
         references = [[_nth(own, place) for own in truths] for place in range(most)]
         # Its sentence statistics have no public name; a test holds them to the corpus scores.
         tables = [
-            _sacrebleu(metric)._extract_corpus_statistics(predicted, references)
-            for metric in self.metrics
+            _sacrebleu(score_name)._extract_corpus_statistics(predicted, references)
+            for score_name in self.score_names
         ]
         return np.concatenate([np.array(table, dtype=np.float64).T for table in tables])
 
-    def statistic(self, metric: str) -> ScoreFunction:
-        return {"bleu": _bleu_of_table, "chrf": _chrf_of_table}[self.known(metric)]
+    def score_function(self, score_name: str) -> ScoreFunction:
+        return {"bleu": _bleu_of_table, "chrf": _chrf_of_table}[self.check_name(score_name)]
 
-    def facts(self, metric: str, rows: Sequence[Row]) -> dict[str, object]:
+    def facts(self, score_name: str, rows: Sequence[Row]) -> dict[str, object]:
         counts = {len(truths) for truths in _references(rows)}
-        scorer = _sacrebleu(self.known(metric))
+        scorer = _sacrebleu(self.check_name(score_name))
         scorer.num_refs = counts.pop() if len(counts) == 1 else -1
         return {"sacrebleu": scorer.get_signature().format()}
 
@@ -78,10 +78,10 @@ class SummaryMetric(Metric):
     items: str = "texts"
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def score_names(self) -> tuple[str, ...]:
         return ROUGES
 
-    def columns(self, rows: Sequence[Row]) -> Values:
+    def statistics(self, rows: Sequence[Row]) -> Values:
         from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
 
         predicted, truths = texts(rows, "predicted"), _references(rows)
@@ -90,10 +90,10 @@ class SummaryMetric(Metric):
         found = [scorer.score_multi(own, text) for own, text in zip(truths, predicted, strict=True)]
         return np.array([[*(one[name].fmeasure for name in ROUGES), 1.0] for one in found]).T
 
-    def statistic(self, metric: str) -> ScoreFunction:
-        return ratio_score(ROUGES.index(self.known(metric)), len(ROUGES))
+    def score_function(self, score_name: str) -> ScoreFunction:
+        return ratio_score(ROUGES.index(self.check_name(score_name)), len(ROUGES))
 
-    def facts(self, metric: str, rows: Sequence[Row]) -> dict[str, object]:
+    def facts(self, score_name: str, rows: Sequence[Row]) -> dict[str, object]:
         return {"rouge-score": version("rouge-score"), "stems": "porter", "references": "best"}
 
 
@@ -145,13 +145,13 @@ def _chrf_of_table(sums: Values) -> Values:
     return chrf(sums[BLEU_STATISTICS:])
 
 
-def _sacrebleu(metric: str) -> SacreBleuMetric:
+def _sacrebleu(score_name: str) -> SacreBleuMetric:
     # Only who scores translations pays for the import.
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
     # Forced: it would print warnings of its own where sentences end in " .".
-    return BLEU(force=True) if metric == "bleu" else CHRF()
+    return BLEU(force=True) if score_name == "bleu" else CHRF()
 
 
 def _references(rows: Sequence[Row]) -> list[list[str]]:

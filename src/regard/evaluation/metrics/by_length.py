@@ -23,26 +23,26 @@ from regard.evaluation.statistics.intervals import Bootstrap
 class LengthBin:
     """Items of shortest ≤ length < longer; None where the bin has no such end."""
 
-    shortest: float | None
-    longer: float | None
-    figures: list[Estimate]
+    start: float | None
+    stop: float | None
+    estimates: list[Estimate]
 
     def __str__(self) -> str:
         """`below 10`, `10 to 19`, `20 and more`, for whole lengths."""
-        if self.shortest is None:
-            return "all" if self.longer is None else f"below {self.longer:g}"
-        if self.longer is None:
-            return f"{self.shortest:g} and more"
-        return f"{self.shortest:g} to {self.longer - 1:g}"
+        if self.start is None:
+            return "all" if self.stop is None else f"below {self.stop:g}"
+        if self.stop is None:
+            return f"{self.start:g} and more"
+        return f"{self.start:g} to {self.stop - 1:g}"
 
 
 def score_by_length(
-    measure: Metric,
+    metric: Metric,
     rows: Sequence[Row],
     *,
     field: str,
     edges: Sequence[int],
-    part: str,
+    split: str,
     bootstrap: Bootstrap | None = None,
 ) -> list[LengthBin]:
     """Bins cut at the edges, an edge being the shortest length of its bin; empty ones left out."""
@@ -54,11 +54,11 @@ def score_by_length(
         )
     bins = np.searchsorted(np.asarray(edges), numbers(rows, field), side="right")
     found = []
-    for place, (shortest, longer) in enumerate(pairwise([None, *edges, None])):
+    for place, (start, stop) in enumerate(pairwise([None, *edges, None])):
         own = [row for row, its in zip(rows, bins, strict=True) if its == place]
         if not own:
             continue
-        at = f"{field} {'' if shortest is None else shortest}–{'' if longer is None else longer}"
-        figures = score(measure, own, part=f"{part}, {at}", bootstrap=bootstrap)
-        found.append(LengthBin(shortest=shortest, longer=longer, figures=figures))
+        at = f"{field} {'' if start is None else start}–{'' if stop is None else stop}"
+        estimates = score(metric, own, split=f"{split}, {at}", bootstrap=bootstrap)
+        found.append(LengthBin(start=start, stop=stop, estimates=estimates))
     return found

@@ -46,13 +46,13 @@ class ClassificationMetric(Metric):
         object.__setattr__(self, "labels", labels)
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def score_names(self) -> tuple[str, ...]:
         return tuple(_STATISTICS)
 
-    def is_right(self, row: Row) -> bool:
+    def is_correct(self, row: Row) -> bool:
         return bool(row["predicted"] == row["truth"])
 
-    def columns(self, rows: Sequence[Row]) -> Values:
+    def statistics(self, rows: Sequence[Row]) -> Values:
         """(3 (k+1), n) for k labels and the rest: right, predicted, true, as ones and noughts."""
         places = {label: place for place, label in enumerate(self.labels)}
         labels = texts(rows, "predicted")
@@ -66,13 +66,13 @@ class ClassificationMetric(Metric):
         true = _one_hot([places.get(label, rest) for label in texts(rows, "truth")], rest + 1)
         return np.concatenate([predicted * true, predicted, true])
 
-    def statistic(self, metric: str) -> ScoreFunction:
-        return _STATISTICS[self.known(metric)]
+    def score_function(self, score_name: str) -> ScoreFunction:
+        return _STATISTICS[self.check_name(score_name)]
 
-    def is_share(self, metric: str) -> bool:
-        return metric == "accuracy"
+    def is_proportion(self, score_name: str) -> bool:
+        return score_name == "accuracy"
 
-    def facts(self, metric: str, rows: Sequence[Row]) -> dict[str, object]:
+    def facts(self, score_name: str, rows: Sequence[Row]) -> dict[str, object]:
         other = sum(truth not in self.labels for truth in texts(rows, "truth"))
         told: dict[str, object] = {"labels": len(self.labels)}
         return told | ({"truths_of_no_label": other} if other else {})
@@ -85,27 +85,27 @@ def _one_hot(places: Sequence[int], classes: int) -> Values:
 
 def _by_class(sums: Values) -> tuple[Values, Values, Values]:
     """(3 (k+1), …) to right, predicted and true, (k+1, …) each."""
-    right, predicted, true = sums.reshape(3, -1, *sums.shape[1:])
-    return right, predicted, true
+    correct, predicted, true = sums.reshape(3, -1, *sums.shape[1:])
+    return correct, predicted, true
 
 
 def _accuracy(sums: Values) -> Values:
-    right, _, true = _by_class(sums)
-    return np.asarray(right.sum(axis=0) / true.sum(axis=0))
+    correct, _, true = _by_class(sums)
+    return np.asarray(correct.sum(axis=0) / true.sum(axis=0))
 
 
 def _macro_f1(sums: Values) -> Values:
-    right, predicted, true = _by_class(sums)
+    correct, predicted, true = _by_class(sums)
     seen = true > 0
     # A class that is true somewhere has a denominator above nought.
-    f1 = 2 * right / np.where(seen, predicted + true, 1.0)
+    f1 = 2 * correct / np.where(seen, predicted + true, 1.0)
     return np.asarray((f1 * seen).sum(axis=0) / seen.sum(axis=0))
 
 
 def _correlation(sums: Values) -> Values:
-    right, predicted, true = _by_class(sums)
+    correct, predicted, true = _by_class(sums)
     n = true.sum(axis=0)
-    together = n * right.sum(axis=0) - (predicted * true).sum(axis=0)
+    together = n * correct.sum(axis=0) - (predicted * true).sum(axis=0)
     spreads = (n**2 - (predicted**2).sum(axis=0)) * (n**2 - (true**2).sum(axis=0))
     return np.asarray(np.where(spreads > 0, together / np.sqrt(np.maximum(spreads, 1.0)), 0.0))
 

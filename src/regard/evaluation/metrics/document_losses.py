@@ -34,19 +34,19 @@ class DocumentMetric(Metric):
     items: str = "documents"
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def score_names(self) -> tuple[str, ...]:
         return tuple(_STATISTICS)
 
-    def columns(self, rows: Sequence[Row]) -> Values:
+    def statistics(self, rows: Sequence[Row]) -> Values:
         nats, tokens, size = (
             np.array([row[name] for row in rows], dtype=np.float64)
             for name in ("nats", "tokens", "bytes")
         )
         return np.stack([nats, tokens, size, nats / np.maximum(tokens, 1), np.ones(len(rows))])
 
-    def statistic(self, metric: str) -> ScoreFunction:
-        return _STATISTICS[self.known(metric)]
+    def score_function(self, score_name: str) -> ScoreFunction:
+        return _STATISTICS[self.check_name(score_name)]
 
-    def same_tokens(self, metric: str) -> bool:
+    def needs_same_tokens(self, score_name: str) -> bool:
         """Per token, only models that told the same tokens can be compared."""
-        return metric in ("perplexity", "loss_per_document")
+        return score_name in ("perplexity", "loss_per_document")

@@ -2,7 +2,7 @@
 
     value of a metric = statistic(Σ columns over items)
 
-Each item gives a few numbers (`columns`), a metric is a function of their sums (`statistic`). So
+Each item gives a few numbers (`statistics`), a metric is a function of their sums (`score_function`). So
 one table serves the value, its interval, the difference of two models on the same items, and
 `method_difference` over seeds. Shares of items have Wilson's interval, all else is drawn anew.
 
@@ -33,13 +33,13 @@ LOWER_IS_BETTER = (
     "mean_squared_error",
 )
 "Of every metric there is; the others count what is right."
-NO_END = float("inf")
-ENDS: Mapping[str, tuple[float, float]] = {
-    "perplexity": (1.0, NO_END),
-    "perplexity_per_byte": (1.0, NO_END),
-    "bits_per_byte": (0.0, NO_END),
-    "loss_per_document": (0.0, NO_END),
-    "mean_squared_error": (0.0, NO_END),
+UNBOUNDED = float("inf")
+BOUNDS: Mapping[str, tuple[float, float]] = {
+    "perplexity": (1.0, UNBOUNDED),
+    "perplexity_per_byte": (1.0, UNBOUNDED),
+    "bits_per_byte": (0.0, UNBOUNDED),
+    "loss_per_document": (0.0, UNBOUNDED),
+    "mean_squared_error": (0.0, UNBOUNDED),
     "mcc": (-1.0, 1.0),
     "spearman": (-1.0, 1.0),
     "pearson": (-1.0, 1.0),
@@ -67,41 +67,41 @@ class Metric(ABC):
 
     @property
     @abstractmethod
-    def metrics(self) -> tuple[str, ...]:
+    def score_names(self) -> tuple[str, ...]:
         """Names, the main one first."""
 
     @abstractmethod
-    def columns(self, rows: Sequence[Row]) -> Values:
+    def statistics(self, rows: Sequence[Row]) -> Values:
         """(c, n): what each item adds."""
 
     @abstractmethod
-    def statistic(self, metric: str) -> ScoreFunction:
+    def score_function(self, score_name: str) -> ScoreFunction:
         """Sums of the columns (c, …) to the metric (…)."""
 
-    def is_right(self, row: Row) -> bool | None:
+    def is_correct(self, row: Row) -> bool | None:
         """Whether one answer is right; None where that is not the question, as of a translation."""
         return None
 
-    def counted(self, metric: str) -> int | None:
+    def count_index(self, score_name: str) -> int | None:
         """The column that is 1 for the metric's own items; None where every item counts."""
         return None
 
-    def higher_is_better(self, metric: str) -> bool:
-        return metric not in LOWER_IS_BETTER
+    def higher_is_better(self, score_name: str) -> bool:
+        return score_name not in LOWER_IS_BETTER
 
-    def ends(self, metric: str) -> tuple[float, float]:
+    def bounds(self, score_name: str) -> tuple[float, float]:
         """The least and the most that the metric can be."""
-        return ENDS.get(metric, (0.0, 1.0))
+        return BOUNDS.get(score_name, (0.0, 1.0))
 
-    def is_share(self, metric: str) -> bool:
+    def is_proportion(self, score_name: str) -> bool:
         """Whether the metric is a share of items that are right."""
         return False
 
-    def same_tokens(self, metric: str) -> bool:
+    def needs_same_tokens(self, score_name: str) -> bool:
         """Whether two models have to have told the same tokens, and not only the same items."""
         return False
 
-    def facts(self, metric: str, rows: Sequence[Row]) -> dict[str, object]:
+    def facts(self, score_name: str, rows: Sequence[Row]) -> dict[str, object]:
         """What else decides the value, for the signature."""
         return {}
 
@@ -113,14 +113,14 @@ class Metric(ABC):
         }
         return {"kind": self.kind} | plain
 
-    def known(self, metric: str) -> str:
+    def check_name(self, score_name: str) -> str:
         """The metric itself, refused where this measure has none of that name."""
-        if metric not in self.metrics:
+        if score_name not in self.score_names:
             raise UserError(
-                f"{self.kind} has no metric {metric}{did_you_mean(metric, self.metrics)}",
+                f"{self.kind} has no metric {score_name}{did_you_mean(score_name, self.score_names)}",
                 topic="evaluation",
             )
-        return metric
+        return score_name
 
 
 class RatioMetric(Metric):
@@ -130,14 +130,14 @@ class RatioMetric(Metric):
     "By metric, the main one first: the column of the sum, and the column that counts."
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def score_names(self) -> tuple[str, ...]:
         return tuple(self.ratios)
 
-    def statistic(self, metric: str) -> ScoreFunction:
-        return ratio_score(*self.ratios[self.known(metric)])
+    def score_function(self, score_name: str) -> ScoreFunction:
+        return ratio_score(*self.ratios[self.check_name(score_name)])
 
-    def counted(self, metric: str) -> int | None:
-        return self.ratios[self.known(metric)][1]
+    def count_index(self, score_name: str) -> int | None:
+        return self.ratios[self.check_name(score_name)][1]
 
 
 def build_metric(settings: Mapping[str, Any]) -> Metric:
@@ -173,67 +173,74 @@ def build_metric(settings: Mapping[str, Any]) -> Metric:
 
 
 def score(
-    measure: Metric, rows: Sequence[Row], *, part: str, bootstrap: Bootstrap | None = None
+    metric: Metric, rows: Sequence[Row], *, split: str, bootstrap: Bootstrap | None = None
 ) -> list[Estimate]:
     """Every metric that has items, the main one first."""
     bootstrap = bootstrap or Bootstrap()
-    rows = _by_item(_some(rows, part))
-    table = measure.columns(rows)
-    figures = []
-    for metric in measure.metrics:
-        own = _own_items(table, measure.counted(metric))
+    rows = _by_item(_some(rows, split))
+    table = metric.statistics(rows)
+    estimates = []
+    for score_name in metric.score_names:
+        own = _own_items(table, metric.count_index(score_name))
         n = own.shape[1]
         if not n:
             continue
-        statistic = measure.statistic(metric)
-        value = float(statistic(own.sum(axis=1)))
+        score_function = metric.score_function(score_name)
+        value = float(score_function(own.sum(axis=1)))
         interval: Interval
-        if measure.is_share(metric):
+        if metric.is_proportion(score_name):
             interval = wilson(round(value * n), n, confidence=bootstrap.confidence)
             how = f"wilson-{100 * bootstrap.confidence:.4g}%"
         else:
-            interval, how = _interval(own, statistic, bootstrap), str(bootstrap)
-        facts = {"part": part} | measure.facts(metric, rows) | {"interval": how}
-        figures.append(_figure(metric, measure, value=value, interval=interval, n=n, facts=facts))
-    return figures
+            interval, how = _interval(own, score_function, bootstrap), str(bootstrap)
+        facts = {"split": split} | metric.facts(score_name, rows) | {"interval": how}
+        estimates.append(
+            _figure(score_name, metric, value=value, interval=interval, n=n, facts=facts)
+        )
+    return estimates
 
 
-def difference(
-    measure: Metric,
-    metric: str,
+def paired_difference(
+    metric: Metric,
+    score_name: str,
     ours: Sequence[Row],
     theirs: Sequence[Row],
     *,
-    part: str,
+    split: str,
     bootstrap: Bootstrap | None = None,
 ) -> Estimate:
     """The metric of ours minus theirs, drawn on the same items."""
     bootstrap = bootstrap or Bootstrap()
-    statistic, counted = measure.statistic(measure.known(metric)), measure.counted(metric)
-    ours, theirs = _paired(measure, _some(ours, part), _some(theirs, part), part=part)
-    tables = [measure.columns(rows) for rows in (ours, theirs)]
-    counts = [table[counted] if counted is not None else np.ones(len(ours)) for table in tables]
+    score_function, count_index = (
+        metric.score_function(metric.check_name(score_name)),
+        metric.count_index(score_name),
+    )
+    ours, theirs = _paired(metric, _some(ours, split), _some(theirs, split), split=split)
+    tables = [metric.statistics(rows) for rows in (ours, theirs)]
+    counts = [
+        table[count_index] if count_index is not None else np.ones(len(ours)) for table in tables
+    ]
     if not np.array_equal(counts[0], counts[1]) or not counts[0].any():
         raise UserError(
-            f"{metric} does not count the same {measure.items} of ours ({counts[0].sum():,.0f}) "
+            f"{score_name} does not count the same {metric.items} of ours ({counts[0].sum():,.0f}) "
             f"and of theirs ({counts[1].sum():,.0f}), or counts none",
             topic="comparison",
-            where=part,
+            where=split,
             hint="A difference needs the same items on both sides, and at least one.",
         )
-    first, second = (_own_items(table, counted) for table in tables)
+    first, second = (_own_items(table, count_index) for table in tables)
     width, both = len(first), np.concatenate([first, second])
 
     def apart(sums: Values) -> Values:
-        return np.asarray(statistic(sums[:width]) - statistic(sums[width:]))
+        return np.asarray(score_function(sums[:width]) - score_function(sums[width:]))
 
     return _figure(
-        f"{metric}_difference",
-        measure,
+        f"{score_name}_difference",
+        metric,
         value=float(apart(both.sum(axis=1))),
         interval=_interval(both, apart, bootstrap),
         n=both.shape[1],
-        facts={"part": part} | measure.facts(metric, ours) | {"interval": str(bootstrap)},
+        facts={"split": split} | metric.facts(score_name, ours) | {"interval": str(bootstrap)},
     )
 
 
@@ -249,15 +256,15 @@ def difference_verdict(difference: Estimate, *, higher_is_better: bool) -> str:
 def ratio_score(top: int, bottom: int) -> ScoreFunction:
     """One sum over another: a mean, where the second column counts."""
 
-    def statistic(sums: Values) -> Values:
+    def score_function(sums: Values) -> Values:
         return ratio(sums[[top, bottom]])
 
-    return statistic
+    return score_function
 
 
 def _figure(
     name: str,
-    measure: Metric,
+    metric: Metric,
     *,
     value: float,
     interval: Interval,
@@ -272,13 +279,13 @@ def _figure(
         low=low,
         high=high,
         n=n,
-        items=measure.items,
-        signature=signature(name, measure=measure.kind, **told),
+        items=metric.items,
+        signature=signature(name, metric=metric.kind, **told),
         no_interval="" if interval else "one item cannot show how items vary",
     )
 
 
-def _interval(table: Values, statistic: ScoreFunction, bootstrap: Bootstrap) -> Interval:
+def _interval(table: Values, score_function: ScoreFunction, bootstrap: Bootstrap) -> Interval:
     """Low and high of the statistic, the items drawn anew."""
     n = table.shape[1]
 
@@ -290,23 +297,23 @@ def _interval(table: Values, statistic: ScoreFunction, bootstrap: Bootstrap) -> 
         spread = draws + n * np.arange(len(draws))[:, None]
         times = np.bincount(spread.ravel(), minlength=draws.size).reshape(draws.shape)
         sums = (table @ times.T.astype(np.float64)).reshape(len(table), *index.shape[:-1])
-        return np.asarray(statistic(sums)[None])
+        return np.asarray(score_function(sums)[None])
 
     [interval] = bootstrap.intervals(np.arange(n, dtype=np.float64)[None], drawn)
     return interval
 
 
-def _own_items(table: Values, counted: int | None) -> Values:
+def _own_items(table: Values, count_index: int | None) -> Values:
     # Other items would only add draws in which the metric has nothing to count.
-    return table if counted is None else table[:, table[counted] > 0]
+    return table if count_index is None else table[:, table[count_index] > 0]
 
 
-def _some(rows: Sequence[Row], part: str) -> Sequence[Row]:
+def _some(rows: Sequence[Row], split: str) -> Sequence[Row]:
     if not rows:
         raise UserError(
             "there is nothing to measure",
             topic="evaluation",
-            where=part,
+            where=split,
             hint="Give at least one item.",
         )
     return rows
@@ -320,7 +327,7 @@ def _by_item(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _paired(
-    measure: Metric, ours: Sequence[Row], theirs: Sequence[Row], *, part: str
+    metric: Metric, ours: Sequence[Row], theirs: Sequence[Row], *, split: str
 ) -> tuple[Sequence[Row], Sequence[Row]]:
     """Both in one order of items; refused where items or their truths are not the same."""
 
@@ -328,7 +335,7 @@ def _paired(
         return UserError(
             what,
             topic="comparison",
-            where=part,
+            where=split,
             hint="Figures from different items are not put side by side: measure both on one part.",
         )
 
@@ -342,10 +349,10 @@ def _paired(
     if first.keys() != second.keys():
         shared = len(first.keys() & second.keys())
         raise refusal(
-            f"{len(first):,} {measure.items} of ours, {len(second):,} of theirs, {shared:,} in both"
+            f"{len(first):,} {metric.items} of ours, {len(second):,} of theirs, {shared:,} in both"
         )
     order = sorted(first)
     for item in order:
-        if first[item].get(measure.truth) != second[item].get(measure.truth):
-            raise refusal(f"item {item} has another {measure.truth} in ours than in theirs")
+        if first[item].get(metric.truth) != second[item].get(metric.truth):
+            raise refusal(f"item {item} has another {metric.truth} in ours than in theirs")
     return [first[item] for item in order], [second[item] for item in order]

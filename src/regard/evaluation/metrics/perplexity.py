@@ -49,7 +49,7 @@ class Losses:
         return len(self.nll)
 
     @property
-    def columns(self) -> ItemStatistics:
+    def statistics(self) -> ItemStatistics:
         return np.stack([self.nll, self.tokens, self.bytes, self.loss]).astype(np.float64)
 
 
@@ -57,11 +57,11 @@ class Losses:
 class Perplexity:
     """Measures one part of a corpus; the same for a model and for its baselines."""
 
-    part: str
+    split: str
     "Name and fingerprint of what is measured, as in dev:77abf00d."
     tokenizer: str
     "The tokenizer's fingerprint."
-    tells: str = "causal"
+    objective: str = "causal"
     "The objective: which tokens are told, and from what."
     items: str = "documents"
     bootstrap: Bootstrap = field(default_factory=Bootstrap)
@@ -98,23 +98,23 @@ class Perplexity:
             nats = table.nll.sum() / size.sum()
             if nats > MAX_NATS:
                 raise self._error(f"{nats:,.0f} nats a {what} are too many for a perplexity")
-        values = _figures(table.columns)
-        intervals = self.bootstrap.intervals(table.columns, _figures)
+        values = _figures(table.statistics)
+        intervals = self.bootstrap.intervals(table.statistics, _figures)
         return {
             name: self._figure(name, per, value=value, interval=interval, n=len(table))
             for (name, per), value, interval in zip(FIGURES.items(), values, intervals, strict=True)
         }
 
-    def difference(self, model: Losses, baseline: Losses) -> Estimate:
+    def paired_difference(self, model: Losses, baseline: Losses) -> Estimate:
         """Perplexity per token of the model minus the baseline's, drawn on the same documents."""
         if not np.array_equal(model.tokens, baseline.tokens):
             raise self._error(
                 "model and baseline were not measured on the same documents",
                 hint="Score both on the same part with the same tokenizer.",
             )
-        columns = np.stack([model.nll, baseline.nll, model.tokens]).astype(np.float64)
-        [value] = _difference(columns)
-        [interval] = self.bootstrap.intervals(columns, _difference)
+        statistics = np.stack([model.nll, baseline.nll, model.tokens]).astype(np.float64)
+        [value] = _difference(statistics)
+        [interval] = self.bootstrap.intervals(statistics, _difference)
         return self._figure(
             "perplexity_difference", "token", value=value, interval=interval, n=len(model)
         )
@@ -134,8 +134,8 @@ class Perplexity:
                 name,
                 per=per,
                 tokenizer=self.tokenizer,
-                part=self.part,
-                tells=self.tells,
+                split=self.split,
+                objective=self.objective,
                 interval=self.bootstrap if interval else "none",
             ),
             no_interval="" if interval else "one item cannot show how items vary",
@@ -145,7 +145,7 @@ class Perplexity:
         return f"{self.items.removesuffix('s')} {int(found.argmax()) + 1:,}"
 
     def _error(self, what: str, *, hint: str = "") -> UserError:
-        return UserError(what, topic="evaluation", where=self.part, hint=hint)
+        return UserError(what, topic="evaluation", where=self.split, hint=hint)
 
 
 def perplexity_verdict(difference: Estimate) -> str:
@@ -153,21 +153,21 @@ def perplexity_verdict(difference: Estimate) -> str:
     return difference_verdict(difference, higher_is_better=False)
 
 
-def _figures(columns: ItemStatistics) -> NDArray[np.float64]:
-    nll, tokens, text_bytes, loss = columns.sum(axis=-1)
+def _figures(statistics: ItemStatistics) -> NDArray[np.float64]:
+    nll, tokens, text_bytes, loss = statistics.sum(axis=-1)
     nats_per_byte = nll / text_bytes
     return np.stack(
         [
             _perplexity(nll / tokens),
             _perplexity(nats_per_byte),
             nats_per_byte / np.log(2),
-            loss / columns.shape[-1],
+            loss / statistics.shape[-1],
         ]
     )
 
 
-def _difference(columns: ItemStatistics) -> NDArray[np.float64]:
-    model, baseline, tokens = columns.sum(axis=-1)
+def _difference(statistics: ItemStatistics) -> NDArray[np.float64]:
+    model, baseline, tokens = statistics.sum(axis=-1)
     return np.asarray((_perplexity(model / tokens) - _perplexity(baseline / tokens))[None])
 
 

@@ -28,18 +28,18 @@ class PixelMetric(Metric):
     items: str = "images"
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def score_names(self) -> tuple[str, ...]:
         return (MEAN_SQUARED_ERROR,)
 
-    def columns(self, rows: Sequence[Row]) -> Values:
+    def statistics(self, rows: Sequence[Row]) -> Values:
         """(2, n): squared errors added up, and how many pixels."""
         return np.array([_errors(rows, number) for number in range(len(rows))]).T
 
-    def statistic(self, metric: str) -> ScoreFunction:
-        self.known(metric)
+    def score_function(self, score_name: str) -> ScoreFunction:
+        self.check_name(score_name)
         return ratio_score(0, 1)
 
-    def higher_is_better(self, metric: str) -> bool:
+    def higher_is_better(self, score_name: str) -> bool:
         return False
 
 

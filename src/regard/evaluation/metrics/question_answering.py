@@ -53,11 +53,11 @@ class AnswerMetric(RatioMetric):
 
     items: str = "questions"
 
-    def is_right(self, row: Row) -> bool:
+    def is_correct(self, row: Row) -> bool:
         accepted = list(row["truths"]) if row.get("answerable", True) else []
         return exact_match_and_f1(str(row["predicted"]), accepted)[0] == 1.0
 
-    def columns(self, rows: Sequence[Row]) -> Values:
+    def statistics(self, rows: Sequence[Row]) -> Values:
         predicted, truths = texts(rows, "predicted"), lists_of_texts(rows, "truths")
         table = np.zeros((8, len(rows)))
         for number, (row, answer, accepted) in enumerate(zip(rows, predicted, truths, strict=True)):
@@ -78,15 +78,15 @@ class AnswerMetric(RatioMetric):
             )
         return table
 
-    def is_share(self, metric: str) -> bool:
-        return metric.startswith("exact_match")
+    def is_proportion(self, score_name: str) -> bool:
+        return score_name.startswith("exact_match")
 
 
 def exact_match_and_f1(predicted: str, truths: Sequence[str]) -> tuple[float, float]:
     """Of one answer, against the truth that suits it best; no truths: there is no answer."""
     if not truths or not predicted.strip():
-        right = float(not truths and not predicted.strip())
-        return right, right
+        correct = float(not truths and not predicted.strip())
+        return correct, correct
     words = _words(predicted)
     exact = float(any(words == _words(truth) for truth in truths))
     return exact, max(_f1(words, _words(truth)) for truth in truths)

@@ -35,22 +35,24 @@ class RankingMetric(Metric):
     "Which documents were looked through: figures over others are not put beside them."
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def score_names(self) -> tuple[str, ...]:
         return SCORE_NAMES
 
-    def is_right(self, row: Row) -> bool:
+    def is_correct(self, row: Row) -> bool:
         """Whether the first document that was found is a relevant one."""
         return bool(row["mrr"] == 1.0)
 
-    def columns(self, rows: Sequence[Row]) -> Values:
-        return np.stack([*(numbers(rows, metric) for metric in SCORE_NAMES), np.ones(len(rows))])
+    def statistics(self, rows: Sequence[Row]) -> Values:
+        return np.stack(
+            [*(numbers(rows, score_name) for score_name in SCORE_NAMES), np.ones(len(rows))]
+        )
 
-    def statistic(self, metric: str) -> ScoreFunction:
-        return ratio_score(SCORE_NAMES.index(self.known(metric)), len(SCORE_NAMES))
+    def score_function(self, score_name: str) -> ScoreFunction:
+        return ratio_score(SCORE_NAMES.index(self.check_name(score_name)), len(SCORE_NAMES))
 
-    def facts(self, metric: str, rows: Sequence[Row]) -> dict[str, object]:
+    def facts(self, score_name: str, rows: Sequence[Row]) -> dict[str, object]:
         facts: dict[str, object] = {"searched": self.searched} if self.searched else {}
-        return facts | ({"gain": "linear"} if metric == "ndcg_at_10" else {})
+        return facts | ({"gain": "linear"} if score_name == "ndcg_at_10" else {})
 
 
 def score_ranking(

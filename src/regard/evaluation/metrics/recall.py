@@ -42,10 +42,10 @@ class RecallMetric(RatioMetric):
 
     items: str = "questions"
 
-    def is_right(self, row: Row) -> bool:
+    def is_correct(self, row: Row) -> bool:
         return exact_match_and_f1(str(row["predicted"]), list(row["truths"]))[0] == 1.0
 
-    def columns(self, rows: Sequence[Row]) -> Values:
+    def statistics(self, rows: Sequence[Row]) -> Values:
         predicted, truths = texts(rows, "predicted"), lists_of_texts(rows, "truths")
         table = np.zeros((9, len(rows)))
         for number, (row, answer, accepted) in enumerate(zip(rows, predicted, truths, strict=True)):
@@ -59,5 +59,5 @@ class RecallMetric(RatioMetric):
             )
         return table
 
-    def is_share(self, metric: str) -> bool:
+    def is_proportion(self, score_name: str) -> bool:
         return True

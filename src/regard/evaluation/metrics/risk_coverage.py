@@ -30,10 +30,10 @@ class JudgedAnswers:
     """Confidence of each answer, and whether it is right; the most confident first."""
 
     confidence: Values
-    right: NDArray[np.bool_]
+    correct: NDArray[np.bool_]
 
     def __len__(self) -> int:
-        return len(self.right)
+        return len(self.correct)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +60,9 @@ class ReliabilityBin:
     accuracy_high: float
 
 
-def rank_by_confidence(confidence: ArrayLike, right: ArrayLike) -> JudgedAnswers:
+def rank_by_confidence(confidence: ArrayLike, correct: ArrayLike) -> JudgedAnswers:
     """Both checked, and put in order."""
-    sure, good = np.asarray(confidence, dtype=np.float64), np.asarray(right, dtype=np.bool_)
+    sure, good = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.bool_)
     if sure.ndim != 1 or sure.shape != good.shape or not len(sure):
         raise UserError(
             f"{sure.size:,} confidences came with {good.size:,} judgements",
@@ -80,7 +80,7 @@ def risk_coverage(judged: JudgedAnswers) -> list[CoveragePoint]:
     """One point a distinct confidence, from the fewest answers to all."""
     n = len(judged)
     ends = np.flatnonzero(np.append(np.diff(judged.confidence) != 0, True)) + 1
-    wrong = np.cumsum(~judged.right)
+    wrong = np.cumsum(~judged.correct)
     return [
         CoveragePoint(
             threshold=float(judged.confidence[end - 1]),
@@ -95,16 +95,16 @@ def risk_coverage(judged: JudgedAnswers) -> list[CoveragePoint]:
 def area_under_risk_coverage(
     judged: JudgedAnswers,
     *,
-    part: str,
+    split: str,
     items: str = "questions",
     bootstrap: Bootstrap | None = None,
 ) -> Estimate:
     """AURC with its interval: 0 is best, a random order gives the share of wrong answers."""
     bootstrap = bootstrap or Bootstrap()
     _, ties = np.unique(-judged.confidence, return_inverse=True)
-    columns = np.stack([ties.astype(np.float64), (~judged.right).astype(np.float64)])
-    [value] = _areas(columns)
-    [interval] = bootstrap.intervals(columns, _areas)
+    statistics = np.stack([ties.astype(np.float64), (~judged.correct).astype(np.float64)])
+    [value] = _areas(statistics)
+    [interval] = bootstrap.intervals(statistics, _areas)
     low, high = interval or (None, None)
     return Estimate(
         name="aurc",
@@ -113,7 +113,7 @@ def area_under_risk_coverage(
         high=high,
         n=len(judged),
         items=items,
-        signature=signature("aurc", part=part, interval=bootstrap if interval else "none"),
+        signature=signature("aurc", split=split, interval=bootstrap if interval else "none"),
         no_interval="" if interval else "one item cannot show how items vary",
     )
 
@@ -141,26 +141,26 @@ def selective_accuracy(
     judged: JudgedAnswers,
     threshold: float,
     *,
-    part: str,
+    split: str,
     items: str = "questions",
     confidence: float = 0.95,
 ) -> Estimate | None:
     """Share right among those answered at the threshold; n counts these. None: it answers none."""
     answered = judged.confidence >= threshold
-    n, right = int(answered.sum()), int(judged.right[answered].sum())
+    n, correct = int(answered.sum()), int(judged.correct[answered].sum())
     if not n:
         return None
-    low, high = wilson(right, n, confidence=confidence)
+    low, high = wilson(correct, n, confidence=confidence)
     return Estimate(
         name="accuracy_answered",
-        value=right / n,
+        value=correct / n,
         low=low,
         high=high,
         n=n,
         items=items,
         signature=signature(
             "accuracy_answered",
-            part=part,
+            split=split,
             threshold=f"{threshold:.6g}",
             coverage=f"{n}/{len(judged)}",
             interval=f"wilson-{100 * confidence:.4g}%",
@@ -181,15 +181,15 @@ def reliability_bins(judged: JudgedAnswers, *, bins: int = 10) -> list[Reliabili
     found = []
     for place in np.unique(places):
         own = places == place
-        n, right = int(own.sum()), int(judged.right[own].sum())
-        low, high = wilson(right, n)
+        n, correct = int(own.sum()), int(judged.correct[own].sum())
+        low, high = wilson(correct, n)
         found.append(
             ReliabilityBin(
                 low=float(edges[place]),
                 high=float(edges[place + 1]),
                 n=n,
                 confidence=float(judged.confidence[own].mean()),
-                accuracy=right / n,
+                accuracy=correct / n,
                 accuracy_low=low,
                 accuracy_high=high,
             )
@@ -198,7 +198,7 @@ def reliability_bins(judged: JudgedAnswers, *, bins: int = 10) -> list[Reliabili
 
 
 def expected_calibration_error(
-    judged: JudgedAnswers, *, part: str, items: str = "questions", bins: int = 10
+    judged: JudgedAnswers, *, split: str, items: str = "questions", bins: int = 10
 ) -> Estimate:
     """ECE. No interval: drawing items anew adds noise to each bin, and noise only raises ECE."""
     table = reliability_bins(judged, bins=bins)
@@ -210,15 +210,15 @@ def expected_calibration_error(
         high=None,
         n=len(judged),
         items=items,
-        signature=signature("ece", part=part, bins=bins, interval="none"),
+        signature=signature("ece", split=split, bins=bins, interval="none"),
         no_interval="a bootstrap draws it too high; the bins have intervals",
     )
 
 
-def _areas(columns: ItemStatistics) -> Values:
+def _areas(statistics: ItemStatistics) -> Values:
     """(2, …, n) place among the distinct confidences, and wrong or not, to (1, …) areas."""
-    n = columns.shape[-1]
-    ties, wrong = (column.reshape(-1, n) for column in columns)
+    n = statistics.shape[-1]
+    ties, wrong = (column.reshape(-1, n) for column in statistics)
     # One number a group of equal confidences and draw, in the order of both.
     groups = ties.astype(np.int64) + n * np.arange(len(ties))[:, None]
     sizes = np.bincount(groups.ravel(), minlength=n * len(ties))
@@ -227,4 +227,4 @@ def _areas(columns: ItemStatistics) -> Values:
     order = np.sort(groups, axis=-1)
     means = failed[order] / sizes[order]
     risks = np.cumsum(means, axis=-1) / np.arange(1, n + 1)
-    return np.asarray(risks.mean(axis=-1).reshape(1, *columns.shape[1:-1]))
+    return np.asarray(risks.mean(axis=-1).reshape(1, *statistics.shape[1:-1]))

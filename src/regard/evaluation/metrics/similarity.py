@@ -32,23 +32,23 @@ class SimilarityMetric(Metric):
     items: str = "pairs"
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def score_names(self) -> tuple[str, ...]:
         return ("spearman", "pearson")
 
-    def columns(self, rows: Sequence[Row]) -> Values:
+    def statistics(self, rows: Sequence[Row]) -> Values:
         from scipy.stats import rankdata  # a second of import time
 
         scores = [numbers(rows, field) for field in ("truth", "predicted")]
         ranks = [np.asarray(rankdata(given), dtype=np.float64) for given in scores]
         return np.concatenate([_moments(*ranks), _moments(*scores)])
 
-    def statistic(self, metric: str) -> ScoreFunction:
-        start = _MOMENTS * self.metrics.index(self.known(metric))
+    def score_function(self, score_name: str) -> ScoreFunction:
+        start = _MOMENTS * self.score_names.index(self.check_name(score_name))
 
-        def statistic(sums: Values) -> Values:
+        def score_function(sums: Values) -> Values:
             return correlation(sums[start : start + _MOMENTS])
 
-        return statistic
+        return score_function
 
 
 def correlation(sums: Values) -> Values:

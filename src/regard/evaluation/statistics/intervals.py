@@ -58,19 +58,19 @@ class Bootstrap:
         return f"bootstrap-percentile-{100 * self.confidence:.4g}%-{self.resamples}-seed{self.seed}"
 
     def intervals(
-        self, columns: ItemStatistics, statistic: Statistic
+        self, statistics: ItemStatistics, statistic: Statistic
     ) -> list[tuple[float, float] | None]:
         """Low and high of each of the statistic's k values; None where one item cannot vary."""
-        quantities, items = columns.shape
+        quantities, items = statistics.shape
         if items < 2:
-            return [None] * len(statistic(columns))
+            return [None] * len(statistic(statistics))
         generator = np.random.default_rng(self.seed)
         at_once = max(1, VALUES_IN_MEMORY // (items * (quantities + 1)))
         drawn = []
         for done in range(0, self.resamples, at_once):
             draws = min(at_once, self.resamples - done)
             index = generator.integers(items, size=(draws, items))
-            drawn.append(statistic(np.take(columns, index, axis=1)))
+            drawn.append(statistic(np.take(statistics, index, axis=1)))
         tail = (1 - self.confidence) / 2
         lows, highs = np.quantile(np.concatenate(drawn, axis=-1), [tail, 1 - tail], axis=-1)
         return [(float(low), float(high)) for low, high in zip(lows, highs, strict=True)]

@@ -29,7 +29,7 @@ def ratio(sums: Values) -> Values:
 
 
 def perplexity(sums: Values) -> Values:
-    """exp(ΣL / ΣT) of the first two columns, in the order of `Losses.columns`."""
+    """exp(ΣL / ΣT) of the first two columns, in the order of `Losses.statistics`."""
     return np.asarray(np.exp(sums[0] / sums[1]))
 
 
@@ -39,29 +39,29 @@ class SeedTables:
 
     variant: str
     seeds: tuple[int, ...]
-    columns: Values
+    statistics: Values
     "(s, c, n), in the order of the seeds."
-    parts: tuple[str, ...]
+    splits: tuple[str, ...]
     "For each seed, name and fingerprint of the items it was measured on, as in dev:77abf00d."
     items: str = "documents"
     "What n counts, in the plural."
 
     def __post_init__(self) -> None:
-        if self.columns.ndim != 3 or 0 in self.columns.shape:
-            raise ValueError(f"columns are (seeds, columns, items), not {self.columns.shape}")
-        if not len(self.seeds) == len(self.parts) == len(self.columns):
+        if self.statistics.ndim != 3 or 0 in self.statistics.shape:
+            raise ValueError(f"columns are (seeds, columns, items), not {self.statistics.shape}")
+        if not len(self.seeds) == len(self.splits) == len(self.statistics):
             raise ValueError(
-                f"{len(self.columns)} tables, {len(self.seeds)} seeds, {len(self.parts)} parts"
+                f"{len(self.statistics)} tables, {len(self.seeds)} seeds, {len(self.splits)} parts"
             )
         if len(set(self.seeds)) < len(self.seeds):
             raise self._error(
                 f"a seed stands twice in {_listed(self.seeds)}",
                 hint="One training counts once: give each seed one table.",
             )
-        for seed, part, table in zip(self.seeds, self.parts, self.columns, strict=True):
-            if part != self.parts[0]:
+        for seed, split, table in zip(self.seeds, self.splits, self.statistics, strict=True):
+            if split != self.splits[0]:
                 raise self._error(
-                    f"seed {self.seeds[0]} was measured on {self.parts[0]}, seed {seed} on {part}",
+                    f"seed {self.seeds[0]} was measured on {self.splits[0]}, seed {seed} on {split}",
                     hint="Measure every seed on the same items.",
                 )
             if not np.isfinite(table).all():
@@ -72,24 +72,26 @@ class SeedTables:
                     hint="That training diverged: mend it, or leave the seed out of all variants.",
                 )
 
-    def only(self, seeds: Sequence[int]) -> SeedTables:
+    def select(self, seeds: Sequence[int]) -> SeedTables:
         """The same method with these seeds alone, in this order."""
         places = [self.seeds.index(seed) for seed in seeds]
         return replace(
             self,
             seeds=tuple(seeds),
-            columns=self.columns[places],
-            parts=tuple(self.parts[place] for place in places),
+            statistics=self.statistics[places],
+            splits=tuple(self.splits[place] for place in places),
         )
 
-    def values(self, statistic: ScoreFunction) -> tuple[Values, Values]:
+    def leave_one_out(self, score_function: ScoreFunction) -> tuple[Values, Values]:
         """The statistic of each seed (s), and with each item left out (s, n)."""
-        columns = np.moveaxis(self.columns, 1, 0)
-        sums = columns.sum(axis=-1)
+        statistics = np.moveaxis(self.statistics, 1, 0)
+        sums = statistics.sum(axis=-1)
         # What overflows or divides by nought is found below, and told in words.
         with np.errstate(all="ignore"):
-            whole = statistic(sums)
-            without = statistic(sums[..., None] - columns) if columns.shape[-1] > 1 else None
+            whole = score_function(sums)
+            without = (
+                score_function(sums[..., None] - statistics) if statistics.shape[-1] > 1 else None
+            )
         if whole.shape != sums.shape[1:]:
             raise ValueError(f"a statistic of {sums.shape} sums gave {whole.shape} values")
         for left, found in (("", whole), (" with one item left out", without)):
@@ -111,8 +113,8 @@ class SeedTables:
 def check_comparable(a: SeedTables, b: SeedTables) -> None:
     """Refuses what cannot be paired: other items, or other seeds."""
     between = f"{a.variant} and {b.variant}"
-    if a.parts[0] != b.parts[0] or a.columns.shape[-1] != b.columns.shape[-1]:
-        counts = [f"{m.parts[0]} ({m.columns.shape[-1]:,} {m.items})" for m in (a, b)]
+    if a.splits[0] != b.splits[0] or a.statistics.shape[-1] != b.statistics.shape[-1]:
+        counts = [f"{m.splits[0]} ({m.statistics.shape[-1]:,} {m.items})" for m in (a, b)]
         raise UserError(
             f"{a.variant} was measured on {counts[0]}, {b.variant} on {counts[1]}",
             topic="comparison",

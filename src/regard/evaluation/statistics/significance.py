@@ -165,7 +165,7 @@ MOST_SEEDS = 2**20
 
 
 def method_difference(
-    a: SeedTables, b: SeedTables, statistic: ScoreFunction, *, level: float = 0.95
+    a: SeedTables, b: SeedTables, score_function: ScoreFunction, *, level: float = 0.95
 ) -> MethodDifference:
     """Method a minus method b, paired by seed and by item."""
     check_comparable(a, b)
@@ -175,9 +175,11 @@ def method_difference(
             topic="comparison",
             hint="Give 0.95 for a 95 % interval.",
         )
-    (whole_a, without_a), (whole_b, without_b) = (method.values(statistic) for method in (a, b))
+    (whole_a, without_a), (whole_b, without_b) = (
+        method.leave_one_out(score_function) for method in (a, b)
+    )
     per_seed, without = whole_a - whole_b, without_a - without_b
-    seeds, n = len(per_seed), a.columns.shape[-1]
+    seeds, n = len(per_seed), a.statistics.shape[-1]
     # A training that all but diverged makes squares overflow: se is infinite, nothing is found.
     with np.errstate(over="ignore", invalid="ignore"):
         together = float(_jackknife_variance(without.mean(axis=0)))
