@@ -7,7 +7,7 @@ import pytest
 
 from regard.core.errors import UserError
 from regard.evaluation.baselines import tfidf
-from regard.evaluation.baselines.tfidf import TfIdf, question_only, terms
+from regard.evaluation.baselines.tfidf import TfidfClassifier, question_only, terms
 
 GENERATOR = np.random.default_rng(0)
 FILLERS = ["the", "film", "that", "we", "saw", "with", "friends", "on", "a", "rainy", "day"]
@@ -28,14 +28,14 @@ def share_right(said: list, truth: list) -> float:
 
 
 def test_it_learns_what_words_tell_and_says_how() -> None:
-    classifier = TfIdf(REVIEWS[:80], TRUTH[:80])
+    classifier = TfidfClassifier(REVIEWS[:80], TRUTH[:80])
     assert share_right(classifier.predict(REVIEWS[80:]), TRUTH[80:]) > 0.9
     assert classifier.label.startswith("TF-IDF + logistic regression, C = ")
     assert classifier.how.endswith("C by 3-fold cross-validation of train")
 
 
 def test_the_same_twice() -> None:
-    one, other = (TfIdf(REVIEWS[:40], TRUTH[:40], seed=3) for _ in range(2))
+    one, other = (TfidfClassifier(REVIEWS[:40], TRUTH[:40], seed=3) for _ in range(2))
     assert one.label == other.label
     assert one.predict(REVIEWS) == other.predict(REVIEWS)
 
@@ -43,18 +43,21 @@ def test_the_same_twice() -> None:
 def test_neighbours_count_words_further_apart_do_not() -> None:
     assert terms("Not bad!") == ["not", "bad", "!", "not bad", "bad !"]
     texts = ["not good but bad", "not bad but good"] * 20
-    classifier = TfIdf(texts, ["bad", "good"] * 20)
+    classifier = TfidfClassifier(texts, ["bad", "good"] * 20)
     assert classifier.predict(["not bad but good", "not good but bad"]) == ["good", "bad"]
 
 
 def test_labels_that_words_do_not_tell_stay_near_chance() -> None:
     truth = GENERATOR.integers(0, 2, len(REVIEWS)).tolist()
-    assert share_right(TfIdf(REVIEWS[:60], truth[:60]).predict(REVIEWS[60:]), truth[60:]) < 0.75
+    assert (
+        share_right(TfidfClassifier(REVIEWS[:60], truth[:60]).predict(REVIEWS[60:]), truth[60:])
+        < 0.75
+    )
 
 
 def test_a_class_of_one_example_and_a_label_that_train_does_not_have() -> None:
     texts, labels = ["a cat", "a small cat", "one cat", "a dog"], ["cat", "cat", "cat", "dog"]
-    said = TfIdf(texts, labels).predict(["a cat", "a dog", "a fish"])
+    said = TfidfClassifier(texts, labels).predict(["a cat", "a dog", "a fish"])
     assert said[0] == "cat"
     assert "fish" not in said
 
@@ -67,13 +70,13 @@ def test_a_class_of_one_example_and_a_label_that_train_does_not_have() -> None:
     ],
 )
 def test_where_words_cannot_tell_it_is_the_majority_class(rows, labels, why) -> None:
-    classifier = TfIdf(rows, labels)
+    classifier = TfidfClassifier(rows, labels)
     assert why in classifier.label
     assert classifier.predict(["a", "c"]) == [min(labels)] * 2
 
 
 def test_two_rows_are_enough_and_none_are_answered_with_none() -> None:
-    classifier = TfIdf(["up", "down"], [1, 0])
+    classifier = TfidfClassifier(["up", "down"], [1, 0])
     assert classifier.predict(["up", "down"]) == [1, 0]
     assert classifier.predict([]) == []
 
@@ -81,7 +84,7 @@ def test_two_rows_are_enough_and_none_are_answered_with_none() -> None:
 @pytest.mark.parametrize(("rows", "labels"), [([], []), (["a"], []), (["a"], [1, 2])])
 def test_rows_and_labels_that_do_not_belong_together(rows, labels) -> None:
     with pytest.raises(UserError, match="cannot be held against"):
-        TfIdf(rows, labels)
+        TfidfClassifier(rows, labels)
 
 
 def test_pairs_are_told_by_what_both_sides_share_and_one_side_alone_tells_nothing() -> None:
@@ -91,7 +94,9 @@ def test_pairs_are_told_by_what_both_sides_share_and_one_side_alone_tells_nothin
 
     truth = [bool(one) for one in GENERATOR.integers(0, 2, 120)]
     pairs = [pair(one) for one in truth]
-    assert share_right(TfIdf(pairs[:60], truth[:60]).predict(pairs[60:]), truth[60:]) > 0.9
+    assert (
+        share_right(TfidfClassifier(pairs[:60], truth[:60]).predict(pairs[60:]), truth[60:]) > 0.9
+    )
     alone = question_only([second for _, second in pairs[:60]], truth[:60])
     assert alone.label.startswith("question only: TF-IDF + logistic regression")
     assert share_right(alone.predict([second for _, second in pairs[60:]]), truth[60:]) < 0.75
@@ -99,13 +104,13 @@ def test_pairs_are_told_by_what_both_sides_share_and_one_side_alone_tells_nothin
 
 def test_pairs_without_a_word_in_both() -> None:
     pairs = [("a", "b"), ("c", "d"), ("a", "d")]
-    assert TfIdf(pairs, [1, 2, 1]).predict([("a", "b"), ("", "")])[0] == 1
+    assert TfidfClassifier(pairs, [1, 2, 1]).predict([("a", "b"), ("", "")])[0] == 1
 
 
 def test_many_rows_choose_the_strength_on_some(monkeypatch) -> None:
     monkeypatch.setattr(tfidf, "TRIED_ROWS", 30)
     monkeypatch.setattr(tfidf, "MANY_ROWS", 50)
-    classifier = TfIdf(REVIEWS[:80], TRUTH[:80])
+    classifier = TfidfClassifier(REVIEWS[:80], TRUTH[:80])
     assert classifier.how.endswith("3-fold cross-validation of train on 30 rows")
     assert share_right(classifier.predict(REVIEWS[80:]), TRUTH[80:]) > 0.9
 
@@ -114,5 +119,5 @@ def test_it_says_nothing_on_the_way() -> None:
     labels = [str(n % 5) for n in range(len(REVIEWS))]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        said = TfIdf(REVIEWS, labels).predict(REVIEWS)
+        said = TfidfClassifier(REVIEWS, labels).predict(REVIEWS)
     assert set(said) <= set(labels)

@@ -10,7 +10,7 @@ from regard.evaluation.baselines.trivial import (
     always_no_answer,
     copy_source,
     lead_sentence,
-    majority,
+    majority_label,
     most_frequent_answer,
 )
 from regard.evaluation.health.predictions import prediction_health
@@ -20,7 +20,7 @@ LABELS = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1)
 
 def test_the_majority_class_of_boolq_is_named_by_the_health_check() -> None:
     truth = [True] * 2033 + [False] * 1237
-    said = majority([True] * 5874 + [False] * 3553, len(truth))
+    said = majority_label([True] * 5874 + [False] * 3553, len(truth))
     assert sum(one == other for one, other in zip(said, truth, strict=True)) == 2033
     [flag] = prediction_health(said, truth)
     assert flag.startswith("accuracy 62.17 % is exactly the share of the majority class")
@@ -28,15 +28,15 @@ def test_the_majority_class_of_boolq_is_named_by_the_health_check() -> None:
 
 @given(LABELS, st.randoms())
 def test_the_majority_is_commonest_whatever_the_order_of_rows(labels: list[str], turn) -> None:
-    [said] = majority(labels, 1)
+    [said] = majority_label(labels, 1)
     assert all(labels.count(said) >= labels.count(other) for other in labels)
     turn.shuffle(labels)
-    assert majority(labels, 3) == [said] * 3
+    assert majority_label(labels, 3) == [said] * 3
 
 
 def test_of_equally_common_labels_the_first_by_name() -> None:
-    assert majority(["no", "yes", "yes", "no"], 1) == ["no"]
-    assert majority([2, 1], 2) == [1, 1]
+    assert majority_label(["no", "yes", "yes", "no"], 1) == ["no"]
+    assert majority_label([2, 1], 2) == [1, 1]
 
 
 def test_most_frequent_answer_is_stripped() -> None:
@@ -45,7 +45,7 @@ def test_most_frequent_answer_is_stripped() -> None:
 
 def test_nothing_to_count() -> None:
     with pytest.raises(UserError, match="no training row"):
-        majority([], 3)
+        majority_label([], 3)
 
 
 def test_no_answer_and_copies() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.evaluation.health.predictions import collapsed, prediction_health
+from regard.evaluation.health.predictions import collapse_warning, prediction_health
 
 TRUE, ALL = 2033, 3270
 BOOLQ = [True] * TRUE + [False] * (ALL - TRUE)
@@ -51,17 +51,20 @@ def test_a_classifier_that_tells_something_is_healthy() -> None:
 
 
 def test_one_class_for_every_row_is_a_collapse() -> None:
-    assert collapsed([True] * ALL, BOOLQ) == (
+    assert collapse_warning([True] * ALL, BOOLQ) == (
         "all 3,270 rows are answered True, the majority class (62.2 %)"
     )
     assert (
-        collapsed([False] * ALL, BOOLQ) == "all 3,270 rows are answered False, one class (37.8 %)"
+        collapse_warning([False] * ALL, BOOLQ)
+        == "all 3,270 rows are answered False, one class (37.8 %)"
     )
-    assert collapsed([True] * (ALL - 1) + [False], BOOLQ).startswith("all but 1 of 3,270 rows are")
-    assert not collapsed([True] * (ALL - 13) + [False] * 13, BOOLQ)  # a hundredth of 1,237
-    assert not collapsed(["a"] * 9, ["a"] * 9)  # one label only: nothing can be told apart
-    assert not collapsed(["a"] * 9, ["a"] * 5 + ["b"] * 4)  # four others may be chance
-    assert collapsed(["a"] * 9, ["a"] * 4 + ["b"] * 5)
+    assert collapse_warning([True] * (ALL - 1) + [False], BOOLQ).startswith(
+        "all but 1 of 3,270 rows are"
+    )
+    assert not collapse_warning([True] * (ALL - 13) + [False] * 13, BOOLQ)  # a hundredth of 1,237
+    assert not collapse_warning(["a"] * 9, ["a"] * 9)  # one label only: nothing can be told apart
+    assert not collapse_warning(["a"] * 9, ["a"] * 5 + ["b"] * 4)  # four others may be chance
+    assert collapse_warning(["a"] * 9, ["a"] * 4 + ["b"] * 5)
 
 
 def test_one_label_only() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from regard.evaluation.health.repetition import matched
+from regard.evaluation.health.repetition import match_texts
 from regard.evaluation.health.samples import SampleHealth, chance_of_empty, sample_health
 
 VOCABULARY = 300
@@ -158,7 +158,7 @@ texts = st.lists(st.lists(st.integers(0, 5), max_size=12), min_size=1, max_size=
 @given(texts, texts)
 def test_texture_equals_counting_by_hand(ours: list[list[int]], more: list[list[int]]) -> None:
     reference = [*ours, *more]
-    texts = matched(ours, reference, unknown=3, generator=np.random.default_rng(0))
+    texts = match_texts(ours, reference, unknown=3, generator=np.random.default_rng(0))
     rows = [
         place[0, :length].tolist() for place, length in zip(texts.rows, texts.lengths, strict=True)
     ]
@@ -182,7 +182,9 @@ def test_texture_equals_counting_by_hand(ours: list[list[int]], more: list[list[
 def test_real_texts_stand_beside_a_text_once_each(count: int, extra: int) -> None:
     ours = [[0] * 3] * count
     reference = [[10 + i] * 5 for i in range(count + extra)]
-    beside = matched(ours, reference, unknown=None, generator=np.random.default_rng(1)).rows[:, 1:]
+    beside = match_texts(ours, reference, unknown=None, generator=np.random.default_rng(1)).rows[
+        :, 1:
+    ]
     firsts = beside[:, :, 0].ravel().tolist()
     assert len(set(firsts)) == len(firsts)
     assert min(firsts) >= 10

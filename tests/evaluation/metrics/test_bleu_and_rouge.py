@@ -127,7 +127,7 @@ def test_who_scores_no_text_does_not_pay_for_it():
     code = (
         "import sys, regard.evaluation.metrics.bleu_and_rouge;"
         "import regard.evaluation.metrics.metric as m;"
-        "m.metric_of({'kind': 'translation'});"
+        "m.build_metric({'kind': 'translation'});"
         "print([n for n in ('sacrebleu', 'rouge_score', 'nltk', 'torch') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,8 +11,8 @@ from regard.evaluation.metrics.classification import ClassificationMetric
 from regard.evaluation.metrics.metric import (
     MIN_ITEMS,
     build_metric,
-    paired_difference,
     difference_verdict,
+    paired_difference,
     score,
 )
 from regard.evaluation.metrics.question_answering import AnswerMetric

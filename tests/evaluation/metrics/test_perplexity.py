@@ -4,7 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.perplexity import FIGURES, MIN_ITEMS, Perplexity, perplexity_verdict
+from regard.evaluation.metrics.perplexity import (
+    MIN_ITEMS,
+    SCORE_UNITS,
+    Perplexity,
+    perplexity_verdict,
+)
 from regard.evaluation.statistics.intervals import Bootstrap
 
 METRIC = Perplexity(split="dev:77abf00d", tokenizer="3f9c21aa", bootstrap=Bootstrap(resamples=400))
@@ -62,7 +67,7 @@ def test_the_loss_of_each_document_is_kept():
 
 def test_figures_are_named_counted_and_signed():
     estimates = METRIC.score(table([6.0, 2.0], [3, 1]))
-    assert list(estimates) == list(FIGURES)
+    assert list(estimates) == list(SCORE_UNITS)
     assert all(name == estimate.name and estimate.n == 2 for name, estimate in estimates.items())
     assert estimates["perplexity"].signature.startswith(
         "perplexity|per:token|tokenizer:3f9c21aa|split:dev:77abf00d"

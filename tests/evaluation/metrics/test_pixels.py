@@ -6,8 +6,8 @@ import pytest
 from regard.core.errors import UserError
 from regard.evaluation.metrics.metric import (
     build_metric,
-    paired_difference,
     difference_verdict,
+    paired_difference,
     score,
 )
 from regard.evaluation.metrics.pixels import MEAN_SQUARED_ERROR, PixelMetric

@@ -36,7 +36,7 @@ def plain_words(text: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedDocuments:
     """Documents for one query, the best first, equal scores in the documents' order."""
 
     ids: NDArray[np.int64]
@@ -71,13 +71,13 @@ class BM25:
         words = getattr(self.words, "__name__", "own words").replace("_", " ")
         return f"BM25 (k1 = {self.k1:g}, b = {self.b:g}, {words})"
 
-    def rank(self, queries: Sequence[str], k: int) -> list[Ranked]:
+    def rank(self, queries: Sequence[str], k: int) -> list[RankedDocuments]:
         """The `k` best documents for each query, fewer where fewer share a word with it."""
         if k < 1:
             raise UserError(f"k = {k} cannot be used", topic="BM25", hint="Take 1 or more.")
         documents = self.weights.shape[1]
         at_once = max(1, SCORES_AT_ONCE // documents)
-        found: list[Ranked] = []
+        found: list[RankedDocuments] = []
         for start in range(0, len(queries), at_once):
             some = map(self.words, queries[start : start + at_once])
             asked = _counts(some, self.places.get, columns=len(self.places))
@@ -115,9 +115,9 @@ def _weighed(counts: csr_array, *, k1: float, b: float) -> csr_array:
     return csr_array(csr_array((grown, counts.indices, counts.indptr), shape=counts.shape).T)
 
 
-def _best(ids: NDArray[Any], scores: NDArray[np.float64], k: int) -> Ranked:
+def _best(ids: NDArray[Any], scores: NDArray[np.float64], k: int) -> RankedDocuments:
     if len(scores) > k:  # sorting is for the few that can be among the best
         enough = scores >= np.partition(scores, -k)[-k]
         ids, scores = ids[enough], scores[enough]
     order = np.lexsort((ids, -scores))[:k]
-    return Ranked(ids[order].astype(np.int64), scores[order])
+    return RankedDocuments(ids[order].astype(np.int64), scores[order])

@@ -53,7 +53,7 @@ def language_model_baselines(
     models = [model, model.unigram()] if order > 1 else [model]
     return [
         Baseline(
-            label_of(one),
+            baseline_label(one),
             {
                 split: one.nll(documents, None if is_scored is None else is_scored[split])
                 for split, documents in splits.items()
@@ -63,7 +63,7 @@ def language_model_baselines(
     ]
 
 
-def label_of(model: KneserNey) -> str:
+def baseline_label(model: KneserNey) -> str:
     """`Kneser-Ney 3-gram`, `unigram`; says so where it was counted on a part of the text only."""
     name = "unigram" if model.order == 1 else f"Kneser-Ney {model.order}-gram"
     if not model.cut_short:

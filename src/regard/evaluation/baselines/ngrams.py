@@ -33,7 +33,7 @@ Keys: TypeAlias = NDArray[np.int64]
 OnProgress: TypeAlias = Callable[[int, int | None], None]
 
 TOKENS_AT_ONCE = 500_000
-LARGEST_KEY = 2**63 - 1
+MAX_KEY = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -301,8 +301,8 @@ def check_keys_fit(order: int, vocabulary: int) -> None:
             f"an n-gram model of order {order} over {vocabulary} tokens cannot be",
             hint="Both must be at least 1.",
         )
-    if vocabulary**order > LARGEST_KEY:
-        most = next(k for k in range(order, 0, -1) if vocabulary**k <= LARGEST_KEY)
+    if vocabulary**order > MAX_KEY:
+        most = next(k for k in range(order, 0, -1) if vocabulary**k <= MAX_KEY)
         raise _error(
             f"{order}-grams over {vocabulary:,} tokens do not fit the 64-bit keys they are "
             "counted by",

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from regard.core.errors import UserError
-from regard.evaluation.baselines.trivial import Label, majority
+from regard.evaluation.baselines.trivial import Label, majority_label
 
-Row: TypeAlias = str | tuple[str, str]
+TextOrPair: TypeAlias = str | tuple[str, str]
 View: TypeAlias = Callable[[Any], list[str]]
 "The terms of a row, seen from one side."
-Vectors: TypeAlias = Callable[[Sequence[Row]], csr_array]
+Vectors: TypeAlias = Callable[[Sequence[TextOrPair]], csr_array]
 Numbers: TypeAlias = NDArray[np.int64]
 
 NAME = "TF-IDF + logistic regression"
@@ -43,16 +43,21 @@ MANY_ROWS = 1_000
 "From here on a term counts that two rows have: single ones triple the time and tell nothing."
 
 
-class TfIdf(Generic[Label]):
+class TfidfClassifier(Generic[Label]):
     """A classifier fitted on training rows: all of them texts, or all of them pairs of texts."""
 
     def __init__(
-        self, rows: Sequence[Row], labels: Sequence[Label], *, name: str = NAME, seed: int = 0
+        self,
+        rows: Sequence[TextOrPair],
+        labels: Sequence[Label],
+        *,
+        name: str = NAME,
+        seed: int = 0,
     ) -> None:
         _refuse_unusable(rows, labels)
         # By name, so that the order of the rows does not decide between equal chances.
         self.names = sorted(set(labels), key=str)
-        self._usual = majority(labels, 1)
+        self._usual = majority_label(labels, 1)
         self._vectors = _fitted_vectors(rows)
         self._model: Any = None
         self.how = "nothing was fitted"
@@ -68,7 +73,7 @@ class TfIdf(Generic[Label]):
         self.how = f"words and pairs of words; C by {how}"
         self._model = _regression(x, y, strength)
 
-    def predict(self, rows: Sequence[Row]) -> list[Label]:
+    def predict(self, rows: Sequence[TextOrPair]) -> list[Label]:
         """The likeliest label for each row; a label that train does not have is never said."""
         if self._model is None or self._vectors is None or not rows:
             return self._usual * len(rows)
@@ -77,9 +82,9 @@ class TfIdf(Generic[Label]):
 
 def question_only(
     questions: Sequence[str], answers: Sequence[Label], *, seed: int = 0
-) -> TfIdf[Label]:
+) -> TfidfClassifier[Label]:
     """What the question gives away without the passage or the picture it asks about."""
-    return TfIdf(questions, answers, name=f"question only: {NAME}", seed=seed)
+    return TfidfClassifier(questions, answers, name=f"question only: {NAME}", seed=seed)
 
 
 def terms(text: str) -> list[str]:
@@ -112,7 +117,7 @@ OF_A_PAIR: tuple[View, ...] = (
 )
 
 
-def _refuse_unusable(rows: Sequence[Row], labels: Sequence[Any]) -> None:
+def _refuse_unusable(rows: Sequence[TextOrPair], labels: Sequence[Any]) -> None:
     if len(rows) != len(labels) or not rows:
         raise UserError(
             f"{len(rows):,} training rows cannot be held against {len(labels):,} labels",
@@ -122,7 +127,7 @@ def _refuse_unusable(rows: Sequence[Row], labels: Sequence[Any]) -> None:
         )
 
 
-def _fitted_vectors(rows: Sequence[Row]) -> Vectors | None:
+def _fitted_vectors(rows: Sequence[TextOrPair]) -> Vectors | None:
     """From rows to numbers, by the training rows' vocabulary; None where they have no word."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # type: ignore[import-untyped]
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from regard.evaluation.baselines.bm25 import plain_words
 
 
-class WordCosine:
+class TfidfCosine:
     """Scores from 0 to 1."""
 
     label = "TF-IDF cosine (words)"

@@ -19,7 +19,7 @@ NO_ANSWER = ""
 "What stands for saying that a passage does not tell."
 
 
-def majority(train_labels: Iterable[Label], n: int) -> list[Label]:
+def majority_label(train_labels: Iterable[Label], n: int) -> list[Label]:
     """The commonest training label, `n` times; of equals the first by name."""
     counts = Counter(train_labels)
     if not counts:
@@ -34,7 +34,7 @@ def majority(train_labels: Iterable[Label], n: int) -> list[Label]:
 
 def most_frequent_answer(train_answers: Iterable[str], n: int) -> list[str]:
     """The commonest training answer, `n` times: "London" to every question after a birthplace."""
-    return majority((answer.strip() for answer in train_answers), n)
+    return majority_label((answer.strip() for answer in train_answers), n)
 
 
 def always_no_answer(n: int) -> list[str]:

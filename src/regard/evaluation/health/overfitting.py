@@ -18,9 +18,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-FEWEST_DOCUMENTS = 20
+MIN_DOCUMENTS = 20
 "On fewer, an interval is too narrow to say anything by."
-SPREADS = 1.96
+Z_95 = 1.96
 "Standard errors on each side of a 95 % interval."
 
 
@@ -57,7 +57,7 @@ class FitVerdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Gap:
+class LossGap:
     """How much worse dev is than train, in nats per token."""
 
     train: LossLevel
@@ -72,13 +72,13 @@ class Gap:
 
     @property
     def interval(self) -> tuple[float, float]:
-        half = SPREADS * hypot(self.train.error, self.dev.error)
+        half = Z_95 * hypot(self.train.error, self.dev.error)
         return self.value - half, self.value + half
 
     @property
     def fit(self) -> FitVerdict:
         low, high = self.interval
-        if min(self.train.n, self.dev.n) < FEWEST_DOCUMENTS:
+        if min(self.train.n, self.dev.n) < MIN_DOCUMENTS:
             return FitVerdict.TOO_FEW
         return (
             FitVerdict.OVERFITTING
@@ -127,9 +127,9 @@ class Gap:
         }
 
 
-def overfitting(train: LossesLike, dev: LossesLike) -> Gap:
+def document_loss_gap(train: LossesLike, dev: LossesLike) -> LossGap:
     """Train against dev, from the losses of their documents."""
-    return Gap(LossLevel.of_documents(train), LossLevel.of_documents(dev))
+    return LossGap(LossLevel.of_documents(train), LossLevel.of_documents(dev))
 
 
 @dataclass(frozen=True)
@@ -138,11 +138,11 @@ class _Rows:
     tokens: ArrayLike
 
 
-def row_gap(train: Sequence[float], dev: Sequence[float], *, items: str) -> Gap | None:
+def row_loss_gap(train: Sequence[float], dev: Sequence[float], *, items: str) -> LossGap | None:
     """Train against dev, from the loss of each row; None where rows have none."""
     if not train or not dev:
         return None
     ours, theirs = (
         LossLevel.of_documents(_Rows(rows, np.ones(len(rows)))) for rows in (train, dev)
     )
-    return Gap(ours, theirs, items=items, per_token=False)
+    return LossGap(ours, theirs, items=items, per_token=False)

@@ -15,18 +15,18 @@ from functools import cached_property
 
 from regard.core.errors import UserError
 
-NEARLY = 0.1
+NEARLY_CONSTANT_RATIO = 0.1
 "Other labels than the commonest, predicted less often than this share of what the truth holds."
-NEXT_TO_NONE = 0.01
+COLLAPSED_RATIO = 0.01
 "The same share, below which the few others change nothing: one class is answered."
-COINCIDENCE = 0.05
+MAX_COINCIDENCE = 0.05
 "Chance of meeting a share by accident, from which on an exact match is no longer remarkable."
-FEWEST_OTHERS = 5
+MIN_OTHER_ROWS = 5
 "Rows of other labels than the one that is always answered, below which that may be chance."
 
 
 @dataclass(frozen=True)
-class Predictions:
+class PredictionCounts:
     """What was predicted, beside what is true."""
 
     predicted: Counter[Hashable]
@@ -54,7 +54,7 @@ class Predictions:
     @property
     def is_nearly_constant(self) -> bool:
         """Whether all but one label are predicted far more rarely than they are true."""
-        return self.others < NEARLY
+        return self.others < NEARLY_CONSTANT_RATIO
 
     @property
     def others(self) -> float:
@@ -71,7 +71,7 @@ class Predictions:
             return False
         from scipy.stats import binom  # a second of import time
 
-        return bool(binom.pmf(most, self.n, most / self.n) < COINCIDENCE)
+        return bool(binom.pmf(most, self.n, most / self.n) < MAX_COINCIDENCE)
 
 
 def prediction_health(
@@ -89,22 +89,22 @@ def prediction_health(
             hint="Give one prediction for each label, and at least one.",
         )
     right = sum(one == other for one, other in zip(predictions, labels, strict=True))
-    seen = Predictions(Counter(predictions), Counter(labels), right)
+    seen = PredictionCounts(Counter(predictions), Counter(labels), right)
     one_label = _one_label(seen)
     return (*one_label, *_same_answer(seen))
 
 
-def collapsed(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> str:
+def collapse_warning(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> str:
     """How a classifier answers one class whatever it is asked; nothing where it does not.
 
     `all 200 rows are answered '1', the majority class (55.8 %)`
     """
-    seen = Predictions(Counter(predictions), Counter(labels), right=0)
-    if not seen.others < NEXT_TO_NONE:
+    seen = PredictionCounts(Counter(predictions), Counter(labels), right=0)
+    if not seen.others < COLLAPSED_RATIO:
         return ""
     label, times = seen.favourite
     share = seen.true[label]
-    if seen.n - share < FEWEST_OTHERS:
+    if seen.n - share < MIN_OTHER_ROWS:
         return ""
     which = "the majority class" if share == seen.majority[1] else "one class"
     but = f"all but {seen.n - times:,} of" if times < seen.n else "all"
@@ -112,14 +112,14 @@ def collapsed(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> st
     return f"{but} {seen.n:,} rows are answered {told}"
 
 
-def _one_label(seen: Predictions) -> tuple[str, ...]:
+def _one_label(seen: PredictionCounts) -> tuple[str, ...]:
     if len(seen.true) > 1:
         return ()
     label, _ = seen.majority
     return (f"every one of the {seen.n:,} labels is {label!r}: no accuracy here tells anything",)
 
 
-def _same_answer(seen: Predictions) -> tuple[str, ...]:
+def _same_answer(seen: PredictionCounts) -> tuple[str, ...]:
     label, times = seen.favourite
     name, most = seen.majority
     accuracy = f"accuracy {_percent(seen.right / seen.n, 2)}"

@@ -4,7 +4,7 @@
     repetition = share of 3-grams that already stand earlier in the same text
     alike      = 1 − |different 2-grams of all texts| / Σ |different 2-grams of each text|
 
-`Matched` holds the texts to judge and, beside each, real ones cut to the same length, so that a
+`MatchedTexts` holds the texts to judge and, beside each, real ones cut to the same length, so that a
 pick of one row from each place always has the same number of tokens and textures can be compared.
 
 Shapes: n texts, r rows at each place (the text itself first), t tokens.
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 Ids = Sequence[int]
 Ints = NDArray[np.int64]
 
-NOTHING = -1
+PAD = -1
 "Where a row has no token any more."
-MOST_RIVALS = 5
+MAX_REFERENCES = 5
 "Real texts beside each text, where there are enough."
 
 
@@ -45,7 +45,7 @@ class Repetition:
 
 
 @dataclass(frozen=True)
-class Matched:
+class MatchedTexts:
     """Texts, each with as many real ones beside it, all rows at one place equally long."""
 
     rows: Ints
@@ -88,7 +88,7 @@ class Matched:
     @cached_property
     def runs(self) -> Ints:
         """(n, r): how often one token follows itself, at most."""
-        longest = [[_longest_run(row[row != NOTHING]) for row in place] for place in self.rows]
+        longest = [[_longest_run(row[row != PAD]) for row in place] for place in self.rows]
         return np.array(longest, dtype=np.int64).reshape(self.rows.shape[:2])
 
     def alike(self, pick: Ints) -> float:
@@ -125,27 +125,27 @@ class Matched:
             # Small again before the next token joins, so that no number overflows.
             codes = np.unique(joined, return_inverse=True)[1].reshape(joined.shape)
         beyond = np.arange(places) >= self._counts(order)[:, None]
-        codes[np.broadcast_to(beyond[:, None], codes.shape)] = NOTHING
+        codes[np.broadcast_to(beyond[:, None], codes.shape)] = PAD
         return codes
 
     def _together(self, order: int, pick: Ints) -> int:
         """How many different n-grams the picked rows have together."""
-        seen = np.zeros(int(self.codes[order].max(initial=NOTHING)) + 2, dtype=bool)
+        seen = np.zeros(int(self.codes[order].max(initial=PAD)) + 2, dtype=bool)
         seen[self.codes[order][np.arange(len(pick)), pick]] = True
-        return int(seen[:NOTHING].sum())  # the last is where NOTHING was noted
+        return int(seen[:PAD].sum())  # the last is where NOTHING was noted
 
 
-def matched(
+def match_texts(
     texts: Sequence[Ids],
     reference: Sequence[Ids],
     *,
     unknown: int | None,
     generator: np.random.Generator,
-) -> Matched:
+) -> MatchedTexts:
     """Beside each text real ones drawn at random among those long enough; all cut to the shortest.
 
     There must be as many real texts as texts, at least. Long texts choose first."""
-    rivals = min(MOST_RIVALS, len(reference) // len(texts))
+    rivals = min(MAX_REFERENCES, len(reference) // len(texts))
     order = generator.permutation(len(reference))
     sizes = np.array([len(reference[i]) for i in order])
     free = np.ones(len(order), dtype=bool)
@@ -157,18 +157,18 @@ def matched(
         free[fit] = False
         places.append([text, *(reference[order[i]] for i in fit)])
     lengths = np.array([min(len(row) for row in place) for place in places], dtype=np.int64)
-    rows = np.full((len(places), rivals + 1, int(lengths.max(initial=0))), NOTHING, dtype=np.int64)
+    rows = np.full((len(places), rivals + 1, int(lengths.max(initial=0))), PAD, dtype=np.int64)
     for place, (row_texts, length) in enumerate(zip(places, lengths.tolist(), strict=True)):
         for row, ids in enumerate(row_texts):
             rows[place, row, :length] = ids[:length]
-    return Matched(rows, lengths, unknown)
+    return MatchedTexts(rows, lengths, unknown)
 
 
 def _different(codes: Ints) -> Ints:
     ordered = np.sort(codes, axis=2)
     first = np.ones_like(ordered, dtype=bool)
     first[:, :, 1:] = ordered[:, :, 1:] != ordered[:, :, :-1]
-    return np.asarray((first & (ordered != NOTHING)).sum(axis=2))
+    return np.asarray((first & (ordered != PAD)).sum(axis=2))
 
 
 def _longest_run(ids: Ints) -> int:

@@ -21,18 +21,25 @@ from typing import Any
 
 import numpy as np
 
-from regard.evaluation.health.repetition import NOTHING, Ids, Ints, Matched, Repetition, matched
+from regard.evaluation.health.repetition import (
+    PAD,
+    Ids,
+    Ints,
+    MatchedTexts,
+    Repetition,
+    match_texts,
+)
 
-FEWEST_SAMPLES = 10
-FEWEST_TOKENS = 100
+MIN_SAMPLES = 10
+MIN_TOKENS = 100
 "Compared tokens below which shares of n-grams say nothing."
-PICKS = 999
+PERMUTATIONS = 999
 "Random picks behind each p."
-REAL_PICKS = 50
+REFERENCE_DRAWS = 50
 "Picks of real text alone, whose mean texture is shown."
 SHUFFLES = 99
 "Random orders of the samples' tokens."
-RARE = 0.01
+MAX_P = 0.01
 "A measure is flagged at this p, or below it."
 
 
@@ -93,11 +100,11 @@ def sample_health(
     flags = _too_many_empty(samples, reference)
     textures: tuple[Repetition | None, Repetition | None, BigramCounts | None] = (None, None, None)
     tokens = 0
-    if n < FEWEST_SAMPLES or documents < n:
+    if n < MIN_SAMPLES or documents < n:
         unjudged = f"{n:,} samples and {documents:,} real texts are too few to compare"
     else:
         generator = np.random.default_rng(seed)
-        texts = matched(samples, reference, unknown=unknown, generator=generator)
+        texts = match_texts(samples, reference, unknown=unknown, generator=generator)
         tokens, unjudged = texts.tokens, _too_short(texts)
         if not unjudged:
             real = [texts.texture(pick) for pick in _real_picks(texts, generator)]
@@ -119,22 +126,22 @@ def sample_health(
     )
 
 
-def _too_short(texts: Matched) -> str:
-    if texts.tokens >= FEWEST_TOKENS:
+def _too_short(texts: MatchedTexts) -> str:
+    if texts.tokens >= MIN_TOKENS:
         return ""
     return (
         f"{len(texts.rows):,} samples have {texts.tokens:,} tokens to compare with real text of "
-        f"the same length: too few to judge by, it takes {FEWEST_TOKENS:,}"
+        f"the same length: too few to judge by, it takes {MIN_TOKENS:,}"
     )
 
 
 def _worse_than_real(
-    texts: Matched, drawn: Sequence[Repetition], generator: np.random.Generator
+    texts: MatchedTexts, drawn: Sequence[Repetition], generator: np.random.Generator
 ) -> tuple[str, ...]:
     """A sentence for each measure in which hardly any pick is as bad as the samples."""
     ours, real = texts.texture(texts.judged), _mean(drawn)
     places = np.arange(len(texts.rows))
-    picks = generator.integers(texts.rows.shape[1], size=(PICKS, len(places)))
+    picks = generator.integers(texts.rows.shape[1], size=(PERMUTATIONS, len(places)))
     beside = f"in real text of the same length (n = {len(places):,} samples)"
     flags = []
     if _is_rare(texts.repeated[places, picks].sum(axis=1), texts.repeated[:, 0].sum()):
@@ -161,7 +168,7 @@ def _worse_than_real(
 
 def _is_rare(drawn: np.ndarray[Any, Any], ours: float) -> bool:
     # The samples are a pick themselves; with them in the count, p is never below what it can be.
-    return bool((1 + (drawn >= ours).sum()) / (1 + len(drawn)) <= RARE)
+    return bool((1 + (drawn >= ours).sum()) / (1 + len(drawn)) <= MAX_P)
 
 
 def _without_order(pairs: BigramCounts) -> tuple[str, ...]:
@@ -178,7 +185,7 @@ def _too_many_empty(samples: Sequence[Ids], reference: Sequence[Ids]) -> tuple[s
     """A sentence where so many empty ones would hardly be drawn from real texts."""
     empty, empty_real = _empty(samples), _empty(reference)
     n, documents = len(samples), len(reference)
-    if not empty or chance_of_empty(empty, n, of=empty + empty_real, texts=n + documents) > RARE:
+    if not empty or chance_of_empty(empty, n, of=empty + empty_real, texts=n + documents) > MAX_P:
         return ()
     return (
         f"{empty:,} of {n:,} samples are empty, of {documents:,} real texts {empty_real or 'none'}",
@@ -197,8 +204,8 @@ def _empty(texts: Sequence[Ids]) -> int:
     return sum(not len(text) for text in texts)
 
 
-def _real_picks(texts: Matched, generator: np.random.Generator) -> Ints:
-    return generator.integers(1, texts.rows.shape[1], size=(REAL_PICKS, len(texts.rows)))
+def _real_picks(texts: MatchedTexts, generator: np.random.Generator) -> Ints:
+    return generator.integers(1, texts.rows.shape[1], size=(REFERENCE_DRAWS, len(texts.rows)))
 
 
 def _mean(textures: Sequence[Repetition]) -> Repetition:
@@ -209,7 +216,7 @@ def _mean(textures: Sequence[Repetition]) -> Repetition:
 
 
 def _known_pairs(
-    texts: Matched, reference: Sequence[Ids], generator: np.random.Generator
+    texts: MatchedTexts, reference: Sequence[Ids], generator: np.random.Generator
 ) -> BigramCounts:
     in_texts = Counter(pair for text in reference for pair in set(pairwise(map(int, text))))
 
@@ -218,8 +225,8 @@ def _known_pairs(
         found = [in_texts[pair] > besides for ids in rows for pair in pairwise(ids)]
         return sum(found) / max(len(found), 1)
 
-    ours = [row[row != NOTHING].tolist() for row in texts.rows[:, 0]]
-    real = [row[row != NOTHING].tolist() for place in texts.rows[:, 1:] for row in place]
+    ours = [row[row != PAD].tolist() for row in texts.rows[:, 0]]
+    real = [row[row != PAD].tolist() for place in texts.rows[:, 1:] for row in place]
     ends = np.cumsum([len(ids) for ids in ours])[:-1]
     tokens = np.concatenate([np.array(ids, dtype=np.int64) for ids in ours])
     orders = (generator.permutation(tokens) for _ in range(SHUFFLES))

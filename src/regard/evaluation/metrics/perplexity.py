@@ -25,7 +25,7 @@ from regard.evaluation.metrics.metric import difference_verdict
 from regard.evaluation.statistics.estimate import Estimate, signature
 from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics
 
-FIGURES = {
+SCORE_UNITS = {
     "perplexity": "token",
     "perplexity_per_byte": "byte",
     "bits_per_byte": "byte",
@@ -102,7 +102,9 @@ class Perplexity:
         intervals = self.bootstrap.intervals(table.statistics, _figures)
         return {
             name: self._figure(name, per, value=value, interval=interval, n=len(table))
-            for (name, per), value, interval in zip(FIGURES.items(), values, intervals, strict=True)
+            for (name, per), value, interval in zip(
+                SCORE_UNITS.items(), values, intervals, strict=True
+            )
         }
 
     def paired_difference(self, model: Losses, baseline: Losses) -> Estimate:

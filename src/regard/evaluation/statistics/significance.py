@@ -135,7 +135,7 @@ class MethodDifference:
         enough = 2
         while not shown(enough):
             enough *= 2
-            if enough > MOST_SEEDS:
+            if enough > MAX_SEEDS:
                 return None
         too_few = enough // 2
         while enough - too_few > 1:
@@ -160,7 +160,7 @@ class MethodDifference:
         }
 
 
-MOST_SEEDS = 2**20
+MAX_SEEDS = 2**20
 "Nobody trains as many; items that all but forbid a difference would ask for more."
 
 

@@ -19,7 +19,7 @@ from regard.evaluation.statistics.significance import MethodDifference
 
 NOT_DISTINGUISHABLE = "not distinguishable at this size"
 
-MOST_SEEDS_TOLD = 1000
+MAX_SEEDS_REPORTED = 1000
 "More are told as out of reach, not as a plan."
 
 
@@ -114,7 +114,7 @@ def _what_it_takes(difference: MethodDifference) -> list[str]:
     else:
         needed, limit, other = difference.items_needed(size), items, "seeds"
         ground = f"with {difference.seeds} seeds"
-    if needed is None or (limit == "seeds" and needed > MOST_SEEDS_TOLD):
+    if needed is None or (limit == "seeds" and needed > MAX_SEEDS_REPORTED):
         takes = f"no number of {limit} within reach would show a difference of {seen} {ground}"
     else:
         takes = f"about {_about(needed)} {limit} would show a difference of {seen}"
