@@ -1,4 +1,4 @@
-"""A model trained before is adapted: what is trained is kept alone, counted, put on its base."""
+"""Adapting a trained model: only adapted weights are saved, counted, and loaded onto the base."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LABELLED = "text,label\n" + "".join(
 ENCODER = {"model__family": "encoder", "model__layers": 2, "name": "first"}
 ADAPTED = {
     "name": "adapted",
-    "start": "first.toml",
+    "init_from": "first.toml",
     "model": None,
     "tokenizer": None,
     "samples": None,
@@ -39,8 +39,8 @@ RUN = "runs/adapted"
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """A workspace with a trained encoder and rows to adapt it to."""
+def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A workspace with a trained encoder and labelled rows."""
     workspace = Workspace(tmp_path_factory.mktemp("adapt"))
     workspace.write("generated.txt", "\n".join(generated_sentences()) + "\n")
     workspace.write("rows.csv", LABELLED)
@@ -50,71 +50,70 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 
 @pytest.fixture
-def workspace(begun: Workspace, tmp_path: Path) -> Workspace:
-    home = tmp_path / "copy"
-    shutil.copytree(begun.folder, home)
-    return Workspace(home)
+def workspace(pretrained: Workspace, tmp_path: Path) -> Workspace:
+    folder = tmp_path / "copy"
+    shutil.copytree(pretrained.folder, folder)
+    return Workspace(folder)
 
 
-def recipe(workspace: Workspace, **settings: object) -> None:
+def write_recipe(workspace: Workspace, **settings: object) -> None:
     length = {"adapt__length": 4} if settings.get("adapt__kind") in ("prompt", "prefix") else {}
     workspace.recipe("adapted.toml", **{**ADAPTED, **length, **settings})
 
 
-def kept(run: Path) -> dict[str, str]:
-    final = run / "final"
-    return {file.name: sha256(file) for file in final.glob("*.safetensors")}
+def saved_weights(run: Path) -> dict[str, str]:
+    return {file.name: sha256(file) for file in (run / "final").glob("*.safetensors")}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_trains_is_kept_alone_and_answers_the_same_when_loaded(
+def test_adapter_trains_saves_only_its_weights_and_evaluates_the_same_when_loaded(
     workspace: Workspace, kind: str
 ) -> None:
-    recipe(workspace, adapt__kind=kind)
+    write_recipe(workspace, adapt__kind=kind)
     base = file_digests(workspace.folder / "runs/first")
     workspace.run("train", "adapted.toml")
     run = workspace.folder / RUN
-    assert file_digests(workspace.folder / "runs/first") == base, "the base is only read"
-    figures = json.loads((run / "results.json").read_text())
-    ledger = figures["ledger"]
+    assert file_digests(workspace.folder / "runs/first") == base, "the base is read-only"
+    results = json.loads((run / "results.json").read_text())
+    ledger = results["ledger"]
     assert ledger["total"] == sum(row["count"] for row in ledger["rows"])
     assert ledger["total"] == sum(term["value"] for term in ledger["terms"])
     assert (run / "final/model.safetensors").is_file() == (kind == "full")
     if kind != "full":
         with safe_open(run / "final/adapter_model.safetensors", framework="pt") as file:
-            held = sum(file.get_tensor(name).numel() for name in file.keys())  # noqa: SIM118
+            saved = sum(file.get_tensor(name).numel() for name in file.keys())  # noqa: SIM118
         head = 0 if kind == "none" else 2 * 16 + 2
-        assert held == ledger["total"] - head
-    again = json.loads(workspace.run("evaluate", RUN, "--json"))
-    assert again["estimates"] == figures["estimates"]
+        assert saved == ledger["total"] - head
+    evaluated = json.loads(workspace.run("evaluate", RUN, "--json"))
+    assert evaluated["estimates"] == results["estimates"]
     assert f"adapt.kind = '{kind}'" in workspace.run("ledger", RUN)
     assert "What was trained" in (run / "report.html").read_text()
 
 
-def test_a_stopped_adaptation_goes_on_bit_for_bit(workspace: Workspace) -> None:
-    recipe(workspace, adapt__kind="lora", adapt__dropout=0.1)
+def test_resumed_adaptation_ends_with_the_same_bits(workspace: Workspace) -> None:
+    write_recipe(workspace, adapt__kind="lora", adapt__dropout=0.1)
     workspace.run("train", "adapted.toml")
-    whole = kept(workspace.folder / RUN)
+    uninterrupted = saved_weights(workspace.folder / RUN)
     run = workspace.folder / RUN
     shutil.rmtree(run / "final")
     (run / "results.json").unlink()
-    for late in sorted((run / "checkpoints").iterdir())[1:]:
-        shutil.rmtree(late)
+    for later in sorted((run / "checkpoints").iterdir())[1:]:
+        shutil.rmtree(later)
     workspace.run("train", "adapted.toml", "--resume")
-    assert kept(run) == whole
+    assert saved_weights(run) == uninterrupted
 
 
-def test_another_base_is_refused_and_a_moved_one_can_be_named(workspace: Workspace) -> None:
-    recipe(workspace, adapt__kind="lora")
+def test_another_base_is_refused_and_a_moved_base_can_be_passed(workspace: Workspace) -> None:
+    write_recipe(workspace, adapt__kind="lora")
     workspace.run("train", "adapted.toml")
     workspace.write("mine.csv", "text\nthe cat sees one river today.\n")
-    answered = workspace.run("predict", RUN, "mine.csv", "--json")
+    predictions = workspace.run("predict", RUN, "mine.csv", "--json")
     (workspace.folder / "runs/first").rename(workspace.folder / "elsewhere")
     result = workspace.invoke("predict", RUN, "mine.csv")
     assert result.exit_code == 2
     assert "holds an adapter for the model runs/first" in result.error
     assert "--base FOLDER" in result.error
-    assert workspace.run("predict", RUN, "mine.csv", "--json", "--base", "elsewhere") == answered
+    assert workspace.run("predict", RUN, "mine.csv", "--json", "--base", "elsewhere") == predictions
 
     workspace.recipe("first.toml", **ENCODER, train__seed=1)
     workspace.run("train", "first.toml", "--out", "runs/first")
@@ -123,11 +122,11 @@ def test_another_base_is_refused_and_a_moved_one_can_be_named(workspace: Workspa
     assert "it would change another model than it learnt on" in result.error
 
 
-def test_what_was_merged_can_be_started_from_and_a_prompt_cannot(workspace: Workspace) -> None:
+def test_lora_run_can_be_an_initial_model_and_a_prompt_cannot(workspace: Workspace) -> None:
     for kind in ("lora", "prompt"):
-        recipe(workspace, adapt__kind=kind)
+        write_recipe(workspace, adapt__kind=kind)
         workspace.run("train", "adapted.toml", "--out", f"runs/{kind}")
-    recipe(workspace, start="runs/lora", adapt__kind="head", train__max_steps=0)
+    write_recipe(workspace, init_from="runs/lora", adapt__kind="head", train__max_steps=0)
     workspace.run("train", "adapted.toml")
     with contextlib.chdir(workspace.folder):
         merged = regard.load("runs/adapted").saved.body
@@ -136,34 +135,34 @@ def test_what_was_merged_can_be_started_from_and_a_prompt_cannot(workspace: Work
     assert not any("lora" in name for name in names)
     assert any("lora" in name for name, _ in unmerged.named_parameters())
 
-    recipe(workspace, start="runs/prompt", adapt__kind="head")
+    write_recipe(workspace, init_from="runs/prompt", adapt__kind="head")
     result = workspace.invoke("train", "adapted.toml", "--out", "runs/on")
     assert result.exit_code == 2
     assert "adapted by a prompt" in result.error
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "expected"),
     [
         ({"adapt__kind": "lora", "adapt__targets": ["nothing*"]}, ("nothing*", "attention.query")),
         ({"adapt__kind": "prompt", "adapt__length": 40}, ("40", "context = 16")),
         ({"adapt__kind": "lorra"}, ("did you mean", "lora")),
-        ({"start": None, "adapt__kind": "lora"}, ("there is none", "Set start")),
-        ({"start": "pip:no-such-package"}, ("not installed", "pip install no-such-package")),
+        ({"init_from": None, "adapt__kind": "lora"}, ("there is none", "Set init_from")),
+        ({"init_from": "pip:no-such-package"}, ("not installed", "pip install no-such-package")),
     ],
     ids=["pattern", "long prompt", "misspelt", "nothing to adapt", "no package"],
 )
-def test_what_cannot_be_adapted(
-    workspace: Workspace, settings: dict[str, object], says: tuple[str, ...]
+def test_impossible_adaptation_is_refused(
+    workspace: Workspace, settings: dict[str, object], expected: tuple[str, ...]
 ) -> None:
     table = {**ADAPTED, **settings}
-    if table["start"] is None:
-        del table["start"]
+    if table["init_from"] is None:
+        del table["init_from"]
         table |= {"model__family": "encoder"}
         del table["model"], table["tokenizer"]
     workspace.recipe("adapted.toml", **table)
     result = workspace.invoke("train", "adapted.toml")
     assert result.exit_code == 2, result.stderr
-    for words in says:
-        assert words in result.error
+    for phrase in expected:
+        assert phrase in result.error
     assert not (workspace.folder / RUN).exists()

@@ -1,4 +1,4 @@
-"""Text, caches or checkpoints that changed behind a run are found out, never used quietly."""
+"""Data, caches or checkpoints that changed since a run began are detected, never used silently."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ RUN = "runs/tiny"
 
 
 def unfinish(workspace: Workspace) -> Path:
-    """As if it had been killed after its last checkpoint."""
+    """The run as if killed after its last checkpoint."""
     run = workspace.folder / RUN
     shutil.rmtree(run / "final")
     (run / "results.json").unlink()
     return run
 
 
-def test_a_run_does_not_go_on_with_other_text(trained: Workspace) -> None:
+def test_resuming_with_changed_text_is_refused(trained: Workspace) -> None:
     unfinish(trained)
     trained.write("generated.txt", generated_text().replace("cat", "cow").replace("one", "two"))
     result = trained.invoke("train", RUN, "--resume")
@@ -31,7 +31,7 @@ def test_a_run_does_not_go_on_with_other_text(trained: Workspace) -> None:
     assert "ids would mean other words" in result.error
 
 
-def test_not_even_where_the_tokenizer_stayed_the_same(trained: Workspace) -> None:
+def test_resuming_with_reordered_text_is_refused(trained: Workspace) -> None:
     unfinish(trained)
     text = generated_text().splitlines()
     trained.write("generated.txt", "\n".join(reversed(text)) + "\n")
@@ -40,7 +40,7 @@ def test_not_even_where_the_tokenizer_stayed_the_same(trained: Workspace) -> Non
     assert "the text of runs/tiny has changed since it began" in result.error
 
 
-def test_figures_are_not_taken_on_other_documents(trained: Workspace) -> None:
+def test_evaluating_on_changed_documents_is_refused(trained: Workspace) -> None:
     text = generated_text().splitlines()
     trained.write("generated.txt", "\n".join(text[: len(text) // 2]) + "\n")
     result = trained.invoke("evaluate", RUN)
@@ -48,16 +48,14 @@ def test_figures_are_not_taken_on_other_documents(trained: Workspace) -> None:
     assert "figures would speak of other documents" in result.error
 
 
-def test_a_damaged_token_cache_is_built_anew(
-    trained: Workspace, shared_workspace: Workspace
-) -> None:
+def test_damaged_token_cache_is_rebuilt(trained: Workspace, shared_workspace: Workspace) -> None:
     [tokens] = trained.folder.glob("cache/tokens/*/train/tokens.bin")
     tokens.write_bytes(bytes(len(tokens.read_bytes())))
     trained.run("train", "tiny.toml", "--out", "runs/again")
     assert weights(trained.folder / "runs/again") == weights(shared_workspace.folder / RUN)
 
 
-def test_a_damaged_cached_tokenizer_is_trained_anew(
+def test_damaged_cached_tokenizer_is_retrained(
     trained: Workspace, shared_workspace: Workspace
 ) -> None:
     [tokenizer] = trained.folder.glob("cache/tokenizers/*/tokenizer.json")
@@ -66,7 +64,7 @@ def test_a_damaged_cached_tokenizer_is_trained_anew(
     assert weights(trained.folder / "runs/again") == weights(shared_workspace.folder / RUN)
 
 
-def test_a_damaged_best_checkpoint_never_becomes_the_final_model(workspace: Workspace) -> None:
+def test_damaged_best_checkpoint_never_becomes_the_final_model(workspace: Workspace) -> None:
     workspace.recipe(
         train__patience=1, train__evaluate_every=2, train__max_steps=200, train__lr=0.3
     )
@@ -82,16 +80,16 @@ def test_a_damaged_best_checkpoint_never_becomes_the_final_model(workspace: Work
     assert not (run / "final").exists()
 
 
-@pytest.mark.parametrize(("kind", "told"), [("word", False), ("bpe", True)])
-def test_a_figure_per_byte_is_not_told_where_words_are_unknown(
-    workspace: Workspace, kind: str, told: bool
+@pytest.mark.parametrize(("kind", "reported"), [("word", False), ("bpe", True)])
+def test_per_byte_scores_are_omitted_with_unknown_tokens(
+    workspace: Workspace, kind: str, reported: bool
 ) -> None:
-    rare = generated_text().splitlines()
-    text = "\n".join(f"{line} unseen{number}" for number, line in enumerate(rare))
+    lines = generated_text().splitlines()
+    text = "\n".join(f"{line} unseen{number}" for number, line in enumerate(lines))
     workspace.write("generated.txt", text)
     workspace.recipe(tokenizer__kind=kind)
-    figures = json.loads(workspace.run("train", "tiny.toml", "--json"))
-    metrics = {row["metric"] for row in figures["estimates"]}
-    assert ("perplexity_per_byte" in metrics) == told
-    assert any("tokens are <unk>" in remark for remark in figures["remarks"]) != told
-    assert ("no figure per byte" in workspace.run("train", "tiny.toml", "--resume")) != told
+    results = json.loads(workspace.run("train", "tiny.toml", "--json"))
+    metrics = {row["metric"] for row in results["estimates"]}
+    assert ("perplexity_per_byte" in metrics) == reported
+    assert any("tokens are <unk>" in remark for remark in results["remarks"]) != reported
+    assert ("no figure per byte" in workspace.run("train", "tiny.toml", "--resume")) != reported

@@ -1,4 +1,4 @@
-"""A training that answers one class is told so while it goes on, and a study does not rank it."""
+"""A classifier that collapses to one class is flagged in training; studies do not rank it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import tomli_w
-from tests.journeys.test_compare import here
+from tests.journeys.test_compare import in_process_trainings
 from tests.journeys.workspace import Workspace
 
-__all__ = ["here"]
+__all__ = ["in_process_trainings"]
 
 RECIPE = {
     "name": "opinions",
@@ -31,12 +31,12 @@ THINGS = ("film", "book", "song", "play", "meal", "walk", "game")
 
 
 def write_rows(workspace: Workspace) -> None:
-    """Three in five are good, and the word says so (generated)."""
+    """Generated rows: three in five are good, and one word decides."""
     rows = ["text,label"]
     for number in range(300):
-        good = number % 5 < 3
+        positive = number % 5 < 3
         thing = THINGS[number % 7]
-        rows.append(f"{number} the {thing} was {'fine' if good else 'dull'},{int(good)}")
+        rows.append(f"{number} the {thing} was {'fine' if positive else 'dull'},{int(positive)}")
     workspace.write("opinions.csv", "\n".join(rows) + "\n")
     workspace.write("opinions.toml", tomli_w.dumps(RECIPE))
 
@@ -46,8 +46,8 @@ def remarks(run: Path) -> list[str]:
     return [event["text"] for event in events if event["event"] == "remark"]
 
 
-@pytest.mark.usefixtures("here")
-def test_a_variant_that_answers_one_class_is_named_first_and_not_ranked(
+@pytest.mark.usefixtures("in_process_trainings")
+def test_collapsed_variant_is_reported_first_and_not_ranked(
     workspace: Workspace,
 ) -> None:
     write_rows(workspace)
@@ -58,14 +58,18 @@ def test_a_variant_that_answers_one_class_is_named_first_and_not_ranked(
         "variants": {"slow": {}, "slower": {"train.lr": 5e-3}, "wild": {"train.lr": 3.0}},
     }
     workspace.write("study.toml", tomli_w.dumps(study))
-    told = workspace.run("compare", "study.toml")
-    assert told.strip().startswith("COLLAPSED  wild answers one class for every row with")
-    assert told.index("COLLAPSED") < told.index("VERDICT")
+    printed = workspace.run("compare", "study.toml")
+    assert printed.strip().startswith("COLLAPSED  wild predicts one class for every row with")
+    assert printed.index("COLLAPSED") < printed.index("VERDICT")
     runs = workspace.folder / "runs" / "study"
-    found = json.loads((runs / "outcome.json").read_text())
-    verdicts = {one["variant"]: one for one in found["verdicts"] if one["score_key"] == "dev.accuracy"}
+    outcome = json.loads((runs / "outcome.json").read_text())
+    verdicts = {
+        verdict["variant"]: verdict
+        for verdict in outcome["verdicts"]
+        if verdict["score_key"] == "dev.accuracy"
+    }
     assert verdicts["wild"]["words"] == "not compared"
-    assert verdicts["wild"]["notes"] == ["wild answers one class for every row"]
+    assert verdicts["wild"]["notes"] == ["wild predicts one class for every row"]
     assert verdicts["slower"]["words"] != "not compared"
     page = (runs / "report.html").read_text()
     assert page.index("COLLAPSED") < page.index("<header>")

@@ -1,4 +1,4 @@
-"""Every family from a recipe to a report; what a family cannot do is said."""
+"""Every model family from recipe to report; unsupported objectives are refused."""
 
 import json
 
@@ -11,7 +11,7 @@ OBJECTIVES = {"decoder": "causal", "encoder": "masked", "encoder-decoder": "pref
 
 
 @pytest.mark.parametrize("family", FAMILIES.names())
-def test_every_family_trains_and_is_measured_beside_baselines(
+def test_family_trains_and_is_evaluated_against_baselines(
     workspace: Workspace, family: str
 ) -> None:
     size = {} if family == "recurrent" else {"heads": 2}
@@ -19,31 +19,31 @@ def test_every_family_trains_and_is_measured_beside_baselines(
     workspace.recipe(model=model, train__batches="bucketed")
     workspace.run("train", "tiny.toml")
     run = workspace.folder / "runs" / "tiny"
-    figures = json.loads((run / "results.json").read_text())
-    assert figures["audit"]["verdict"] == "clean"
-    measured = {
+    results = json.loads((run / "results.json").read_text())
+    assert results["audit"]["verdict"] == "clean"
+    estimates = {
         row["of"]: row
-        for row in figures["estimates"]
+        for row in results["estimates"]
         if (row["split"], row["metric"]) == ("dev", "perplexity")
     }
-    assert set(measured) == {"model", "unigram", "Kneser-Ney 3-gram"}
-    assert len({row["n"] for row in measured.values()}) == 1
+    assert set(estimates) == {"model", "unigram", "Kneser-Ney 3-gram"}
+    assert len({row["n"] for row in estimates.values()}) == 1
     objective = OBJECTIVES.get(family, "prefix")
-    assert f"tells:{objective}" in measured["model"]["signature"]
-    per_byte = [row for row in figures["estimates"] if row["metric"] == "bits_per_byte"]
+    assert f"tells:{objective}" in estimates["model"]["signature"]
+    per_byte = [row for row in results["estimates"] if row["metric"] == "bits_per_byte"]
     assert bool(per_byte) == (objective == "causal")
-    written = workspace.invoke("generate", "runs/tiny", "the cat", "--max-new-tokens", "5")
+    generation = workspace.invoke("generate", "runs/tiny", "the cat", "--max-new-tokens", "5")
     if family == "encoder":
-        assert written.exit_code == 2
-        assert "cannot generate text" in written.error
-        assert figures["samples"] == []
+        assert generation.exit_code == 2
+        assert "cannot generate text" in generation.error
+        assert results["samples"] == []
     else:
-        assert written.exit_code == 0
+        assert generation.exit_code == 0
     again = json.loads(workspace.run("evaluate", "runs/tiny", "--json"))
-    assert again["estimates"] == figures["estimates"]
+    assert again["estimates"] == results["estimates"]
 
 
-def test_an_objective_that_a_family_cannot_learn(workspace: Workspace) -> None:
+def test_objective_that_a_family_does_not_support_is_refused(workspace: Workspace) -> None:
     workspace.recipe()
     refused = workspace.invoke("train", "tiny.toml", "--set", "objective=masked")
     assert refused.exit_code == 2

@@ -1,4 +1,4 @@
-"""From a file of one's own to a trained, measured, reported model, in the words of the README."""
+"""From a user's file to a trained, evaluated and reported model, as in the README."""
 
 import csv
 import io
@@ -18,12 +18,14 @@ FEW_STEPS = (
 
 
 def as_csv() -> str:
-    """Generated reviews with an id and a grade beside the text."""
-    written = io.StringIO()
-    table = csv.writer(written)
-    table.writerow(["id", "stars", "review"])
-    table.writerows([number, number % 5, text] for number, text in enumerate(generated_sentences()))
-    return written.getvalue()
+    """Generated reviews with an id and a rating."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(["id", "stars", "review"])
+    writer.writerows(
+        [number, number % 5, text] for number, text in enumerate(generated_sentences())
+    )
+    return buffer.getvalue()
 
 
 def as_json_lines() -> str:
@@ -45,32 +47,32 @@ def test_new_then_validate_then_train(
     workspace.write(name, content)
     recipe = f"{Path(name).stem}.toml"
 
-    told = workspace.run("new", name)
-    assert f"regard train {recipe}" in told
-    assert (f'text = "{column}"' in told) == (column is not None)
+    printed = workspace.run("new", name)
+    assert f"regard train {recipe}" in printed
+    assert (f'text = "{column}"' in printed) == (column is not None)
 
     forecast = json.loads(workspace.run("validate", recipe, *FEW_STEPS, "--json"))
     assert forecast["steps"] == 4
     assert forecast["recipe"]["data"]["corpus"] == name
 
-    told = workspace.run("train", recipe, *FEW_STEPS)
-    assert "unigram" in told
-    assert "Kneser-Ney" in told
+    printed = workspace.run("train", recipe, *FEW_STEPS)
+    assert "unigram" in printed
+    assert "Kneser-Ney" in printed
     run = workspace.folder / "runs" / Path(name).stem
     assert "<html" in (run / "report.html").read_text()
     assert "width = 16" in (run / "recipe.toml").read_text()
 
 
-def test_a_name_is_taken_from_nothing_that_exists(workspace: Workspace) -> None:
+def test_new_does_not_overwrite_a_recipe(workspace: Workspace) -> None:
     workspace.run("new", "generated.txt")
-    written = (workspace.folder / "generated.toml").read_bytes()
+    recipe = (workspace.folder / "generated.toml").read_bytes()
     result = workspace.invoke("new", "generated.txt")
     assert result.exit_code == 2
     assert "generated.toml exists already" in result.error
-    assert (workspace.folder / "generated.toml").read_bytes() == written
+    assert (workspace.folder / "generated.toml").read_bytes() == recipe
 
 
-def test_too_little_text_is_said_before_a_recipe_is_written(workspace: Workspace) -> None:
+def test_new_refuses_too_little_text(workspace: Workspace) -> None:
     workspace.write("note.txt", "three words only\n")
     result = workspace.invoke("new", "note.txt")
     assert result.exit_code == 2
@@ -81,36 +83,36 @@ def test_too_little_text_is_said_before_a_recipe_is_written(workspace: Workspace
 
 def test_validate_trains_nothing(workspace: Workspace) -> None:
     workspace.recipe()
-    told = workspace.run("validate", "tiny.toml")
-    assert "tiny.toml is valid" in told
-    assert "20 steps" in told
+    printed = workspace.run("validate", "tiny.toml")
+    assert "tiny.toml is valid" in printed
+    assert "20 steps" in printed
     assert not (workspace.folder / "runs").exists()
 
 
-def test_evaluate_measures_what_training_measured(shared_workspace: Workspace) -> None:
-    again = json.loads(shared_workspace.run("evaluate", "runs/tiny", "--json"))
-    figures = json.loads((shared_workspace.folder / "runs/tiny/results.json").read_text())
-    assert again["weights"] == figures["weights"]
-    assert again["estimates"] == figures["estimates"]
-    for part in ("dev", "test"):
-        rivals = {row["of"] for row in again["estimates"] if row["split"] == part}
-        assert len(rivals) == 3, "the model, and two baselines beside it"
-    assert all(row["low"] <= row["value"] <= row["high"] for row in again["estimates"])
+def test_evaluate_reproduces_the_results_of_training(shared_workspace: Workspace) -> None:
+    evaluated = json.loads(shared_workspace.run("evaluate", "runs/tiny", "--json"))
+    results = json.loads((shared_workspace.folder / "runs/tiny/results.json").read_text())
+    assert evaluated["weights"] == results["weights"]
+    assert evaluated["estimates"] == results["estimates"]
+    for split in ("dev", "test"):
+        models = {row["of"] for row in evaluated["estimates"] if row["split"] == split}
+        assert len(models) == 3, "the model and two baselines"
+    assert all(row["low"] <= row["value"] <= row["high"] for row in evaluated["estimates"])
 
 
-def test_evaluate_writes_where_it_is_told(trained: Workspace) -> None:
+def test_evaluate_writes_to_out(trained: Workspace) -> None:
     trained.run("evaluate", "runs/tiny", "--out", "new/folder/results.json")
     assert json.loads((trained.folder / "new/folder/results.json").read_text())["estimates"]
 
 
-def test_evaluate_needs_the_run_not_the_bare_model(shared_workspace: Workspace) -> None:
+def test_evaluate_needs_a_run_folder(shared_workspace: Workspace) -> None:
     result = shared_workspace.invoke("evaluate", "runs/tiny/final")
     assert result.exit_code == 2
     assert "without its recipe" in result.error
     assert "run folder" in result.error
 
 
-def test_report_is_written_anew_or_elsewhere(trained: Workspace) -> None:
+def test_report_is_rewritten_in_place_or_to_out(trained: Workspace) -> None:
     (trained.folder / "runs/tiny/report.html").unlink()
     assert trained.run("report", "runs/tiny").strip() == "runs/tiny/report.html"
     trained.run("report", "runs/tiny", "--out", "page.html")
@@ -119,8 +121,8 @@ def test_report_is_written_anew_or_elsewhere(trained: Workspace) -> None:
     assert (trained.folder / "runs/tiny/report.html").read_text() == page
 
 
-def test_train_as_json_prints_the_figures_alone(workspace: Workspace) -> None:
+def test_train_with_json_prints_only_results(workspace: Workspace) -> None:
     workspace.recipe(train__max_steps=2, samples__prompts=[])
-    figures = json.loads(workspace.run("train", "tiny.toml", "--json"))
-    assert figures["run"] == "runs/tiny"
-    assert figures["cost"]["steps"] == 2
+    results = json.loads(workspace.run("train", "tiny.toml", "--json"))
+    assert results["run"] == "runs/tiny"
+    assert results["cost"]["steps"] == 2

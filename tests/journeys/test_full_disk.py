@@ -1,4 +1,4 @@
-"""A disk that fills up while training: the person is told, and what was saved stays whole."""
+"""A full disk during training: a clear error, and saved checkpoints stay intact."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ from regard.core.files import find_damage
 FULL = "disk: no room left"
 
 
-def test_no_room_for_a_checkpoint(
+def test_full_disk_during_a_checkpoint_keeps_earlier_ones(
     workspace: Workspace, shared_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoints = workspace.folder / "runs/tiny/checkpoints"
@@ -39,7 +39,7 @@ def test_no_room_for_a_checkpoint(
     assert weights(workspace.folder / "runs/tiny") == weights(shared_workspace.folder / "runs/tiny")
 
 
-IN_A_SMALL_ROOM = """
+TRAIN_ON_SMALL_TMPFS = """
 mkdir runs && mount -t tmpfs -o size=100k tmpfs runs || exit 99
 "$0" -m regard train tiny.toml
 code=$?
@@ -49,26 +49,29 @@ exit $code
 
 
 def can_mount() -> bool:
-    trial = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    command = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
     return (
-        bool(shutil.which("unshare")) and not subprocess.run(trial, capture_output=True).returncode
+        bool(shutil.which("unshare"))
+        and not subprocess.run(command, capture_output=True).returncode
     )
 
 
-def test_a_disk_that_is_really_full(workspace: Workspace, shared_workspace: Workspace) -> None:
-    """Writers that hide the system's error, as safetensors does, are only met by a real one."""
+def test_full_tmpfs_keeps_earlier_checkpoints(
+    workspace: Workspace, shared_workspace: Workspace
+) -> None:
+    """A real full disk: writers such as safetensors hide the system's error code."""
     if not can_mount():
-        pytest.skip("this system lets nobody mount a small disk")
+        pytest.skip("tmpfs cannot be mounted here")
     workspace.recipe()
-    done = subprocess.run(
-        ["unshare", "-rm", "bash", "-c", IN_A_SMALL_ROOM, sys.executable],
+    completed = subprocess.run(
+        ["unshare", "-rm", "bash", "-c", TRAIN_ON_SMALL_TMPFS, sys.executable],
         cwd=workspace.folder,
         env=workspace.environment,
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 2, done.stderr
-    assert FULL in done.stderr.splitlines()[-1]
+    assert completed.returncode == 2, completed.stderr
+    assert FULL in completed.stderr.splitlines()[-1]
     saved = workspace.folder / "saved/tiny"
     assert [path.name for path in (saved / "checkpoints").iterdir()] == ["step-000005"]
     assert find_damage(saved / "checkpoints/step-000005") is None

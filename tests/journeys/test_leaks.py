@@ -1,4 +1,4 @@
-"""A model that sees the future is not trained, unless on purpose, and then nobody can miss it."""
+"""A model that attends to the future is refused; trained on purpose, it is marked invalid."""
 
 import json
 
@@ -12,23 +12,23 @@ from regard.attention.kinds.dot import DotProduct
 
 @kind("off-by-one", cost="n² · d")
 class OffByOne(AttentionKind):
-    """Dot-product whose mask lets each place see one place too many."""
+    """Dot-product attention whose mask also allows the next position."""
 
     def build(self, shape):
-        return SeesOneAhead()
+        return NextPositionLeak()
 
 
-class SeesOneAhead(DotProduct):
+class NextPositionLeak(DotProduct):
     def normalise(self, scores, allowed):
-        ahead = torch.nn.functional.pad(allowed, (1, 0))[..., :-1]
-        return super().normalise(scores, allowed | ahead)
+        shifted = torch.nn.functional.pad(allowed, (1, 0))[..., :-1]
+        return super().normalise(scores, allowed | shifted)
 
     def fast(self, inputs):
         return None
 '''
 
 
-def test_a_broken_kind_is_refused_and_the_pairs_are_named(workspace: Workspace) -> None:
+def test_broken_kind_is_refused_with_the_leaking_pairs(workspace: Workspace) -> None:
     workspace.recipe()
     refused = workspace.invoke("train", "tiny.toml", "--set", "model.attention.kind=zero-masked")
     assert refused.exit_code == 2
@@ -38,25 +38,25 @@ def test_a_broken_kind_is_refused_and_the_pairs_are_named(workspace: Workspace) 
     assert not (workspace.folder / "runs" / "tiny").exists()
 
 
-def test_on_purpose_it_trains_and_everything_begins_with_what_is_wrong(
+def test_trained_on_purpose_it_is_reported_as_invalid_first(
     workspace: Workspace,
 ) -> None:
     workspace.recipe()
-    told = workspace.run(
+    printed = workspace.run(
         "train", "tiny.toml", "--set", 'model.attention={kind="zero-masked", on_purpose=true}'
     )
-    assert "INVALID  sees the future" in told
+    assert "INVALID  sees the future" in printed
     run = workspace.folder / "runs" / "tiny"
     page = (run / "report.html").read_text()
     assert '<p class="notice invalid"><strong>Invalid.</strong>' in page
     assert "No verdict: a model that can see the answers" in page
-    kept = json.loads((run / "audit.json").read_text())
-    assert kept["verdict"] == "leak"
-    assert all(leak["key"] > leak["query"] for leak in kept["leaks"])
+    audit = json.loads((run / "audit.json").read_text())
+    assert audit["verdict"] == "leak"
+    assert all(leak["key"] > leak["query"] for leak in audit["leaks"])
     assert workspace.invoke("audit", "runs/tiny").exit_code == 1
 
 
-def test_a_kind_of_ones_own_that_leaks_is_refused(workspace: Workspace) -> None:
+def test_custom_kind_that_leaks_is_refused(workspace: Workspace) -> None:
     workspace.recipe()
     workspace.write("leaky.py", LEAKY)
     refused = workspace.invoke(
@@ -68,13 +68,14 @@ def test_a_kind_of_ones_own_that_leaks_is_refused(workspace: Workspace) -> None:
     assert workspace.invoke("check", "leaky.py", "--configurations", "5").exit_code == 1
 
 
-def test_hard_attention_trains_nothing_in_queries_and_keys(workspace: Workspace) -> None:
+def test_hard_attention_has_unused_query_and_key_parameters(workspace: Workspace) -> None:
     workspace.recipe()
-    told = workspace.run("train", "tiny.toml", "--set", "model.attention.kind=hard")
-    assert "can learn nothing" in told
-    kept = json.loads((workspace.folder / "runs" / "tiny" / "audit.json").read_text())
+    printed = workspace.run("train", "tiny.toml", "--set", "model.attention.kind=hard")
+    assert "can learn nothing" in printed
+    audit = json.loads((workspace.folder / "runs" / "tiny" / "audit.json").read_text())
     assert {
-        one["name"].removeprefix("stack.blocks.0.attention.") for one in kept["unused_parameters"]
+        parameter["name"].removeprefix("stack.blocks.0.attention.")
+        for parameter in audit["unused_parameters"]
     } == {
         "query.weight",
         "query.bias",
@@ -83,7 +84,7 @@ def test_hard_attention_trains_nothing_in_queries_and_keys(workspace: Workspace)
     }
 
 
-def test_a_clean_run_says_so_and_can_be_audited_again(workspace: Workspace) -> None:
+def test_clean_run_is_reported_and_can_be_audited_again(workspace: Workspace) -> None:
     workspace.recipe()
     assert "audit  clean" in workspace.run("train", "tiny.toml")
     assert "CLEAN" in workspace.run("audit", "runs/tiny")

@@ -1,4 +1,4 @@
-"""Lessons and exercises, as learners and teachers type them in a folder of their own."""
+"""Lessons and exercises on the command line, for learners and teachers."""
 
 import json
 
@@ -10,31 +10,31 @@ from regard.lessons.exercise import build_sheet
 
 @pytest.fixture(autouse=True)
 def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing takes most of the time of a page, and these tests read words."""
-    monkeypatch.setattr("regard.lessons.page.drawings", lambda draw, ran: [])
+    """Charts take most of a page's time, and these tests read its text."""
+    monkeypatch.setattr("regard.lessons.page.draw_inline_charts", lambda draw, ran: [])
 
 
-def right_query(seed: int) -> list[float]:
+def correct_query(seed: int) -> list[float]:
     keys = build_sheet("copying", seed).given["keys"]
     return (60 * keys[seed % 4]).tolist()
 
 
-def test_a_learner_lists_a_topic_and_turns_a_parameter(workspace: Workspace) -> None:
+def test_lessons_are_listed_by_topic_and_take_parameters(workspace: Workspace) -> None:
     listed = workspace.run("lesson", "--topic", "masks")
     assert "three-masks" in listed
     assert "copying" not in listed
-    of_text = json.loads(workspace.run("lesson", "--topic", "text", "--json"))
-    assert {one["topic"] for one in of_text} == {"text"}
-    by_greek, by_name = (
+    lessons = json.loads(workspace.run("lesson", "--topic", "text", "--json"))
+    assert {lesson["topic"] for lesson in lessons} == {"text"}
+    greek, latin = (
         json.loads(workspace.run("lesson", "average-of-two", "--set", f"{name}=3", "--json"))
         for name in ("β", "beta")
     )
-    assert by_greek["parameters"]["beta"] == 3
-    assert by_greek["checks"] == by_name["checks"]
+    assert greek["parameters"]["beta"] == 3
+    assert greek["checks"] == latin["checks"]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "expected"),
     [
         (("lesson", "--set", "beta=3"), "lesson: --set and --out go with a lesson."),
         (("lesson", "--topic", "maks"), "unknown topic 'maks' — did you mean masks?"),
@@ -44,29 +44,29 @@ def test_a_learner_lists_a_topic_and_turns_a_parameter(workspace: Workspace) -> 
         (("exercise", "copying", "--new", "3", "--out", "."), "exercise: .: is a folder."),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(
-    workspace: Workspace, words: tuple[str, ...], said: str
+def test_invalid_arguments_are_refused_in_one_sentence(
+    workspace: Workspace, arguments: tuple[str, ...], expected: str
 ) -> None:
-    refused = workspace.invoke(*words)
+    refused = workspace.invoke(*arguments)
     assert refused.exit_code == 2
-    assert said in refused.error
+    assert expected in refused.error
     assert "Traceback" not in refused.stderr
 
 
-def test_a_sheet_that_was_begun_is_not_written_over(workspace: Workspace) -> None:
+def test_edited_exercise_sheet_is_not_overwritten(workspace: Workspace) -> None:
     workspace.run("exercise", "copying", "--new", "3")
-    workspace.run("exercise", "copying", "--new", "3")  # untouched: the same again
+    workspace.run("exercise", "copying", "--new", "3")  # unedited: written again
     file = workspace.folder / "copying-3.json"
-    begun = file.read_text().replace('"q": null', '"q": [1, 2, 3]')
-    file.write_text(begun)
+    edited = file.read_text().replace('"q": null', '"q": [1, 2, 3]')
+    file.write_text(edited)
     refused = workspace.invoke("exercise", "copying", "--new", "3")
     assert refused.exit_code == 2
     assert "copying-3.json: is already there" in refused.error
-    assert file.read_text() == begun
+    assert file.read_text() == edited
 
 
-def test_a_teacher_marks_a_folder_twice(workspace: Workspace) -> None:
-    workspace.write("class/ann.json", json.dumps({"seed": 1, "q": right_query(1)}))
+def test_marking_a_folder_twice_gives_the_same_marks(workspace: Workspace) -> None:
+    workspace.write("class/ann.json", json.dumps({"seed": 1, "q": correct_query(1)}))
     workspace.write("class/bob.csv", "0,0,0\n")
     workspace.write("class/eve.json", '{"seed": 1, "q": [1, 2,\n]}')
     mark = ("exercise", "copying", "--answer", "class", "--new", "1", "--out", "class/marks.csv")

@@ -1,4 +1,4 @@
-"""The same commands where the system lacks what this machine has, or another process is at work."""
+"""Training without Linux-only modules, and with another process training into the folder."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from tests.journeys.workspace import Workspace
 
 from regard.runs.lock import lock_run
 
-WITHOUT = """
+WITHOUT_LINUX_MODULES = """
 import os, sys
 del os.sched_getaffinity                     # macOS, Windows
 sys.modules["resource"] = None               # Windows
@@ -21,8 +21,8 @@ main()
 
 def test_training_needs_neither_affinity_nor_resource_nor_fcntl(workspace: Workspace) -> None:
     workspace.recipe(train__threads=0, train__max_steps=2)
-    command = [sys.executable, "-c", WITHOUT, "train", "tiny.toml"]
-    done = subprocess.run(
+    command = [sys.executable, "-c", WITHOUT_LINUX_MODULES, "train", "tiny.toml"]
+    completed = subprocess.run(
         command,
         cwd=workspace.folder,
         env=workspace.environment,
@@ -30,30 +30,30 @@ def test_training_needs_neither_affinity_nor_resource_nor_fcntl(workspace: Works
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    figures = json.loads((workspace.folder / "runs" / "tiny" / "results.json").read_text())
-    assert figures["cost"]["peak_memory_bytes"] is None
+    assert completed.returncode == 0, completed.stderr
+    results = json.loads((workspace.folder / "runs" / "tiny" / "results.json").read_text())
+    assert results["cost"]["peak_memory_bytes"] is None
     assert (workspace.folder / "runs" / "tiny" / "report.html").is_file()
 
 
-def test_the_command_line_leaves_the_wait_policy_of_threads_alone(workspace: Workspace) -> None:
-    """Sleeping threads make a single training slower; only trainings that share cores want them."""
-    look = "import os; from regard.cli.app import main\ntry: main()\nfinally: print(os.environ)"
-    command = [sys.executable, "-c", look, "--help"]
-    done = subprocess.run(
+def test_command_line_does_not_set_omp_wait_policy(workspace: Workspace) -> None:
+    """Passive waiting slows a single training; only trainings that share cores need it."""
+    script = "import os; from regard.cli.app import main\ntry: main()\nfinally: print(os.environ)"
+    command = [sys.executable, "-c", script, "--help"]
+    completed = subprocess.run(
         command, env=workspace.environment, capture_output=True, text=True, check=True
     )
-    assert "REGARD_CACHE" in done.stdout
-    assert "OMP_WAIT_POLICY" not in done.stdout
+    assert "REGARD_CACHE" in completed.stdout
+    assert "OMP_WAIT_POLICY" not in completed.stdout
 
 
-def test_a_second_training_into_a_folder_is_refused_and_the_first_loses_nothing(
+def test_second_training_into_a_locked_folder_is_refused(
     workspace: Workspace,
 ) -> None:
     workspace.recipe()
     with lock_run(workspace.folder / "runs" / "tiny"):
-        for words in (("train", "tiny.toml"), ("train", "tiny.toml", "--resume")):
-            result = workspace.invoke(*words)
+        for flags in ((), ("--resume",)):
+            result = workspace.invoke("train", "tiny.toml", *flags)
             assert result.exit_code == 2
             assert "another process is training into" in result.error
             assert not (workspace.folder / "runs" / "tiny").exists()

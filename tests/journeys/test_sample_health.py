@@ -1,4 +1,4 @@
-"""What a model writes is judged beside real text, and a person is told where it has collapsed."""
+"""Samples are judged against real text; repetition and collapse are flagged in the report."""
 
 import json
 import re
@@ -7,31 +7,30 @@ from typing import Any
 import pytest
 from tests.journeys.workspace import Workspace, generated_sentences
 
-NO_CHARTS = "regard.reports.run_report.draw_inline_charts"
+INLINE_CHARTS = "regard.reports.run_report.draw_inline_charts"
 BOILERPLATE = "the cat sees the dog again."
 
 
 @pytest.fixture(autouse=True)
 def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing takes most of the time of a report, and these tests read words."""
-    monkeypatch.setattr(NO_CHARTS, lambda draw, record: [])
+    """Charts take most of a report's time, and these tests read its text."""
+    monkeypatch.setattr(INLINE_CHARTS, lambda draw, record: [])
 
 
-def figures_of(workspace: Workspace, run: str = "tiny") -> dict[str, Any]:
-    figures: dict[str, Any] = json.loads(
-        (workspace.folder / "runs" / run / "results.json").read_text()
-    )
-    return figures
+def read_results(workspace: Workspace) -> dict[str, Any]:
+    results: dict[str, Any] = json.loads((workspace.folder / "runs/tiny/results.json").read_text())
+    return results
 
 
-def page_of(workspace: Workspace) -> str:
-    written = (workspace.folder / "runs/tiny/report.html").read_text()
-    unspanned = re.sub(r"</?span[^>]*>", "", written)
-    return " ".join(unspanned.replace("\u00a0", " ").split())
+def read_report(workspace: Workspace) -> str:
+    """The report without spans, its white space normalised."""
+    html = (workspace.folder / "runs/tiny/report.html").read_text()
+    html = re.sub(r"</?span[^>]*>", "", html)
+    return " ".join(html.replace("\u00a0", " ").split())
 
 
-def test_every_run_tells_the_health_of_its_samples(shared_workspace: Workspace) -> None:
-    health = figures_of(shared_workspace)["health"]
+def test_results_hold_sample_health_and_the_train_dev_gap(shared_workspace: Workspace) -> None:
+    health = read_results(shared_workspace)["health"]
     samples = health["samples"]
     assert samples["n"] == 40
     assert samples["tokens"] >= 100
@@ -43,17 +42,17 @@ def test_every_run_tells_the_health_of_its_samples(shared_workspace: Workspace) 
     assert ("overfitting" in train_and_dev["sentence"]) == (train_and_dev["low"] > 0)
 
 
-def test_the_report_tells_it(trained: Workspace) -> None:
+def test_report_shows_sample_health(trained: Workspace) -> None:
     trained.run("report", "runs/tiny")
-    page = page_of(trained)
+    page = read_report(trained)
     assert "3-grams that repeat an earlier one" in page
     assert "Judged on 40 texts of at most 60 tokens" in page
     assert "nats a token" in page
-    flagged = bool(figures_of(trained)["health"]["samples"]["flags"])
+    flagged = bool(read_results(trained)["health"]["samples"]["flags"])
     assert ("Good perplexity, bad samples" in page) == flagged
 
 
-def test_a_model_drowned_in_boilerplate_is_flagged_though_its_perplexity_is_good(
+def test_boilerplate_samples_are_flagged_despite_good_perplexity(
     workspace: Workspace,
 ) -> None:
     sentences = generated_sentences(700)
@@ -63,73 +62,74 @@ def test_a_model_drowned_in_boilerplate_is_flagged_though_its_perplexity_is_good
     files = {"corpus": "train.txt", "dev": "dev.txt", "test": "test.txt"}
     workspace.recipe(data=files, train__max_steps=80, train__evaluate_every=0)
 
-    told = workspace.run("train", "tiny.toml")
-    assert "samples resemble each other: " in told
-    figures = figures_of(workspace)
-    [flag] = [f for f in figures["health"]["samples"]["flags"] if "resemble" in f]
+    printed = workspace.run("train", "tiny.toml")
+    assert "samples resemble each other: " in printed
+    results = read_results(workspace)
+    [flag] = [f for f in results["health"]["samples"]["flags"] if "resemble" in f]
     assert "(n = 40 samples)" in flag
-    unigram = [row for row in figures["comparisons"] if row["against"] == "unigram"]
+    unigram = [row for row in results["comparisons"] if row["against"] == "unigram"]
     assert {row["verdict"] for row in unigram} == {"better than"}
-    page = page_of(workspace)
+    page = read_report(workspace)
     assert '<p class="notice"><strong>Good perplexity, bad samples.</strong>' in page
     assert re.search("<strong>Flagged:</strong>[^<]* samples resemble each other: ", page)
 
 
-def test_what_is_flagged_but_no_better_than_counting_needs_no_warning(trained: Workspace) -> None:
-    figures = figures_of(trained)
-    figures["health"]["samples"]["flags"] = ["samples repeat themselves: <b>all</b>"]
-    for row in figures["comparisons"]:
+def test_flagged_samples_of_a_model_behind_its_baselines_give_no_warning(
+    trained: Workspace,
+) -> None:
+    results = read_results(trained)
+    results["health"]["samples"]["flags"] = ["samples repeat themselves: <b>all</b>"]
+    for row in results["comparisons"]:
         row["verdict"] = "behind"
-    (trained.folder / "runs/tiny/results.json").write_text(json.dumps(figures))
+    (trained.folder / "runs/tiny/results.json").write_text(json.dumps(results))
     trained.run("report", "runs/tiny")
-    page = page_of(trained)
+    page = read_report(trained)
     assert "Good perplexity, bad samples" not in page
     assert "<strong>Flagged:</strong> samples repeat themselves: &lt;b&gt;all&lt;/b&gt;" in page
 
 
-def test_a_run_from_before_there_was_health_is_still_reported(trained: Workspace) -> None:
-    figures = figures_of(trained)
-    del figures["health"]
-    (trained.folder / "runs/tiny/results.json").write_text(json.dumps(figures))
+def test_results_without_health_are_still_reported(trained: Workspace) -> None:
+    results = read_results(trained)
+    del results["health"]
+    (trained.folder / "runs/tiny/results.json").write_text(json.dumps(results))
     trained.run("report", "runs/tiny")
-    assert "Judged on" not in page_of(trained)
+    assert "Judged on" not in read_report(trained)
 
 
-def test_an_encoder_writes_nothing_and_that_is_said(workspace: Workspace) -> None:
+def test_report_says_that_an_encoder_cannot_generate(workspace: Workspace) -> None:
     workspace.recipe(model__family="encoder", train__max_steps=5, train__evaluate_every=0)
     workspace.run("train", "tiny.toml")
-    assert figures_of(workspace)["health"]["samples"]["flags"] == []
-    assert "The model tells hidden tokens and cannot write" in page_of(workspace)
+    assert read_results(workspace)["health"]["samples"]["flags"] == []
+    assert "The model predicts masked tokens and cannot generate" in read_report(workspace)
 
 
 @pytest.mark.parametrize("family", ["encoder-decoder", "recurrent"])
-def test_a_model_with_a_source_goes_on_from_halves_of_dev_texts(
-    workspace: Workspace, family: str
-) -> None:
+def test_seq2seq_samples_continue_halves_of_dev_texts(workspace: Workspace, family: str) -> None:
     workspace.recipe(
         model={"family": family, "width": 24, "context": 16},
         train__max_steps=5,
         train__evaluate_every=0,
     )
     workspace.run("train", "tiny.toml")
-    samples = figures_of(workspace)["health"]["samples"]
+    samples = read_results(workspace)["health"]["samples"]
     assert "after halves of dev texts" in samples["drawn"]
     assert samples["unjudged"] or samples["samples"]["distinct_1"] > 0
 
 
-def test_judging_again_from_the_last_checkpoint_says_the_same(trained: Workspace) -> None:
-    before = figures_of(trained)["health"]
+def test_health_is_the_same_when_recomputed_from_the_last_checkpoint(trained: Workspace) -> None:
+    before = read_results(trained)["health"]
     (trained.folder / "runs/tiny/results.json").unlink()
     trained.run("train", "runs/tiny", "--resume")
-    assert figures_of(trained)["health"] == before
+    assert read_results(trained)["health"] == before
 
 
-def test_few_long_documents_are_judged_piece_by_piece(workspace: Workspace) -> None:
-    for part, begin in (("train", 0), ("dev", 400), ("test", 800)):
-        workspace.write(f"{part}.txt", " ".join(generated_sentences(1200)[begin : begin + 400]))
+def test_few_long_documents_are_judged_in_chunks(workspace: Workspace) -> None:
+    sentences = generated_sentences(1200)
+    for split, start in (("train", 0), ("dev", 400), ("test", 800)):
+        workspace.write(f"{split}.txt", " ".join(sentences[start : start + 400]))
     files = {"corpus": "train.txt", "dev": "dev.txt", "test": "test.txt"}
     workspace.recipe(data=files, train__max_steps=5, train__evaluate_every=0)
     workspace.run("train", "tiny.toml")
-    health = figures_of(workspace)["health"]
-    assert health["samples"]["documents"] >= 40, "pieces of one document"
+    health = read_results(workspace)["health"]
+    assert health["samples"]["documents"] >= 40, "chunks of one document"
     assert health["train_and_dev"]["fit"] == "too few documents"

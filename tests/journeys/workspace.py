@@ -1,7 +1,7 @@
-"""A person's workspace: a folder of their own, generated text in it, and the commands as they type them.
+"""A user's working folder with generated text, and the commands as users type them.
 
-Most commands run inside the test process (`Workspace.regard`), because importing torch anew for each
-costs seconds; what only a process of its own shows (exit codes, signals) takes `Workspace.spawn`.
+Most commands run inside the test process (`Workspace.invoke`), because each import of torch costs
+seconds; tests of exit codes and signals start a separate process (`Workspace.spawn`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import random
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,15 +58,13 @@ TINY: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command left for the person to read."""
-
-    code: int
-    out: str
-    err: str
+    exit_code: int
+    stdout: str
+    stderr: str
 
     @property
     def error(self) -> str:
-        """The sentence a command ends with when it refuses."""
+        """The last line on stderr: the error sentence."""
         return self.stderr.strip().rpartition("\n")[2]
 
 
@@ -82,45 +80,39 @@ class Workspace:
             "PATH": os.environ.get("PATH", ""),
         }
 
-    def invoke(self, *words: str) -> CommandResult:
-        """Run a command here, inside this process."""
-        out, err = io.StringIO(), io.StringIO()
-        code = 0
+    def invoke(self, *arguments: str) -> CommandResult:
+        """Run a command inside this process, with this folder as the working directory."""
+        stdout, stderr = io.StringIO(), io.StringIO()
+        exit_code = 0
         with (
             contextlib.chdir(self.folder),
             mock.patch.dict(os.environ, {"REGARD_CACHE": self.environment["REGARD_CACHE"]}),
-            mock.patch.object(sys, "argv", ["regard", *words]),
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
+            mock.patch.object(sys, "argv", ["regard", *arguments]),
+            contextlib.redirect_stdout(stdout),
+            contextlib.redirect_stderr(stderr),
         ):
             try:
                 main()
-            except SystemExit as left:
-                code = int(left.code or 0)
-        return CommandResult(code, out.getvalue(), err.getvalue())
+            except SystemExit as exited:
+                exit_code = int(exited.code or 0)
+        return CommandResult(exit_code, stdout.getvalue(), stderr.getvalue())
 
-    def run(self, *words: str) -> str:
-        """Run a command that has to succeed; what it printed."""
-        outcome = self.invoke(*words)
-        assert outcome.exit_code == 0, outcome.stderr
-        return outcome.stdout
+    def run(self, *arguments: str) -> str:
+        """Run a command that must succeed; returns its stdout."""
+        result = self.invoke(*arguments)
+        assert result.exit_code == 0, result.stderr
+        return result.stdout
 
-    def spawn(self, *words: str, **environment: str) -> subprocess.Popen[str]:
-        """Start a command in a process of its own."""
+    def spawn(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """Start a command in a separate process."""
         return subprocess.Popen(
-            [sys.executable, "-m", "regard", *words],
+            [sys.executable, "-m", "regard", *arguments],
             cwd=self.folder,
             env=self.environment | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-
-    def run_subprocess(self, *words: str, **environment: str) -> CommandResult:
-        """Run a command in a process of its own, to its end."""
-        with self.spawn(*words, **environment) as process:
-            out, err = process.communicate(timeout=120)
-        return CommandResult(process.returncode, out, err)
 
     def write(self, name: str, content: str | bytes) -> Path:
         file = self.folder / name
@@ -129,30 +121,30 @@ class Workspace:
         return file
 
     def recipe(self, name: str = "tiny.toml", /, **settings: Any) -> Path:
-        """The tiny recipe with some settings changed: `recipe(train__lr="fast")`; None drops."""
+        """Write TINY with overrides: `recipe(train__lr="fast")`; None deletes a key."""
         return self.write(name, tomli_w.dumps(with_settings(TINY, settings)))
 
 
 def with_settings(table: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    fresh: dict[str, Any] = tomllib.loads(tomli_w.dumps(table))
+    copy: dict[str, Any] = tomllib.loads(tomli_w.dumps(table))
     for path, value in settings.items():
-        *tables, last = path.split("__")
-        inner = fresh
-        for step in tables:
-            inner = inner.setdefault(step, {})
+        *tables, key = path.split("__")
+        inner = copy
+        for name in tables:
+            inner = inner.setdefault(name, {})
         if value is None:
-            del inner[last]
+            del inner[key]
         else:
-            inner[last] = value
-    return fresh
+            inner[key] = value
+    return copy
 
 
 def generated_sentences(count: int = 400) -> list[str]:
-    """Generated, not real: seeded random words in a fixed order."""
-    drawn = random.Random(0)
+    """Seeded random words in a fixed sentence pattern."""
+    generator = random.Random(0)
     articles, nouns, verbs, adverbs = WORDS
-    parts = (articles, nouns, verbs, articles, nouns, adverbs)
-    return [" ".join(drawn.choice(part) for part in parts) + "." for _ in range(count)]
+    pattern = (articles, nouns, verbs, articles, nouns, adverbs)
+    return [" ".join(map(generator.choice, pattern)) + "." for _ in range(count)]
 
 
 def generated_text(count: int = 400) -> str:
@@ -160,7 +152,7 @@ def generated_text(count: int = 400) -> str:
 
 
 def weights(run: Path) -> str:
-    """What two runs have in common exactly if they ended in the same bits."""
+    """SHA-256 of the final weights."""
     return sha256(run / "final" / "model.safetensors")
 
 
@@ -171,11 +163,6 @@ def flip_byte(file: Path) -> None:
 
 
 def file_digests(folder: Path) -> dict[str, str]:
-    """The SHA-256 of every file below a folder, to see that nothing was changed."""
-    return {
-        str(file.relative_to(folder)): sha256(file) for file in _files(folder) if file.is_file()
-    }
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    return iter(sorted(folder.rglob("*")))
+    """The SHA-256 of every file below a folder."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(file.relative_to(folder)): sha256(file) for file in files}
