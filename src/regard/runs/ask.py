@@ -70,8 +70,8 @@ def ask(
     question = question.strip()
     if not question:
         raise UserError("the question is empty", topic="ask", hint="Ask something.")
-    [row] = problem.tell(model, [Record({"question": question})])
-    subject = subject or problem.task.subject_of(question)
+    [row] = problem.predict(model, [Record({"question": question})])
+    subject = subject or problem.task.find_subject(question)
     seen = _seen(problem, subject)
     doubt = _doubt(row, subject=subject, seen=seen)
     looked_up = None if table is None or not doubt else _look_up(table, subject)
@@ -91,7 +91,7 @@ def ask(
         # Dev's people were mostly read of: their answers say nothing of one that was not.
         as_sure=None
         if abstention is None or seen is False
-        else abstention.as_sure(row["confidence"]),
+        else abstention.reliability(row["confidence"]),
         subject=subject,
         seen=seen,
     )
@@ -150,7 +150,7 @@ def _seen(problem: RecallProblem, subject: str | None) -> bool | None:
     if subject is None:
         return None
     try:
-        text = problem.find_text()
-        return None if text is None else text.tells_of([subject])[0]
+        text = problem.pretraining_text()
+        return None if text is None else text.mentions([subject])[0]
     except UserError:
         return None

@@ -22,10 +22,10 @@ from regard.core.errors import UserError
 from regard.data.corpus import Split
 from regard.data.record_corpus import Record
 from regard.data.special_tokens import InputSequence
-from regard.evaluation.baselines.tfidf import Row as Words
-from regard.evaluation.baselines.tfidf import TfIdf
-from regard.evaluation.baselines.trivial import majority
-from regard.evaluation.health.predictions import collapsed, prediction_health
+from regard.evaluation.baselines.tfidf import TextOrPair as Words
+from regard.evaluation.baselines.tfidf import TfidfClassifier
+from regard.evaluation.baselines.trivial import majority_label
+from regard.evaluation.health.predictions import collapse_warning, prediction_health
 from regard.evaluation.metrics.classification import ClassificationMetric
 from regard.evaluation.metrics.metric import Row
 from regard.models.architectures.sequence_model import SequenceModel
@@ -87,7 +87,7 @@ class LabelProblem(Problem):
         )
 
     def collapse(self, answers: Sequence[Row]) -> str:
-        return collapsed(*_predictions_and_truths(answers))
+        return collapse_warning(*_predictions_and_truths(answers))
 
     def baselines(
         self, train: Sequence[Record], evaluated: Mapping[Split, Sequence[Record]]
@@ -96,7 +96,7 @@ class LabelProblem(Problem):
         yield (
             "majority class",
             {
-                split: label_rows(rows, majority(labels, len(rows)))
+                split: label_rows(rows, majority_label(labels, len(rows)))
                 for split, rows in evaluated.items()
             },
         )
@@ -181,7 +181,7 @@ def tfidf_baseline(
     words: Callable[[Record], Words],
 ) -> Baseline:
     """TF-IDF and logistic regression on the words of a row."""
-    classifier = TfIdf(
+    classifier = TfidfClassifier(
         [words(record) for record in train], [record_label(record) for record in train]
     )
     return (

@@ -287,8 +287,8 @@ class VerbalizerProblem(LabelProblem):
             if not words or other != label:
                 same = f"the same tokens as those of {other!r}" if words else "no token"
                 raise UserError(
-                    f"the words {self.task.label_words(label)!r} of the label {label!r} have {same} "
-                    f"in this tokenizer ({self.tools.tokenizer.name})",
+                    f"the words {self.task.label_words(label)!r} of the label {label!r} have "
+                    f"{same} in this tokenizer ({self.tools.tokenizer.name})",
                     topic="recipe",
                     hint="Set task.words to words that it knows.",
                 )

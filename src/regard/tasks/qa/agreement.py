@@ -1,9 +1,9 @@
-"""Agreement: how many of some drawn answers say the same as the one that was given.
+"""Agreement: the fraction of sampled answers that equal the given answer.
 
-    agreement = #{s : y_s = y} / k        y_1 … y_k drawn from p(· | question) at temperature 1
+    agreement = #{s : y_s = y} / k        y_1 … y_k sampled from p(· | question) at temperature 1
 
-Wang et al., 2023, let answers vote likewise ("self-consistency"). What the answers to the n-th
-question draw depends on the seed and n alone.
+Self-consistency (Wang et al., 2023) votes among samples in the same way. The samples for the n-th
+question depend only on the seed and n.
 """
 
 from __future__ import annotations
@@ -19,50 +19,50 @@ from regard.models.model import Model
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draws:
-    """How answers are drawn."""
+class AnswerSampling:
+    """How answers are sampled."""
 
-    each: int
-    "For every question."
+    samples: int
+    "Samples a question."
     max_new_tokens: int
-    "Tokens of an answer."
-    at_once: int
-    "Rows that are written together."
+    "Maximum tokens of an answer."
+    batch_size: int
+    "Sequences that are generated together."
     seed: int
 
 
 def agreement(
     model: Model,
     sources: Sequence[list[int]],
-    given: Sequence[str],
+    answers: Sequence[str],
     *,
     tokenizer: Tokenizer,
-    draws: Draws,
+    sampling: AnswerSampling,
 ) -> list[float]:
-    """For each source, the share of drawn answers that equal the one given."""
-    shares: list[float] = []
-    k, few = draws.each, max(1, draws.at_once // draws.each)
-    for begin in range(0, len(sources), few):
-        repeated = [source for source in sources[begin : begin + few] for _ in range(k)]
-        writer, begun = prepare_decoding(model, repeated, tokenizer)
-        drawn = generate(
-            writer,
-            begun,
+    """For each source, the fraction of sampled answers that equal its answer in `answers`."""
+    agreements: list[float] = []
+    k, questions = sampling.samples, max(1, sampling.batch_size // sampling.samples)
+    for begin in range(0, len(sources), questions):
+        repeated = [source for source in sources[begin : begin + questions] for _ in range(k)]
+        decoder, prompts = prepare_decoding(model, repeated, tokenizer)
+        samples = generate(
+            decoder,
+            prompts,
             strategy=Sampling(),
-            max_new_tokens=draws.max_new_tokens,
+            max_new_tokens=sampling.max_new_tokens,
             stop=tokenizer.require("stop"),
             pad=tokenizer.padding_id,
-            seed=draws.seed,
+            seed=sampling.seed,
             first_index=begin * k,
             suppress_tokens=suppressed_ids(tokenizer),
         )
-        texts = [tokenizer.decode(one.ids).strip() for one in drawn]
-        for number, first in enumerate(range(0, len(texts), k)):
-            same = (says_the_same(text, given[begin + number]) for text in texts[first : first + k])
-            shares.append(sum(same) / k)
-    return shares
+        texts = [tokenizer.decode(sample.ids).strip() for sample in samples]
+        for index, first in enumerate(range(0, len(texts), k)):
+            same = (same_answer(text, answers[begin + index]) for text in texts[first : first + k])
+            agreements.append(sum(same) / k)
+    return agreements
 
 
-def says_the_same(one: str, other: str) -> bool:
-    """Case, punctuation and articles aside, as answers are judged."""
-    return one == other or exact_match_and_f1(one, [other])[0] == 1.0
+def same_answer(first: str, second: str) -> bool:
+    """Equality after normalisation (case, punctuation, articles), as in exact match."""
+    return first == second or exact_match_and_f1(first, [second])[0] == 1.0

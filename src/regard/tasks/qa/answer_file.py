@@ -1,7 +1,7 @@
-"""Questions and answers that a person gives, kept in a file for the next fine-tuning.
+"""Questions and answers that a user types, appended to a file for the next fine-tuning.
 
-The file has the columns of the run's own task, so that `data.corpus = ["train.tsv", "kept.tsv"]`
-reads both. A pair is appended in one write, and the file is as it was where that fails.
+The file has the columns of the run's task, so that `data.corpus = ["train.tsv", "kept.tsv"]` reads
+both. A pair is appended in one write; a failed write leaves the file unchanged.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ SEPARATORS = {".tsv": "\t", ".tab": "\t", ".csv": ","}
 
 @dataclass(frozen=True)
 class PairFile:
-    """A CSV or TSV file, there already or not, and the columns for questions and answers."""
+    """A CSV or TSV file, existing or new, and its columns of questions and answers."""
 
     file: Path
     question: str
     answer: str
 
     def check(self) -> None:
-        """Refuse a file that could not take a pair, before anybody types one."""
+        """Refuse a file to which no pair can be appended, before anybody types one."""
         if self.file.suffix.lower() not in SEPARATORS:
-            raise self._complaint(
+            raise self._error(
                 "pairs are kept in CSV or TSV", hint="Give a name that ends in .tsv or .csv."
             )
         if self.file.is_dir() or not self.file.parent.is_dir():
             what = "is a folder" if self.file.is_dir() else "its folder does not exist"
-            raise self._complaint(what, hint="Give a file in a folder that is there.")
+            raise self._error(what, hint="Give a file in a folder that is there.")
         self._header()
 
-    def keep(self, question: str, answer: str) -> None:
+    def append(self, question: str, answer: str) -> None:
         """Append one pair; a new file begins with its header."""
         header, is_new = self._header()
-        cells = {self.question: _line(question), self.answer: _line(answer)}
+        cells = {self.question: _one_line(question), self.answer: _one_line(answer)}
         rows = [[cells.get(column, "") for column in header]]
         if is_new and not self._is_numbered:
             rows.insert(0, header)
-        self._append("".join(map(self._written, rows)).encode())
+        self._append("".join(map(self._format_row, rows)).encode())
 
     @property
     def _is_numbered(self) -> bool:
-        """Columns without a header are called 1, 2, …"""
+        """Whether columns are numbers 1, 2, …: the file has no header."""
         return self.question.isdecimal() and self.answer.isdecimal()
 
     @property
@@ -55,16 +55,16 @@ class PairFile:
         return SEPARATORS[self.file.suffix.lower()]
 
     def _header(self) -> tuple[list[str], bool]:
-        """The columns of a row, in order, and whether the file has none yet."""
+        """The columns of a row, in order, and whether the file has no row yet."""
         first = self._first_row()
         if self._is_numbered:
-            farthest = max(int(self.question), int(self.answer), len(first))
-            return [str(number) for number in range(1, farthest + 1)], not first
+            columns = max(int(self.question), int(self.answer), len(first))
+            return [str(number) for number in range(1, columns + 1)], not first
         if not first:
             return [self.question, self.answer], True
         for column in (self.question, self.answer):
             if column not in first:
-                raise self._complaint(
+                raise self._error(
                     f"there is no column {column!r}{did_you_mean(column, first)}",
                     hint="Give a file with the columns of the run's task, or a new one.",
                 )
@@ -75,14 +75,14 @@ class PairFile:
             return []
         try:
             with self.file.open(encoding="utf-8-sig", newline="") as opened:
-                if self._separator == "\t":  # quotes are ordinary characters there
+                if self._separator == "\t":  # TSV has no quoting
                     line = next((line for line in opened if line.strip()), "")
                     return line.rstrip("\r\n").split("\t") if line else []
                 return next((row for row in csv.reader(opened) if any(row)), [])
         except (UnicodeDecodeError, csv.Error) as problem:
-            raise self._complaint(f"the file cannot be read ({problem})") from None
+            raise self._error(f"the file cannot be read ({problem})") from None
 
-    def _written(self, cells: list[str]) -> str:
+    def _format_row(self, cells: list[str]) -> str:
         if self._separator == "\t":
             return "\t".join(cells) + "\n"
         text = io.StringIO()
@@ -107,10 +107,10 @@ class PairFile:
         finally:
             os.close(handle)
 
-    def _complaint(self, what: str, *, hint: str = "") -> UserError:
+    def _error(self, what: str, *, hint: str = "") -> UserError:
         return UserError(what, topic="learn", where=str(self.file), hint=hint)
 
 
-def _line(text: str) -> str:
-    """Tabs and line ends would end a cell."""
+def _one_line(text: str) -> str:
+    """The text with all white space as single spaces: tabs and line ends would end a cell."""
     return " ".join(text.split())

@@ -1,12 +1,12 @@
-"""Extractive question answering: the answer is a piece of the passage, or there is none.
+"""Extractive question answering: the answer is a span of the passage, or there is none.
 
     [CLS] question [SEP] passage [SEP]  ─►  encoder, start and end logits a position
     answer where  best span ≥ null + τ,     τ chosen on dev for the highest F1, then frozen
 
-Rajpurkar et al., 2018 ("Know What You Don't Know"); Devlin et al., 2019. A long passage is read in
-windows (`windows.py`). Scores of two windows are not on one scale, since a softmax leaves their
-common level open: each window's best span stands against its own null score, and the window with
-the largest margin answers.
+Rajpurkar et al., 2018 ("Know What You Don't Know"); Devlin et al., 2019. Long passages are split
+into windows (`passage_windows.py`). A softmax is invariant to a shift of its logits, so scores of
+two windows are not comparable: each window's best span is compared with its own null score, and
+the window with the largest margin answers.
 """
 
 from __future__ import annotations
@@ -45,24 +45,25 @@ from regard.tasks import (
     ignore_progress,
     predict_examples,
 )
-from regard.tasks.qa.passage_windows import TokenizedPassage, question_room, windows_of
+from regard.tasks.qa.passage_windows import TokenizedPassage, build_windows, max_question_tokens
 from regard.tasks.qa.question import read_question
-from regard.tasks.qa.question_windows import QuestionRows, said_of
+from regard.tasks.qa.question_windows import QuestionWindows, span_remarks
 
 if TYPE_CHECKING:
     from regard.data.record_corpus import Record
 
-PASSAGES_REMEMBERED = 1024
-"In tokens: the questions of a passage stand near one another."
+MAX_CACHED_PASSAGES = 1024
+"Tokenized passages in the cache: questions about one passage are usually adjacent rows."
 CURVE_POINTS = 200
-"Of F1 against τ that are kept for drawing, at most."
+"Maximum points of the stored curve of F1 against τ."
 
 Point = tuple[float, float]
+"τ and F1."
 
 
 @TASKS.add("extractive", families=("encoder",))
 class Extractive(Task):
-    """Point at the answer in a passage, or say that there is none."""
+    """Find the span of a passage that answers a question, or predict that there is none."""
 
     context: str = "context"
     "The column that holds the passage."
@@ -71,16 +72,16 @@ class Extractive(Task):
     answers: str = "answers"
     "The column that holds the answer, or a list of answers that count; empty: there is none."
     answer_starts: str = "answer_starts"
-    "The column that says at which characters answers start; without it they are looked for."
+    "The column with the characters at which answers start; without it they are searched for."
     impossible: str = "impossible"
-    "The column that says that there is no answer, whatever stands under answers; may be missing."
+    "The column that marks questions without an answer and overrides answers; may be missing."
     title: str = "title"
-    "The column that names the article, kept with the answers; may be missing."
+    "The column that names the article, stored with the answers; may be missing."
     max_answer_tokens: int = Field(default=30, ge=1)
-    "Tokens of an answer, at most."
+    "Maximum tokens of an answer."
     stride: int = Field(default=0, ge=0)
-    """Tokens from the beginning of one window of a long passage to that of the next, at most as
-    many as a window holds; 0: half as many."""
+    """Tokens from the start of one window of a long passage to the start of the next, at most the
+    passage tokens of a window; 0: half of them."""
 
     column_roles: ClassVar = ("context", "question", "answers")
     target_roles: ClassVar = ("answers",)
@@ -89,7 +90,7 @@ class Extractive(Task):
 
     def build_problem(self, train: Sequence[Record], tools: Tools) -> SpanProblem:
         problem = SpanProblem(self, tools)
-        problem.refuse_unteachable(train)
+        problem.check_trainable(train)
         return problem
 
     def restore_problem(self, state: TaskState, tools: Tools) -> SpanProblem:
@@ -100,19 +101,19 @@ class Extractive(Task):
 
 
 class Candidate(NamedTuple):
-    """What one window makes of its question: a row of `Spans`."""
+    """The prediction for one window: a row of `SpanPredictions`."""
 
     first: int
     last: int
     score: float
     null_score: float
-    log_share: float
-    null_log_share: float
+    logprob: float
+    null_logprob: float
     loss: float
 
     @property
     def margin(self) -> float:
-        """Of its best span over its null score; −∞ where the window holds no token."""
+        """Best span's score minus null score; −∞ where the window has no passage token."""
         return self.score - self.null_score
 
 
@@ -128,49 +129,52 @@ class SpanProblem(Problem):
         self.task = task
         self.metric = AnswerMetric()
         self.tau = tau
-        "An answer is given where its score is at least the null score plus this."
-        self.curve = [(float(at), float(f1)) for at, f1 in curve]
+        "A span is the answer where its score is at least the null score plus this."
+        self.curve = [(float(threshold), float(f1)) for threshold, f1 in curve]
         "F1 on dev against τ."
-        self._passage = lru_cache(PASSAGES_REMEMBERED)(self._read_passage)
+        self._cached_passage = lru_cache(MAX_CACHED_PASSAGES)(self._tokenize_passage)
 
     def state(self) -> TaskState:
         return {"tau": self.tau, "curve": [list(point) for point in self.curve]}
 
-    def refuse_unteachable(self, train: Sequence[Record]) -> None:
-        """An error where no row has an answer to find."""
-        if not any(row.is_taught and row.span for row in map(self.read, train)):
+    def check_trainable(self, train: Sequence[Record]) -> None:
+        """Refuse training rows none of which has an answer in its passage."""
+        questions = map(self.question_windows, train)
+        if not any(question.is_trainable and question.span for question in questions):
             raise UserError(
-                f"none of {len(train):,} training rows has an answer that stands in its passage",
+                f"none of {len(train):,} training rows has an answer that is in its passage",
                 topic="task",
                 hint="Set task.answers and task.context to the columns that hold them.",
             )
 
     def remarks(self, train: Sequence[Record]) -> list[str]:
-        return said_of(map(self.read, train), longest=self.task.max_answer_tokens)
+        return span_remarks(
+            map(self.question_windows, train), max_answer_tokens=self.task.max_answer_tokens
+        )
 
     def attach_head(self, model: Model, *, seed: int) -> Model:
         check_family(model, EncoderModel, 'Set model.family = "encoder".')
         assert isinstance(model, EncoderModel)
         return SpanModel(model, SpanHead(model.head.width), seed=seed)
 
-    def read(self, record: Record) -> QuestionRows:
-        """A record in windows of tokens."""
-        asked = read_question(record)
-        passage = self._passage(asked.context)
-        question = self.tools.tokenizer.encode(asked.question)
-        windows = windows_of(
-            question,
+    def question_windows(self, record: Record) -> QuestionWindows:
+        """The question of a record, in windows."""
+        question = read_question(record)
+        passage = self._cached_passage(question.context)
+        ids = self.tools.tokenizer.encode(question.question)
+        windows = build_windows(
+            ids,
             passage,
             roles=self.tools.tokenizer,
             context=self.tools.context,
             stride=self.task.stride,
         )
-        lost = max(0, len(question) - question_room(self.tools.context))
-        return QuestionRows(asked, passage, tuple(windows), lost)
+        truncated_tokens = max(0, len(ids) - max_question_tokens(self.tools.context))
+        return QuestionWindows(question, passage, tuple(windows), truncated_tokens)
 
     def examples(self, record: Record) -> list[Example]:
-        rows = self.read(record)
-        return rows.examples() if rows.is_taught else []
+        question = self.question_windows(record)
+        return question.examples() if question.is_trainable else []
 
     def answer(
         self,
@@ -181,24 +185,24 @@ class SpanProblem(Problem):
         on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
         assert isinstance(model, SpanModel)
-        asked = [self.read(record) for record in records]
-        examples = [example for rows in asked for example in rows.examples()]
+        questions = [self.question_windows(record) for record in records]
+        examples = [example for question in questions for example in question.examples()]
 
-        def candidates_of(batch: Batch) -> Iterator[Candidate]:
+        def predict_spans(batch: Batch) -> Iterator[Candidate]:
             spans = model.predict(batch, max_length=self.task.max_answer_tokens)
-            return map(Candidate._make, zip(*(each.tolist() for each in spans), strict=True))
+            return map(Candidate._make, zip(*(field.tolist() for field in spans), strict=True))
 
-        found = predict_examples(
+        predictions = predict_examples(
             examples,
-            candidates_of,
+            predict_spans,
             pad=self.tools.tokenizer.padding_id,
             device=device,
             on_progress=on_progress,
         )
-        candidates = iter(found)
+        candidates = iter(predictions)
         return [
-            self._row(number, rows, [next(candidates) for _ in rows.windows])
-            for number, rows in enumerate(asked)
+            self._row(item, question, [next(candidates) for _ in question.windows])
+            for item, question in enumerate(questions)
         ]
 
     def tune(self, model: Model, dev: Sequence[Record], *, device: str = "cpu") -> list[str]:
@@ -210,14 +214,14 @@ class SpanProblem(Problem):
             [exact_match_and_f1(NO_ANSWER, row["truths"])[1] for row in rows],
         )
         self.tau = chosen.tau
-        self.curve = thinned(chosen.curve, keep=chosen.tau, most=CURVE_POINTS)
+        self.curve = thin_curve(chosen.curve, keep=chosen.tau, max_points=CURVE_POINTS)
         remark = (
             f"τ = {chosen.tau:.4g} was chosen on the {len(rows):,} questions of dev, where it "
             f"gives F1 {100 * chosen.f1:.1f} %, and is frozen: judge by test"
         )
         if len({row["answerable"] for row in rows}) == 1:
             every = "an answer" if rows[0]["answerable"] else "none"
-            remark += f". Every question of dev has {every}, so τ tells nothing apart"
+            remark += f". Every question of dev has {every}, so τ separates nothing"
         return [remark]
 
     def baselines(
@@ -225,79 +229,84 @@ class SpanProblem(Problem):
     ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
         yield (
             "always no answer",
-            {split: _silent(records) for split, records in evaluated.items()},
+            {split: _no_answer_rows(records) for split, records in evaluated.items()},
         )
 
     def warnings(self, answers: Sequence[Row]) -> tuple[str, ...]:
-        n, given = len(answers), sum(bool(row["predicted"]) for row in answers)
-        without = sum(row.get("answerable") is False for row in answers)
-        unfound = sum(row.get("unfound", False) for row in answers)
-        told = []
-        if not given:
-            told.append(f"it answers none of {n:,} questions: that is the baseline, not a model")
-        if given == n and without:
-            told.append(f"it answers all of {n:,} questions, though {without:,} have no answer")
-        if unfound:
-            told.append(
-                f"{unfound:,} of {n:,} questions have an answer that is not in their passage: they "
-                "are judged all the same"
+        n, answered = len(answers), sum(bool(row["predicted"]) for row in answers)
+        unanswerable = sum(row.get("answerable") is False for row in answers)
+        missing = sum(row.get("unfound", False) for row in answers)
+        warnings = []
+        if not answered:
+            warnings.append(
+                f"it answers none of {n:,} questions: that is the baseline, not a model"
             )
-        return tuple(told)
+        if answered == n and unanswerable:
+            warnings.append(
+                f"it answers all of {n:,} questions, though {unanswerable:,} have no answer"
+            )
+        if missing:
+            warnings.append(
+                f"{missing:,} of {n:,} questions have an answer that is not in their passage: they "
+                "are scored all the same"
+            )
+        return tuple(warnings)
 
     def tables(self, answers: Sequence[Row], *, split: str) -> Mapping[str, list[Row]]:
-        """F1 against τ where τ was chosen; on test the curve would invite to choose again."""
+        """F1 against τ on dev, where τ was chosen; a curve on test would invite tuning on test."""
         if not split.startswith("dev"):
             return {}
         return {"f1_by_threshold": [{"tau": tau, "f1": f1} for tau, f1 in self.curve]}
 
-    def lost(self, record: Record) -> int:
-        return self.read(record).lost
+    def truncated_tokens(self, record: Record) -> int:
+        return self.question_windows(record).truncated_tokens
 
-    def _row(self, number: int, rows: QuestionRows, candidates: Sequence[Candidate]) -> Row:
+    def _row(self, item: int, windows: QuestionWindows, candidates: Sequence[Candidate]) -> Row:
+        question = windows.question
         window, best = max(
-            zip(rows.windows, candidates, strict=True), key=lambda pair: pair[1].margin
+            zip(windows.windows, candidates, strict=True), key=lambda pair: pair[1].margin
         )
         row: dict[str, Any] = {
-            "item": number,
+            "item": item,
             "predicted": NO_ANSWER,
-            "confidence": exp(best.null_log_share),
+            "confidence": exp(best.null_logprob),
         }
         if isfinite(best.margin):
-            begin, end = rows.passage.characters_of(*window.tokens_at((best.first, best.last)))
-            row |= {"best": rows.asked.context[begin:end], "best_score": best.score}
+            begin, end = windows.passage.character_span(*window.to_tokens((best.first, best.last)))
+            row |= {"best": question.context[begin:end], "best_score": best.score}
             if should_answer(best.null_score, best.score, self.tau):
-                row |= {"predicted": row["best"], "confidence": exp(best.log_share), "start": begin}
+                row |= {"predicted": row["best"], "confidence": exp(best.logprob), "start": begin}
         row["null_score"] = best.null_score
-        if rows.asked.truths is None:
+        if question.truths is None:
             return row
-        row |= _truth(rows.asked.truths)
-        if rows.is_unfound:
+        row |= _truth_fields(question.truths)
+        if windows.is_answer_missing:
             row["unfound"] = True
-        if rows.is_taught:
-            row["loss"] = float(np.mean([each.loss for each in candidates]))
+        if windows.is_trainable:
+            row["loss"] = float(np.mean([candidate.loss for candidate in candidates]))
         return row
 
-    def _read_passage(self, text: str) -> TokenizedPassage:
-        return TokenizedPassage.of(text, self.tools.tokenizer)
+    def _tokenize_passage(self, text: str) -> TokenizedPassage:
+        return TokenizedPassage.from_text(text, self.tools.tokenizer)
 
 
-def thinned(curve: Sequence[Point], *, keep: float, most: int) -> list[Point]:
-    """At most so many points, both ends and the one at `keep` among them."""
-    if len(curve) <= most:
+def thin_curve(curve: Sequence[Point], *, keep: float, max_points: int) -> list[Point]:
+    """At most `max_points` points, with both ends and the one at τ = `keep`."""
+    if len(curve) <= max_points:
         return list(curve)
-    numbers = set(np.linspace(0, len(curve) - 1, most - 1).round().astype(int).tolist())
-    numbers.add(next(number for number, point in enumerate(curve) if point[0] == keep))
-    return [curve[number] for number in sorted(numbers)]
+    indices = set(np.linspace(0, len(curve) - 1, max_points - 1).round().astype(int).tolist())
+    indices.add(next(index for index, point in enumerate(curve) if point[0] == keep))
+    return [curve[index] for index in sorted(indices)]
 
 
-def _truth(truths: Sequence[str]) -> dict[str, Any]:
+def _truth_fields(truths: Sequence[str]) -> dict[str, Any]:
     return {"truths": list(truths), "answerable": bool(truths)}
 
 
-def _silent(records: Sequence[Record]) -> list[Row]:
-    """What never answering comes to."""
-    rows = zip(records, always_no_answer(len(records)), strict=True)
+def _no_answer_rows(records: Sequence[Record]) -> list[Row]:
+    """Result rows of the baseline that never answers."""
+    pairs = zip(records, always_no_answer(len(records)), strict=True)
     return [
-        {"item": number, "predicted": nothing, **_truth(read_question(record).truths or ())}
-        for number, (record, nothing) in enumerate(rows)
+        {"item": item, "predicted": answer, **_truth_fields(read_question(record).truths or ())}
+        for item, (record, answer) in enumerate(pairs)
     ]

@@ -1,10 +1,10 @@
-"""Long passages in overlapping windows, and the way between characters and tokens.
+"""Long passages in overlapping windows, and spans of characters as spans of tokens.
 
     [CLS] question [SEP] tokens 0 … r−1 [SEP]
     [CLS] question [SEP] tokens s … s+r−1 [SEP]        r = context − 3 − question,  s ≤ r the stride
 
-The last window is moved back until it is full. Every run of at most r − s + 1 tokens stands whole
-in some window. A question has at most half of the room; what is cut off it is counted.
+The last window is shifted back until it is full. Every span of at most r − s + 1 tokens lies wholly
+in some window. A question has at most half of the non-special tokens and is truncated beyond that.
 """
 
 from __future__ import annotations
@@ -16,75 +16,77 @@ from regard.core.errors import UserError
 from regard.data.special_tokens import InputSequence, sequence_pair
 from regard.data.tokenizers.tokenizer import Tokenizer
 
-SPECIALS = 3
-FEWEST_TOKENS = 2
-"Of question and passage, without which a row says nothing."
+SPECIAL_TOKENS = 3
+"[CLS] and two [SEP]."
+MIN_TOKENS = 2
+"Minimum tokens of question and passage together."
 
 Span = tuple[int, int]
+"First and last token or position, both included; or begin and end of characters, end excluded."
 
 
 @dataclass(frozen=True)
 class TokenizedPassage:
-    """A text in tokens that know where in it they stand."""
+    """A text as tokens with their character offsets."""
 
     text: str
     ids: tuple[int, ...]
     offsets: tuple[Span, ...]
-    "Characters of each token, the end excluded; neighbours may share some."
+    "Characters of each token, the end excluded; neighbours may overlap."
 
     @classmethod
-    def of(cls, text: str, tokenizer: Tokenizer) -> TokenizedPassage:
+    def from_text(cls, text: str, tokenizer: Tokenizer) -> TokenizedPassage:
         ids, offsets = tokenizer.encode_with_offsets(text)
         return cls(text, tuple(ids), tuple(offsets))
 
-    def tokens_of(self, begin: int, end: int) -> Span | None:
-        """First and last token of the smallest run that covers these characters; None where no
-        token holds any of them."""
-        touched = [
-            number
-            for number, (first, after) in enumerate(self.offsets)
-            if first < end and after > begin
+    def token_span(self, begin: int, end: int) -> Span | None:
+        """The smallest span of tokens that covers these characters; None where no token overlaps
+        them."""
+        overlapping = [
+            index
+            for index, (token_begin, token_end) in enumerate(self.offsets)
+            if token_begin < end and token_end > begin
         ]
-        return (touched[0], touched[-1]) if touched else None
+        return (overlapping[0], overlapping[-1]) if overlapping else None
 
-    def characters_of(self, first: int, last: int) -> Span:
-        """Where the tokens from `first` to `last` begin and end, white space around them left
-        out; the end is excluded."""
+    def character_span(self, first: int, last: int) -> Span:
+        """The characters of the tokens `first` to `last`, without surrounding white space; the
+        end is excluded."""
         begin, end = self.offsets[first][0], self.offsets[last][1]
-        inside = self.text[begin:end]
-        begin += len(inside) - len(inside.lstrip())
-        return begin, begin + len(inside.strip())
+        covered = self.text[begin:end]
+        begin += len(covered) - len(covered.lstrip())
+        return begin, begin + len(covered.strip())
 
 
 @dataclass(frozen=True)
 class PassageWindow:
-    """A row that holds some of a passage."""
+    """An input sequence with a question and a window of its passage."""
 
-    packed: InputSequence
+    sequence: InputSequence
     begin: int
-    "Number of the passage's token that stands first in it."
+    "Index in the passage of the window's first token."
     tokens: int
-    "How many it holds."
+    "Number of passage tokens in the window."
 
     @property
-    def _first_place(self) -> int:
-        return len(self.packed.ids) - self.tokens - 1
+    def _offset(self) -> int:
+        """Position in the sequence minus index in the passage."""
+        return len(self.sequence.ids) - self.tokens - 1 - self.begin
 
-    def places_of(self, span: Span) -> Span | None:
-        """Where tokens of the passage stand in the row; None where they are not all in it."""
+    def to_positions(self, span: Span) -> Span | None:
+        """Positions of passage tokens in the sequence; None where the window lacks any of them."""
         first, last = span
         if first < self.begin or last >= self.begin + self.tokens:
             return None
-        shift = self._first_place - self.begin
-        return first + shift, last + shift
+        return first + self._offset, last + self._offset
 
-    def tokens_at(self, places: Span) -> Span:
-        """The inverse of `places_of`."""
-        shift = self._first_place - self.begin
-        return places[0] - shift, places[1] - shift
+    def to_tokens(self, positions: Span) -> Span:
+        """The inverse of `to_positions`."""
+        first, last = positions
+        return first - self._offset, last - self._offset
 
 
-def windows_of(
+def build_windows(
     question: Sequence[int],
     passage: TokenizedPassage,
     *,
@@ -92,30 +94,26 @@ def windows_of(
     context: int,
     stride: int,
 ) -> list[PassageWindow]:
-    """The rows of one question; a `stride` of 0 is half of what fits beside the question."""
-    asked = question[: question_room(context)]
-    room = context - SPECIALS - len(asked)
-    step = min(stride or max(1, room // 2), room)
-    last = max(0, len(passage.ids) - room)
-    begins = [*range(0, last, step), last]
-    return [_window(asked, passage, roles=roles, begin=begin, room=room) for begin in begins]
+    """The windows of one question; a `stride` of 0 is half of a window's passage tokens."""
+    question = question[: max_question_tokens(context)]
+    max_tokens = context - SPECIAL_TOKENS - len(question)
+    step = min(stride or max(1, max_tokens // 2), max_tokens)
+    last = max(0, len(passage.ids) - max_tokens)
+    windows = []
+    for begin in [*range(0, last, step), last]:
+        ids = passage.ids[begin : begin + max_tokens]
+        windows.append(PassageWindow(sequence_pair(question, ids, roles=roles), begin, len(ids)))
+    return windows
 
 
-def question_room(context: int) -> int:
-    """Tokens that a question may have."""
-    room = context - SPECIALS
-    if room < FEWEST_TOKENS:
+def max_question_tokens(context: int) -> int:
+    """Maximum tokens of a question: half of what the special tokens leave."""
+    tokens = context - SPECIAL_TOKENS
+    if tokens < MIN_TOKENS:
         raise UserError(
-            f"a row of {context} tokens has no room for question and passage beside its {SPECIALS} "
-            "special tokens",
+            f"a row of {context} tokens is too short for question and passage beside its "
+            f"{SPECIAL_TOKENS} special tokens",
             topic="input",
             hint="Raise model.context.",
         )
-    return room // 2
-
-
-def _window(
-    asked: Sequence[int], passage: TokenizedPassage, *, roles: Tokenizer, begin: int, room: int
-) -> PassageWindow:
-    ids = passage.ids[begin : begin + room]
-    return PassageWindow(sequence_pair(asked, ids, roles=roles), begin, len(ids))
+    return tokens // 2

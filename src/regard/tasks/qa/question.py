@@ -1,7 +1,7 @@
-"""A question about a passage, as a row says it: its true answers, and where the passage holds one.
+"""Parsing of extractive question-answering rows: true answers and their spans in the passage.
 
-A file may give answers as a list or as one string, with the characters at which they start or
-without. An empty answer, an empty list, and a row marked impossible say that there is none.
+A file may give answers as a list or as one string, with or without the characters at which they
+start. An empty answer, an empty list and a row marked impossible mean: no answer.
 """
 
 from __future__ import annotations
@@ -17,69 +17,70 @@ if TYPE_CHECKING:
     from regard.data.record_corpus import Record
 
 TRUE_WORDS = ("true", "yes", "1")
-"How a table writes that a question is impossible."
+"Values, lower-cased, that mark a question as impossible."
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question, its passage, and what is known of its answer."""
+    """One question, its passage and its answers."""
 
     context: str
     question: str
     truths: tuple[str, ...] | None
-    "Every answer that counts as right; none at all: there is no answer; None: nobody says."
-    where: Span | None = None
-    "Characters of the first truth that stands in the passage, the end excluded."
-    is_moved: bool = False
-    "It does not stand where the row says, but elsewhere."
+    "Every answer that counts as right; empty: there is no answer; None: the row does not say."
+    span: Span | None = None
+    "Characters of the first truth that occurs in the passage, the end excluded."
+    has_wrong_start: bool = False
+    "Whether the truth was found elsewhere than at the row's start."
 
     @property
-    def is_unfound(self) -> bool:
-        """Whether there is an answer that the passage does not hold."""
-        return bool(self.truths) and self.where is None
+    def is_answer_missing(self) -> bool:
+        """Whether there is an answer that does not occur in the passage."""
+        return bool(self.truths) and self.span is None
 
 
 def read_question(record: Record) -> Question:
-    """What a row asks; refused where it cannot be meant so."""
+    """The question of a row; a malformed row is refused."""
     context, question = _text(record, "context"), _text(record, "question")
     if "answers" not in record:
         return Question(context, question, None)
-    given = _answers(record)
+    answers = _answers(record)
     if _is_impossible(record):
-        given = []
-    truths = tuple(answer.strip() for answer, _ in given)
-    for answer, start in given:
+        answers = []
+    truths = tuple(answer.strip() for answer, _ in answers)
+    for answer, start in answers:
         found = find_answer(context, answer, start)
         if found is not None:
-            begin, is_moved = found
-            where = (begin, begin + len(answer.strip()))
-            return Question(context, question, truths, where, is_moved)
+            begin, has_wrong_start = found
+            span = (begin, begin + len(answer.strip()))
+            return Question(context, question, truths, span, has_wrong_start)
     return Question(context, question, truths)
 
 
 def find_answer(context: str, answer: str, start: int | None) -> tuple[int, bool] | None:
-    """Where an answer begins, and whether that is not where it was said to; None where nowhere.
+    """The character at which an answer begins, and whether `start` was wrong; None if not found.
 
-    Without a start, or with a wrong one, whole words go before parts of words, then the nearest.
+    Without a start, or with a wrong one, whole-word matches win over matches inside words, then the
+    match nearest to `start`.
     """
-    wanted = answer.strip()
+    text = answer.strip()
     if start is not None:
         begin = start + len(answer) - len(answer.lstrip())
-        if start >= 0 and context.startswith(wanted, begin):
+        if start >= 0 and context.startswith(text, begin):
             return begin, False
-    spelled = re.escape(wanted)
-    for pattern in (rf"(?<!\w){spelled}(?!\w)", spelled):
-        found = [match.start() for match in re.finditer(pattern, context)]
-        if found:
-            near = start or 0
-            return min(found, key=lambda begin: abs(begin - near)), start is not None
+    literal = re.escape(text)
+    for pattern in (rf"(?<!\w){literal}(?!\w)", literal):
+        begins = [match.start() for match in re.finditer(pattern, context)]
+        if begins:
+            target = start or 0
+            return min(begins, key=lambda begin: abs(begin - target)), start is not None
     return None
 
 
 def _answers(record: Record) -> list[tuple[str, int | None]]:
-    """The answers that hold anything, each with its start where the row gives one."""
-    answers = _listed(record["answers"])
-    starts = [start for start in _listed(record.get("answer_starts")) if start != ""]
+    """The non-empty answers, each with its start where the row gives one."""
+    answers = _as_list(record["answers"])
+    starts = [start for start in _as_list(record.get("answer_starts")) if start != ""]
     if starts and len(starts) != len(answers):
         raise _refusal(
             record,
@@ -91,24 +92,24 @@ def _answers(record: Record) -> list[tuple[str, int | None]]:
             raise _refusal(record, f"the answer {answer!r} is no text", "Give it as a text.")
     if not starts:
         return [(answer, None) for answer in answers if answer.strip()]
-    places = (_whole(record, start) for start in starts)
-    return [pair for pair in zip(answers, places, strict=True) if pair[0].strip()]
+    parsed_starts = (_parse_start(record, start) for start in starts)
+    return [pair for pair in zip(answers, parsed_starts, strict=True) if pair[0].strip()]
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     if value is None:
         return []
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _whole(record: Record, start: Any) -> int:
+def _parse_start(record: Record, start: Any) -> int:
     try:
         return int(start)
     except (TypeError, ValueError):
         raise _refusal(
             record,
             f"the start {start!r} is no whole number",
-            "Give the number of the answer's first character, counted from 0.",
+            "Give the index of the answer's first character, counted from 0.",
         ) from None
 
 

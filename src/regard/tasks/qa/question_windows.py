@@ -1,8 +1,8 @@
-"""A question about a passage as the rows a model reads, each labelled with the span it has to find.
+"""A question as labelled windows: the training examples of extractive question answering.
 
-A window that does not hold the answer whole is labelled with [CLS], as a passage without an answer
-is. What cannot be taught so (an answer that is not in the passage, one longer than any overlap of
-windows) is left out of training, and counted.
+A window that does not contain the whole answer is labelled with [CLS], as a passage without an
+answer is. Questions whose labels would all be wrong (the answer is not in the passage, or in no
+window as a whole) are left out of training and counted.
 """
 
 from __future__ import annotations
@@ -21,79 +21,84 @@ NULL_SPAN = (NULL_POSITION, NULL_POSITION)
 
 
 @dataclass(frozen=True)
-class QuestionRows:
-    """One question in the tokens of its windows."""
+class QuestionWindows:
+    """One question with its tokenized passage and windows."""
 
-    asked: Question
+    question: Question
     passage: TokenizedPassage
     windows: tuple[PassageWindow, ...]
-    lost: int
+    truncated_tokens: int
     "Tokens of the question that were cut off."
 
     @property
     def span(self) -> Span | None:
-        """First and last token of the answer; the smallest run that covers it."""
-        return None if self.asked.where is None else self.passage.tokens_of(*self.asked.where)
+        """First and last token of the answer: the smallest span that covers it."""
+        if self.question.span is None:
+            return None
+        return self.passage.token_span(*self.question.span)
 
     @property
     def labels(self) -> list[Span]:
-        """Where each window holds the answer; [CLS] where it does not hold it whole."""
+        """First and last position of the answer in each window; [CLS] where the window lacks it."""
         span = self.span
         if span is None:
             return [NULL_SPAN] * len(self.windows)
-        return [window.places_of(span) or NULL_SPAN for window in self.windows]
+        return [window.to_positions(span) or NULL_SPAN for window in self.windows]
 
     @property
-    def is_unfound(self) -> bool:
-        """Whether there is an answer, and no token of the passage holds any of it."""
-        return bool(self.asked.truths) and self.span is None
+    def is_answer_missing(self) -> bool:
+        """Whether there is an answer of which no token of the passage contains anything."""
+        return bool(self.question.truths) and self.span is None
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the answer stands whole in no window."""
+        """Whether no window contains the whole answer."""
         return self.span is not None and all(label == NULL_SPAN for label in self.labels)
 
     @property
-    def is_taught(self) -> bool:
-        """Whether the labels are true."""
-        return self.asked.truths is not None and not self.is_unfound and not self.is_too_long
+    def is_trainable(self) -> bool:
+        """Whether the labels are correct."""
+        has_truths = self.question.truths is not None
+        return has_truths and not self.is_answer_missing and not self.is_too_long
 
     @property
-    def is_cut_through(self) -> bool:
-        """Whether the answer begins or ends inside a token, so that more than it is taught."""
+    def splits_a_token(self) -> bool:
+        """Whether the answer begins or ends inside a token, so that the label covers more."""
         span = self.span
-        return span is not None and self.passage.characters_of(*span) != self.asked.where
+        return span is not None and self.passage.character_span(*span) != self.question.span
 
     def examples(self) -> list[Example]:
-        """One for each window."""
+        """One example a window."""
         return [_example(*pair) for pair in zip(self.windows, self.labels, strict=True)]
 
 
-def said_of(rows: Iterable[QuestionRows], *, longest: int) -> list[str]:
-    """What is not as it should be with the answers of rows that are trained on, a sentence each."""
-    every = list(rows)
-    spans = [row.span for row in every]
-    n = f"of {len(every):,} training rows"
-    counted = {
+def span_remarks(questions: Iterable[QuestionWindows], *, max_answer_tokens: int) -> list[str]:
+    """Problems with the answers of training rows, with counts, a sentence each."""
+    rows = list(questions)
+    spans = [row.span for row in rows]
+    n = f"of {len(rows):,} training rows"
+    counts = {
         f"{n} have an answer that is not in their passage, and are left out of training": sum(
-            row.is_unfound for row in every
+            row.is_answer_missing for row in rows
         ),
-        f"{n} have an answer that is in no window whole, and are left out of training; a smaller "
-        "task.stride or a larger model.context helps": sum(row.is_too_long for row in every),
-        f"{n} say a wrong start of their answer; the nearest place that holds it was taken": sum(
-            row.asked.is_moved for row in every
+        f"{n} have an answer that no window contains as a whole, and are left out of training; a "
+        "smaller task.stride or a larger model.context helps": sum(row.is_too_long for row in rows),
+        f"{n} give a wrong start of their answer; its nearest occurrence is used": sum(
+            row.question.has_wrong_start for row in rows
         ),
-        f"{n} have an answer that begins or ends inside a token; the smallest run of whole tokens "
-        "around it is trained": sum(row.is_cut_through for row in every),
-        f"{n} have an answer of more than task.longest_answer = {longest} tokens, which is never "
-        "given whole": sum(span is not None and span[1] - span[0] >= longest for span in spans),
+        f"{n} have an answer that begins or ends inside a token; the smallest span of whole tokens "
+        "around it is the label": sum(row.splits_a_token for row in rows),
+        f"{n} have an answer of more than task.max_answer_tokens = {max_answer_tokens} tokens, "
+        "which cannot be predicted as a whole": sum(
+            span is not None and span[1] - span[0] >= max_answer_tokens for span in spans
+        ),
     }
-    return [f"{count:,} {what}" for what, count in counted.items() if count]
+    return [f"{count:,} {what}" for what, count in counts.items() if count]
 
 
 def _example(window: PassageWindow, label: Span) -> Example:
-    ids = np.asarray(window.packed.ids, dtype=np.int64)
+    ids = np.asarray(window.sequence.ids, dtype=np.int64)
     weights = np.zeros(len(ids), dtype=np.float32)
-    weights[NULL_POSITION] = 1.0  # a row counts once, however long it is
-    segments = np.asarray(window.packed.segments, dtype=np.int64)
+    weights[NULL_POSITION] = 1.0  # a row counts once, whatever its length
+    segments = np.asarray(window.sequence.segments, dtype=np.int64)
     return Example(ids, ids, weights, segments, labels=np.asarray(label, dtype=np.int64))

@@ -1,4 +1,4 @@
-"""What a row of questions says besides the question: its answers, and whether they were told."""
+"""Parsing of recall rows: the answers, and whether their subject was seen in pretraining."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ YES = ("true", "yes", "1")
 NO = ("false", "no", "0")
 
 
-def answers_in(record: Record) -> list[str]:
-    """Those of a row that hold anything; a number is taken as it is written."""
+def record_answers(record: Record) -> list[str]:
+    """The non-empty answers of a row, as texts; numbers count as text."""
     value = record.get("answer")
     answers = value if isinstance(value, list | tuple) else [value]
     for answer in answers:
@@ -29,7 +29,7 @@ def answers_in(record: Record) -> list[str]:
 
 
 def seen_in_record(record: Record) -> bool | None:
-    """What the column `seen` says; None where it says nothing."""
+    """The value of the column `seen`; None where it is missing or empty."""
     value = record.get("seen")
     if value is None or isinstance(value, bool):
         return value

@@ -1,8 +1,7 @@
-"""Whether a text tells of somebody: their name stands in it, word by word.
+"""Whether the pretraining text mentions a subject: its name occurs in it, word by word.
 
-What the model could have read is the training part of its pretraining text: documents that fell
-into dev or test there were never shown to it. Case and punctuation do not count, so "Jacob H.
-Studer" is found in "jacob h studer"; another person of the same name is not told apart.
+Only the train split counts: the model never saw documents of dev and test. Case and punctuation do
+not count, so "Jacob H. Studer" is found in "jacob h studer"; namesakes are not distinguished.
 """
 
 from __future__ import annotations
@@ -17,34 +16,34 @@ Name = tuple[str, ...]
 _WORD = re.compile(r"\w+")
 
 
-class SeenText:
-    """The text that was read in pretraining, asked for names; it is streamed, never held."""
+class PretrainingText:
+    """The pretraining text, searched for names; it is streamed, never held in memory."""
 
     def __init__(self, data: Data) -> None:
         self._corpus = open_corpus(data)
-        self._known: dict[Name, bool] = {}
+        self._is_mentioned: dict[Name, bool] = {}
 
-    def tells_of(self, subjects: Sequence[str]) -> list[bool]:
-        """Whether each subject stands in it; one reading for all that were not asked for before."""
+    def mentions(self, subjects: Sequence[str]) -> list[bool]:
+        """Whether the text mentions each subject; one pass over it for all new names."""
         names = [_words(subject) for subject in subjects]
-        if new := {name for name in names if name} - self._known.keys():
-            found = names_found(new, self._corpus.texts("train"))
-            self._known |= {name: name in found for name in new}
-        return [bool(name) and self._known[name] for name in names]
+        if new := {name for name in names if name} - self._is_mentioned.keys():
+            found = find_names(new, self._corpus.texts("train"))
+            self._is_mentioned |= {name: name in found for name in new}
+        return [bool(name) and self._is_mentioned[name] for name in names]
 
 
-def names_found(names: Iterable[Name], texts: Iterator[str]) -> set[Name]:
-    """Those of some names that stand in the texts."""
+def find_names(names: Iterable[Name], texts: Iterator[str]) -> set[Name]:
+    """The names that occur in the texts."""
     by_first: dict[str, set[Name]] = defaultdict(set)
     for name in names:
         by_first[name[0]].add(name)
     found: set[Name] = set()
     for text in texts:
         words = _words(text)
-        for place, word in enumerate(words):
+        for begin, word in enumerate(words):
             if word in by_first:
-                here = by_first[word]
-                found |= {name for name in here if words[place : place + len(name)] == name}
+                candidates = by_first[word]
+                found |= {name for name in candidates if words[begin : begin + len(name)] == name}
     return found
 
 

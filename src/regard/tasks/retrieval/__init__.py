@@ -1,1 +1,1 @@
-"""Retrieval and similarity by sentence vectors."""
+"""Retrieval and similarity with sentence embeddings."""

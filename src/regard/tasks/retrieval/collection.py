@@ -1,7 +1,7 @@
-"""What a search looks through, and the judgements that say which of it answers a query.
+"""The document collection of a search, and its relevance judgements (qrels).
 
-collection   one row for each document: an id and its text
-judgements   one line for each judged pair: `query document grade`, or as TREC writes it,
+collection   one row a document: an id and its text
+judgements   one line a judged pair: `query document grade`, or in TREC's format
              `query 0 document grade`; a grade of 0 or less is not relevant
 """
 
@@ -21,97 +21,98 @@ from regard.data.record_corpus import RecordCorpus, open_records
 from regard.data.sources import SourceIdentity, size_and_sha256
 
 Grades = Mapping[str, float]
-"How relevant documents are, by name."
+"Relevance grades, by document id."
 
 
 @dataclass(frozen=True)
 class Collection:
-    """Documents with a name each."""
+    """Documents, each with an id."""
 
-    names: Sequence[str]
+    ids: Sequence[str]
     texts: Sequence[str]
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.ids)
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> Collection:
-        """Texts that are their own names, each once."""
+    def from_texts(cls, texts: Iterable[str]) -> Collection:
+        """The distinct texts, each its own id."""
         distinct = list(dict.fromkeys(texts))
         return cls(distinct, distinct)
 
     @cached_property
-    def place(self) -> Mapping[str, int]:
-        """Where the document of a name stands."""
-        return {name: number for number, name in enumerate(self.names)}
+    def index_by_id(self) -> Mapping[str, int]:
+        """Index of each document, by id."""
+        return {document: index for index, document in enumerate(self.ids)}
 
     @cached_property
     def index_by_text(self) -> Mapping[str, int]:
-        """Where a text stands; of documents that say the same, the first."""
+        """Index of each document, by text; of documents with equal texts, the first."""
         backwards = zip(reversed(self.texts), reversed(range(len(self))), strict=True)
-        return {text.strip(): number for text, number in backwards}
+        return {text.strip(): index for text, index in backwards}
 
     @cached_property
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
-        for name, text in zip(self.names, self.texts, strict=True):
-            digest.update(f"{len(name)} {len(text)} {name}{text}".encode())
+        for document, text in zip(self.ids, self.texts, strict=True):
+            digest.update(f"{len(document)} {len(text)} {document}{text}".encode())
         return digest.hexdigest()
 
 
-def open_collection(source: str, *, name: str, text: str) -> RecordCorpus:
-    """A built-in set, a file or a pattern, whose columns `name` and `text` are asked for."""
-    columns = {"collection_text": text, "collection_id": name}
+def open_collection(source: str, *, id_column: str, text_column: str) -> RecordCorpus:
+    """The rows of a built-in set, a file or a glob pattern."""
+    columns = {"collection_text": text_column, "collection_id": id_column}
     return open_records(Data(corpus=source), columns)
 
 
-def read_collection(source: str, *, name: str, text: str) -> Collection:
-    """All documents of a table; an id that stands twice is refused."""
-    names: dict[str, str] = {}
+def read_collection(source: str, *, id_column: str, text_column: str) -> Collection:
+    """All documents of a table; a duplicate id is refused."""
+    rows: dict[str, str] = {}  # row of each id
     texts = []
-    for record in open_collection(source, name=name, text=text).all_records():
-        own = str(record["collection_id"]).strip()
-        if own in names:
+    collection = open_collection(source, id_column=id_column, text_column=text_column)
+    for record in collection.all_records():
+        document = str(record["collection_id"]).strip()
+        if document in rows:
             raise UserError(
-                f"document {own!r} is there twice; it also is {names[own]}",
+                f"document {document!r} is there twice; it also is {rows[document]}",
                 topic="data",
                 where=record.at,
-                hint="Give every document an id of its own, or set task.collection_id.",
+                hint="Give every document its own id, or set task.collection_id.",
             )
-        names[own] = record.at
+        rows[document] = record.at
         texts.append(record["collection_text"])
-    return Collection(list(names), texts)
+    return Collection(list(rows), texts)
 
 
 def read_judgements(files: Sequence[str]) -> dict[str, Grades]:
-    """The grades of each query's documents."""
+    """The grades of each query's judged documents, by query."""
     judged: dict[str, dict[str, float]] = {}
     for file in files:
         for number, line in enumerate(read_lines(Path(file)), start=1):
             if not line.strip():
                 continue
             where = f"{file}, line {number:,}"
-            read = _judgement(line, where, is_first=number == 1)
-            if read is None:
+            judgement = _parse_judgement(line, where, is_first=number == 1)
+            if judgement is None:
                 continue
-            query, document, grade = read
-            before = judged.setdefault(query, {}).setdefault(document, grade)
-            if before != grade:
+            query, document, grade = judgement
+            previous = judged.setdefault(query, {}).setdefault(document, grade)
+            if previous != grade:
                 raise UserError(
-                    f"document {document} of query {query} is judged {before:g} and {grade:g}",
+                    f"document {document} of query {query} is judged {previous:g} and {grade:g}",
                     topic="data",
                     where=where,
                     hint="Keep one of the two.",
                 )
-    return {query: dict(grades) for query, grades in evaluated.items()}
+    return {query: dict(grades) for query, grades in judged.items()}
 
 
 def judgement_identities(files: Sequence[str]) -> Iterator[SourceIdentity]:
-    """What the files hold, so that an edit is noticed."""
+    """Size and hash of each file, so that edits are detected."""
     return (SourceIdentity(file, *size_and_sha256(Path(file))) for file in files)
 
 
-def _judgement(line: str, where: str, *, is_first: bool) -> tuple[str, str, float] | None:
+def _parse_judgement(line: str, where: str, *, is_first: bool) -> tuple[str, str, float] | None:
     """Query, document and grade; None for a header."""
     fields = line.split("\t") if line.count("\t") in (2, 3) else line.split()
     if len(fields) in (3, 4):
@@ -128,5 +129,5 @@ def _judgement(line: str, where: str, *, is_first: bool) -> tuple[str, str, floa
         f"{line.strip()[:60]!r} is no judgement",
         topic="data",
         where=where,
-        hint="Write `query document grade`, or as TREC does `query 0 document grade`.",
+        hint="Write `query document grade`, or in TREC's format `query 0 document grade`.",
     )

@@ -1,7 +1,7 @@
-"""Queries as rows have them: with one document each, with several, or several rows for one query.
+"""Queries with their documents: one a row, a list of them, or several rows a query.
 
-A row's document is relevant unless a grade of 0 or less says otherwise. A list of documents has one
-grade for all, or a list of as many.
+A row's document is relevant unless its grade is 0 or less. A list of documents has one grade for
+all, or a list of grades of the same length.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from regard.data.record_corpus import Record
 
 
 def graded_documents(record: Record) -> list[tuple[str, float]]:
-    """Text and grade of each document that a row holds; the highest grade of one that is twice."""
-    given = record.get("document") or []
-    texts = [text for text in ([given] if isinstance(given, str) else given) if text.strip()]
-    best: dict[str, float] = {}
+    """Text and grade of each document of a row; a duplicate counts with its highest grade."""
+    value = record.get("document") or []
+    texts = [text for text in ([value] if isinstance(value, str) else value) if text.strip()]
+    grades: dict[str, float] = {}
     for text, grade in zip(texts, _grades(record, len(texts)), strict=True):
-        best[text] = max(grade, best.get(text, grade))
-    return list(best.items())
+        grades[text] = max(grade, grades.get(text, grade))
+    return list(grades.items())
 
 
 def join_rows(rows: Sequence[Record]) -> list[Record]:
-    """One record for each query, where its first row stands; by its id, or by its words."""
-    together: dict[str, list[Record]] = {}
+    """One record a query, in the order of their first rows; queries are equal by id, or by text."""
+    groups: dict[str, list[Record]] = {}
     for row in rows:
-        together.setdefault(_query(row), []).append(row)
-    return [several[0] if len(several) == 1 else _joined(several) for several in together.values()]
+        groups.setdefault(_query_key(row), []).append(row)
+    return [group[0] if len(group) == 1 else _join(group) for group in groups.values()]
 
 
-def _query(row: Record) -> str:
-    if named := str(row.get("query_id", "")).strip():
-        return f"id {named}"
+def _query_key(row: Record) -> str:
+    if query_id := str(row.get("query_id", "")).strip():
+        return f"id {query_id}"
     return f"query {row['query'].strip()}"
 
 
-def _joined(rows: Sequence[Record]) -> Record:
+def _join(rows: Sequence[Record]) -> Record:
     first = rows[0]
-    graded = [one for row in rows for one in graded_documents(row)]
+    graded = [document for row in rows for document in graded_documents(row)]
     joined = Record(first, first.at, first.group, first.split)
     if graded:
         joined["document"] = [text for text, _ in graded]
@@ -49,30 +49,30 @@ def _joined(rows: Sequence[Record]) -> Record:
 
 
 def _grades(record: Record, documents: int) -> list[float]:
-    given = record.get("relevance", 1.0)
-    if not isinstance(given, list):
-        return [_grade(given, record)] * documents
-    if len(given) != documents:
+    value = record.get("relevance", 1.0)
+    if not isinstance(value, list):
+        return [_parse_grade(value, record)] * documents
+    if len(value) != documents:
         raise UserError(
-            f"{documents} documents and {len(given)} grades",
+            f"{documents} documents and {len(value)} grades",
             topic="data",
             where=record.at,
             hint="Give each document a grade, or one grade for all.",
         )
-    return [_grade(one, record) for one in given]
+    return [_parse_grade(grade, record) for grade in value]
 
 
-def _grade(given: Any, record: Record) -> float:
+def _parse_grade(value: Any, record: Record) -> float:
     try:
-        grade = float(given)
+        grade = float(value)
     except (TypeError, ValueError):
         grade = math.nan
     if not math.isfinite(grade):
         raise UserError(
-            f"the grade {given!r} is no number",
+            f"the grade {value!r} is no number",
             topic="data",
             where=record.at,
-            hint="Give 0 or less for what is not relevant, more for what is, "
+            hint="Give 0 or less to documents that are not relevant, more to relevant ones, "
             "or set task.relevance to its column.",
         )
     return grade

@@ -1,12 +1,11 @@
-"""Retrieval: find the documents that answer a query, among all of a collection.
+"""Dense retrieval: rank the documents of a collection by relevance to a query.
 
-    rank of d for q  by  cosine of their vectors, every document compared: the search is exact
+    rank of d for q  by  cosine of their embeddings, over every document: the search is exact
 
-Training rows are pairs that belong together; the other rows of a batch are the negatives
-(`models/task_models/sentence_model.py`). Judged queries are looked for in the whole `collection`,
-or without one in all documents of the rows that are judged with them, which is far easier where
-those are few.
-What is relevant stands in the rows themselves or in a file of `judgements`; grades are optional.
+Training rows are pairs of a query and a relevant document; the other rows of a batch are the
+negatives (`models/task_models/sentence_model.py`). Evaluated queries search the whole `collection`;
+without one, all documents of the evaluated rows, which is far easier where those are few.
+Relevance is given by the rows themselves or by a file of `judgements`; grades are optional.
 """
 
 from __future__ import annotations
@@ -58,36 +57,36 @@ if TYPE_CHECKING:
     from regard.data.sources import SourceIdentity
 
 MAX_SHOWN = 10
-"Documents that the row of an answer names."
+"Maximum documents listed in a result row."
 MAX_COLLECTION_IN_TRAINING = 5_000
-"Documents up to which looks at dev while it trains search the whole collection."
+"Maximum documents of a collection that evaluations during training search."
 
 
 @TASKS.add("retrieval", families=("encoder", "decoder"), compares_rows=True)
 class Retrieval(Task):
-    """Find the documents that answer a query."""
+    """Find the documents that are relevant to a query."""
 
     query: str = "query"
     "The column that holds the query."
     document: str = "document"
-    "The column that holds a document that belongs to it, or a list of them."
+    "The column that holds a document of the query, or a list of them; relevant unless graded."
     relevance: str = "relevance"
-    "The column that grades the document, where there is one; 0 or less is not relevant."
+    "The column that grades the document, 0 or less: not relevant; may be missing."
     query_id: str = "query_id"
-    "The column that names the query in task.judgements."
+    "The column that holds the query's id in task.judgements."
     collection: str | None = None
-    "All documents to be searched: a built-in set, or a file with a row for each."
+    "The documents to search: a built-in set, or a file with a row a document."
     collection_id: str = "id"
-    "Its column of names, which task.judgements use."
+    "The collection's column of document ids, as used in task.judgements."
     collection_text: str = "text"
-    "Its column of texts."
+    "The collection's column of texts."
     judgements: SourceNames | None = None
-    """A file or several of `query document grade`, also as TREC writes them; they count for the
-    rows that have no document of their own."""
+    """Files of relevance judgements, `query document grade` or in TREC's format, for the rows that
+    have no document."""
     temperature: float = Field(default=0.05, gt=0.0)
-    "Divides cosines before the softmax: the smaller, the more the nearest wrong document counts."
+    "Divides cosines before the softmax: the smaller, the more the hardest negatives count."
     pooling: Pooling = "mean"
-    "Which place stands for a text: first, last, or the mean of all."
+    "Pooled position: first, last, or the mean of all."
 
     column_roles: ClassVar = ("query", "document")
     target_roles: ClassVar = ("document",)
@@ -102,19 +101,22 @@ class Retrieval(Task):
         return self
 
     @cached_property
-    def searched(self) -> Collection | None:
+    def documents(self) -> Collection | None:
         """The collection, read once."""
         if self.collection is None:
             return None
-        return read_collection(self.collection, name=self.collection_id, text=self.collection_text)
+        return read_collection(
+            self.collection, id_column=self.collection_id, text_column=self.collection_text
+        )
 
     @cached_property
-    def judged(self) -> Mapping[str, Grades]:
+    def judged_grades(self) -> Mapping[str, Grades]:
+        """Grades from `judgements`, by query id."""
         return read_judgements(self._judgement_files)
 
     def optional_columns(self) -> tuple[str, ...]:
-        """A file that judgements speak of holds queries alone; a grade that was asked for by
-        another name than ours has to be there."""
+        """With judgements, rows need no document; a column of grades under another name than the
+        default is required."""
         optional = ["query_id"]
         if self.judgements is not None:
             optional.append("document")
@@ -124,10 +126,10 @@ class Retrieval(Task):
 
     def extra_sources(self) -> Iterator[SourceIdentity]:
         if self.collection is not None:
-            opened = open_collection(
-                self.collection, name=self.collection_id, text=self.collection_text
+            collection = open_collection(
+                self.collection, id_column=self.collection_id, text_column=self.collection_text
             )
-            yield from (identity for _, identity in opened.identities())
+            yield from (identity for _, identity in collection.identities())
         yield from judgement_identities(self._judgement_files)
 
     def build_problem(self, train: Sequence[Record], tools: Tools) -> RetrievalProblem:
@@ -137,11 +139,11 @@ class Retrieval(Task):
         return RetrievalProblem(self, tools)
 
     def items(self, rows: Sequence[Record]) -> list[Record]:
-        """One record for each query; each has something to be found."""
+        """One record a query; a query without a relevant document is refused."""
         records = join_rows(rows)
         for record in records:
             grades = self.relevance_grades(record)
-            if not any(grade > 0 for grade in (grades or {}).values()):
+            if not _relevant_ids(grades):
                 why = "has no relevant document" if grades else "has no document and no judgement"
                 raise UserError(
                     f"the query {record['query'][:40]!r} {why}, so nothing can be found for it",
@@ -152,42 +154,42 @@ class Retrieval(Task):
         return records
 
     def texts(self, record: Record) -> list[str]:
-        return [record["query"], *(text for _, text in self.relevant(record))]
+        return [record["query"], *(text for _, text in self.relevant_documents(record))]
 
-    def asked(self, record: Record) -> list[str]:
+    def input_texts(self, record: Record) -> list[str]:
         return [record["query"]]
 
     def relevance_grades(self, record: Record) -> Grades | None:
-        """How relevant each judged document of a row is, by name; None where nobody says."""
-        if own := graded_documents(record):
-            return {self._name_of(text, record): grade for text, grade in own}
-        return self.judged.get(str(record.get("query_id", "")).strip())
+        """Grades of a row's documents, by document id; None where the row has no judgement."""
+        if graded := graded_documents(record):
+            return {self._document_id(text, record): grade for text, grade in graded}
+        return self.judged_grades.get(str(record.get("query_id", "")).strip())
 
-    def relevant(self, record: Record) -> list[tuple[str, str]]:
-        """Name and text of each relevant document that there is to be read."""
-        names = [name for name, grade in (self.relevance_grades(record) or {}).items() if grade > 0]
-        if self.searched is None:
-            return [(name, name) for name in names]
-        place = self.searched.place
-        return [(name, self.searched.texts[place[name]]) for name in names if name in place]
+    def relevant_documents(self, record: Record) -> list[tuple[str, str]]:
+        """Id and text of each relevant document; those that the collection lacks are left out."""
+        ids = _relevant_ids(self.relevance_grades(record))
+        if self.documents is None:
+            return [(document, document) for document in ids]
+        index, texts = self.documents.index_by_id, self.documents.texts
+        return [(document, texts[index[document]]) for document in ids if document in index]
 
     @property
     def _judgement_files(self) -> tuple[str, ...]:
-        given = self.judgements or ()
-        return (given,) if isinstance(given, str) else given
+        files = self.judgements or ()
+        return (files,) if isinstance(files, str) else files
 
-    def _name_of(self, text: str, record: Record) -> str:
-        if self.searched is None:
+    def _document_id(self, text: str, record: Record) -> str:
+        if self.documents is None:
             return text
-        place = self.searched.index_by_text.get(text.strip())
-        if place is None:
+        index = self.documents.index_by_text.get(text.strip())
+        if index is None:
             raise UserError(
                 f"the document {text[:40]!r} is not in task.collection = {self.collection!r}",
                 topic="data",
                 where=record.at,
-                hint="Rows have to hold documents of the collection, word by word.",
+                hint="The documents of rows have to be in the collection, word by word.",
             )
-        return self.searched.names[place]
+        return self.documents.ids[index]
 
 
 class RetrievalProblem(Problem):
@@ -195,27 +197,27 @@ class RetrievalProblem(Problem):
         super().__init__(tools)
         self.task = task
 
-    # Read when somebody measures: a model gives vectors of texts without its collection.
+    # Lazy: a model embeds texts without its collection.
     @cached_property
     def metric(self) -> Metric:  # type: ignore[override]
-        whole = self.task.searched
+        documents = self.task.documents
         return RankingMetric(
-            searched=f"{len(whole)}:{whole.fingerprint[:8]}" if whole else "own part"
+            searched=f"{len(documents)}:{documents.fingerprint[:8]}" if documents else "own part"
         )
 
     @property
     def is_fast_to_answer(self) -> bool:  # type: ignore[override]
-        return len(self.task.searched or ()) <= MAX_COLLECTION_IN_TRAINING
+        return len(self.task.documents or ()) <= MAX_COLLECTION_IN_TRAINING
 
     def remarks(self, train: Sequence[Record]) -> list[str]:
-        whole = self.task.searched
-        if whole is None:
+        documents = self.task.documents
+        if documents is None:
             return []
-        told = f"queries are looked for in {len(whole):,} documents of {self.task.collection}"
-        judged = {name for grades in self.task.judged.values() for name in grades}
-        if missing := len(judged - whole.place.keys()):
-            told += f"; {missing:,} judged ones are not among them and cannot be found"
-        return [told]
+        remark = f"queries search {len(documents):,} documents of {self.task.collection}"
+        judged = {document for grades in self.task.judged_grades.values() for document in grades}
+        if missing := len(judged - documents.index_by_id.keys()):
+            remark += f"; {missing:,} judged ones are not among them and cannot be found"
+        return [remark]
 
     def attach_head(self, model: Model, *, seed: int) -> Model:
         check_family(model, SequenceModel, 'Set model.family = "encoder" or "decoder".')
@@ -225,12 +227,12 @@ class RetrievalProblem(Problem):
 
     def examples(self, record: Record) -> list[Example]:
         query = encode_text(record["query"], self.tools)
-        number = text_id(record["query"])
+        query_id = text_id(record["query"])
         return [
             pair_example(
-                query, encode_text(text, self.tools), labels=np.array([number, text_id(name)])
+                query, encode_text(text, self.tools), labels=np.array([query_id, text_id(document)])
             )
-            for name, text in self.task.relevant(record)
+            for document, text in self.task.relevant_documents(record)
         ]
 
     def answer(
@@ -242,22 +244,26 @@ class RetrievalProblem(Problem):
         on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
         grades = [self.task.relevance_grades(record) for record in records]
-        collection = self._looked_through(grades)
-        asked = [record["query"] for record in records]
-        queries = embed_texts(model, asked, self.tools, device=device)
+        collection = self._search_collection(grades)
+        query_texts = [record["query"] for record in records]
+        queries = embed_texts(model, query_texts, self.tools, device=device)
         documents = embed_texts(
             model, collection.texts, self.tools, device=device, on_progress=on_progress
         )
-        found = search(queries, documents, temperature=self.task.temperature)
+        results = search(queries, documents, temperature=self.task.temperature)
         rows: list[Row] = []
-        for number, (one, known) in enumerate(zip(found, grades, strict=True)):
-            ranked = [collection.names[place] for place in one.places]
-            row = {"item": number, **_figures(ranked, known), **self._said(one, collection)}
-            relevant = _relevant_places(known, collection)
-            # Shares among the few documents of a part say nothing of another part's.
+        for item, (result, item_grades) in enumerate(zip(results, grades, strict=True)):
+            ranked = [collection.ids[index] for index in result.indices]
+            row = {
+                "item": item,
+                **_ranking_fields(ranked, item_grades),
+                **self._result_fields(result, collection),
+            }
+            relevant = _relevant_indices(item_grades, collection)
+            # Without a collection each split searches its own documents: losses would not compare.
             if relevant and self.task.collection is not None:
-                cosines = documents[relevant].astype(np.float64) @ queries[number]
-                row["loss"] = one.log_denominator - float(self._weight(cosines))
+                cosines = documents[relevant].astype(np.float64) @ queries[item]
+                row["loss"] = result.log_denominator - float(self._logsumexp(cosines))
             rows.append(row)
         return rows
 
@@ -268,14 +274,14 @@ class RetrievalProblem(Problem):
         indexed: tuple[Collection, BM25] | None = None
         for split, records in evaluated.items():
             grades = [self.task.relevance_grades(record) for record in records]
-            collection = self._looked_through(grades)
+            collection = self._search_collection(grades)
             if indexed is None or indexed[0] is not collection:
                 indexed = collection, BM25(collection.texts)
             label = indexed[1].label
-            ranked = indexed[1].rank([record["query"] for record in records], DEPTH)
+            rankings = indexed[1].rank([record["query"] for record in records], DEPTH)
             answers[split] = [
-                {"item": number, **_figures([collection.names[i] for i in one.ids], known)}
-                for number, (one, known) in enumerate(zip(ranked, grades, strict=True))
+                {"item": item, **_ranking_fields([collection.ids[i] for i in found.ids], known)}
+                for item, (found, known) in enumerate(zip(rankings, grades, strict=True))
             ]
         yield label, answers
 
@@ -294,53 +300,58 @@ class RetrievalProblem(Problem):
         }
         return {"searched": [row]} if answers else {}
 
-    def lost(self, record: Record) -> int:
+    def truncated_tokens(self, record: Record) -> int:
         return sum(encode_text(text, self.tools).truncated for text in self.task.texts(record))
 
-    def _looked_through(self, grades: Sequence[Grades | None]) -> Collection:
-        whole = self.task.searched or Collection.of(name for one in grades for name in one or ())
-        if not len(whole):
+    def _search_collection(self, grades: Sequence[Grades | None]) -> Collection:
+        """The collection, or all documents that the rows name."""
+        named = (document for each in grades for document in each or ())
+        collection = self.task.documents or Collection.from_texts(named)
+        if not len(collection):
             raise UserError(
-                "there is no document to look through",
+                "there is no document to search",
                 topic="task",
                 hint="Give rows with a document each, or train with task.collection.",
             )
-        return whole
+        return collection
 
-    def _said(self, found: SearchResult, collection: Collection) -> Row:
-        best = int(found.places[0])
-        share = float(self._weight(found.cosines[:1])) - found.log_denominator
-        shown = zip(found.places[:MAX_SHOWN].tolist(), found.cosines.tolist(), strict=False)
+    def _result_fields(self, result: SearchResult, collection: Collection) -> Row:
+        best = int(result.indices[0])
+        logprob = float(self._logsumexp(result.cosines[:1])) - result.log_denominator
+        shown = zip(result.indices[:MAX_SHOWN].tolist(), result.cosines.tolist(), strict=False)
         return {
             "text": collection.texts[best],
-            "confidence": min(1.0, math.exp(share)),
-            "found": [{"document": collection.names[i], "cosine": cos} for i, cos in shown],
+            "confidence": min(1.0, math.exp(logprob)),
+            "found": [{"document": collection.ids[i], "cosine": cos} for i, cos in shown],
             "searched": len(collection),
         }
 
-    def _weight(self, cosines: Floats) -> np.float64:
+    def _logsumexp(self, cosines: Floats) -> np.float64:
         """log Σ exp(cosine / τ)"""
         return np.float64(np.logaddexp.reduce(cosines / self.task.temperature))
 
 
 def text_id(text: str) -> int:
-    """The same for the same text and for no other, in 63 bits."""
+    """A 63-bit hash that identifies a text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
-def _figures(ranked: Sequence[str], grades: Grades | None) -> Row:
-    """What came first, and how high what is relevant stands, where anybody says what is."""
+def _ranking_fields(ranked: Sequence[str], grades: Grades | None) -> Row:
+    """The first document, and where grades are given the relevant ones and the scores."""
     predicted = {"predicted": ranked[0] if ranked else ""}
     if grades is None:
         return predicted
-    truth = [name for name, grade in grades.items() if grade > 0]
     return {
         **predicted,
-        "truth": truth,
+        "truth": _relevant_ids(grades),
         **score_ranking(ranked, dict[Hashable, float](grades.items())),
     }
 
 
-def _relevant_places(grades: Grades | None, collection: Collection) -> list[int]:
-    names = [name for name, grade in (grades or {}).items() if grade > 0]
-    return [collection.place[name] for name in names if name in collection.place]
+def _relevant_ids(grades: Grades | None) -> list[str]:
+    return [document for document, grade in (grades or {}).items() if grade > 0]
+
+
+def _relevant_indices(grades: Grades | None, collection: Collection) -> list[int]:
+    index = collection.index_by_id
+    return [index[document] for document in _relevant_ids(grades) if document in index]

@@ -1,4 +1,4 @@
-"""Texts as a sentence encoder reads them, each in a row of its own, and their vectors.
+"""Sentence embeddings: each text is one input sequence and gets one vector.
 
 [CLS] text [SEP]  ─►  encoder          <start> text <stop>  ─►  decoder
 
@@ -22,19 +22,19 @@ from regard.models.task_models.sentence_model import SentenceModel
 from regard.tasks import OnProgress, Tools, example_batches, ignore_progress
 
 MAX_TEXTS_IN_MEMORY = 4096
-"Texts that lie ready as rows while others wait: rows take far more memory than vectors."
+"Texts encoded as examples at a time: examples take far more memory than embeddings."
 
 
 def encode_text(text: str, tools: Tools) -> InputSequence:
-    """The row of one text."""
-    form = delimited_sequence if tools.family == "decoder" else single_sequence
-    return form(tools.tokenizer.encode(text), tools.tokenizer, limit=tools.context)
+    """The input sequence of one text."""
+    build = delimited_sequence if tools.family == "decoder" else single_sequence
+    return build(tools.tokenizer.encode(text), tools.tokenizer, limit=tools.context)
 
 
 def pair_example(
     first: InputSequence, second: InputSequence | None = None, *, labels: NDArray[Any] | None = None
 ) -> Example:
-    """One row that counts once, however long it is; the second text has places of its own."""
+    """An example of weight 1, whatever its length; the second text is its `source`."""
     ids = np.asarray(first.ids, dtype=np.int64)
     weights = np.zeros(len(ids), dtype=np.float32)
     weights[0] = 1.0
@@ -56,24 +56,24 @@ def embed_texts(
     device: str = "cpu",
     on_progress: OnProgress = ignore_progress,
 ) -> NDArray[np.float32]:
-    """(n,w): a vector for each text, in their order; as long as the model's head leaves it."""
+    """(n,w): one embedding a text, in order; normalised if the model's head normalises."""
     if not isinstance(model, SentenceModel):
         raise UserError(
-            "this model gives no vectors of texts",
+            "this model gives no sentence embeddings",
             topic="model",
             hint='Train one with task.kind = "retrieval" or "similarity".',
         )
     width = model.body.head.width
-    vectors = np.empty((len(texts), width), dtype=np.float32)
+    embeddings = np.empty((len(texts), width), dtype=np.float32)
     pad = tools.tokenizer.padding_id
     done = 0
     for start in range(0, len(texts), MAX_TEXTS_IN_MEMORY):
-        some = [
+        examples = [
             pair_example(encode_text(text, tools))
             for text in texts[start : start + MAX_TEXTS_IN_MEMORY]
         ]
-        for numbers, batch in example_batches(some, pad=pad, device=device):
-            vectors[start + np.asarray(numbers)] = model.encode(batch).cpu().numpy()
-            done += len(numbers)
+        for indices, batch in example_batches(examples, pad=pad, device=device):
+            embeddings[start + np.asarray(indices)] = model.encode(batch).cpu().numpy()
+            done += len(indices)
             on_progress(done, len(texts))
-    return vectors
+    return embeddings

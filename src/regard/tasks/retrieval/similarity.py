@@ -1,10 +1,10 @@
-"""Similarity: how alike two texts are, as a number.
+"""Semantic textual similarity: a score for two texts.
 
-    score = lowest + (highest − lowest) · cosine of the two vectors
+    score = lowest + (highest − lowest) · cosine of the two embeddings
+    loss  = (cosine − (true score − lowest) / (highest − lowest))²
 
-Each text is read alone, so a vector serves any number of comparisons. What is learnt is the squared
-difference between the cosine and the score that people gave, brought to 0 … 1. A cosine says how
-alike two texts are, not how sure the model is: answers have no confidence.
+Each text is encoded alone (bi-encoder), so an embedding serves any number of comparisons. A cosine
+measures similarity, not certainty: answers have no confidence.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pydantic import model_validator
 from regard.batch import Example
 from regard.core.errors import UserError
 from regard.data.corpus import Split
-from regard.evaluation.baselines.tfidf_cosine import WordCosine
+from regard.evaluation.baselines.tfidf_cosine import TfidfCosine
 from regard.evaluation.metrics.metric import Row
-from regard.evaluation.metrics.similarity import SimilarityMetric as SimilarityMeasure
+from regard.evaluation.metrics.similarity import SimilarityMetric
 from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.heads.task_heads import Pooling, SentenceHead
 from regard.models.model import Model
@@ -43,44 +43,44 @@ from regard.tasks.retrieval.sentence_embeddings import encode_text, pair_example
 if TYPE_CHECKING:
     from regard.data.record_corpus import Record
 
-NARROW = 1e-3
-"Cosines that lie this close together tell no pair from another."
+MIN_SPREAD = 1e-3
+"Predicted scores within this fraction of the range have collapsed to one value."
 
 
 @TASKS.add("similarity", families=("encoder", "decoder"))
 class Similarity(Task):
-    """Tell how alike two texts are."""
+    """Predict how similar two texts are."""
 
     first: str = "first"
     "The column that holds the first text."
     second: str = "second"
     "The column that holds the second text."
     score: str = "score"
-    "The column that holds how alike they are, as a number."
+    "The column that holds the similarity, as a number."
     lowest: float = 0.0
     "The score of two texts that have nothing in common."
     highest: float = 1.0
-    "The score of two texts that say the same."
+    "The score of two texts of the same meaning."
     pooling: Pooling = "mean"
-    "Which place stands for a text: first, last, or the mean of all."
+    "Pooled position: first, last, or the mean of all."
 
     column_roles: ClassVar = ("first", "second", "score")
     target_roles: ClassVar = ("score",)
-    score_names: ClassVar = SimilarityMeasure().score_names
+    score_names: ClassVar = SimilarityMetric().score_names
     role_types: ClassVar = {"second": "text"}
 
     @model_validator(mode="after")
-    def _range_is_one(self) -> Self:
+    def _range_is_not_empty(self) -> Self:
         if self.lowest >= self.highest:
             raise ValueError(f"highest = {self.highest:g} has to be above lowest = {self.lowest:g}")
         return self
 
     def build_problem(self, train: Sequence[Record], tools: Tools) -> SimilarityProblem:
-        if len({self.score_of(record) for record in train}) < 2:
+        if len({self.parse_score(record) for record in train}) < 2:
             raise UserError(
                 "every training row has the same score, so there is nothing to learn",
                 topic="task",
-                hint="Give pairs of different likeness, or set task.score to another column.",
+                hint="Give pairs of different similarity, or set task.score to another column.",
             )
         return SimilarityProblem(self, tools)
 
@@ -89,22 +89,22 @@ class Similarity(Task):
 
     def items(self, rows: Sequence[Record]) -> list[Record]:
         for record in rows:
-            self.score_of(record)  # now, not when a training is over
+            self.parse_score(record)  # refuse bad rows of dev and test before training
         return list(rows)
 
     def texts(self, record: Record) -> list[str]:
         return [record["first"], record["second"]]
 
-    def score_of(self, record: Record) -> float:
-        """What people said, refused where it is no number of the range."""
-        given = record["score"]
+    def parse_score(self, record: Record) -> float:
+        """The true score of a row; refused if it is no number in the range."""
+        value = record["score"]
         try:
-            score = math.nan if isinstance(given, bool) else float(given)
+            score = math.nan if isinstance(value, bool) else float(value)
         except (TypeError, ValueError):
             score = math.nan
         if not self.lowest <= score <= self.highest:
             raise UserError(
-                f"the score {given!r} is no number from {self.lowest:g} to {self.highest:g}",
+                f"the score {value!r} is no number from {self.lowest:g} to {self.highest:g}",
                 topic="data",
                 where=record.at,
                 hint="Set task.lowest and task.highest to the range of the scores, "
@@ -117,7 +117,7 @@ class SimilarityProblem(Problem):
     def __init__(self, task: Similarity, tools: Tools) -> None:
         super().__init__(tools)
         self.task = task
-        self.metric = SimilarityMeasure()
+        self.metric = SimilarityMetric()
 
     def attach_head(self, model: Model, *, seed: int) -> Model:
         check_family(model, SequenceModel, 'Set model.family = "encoder" or "decoder".')
@@ -126,11 +126,10 @@ class SimilarityProblem(Problem):
 
     def examples(self, record: Record) -> list[Example]:
         first, second = (encode_text(text, self.tools) for text in self.task.texts(record))
-        # A row to answer has no score; nobody looks at the loss it would have.
-        score = self.task.score_of(record) if "score" in record else self.task.lowest
-        return [
-            pair_example(first, second, labels=np.array([self._share(score)], dtype=np.float32))
-        ]
+        # Rows to answer have no score; the loss of the placeholder is not used.
+        score = self.task.parse_score(record) if "score" in record else self.task.lowest
+        target = self._target_cosine(score)
+        return [pair_example(first, second, labels=np.array([target], dtype=np.float32))]
 
     @torch.inference_mode()
     def answer(
@@ -155,38 +154,39 @@ class SimilarityProblem(Problem):
     def baselines(
         self, train: Sequence[Record], evaluated: Mapping[Split, Sequence[Record]]
     ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
-        words = WordCosine(text for record in train for text in self.task.texts(record))
+        baseline = TfidfCosine(text for record in train for text in self.task.texts(record))
         yield (
-            words.label,
+            baseline.label,
             {
-                split: self._rows(rows, [words.score(*self.task.texts(row)) for row in rows])
+                split: self._rows(rows, [baseline.score(*self.task.texts(row)) for row in rows])
                 for split, rows in evaluated.items()
             },
         )
 
     def warnings(self, answers: Sequence[Row]) -> tuple[str, ...]:
         scores = [row["predicted"] for row in answers]
-        reach = self.task.highest - self.task.lowest
-        if len(scores) > 1 and max(scores) - min(scores) < NARROW * reach:
+        score_range = self.task.highest - self.task.lowest
+        if len(scores) > 1 and max(scores) - min(scores) < MIN_SPREAD * score_range:
             return (f"all {len(scores):,} pairs get nearly the same score, {scores[0]:.3g}",)
         return ()
 
-    def lost(self, record: Record) -> int:
+    def truncated_tokens(self, record: Record) -> int:
         return sum(encode_text(text, self.tools).truncated for text in self.task.texts(record))
 
     def _rows(self, records: Sequence[Record], cosines: Sequence[float] | np.ndarray) -> list[Row]:
         return [
-            self._row(number, record, float(cosine))
-            for number, (record, cosine) in enumerate(zip(records, cosines, strict=True))
+            self._row(item, record, float(cosine))
+            for item, (record, cosine) in enumerate(zip(records, cosines, strict=True))
         ]
 
-    def _row(self, number: int, record: Record, cosine: float) -> Row:
+    def _row(self, item: int, record: Record, cosine: float) -> Row:
         task = self.task
-        row = {"item": number, "predicted": task.lowest + (task.highest - task.lowest) * cosine}
+        row = {"item": item, "predicted": task.lowest + (task.highest - task.lowest) * cosine}
         if "score" in record:
-            truth = task.score_of(record)
-            row |= {"truth": truth, "loss": (cosine - self._share(truth)) ** 2}
+            truth = task.parse_score(record)
+            row |= {"truth": truth, "loss": (cosine - self._target_cosine(truth)) ** 2}
         return row
 
-    def _share(self, score: float) -> float:
+    def _target_cosine(self, score: float) -> float:
+        """A score mapped to 0 … 1."""
         return (score - self.task.lowest) / (self.task.highest - self.task.lowest)
