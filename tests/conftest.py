@@ -1,4 +1,4 @@
-"""For every test: machines are noisy, so no example fails because it took long."""
+"""Settings for all tests. No Hypothesis deadline: test machines are noisy."""
 
 import gc
 import os
@@ -13,8 +13,7 @@ settings.load_profile("patient")
 
 
 def pytest_configure() -> None:
-    """Workers side by side take a core each: with all cores for every one they would only wait for
-    each other."""
+    """Pin each xdist worker to one core, so that workers do not compete for cores."""
     gc.disable()  # while modules are imported: they hold no garbage
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if worker and hasattr(os, "sched_setaffinity"):
@@ -28,7 +27,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _once() -> Iterator[None]:
+def _session_caches() -> Iterator[None]:
     from tests.session_caches import cache_cli_commands, cache_model_audits
 
     with cache_cli_commands(), cache_model_audits():
@@ -37,8 +36,8 @@ def _once() -> Iterator[None]:
 
 @pytest.fixture
 def bf16_matmul() -> None:
-    """For tests that multiply in bfloat16 on the CPU, which ends the process on some CPUs."""
+    """Skips where a bfloat16 matmul crashes the process, as it does on some CPUs."""
     from regard.core.cpu import bf16_matmul_works
 
     if not bf16_matmul_works():
-        pytest.skip("bfloat16 products crash on this CPU (tried in a child process)")
+        pytest.skip("bfloat16 matmuls crash on this CPU (tried in a child process)")

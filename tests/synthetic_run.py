@@ -1,4 +1,4 @@
-"""A run folder made by a program: a plausible mini-GPT, with hostile text wherever text can be."""
+"""A synthetic run folder: a plausible mini-GPT, with hostile strings in every text field."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MakeRun = Callable[..., Path]
 
 
 def event_lines(steps: int = 1200) -> list[str]:
-    """A loss that falls from ln 8000 to about 4.7, by a seeded walk."""
+    """A noisy loss that falls from ln 8000 to about 4.7."""
     noise = random.Random(0)
     start = {
         "event": "start",
@@ -69,7 +69,7 @@ def event_lines(steps: int = 1200) -> list[str]:
                     "event": "evaluation",
                     **at,
                     "loss": dev,
-                    "figures": {"perplexity": math.exp(dev)},
+                    "scores": {"perplexity": math.exp(dev)},
                     "n": 200,
                 }
             )
@@ -80,30 +80,30 @@ def event_lines(steps: int = 1200) -> list[str]:
 
 
 def estimate_row(
-    part: str, metric: str, of: str, value: float, *, spread: float = 0.04
+    split: str, metric: str, of: str, value: float, *, spread: float = 0.04
 ) -> dict[str, Any]:
     return {
-        "split": part,
+        "split": split,
         "metric": metric,
         "of": of,
         "value": value,
         "low": value * (1 - spread),
         "high": value * (1 + spread),
-        "n": {"train": 1000, "dev": 2104, "test": 2087}[part],
+        "n": {"train": 1000, "dev": 2104, "test": 2087}[split],
         "items": "documents",
-        "signature": f"{metric}|of:{of}|part:{part}|bootstrap:2000|level:0.95|seed:0",
+        "signature": f"{metric}|of:{of}|split:{split}|bootstrap:2000|level:0.95|seed:0",
     }
 
 
 def all_estimates(model: float, *, kneser_ney: float, unigram: float) -> list[dict[str, Any]]:
-    rivals = {"model": model, "Kneser-Ney 3-gram": kneser_ney, "unigram": unigram}
+    perplexities = {"model": model, "Kneser-Ney 3-gram": kneser_ney, "unigram": unigram}
     return [
         estimate_row(
-            part, metric, of, turn(perplexity * {"train": 0.9, "dev": 1.0, "test": 1.02}[part])
+            split, metric, of, convert(perplexity * {"train": 0.9, "dev": 1.0, "test": 1.02}[split])
         )
-        for part in ("train", "dev", "test")
-        for of, perplexity in rivals.items()
-        for metric, turn in {
+        for split in ("train", "dev", "test")
+        for of, perplexity in perplexities.items()
+        for metric, convert in {
             "perplexity": lambda p: p,
             "perplexity_per_byte": lambda p: p ** (1 / 3.6),
             "bits_per_byte": lambda p: math.log2(p) / 3.6,
@@ -112,37 +112,37 @@ def all_estimates(model: float, *, kneser_ney: float, unigram: float) -> list[di
     ]
 
 
-def comparison_row(part: str, against: str, difference: float, *, spread: float) -> dict[str, Any]:
+def comparison_row(split: str, against: str, difference: float, *, spread: float) -> dict[str, Any]:
     low, high = difference - spread, difference + spread
     verdict = "better than" if high < 0 else "behind" if low > 0 else "not distinguishable from"
     return {
-        "split": part,
+        "split": split,
         "metric": "perplexity",
         "against": against,
         "verdict": verdict,
         "value": difference,
         "low": low,
         "high": high,
-        "n": {"dev": 2104, "test": 2087}[part],
+        "n": {"dev": 2104, "test": 2087}[split],
         "items": "documents",
-        "signature": f"perplexity_difference|against:{against}|part:{part}|bootstrap:2000",
+        "signature": f"perplexity_difference|against:{against}|split:{split}|bootstrap:2000",
     }
 
 
 def all_comparisons(model: float, *, kneser_ney: float, unigram: float) -> list[dict[str, Any]]:
     return [
-        comparison_row(part, against, scale * (model - rival), spread=3.0)
-        for part, scale in (("dev", 1.0), ("test", 1.02))
-        for against, rival in (("Kneser-Ney 3-gram", kneser_ney), ("unigram", unigram))
+        comparison_row(split, against, scale * (model - baseline), spread=3.0)
+        for split, scale in (("dev", 1.0), ("test", 1.02))
+        for against, baseline in (("Kneser-Ney 3-gram", kneser_ney), ("unigram", unigram))
     ]
 
 
 def corpus_split(documents: int, *, seed: int) -> dict[str, Any]:
-    lengths = random.Random(seed)
+    generator = random.Random(seed)
     edges = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
-    drawn = [min(lengths.lognormvariate(3.6, 0.8), 1000) for _ in range(min(documents, 3000))]
+    lengths = [min(generator.lognormvariate(3.6, 0.8), 1000) for _ in range(min(documents, 3000))]
     pairs = pairwise(edges)
-    counts = [sum(low <= length < high for length in drawn) for low, high in pairs]
+    counts = [sum(low <= length < high for length in lengths) for low, high in pairs]
     return {
         "documents": documents,
         "tokens": documents * 42,
@@ -162,12 +162,12 @@ def results_table(
     *, model: float, kneser_ney: float, unigram: float, **changes: Any
 ) -> dict[str, Any]:
     return {
-        "schema": 1,
+        "schema": 2,
         "run": "mini-gpt",
         "finished": "2026-11-15T20:04:00Z",
-        "figures": all_estimates(model, kneser_ney=kneser_ney, unigram=unigram),
+        "estimates": all_estimates(model, kneser_ney=kneser_ney, unigram=unigram),
         "comparisons": all_comparisons(model, kneser_ney=kneser_ney, unigram=unigram),
-        "remarks": ["Made by a program for a test: no model was trained.", f"Hostile: {HOSTILE}"],
+        "remarks": ["Synthetic, for a test: no model was trained.", f"Hostile: {HOSTILE}"],
         "corpus": {
             "name": "python-docs",
             "generated": False,
@@ -221,7 +221,7 @@ def results_table(
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> MakeRun:
-    """Writes runs/mini-gpt; keyword arguments change results.json, `figures=None` leaves it out."""
+    """Writes runs/mini-gpt; keywords change results.json, `finished=False` omits it."""
 
     def make(
         *,
@@ -238,8 +238,8 @@ def make_run(tmp_path: Path) -> MakeRun:
         lines = event_lines() if events is None else events
         (folder / "events.jsonl").write_text("\n".join(lines) + "\n")
         if finished:
-            rivals = {"model": model, "kneser_ney": kneser_ney, "unigram": unigram}
-            table = results_table(**rivals, **changes)
+            perplexities = {"model": model, "kneser_ney": kneser_ney, "unigram": unigram}
+            table = results_table(**perplexities, **changes)
             (folder / "results.json").write_text(json.dumps(table))
         return folder
 

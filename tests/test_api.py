@@ -1,4 +1,4 @@
-"""The Python interface: the same words as the commands, on a tiny run (generated text)."""
+"""The Python API, with the names of the commands, on a tiny run (generated text)."""
 
 import json
 import math
@@ -14,9 +14,11 @@ from regard.attention.masks.mask import causal
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("api")
-    draw = random.Random(0)
+    generator = random.Random(0)
     words = ["the", "cat", "dog", "sees", "likes", "a", "red", "small", "house"]
-    text = "\n".join(" ".join(draw.choices(words, k=draw.randint(4, 12))) for _ in range(500))
+    text = "\n".join(
+        " ".join(generator.choices(words, k=generator.randint(4, 12))) for _ in range(500)
+    )
     (folder / "generated.txt").write_text(text)
     recipe = regard.Recipe.from_table(
         {
@@ -32,27 +34,29 @@ def run(tmp_path_factory):
         yield regard.train(recipe, out=folder / "run")
 
 
-def test_the_verbs_stay_what_they_are_after_use(run):
+def test_public_functions_stay_callable_after_use(run):
     assert callable(regard.train)
     assert callable(regard.load)
     assert callable(regard.evaluate)
 
 
-def test_a_run_learns_and_stands_beside_its_baselines(run):
-    figures = {(row["part"], row["of"], row["metric"]): row for row in run.figures()["figures"]}
-    model = figures["dev", "model", "perplexity"]
+def test_results_hold_the_model_and_its_baselines(run):
+    estimates = {
+        (row["split"], row["of"], row["metric"]): row for row in run.results()["estimates"]
+    }
+    model = estimates["dev", "model", "perplexity"]
     assert model["low"] <= model["value"] <= model["high"]
     assert model["value"] < 30
     for baseline in ("unigram", "Kneser-Ney 3-gram"):
-        assert figures["dev", baseline, "perplexity"]["n"] == model["n"]
-    assert "part:dev:" in model["signature"]
-    verdicts = {(row["part"], row["against"]) for row in run.figures()["comparisons"]}
+        assert estimates["dev", baseline, "perplexity"]["n"] == model["n"]
+    assert "split:dev:" in model["signature"]
+    verdicts = {(row["split"], row["against"]) for row in run.results()["comparisons"]}
     assert verdicts == {
-        (part, of) for part in ("dev", "test") for of in ("unigram", "Kneser-Ney 3-gram")
+        (split, of) for split in ("dev", "test") for of in ("unigram", "Kneser-Ney 3-gram")
     }
 
 
-def test_loss_of_texts_is_what_the_figures_say(run):
+def test_loss_is_the_mean_cross_entropy_per_token(run):
     loaded = regard.load(run.folder)
     text = "the cat sees a red house"
     [loss] = loaded.loss([text])
@@ -63,24 +67,24 @@ def test_loss_of_texts_is_what_the_figures_say(run):
     assert math.isclose(loss, float(expected), rel_tol=1e-5)
 
 
-def test_generation_is_seeded_and_does_not_depend_on_neighbours(run):
+def test_generation_is_seeded_and_independent_of_the_batch(run):
     loaded = regard.load(run.folder)
-    both = loaded.generate(["the cat", "a small red dog likes"], seed=3, max_new_tokens=8)
-    assert both == loaded.generate(["the cat", "a small red dog likes"], seed=3, max_new_tokens=8)
-    assert loaded.generate(["the cat"], seed=3, max_new_tokens=8) == both[:1]
-    assert loaded.generate(["the cat"], seed=4, max_new_tokens=8) != both[:1]
+    texts = loaded.generate(["the cat", "a small red dog likes"], seed=3, max_new_tokens=8)
+    assert texts == loaded.generate(["the cat", "a small red dog likes"], seed=3, max_new_tokens=8)
+    assert loaded.generate(["the cat"], seed=3, max_new_tokens=8) == texts[:1]
+    assert loaded.generate(["the cat"], seed=4, max_new_tokens=8) != texts[:1]
 
 
-def test_evaluating_again_gives_the_same_figures(run):
-    again = regard.evaluate(run.folder)
-    assert again["figures"] == run.figures()["figures"]
-    assert again["weights"] == run.figures()["weights"]
+def test_evaluate_reproduces_the_results_of_training(run):
+    evaluated = regard.evaluate(run.folder)
+    assert evaluated["estimates"] == run.results()["estimates"]
+    assert evaluated["weights"] == run.results()["weights"]
 
 
-def test_a_second_run_of_the_recipe_is_the_same_to_the_bit(run, tmp_path):
-    again = regard.train(run.recipe(), out=tmp_path / "again")
-    assert again.figures()["weights"] == run.figures()["weights"]
-    assert again.figures()["identity"] == run.figures()["identity"]
+def test_training_is_reproducible_to_the_bit(run, tmp_path):
+    second = regard.train(run.recipe(), out=tmp_path / "again")
+    assert second.results()["weights"] == run.results()["weights"]
+    assert second.results()["identity"] == run.results()["identity"]
 
 
 def test_attend_and_masks_are_public():
@@ -89,18 +93,18 @@ def test_attend_and_masks_are_public():
     assert regard.mask.causal().draw(3) == causal().draw(3)
 
 
-def test_a_run_folder_holds_what_it_should(run):
+def test_files_of_a_run_folder(run):
     names = {path.name for path in run.folder.iterdir()}
     assert names == {
         "recipe.toml",
         "events.jsonl",
         "audit.json",
         "items",
-        "figures.json",
+        "results.json",
         "samples.txt",
         "checkpoints",
         "final",
     }
     events = [json.loads(line) for line in run.events_file.read_text().splitlines()]
-    kinds = {event["event"] for event in events}
-    assert {"forecast", "start", "step", "evaluation", "sample", "checkpoint", "finish"} <= kinds
+    types = {event["event"] for event in events}
+    assert {"forecast", "start", "step", "evaluation", "sample", "checkpoint", "finish"} <= types

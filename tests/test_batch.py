@@ -1,3 +1,5 @@
+"""Padding, collating and batch plans."""
+
 import numpy as np
 import pytest
 import torch
@@ -29,7 +31,7 @@ def example(length: int, *, weight: float = 1, segment: int | None = None) -> Ex
     )
 
 
-def test_padding_to_the_longest() -> None:
+def test_pad_to_the_longest_row() -> None:
     padded = pad([[4, 7, 9, 15, 23, 18], [2, 8, 10], [3, 13, 2, 8]], 0)
     assert padded.tolist() == [
         [4, 7, 9, 15, 23, 18],
@@ -38,7 +40,7 @@ def test_padding_to_the_longest() -> None:
     ]
 
 
-def test_collate() -> None:
+def test_collate_pads_and_keeps_row_numbers() -> None:
     batch = collate([example(3), example(1, weight=0.5)], pad_id=9, rows=np.array([4, 17]))
     assert batch.ids.tolist() == [[10, 11, 12], [10, 9, 9]]
     assert batch.targets.tolist() == [[11, 12, 13], [11, 9, 9]]
@@ -61,26 +63,28 @@ def test_segments_are_kept_or_refused() -> None:
 
 
 @given(st.integers(1, 9), st.integers(1, 12))
-def test_micro_batches_are_the_batch(count: int, parts: int) -> None:
-    examples = [example(1 + i % 3, segment=i) for i in range(count)]
-    batch = collate(examples, pad_id=0, rows=range(count))
-    small = batch.micro_batches(parts)
-    assert len(small) == min(parts, count)
-    assert all(part.rows for part in small)
-    assert sum((part.rows for part in small), ()) == batch.rows
+def test_micro_batches_join_to_the_batch(rows: int, count: int) -> None:
+    examples = [example(1 + i % 3, segment=i) for i in range(rows)]
+    batch = collate(examples, pad_id=0, rows=range(rows))
+    micro_batches = batch.micro_batches(count)
+    assert len(micro_batches) == min(count, rows)
+    assert all(micro_batch.rows for micro_batch in micro_batches)
+    assert sum((micro_batch.rows for micro_batch in micro_batches), ()) == batch.rows
     for name in ("ids", "targets", "weights", "valid", "segments"):
-        joined = torch.cat([getattr(part, name) for part in small])
+        joined = torch.cat([getattr(micro_batch, name) for micro_batch in micro_batches])
         assert torch.equal(joined, getattr(batch, name))
 
 
-def test_moving_keeps_everything() -> None:
+def test_to_device_moves_all_tensors() -> None:
     batch = collate([example(2)], pad_id=0, rows=[5]).to("meta")
     assert batch.ids.device.type == batch.valid.device.type == "meta"
     assert batch.rows == (5,)
 
 
 @given(lengths_and_budget, st.integers(1, 5), st.integers(0, 9))
-def test_bucketed_plans(given_lengths, pool: int, epoch: int) -> None:
+def test_bucketed_batches_cover_all_rows_within_the_budget(
+    given_lengths, pool: int, epoch: int
+) -> None:
     lengths, budget = given_lengths
     sizes = np.array(lengths)
     if len(sizes) * sizes.max() < budget:
@@ -97,7 +101,7 @@ def test_bucketed_plans(given_lengths, pool: int, epoch: int) -> None:
 
 
 @given(lengths_and_budget)
-def test_in_order_plans(given_lengths) -> None:
+def test_sorted_batches_cover_all_rows_within_the_budget(given_lengths) -> None:
     lengths, budget = given_lengths
     plan = sorted_batches(lengths, budget=budget)
     sizes = np.array(lengths)
@@ -106,7 +110,7 @@ def test_in_order_plans(given_lengths) -> None:
 
 
 @given(st.integers(1, 200), st.integers(1, 20))
-def test_fixed_plans(count: int, rows: int) -> None:
+def test_fixed_size_batches_cover_all_rows(count: int, rows: int) -> None:
     if count < rows:
         with pytest.raises(UserError, match=r"one batch of train\.batch_tokens holds"):
             fixed_size_batches(count, rows=rows, seed=0, epoch=0)
@@ -116,13 +120,13 @@ def test_fixed_plans(count: int, rows: int) -> None:
     assert {len(batch) for batch in plan[:-1]} <= {rows}
 
 
-def test_another_epoch_or_seed_is_another_order() -> None:
+def test_order_depends_on_epoch_and_seed() -> None:
     lengths = np.tile(np.arange(1, 21), 50)
 
     def plans(seed: int, epoch: int) -> tuple[list[int], list[int]]:
         by_length = bucketed_batches(lengths, budget=64, seed=seed, epoch=epoch)
-        by_number = fixed_size_batches(1000, rows=8, seed=seed, epoch=epoch)
-        return np.concatenate(by_length).tolist(), np.concatenate(by_number).tolist()
+        by_count = fixed_size_batches(1000, rows=8, seed=seed, epoch=epoch)
+        return np.concatenate(by_length).tolist(), np.concatenate(by_count).tolist()
 
     first = plans(0, 0)
     for other in (plans(0, 1), plans(1, 0)):
@@ -130,37 +134,37 @@ def test_another_epoch_or_seed_is_another_order() -> None:
         assert first[1] != other[1]
 
 
-def test_buckets_waste_less_than_chance() -> None:
+def test_bucketing_pads_less_than_random_batches() -> None:
     lengths = np.random.default_rng(0).geometric(0.05, size=5000).clip(1, 100)
     by_length = padding_fraction(
         lengths, bucketed_batches(lengths, budget=1600, pool=50, seed=0, epoch=0)
     )
-    by_chance = padding_fraction(
+    random_order = padding_fraction(
         lengths, fixed_size_batches(len(lengths), rows=16, seed=0, epoch=0)
     )
-    assert by_length < 0.1 < by_chance
+    assert by_length < 0.1 < random_order
 
 
-def test_waste_is_the_share_of_empty_places() -> None:
+def test_padding_fraction_counts_padded_positions() -> None:
     assert padding_fraction([6, 3, 4], [np.array([0, 1, 2])]) == pytest.approx(5 / 18)
 
 
-def test_batches_do_not_come_longest_first() -> None:
+def test_bucketed_batches_are_shuffled() -> None:
     lengths = np.tile(np.arange(1, 41), 20)
-    longest = [
+    max_lengths = [
         int(lengths[batch].max()) for batch in bucketed_batches(lengths, budget=80, seed=0, epoch=0)
     ]
-    assert longest != sorted(longest, reverse=True)
+    assert max_lengths != sorted(max_lengths, reverse=True)
 
 
-def test_a_row_longer_than_a_batch() -> None:
+def test_row_longer_than_a_batch_is_refused() -> None:
     with pytest.raises(UserError, match=r"row 1 holds 70 tokens.*train\.batch_tokens = 64"):
         bucketed_batches([3, 70, 4], budget=64, seed=0, epoch=0)
     with pytest.raises(UserError, match="there is no row"):
         sorted_batches([], budget=64)
 
 
-def test_less_text_than_a_batch_names_a_size_that_works() -> None:
+def test_too_few_tokens_for_a_batch_names_a_size_that_works() -> None:
     with pytest.raises(UserError, match=r"Set train\.batch_tokens = 12 or less"):
         bucketed_batches([3, 4, 2], budget=64, seed=0, epoch=0)
     assert len(bucketed_batches([3, 4, 2], budget=12, seed=0, epoch=0)) == 1

@@ -1,4 +1,4 @@
-"""Generated pages are current, and what the README names exists."""
+"""Generated pages are up to date, and what the documentation names exists."""
 
 import importlib.util
 import re
@@ -15,12 +15,12 @@ def load(path: Path):
     return module
 
 
-def test_generated_pages_are_current():
+def test_generated_pages_are_up_to_date():
     for page, text in load(ROOT / "docs" / "generate.py").pages().items():
         assert page.read_text(encoding="utf-8") == text, f"{page.name}: run `make docs`"
 
 
-def test_the_catalogue_links_to_what_it_names():
+def test_catalogue_links_resolve():
     text = load(ROOT / "docs" / "generate.py").catalogue_page()
     headings = {
         heading.lower().replace(": ", "-").replace(" ", "-")

@@ -1,4 +1,4 @@
-"""The field's own words: identifiers that say something else must not come back."""
+"""Naming rules: the field's terms, unique class names, packages of limited size."""
 
 import ast
 import io
@@ -46,7 +46,7 @@ BANNED = {
     "want_weights": "need_weights",
     "widen": "up_proj",
 }
-"Each with what to take instead."
+"Each with its replacement."
 BANNED_PREFIXES = {"MOST_": "MAX_", "FEWEST_": "MIN_", "most_": "max_", "fewest_": "min_"}
 
 
@@ -68,35 +68,37 @@ def identifiers(file: Path) -> set[str]:
 )
 def test_no_banned_identifier(file: Path) -> None:
     found = identifiers(file)
-    said = {name: BANNED[name] for name in found & BANNED.keys()}
-    said |= {
+    replacements = {name: BANNED[name] for name in found & BANNED.keys()}
+    replacements |= {
         name: prefix + name.removeprefix(banned)
         for name in found
         for banned, prefix in BANNED_PREFIXES.items()
         if name.startswith(banned)
     }
-    assert not said, f"take instead: {said}"
+    assert not replacements, f"use instead: {replacements}"
 
 
-def test_every_class_name_stands_once() -> None:
-    homes = defaultdict(list)
+def test_class_names_are_unique() -> None:
+    files_by_class = defaultdict(list)
     for file in MODULES:
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes[node.name].append(str(file.relative_to(SOURCE)))
-    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
+                files_by_class[node.name].append(str(file.relative_to(SOURCE)))
+    assert {name: files for name, files in files_by_class.items() if len(files) > 1} == {}
 
 
-def test_rooms_are_not_crowded() -> None:
-    """About fifteen flat files, then sub-rooms."""
-    rooms = [folder for folder in SOURCE.rglob("*") if (folder / "__init__.py").is_file()]
-    counts = {str(room.relative_to(SOURCE)): len(list(room.glob("*.py"))) - 1 for room in rooms}
+def test_packages_have_at_most_16_modules() -> None:
+    packages = [folder for folder in SOURCE.rglob("*") if (folder / "__init__.py").is_file()]
+    counts = {
+        str(package.relative_to(SOURCE)): len(list(package.glob("*.py"))) - 1
+        for package in packages
+    }
     assert len(counts) > 40
-    assert {room: count for room, count in counts.items() if count > 16} == {}
+    assert {package: count for package, count in counts.items() if count > 16} == {}
 
 
 @pytest.mark.parametrize(
-    ("words", "file"),
+    ("term", "file"),
     [
         ("KV cache", "attention/cache.py"),
         ("cross-attention", "models/blocks/block.py"),
@@ -112,7 +114,7 @@ def test_rooms_are_not_crowded() -> None:
         ("checkpoint", "training/checkpoint.py"),
     ],
 )
-def test_the_words_of_the_field_lead_to_the_right_file(words: str, file: str) -> None:
-    assert words in (SOURCE / file).read_text(encoding="utf-8").lower().replace(
+def test_the_fields_terms_lead_to_the_right_file(term: str, file: str) -> None:
+    assert term in (SOURCE / file).read_text(encoding="utf-8").lower().replace(
         "kv cache", "KV cache"
     )

@@ -1,4 +1,4 @@
-"""`import regard`: cheap, and every public name leads somewhere."""
+"""`import regard` is cheap, and every public name resolves."""
 
 import subprocess
 import sys
@@ -9,27 +9,26 @@ import pytest
 import regard
 
 
-def test_importing_costs_nothing_heavy() -> None:
-    done = subprocess.run(
+def test_import_loads_no_heavy_module() -> None:
+    completed = subprocess.run(
         [sys.executable, "-c", "import sys, regard; print(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,
     )
-    loaded = set(done.stdout.split())
+    loaded = set(completed.stdout.split())
     assert "regard" in loaded
     assert not {"torch", "numpy", "pydantic", "pyarrow", "tokenizers", "rich", "typer"} & loaded
 
 
-def test_the_interface_loads_what_every_experiment_needs_and_no_more() -> None:
-    """`import regard.api` is torch and little beside it: statistics, tables, charts come later."""
-    done = subprocess.run(
+def test_api_loads_torch_but_no_statistics_tables_or_charts() -> None:
+    completed = subprocess.run(
         [sys.executable, "-c", "import sys, regard.api; print(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,
     )
-    loaded = set(done.stdout.split())
+    loaded = set(completed.stdout.split())
     assert "torch" in loaded
     assert not {"scipy", "sklearn", "pyarrow", "pandas", "altair", "sacrebleu", "jinja2"} & loaded
 
@@ -43,9 +42,9 @@ def test_every_public_name_resolves_and_is_documented(name: str) -> None:
         assert found.__module__.startswith("regard.")
 
 
-def test_no_submodule_hides_a_public_name() -> None:
+def test_no_submodule_shadows_a_public_name() -> None:
     """A package called `audit` would replace the function once anything imported it."""
-    look = (
+    script = (
         "import importlib, pkgutil, regard\n"
         "before = {name: getattr(regard, name) for name in regard.__all__}\n"
         "for module in pkgutil.walk_packages(regard.__path__, 'regard.'):\n"
@@ -53,8 +52,10 @@ def test_no_submodule_hides_a_public_name() -> None:
         "        importlib.import_module(module.name)\n"
         "print([name for name in regard.__all__ if getattr(regard, name) is not before[name]])"
     )
-    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    completed = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert completed.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(
@@ -67,20 +68,20 @@ def test_no_submodule_hides_a_public_name() -> None:
         ("mask", ModuleType),
     ],
 )
-def test_public_names_are_what_they_were(name: str, type_: type) -> None:
+def test_types_of_public_names(name: str, type_: type) -> None:
     assert isinstance(getattr(regard, name), type_)
 
 
-def test_dir_is_the_public_names() -> None:
+def test_dir_lists_the_public_names() -> None:
     assert dir(regard) == sorted(regard.__all__)
 
 
-def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
+def test_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="attende"):
         _ = regard.attende  # type: ignore[attr-defined]
 
 
-def test_the_version_is_the_packages_own() -> None:
+def test_version_is_that_of_the_package() -> None:
     from importlib.metadata import version
 
     assert regard.__version__ == version("regard")
