@@ -30,7 +30,7 @@ def study(tmp_path, monkeypatch):
 
 def test_with_equal_steps_recipes_stay_as_they_are(study):
     loaded = study(variants={"dot": {}, "wide": {"model.width": 32}})
-    dot, wide = allocate_budgets(loaded, watch=SILENT)
+    dot, wide = allocate_budgets(loaded, observer=SILENT)
     assert dot.steps == wide.steps == 20
     assert wide.variant.recipe == loaded.variants[1].recipe
     assert wide.operations > 2 * dot.operations
@@ -38,7 +38,7 @@ def test_with_equal_steps_recipes_stay_as_they_are(study):
 
 def test_with_equal_operations_the_dearer_variant_takes_fewer_steps(study):
     loaded = study(budget="flops", variants={"dot": {}, "wide": {"model.width": 32}})
-    dot, wide = allocate_budgets(loaded, watch=SILENT)
+    dot, wide = allocate_budgets(loaded, observer=SILENT)
     assert dot.steps == 20
     assert wide.steps == round(20 * dot.operations / wide.operations)
     assert wide.variant.recipe.train.max_steps == wide.steps
@@ -48,7 +48,7 @@ def test_parameters_are_matched_by_width(study):
     loaded = study(
         match="parameters", variants={"dot": {}, "deep": {"model.layers": 3, "model.heads": 2}}
     )
-    dot, deep = allocate_budgets(loaded, watch=SILENT)
+    dot, deep = allocate_budgets(loaded, observer=SILENT)
     family = deep.variant.recipe.model
     assert family.width < 16
     assert family.layers == 3
@@ -69,6 +69,6 @@ def _vocabulary(equal) -> int:
 
 def test_operations_are_counted_whoever_makes_them(study, monkeypatch):
     loaded = study(variants={"dot": {}, "wide": {"model.width": 48, "model.heads": 3}})
-    by_kernels = [one.operations for one in allocate_budgets(loaded, watch=SILENT)]
+    by_kernels = [one.operations for one in allocate_budgets(loaded, observer=SILENT)]
     monkeypatch.setattr(library, "LIBRARY", None)
-    assert [one.operations for one in allocate_budgets(loaded, watch=SILENT)] == by_kernels
+    assert [one.operations for one in allocate_budgets(loaded, observer=SILENT)] == by_kernels

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from regard.runs.archive.record import ResultsRecord, RunRecord
 from regard.studies.completed_runs import CompletedRun
-from regard.studies.equality import unequal
+from regard.studies.equality import unequal_conditions
 from regard.studies.outcome import VariantOutcome
 
 STUDY = SimpleNamespace(
@@ -24,8 +24,8 @@ def usable(**facts) -> CompletedRun:
     table = {
         "run": "x",
         "finished": "now",
-        "figures": (),
-        "items": {part: {"documents": "d", "told": "t"} for part in ("train", "dev", "test")},
+        "estimates": (),
+        "items": {part: {"documents": "d", "scored": "t"} for part in ("train", "dev", "test")},
         "order": "o",
         "tokenizer": {"name": "bpe", "size": 9, "fingerprint": "f"},
         "cost": {"steps": 10, "tokens": 500, "seconds": 20.0},
@@ -39,7 +39,7 @@ def usable(**facts) -> CompletedRun:
 def said(other: VariantOutcome, **facts) -> list[str]:
     variants = {"a": variant("a"), "b": other}
     runs = {"a": {0: usable(), 1: usable()}, "b": {0: usable(), 1: usable(**facts)}}
-    return unequal(STUDY, variants, runs)
+    return unequal_conditions(STUDY, variants, runs)
 
 
 def test_equal_variants_have_nothing_said_about_them():
@@ -64,7 +64,9 @@ def test_seeds_are_compared_with_the_same_seed():
         "a": {0: usable(), 1: usable(cost=one_more)},
         "b": {1: usable(cost=one_more)},
     }
-    assert unequal(STUDY, variants, runs) == ["b: seed 0 is on one side only and left out"]
+    assert unequal_conditions(STUDY, variants, runs) == [
+        "b: seed 0 is on one side only and left out"
+    ]
 
 
 def test_other_text_order_or_tokenizer_is_said_with_its_seed():
@@ -77,14 +79,16 @@ def test_other_text_order_or_tokenizer_is_said_with_its_seed():
 def test_a_seed_on_one_side_only_is_said():
     variants = {"a": variant("a"), "b": variant("b")}
     runs = {"a": {0: usable(), 1: usable()}, "b": {0: usable()}}
-    assert unequal(STUDY, variants, runs) == ["b: seed 1 is on one side only and left out"]
+    assert unequal_conditions(STUDY, variants, runs) == [
+        "b: seed 1 is on one side only and left out"
+    ]
 
 
 def test_several_seeds_on_one_side_only_are_said():
     variants = {"a": variant("a"), "b": variant("b")}
     runs = {"a": {0: usable(), 1: usable()}, "b": {2: usable()}}
     told = ["b: seeds 0, 1 and 2 are on one side only and left out"]
-    assert unequal(STUDY, variants, runs) == told
+    assert unequal_conditions(STUDY, variants, runs) == told
 
 
 def with_budget(budget: str) -> SimpleNamespace:
@@ -100,10 +104,10 @@ def test_a_budget_in_operations_leaves_steps_and_tokens_free():
     }
     fewer = {"steps": 7, "tokens": 350, "seconds": 90.0}
     runs = {"a": {0: usable()}, "b": {0: usable(cost=fewer)}}
-    assert unequal(with_budget("flops"), variants, runs) == []
+    assert unequal_conditions(with_budget("flops"), variants, runs) == []
     variants["b"].steps = 8
-    assert unequal(with_budget("flops"), variants, runs) == [
-        "b: 80 operations where a had 70 (+14.3%)"
+    assert unequal_conditions(with_budget("flops"), variants, runs) == [
+        "b: 80 FLOPs where a had 70 (+14.3%)"
     ]
 
 
@@ -114,4 +118,4 @@ def test_a_budget_in_seconds_says_when_the_time_was_not_kept():
         (25.0, ["b: 25 seconds of training where a had 20 (+25.0%)"]),
     ):
         runs = {"a": {0: usable()}, "b": {0: usable(cost={"seconds": seconds})}}
-        assert unequal(with_budget("seconds"), variants, runs) == told
+        assert unequal_conditions(with_budget("seconds"), variants, runs) == told

@@ -1,18 +1,18 @@
 """Where the trainings of a study start from."""
 
 import tomli_w
-from tests.interop.theirs import installed
+from tests.interop.transformers_models import install_package
 
 from regard.runs.models.init_from import find_initial_model, inherit_settings
 from regard.runs.observer import SILENT
-from regard.studies.initial_models import make_starts, said_of
+from regard.studies.initial_models import initial_model_remarks, prepare_initial_models
 from regard.studies.plan import plan
 from regard.studies.study import LoadedStudy
 
 ROWS = [f"word{n} word{n + 3},{'yes' if n % 2 else 'no'}" for n in range(20)]
 RECIPE = {
     "name": "adapted",
-    "start": "pip:tiny-model",
+    "init_from": "pip:tiny-model",
     "data": {"corpus": "rows.csv", "dev": 0.2, "test": 0.2},
     "task": {"kind": "classification"},
     "train": {"max_steps": 1, "batch_tokens": 16},
@@ -31,7 +31,7 @@ def never(*asked):
 
 def test_a_package_to_start_from_stays_a_package(tmp_path, monkeypatch):
     """Each training has to find the very start, and the tokenizer, that was planned with."""
-    monkeypatch.syspath_prepend(str(installed(tmp_path / "site")))
+    monkeypatch.syspath_prepend(str(install_package(tmp_path / "site")))
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.csv").write_text("\n".join(["text,label", *ROWS]) + "\n")
@@ -40,13 +40,13 @@ def test_a_package_to_start_from_stays_a_package(tmp_path, monkeypatch):
     loaded = LoadedStudy.load(tmp_path / "study.toml")
     home = tmp_path / "runs" / "study"
     home.mkdir(parents=True)
-    starts = make_starts(loaded, home=home, run_jobs=never)
-    shared, imported = said_of(starts, loaded)
+    starts = prepare_initial_models(loaded, home=home, run_jobs=never)
+    shared, imported = initial_model_remarks(starts, loaded)
     assert shared.startswith("every variant starts from pip:tiny-model, the same for all seeds")
     assert imported.startswith("pip:tiny-model: the file has no output network")
-    for planned in plan(home, loaded, starts, watch=SILENT):
+    for planned in plan(home, loaded, starts, observer=SILENT):
         for seed in (0, 1):
             recipe = planned.job(home, seed, tuned={}).recipe
-            assert recipe.start == "pip:tiny-model"
+            assert recipe.init_from == "pip:tiny-model"
             start = find_initial_model(recipe, runs=home, run_recipe=never)
             assert inherit_settings(recipe, start) == recipe

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.journeys.desk import Desk, generated_text
+from tests.journeys.workspace import Workspace, generated_text
 
 import regard
 from regard.studies.inspections import MAX_PROBES, read_inspections, store_inspections
@@ -13,11 +13,11 @@ TEXTS = ["the cat sees a dog", "every river follows one stone"]
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    desk = Desk(tmp_path_factory.mktemp("study"))
-    desk.write("generated.txt", generated_text())
-    desk.recipe(train__max_steps=2)
-    desk.done("train", "tiny.toml")
-    return desk.folder / "runs"
+    workspace = Workspace(tmp_path_factory.mktemp("study"))
+    workspace.write("generated.txt", generated_text())
+    workspace.recipe(train__max_steps=2)
+    workspace.run("train", "tiny.toml")
+    return workspace.folder / "runs"
 
 
 def outcome_of(*variants: VariantOutcome) -> Outcome:
@@ -53,10 +53,10 @@ def test_what_is_stored_is_what_inspecting_shows(home):
         ("gone", TEXTS[0]),
     ]
     assert len(stored) == 2 * MAX_PROBES
-    assert stored[1].inspected is None
-    assert "does not exist" in stored[1].refused
+    assert stored[1].inspection is None
+    assert "does not exist" in stored[1].reason
     seen = regard.inspect(home / "tiny", TEXTS[0])
-    kept = stored[0].inspected
+    kept = stored[0].inspection
     assert (kept.row, kept.source, kept.remarks) == (seen.row, seen.source, seen.remarks)
     for one, other in zip(kept.maps, seen.maps, strict=True):
         assert one.name == other.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.reports.made_study import outcome_with, write_runs
+from tests.reports.synthetic_study import outcome_with, write_runs
 
 from regard.core.errors import UserError
 from regard.studies.outcome import read_outcome
@@ -19,7 +19,7 @@ def test_an_outcome_is_read_back_as_it_was_written(tmp_path):
     again = read_outcome(tmp_path)
     assert json.loads(json.dumps(again.as_dict())) == json.loads(json.dumps(outcome.as_dict()))
     assert again.verdicts == outcome.verdicts
-    assert [one.figures for one in again.variants] == [one.figures for one in outcome.variants]
+    assert [one.estimates for one in again.variants] == [one.estimates for one in outcome.variants]
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_an_outcome_is_read_back_as_it_was_written(tmp_path):
     [
         (lambda table: table.pop("decides"), "damaged at decides"),
         (lambda table: table["variants"][0].pop("name"), r"damaged at variants\.0\.name"),
-        (lambda table: table.update(reference="gru"), "gru is judged and is no variant"),
+        (lambda table: table.update(reference="gru"), "gru has a verdict but is no variant"),
         (lambda table: table["variants"][0].update(audit={}), "damaged at verdict"),
         (lambda table: table.update(schema=99), "schema 99"),
     ],

@@ -10,7 +10,7 @@ from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.evaluation.metrics.question_answering import AnswerMetric
 from regard.evaluation.metrics.similarity import SimilarityMetric
 from regard.evaluation.statistics.seed_tables import SeedTables, ratio
-from regard.studies.seed_spread import spread_of
+from regard.studies.seed_spread import seed_spread
 
 
 def measured(*right: list[int]) -> SeedTables:
@@ -22,14 +22,14 @@ def measured(*right: list[int]) -> SeedTables:
 
 def test_an_interval_near_the_end_does_not_leave_the_scale():
     nearly_all = measured([1] * 20, [1] * 19 + [0], [1] * 18 + [0, 0])
-    free = spread_of(nearly_all, ratio)
-    held = spread_of(nearly_all, ratio, ends=(0.0, 1.0))
+    free = seed_spread(nearly_all, ratio)
+    held = seed_spread(nearly_all, ratio, bounds=(0.0, 1.0))
     assert free.high > 1.0
     assert (held.value, held.low, held.high) == (free.value, free.low, 1.0)
 
 
 def test_one_seed_has_no_interval():
-    assert spread_of(measured([1, 0, 1]), ratio, ends=(0.0, 1.0)).low is None
+    assert seed_spread(measured([1, 0, 1]), ratio, bounds=(0.0, 1.0)).low is None
 
 
 @pytest.mark.parametrize(

@@ -66,23 +66,26 @@ def test_broken_kinds_are_there_on_purpose(write):
     [
         ({}, "there is nothing to compare"),
         ({"variants": {"a": {"model.atention": "dot"}}}, "variants.a: unknown setting model.aten"),
-        ({"variants": {"a": {"train.seed": 3}}}, "train.seed is the study's own"),
-        ({"variants": {"a": {}}, "base": "gone.toml"}, "base = 'gone.toml': there is no such"),
+        ({"variants": {"a": {"train.seed": 3}}}, "train.seed is set by the study"),
+        ({"variants": {"a": {}}, "base": "gone.toml"}, "base = 'gone.toml': no such recipe"),
         ({"variants": {"a": {"recipe": "gone.toml"}}}, "variants.a.recipe = 'gone.toml'"),
-        ({"variants": {"a": {}}, "seeds": [1, 1]}, "give at least one, each once"),
-        ({"variants": {"a": {}}, "seeds": []}, "give at least one"),
-        ({"variants": {"a": {}}, "decides": "train.loss"}, "is no figure of a comparison"),
+        ({"variants": {"a": {}}, "seeds": [1, 1]}, "give one or more different seeds"),
+        ({"variants": {"a": {}}, "seeds": []}, "give one or more different seeds"),
+        ({"variants": {"a": {}}, "decides": "train.loss"}, "is no score of a held-out split"),
         ({"variants": {"a": {}}, "reference": "b"}, "is no variant; there are a"),
-        ({"variants": {"a": {}}, "tune": {"train.lr": [1.0]}}, "nothing to choose from"),
+        ({"variants": {"a": {}}, "tune": {"train.lr": [1.0]}}, "needs at least two values"),
         ({"variants": {"a": {}, "b": {"data.corpus": "x.txt"}}}, "reads other data than a"),
         ({"variants": {"a": {}}, "sedes": [0]}, "did you mean seeds"),
         ({"variants": {"a": {}}, "tune": {"train.lrr": [1.0, 2.0]}}, "variants.a, with tune: unkn"),
         ({"variants": {"a": {}}, "tune": {"train.lr": [1.0, -2.0]}}, "with tune: train.lr = -2.0"),
-        ({"variants": {"a/b": {}}}, "'a/b' names a folder"),
-        ({"variants": {"charts": {}}}, "'charts' is called like the study's own charts"),
-        ({"variants": {"dot": {}, "Dot": {}}}, "dot and Dot differ by capitals alone"),
-        ({"variants": {"a": {}}, "base": ""}, "base = '': there is no such"),
-        ({"variants": {"a": {"start": "gone"}}}, "variants.a.start = 'gone': there is no such"),
+        ({"variants": {"a/b": {}}}, "'a/b' must be a folder name"),
+        ({"variants": {"charts": {}}}, "'charts' has the name of the study's own charts"),
+        ({"variants": {"dot": {}, "Dot": {}}}, "dot and Dot differ only in case"),
+        ({"variants": {"a": {}}, "base": ""}, "base = '': no such recipe"),
+        (
+            {"variants": {"a": {"init_from": "gone"}}},
+            "variants.a.init_from = 'gone': no such recipe",
+        ),
     ],
 )
 def test_what_cannot_be_a_study_is_said(write, table, words):
@@ -93,7 +96,7 @@ def test_what_cannot_be_a_study_is_said(write, table, words):
 def test_two_variants_of_one_name_are_said_with_their_line(tmp_path, write):
     file = write(variants={"a": {}})
     file.write_text(file.read_text() + "\n[variants.a]\n")
-    with pytest.raises(UserError, match=r"study.toml, line \d+.* of one name, \[variants.a\]"):
+    with pytest.raises(UserError, match=r"study.toml, line \d+.* have the same name, \[variants.a\]"):
         LoadedStudy.load(file)
 
 
@@ -107,7 +110,7 @@ def test_a_start_of_a_variant_is_found_beside_the_study(tmp_path, write):
     taken_over = {key: value for key, value in RECIPE.items() if key != "model"}
     (tmp_path / "base.toml").write_text(tomli_w.dumps(taken_over))
     (tmp_path / "first.toml").write_text(tomli_w.dumps({**RECIPE, "name": "first"}))
-    [variant] = LoadedStudy.load(write(variants={"a": {"start": "first.toml"}})).variants
-    assert variant.recipe.start == str(tmp_path / "first.toml")
-    assert variant.changes == {"start": "first.toml"}
+    [variant] = LoadedStudy.load(write(variants={"a": {"init_from": "first.toml"}})).variants
+    assert variant.recipe.init_from == str(tmp_path / "first.toml")
+    assert variant.changes == {"init_from": "first.toml"}
     assert "model" not in variant.recipe.model_fields_set, "it comes from the start"

@@ -1,8 +1,8 @@
-"""What variants have equally: steps, tokens, operations or seconds; and, by choice, parameters.
+"""Equal budgets for variants: steps, tokens, FLOPs or seconds; optionally equal parameter counts.
 
-The reference's recipe sets the budget. Steps of the others follow from what one of their updates
-costs, worked out before anything is trained and written into their recipes, so that a study that
-is killed goes on with the same.
+The reference's recipe sets the budget. The steps of the other variants follow from the cost of one
+of their updates, measured before training and written into their recipes, so that a resumed study
+uses the same ones.
 """
 
 from __future__ import annotations
@@ -30,111 +30,117 @@ from regard.training.loop import update
 from regard.training.optimizer import build_optimizer
 
 TIMED_UPDATES = 4
-WIDEST = 4
-"Times its own width that a variant may grow to match parameters."
+MAX_WIDTH_FACTOR = 4
+"How far the width of a variant may grow to match parameters."
 
 
 @dataclass(frozen=True)
 class VariantBudget:
-    """A variant after parameters were matched and the budget was shared out."""
+    """A variant after parameters are matched and its steps are set."""
 
     variant: Variant
     parameters: int
     steps: int
     operations: float
-    "Matrix products of one update, in floating-point operations; element-wise work not counted."
+    "FLOPs of one update: matrix products only, element-wise operations not counted."
 
 
-def share_out(loaded: LoadedStudy, *, watch: Observer) -> list[VariantBudget]:
-    """Every variant with its own steps; the reference keeps what its recipe says."""
+def allocate_budgets(loaded: LoadedStudy, *, observer: Observer) -> list[VariantBudget]:
+    """Set the steps of every variant; the reference keeps those of its recipe."""
     study = loaded.study
-    benches = {variant.name: _bench(variant.recipe, watch) for variant in loaded.variants}
-    wanted = _parameters(benches[loaded.reference.name])
+    experiments = {
+        variant.name: _build_experiment(variant.recipe, observer) for variant in loaded.variants
+    }
+    target = _count_parameters(experiments[loaded.reference.name])
     variants = []
     for variant in loaded.variants:
         if study.match == "parameters" and variant.name != loaded.reference.name:
-            matched = _matched(variant, benches[variant.name], wanted)
+            matched = _match_parameters(variant, experiments[variant.name], target)
             if matched.recipe != variant.recipe:
-                benches[variant.name] = _bench(matched.recipe, watch)
+                experiments[variant.name] = _build_experiment(matched.recipe, observer)
             variant = matched
         variants.append(variant)
-    reference = benches[loaded.reference.name]
+    reference = experiments[loaded.reference.name]
     return [
-        _shared(variant, benches[variant.name], reference, budget=study.budget)
+        _variant_budget(variant, experiments[variant.name], reference, budget=study.budget)
         for variant in variants
     ]
 
 
-def _bench(recipe: Recipe, watch: Observer) -> Experiment:
-    previewed, start = preview_initial_model(recipe, runs=Path("runs"))
-    return build_experiment(previewed, start=start, watch=watch)
+def _build_experiment(recipe: Recipe, observer: Observer) -> Experiment:
+    previewed, initial_model = preview_initial_model(recipe, runs=Path("runs"))
+    return build_experiment(previewed, initial_model=initial_model, observer=observer)
 
 
-def _shared(
-    variant: Variant, bench: Experiment, reference: Experiment, *, budget: Budget
+def _variant_budget(
+    variant: Variant, experiment: Experiment, reference: Experiment, *, budget: Budget
 ) -> VariantBudget:
-    steps = bench.stream.steps
+    steps = experiment.loader.steps
     if budget != "steps":
-        ratio = _cost(reference, budget) / _cost(bench, budget)
-        steps = max(1, round(reference.stream.steps * ratio))
+        ratio = _update_cost(reference, budget) / _update_cost(experiment, budget)
+        steps = max(1, round(reference.loader.steps * ratio))
     train = variant.recipe.train.model_copy(update={"max_steps": steps, "epochs": None})
-    recipe = variant.recipe if budget == "steps" else _with(variant.recipe, train=train)
+    recipe = variant.recipe
+    if budget != "steps":
+        recipe = recipe.model_copy(update={"train": train})
     return VariantBudget(
         replace(variant, recipe=recipe),
-        _parameters(bench),
+        _count_parameters(experiment),
         steps,
-        operations_of(bench),
+        update_flops(experiment),
     )
 
 
-def _cost(bench: Experiment, budget: Budget) -> float:
-    """Of one update, in the budget's own unit."""
+def _update_cost(experiment: Experiment, budget: Budget) -> float:
+    """Cost of one update in the unit of the budget."""
     if budget == "tokens":
-        plan = bench.stream.plan(0)
-        batches = [bench.stream.build_batch(rows, epoch=0) for rows in plan[:TIMED_UPDATES]]
+        plan = experiment.loader.plan(0)
+        batches = [experiment.loader.build_batch(rows, epoch=0) for rows in plan[:TIMED_UPDATES]]
         return sum(batch.tokens for batch in batches) / len(batches)
-    return operations_of(bench) if budget == "flops" else _seconds_of(bench)
+    return update_flops(experiment) if budget == "flops" else _update_seconds(experiment)
 
 
-def operations_of(bench: Experiment) -> float:
-    """Floating-point operations of one update, forward and backward."""
-    batch = bench.stream.build_batch(bench.stream.plan(0)[0], epoch=0).to(bench.machine.device)
-    model = bench.model.train()
-    with FlopCounterMode(display=False, custom_mapping=_FUSED) as counter:
+def update_flops(experiment: Experiment) -> float:
+    """FLOPs of one update, forward and backward."""
+    batch = experiment.loader.build_batch(experiment.loader.plan(0)[0], epoch=0).to(
+        experiment.machine.device
+    )
+    model = experiment.model.train()
+    with FlopCounterMode(display=False, custom_mapping=_CPU_FLASH_FLOPS) as counter:
         losses = [term.sum / term.weight for term in model(batch).values()]
         torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
     model.zero_grad(set_to_none=True)
     return float(counter.get_total_flops())
 
 
-def _seconds_of(bench: Experiment) -> float:
-    """Of one update, the median of a few; the learning rate is 0, so nothing is learnt."""
-    optimizer = build_optimizer(bench.model, bench.recipe.train)
-    rows = bench.stream.plan(0)
-    timed = []
+def _update_seconds(experiment: Experiment) -> float:
+    """Median time of a few updates; at learning rate 0 the weights do not change."""
+    optimizer = build_optimizer(experiment.model, experiment.recipe.train)
+    rows = experiment.loader.plan(0)
+    seconds = []
     for step in range(TIMED_UPDATES + 1):
-        batch = bench.stream.build_batch(rows[step % len(rows)], epoch=0)
-        began = time.perf_counter()
+        batch = experiment.loader.build_batch(rows[step % len(rows)], epoch=0)
+        start = time.perf_counter()
         update(
-            bench.model,
+            experiment.model,
             optimizer,
             batch,
             step=step + 1,
             lr=0.0,
-            settings=bench.recipe.train,
-            machine=bench.machine,
+            settings=experiment.recipe.train,
+            machine=experiment.machine,
         )
-        timed.append(time.perf_counter() - began)
-    return median(timed[1:])
+        seconds.append(time.perf_counter() - start)
+    return median(seconds[1:])
 
 
-def _parameters(bench: Experiment) -> int:
-    return sum(parameter.numel() for parameter in bench.model.parameters())
+def _count_parameters(experiment: Experiment) -> int:
+    return sum(parameter.numel() for parameter in experiment.model.parameters())
 
 
-def _matched(variant: Variant, bench: Experiment, wanted: int) -> Variant:
-    """The variant at the width whose count, by formula, comes nearest to what is wanted."""
-    family, vocabulary = variant.recipe.model, bench.prepared.tokenizer.size
+def _match_parameters(variant: Variant, experiment: Experiment, target: int) -> Variant:
+    """The variant at the width whose parameter count, by formula, is closest to `target`."""
+    family, vocabulary = variant.recipe.model, experiment.prepared.tokenizer.size
     width = getattr(family, "width", None)
     if not isinstance(width, int):
         raise UserError(
@@ -145,42 +151,38 @@ def _matched(variant: Variant, bench: Experiment, wanted: int) -> Variant:
     heads = getattr(family, "heads", 1)
     candidates = [
         candidate
-        for wide in range(heads, WIDEST * width + 1, heads)
-        if (candidate := _of_width(family, wide)) is not None
+        for new_width in range(heads, MAX_WIDTH_FACTOR * width + 1, heads)
+        if (candidate := _with_width(family, new_width)) is not None
     ]
-    best = min(
-        candidates, key=lambda one: abs(total_parameters(one.count_parameters(vocabulary)) - wanted)
+    closest = min(
+        candidates, key=lambda one: abs(total_parameters(one.count_parameters(vocabulary)) - target)
     )
-    return replace(variant, recipe=_with(variant.recipe, model=best))
+    return replace(variant, recipe=variant.recipe.model_copy(update={"model": closest}))
 
 
-def _of_width(family: Family, width: int) -> Family | None:
-    """The same family at another width; None where its parts do not fit into it."""
+def _with_width(family: Family, width: int) -> Family | None:
+    """The same family at another width; None if other settings do not allow that width."""
     try:
         return read_settings(type(family), {**to_table(family), "width": width})
     except UserError:
         return None
 
 
-def _with(recipe: Recipe, **parts: Any) -> Recipe:
-    return recipe.model_copy(update=parts)
-
-
-def _fused_flops(q: Sequence[int], k: Sequence[int], v: Sequence[int], *_: Any, **__: Any) -> int:
-    """Scores, then the mix: (b,h,i,d), (b,h,j,d), (b,h,j,e)."""
+def _sdpa_flops(q: Sequence[int], k: Sequence[int], v: Sequence[int], *_: Any, **__: Any) -> int:
+    """QKᵀ, then the weighted sum of values: (b,h,i,d), (b,h,j,d), (b,h,j,e)."""
     b, h, i, d = q
     return 2 * b * h * i * k[2] * (d + v[3])
 
 
-def _fused_backward(
+def _sdpa_backward_flops(
     grad: Sequence[int], q: Sequence[int], k: Sequence[int], v: Sequence[int], *_: Any, **__: Any
 ) -> int:
-    # Scores anew, then the gradients of values, weights, queries and keys: five products for two.
-    return _fused_flops(q, k, v) * 5 // 2
+    # Recomputed scores, then dV, dP, dQ, dK: five products where forward has two.
+    return _sdpa_flops(q, k, v) * 5 // 2
 
 
-_FUSED = {
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _fused_flops,
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _fused_backward,
+_CPU_FLASH_FLOPS = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _sdpa_flops,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _sdpa_backward_flops,
 }
-"The counter knows the fused kernels of GPUs alone."
+"FlopCounterMode only knows the fused kernels of GPUs."

@@ -1,9 +1,9 @@
-"""From a study's run folders to what it found.
+"""Collect the outcome of a study from its run folders.
 
-Every run speaks for itself: one that is missing or damaged is named with its reason, and the rest
-is judged without it. A difference between variants rests on the seeds that both have, on the same
-items; a variant that cheats is compared with nothing, and neither is one that answers one class for
-every row: its figures are true, but they are the share of that class and tell nothing of it.
+A missing or damaged run is reported with its reason, and the rest is compared without it. Variants
+are compared on the seeds they share, paired by item. A variant that leaks is compared with nothing,
+and neither is one that predicts one class for every row: its scores are correct, but they only
+measure how frequent that class is.
 """
 
 from __future__ import annotations
@@ -23,40 +23,41 @@ from regard.runs.archive.record import MODEL
 from regard.studies.completed_runs import (
     CompletedRun,
     CompletedRuns,
-    collapse_of,
-    measured_of,
+    describe_collapse,
     read_completed_run,
+    seed_tables,
 )
 from regard.studies.engines.local import JobResult
-from regard.studies.equality import unequal
+from regard.studies.equality import unequal_conditions
 from regard.studies.outcome import Outcome, RunOutcome, VariantOutcome, VerdictOutcome
-from regard.studies.seed_spread import spread_of
+from regard.studies.seed_spread import seed_spread
 from regard.studies.study import LoadedStudy
 
 
 def collect_outcome(
     loaded: LoadedStudy,
-    ended: Sequence[JobResult],
+    job_results: Sequence[JobResult],
     variants: list[VariantOutcome],
     *,
     home: Path,
     command: str,
 ) -> Outcome:
-    """Read every run of the study and judge what they show; `variants` are filled in."""
+    """Read every run of the study and compare the variants; fills in `variants`."""
     study = loaded.study
     by_name = {variant.name: variant for variant in variants}
-    usable: dict[str, dict[int, CompletedRun]] = {name: {} for name in by_name}
+    completed: dict[str, dict[int, CompletedRun]] = {name: {} for name in by_name}
     missing = []
-    for one in ended:
-        found, reason = read_completed_run(one)
-        shown = str(one.job.folder.relative_to(home))
-        by_name[one.job.variant].runs.append(RunOutcome(one.job.seed, shown, reason))
-        if found is None:
-            missing.append(f"{one.job.title}: {reason}")
+    for result in job_results:
+        job = result.job
+        run, reason = read_completed_run(result)
+        folder = str(job.folder.relative_to(home))
+        by_name[job.variant].runs.append(RunOutcome(job.seed, folder, reason))
+        if run is None:
+            missing.append(f"{job.title}: {reason}")
         else:
-            usable[one.job.variant][one.job.seed] = found
+            completed[job.variant][job.seed] = run
     for name, variant in by_name.items():
-        _fill(variant, usable[name])
+        _summarize(variant, completed[name])
     reference = loaded.reference.name
     return Outcome(
         name=study.name,
@@ -68,12 +69,12 @@ def collect_outcome(
         tuned=tuple(study.tune),
         variants=variants,
         verdicts=[
-            told
-            for figure in _judged(study.decides)
-            for told in _verdicts(figure, loaded, by_name, usable)
+            verdict_outcome
+            for score_key in _compared_scores(study.decides)
+            for verdict_outcome in _verdicts(score_key, loaded, by_name, completed)
         ],
-        baselines=_baselines(usable[reference] or next(filter(None, usable.values()), {})),
-        unequal=unequal(loaded, by_name, usable),
+        baselines=_baselines(completed[reference] or next(filter(None, completed.values()), {})),
+        unequal=unequal_conditions(loaded, by_name, completed),
         invalid=[_why_invalid(variant) for variant in variants if not variant.is_valid],
         missing=missing,
         remarks=_remarks(loaded, by_name),
@@ -82,11 +83,12 @@ def collect_outcome(
     )
 
 
-def _fill(variant: VariantOutcome, runs: Mapping[int, CompletedRun]) -> None:
+def _summarize(variant: VariantOutcome, runs: Mapping[int, CompletedRun]) -> None:
+    """Fill in `variant` from its runs, by seed."""
     if not runs:
         return
-    figures = [run.figures for run in runs.values()]
-    costs, first = [one.cost for one in figures], figures[0]
+    results = [run.results for run in runs.values()]
+    costs, first = [result.cost for result in results], results[0]
     variant.parameters, variant.steps = costs[0].parameters or 0, costs[0].steps or 0
     if first.ledger is not None and first.ledger.total < first.ledger.of:
         variant.trained = first.ledger.total
@@ -98,117 +100,128 @@ def _fill(variant: VariantOutcome, runs: Mapping[int, CompletedRun]) -> None:
     variant.final_loss = _mean(
         [run.record.events.steps[-1].loss for run in runs.values() if run.record.events.steps]
     )
-    audits = [one.audit for one in figures if one.audit is not None]
-    # One training that could see the answers is enough: the worst of its audits speaks for it.
-    worst = next((one for one in audits if not one.is_valid), None)
-    told = worst or first.audit
-    variant.audit = told.model_dump() if told is not None else None
-    variant.collapsed = collapse_of(runs)
+    audits = [result.audit for result in results if result.audit is not None]
+    # One leaking run makes the variant invalid: its audit is the one reported.
+    audit = next((audit for audit in audits if not audit.is_valid), first.audit)
+    variant.audit = audit.model_dump() if audit is not None else None
+    variant.collapsed = describe_collapse(runs)
     variant.health = first.health.model_dump() if first.health else None
     variant.samples = [sample.model_dump() for sample in first.samples]
     variant.recipe = next(iter(runs.values())).record.recipe
-    measure = next(iter(runs.values())).measure
-    shown = {(f.part, f.metric) for f in first.figures if f.of == MODEL}
-    for part, metric in sorted(shown):
-        key = f"{part}.{metric}"
-        measured = measured_of(variant.name, runs, key)
-        variant.figures[key] = spread_of(
-            measured, measure.score_function(metric), ends=measure.bounds(metric)
+    metric = next(iter(runs.values())).metric
+    scores = {(row.split, row.metric) for row in first.estimates if row.of == MODEL}
+    for split, name in sorted(scores):
+        score_key = f"{split}.{name}"
+        variant.estimates[score_key] = seed_spread(
+            seed_tables(variant.name, runs, score_key),
+            metric.score_function(name),
+            bounds=metric.bounds(name),
         )
 
 
 def _verdicts(
-    figure: str, loaded: LoadedStudy, variants: Mapping[str, VariantOutcome], usable: CompletedRuns
+    score_key: str,
+    loaded: LoadedStudy,
+    variants: Mapping[str, VariantOutcome],
+    completed: CompletedRuns,
 ) -> list[VerdictOutcome]:
-    """Each variant against the one it is compared with, corrected together by Holm."""
-    found: list[MethodDifference] = []
-    silent: list[VerdictOutcome] = []
-    metric = figure.partition(".")[2]
+    """Each variant against its reference, p-values corrected together by Holm's method."""
+    differences: list[MethodDifference] = []
+    not_compared: list[VerdictOutcome] = []
+    score_name = score_key.partition(".")[2]
     for name, reference in ((variant.name, variant.against) for variant in loaded.variants):
         if name == reference:
             continue
-        why = _why_not_compared(figure, variants[name], variants[reference], usable)
-        if why:
-            silent.append(VerdictOutcome(figure, name, reference, "not compared", (why,), ""))
-            continue
-        shared = [seed for seed in usable[name] if seed in usable[reference]]
-        try:
-            ours, theirs = (
-                measured_of(side, usable[side], figure).select(shared) for side in (name, reference)
-            )
-            measure = next(iter(usable[name].values())).measure
-            found.append(method_difference(ours, theirs, measure.score_function(metric)))
-        except UserError as problem:
-            told = VerdictOutcome(figure, name, reference, "not compared", (str(problem),), "")
-            silent.append(told)
-    return [_told(figure, difference) for difference in holm(found)] + silent
+        reason = _why_not_compared(score_key, variants[name], variants[reference], completed)
+        if not reason:
+            shared = [seed for seed in completed[name] if seed in completed[reference]]
+            try:
+                ours, theirs = (
+                    seed_tables(side, completed[side], score_key).select(shared)
+                    for side in (name, reference)
+                )
+                metric = next(iter(completed[name].values())).metric
+                difference = method_difference(ours, theirs, metric.score_function(score_name))
+                differences.append(difference)
+                continue
+            except UserError as problem:
+                reason = str(problem)
+        not_compared.append(
+            VerdictOutcome(score_key, name, reference, "not compared", (reason,), "")
+        )
+    return [_verdict(score_key, difference) for difference in holm(differences)] + not_compared
 
 
-def _told(figure: str, difference: MethodDifference) -> VerdictOutcome:
-    said = verdict(difference, lower_is_better=figure.partition(".")[2] in LOWER_IS_BETTER)
+def _verdict(score_key: str, difference: MethodDifference) -> VerdictOutcome:
+    lower_is_better = score_key.partition(".")[2] in LOWER_IS_BETTER
+    judged = verdict(difference, lower_is_better=lower_is_better)
     return VerdictOutcome(
-        figure,
+        score_key,
         difference.a,
         difference.b,
-        said.words,
-        said.notes,
-        said.better,
+        judged.words,
+        judged.notes,
+        judged.better,
         value=difference.value,
         low=_finite(difference.low),
         high=_finite(difference.high),
         per_seed=difference.per_seed,
         n=difference.n,
         seeds=difference.seeds,
-        speaks_of=said.speaks_of,
+        speaks_of=judged.speaks_of,
     )
 
 
 def _why_not_compared(
-    figure: str, one: VariantOutcome, other: VariantOutcome, usable: CompletedRuns
+    score_key: str, a: VariantOutcome, b: VariantOutcome, completed: CompletedRuns
 ) -> str:
-    for variant in (one, other):
+    for variant in (a, b):
         if not variant.is_valid:
             return f"{variant.name} could see what it was asked to predict"
         if variant.collapsed:
-            return f"{variant.name} answers one class for every row"
-        if not usable[variant.name]:
+            return f"{variant.name} predicts one class for every row"
+        if not completed[variant.name]:
             return f"{variant.name} has no finished run"
-        if figure not in variant.figures:
-            return f"{variant.name} has no figure {figure}"
-    if not set(usable[one.name]) & set(usable[other.name]):
-        return f"{one.name} and {other.name} have no seed in common"
+        if score_key not in variant.estimates:
+            return f"{variant.name} has no {score_key}"
+    if not set(completed[a.name]) & set(completed[b.name]):
+        return f"{a.name} and {b.name} have no seed in common"
     return ""
 
 
-def _judged(decides: str) -> list[str]:
-    """The deciding figure first, then the same on the other part."""
-    part, _, metric = decides.partition(".")
-    return [decides, f"{'test' if part == 'dev' else 'dev'}.{metric}"]
+def _compared_scores(decides: str) -> list[str]:
+    """The deciding score key first, then the same metric on the other held-out split."""
+    split, _, metric = decides.partition(".")
+    return [decides, f"{'test' if split == 'dev' else 'dev'}.{metric}"]
 
 
 def _baselines(runs: Mapping[int, CompletedRun]) -> list[Mapping[str, Any]]:
     first = next(iter(runs.values()), None)
     if first is None:
         return []
-    return [figure.model_dump() for figure in first.figures.figures if figure.of != MODEL]
+    return [row.model_dump() for row in first.results.estimates if row.of != MODEL]
 
 
 def _why_invalid(variant: VariantOutcome) -> str:
-    seen = variant.audit or {}
-    figure = next(
-        (key for key in ("dev.perplexity", "test.perplexity") if key in variant.figures), ""
+    audit = variant.audit or {}
+    broken = "is broken: " + "; ".join(audit["broken"])
+    reason = audit["sentence"] if audit["verdict"] == "leak" else broken
+    perplexity = next(
+        (
+            variant.estimates[key].value
+            for key in ("dev.perplexity", "test.perplexity")
+            if key in variant.estimates
+        ),
+        None,
     )
-    means = f"; its perplexity {variant.figures[figure].value:,.0f} means nothing" if figure else ""
-    said = (
-        seen["sentence"] if seen["verdict"] == "leak" else "is broken: " + "; ".join(seen["broken"])
-    )
-    return f"{variant.name} {said}{means}"
+    note = f"; its perplexity {perplexity:,.0f} means nothing" if perplexity is not None else ""
+    return f"{variant.name} {reason}{note}"
 
 
 def _why_not_ranked(variant: VariantOutcome) -> str:
     return (
-        f"{variant.name} {variant.collapsed}; its accuracy is the share of that class, and it is "
-        "not ranked"
+        f"{variant.name} {variant.collapsed}; its accuracy is the frequency of that class, and it "
+        "is not ranked"
     )
 
 
@@ -218,9 +231,9 @@ def _remarks(loaded: LoadedStudy, variants: Mapping[str, VariantOutcome]) -> lis
         keys = ", ".join(study.tune)
         remarks.append(f"{keys} was chosen for each variant on dev with seed {study.seeds[0]}")
         if study.decides.startswith("dev."):
-            remarks.append("dev chose it and dev decides: the same figure on test is beside it")
+            remarks.append("dev was used for tuning and decides: compare the same score on test")
     if len(study.seeds) == 1:
-        remarks.append("one seed: what another would give is not known")
+        remarks.append("one seed: the variation between seeds is unknown")
     for variant in variants.values():
         gap = (variant.health or {}).get("train_and_dev")
         if gap is not None and gap["fit"] == FitVerdict.OVERFITTING:
@@ -230,8 +243,8 @@ def _remarks(loaded: LoadedStudy, variants: Mapping[str, VariantOutcome]) -> lis
 
 
 def _mean(values: Sequence[float | None]) -> float:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else math.nan
+    measured = [value for value in values if value is not None]
+    return fmean(measured) if measured else math.nan
 
 
 def _finite(value: float) -> float | None:

@@ -1,10 +1,10 @@
-"""Run a study: share out the budget, tune, train every variant with every seed, judge, report.
+"""Run a study: allocate budgets, tune, train every variant with every seed, compare.
 
     runs/<study>/study.toml   plan.json   recipes/   <variant>/seed-0/ …   <variant>/tune/lr=0.001/
                  outcome.json   inspections/   report.html   report.md   tables.tex   charts/
 
-What is finished is not run again: a study that was stopped goes on with the same command, and one
-with more seeds than before trains only those.
+Finished runs are kept: the same command resumes an interrupted study, and a study with additional
+seeds trains only those.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from regard.runs.run import Run
 from regard.studies.collect import collect_outcome
 from regard.studies.completed_runs import read_completed_run
 from regard.studies.engines.local import Job, JobResult, OnJob, run_jobs
-from regard.studies.initial_models import make_starts, said_of
+from regard.studies.initial_models import initial_model_remarks, prepare_initial_models
 from regard.studies.inspections import store_inspections
 from regard.studies.outcome import Outcome, VariantOutcome
 from regard.studies.plan import PlannedVariant, plan
-from regard.studies.probes import probe
+from regard.studies.probes import score_probes
 from regard.studies.study import LoadedStudy, Study
 from regard.studies.sweep import combinations
 
-NOT_ASKED_FOR = "not asked for: --only left it out"
+NOT_SELECTED = "not selected by --only"
 
 
 def compare(
@@ -47,18 +47,18 @@ def compare(
     seeds: Sequence[int] = (),
     jobs: int = 0,
     only: Sequence[str] = (),
-    own_files: Sequence[Path] = (),
+    user_files: Sequence[Path] = (),
     on_job: OnJob = lambda what, job, word: None,
-    watch: Observer = SILENT,
+    observer: Observer = SILENT,
 ) -> tuple[Path, Outcome]:
-    """Run a study file; its folder, and what it found."""
+    """Run a study file; its folder and outcome. `jobs` runs in parallel; 0: one per CPU core."""
     loaded = LoadedStudy.load(path, seeds=tuple(seeds))
     _check_only(loaded, only)
     home = Path(out) if out is not None else Path("runs") / loaded.study.name
     _open(home, loaded)
-    pool = _Pool(home, jobs or os.cpu_count() or 1, tuple(only), tuple(own_files), on_job)
-    starts = make_starts(loaded, home=home, run_jobs=pool.train)
-    planned = plan(home, loaded, starts, watch=watch)
+    pool = _Pool(home, jobs or os.cpu_count() or 1, tuple(only), tuple(user_files), on_job)
+    initial_models = prepare_initial_models(loaded, home=home, run_jobs=pool.train)
+    planned = plan(home, loaded, initial_models, observer=observer)
     variants = [
         VariantOutcome(variant.name, dict(variant.changes), operations=planned[n].operations)
         for n, variant in enumerate(loaded.variants)
@@ -66,15 +66,15 @@ def compare(
     chosen, untuned = _tune(loaded, planned, variants, pool)
     trainings = [
         one.job(home, seed, tuned=chosen.get(one.name, {}))
-        for seed in loaded.study.seeds  # seed by seed: a study that is stopped has whole pairs
+        for seed in loaded.study.seeds  # seed by seed: an interrupted study has complete pairs
         for one in planned
     ]
-    ended = pool.run([job for job in trainings if job.variant not in untuned])
-    ended += [JobResult(job, untuned[job.variant]) for job in trainings if job.variant in untuned]
-    command = _command(path, out, loaded.study.seeds, own_files)
-    outcome = collect_outcome(loaded, ended, variants, home=home, command=command)
-    outcome.remarks += said_of(starts, loaded)
-    probe(outcome, loaded.study.probes, home=home)
+    results = pool.run([job for job in trainings if job.variant not in untuned])
+    results += [JobResult(job, untuned[job.variant]) for job in trainings if job.variant in untuned]
+    command = _command(path, out, loaded.study.seeds, user_files)
+    outcome = collect_outcome(loaded, results, variants, home=home, command=command)
+    outcome.remarks += initial_model_remarks(initial_models, loaded)
+    score_probes(outcome, loaded.study.probes, home=home)
     store_inspections(outcome, loaded.study.probes, home=home)
     write_json(home / "outcome.json", outcome.as_dict())
     return home, outcome
@@ -83,27 +83,27 @@ def compare(
 @dataclass(frozen=True)
 class _Pool:
     home: Path
-    at_once: int
+    max_parallel: int
     only: tuple[str, ...]
-    own_files: tuple[Path, ...]
+    user_files: tuple[Path, ...]
     on_job: OnJob
 
     def run(self, jobs: Sequence[Job]) -> list[JobResult]:
-        """Of variants that were not asked for, what is finished already counts."""
-        wanted = [
+        """Run the selected jobs; finished runs of variants that are not selected count too."""
+        selected = [
             job
             for job in jobs
             if not self.only or job.variant in self.only or Run(job.folder).is_finished
         ]
-        ended = {one.job.folder: one for one in self.train(wanted)}
-        return [ended.get(job.folder, JobResult(job, NOT_ASKED_FOR)) for job in jobs]
+        results = {result.job.folder: result for result in self.train(selected)}
+        return [results.get(job.folder, JobResult(job, NOT_SELECTED)) for job in jobs]
 
     def train(self, jobs: Sequence[Job]) -> list[JobResult]:
         return run_jobs(
             jobs,
-            at_once=self.at_once,
+            max_parallel=self.max_parallel,
             recipes=self.home / "recipes",
-            own_files=self.own_files,
+            user_files=self.user_files,
             on_job=self.on_job,
         )
 
@@ -116,7 +116,7 @@ def _check_only(loaded: LoadedStudy, only: Sequence[str]) -> None:
 
 
 def _open(home: Path, loaded: LoadedStudy) -> None:
-    """The study's folder, new or of the same study; more or fewer seeds are the same study."""
+    """Create the study's folder, or check that it belongs to this study (seeds may differ)."""
     file, table = home / "study.toml", to_table(loaded.study)
     if home.exists() and not file.is_file():
         raise UserError(
@@ -132,11 +132,11 @@ def _open(home: Path, loaded: LoadedStudy) -> None:
         changed = [key for key in differ if key not in ("seeds", "question", "probes")]
         if changed and any(home.glob("*/**/seed-*/")):
             raise UserError(
-                f"{home} was begun as another study ({', '.join(changed[:3])} differ)",
+                f"{home} belongs to another study ({', '.join(changed[:3])} differ)",
                 topic="study",
                 hint="Give --out ANOTHER_FOLDER, or delete it.",
             )
-        if changed:  # nothing was trained yet: a mistake was mended
+        if changed:  # nothing was trained yet: the study file was corrected
             (home / "plan.json").unlink(missing_ok=True)
     (home / "recipes").mkdir(parents=True, exist_ok=True)
     write_text(file, tomli_w.dumps(table))
@@ -148,42 +148,44 @@ def _tune(
     variants: Sequence[VariantOutcome],
     pool: _Pool,
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """For each variant the values that did best on dev, or why there are none; every variant
-    tries the same ones."""
+    """The best values on dev of each variant, and the reasons of variants without any; every
+    variant tries the same values."""
     study = loaded.study
-    tried = combinations(study.tune)
+    candidates = combinations(study.tune)
     seed = study.seeds[0]
-    ended = iter(pool.run([one.job(pool.home, seed, tuned=e) for one in planned for e in tried]))
-    figure = f"dev.{study.decides.partition('.')[2]}"
+    jobs = [one.job(pool.home, seed, tuned=values) for one in planned for values in candidates]
+    results = iter(pool.run(jobs))
+    score_name = study.decides.partition(".")[2]
+    score_key = f"dev.{score_name}"
     chosen: dict[str, dict[str, Any]] = {}
     untuned: dict[str, str] = {}
     for one in planned:
-        trials = [{**each, **_tried(next(ended), figure)} for each in tried]
+        trials = [{**values, **_trial_score(next(results), score_key)} for values in candidates]
         outcome = next(variant for variant in variants if variant.name == one.name)
         outcome.trials = trials
-        usable = [trial for trial in trials if trial[figure] is not None]
-        if usable:
-            least = study.decides.partition(".")[2] in LOWER_IS_BETTER
-            best = (min if least else max)(usable, key=lambda trial: trial[figure])
+        scored = [trial for trial in trials if trial[score_key] is not None]
+        if scored:
+            pick = min if score_name in LOWER_IS_BETTER else max
+            best = pick(scored, key=lambda trial: trial[score_key])
             outcome.chosen = chosen[one.name] = {key: best[key] for key in study.tune}
         elif trials:
-            untuned[one.name] = f"no tuning trial of it can be used ({trials[0]['reason']})"
+            untuned[one.name] = f"all its tuning trials failed ({trials[0]['reason']})"
     return chosen, untuned
 
 
-def _tried(ended: JobResult, figure: str) -> dict[str, Any]:
-    found, reason = read_completed_run(ended)
-    part, _, metric = figure.partition(".")
-    wanted = (part, metric, MODEL)
-    rows = found.figures.figures if found is not None else ()
-    value = next((row.value for row in rows if (row.part, row.metric, row.of) == wanted), None)
-    return {figure: value, "reason": reason}
+def _trial_score(result: JobResult, score_key: str) -> dict[str, Any]:
+    run, reason = read_completed_run(result)
+    split, _, score_name = score_key.partition(".")
+    key = (split, score_name, MODEL)
+    rows = run.results.estimates if run is not None else ()
+    value = next((row.value for row in rows if (row.split, row.metric, row.of) == key), None)
+    return {score_key: value, "reason": reason}
 
 
 def _command(
-    path: str | Path, out: str | Path | None, seeds: Sequence[int], own_files: Sequence[Path]
+    path: str | Path, out: str | Path | None, seeds: Sequence[int], user_files: Sequence[Path]
 ) -> str:
-    """What a person types to make it again."""
+    """The command line that reproduces the study."""
     words = ["regard", "compare", str(path), "--seeds", ",".join(map(str, seeds))]
     words += ["--out", str(out)] if out is not None else []
-    return shlex.join([*words, *(word for file in own_files for word in ("--with", str(file)))])
+    return shlex.join([*words, *(word for file in user_files for word in ("--with", str(file)))])

@@ -1,4 +1,4 @@
-"""The runs of a study that can be used: finished, whole, with what was measured of each item."""
+"""Completed runs of a study: finished and readable, with the statistics of every item."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from regard.runs.archive.record import ResultsRecord, RunRecord
 from regard.runs.items import read_items
 from regard.studies.engines.local import JobResult
 
-PARTS = ("train", "dev", "test")
+SPLITS = ("train", "dev", "test")
 
 
 @dataclass(frozen=True)
 class CompletedRun:
-    """A finished run that was read whole."""
+    """A finished run, completely read."""
 
     folder: Path
     record: RunRecord
-    figures: ResultsRecord
+    results: ResultsRecord
 
     @property
-    def measure(self) -> Metric:
-        return build_metric(self.figures.measure)
+    def metric(self) -> Metric:
+        return build_metric(self.results.metric)
 
     @property
     def collapsed(self) -> str:
-        """How it answers one class for every row of dev, in words; nothing where it does not."""
-        health = self.figures.health
+        """How it predicts one class for every row of dev, in words; empty if it does not."""
+        health = self.results.health
         return health.predictions.collapsed if health and health.predictions else ""
 
-    def columns(self, part: str) -> Values:
-        """(c, n): what each item of a part adds to the figures."""
+    def statistics(self, split: str) -> Values:
+        """(c, n): the per-item statistics of a split."""
         try:
-            return self.measure.statistics(read_items(self.folder, part))
+            return self.metric.statistics(read_items(self.folder, split))
         except (KeyError, TypeError, ValueError) as problem:
             raise UserError(
-                f"{self.folder}/items/{part}.jsonl is damaged ({problem})", topic="run"
+                f"{self.folder}/items/{split}.jsonl is damaged ({problem})", topic="run"
             ) from None
 
 
@@ -51,44 +51,44 @@ CompletedRuns = Mapping[str, Mapping[int, CompletedRun]]
 "By variant and seed."
 
 
-def read_completed_run(one: JobResult) -> tuple[CompletedRun | None, str]:
+def read_completed_run(result: JobResult) -> tuple[CompletedRun | None, str]:
     """The run of a job, or why it cannot be used."""
-    folder = one.job.folder
-    if one.reason:
-        return None, one.reason
+    folder = result.job.folder
+    if result.reason:
+        return None, result.reason
     try:
         record = read_run(folder)
-        if record.figures is None:
+        if record.results is None:
             return None, "it is not finished"
-        found = CompletedRun(folder, record, record.figures)
-        for part in PARTS:
-            found.columns(part)
-    except UserError as problem:  # damaged, or of another version: the others go on
+        run = CompletedRun(folder, record, record.results)
+        for split in SPLITS:
+            run.statistics(split)
+    except UserError as problem:  # damaged or of another schema: the other runs are still used
         return None, str(problem)
-    return found, ""
+    return run, ""
 
 
-def collapse_of(runs: Mapping[int, CompletedRun]) -> str:
-    """How a variant answers one class for every row, with some of its seeds or with all."""
-    bad = {seed: run.collapsed for seed, run in runs.items() if run.collapsed}
-    if not bad:
+def describe_collapse(runs: Mapping[int, CompletedRun]) -> str:
+    """How a variant predicts one class for every row, with some or all of its seeds."""
+    collapsed = [run.collapsed for run in runs.values() if run.collapsed]
+    if not collapsed:
         return ""
-    seeds = f" with {len(bad)} of {len(runs)} seeds" if len(runs) > 1 else ""
-    first = next(iter(bad.values()))
-    return f"answers one class for every row{seeds}: on dev {first}"
+    seeds = f" with {len(collapsed)} of {len(runs)} seeds" if len(runs) > 1 else ""
+    first = collapsed[0]
+    return f"predicts one class for every row{seeds}: on dev {first}"
 
 
-def measured_of(name: str, runs: Mapping[int, CompletedRun], figure: str) -> SeedTables:
-    """Every seed's table of items."""
-    part, _, metric = figure.partition(".")
-    measure = next(iter(runs.values())).measure
-    which = "told" if measure.needs_same_tokens(metric) else "documents"
+def seed_tables(name: str, runs: Mapping[int, CompletedRun], score_key: str) -> SeedTables:
+    """The per-item statistics of every seed, with fingerprints of what was scored."""
+    split, _, score_name = score_key.partition(".")
+    metric = next(iter(runs.values())).metric
+    which = "scored" if metric.needs_same_tokens(score_name) else "documents"
     return SeedTables(
         variant=name,
         seeds=tuple(runs),
-        statistics=np.stack([run.columns(part) for run in runs.values()]),
+        statistics=np.stack([run.statistics(split) for run in runs.values()]),
         splits=tuple(
-            f"{part}:{run.figures.items.get(part, {}).get(which, '')}" for run in runs.values()
+            f"{split}:{run.results.items.get(split, {}).get(which, '')}" for run in runs.values()
         ),
-        items=measure.items,
+        items=metric.items,
     )

@@ -1,4 +1,4 @@
-"""What should be equal between the variants of a study and is not, a sentence each."""
+"""Conditions that should be equal between the variants of a study and are not, a sentence each."""
 
 from __future__ import annotations
 
@@ -12,96 +12,109 @@ from regard.studies.outcome import VariantOutcome
 from regard.studies.study import Budget, LoadedStudy, Study
 
 
-def unequal(
-    loaded: LoadedStudy, variants: Mapping[str, VariantOutcome], usable: CompletedRuns
+def unequal_conditions(
+    loaded: LoadedStudy, variants: Mapping[str, VariantOutcome], completed: CompletedRuns
 ) -> list[str]:
-    """Every variant against the one it is compared with, on the seeds that both have."""
+    """Compare every variant with its reference, on the seeds they share."""
     found = []
-    for name, other in ((variant.name, variant.against) for variant in loaded.variants):
-        if name == other or not usable[name] or not usable[other]:
+    for name, reference in ((variant.name, variant.against) for variant in loaded.variants):
+        if name == reference or not completed[name] or not completed[reference]:
             continue
-        said = [
-            *_sizes(variants[name], variants[other], loaded.study),
-            *_budget(usable[name], usable[other], study=loaded.study, other=other),
-            *_reading(usable[name], usable[other]),
+        runs, reference_runs = completed[name], completed[reference]
+        differences = [
+            *_unequal_sizes(variants[name], variants[reference], loaded.study),
+            *_unequal_budgets(runs, reference_runs, study=loaded.study, reference=reference),
+            *_unequal_data(runs, reference_runs),
         ]
-        found += [f"{name}: {what}" for what in said]
+        found += [f"{name}: {difference}" for difference in differences]
     return found
 
 
-def _sizes(one: VariantOutcome, other: VariantOutcome, study: Study) -> list[str]:
+def _unequal_sizes(variant: VariantOutcome, reference: VariantOutcome, study: Study) -> list[str]:
     found = []
-    apart = _apart(one.parameters, other.parameters)
-    if abs(apart) > study.tolerance:
+    excess = _relative_excess(variant.parameters, reference.parameters)
+    if abs(excess) > study.tolerance:
         found.append(
-            f"{one.parameters:,} parameters where {other.name} has {other.parameters:,} "
-            f"({apart:+.1%}; tolerance {study.tolerance:.0%})"
+            f"{variant.parameters:,} parameters where {reference.name} has "
+            f"{reference.parameters:,} ({excess:+.1%}; tolerance {study.tolerance:.0%})"
         )
-    mine, theirs = (side.operations * side.steps for side in (one, other))
-    apart = _apart(mine, theirs)
-    if study.budget == "flops" and abs(apart) > study.tolerance:
-        found.append(f"{mine:.3g} operations where {other.name} had {theirs:.3g} ({apart:+.1%})")
-    if len(one.trials) != len(other.trials):
-        found.append(f"{len(one.trials)} tuning trials where {other.name} had {len(other.trials)}")
+    ours, theirs = (side.operations * side.steps for side in (variant, reference))
+    excess = _relative_excess(ours, theirs)
+    if study.budget == "flops" and abs(excess) > study.tolerance:
+        found.append(f"{ours:.3g} FLOPs where {reference.name} had {theirs:.3g} ({excess:+.1%})")
+    if len(variant.trials) != len(reference.trials):
+        found.append(
+            f"{len(variant.trials)} tuning trials where {reference.name} had "
+            f"{len(reference.trials)}"
+        )
     return found
 
 
-SHARED: dict[Budget, dict[str, Callable[[CostRecord], float]]] = {
+BUDGET_COSTS: dict[Budget, dict[str, Callable[[CostRecord], float]]] = {
     "steps": {"steps": lambda cost: cost.steps or 0, "tokens": lambda cost: cost.tokens or 0},
     "tokens": {"tokens": lambda cost: cost.tokens or 0},
     "seconds": {"seconds of training": lambda cost: cost.seconds or 0.0},
-    "flops": {},  # of a variant, not of a run: among the sizes
+    "flops": {},  # a property of the variant, not of a run: see _unequal_sizes
 }
-"What a budget makes equal, of one run."
+"What a budget equalises, per run."
 
 
-def _budget(
-    one: Mapping[int, CompletedRun], theirs: Mapping[int, CompletedRun], *, study: Study, other: str
+def _unequal_budgets(
+    runs: Mapping[int, CompletedRun],
+    reference_runs: Mapping[int, CompletedRun],
+    *,
+    study: Study,
+    reference: str,
 ) -> list[str]:
-    """Means over the seeds that both have: another seed may read a token more or less."""
-    costs = [(one[seed].figures.cost, theirs[seed].figures.cost) for seed in one if seed in theirs]
+    """Means over the shared seeds: the token count may differ slightly between seeds."""
+    costs = [
+        (runs[seed].results.cost, reference_runs[seed].results.cost)
+        for seed in runs
+        if seed in reference_runs
+    ]
     if not costs:
         return []
-    # Equal steps are exact; a share of another budget is rounded to whole updates, or timed.
+    # Equal steps are exact; other budgets are rounded to whole updates, or timed.
     tolerance = 0.0 if study.budget == "steps" else study.tolerance
     found = []
-    for what, taken in SHARED[study.budget].items():
-        mine, its = (fmean(map(taken, side)) for side in zip(*costs, strict=True))
-        apart = _apart(mine, its)
-        if abs(apart) > tolerance:
-            found.append(f"{mine:,.9g} {what} where {other} had {its:,.9g} ({apart:+.1%})")
+    for unit, cost_of in BUDGET_COSTS[study.budget].items():
+        ours, theirs = (fmean(map(cost_of, side)) for side in zip(*costs, strict=True))
+        excess = _relative_excess(ours, theirs)
+        if abs(excess) > tolerance:
+            found.append(f"{ours:,.9g} {unit} where {reference} had {theirs:,.9g} ({excess:+.1%})")
     return found
 
 
-def _apart(one: float, other: float) -> float:
-    """By how much one exceeds the other, as a share of it."""
-    return one / other - 1 if other else float(one != other)
+def _relative_excess(value: float, reference: float) -> float:
+    return value / reference - 1 if reference else float(value != reference)
 
 
-FACTS: dict[str, Callable[[CompletedRun], object]] = {
-    "another tokenizer, so figures per token do not compare": lambda run: (
-        run.figures.tokenizer.fingerprint if run.figures.tokenizer else None
+DATA_FACTS: dict[str, Callable[[CompletedRun], object]] = {
+    "another tokenizer, so scores per token do not compare": lambda run: (
+        run.results.tokenizer.fingerprint if run.results.tokenizer else None
     ),
-    "other tokens, or the same in another order": lambda run: run.figures.order,
-    "other training documents": lambda run: run.figures.items.get("train", {}).get("documents"),
-    "other dev documents": lambda run: run.figures.items.get("dev", {}).get("documents"),
-    "other test documents": lambda run: run.figures.items.get("test", {}).get("documents"),
+    "other tokens, or the same in another order": lambda run: run.results.order,
+    "other training documents": lambda run: run.results.items.get("train", {}).get("documents"),
+    "other dev documents": lambda run: run.results.items.get("dev", {}).get("documents"),
+    "other test documents": lambda run: run.results.items.get("test", {}).get("documents"),
     "another device, precision or number of threads": lambda run: [
-        run.figures.environment.get(key) for key in ("device", "precision", "threads")
+        run.results.environment.get(key) for key in ("device", "precision", "threads")
     ],
 }
-"What is wrong when the two differ, and how to see it."
+"Facts that must agree between two runs, by what is wrong if they do not."
 
 
-def _reading(one: Mapping[int, CompletedRun], other: Mapping[int, CompletedRun]) -> list[str]:
-    shared = [seed for seed in one if seed in other]
+def _unequal_data(
+    runs: Mapping[int, CompletedRun], reference_runs: Mapping[int, CompletedRun]
+) -> list[str]:
+    shared = [seed for seed in runs if seed in reference_runs]
     found = []
-    for what, fact in FACTS.items():
-        seeds = [seed for seed in shared if fact(one[seed]) != fact(other[seed])]
+    for complaint, fact in DATA_FACTS.items():
+        seeds = [seed for seed in shared if fact(runs[seed]) != fact(reference_runs[seed])]
         if seeds:
-            found.append(f"{what} (seed {', '.join(map(str, seeds))})")
-    lonely = sorted(set(one) ^ set(other))
-    if lonely:
-        are = "seed {} is" if len(lonely) == 1 else "seeds {} are"
-        found.append(f"{are.format(join_words(map(str, lonely)))} on one side only and left out")
+            found.append(f"{complaint} (seed {', '.join(map(str, seeds))})")
+    unshared = sorted(set(runs) ^ set(reference_runs))
+    if unshared:
+        are = "seed {} is" if len(unshared) == 1 else "seeds {} are"
+        found.append(f"{are.format(join_words(map(str, unshared)))} on one side only and left out")
     return found

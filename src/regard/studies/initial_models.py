@@ -1,9 +1,9 @@
-"""Where the trainings of a study start from: nothing, a run, or a recipe that is run first.
+"""Initial models of a study's runs: none, a checkpoint, or a recipe that is trained first.
 
-A recipe to start from is run before the study, where a training of its own would find it too
-(`runs/pretrain-1f3c09ab`), and once: all variants and seeds share it, so that seeds tell nothing of
-another pretraining. With `pretrain = "each seed"` every seed has a pretraining with that seed,
-which the variants share. Either way the report says so.
+An `init_from` recipe is trained once before the study, in the folder a single `regard train` would
+use (`runs/pretrain-1f3c09ab`). All variants and seeds share it, so the spread over seeds excludes
+the variance of pretraining. With `pretrain = "each seed"` there is one pretraining per seed, shared
+by the variants. The report says which.
 """
 
 from __future__ import annotations
@@ -26,87 +26,86 @@ from regard.studies.engines.local import Job, JobResult
 from regard.studies.study import LoadedStudy
 
 RunJobs = Callable[[Sequence[Job]], list[JobResult]]
-Starts = Mapping[str, Mapping[int, InitialModel]]
-"By variant and seed; a variant that starts from nothing is not in it."
+InitialModels = Mapping[str, Mapping[int, InitialModel]]
+"By variant and seed; variants trained from scratch are absent."
 
 
 @dataclass(frozen=True)
-class _Made:
-    """Recipes to start from, run as jobs of the study."""
+class _Pretraining:
+    """Trains `init_from` recipes as jobs of the study."""
 
     runs: Path
     run_jobs: RunJobs
 
-    def start(self, recipe: Recipe) -> InitialModel | None:
+    def initial_model(self, recipe: Recipe) -> InitialModel | None:
         return find_initial_model(recipe, runs=self.runs, run_recipe=self._run)
 
     def _run(self, recipe: Recipe, folder: Path) -> Run:
-        resolved = inherit_settings(
-            recipe, self.start(recipe)
-        )  # what it starts from itself is there now
-        # The space keeps it apart from every variant.
-        job = Job(f"start {recipe.name}", recipe.train.seed, resolved, folder)
-        [ended] = self.run_jobs([job])
-        if ended.reason:
+        # Recursive: the recipe may itself have an `init_from`.
+        resolved = inherit_settings(recipe, self.initial_model(recipe))
+        # Names of variants have no space: no clash.
+        job = Job(f"init {recipe.name}", recipe.train.seed, resolved, folder)
+        [result] = self.run_jobs([job])
+        if result.reason:
             raise UserError(
-                f"the run to start from, {folder}, could not be made: {ended.reason}",
-                topic="study",
+                f"training the initial model {folder} failed: {result.reason}", topic="study"
             )
         return Run(folder)
 
 
-def make_starts(loaded: LoadedStudy, *, home: Path, run_jobs: RunJobs) -> Starts:
-    """The starting point of each variant and seed; what is not there yet is trained."""
-    made = _Made(home.parent, run_jobs)
-    known: dict[str, InitialModel | None] = {}
-    starts: dict[str, dict[int, InitialModel]] = {}
+def prepare_initial_models(loaded: LoadedStudy, *, home: Path, run_jobs: RunJobs) -> InitialModels:
+    """The initial model of each variant and seed; trains those that do not exist yet."""
+    pretraining = _Pretraining(home.parent, run_jobs)
+    cache: dict[str, InitialModel | None] = {}
+    initial_models: dict[str, dict[int, InitialModel]] = {}
     for variant in loaded.variants:
-        if variant.recipe.start is None:
+        if variant.recipe.init_from is None:
             continue
         for seed in loaded.study.seeds:
-            place = variant.recipe.start
-            if loaded.study.pretrain == "each seed" and place.endswith(".toml"):
-                place = str(_of_seed(Path(place), seed, folder=home / "recipes"))
-            if place not in known:
-                known[place] = made.start(variant.recipe.model_copy(update={"start": place}))
-            if found := known[place]:
-                starts.setdefault(variant.name, {})[seed] = found
-    return starts
+            path = variant.recipe.init_from
+            if loaded.study.pretrain == "each seed" and path.endswith(".toml"):
+                path = str(_copy_with_seed(Path(path), seed, folder=home / "recipes"))
+            if path not in cache:
+                recipe = variant.recipe.model_copy(update={"init_from": path})
+                cache[path] = pretraining.initial_model(recipe)
+            if initial_model := cache[path]:
+                initial_models.setdefault(variant.name, {})[seed] = initial_model
+    return initial_models
 
 
-def _of_seed(file: Path, seed: int, *, folder: Path) -> Path:
-    """A copy of a recipe that differs in its seed alone, and so does what it starts from."""
+def _copy_with_seed(file: Path, seed: int, *, folder: Path) -> Path:
+    """A copy of the recipe, and of its `init_from` recipes, with another seed."""
     read = read_toml(file, topic="recipe")
     read.table.setdefault("name", file.stem)
-    first = Recipe.load(file).start
-    if first is not None:
-        before = _of_seed(Path(first), seed, folder=folder) if first.endswith(".toml") else first
-        read.change("start", str(before), by=str(file))
+    path = Recipe.load(file).init_from
+    if path is not None:
+        base = _copy_with_seed(Path(path), seed, folder=folder) if path.endswith(".toml") else path
+        read.change("init_from", str(base), by=str(file))
     read.change("train.seed", seed, by=str(file))
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", str(file.with_suffix("")))
-    copy = folder / f"{plain} of seed {seed}.toml"
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", str(file.with_suffix("")))
+    copy = folder / f"{stem} of seed {seed}.toml"
     write_text(copy, tomli_w.dumps(read.table))
     return copy
 
 
-def said_of(starts: Starts, loaded: LoadedStudy) -> list[str]:
-    """Who shares a pretraining, what that keeps the seeds from telling, and what an import said."""
+def initial_model_remarks(initial_models: InitialModels, loaded: LoadedStudy) -> list[str]:
+    """Which variants share a pretraining, what the seeds then do not cover, remarks of imports."""
     sharing: dict[tuple[str, ...], list[str]] = {}
-    for name, by_seed in starts.items():
-        places = tuple(dict.fromkeys(start.named for start in by_seed.values()))
-        sharing.setdefault(places, []).append(name)
+    for name, by_seed in initial_models.items():
+        origins = tuple(dict.fromkeys(model.name for model in by_seed.values()))
+        sharing.setdefault(origins, []).append(name)
     several = len(loaded.study.seeds) > 1
-    told = []
-    for places, names in sharing.items():
+    remarks = []
+    for origins, names in sharing.items():
         who = "every variant" if len(names) == len(loaded.variants) > 1 else join_words(names)
         verb = "starts" if len(names) == 1 or who == "every variant" else "start"
-        if len(places) == 1:
-            alike = (
-                ", the same for all seeds: they tell how far training from there varies, not how "
-                "far another pretraining would move it"
+        if len(origins) == 1:
+            shared = (
+                ", the same for all seeds: the spread over seeds does not include the variance of "
+                "pretraining"
             )
-            told.append(f"{who} {verb} from {places[0]}{alike if several else ''}")
+            remarks.append(f"{who} {verb} from {origins[0]}{shared if several else ''}")
         else:
-            told.append(f"{who} {verb} with each seed from a pretraining with that seed")
-    every = (start for by_seed in starts.values() for start in by_seed.values())
-    return told + list(dict.fromkeys(remark for start in every for remark in start.remarks))
+            remarks.append(f"{who} {verb} with each seed from a pretraining with that seed")
+    every = (model for by_seed in initial_models.values() for model in by_seed.values())
+    return remarks + list(dict.fromkeys(remark for model in every for remark in model.remarks))

@@ -1,8 +1,8 @@
-"""What each variant attends to in a study's first probe sentences, computed once and stored.
+"""Attention maps of every variant on a study's first probe sentences, computed once and stored.
 
     runs/<study>/inspections/<variant>-probe0.json
 
-A report draws these files and runs no model.
+Reports draw these files without running a model.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ MAX_PROBES = 4
 
 @dataclass(frozen=True)
 class ProbeInspection:
-    """One variant's first seed on one probe sentence, or why there is nothing to see."""
+    """The inspection of a variant's first seed on one probe sentence, or why there is none."""
 
     variant: str
     text: str
-    inspected: Inspection | None
-    refused: str = ""
+    inspection: Inspection | None
+    reason: str = ""
 
 
 def store_inspections(outcome: Outcome, texts: Sequence[str], *, home: Path) -> None:
-    """Inspect every variant's first finished run, and keep what was seen beside the outcome."""
+    """Inspect every variant's first finished run and store the results in the study's folder."""
     if not texts:
         return
-    with atomic_folder(home / FOLDER) as inside:
+    with atomic_folder(home / FOLDER) as folder:
         for variant in outcome.variants:
-            for number, table in enumerate(_inspected(variant, texts[:MAX_PROBES], home=home)):
-                write_json(inside / _file_name(variant.name, number), table)
+            for number, table in enumerate(_inspect(variant, texts[:MAX_PROBES], home=home)):
+                write_json(folder / _file_name(variant.name, number), table)
 
 
 def read_inspections(home: Path, outcome: Outcome) -> list[ProbeInspection]:
-    """What was stored, probe by probe; texts are made fit to be shown."""
-    found = []
+    """The stored inspections, probe by probe; control characters in texts are made visible."""
+    inspections = []
     for number in range(MAX_PROBES):
         for variant in outcome.variants:
             file = home / FOLDER / _file_name(variant.name, number)
             if not file.is_file():
                 continue
             table = printable(read_json(file, schema=SCHEMA))
-            refused = table.get("refused", "")
-            inspected = None if refused else Inspection.from_dict(table)
-            found.append(ProbeInspection(variant.name, table["text"], inspected, refused))
-    return found
+            reason = table.get("refused", "")
+            inspection = None if reason else Inspection.from_dict(table)
+            inspections.append(ProbeInspection(variant.name, table["text"], inspection, reason))
+    return inspections
 
 
-def _inspected(
+def _inspect(
     variant: VariantOutcome, texts: Sequence[str], *, home: Path
 ) -> Iterator[dict[str, Any]]:
     run = next((run for run in variant.runs if not run.reason), None)
@@ -68,7 +68,7 @@ def _inspected(
     for text in texts:
         try:
             yield inspect_model(load_model(home / run.folder), text).as_dict()
-        except UserError as problem:  # no attention, no weights, or a kind that is not at hand
+        except UserError as problem:  # no attention, no weights, or an unknown kind
             yield {"schema": SCHEMA, "text": text, "refused": str(problem)}
 
 

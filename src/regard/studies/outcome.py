@@ -1,4 +1,4 @@
-"""What a study found, as it is written to outcome.json and shown by its report."""
+"""The result of a study, as stored in outcome.json and shown in its report."""
 
 from __future__ import annotations
 
@@ -16,81 +16,81 @@ from regard.runs.archive.read_run import printable
 from regard.runs.archive.record import AuditRecord, ScoreRecord
 from regard.studies.seed_spread import SeedSpread
 
-OUTCOME_SCHEMA = 1
+OUTCOME_SCHEMA = 2
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """One training, and whether it can be used."""
+    """One run of a variant, and whether it is used."""
 
     seed: int
     folder: str
-    "From the study's own folder."
+    "Relative to the study's folder."
     reason: str = ""
-    "Why it is left out; empty where it is not."
+    "Why it is left out; empty if it is used."
 
 
 @dataclass
 class VariantOutcome:
-    """Everything that was found about one variant."""
+    """The results of one variant."""
 
     name: str
     changes: Mapping[str, Any]
     runs: list[RunOutcome] = field(default_factory=list)
     chosen: Mapping[str, Any] = field(default_factory=dict)
-    "What tuning chose for it, by dotted key."
+    "The tuned values, by dotted key."
     trials: Sequence[Mapping[str, Any]] = ()
-    "What tuning tried: values by dotted key, the deciding figure of each, and why where none."
+    "Tuning trials: values by dotted key, the deciding score, and the reason if there is none."
     parameters: int = 0
     trained: int | None = None
-    "Parameters that training could change, where a model was adapted; None: all of them."
+    "Trainable parameters of an adapted model; None: all of them."
     steps: int = 0
     tokens: int = 0
     operations: float = 0.0
-    "Of one update: matrix products, estimated."
+    "FLOPs of one update: matrix products only, estimated."
     seconds: float = math.nan
-    "Of training, the mean over seeds."
+    "Training time, mean over seeds."
     tokens_per_second: float = math.nan
     peak_memory_bytes: float = math.nan
     final_loss: float = math.nan
-    "Training loss over the last steps that were told together, the mean over seeds; not a result."
-    figures: dict[str, SeedSpread] = field(default_factory=dict)
-    "By part.metric."
+    "Training loss of the last logged window, mean over seeds; not a result."
+    estimates: dict[str, SeedSpread] = field(default_factory=dict)
+    "By score key, split.metric."
     audit: Mapping[str, Any] | None = None
     collapsed: str = ""
-    "How it answers one class for every row, with one seed at least; empty where it does not."
+    "How it predicts one class for every row, with at least one seed; empty if it does not."
     health: Mapping[str, Any] | None = None
     samples: Sequence[Mapping[str, str]] = ()
     "Of the first seed."
     probes: Sequence[Mapping[str, Any]] = ()
-    "text, loss and perplexity: means over seeds, and per_seed."
+    "text, loss and perplexity (means over seeds), and per_seed."
     recipe: str = ""
     "Of the first seed, as TOML."
 
     @property
     def is_valid(self) -> bool:
-        """Whether its figures mean what they say."""
-        seen = self.audit
-        return seen is None or not (seen["verdict"] == "leak" or seen["broken"])
+        """Whether its scores can be trusted: no leak, nothing broken."""
+        audit = self.audit
+        return audit is None or not (audit["verdict"] == "leak" or audit["broken"])
 
     @property
     def is_ranked(self) -> bool:
-        """Whether it may be called better or worse than another."""
+        """Whether it may be called better or worse than another variant."""
         return self.is_valid and not self.collapsed
 
 
 @dataclass(frozen=True)
 class VerdictOutcome:
-    """A variant against the reference on one figure."""
+    """A variant against the reference on one score."""
 
-    figure: str
-    "part.metric"
+    score_key: str
+    "split.metric, such as dev.perplexity"
     variant: str
     reference: str
     words: str
     notes: tuple[str, ...]
     better: str
-    "The better variant; empty where none is found, or none may be named."
+    "The better variant; empty if there is no difference, or no comparison."
     value: float | None = None
     "variant − reference"
     low: float | None = None
@@ -115,20 +115,20 @@ class Outcome:
     "Dotted keys that were tuned on dev."
     variants: list[VariantOutcome]
     verdicts: list[VerdictOutcome]
-    "On the deciding figure first."
+    "Those on the deciding score first."
     baselines: list[Mapping[str, Any]]
-    "part, metric, of, value, low, high, n"
+    "split, metric, of, value, low, high, n"
     unequal: list[str]
-    "What is not the same between the variants and should be."
+    "Conditions that should be equal between variants and are not."
     invalid: list[str]
-    "Variants whose figures mean nothing, and why."
+    "Variants whose scores mean nothing, and why."
     missing: list[str]
     "Runs that are left out, and why."
     remarks: list[str]
     command: str
-    "What makes it again."
+    "Reproduces the study."
     collapsed: list[str] = field(default_factory=list)
-    "Variants that answer one class for every row, and so are not ranked."
+    "Variants that predict one class for every row, and are therefore not ranked."
 
     def as_dict(self) -> dict[str, Any]:
         return {"schema": OUTCOME_SCHEMA, **asdict(self)}
@@ -138,39 +138,39 @@ class Outcome:
 
 
 def read_outcome(home: Path) -> Outcome:
-    """What the study in `home` found, from its outcome.json."""
+    """Read outcome.json of the study folder `home`."""
     file = home / "outcome.json"
     if not file.is_file():
         raise UserError(
             "not a finished study: it has no outcome.json",
             topic="study",
             where=str(home),
-            hint="`regard compare STUDY` writes it at its end; a stopped study goes on with it.",
+            hint="`regard compare STUDY` writes it at the end, and resumes an interrupted study.",
         )
     table = read_json(file, schema=OUTCOME_SCHEMA)
     try:
-        return outcome_of(table)
+        return parse_outcome(table)
     except (ValidationError, ValueError) as problem:
         raise UserError(
-            f"damaged{_first_complaint(problem)}",
+            f"damaged{_first_error(problem)}",
             topic="study",
             where=str(file),
-            hint="Run the study again: finished trainings are kept, and it is written anew.",
+            hint="Run the study again: finished runs are kept, and the file is rewritten.",
         ) from None
 
 
-def outcome_of(table: Mapping[str, Any]) -> Outcome:
-    """The inverse of `as_dict`, with every text made fit to be shown."""
-    shown = {key: value for key, value in printable(dict(table)).items() if key != "schema"}
-    outcome: Outcome = _OUTCOMES.validate_python(shown)
+def parse_outcome(table: Mapping[str, Any]) -> Outcome:
+    """The inverse of `as_dict`, control characters made visible."""
+    fields = {key: value for key, value in printable(dict(table)).items() if key != "schema"}
+    outcome: Outcome = _OUTCOME_ADAPTER.validate_python(fields)
     names = [variant.name for variant in outcome.variants]
-    named = [
+    compared = [
         outcome.reference,
         *(side for v in outcome.verdicts for side in (v.variant, v.reference)),
     ]
-    for name in named:
+    for name in compared:
         if name not in names:
-            raise ValueError(f"{name} is judged and is no variant")
+            raise ValueError(f"{name} has a verdict but is no variant")
     for variant in outcome.variants:
         if variant.audit is not None:
             AuditRecord.model_validate(variant.audit)
@@ -179,10 +179,10 @@ def outcome_of(table: Mapping[str, Any]) -> Outcome:
     return outcome
 
 
-_OUTCOMES = TypeAdapter(Outcome)
+_OUTCOME_ADAPTER = TypeAdapter(Outcome)
 
 
-def _first_complaint(problem: ValueError) -> str:
+def _first_error(problem: ValueError) -> str:
     if not isinstance(problem, ValidationError):
         return f": {problem}"
     first = problem.errors()[0]

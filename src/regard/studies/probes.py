@@ -1,4 +1,4 @@
-"""What each variant makes of a study's probe sentences: their loss, averaged over its seeds."""
+"""The loss of every variant on a study's probe sentences, averaged over seeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.runs.models.loaded_model import load_model
 from regard.studies.outcome import Outcome
 
 
-def probe(outcome: Outcome, texts: Sequence[str], *, home: Path) -> None:
+def score_probes(outcome: Outcome, texts: Sequence[str], *, home: Path) -> None:
     """Fill in the probes of every variant from its finished runs."""
     if not texts:
         return
@@ -29,11 +29,11 @@ def probe(outcome: Outcome, texts: Sequence[str], *, home: Path) -> None:
             [
                 {
                     "text": text,
-                    "loss": fmean(each),
-                    "perplexity": fmean(math.exp(loss) for loss in each),
-                    "per_seed": list(each),
+                    "loss": fmean(per_seed),
+                    "perplexity": fmean(math.exp(loss) for loss in per_seed),
+                    "per_seed": list(per_seed),
                 }
-                for text, each in zip(texts, zip(*losses, strict=True), strict=True)
+                for text, per_seed in zip(texts, zip(*losses, strict=True), strict=True)
             ]
             if losses
             else []

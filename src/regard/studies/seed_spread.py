@@ -1,4 +1,4 @@
-"""A variant's figure over its seeds: the mean, and how far seeds and items let it move."""
+"""A score over a variant's seeds: the mean, with an interval over seeds and items."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """The mean over seeds, with an interval that seeds and items make."""
+    """The mean over seeds, with an interval for the variance between seeds and between items."""
 
     value: float
     low: float | None
     high: float | None
-    "None with one seed: it cannot tell how far another would move the figure."
+    "None with one seed: the variance between seeds is unknown."
     per_seed: tuple[float, ...]
     n: int
     items: str
 
 
-def spread_of(
-    measured: SeedTables,
-    statistic: ScoreFunction,
+def seed_spread(
+    tables: SeedTables,
+    score_function: ScoreFunction,
     *,
-    ends: tuple[float, float] = (-math.inf, math.inf),
+    bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> SeedSpread:
-    """`ends` are what the figure cannot leave: near them a symmetric interval would."""
-    whole, without = measured.leave_one_out(statistic)
-    seeds, n = len(whole), measured.statistics.shape[-1]
-    value = float(whole.mean())
+    """Mean score and t-interval; `bounds` of the score clip the symmetric interval."""
+    per_seed, leave_one_out = tables.leave_one_out(score_function)
+    seeds, n = len(per_seed), tables.statistics.shape[-1]
+    value = float(per_seed.mean())
     low = high = None
     if seeds > 1 and n > 1:
-        se_seeds = float(whole.std(ddof=1)) / math.sqrt(seeds)
-        se_items = math.sqrt((n - 1) * float(without.mean(axis=0).var()))
-        half = float(stdtrit(seeds - 1, (1 + LEVEL) / 2)) * math.hypot(se_seeds, se_items)
-        low, high = max(value - half, ends[0]), min(value + half, ends[1])
-    return SeedSpread(value, low, high, tuple(map(float, whole)), n, measured.items)
+        se_seeds = float(per_seed.std(ddof=1)) / math.sqrt(seeds)
+        # Jackknife over items.
+        se_items = math.sqrt((n - 1) * float(leave_one_out.mean(axis=0).var()))
+        half_width = float(stdtrit(seeds - 1, (1 + LEVEL) / 2)) * math.hypot(se_seeds, se_items)
+        low, high = max(value - half_width, bounds[0]), min(value + half_width, bounds[1])
+    return SeedSpread(value, low, high, tuple(map(float, per_seed)), n, tables.items)

@@ -1,4 +1,4 @@
-"""A study: several variants of one recipe, with seeds, and the figure that decides named first.
+"""A study: variants of one recipe, seeds, and the deciding score, fixed before anything runs.
 
     base = "mini-gpt.toml"            question = "Does additive attention predict better?"
     decides = "dev.perplexity"        seeds = [0, 1, 2, 3, 4]
@@ -8,8 +8,8 @@
     [variants.additive]
     "model.attention.kind" = "additive"
 
-A variant holds dotted changes of the base, or `recipe = "other.toml"` and changes of that. `grid`
-and `random` make variants of every combination, or of some drawn, of the values they list.
+A variant holds dotted changes of the base, or `recipe = "other.toml"` and changes of that recipe.
+`grid` adds a variant per combination of the values it lists, `random` some of them at random.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from regard.core.settings import Settings, read_settings
 from regard.core.toml import TomlTable, flatten, read_toml
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.runs.recipe import Recipe
-from regard.studies.sweep import RandomSweep, combinations, swept
+from regard.studies.sweep import RandomSweep, combinations, sweep_variants
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 FOLDER = r"[A-Za-z0-9][A-Za-z0-9._=,+-]*"
@@ -36,47 +36,47 @@ RESERVED = (
     *("charts", "recipes", "study.toml", "plan.json", "outcome.json"),
     *("report.html", "report.md", "tables.tex"),
 )
-"What else a study's folder holds: a variant of that name would be overwritten by it."
+"Other files of a study's folder, which a variant of the same name would collide with."
 Budget = Literal["steps", "tokens", "flops", "seconds"]
 Pretrain = Literal["once", "each seed"]
 
 
 class Study(Settings):
-    """Variants of one recipe, compared fairly."""
+    """Variants of one recipe, compared under equal conditions."""
 
     name: str = Field(pattern=NAME)
-    "What the study's folder is called."
+    "Name of the study's folder."
     base: str
-    "The recipe that variants change, beside the study's file or from here."
+    "Path of the recipe that variants change, relative to the study file or the current folder."
     question: str = ""
-    "What the study asks, in one sentence; it heads the report."
+    "The research question in one sentence; headline of the report."
     decides: str = ""
-    """The figure that decides, as part.metric; settled before anything runs. By default the main
-    metric on dev: dev.perplexity of texts, a task's own of its rows."""
+    """The deciding score as split.metric, fixed before anything runs. Default: the main metric on
+    dev (dev.perplexity for language models, the task's main metric otherwise)."""
     reference: str = ""
-    "The variant that the others are compared with; the first where none is named."
+    "The variant that the others are compared with; default: the first."
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    "Every variant is trained once with each."
+    "Every variant is trained once with each seed."
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Dotted changes of the base, by variant; recipe = … takes another recipe first, against = …
-    compares it with another variant than the reference (with itself: with none)."""
+    """Dotted changes of the base, by variant; recipe = … replaces the base, against = … compares
+    with another variant than the reference (with itself: no comparison)."""
     grid: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
     "Values of dotted keys; every combination is a variant."
     random: RandomSweep | None = None
-    "Like grid, with combinations drawn."
+    "Like grid, with randomly drawn combinations."
     pretrain: Pretrain = "once"
-    """Where variants start from a recipe: one run of it for all seeds, or each seed its own; the
+    """For variants with an init_from recipe: train it once for all seeds, or once per seed; the
     report says which."""
     tune: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
-    "Values that each variant tries on dev with the first seed; its best is trained with all."
+    "Values that each variant tries on dev with the first seed; the best is trained with all seeds."
     match: Literal["nothing", "parameters"] = "nothing"
-    "Adjust the width of variants so that parameters come as near the reference's as they can."
+    "Adjust the width of variants to bring their parameter count close to the reference's."
     budget: Budget = "steps"
-    "What variants have equally: steps, tokens, estimated operations, or seconds of training."
+    "What is equal for all variants: steps, tokens, estimated FLOPs, or seconds of training."
     tolerance: float = Field(default=0.05, ge=0.0)
-    "Relative difference in parameters, and in a budget that is not steps, that counts as equal."
+    "Relative difference in parameters, or in a budget other than steps, that counts as equal."
     probes: tuple[str, ...] = ()
-    "Sentences whose loss and attention are shown for each variant."
+    "Sentences whose loss and attention are reported for each variant."
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ class Variant:
     name: str
     recipe: Recipe
     changes: Mapping[str, Any]
-    "What it changes of the base, dotted."
+    "Changes of the base, by dotted key."
     against: str
-    "The variant it is compared with; its own name where it is compared with none."
+    "The variant it is compared with; its own name: no comparison."
 
 
 @dataclass(frozen=True)
@@ -101,30 +101,30 @@ class LoadedStudy:
 
     @property
     def reference(self) -> Variant:
-        wanted = self.study.reference or self.variants[0].name
-        return next(variant for variant in self.variants if variant.name == wanted)
+        name = self.study.reference or self.variants[0].name
+        return next(variant for variant in self.variants if variant.name == name)
 
     @classmethod
     def load(cls, path: str | Path, *, seeds: tuple[int, ...] = ()) -> Self:
-        """Read a study file; `seeds` take the place of those it names."""
+        """Read a study file; `seeds` override those of the file."""
         file = Path(path)
         read = _read(file)
         read.table.setdefault("name", file.stem)
         study = read_settings(Study, read.table, locate=read.locate)
         if seeds:
             study = study.model_copy(update={"seeds": seeds})
-        named = _named_changes(study)
-        _check(study, list(named), read)
-        _check_names(list(named), where=str(file))
-        base = _beside(file, study.base, what="base")
-        reference = study.reference or next(iter(named))
+        changes_by_name = _changes_by_name(study)
+        _check(study, list(changes_by_name), read)
+        _check_names(list(changes_by_name), where=str(file))
+        base = _find_recipe(file, study.base, key="base")
+        reference = study.reference or next(iter(changes_by_name))
         variants = tuple(
             _variant(name, {"against": reference, **changes}, file=file, base=base, tune=study.tune)
-            for name, changes in named.items()
+            for name, changes in changes_by_name.items()
         )
         loaded = cls(study, file, variants)
-        _check_same_text(loaded)
-        return replace(loaded, study=_deciding(loaded, read))
+        _check_same_data(loaded)
+        return replace(loaded, study=_with_deciding_score(loaded, read))
 
 
 def _read(file: Path) -> TomlTable:
@@ -136,30 +136,30 @@ def _read(file: Path) -> TomlTable:
             raise
         name = ".".join(re.findall(r"'([^']*)'", twice[1]))
         raise UserError(
-            f"there are two variants of one name, [{name}]",
+            f"two variants have the same name, [{name}]",
             topic="study",
             where=problem.where,
-            hint="Give one of them another name; each name is a folder of its own.",
+            hint="Rename one of them; each variant has its own folder.",
         ) from None
 
 
-def _deciding(loaded: LoadedStudy, read: TomlTable) -> Study:
-    """The study with the figure that decides, which every variant has to have."""
-    study, known = loaded.study, metrics_of(loaded.reference.recipe)
-    decides = study.decides or f"dev.{known[0]}"
-    part, _, metric = decides.partition(".")
-    if part not in ("dev", "test") or metric not in known:
+def _with_deciding_score(loaded: LoadedStudy, read: TomlTable) -> Study:
+    """The study with `decides` filled in; every variant must have that score."""
+    study, names = loaded.study, score_names(loaded.reference.recipe)
+    decides = study.decides or f"dev.{names[0]}"
+    split, _, score_name = decides.partition(".")
+    if split not in ("dev", "test") or score_name not in names:
         raise UserError(
-            f"decides = {decides!r} is no figure of a comparison",
+            f"decides = {decides!r} is no score of a held-out split",
             topic="study",
             where=read.locate("decides"),
-            hint=f"Name a part and a metric: dev or test, and {', '.join(known)}.",
+            hint=f"Use SPLIT.METRIC: dev or test, and {', '.join(names)}.",
         )
     for variant in loaded.variants:
-        if metric not in metrics_of(variant.recipe):
+        if score_name not in score_names(variant.recipe):
             raise UserError(
-                f"variant {variant.name} is measured by {', '.join(metrics_of(variant.recipe))}, "
-                f"not by {metric}",
+                f"variant {variant.name} is scored by {', '.join(score_names(variant.recipe))}, "
+                f"not by {score_name}",
                 topic="study",
                 where=read.locate("decides"),
                 hint="Variants of one study have one task.",
@@ -167,8 +167,8 @@ def _deciding(loaded: LoadedStudy, read: TomlTable) -> Study:
     return study.model_copy(update={"decides": decides})
 
 
-def metrics_of(recipe: Recipe) -> tuple[str, ...]:
-    """What a recipe's runs are measured by, the main metric first."""
+def score_names(recipe: Recipe) -> tuple[str, ...]:
+    """The scores of a recipe's runs, the main one first."""
     return DocumentMetric().score_names if recipe.task is None else recipe.task.score_names
 
 
@@ -176,16 +176,16 @@ def _check(study: Study, names: Sequence[str], read: TomlTable) -> None:
     where = read.locate
     if not study.seeds or len(set(study.seeds)) < len(study.seeds) or min(study.seeds) < 0:
         raise UserError(
-            f"seeds = {list(study.seeds)}: give at least one, each once, none below 0",
+            f"seeds = {list(study.seeds)}: give one or more different seeds, none below 0",
             topic="study",
             where=where("seeds"),
         )
     if not names:
         raise UserError(
-            "there is nothing to compare: it has no variants, no grid and no random",
+            "there is nothing to compare: no variants, no grid and no random",
             topic="study",
             where=str(read.file),
-            hint="Add at least [variants.NAME] with what it changes.",
+            hint="Add [variants.NAME] with its changes.",
         )
     if study.reference and study.reference not in names:
         raise UserError(
@@ -204,31 +204,31 @@ def _check(study: Study, names: Sequence[str], read: TomlTable) -> None:
     for key, values in study.tune.items():
         if len(values) < 2:
             raise UserError(
-                f"tune: {key} has nothing to choose from", topic="study", where=where("tune")
+                f"tune: {key} needs at least two values", topic="study", where=where("tune")
             )
 
 
 def _check_names(names: Sequence[str], *, where: str) -> None:
-    """Every variant has a folder of its own, also where capitals make no difference to folders."""
+    """Every variant has its own folder, on case-insensitive file systems too."""
     seen: dict[str, str] = {}
     for name in names:
         if not re.fullmatch(FOLDER, name):
-            what = f"variant {name!r} names a folder: use letters, digits and . _ = , + -"
+            what = f"variant {name!r} must be a folder name: use letters, digits and . _ = , + -"
         elif name.lower() in RESERVED:
-            what = f"variant {name!r} is called like the study's own {name.lower()}"
+            what = f"variant {name!r} has the name of the study's own {name.lower()}"
         elif name.lower() in seen:
-            what = f"variants {seen[name.lower()]} and {name} differ by capitals alone"
+            what = f"variants {seen[name.lower()]} and {name} differ only in case"
         else:
             seen[name.lower()] = name
             continue
-        raise UserError(what, topic="study", where=where, hint="Give it another name.")
+        raise UserError(what, topic="study", where=where, hint="Rename it.")
 
 
-def _named_changes(study: Study) -> dict[str, dict[str, Any]]:
-    """Every variant's changes: those written out, then those of the sweeps."""
-    written = {name: flatten(changes) for name, changes in study.variants.items()}
-    made = swept(study.grid, study.random)
-    return written | {name: changes for name, changes in made.items() if name not in written}
+def _changes_by_name(study: Study) -> dict[str, dict[str, Any]]:
+    """Every variant's changes: explicit variants first, then those of the sweeps."""
+    explicit = {name: flatten(changes) for name, changes in study.variants.items()}
+    swept = sweep_variants(study.grid, study.random)
+    return explicit | {name: changes for name, changes in swept.items() if name not in explicit}
 
 
 def _variant(
@@ -239,60 +239,63 @@ def _variant(
     base: Path,
     tune: Mapping[str, Sequence[Any]],
 ) -> Variant:
-    own = dict(changes)
-    told = {key: value for key, value in own.items() if key != "against"}
-    other, against = own.pop("recipe", None), str(own.pop("against"))
-    source = base if other is None else _beside(file, str(other), what=f"variants.{name}.recipe")
+    settings = dict(changes)
+    reported = {key: value for key, value in settings.items() if key != "against"}
+    other, against = settings.pop("recipe", None), str(settings.pop("against"))
+    source = base
+    if other is not None:
+        source = _find_recipe(file, str(other), key=f"variants.{name}.recipe")
     origin = f"{file}, variants.{name}"
-    for seeded in ("train.seed", "name"):
-        if seeded in own:
+    for key in ("train.seed", "name"):
+        if key in settings:
             raise UserError(
-                f"{seeded} is the study's own: seeds = […] and the variant's name give it",
+                f"{key} is set by the study: from seeds = […] and the variant's name",
                 topic="study",
                 where=origin,
             )
-    if "start" in own:
-        own["start"] = str(_beside(file, str(own["start"]), what=f"variants.{name}.start"))
-    plain = re.sub(r"[^A-Za-z0-9._-]", "-", name)  # a sweep's names hold = and ,
-    recipe = Recipe.load(source, changes={**own, "name": plain}, changed_by=origin)
-    for tried in combinations(tune):  # now, not after the trainings before it
-        Recipe.load(source, changes={**own, **tried}, changed_by=f"{origin}, with tune")
-    return Variant(name, _on_purpose(recipe), told, against)
+    if "init_from" in settings:
+        path = _find_recipe(file, str(settings["init_from"]), key=f"variants.{name}.init_from")
+        settings["init_from"] = str(path)
+    run_name = re.sub(r"[^A-Za-z0-9._-]", "-", name)  # names of sweeps contain = and ,
+    recipe = Recipe.load(source, changes={**settings, "name": run_name}, changed_by=origin)
+    for values in combinations(tune):  # fail now, not after hours of training
+        Recipe.load(source, changes={**settings, **values}, changed_by=f"{origin}, with tune")
+    return Variant(name, _allow_broken_kinds(recipe), reported, against)
 
 
-def _on_purpose(recipe: Recipe) -> Recipe:
-    """In a study broken kinds are there to be seen through: the report says what they are."""
+def _allow_broken_kinds(recipe: Recipe) -> Recipe:
+    """Set `on_purpose`: a study may contain broken kinds, its report marks them as invalid."""
     family = recipe.model
     broken = {
         name: value.model_copy(update={"on_purpose": True})
         for name in type(family).model_fields
         if isinstance(value := getattr(family, name), BrokenKind)
     }
-    if not broken:  # a model that was not asked for stays so: it may come from a start
+    if not broken:  # leave an unset model unset: it may come from `init_from`
         return recipe
     return recipe.model_copy(update={"model": family.model_copy(update=broken)})
 
 
-def _beside(file: Path, name: str, *, what: str) -> Path:
-    for place in (file.parent / name, Path(name)):
-        if name and place.exists():
-            return place
+def _find_recipe(file: Path, name: str, *, key: str) -> Path:
+    for path in (file.parent / name, Path(name)):
+        if name and path.exists():
+            return path
     raise UserError(
-        f"{what} = {name!r}: there is no such recipe, neither beside the study nor from here",
+        f"{key} = {name!r}: no such recipe, neither beside the study nor in the current folder",
         topic="study",
         where=str(file),
         hint="Give the path of a recipe (TOML), or of a run's folder.",
     )
 
 
-def _check_same_text(loaded: LoadedStudy) -> None:
-    """Variants that read other text cannot be told apart from their text."""
+def _check_same_data(loaded: LoadedStudy) -> None:
+    """Scores on different data do not compare."""
     reference = loaded.reference.recipe.data
     for variant in loaded.variants:
         if variant.recipe.data != reference:
             raise UserError(
-                f"variant {variant.name} reads other data than {loaded.reference.name}, so no "
-                "figure of the two speaks of the same documents",
+                f"variant {variant.name} reads other data than {loaded.reference.name}, so their "
+                "scores are not on the same documents",
                 topic="study",
                 where=str(loaded.file),
                 hint="Give all variants the same [data].",

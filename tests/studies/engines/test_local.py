@@ -13,7 +13,7 @@ RECIPE = Recipe.from_table({"name": "a", "data": {"corpus": "python-docs"}})
 def finish(folder: Path) -> None:
     """What makes a run finished, and nothing else."""
     (folder / "final").mkdir(parents=True)
-    (folder / "figures.json").write_text("{}")
+    (folder / "results.json").write_text("{}")
 
 
 def test_what_is_finished_is_not_begun(tmp_path):
@@ -22,12 +22,12 @@ def test_what_is_finished_is_not_begun(tmp_path):
     words = []
     [ended] = run_jobs(
         [Job("a", 0, RECIPE, folder)],
-        at_once=1,
+        max_parallel=1,
         recipes=tmp_path,
         on_job=lambda what, job, word: words.append((what, word)),
     )
     assert ended.reason == ""
-    assert words == [("finished", "was finished before")]
+    assert words == [("finished", "already finished")]
     assert list(tmp_path.glob("*.log")) == []
 
 
@@ -51,10 +51,12 @@ def test_a_training_that_another_process_has_begun_is_waited_for(tmp_path):
         words.append((what, word))
         done.set()
 
-    [ended] = run_jobs([Job("a", 0, RECIPE, folder)], at_once=1, recipes=tmp_path, on_job=heard)
+    [ended] = run_jobs(
+        [Job("a", 0, RECIPE, folder)], max_parallel=1, recipes=tmp_path, on_job=heard
+    )
     elsewhere.join()
     assert ended.reason == ""
-    assert words[0] == ("goes", "in another process")
+    assert words[0] == ("running", "in another process")
     assert words[-1] == ("finished", "in another process")
     assert not (tmp_path / "a-seed0.toml").exists(), "it was never begun here"
 
@@ -65,7 +67,7 @@ def test_a_training_that_cannot_be_says_why_and_the_others_go_on(tmp_path):
     bad = tmp_path / "a" / "seed-0"
     bad.mkdir()
     jobs = [Job("a", 0, RECIPE, bad), Job("a", 1, RECIPE, good)]
-    broken, whole = run_jobs(jobs, at_once=1, recipes=tmp_path)
+    broken, whole = run_jobs(jobs, max_parallel=1, recipes=tmp_path)
     assert "is not a run folder: it has no recipe.toml" in broken.reason
     assert whole.reason == ""
 
@@ -84,7 +86,7 @@ def test_trainings_that_share_cores_let_waiting_threads_sleep(tmp_path, monkeypa
             return 0
 
     monkeypatch.setattr("regard.studies.engines.local.subprocess.Popen", Process)
-    run_jobs([Job("a", 0, RECIPE, tmp_path / "a" / "seed-0")], at_once=2, recipes=tmp_path)
+    run_jobs([Job("a", 0, RECIPE, tmp_path / "a" / "seed-0")], max_parallel=2, recipes=tmp_path)
     assert seen[0]["OMP_WAIT_POLICY"] == "PASSIVE"
 
 
@@ -105,11 +107,13 @@ def test_a_training_that_lost_the_race_for_its_folder_is_waited_for(tmp_path, mo
 
     def heard(what: str, job: Job, word: str) -> None:
         words.append(what)
-        if what == "goes":
+        if what == "running":
             finish(folder)
             held.pop().__exit__(None, None, None)
 
     monkeypatch.setattr("regard.studies.engines.local.subprocess.Popen", Loser)
-    [ended] = run_jobs([Job("a", 0, RECIPE, folder)], at_once=1, recipes=tmp_path, on_job=heard)
-    assert words == ["began", "goes", "finished"]
+    [ended] = run_jobs(
+        [Job("a", 0, RECIPE, folder)], max_parallel=1, recipes=tmp_path, on_job=heard
+    )
+    assert words == ["started", "running", "finished"]
     assert ended.reason == ""

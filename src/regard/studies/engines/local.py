@@ -1,11 +1,11 @@
-"""The single trainings of a study, several at a time, each in a process of its own.
+"""Local engine: the trainings of a study in parallel, one single-threaded process each.
 
-A process with one thread computes the same bits however many run beside it, and on few cores many
-small trainings with one thread each end sooner than one after the other with all. A run that is
-finished is not run again; one that was stopped goes on from its last checkpoint; one that fails
-does not keep the others from running. A study whose own process was killed leaves its trainings
-behind: each holds the lock of its run folder, and the next study waits for them instead of writing
-into the same folders.
+Results of a single-threaded process do not depend on how many others run, and on few cores many
+small single-threaded trainings in parallel finish sooner than one after the other with all threads.
+Finished runs are skipped, interrupted ones resume from their last checkpoint, and a failed one does
+not stop the others. If the study's own process is killed, its trainings continue: each holds the
+lock of its run folder, and the resumed study waits for them instead of writing into the same
+folders.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Job:
     recipe: Recipe
     folder: Path
     trial: str = ""
-    "What a tuning trial tries, such as lr=0.001; empty for a training that is compared."
+    "The tuned values, such as lr=0.001; empty without tuning."
 
     @property
     def title(self) -> str:
@@ -48,7 +48,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobResult:
-    """What became of a job; no reason means that it is finished."""
+    """The result of a job: finished, or the reason why not."""
 
     job: Job
     reason: str = ""
@@ -62,68 +62,68 @@ class RunningJob:
 
 
 OnJob = Callable[[str, Job, str], None]
-"(what: began, goes, finished or failed; the job; a word on it)"
+"(state: started, running, finished or failed; the job; a detail)"
 
 
 def run_jobs(
     jobs: Sequence[Job],
     *,
-    at_once: int,
+    max_parallel: int,
     recipes: Path,
-    own_files: Sequence[Path] = (),
-    on_job: OnJob = lambda what, job, word: None,
+    user_files: Sequence[Path] = (),
+    on_job: OnJob = lambda state, job, detail: None,
 ) -> list[JobResult]:
-    """Run what is not finished yet; `recipes` is where their recipes and logs are kept."""
-    ended = {job.folder: JobResult(job) for job in jobs if Run(job.folder).is_finished}
-    for done in ended.values():
-        on_job("finished", done.job, "was finished before")
-    waiting = [job for job in jobs if job.folder not in ended]
-    going: list[RunningJob] = []
+    """Run the jobs that are not finished; their recipes and logs go to the folder `recipes`."""
+    results = {job.folder: JobResult(job) for job in jobs if Run(job.folder).is_finished}
+    for result in results.values():
+        on_job("finished", result.job, "already finished")
+    waiting = [job for job in jobs if job.folder not in results]
+    running: list[RunningJob] = []
     try:
-        while waiting or going:
+        while waiting or running:
             for job in list(waiting):
-                if len(going) == at_once:
+                if len(running) == max_parallel:
                     break
                 if is_locked(job.folder):
-                    on_job("goes", job, "in another process")
+                    on_job("running", job, "in another process")
                     continue
                 waiting.remove(job)
-                if Run(job.folder).is_finished:  # by that other process, meanwhile
-                    ended[job.folder] = JobResult(job)
+                if Run(job.folder).is_finished:  # by the other process, meanwhile
+                    results[job.folder] = JobResult(job)
                     on_job("finished", job, "in another process")
                     continue
-                going.append(_begin(job, recipes, own_files))
-                on_job("began", job, "")
+                running.append(_start(job, recipes, user_files))
+                on_job("started", job, "")
             time.sleep(POLL_SECONDS)
-            for one in list(going):
+            for one in list(running):
                 if one.process.poll() is None:
-                    on_job("goes", one.job, _progress(one.job))
+                    on_job("running", one.job, _progress(one.job))
                     continue
-                going.remove(one)
+                running.remove(one)
                 one.log.close()
                 if one.process.returncode and is_locked(one.job.folder):
-                    waiting.append(one.job)  # another process was first to lock it
+                    waiting.append(one.job)  # another process locked it first
                     continue
-                outcome = JobResult(one.job, _reason(one))
-                ended[one.job.folder] = outcome
-                on_job("failed" if outcome.reason else "finished", one.job, outcome.reason)
-    except BaseException:  # Ctrl-C too: no training goes on that nobody waits for
-        _stop(going)
+                result = JobResult(one.job, _failure(one))
+                results[one.job.folder] = result
+                on_job("failed" if result.reason else "finished", one.job, result.reason)
+    except BaseException:  # Ctrl-C too: leave no orphaned trainings
+        _stop(running)
         raise
-    return [ended[job.folder] for job in jobs]
+    return [results[job.folder] for job in jobs]
 
 
 def _file_name(job: Job) -> str:
     return "-".join((job.variant, f"seed{job.seed}", *([job.trial] if job.trial else [])))
 
 
-def _begin(job: Job, recipes: Path, own_files: Sequence[Path]) -> RunningJob:
+def _start(job: Job, recipes: Path, user_files: Sequence[Path]) -> RunningJob:
     recipe = recipes / f"{_file_name(job)}.toml"
     write_text(recipe, job.recipe.to_toml())
     command = [sys.executable, "-m", "regard", "train", str(recipe), "--out", str(job.folder)]
-    command += ["--resume", *(word for file in own_files for word in ("--with", str(file)))]
-    # One thread each, and a session of its own: Ctrl-C reaches the study, which tells its jobs.
-    # Trainings share the cores: threads that wait sleep.
+    command += ["--resume", *(word for file in user_files for word in ("--with", str(file)))]
+    # One thread each, and waiting threads sleep: trainings share the cores. A new session: Ctrl-C
+    # reaches only the study, which then interrupts its jobs.
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
     log = (recipes / f"{_file_name(job)}.log").open("wb")
     process = subprocess.Popen(
@@ -137,15 +137,15 @@ def _begin(job: Job, recipes: Path, own_files: Sequence[Path]) -> RunningJob:
     return RunningJob(job, process, log)
 
 
-def _stop(going: Sequence[RunningJob]) -> None:
-    """Ask each to save and end, as Ctrl-C would."""
-    for one in going:
+def _stop(running: Sequence[RunningJob]) -> None:
+    """Interrupt each job as Ctrl-C would: it saves a checkpoint and exits."""
+    for one in running:
         if one.process.poll() is None:
             if os.name == "posix":
                 one.process.send_signal(signal.SIGINT)
-            else:  # Windows has no such signal for one process
+            else:  # Windows cannot interrupt a single process
                 one.process.terminate()
-    for one in going:
+    for one in running:
         try:
             one.process.wait(timeout=60)
         except subprocess.TimeoutExpired:
@@ -153,18 +153,18 @@ def _stop(going: Sequence[RunningJob]) -> None:
         one.log.close()
 
 
-def _reason(one: RunningJob) -> str:
-    """Why a job is not finished: its last words, or how it ended."""
+def _failure(one: RunningJob) -> str:
+    """Why a job is not finished: the last line of its log, or its exit code; empty if it is."""
     if one.process.returncode == 0 and Run(one.job.folder).is_finished:
         return ""
     if one.process.returncode < 0:
-        return f"killed by signal {-one.process.returncode}; run the study again to go on with it"
-    words = Path(one.log.name).read_bytes()[-TAIL_BYTES:].decode(errors="replace").strip()
-    return words.rpartition("\n")[2].strip() or f"exit code {one.process.returncode}"
+        return f"killed by signal {-one.process.returncode}; run the study again to resume it"
+    tail = Path(one.log.name).read_bytes()[-TAIL_BYTES:].decode(errors="replace").strip()
+    return tail.rpartition("\n")[2].strip() or f"exit code {one.process.returncode}"
 
 
 def _progress(job: Job) -> str:
-    """`step 120 of 500`, from the end of the run's events."""
+    """`step 120`, from the end of the run's events."""
     file = Run(job.folder).events_file
     for event in _last_events(file):
         if event.get("event") == "step":
