@@ -31,7 +31,7 @@ def some_masks(batch: int, queries: int, keys: int, seed: int) -> dict[str, mask
         "bidirectional": masks.bidirectional(),
         "padding": masks.padding(valid),
         "causal & padding": masks.causal() & masks.padding(valid),
-        "lookback & groups": masks.lookback(2) & masks.same_group(groups),
+        "window & groups": masks.sliding_window(3) & masks.same_group(groups),
         "nothing": ~masks.bidirectional(),
     }
 
@@ -63,7 +63,7 @@ def test_fast_equals_explicit(seed, batch, heads, length, width, name, dropout, 
         assert float((fast - readable).abs().max()) / scale <= bound
 
 
-@pytest.mark.parametrize("want_weights", [False, True])
+@pytest.mark.parametrize("need_weights", [False, True])
 def test_a_fully_masked_row_is_zeros_and_has_no_gradient(need_weights):
     q, k, v = (draw(n, 1, 1, 3, 4, dtype=torch.float32) for n in range(3))
     nothing_for_the_first = masks.Mask(lambda b, h, i, j: (i > 0) & (j <= i), "not the first")

@@ -199,7 +199,7 @@ class Raising(Readable):
 
 
 @pytest.mark.parametrize(
-    ("rule", "contract", "says"),
+    ("function", "contract", "says"),
     [
         (SkewedFast, "fast-path", "differ by 0.0001"),
         (WrongBackward, "gradcheck", "numerical"),

@@ -282,7 +282,7 @@ def causal_or_bidirectional(case: AttentionCase) -> Mask:
     able = [
         mask
         for mask in (causal(), bidirectional())
-        if supports_masks(case.traits.masks, *mask.parts)
+        if supports_masks(case.traits.masks, *mask.components)
     ]
     if not able:
         raise NotApplicable("it follows neither the mask causal nor bidirectional")

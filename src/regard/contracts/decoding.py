@@ -11,7 +11,7 @@ from random import Random
 import torch
 from torch import Tensor
 
-from regard.attention.masks.mask import Mask, causal, cross, lookback, padding
+from regard.attention.masks.mask import Mask, causal, cross, padding, sliding_window
 from regard.attention.mixer import Mixer
 from regard.attention.token_positions import TokenPositions
 from regard.contracts.attention import ATTENTION_CONTRACTS
@@ -31,11 +31,11 @@ def cached(case: AttentionCase) -> None:
     valid = torch.ones(b, n, dtype=torch.bool)
     if supports_masks(case.traits.masks, "padding") and case.random.random() < 0.5:
         valid = random_padding(case.random, batch=b, length=n, side="left")
-    back = case.random.randint(0, 5)
-    near = case.random.random() < 0.3 and supports_masks(case.traits.masks, "lookback")
+    window = 1 + case.random.randint(0, 5)
+    is_local = case.random.random() < 0.3 and supports_masks(case.traits.masks, "sliding-window")
 
     def mask_of(valid: Tensor) -> Mask:
-        mask = causal() & lookback(back) if near else causal()
+        mask = causal() & sliding_window(window) if is_local else causal()
         return mask if valid.all() else mask & padding(valid)
 
     mode = case.mode()._replace(training=False)  # nobody decodes while training

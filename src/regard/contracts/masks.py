@@ -18,18 +18,18 @@ from regard.attention.masks.mask import (
     Mask,
     bidirectional,
     causal,
-    lookback,
     padding,
     prefix,
     same_block,
     same_document,
     same_group,
+    sliding_window,
 )
 
 Side = Literal["left", "right"]
 SupportedMasks = tuple[str, ...] | Literal["any"]
 
-WHOLE_ROW = ("causal", "bidirectional", "prefix", "lookback", "same-block")
+WHOLE_ROW = ("causal", "bidirectional", "prefix", "sliding-window", "same-block")
 "Masks that say something of every pair of places."
 NARROWING = ("padding", "same-document", "same-group")
 "Masks that take something away from another."
@@ -98,8 +98,8 @@ class _Masks:
         return RandomMask(lambda rows: mask)
 
     def _plain(self, name: str) -> Mask:
-        if name == "lookback":
-            return lookback(self._upto(4))
+        if name == "sliding-window":
+            return sliding_window(1 + self._upto(4))
         if name == "same-block":
             return same_block(1 + self._upto(self.length))
         return causal() if name == "causal" else bidirectional()

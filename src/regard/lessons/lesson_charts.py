@@ -58,7 +58,7 @@ def line_chart(
             layers.append(
                 level.mark_rule(strokeDash=[5, 4], color=theme.quiet).encode(y=alt.Y("y:Q"))
             )
-        return chart_theme.dressed(alt.layer(*layers), theme=theme, size=(width, 320))
+        return chart_theme.apply_theme(alt.layer(*layers), theme=theme, size=(width, 320))
 
     return draw
 
@@ -82,7 +82,7 @@ def bar_chart(
     points = [row for row in values if _drawable(row["x"], log)]
 
     def draw(*, theme: Theme, width: int) -> Chart:
-        extent = chart_theme.name_room(groups, width=width)
+        extent = chart_theme.name_width(groups, width=width)
         base = alt.Chart(alt.InlineData(values=points)).encode(
             x=alt.X(
                 "x:Q",
@@ -102,7 +102,7 @@ def bar_chart(
         bars = base.mark_bar()
         if log and points:  # a logarithmic axis has no zero for bars to start at
             bars = bars.encode(x2=alt.X2Datum(_log_domain(points)[0]))
-        return chart_theme.dressed(alt.layer(bars, labels), theme=theme, size=(width, height))
+        return chart_theme.apply_theme(alt.layer(bars, labels), theme=theme, size=(width, height))
 
     return draw
 
@@ -177,7 +177,7 @@ def heatmap(
                 )
             )
         height = 130 + min(34, 360 // max(len(row_labels), 1)) * len(row_labels)
-        return chart_theme.dressed(alt.layer(*layers), theme=theme, size=(width, height))
+        return chart_theme.apply_theme(alt.layer(*layers), theme=theme, size=(width, height))
 
     return draw
 
@@ -257,7 +257,7 @@ def _x_axis(rows: Sequence[Row], log: bool, width: int) -> alt.Axis:
 
 def _log_ticks(values: Sequence[float]) -> list[float]:
     """At most about MAX_TICKS round values for a logarithmic axis."""
-    ticks = chart_theme.magnitudes(values[0], values[-1]) if values else []
+    ticks = chart_theme.log_ticks(values[0], values[-1]) if values else []
     return ticks[:: max(-(-len(ticks) // MAX_TICKS), 1)]
 
 

@@ -20,7 +20,7 @@ from regard.lessons.registry import lessons_by_topic
 from regard.lessons.run_lesson import LessonRun
 from regard.lessons.topics import TOPICS, Topic
 from regard.reports.charts.theme import Chart, Theme
-from regard.reports.run_report import InlineChart, drawings
+from regard.reports.run_report import InlineChart, draw_inline_charts
 
 
 def lesson_html(run: LessonRun) -> str:
@@ -70,9 +70,9 @@ def inline_charts(run: LessonRun) -> list[InlineChart]:
     def draw(_: object, *, theme: Theme, width: int) -> Chart:
         return run.result.chart(theme=theme, width=width)
 
-    # `drawings` derives SVG ids from the function's name: they must differ within a booklet.
+    # `draw_inline_charts` derives SVG ids from the function's name: they must differ within a booklet.
     draw.__name__ = run.info.name
-    return drawings(draw, run)
+    return draw_inline_charts(draw, run)
 
 
 def typeset(text: str) -> Markup:

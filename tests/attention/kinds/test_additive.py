@@ -37,7 +37,7 @@ def some_masks(batch: int, queries: int, keys: int, seed: int) -> dict[str, mask
         "causal": masks.causal(),
         "bidirectional": masks.bidirectional(),
         "causal & padding": masks.causal() & masks.padding(valid),
-        "lookback & groups": masks.lookback(2) & masks.same_group(groups),
+        "window & groups": masks.sliding_window(3) & masks.same_group(groups),
         "blocks & padding": masks.same_block(3) & masks.padding(valid),
         "one head sees nothing": masks.Mask(lambda b, h, i, j: (h > 0) & (j <= i), "h > 0"),
         "nothing": ~masks.bidirectional(),
@@ -105,7 +105,7 @@ def test_blocks_equal_the_readable_way(case):
     function = build_function(heads=case.heads, hidden=case.hidden, biases=seed % 2 == 0).to(dtype)
     mask = some_masks(case.batch, keys, keys, seed)[case.mask]
     # In blocks attend goes block by block, and so does the draw of what is dropped.
-    dropout = 0.0 if mask.structure.block else case.dropout
+    dropout = 0.0 if mask.structure.block_size else case.dropout
     answers = []
     for need_weights in (False, True):
         function.zero_grad()
@@ -134,7 +134,9 @@ def test_the_path_is_told():
     assert attend(x, x, x, masks.causal(), function).path == "query-blocks"
     assert attend(x, x, x, masks.same_block(3), function).path == "blocks, query-blocks"
     long = draw(0, 1, 2, 200, 3)
-    assert attend(long, long, long, masks.lookback(2), function).path == "stripes, query-blocks"
+    assert (
+        attend(long, long, long, masks.sliding_window(3), function).path == "stripes, query-blocks"
+    )
     assert attend(x, x, x, masks.causal(), function, need_weights=True).path == "explicit"
 
 

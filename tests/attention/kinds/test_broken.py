@@ -90,7 +90,7 @@ def test_an_empty_row_of_zero_masked_is_zeros():
 def test_a_narrow_mask_is_not_lowered(kind):
     # Lowered to stripes or blocks, forbidden keys would be gone, and the fault with them.
     x = draw(0, positions=200)
-    for mask in (masks.lookback(2), masks.same_block(5)):
+    for mask in (masks.sliding_window(3), masks.same_block(5)):
         attended = attend(x, x, x, mask, kind.build(SHAPE))
         assert attended.path == "explicit"
         assert not torch.allclose(attended.out, attend(x, x, x, mask).out, atol=1e-9)

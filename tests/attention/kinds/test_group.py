@@ -38,7 +38,7 @@ def mixer_of(kind: Group | Dot, *, context: int, layer: int = 0) -> MultiHeadAtt
     context=st.integers(1, 40),
     share=st.floats(0.0, 1.0),
     missing=st.integers(0, 12),
-    outer=st.sampled_from([masks.causal(), masks.bidirectional(), masks.lookback(3)]),
+    outer=st.sampled_from([masks.causal(), masks.bidirectional(), masks.sliding_window(4)]),
 )
 def test_by_count_equals_dot_under_the_same_groups(seed, context, share, missing, outer):
     groups = 1 + int(share * (context - 1))

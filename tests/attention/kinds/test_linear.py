@@ -101,13 +101,13 @@ def test_fewer_queries_than_keys(feature_map):
 def test_a_mask_without_a_pattern_takes_the_readable_path():
     function = build_function("elu", width=4).double()
     q, k, v = (draw(n, 1, 1, 6, 4) for n in range(3))
-    assert attend(q, k, v, masks.lookback(2), function).path == "explicit"
+    assert attend(q, k, v, masks.sliding_window(3), function).path == "explicit"
     # Cached keys before the queries: the chunks would start in the wrong corner.
     assert attend(q[:, :, 4:], k, v, masks.causal(), function, first_query=4).path == "explicit"
 
 
 @pytest.mark.parametrize("feature_map", MAPS)
-@pytest.mark.parametrize("want_weights", [False, True])
+@pytest.mark.parametrize("need_weights", [False, True])
 def test_a_row_that_sees_nothing_is_zeros_and_has_no_gradient(feature_map, need_weights):
     function = build_function(feature_map, width=4).double()
     q, k, v = (draw(n, 2, 1, 5, 4) for n in range(3))
@@ -249,8 +249,10 @@ def test_a_source_is_read_once():
 
 def test_a_mask_that_it_cannot_follow_is_refused():
     mixer = build_mixer(LinearAttention(), HeadShape(width=4, heads=2))
-    with pytest.raises(UserError, match=r"lookback\(2\)"):
-        mixer(torch.randn(1, 4, 8), mask=masks.lookback(2), positions=TokenPositions.of_row(4))
+    with pytest.raises(UserError, match=r"sliding-window\(3\)"):
+        mixer(
+            torch.randn(1, 4, 8), mask=masks.sliding_window(3), positions=TokenPositions.of_row(4)
+        )
 
 
 def test_elu_plus_one_keeps_its_digits():

@@ -173,7 +173,7 @@ def test_dropout_takes_weights_of_each_row_by_itself(kind):
 @every_kind
 def test_a_row_beyond_the_context_is_refused(kind):
     mixer = mixer_of(kind)
-    with pytest.raises(UserError, match=r"11 places.*model\.context = 10"):
+    with pytest.raises(UserError, match=r"11 positions.*model\.context = 10"):
         mixer(rows(0, 1, 11), mask=masks.causal(), positions=TokenPositions.of_row(11))
     # A row that is only padded beyond the context fits: its own positions count.
     valid = torch.arange(11)[None] > 0

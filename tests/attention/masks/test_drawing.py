@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.attention.masks.drawing import LEGEND, draw_svg, draw_text
-from regard.attention.masks.mask import Mask, causal, cross, lookback, prefix
+from regard.attention.masks.mask import Mask, causal, cross, prefix, sliding_window
 from regard.core.errors import UserError
 
 TOKENS = ["Jill", "Birt", "[MASK]", "outdoor", "activities", "He", "was", "[MASK]", "hiking"]
@@ -75,18 +75,18 @@ class TestPicture:
         assert torch.equal(filled_in(svg, queries, keys), table)
 
     def test_it_says_what_it_shows(self):
-        svg = prefix(torch.tensor([5])).picture(9, labels=TOKENS)
+        svg = prefix(torch.tensor([5])).draw_svg(9, labels=TOKENS)
         shown = texts(svg)
         assert shown[:2] == ["prefix", LEGEND]
         assert shown[2:] == TOKENS * 2
         assert LEGEND == "row = query, column = key, filled = may attend"
 
     def test_a_composed_name_needs_no_brackets(self):
-        assert texts((causal() & lookback(2)).picture(3))[0] == "causal & lookback(2)"
+        assert texts((causal() & sliding_window(3)).draw_svg(3))[0] == "causal & sliding-window(3)"
         assert texts(draw_svg(causal(), 3, title="mine"))[0] == "mine"
 
     def test_columns_of_another_sequence_are_numbered(self):
-        svg = cross(torch.ones(1, 2).bool()).picture(3, 2, labels=["a", "b", "c"])
+        svg = cross(torch.ones(1, 2).bool()).draw_svg(3, 2, labels=["a", "b", "c"])
         assert texts(svg)[2:] == ["a", "b", "c", "0", "1"]
 
     def test_labels_cannot_break_out(self):
@@ -98,7 +98,7 @@ class TestPicture:
         svg.encode()
 
     def test_it_needs_nothing_else_and_follows_the_scheme(self):
-        svg = causal().picture(5)
+        svg = causal().draw_svg(5)
         assert "prefers-color-scheme: dark" in svg
         assert re.findall(r"https?://[^\"']+", svg) == ["http://www.w3.org/2000/svg"]
         # Inside a page the styles must not reach the page's own text.
@@ -108,7 +108,7 @@ class TestPicture:
         assert all(one.strip().startswith(".regard-mask") for one in selectors)
 
     def test_everything_stays_inside_the_frame(self):
-        svg = draw_svg(lookback(3), 40, labels=["W" * 60] * 40, title="t" * 200)
+        svg = draw_svg(sliding_window(4), 40, labels=["W" * 60] * 40, title="t" * 200)
         root = ElementTree.fromstring(svg)
         width, height = float(root.get("width", "")), float(root.get("height", ""))
         ground = next(node for node in root.iter(f"{SVG}rect") if node.get("class") == "not")

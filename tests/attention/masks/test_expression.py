@@ -21,7 +21,7 @@ def same(text: str, expected: Mask) -> bool:
     return torch.equal(dense(parse_mask(text, LENGTH)), dense(expected))
 
 
-a, b, c = mask.causal(), mask.lookback(3), mask.same_block(4)
+a, b, c = mask.causal(), mask.sliding_window(4), mask.same_block(4)
 documents = torch.tensor([[0] * 4 + [1] * 5])
 all_but_two = torch.tensor([[True] * 7 + [False] * 2])
 
@@ -31,8 +31,8 @@ all_but_two = torch.tensor([[True] * 7 + [False] * 2])
     [
         ("causal", a),
         (" bidirectional ", mask.bidirectional()),
-        ("lookback:3", b),
-        ("lookback : 03", b),
+        ("sliding-window:4", b),
+        ("sliding-window : 04", b),
         ("prefix:5", mask.prefix(torch.tensor([5]))),
         ("prefix:0", a),
         ("padding:2", mask.padding(all_but_two)),
@@ -41,14 +41,14 @@ all_but_two = torch.tensor([[True] * 7 + [False] * 2])
         ("same-block:4", c),
         ("same-document:4,5", mask.same_document(documents)),
         ("same-group: 4 , 5", mask.same_group(documents)),
-        ("~causal|same-block:4&lookback:3", ~a | (c & b)),
-        ("same-block:4 & lookback:3 | ~causal", (c & b) | ~a),
-        ("same-block:4 & (lookback:3 | ~causal)", c & (b | ~a)),
-        ("~(causal & same-block:4) | lookback:3", ~(a & c) | b),
+        ("~causal|same-block:4&sliding-window:4", ~a | (c & b)),
+        ("same-block:4 & sliding-window:4 | ~causal", (c & b) | ~a),
+        ("same-block:4 & (sliding-window:4 | ~causal)", c & (b | ~a)),
+        ("~(causal & same-block:4) | sliding-window:4", ~(a & c) | b),
         ("~causal & same-block:4", ~a & c),
         ("~~~causal", ~a),
         (
-            "causal & lookback:3 | prefix:5 & ~same-block:4",
+            "causal & sliding-window:4 | prefix:5 & ~same-block:4",
             (a & b) | (mask.prefix(torch.tensor([5])) & ~c),
         ),
     ],
@@ -58,7 +58,7 @@ def test_what_is_written_is_what_is_meant(text: str, expected: Mask):
 
 
 expressions = st.recursive(
-    st.sampled_from(["causal", "lookback:3", "same-block:4", "prefix:5", "padding:2"]),
+    st.sampled_from(["causal", "sliding-window:4", "same-block:4", "prefix:5", "padding:2"]),
     lambda inner: st.one_of(
         st.tuples(inner, st.sampled_from("&|"), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
         inner.map(lambda text: f"~{text}"),
@@ -78,7 +78,7 @@ def test_reading_agrees_with_composing(one: str, other: str):
 
 def test_parts_and_what_is_known_stay_with_it():
     read = parse_mask("causal & padding:2", LENGTH)
-    assert read.parts == {"causal", "padding"}
+    assert read.components == {"causal", "padding"}
     assert read.structure.pattern == "causal"
 
 
@@ -97,28 +97,29 @@ def test_any_text_is_a_mask_or_a_sentence(text: str):
     [
         ("causl", "unknown mask 'causl' — did you mean causal?"),
         (
-            "causal & lokback:3",
-            "'causal & lokback:3': unknown mask 'lokback' — did you mean lookback",
+            "causal & sliding-windw:4",
+            "'causal & sliding-windw:4': unknown mask 'sliding-windw' — did you mean sliding-wi",
         ),
+        ("lookback:3", "did you mean sliding-window:4\\?.*counts the query's own position"),
         ("", "ends where a mask should follow"),
         ("causal &", "ends where a mask should follow"),
         ("& causal", "'&' where a mask should stand"),
         ("()", "'\\)' where a mask should stand"),
         ("(causal", "bracket \\( is not closed"),
         ("causal)", "'\\)' after what is already a whole mask"),
-        ("causal lookback:3", "'lookback' after what is already a whole mask"),
-        ("lookback:-3", "':-3' cannot be read.*lookback:3"),
+        ("causal sliding-window:4", "'sliding-window' after what is already a whole mask"),
+        ("sliding-window:-3", "':-3' cannot be read.*sliding-window:4"),
         ("causal and padding:1", "'and' after"),
         ("__import__('os')", "cannot be read"),
-        ("lookback", "lookback takes 1 number and is given none.*lookback:3"),
-        ("lookback:3,4", "takes 1 number and is given 3,4"),
+        ("sliding-window", "sliding-window takes 1 number and is given none.*sliding-window:3"),
+        ("sliding-window:3,4", "takes 1 number and is given 3,4"),
         ("causal:3", "causal takes 0 numbers and is given 3. Write causal\\."),
-        ("same-block:0", "a block has 1 place or more"),
-        ("prefix:10", "prefix of 10 places in a row of 9. Give it 0 to 9"),
-        ("padding:10", "padding of 10 places in a row of 9"),
-        ("same-document:4,4", "has 8 places in all, the row 9"),
-        ("lookback:1234567890", "more than 9 digits"),
-        ("lookback:" + "9" * 5000, "more than 9 digits"),
+        ("same-block:0", "a block has 1 position or more"),
+        ("prefix:10", "prefix of 10 positions in a row of 9. Give it 0 to 9"),
+        ("padding:10", "padding of 10 positions in a row of 9"),
+        ("same-document:4,4", "has 8 positions in all, the row 9"),
+        ("sliding-window:1234567891", "more than 9 digits"),
+        ("sliding-window:" + "9" * 5000, "more than 9 digits"),
         ("(" * 5000 + "causal" + ")" * 5000, "10001 names and signs"),
         (" & ".join(["causal"] * 500), "999 names and signs"),
     ],
@@ -136,13 +137,16 @@ def test_the_deepest_expression_can_be_written_out(text: str):
 
 
 def test_numbers_for_names_that_have_none():
-    numbers = {"lookback": (3,), "prefix": (2,)}
-    assert torch.equal(dense(parse_mask("lookback", LENGTH, numbers=numbers)), dense(b))
-    own = parse_mask("lookback:0", LENGTH, numbers=numbers)
-    assert torch.equal(dense(own), dense(mask.lookback(0)))
-    with pytest.raises(UserError, match="can look back 0 places or more"):
-        parse_mask("lookback", LENGTH, numbers={"lookback": (-3,)})
-    assert names_without_numbers("causal & lookback | ~prefix:3") == {"causal", "lookback"}
+    numbers = {"sliding-window": (4,), "prefix": (2,)}
+    assert torch.equal(dense(parse_mask("sliding-window", LENGTH, numbers=numbers)), dense(b))
+    own = parse_mask("sliding-window:1", LENGTH, numbers=numbers)
+    assert torch.equal(dense(own), dense(mask.sliding_window(1)))
+    with pytest.raises(UserError, match="a window has 1 position or more"):
+        parse_mask("sliding-window", LENGTH, numbers={"sliding-window": (-3,)})
+    assert names_without_numbers("causal & sliding-window | ~prefix:3") == {
+        "causal",
+        "sliding-window",
+    }
 
 
 def test_every_mask_of_the_catalogue_can_be_typed():
@@ -173,6 +177,6 @@ def test_a_mask_of_ones_own_can_be_typed(monkeypatch: pytest.MonkeyPatch):
         parse_mask("tabled:3", LENGTH)
 
 
-def test_a_row_has_places():
-    with pytest.raises(UserError, match="a row of 0 places"):
+def test_a_row_needs_positions():
+    with pytest.raises(UserError, match="a row of 0 positions"):
         parse_mask("causal", 0)

@@ -42,10 +42,10 @@ class TestEachMask:
             ),
         )
 
-    def test_lookback_counts_places_before_the_query(self):
-        drawn = mask.lookback(2).draw(5)
+    def test_a_sliding_window_counts_the_query_itself(self):
+        drawn = mask.sliding_window(3).draw(5)
         assert drawn == "■ · · · ·\n■ ■ · · ·\n■ ■ ■ · ·\n· ■ ■ ■ ·\n· · ■ ■ ■"
-        assert mask.lookback(0).draw(2) == "■ ·\n· ■"
+        assert mask.sliding_window(1).draw(2) == "■ ·\n· ■"
 
     def test_same_block_cuts_the_row_and_the_last_block_may_be_short(self):
         assert mask.same_block(2).draw(3) == "■ ■ ·\n■ ■ ·\n· · ■"
@@ -72,7 +72,7 @@ class TestEachMask:
 
     def test_all_masks_of_the_specification_are_in_the_catalogue(self):
         assert {
-            *("causal", "bidirectional", "padding", "prefix", "lookback"),
+            *("causal", "bidirectional", "padding", "prefix", "sliding-window"),
             *("same-group", "same-document", "cross", "same-block"),
         } <= set(MASKS.names())
         for entry in MASKS:
@@ -84,8 +84,8 @@ class TestWrongSizes:
     @pytest.mark.parametrize(
         ("make", "says"),
         [
-            (lambda: mask.lookback(-1), "lookback\\(-1\\): .* 0 places or more. Give a whole"),
-            (lambda: mask.lookback(1.5), "lookback\\(1.5\\): .* Give a whole number, 0 or more"),
+            (lambda: mask.sliding_window(0), "sliding_window\\(0\\): .* 1 position or more. Give"),
+            (lambda: mask.sliding_window(1.5), "sliding_window\\(1.5\\): .* whole number, 1 or"),
             (lambda: mask.same_block(2.0), "same_block\\(2.0\\): .* Give a whole number, 1 or"),
             (lambda: mask.prefix(3), "prefix: a int and not a tensor. Give one number for each"),
             (lambda: mask.prefix(torch.ones(2)), "prefix: numbers of type float32.*integers"),
@@ -93,15 +93,15 @@ class TestWrongSizes:
             (lambda: mask.padding(torch.ones(1, 3)), "padding: a table of float32, not of True"),
             (lambda: mask.cross(torch.ones(1, 3).long()), "cross: a table of int64, not of True"),
             (lambda: mask.same_group(torch.ones(1, 3)), "same-group: numbers of type float32"),
-            (lambda: mask.same_block(0), "same_block\\(0\\): .* 1 place or more"),
-            (lambda: mask.padding(torch.ones(3)), r"padding: a table of shape \(3,\).*\(rows, pl"),
+            (lambda: mask.same_block(0), "same_block\\(0\\): .* 1 position or more"),
+            (lambda: mask.padding(torch.ones(3)), r"padding: a table of shape \(3,\).*\(rows, po"),
             (
                 lambda: mask.prefix(torch.ones(1, 3)),
                 r"prefix: lengths of shape \(1, 3\).*one number",
             ),
             (
                 lambda: mask.padding(torch.ones(1, 3).bool()) & mask.cross(torch.ones(1, 4).bool()),
-                r"different rows meet: \(1, 3\) and \(1, 4\)",
+                r"different sizes are combined: \(1, 3\) and \(1, 4\)",
             ),
         ],
     )
@@ -110,24 +110,24 @@ class TestWrongSizes:
             make()
 
     @pytest.mark.parametrize("of", [mask.padding, mask.cross, mask.same_group, mask.same_document])
-    @pytest.mark.parametrize("want_weights", [False, True])
+    @pytest.mark.parametrize("need_weights", [False, True])
     def test_too_few_places_or_rows_are_named(self, of, need_weights: bool):
         x = torch.randn(3, 1, 5, 2)
-        with pytest.raises(UserError, match="knows 4 places and is asked about 5"):
+        with pytest.raises(UserError, match="covers 4 positions, and 5 are needed"):
             attend(x, x, x, of(torch.ones(3, 4).bool()), need_weights=need_weights)
-        with pytest.raises(UserError, match="knows 2 rows and is asked about 3"):
+        with pytest.raises(UserError, match="covers 2 rows, and 3 are needed"):
             attend(x, x, x, of(torch.ones(2, 5).bool()), need_weights=need_weights)
 
     @pytest.mark.parametrize("of", [mask.padding, mask.cross, mask.same_group, mask.same_document])
-    @pytest.mark.parametrize("want_weights", [False, True])
+    @pytest.mark.parametrize("need_weights", [False, True])
     @pytest.mark.parametrize(
         "composed", [lambda m: m, lambda m: ~m, lambda m: m | mask.causal(), lambda m: ~m & m]
     )
     def test_too_many_places_or_rows_are_named(self, of, need_weights: bool, composed):
         x = torch.randn(3, 1, 5, 2)
-        with pytest.raises(UserError, match="knows 6 places and is asked about 5"):
+        with pytest.raises(UserError, match="covers 6 positions, and 5 are needed"):
             attend(x, x, x, composed(of(torch.ones(3, 6).bool())), need_weights=need_weights)
-        with pytest.raises(UserError, match="knows 4 rows and is asked about 3"):
+        with pytest.raises(UserError, match="covers 4 rows, and 3 are needed"):
             attend(x, x, x, composed(of(torch.ones(4, 5).bool())), need_weights=need_weights)
 
     def test_a_table_speaks_of_whole_rows_also_where_queries_are_the_last_places(self):
@@ -139,14 +139,14 @@ class TestWrongSizes:
     @pytest.mark.parametrize("rows", [2, 4])
     def test_another_number_of_prefix_lengths_is_named(self, rows: int):
         x = torch.randn(3, 1, 5, 2)
-        with pytest.raises(UserError, match=f"prefix knows {rows} rows and is asked about 3"):
+        with pytest.raises(UserError, match=f"prefix covers {rows} rows, and 3 are needed"):
             attend(x, x, x, mask.prefix(torch.ones(rows).long()))
 
     @pytest.mark.parametrize("kind", ["linear", "synthesizer-random"])
     def test_mixers_with_a_way_of_their_own_refuse_other_sizes_too(self, kind: str):
         mixer = build_mixer(ATTENTION.get(kind).part(), HeadShape(2, 2))
         made = mask.causal() & mask.padding(torch.ones(1, 7).bool())
-        with pytest.raises(UserError, match="padding knows 7 places and is asked about 4"):
+        with pytest.raises(UserError, match="padding covers 7 positions, and 4 are needed"):
             mixer(
                 torch.randn(1, 4, 4),
                 mask=made,
@@ -182,7 +182,7 @@ def leaves(draw: st.DrawFn, length: int, *, reach: int) -> Leaf:
         (mask.bidirectional(), lambda b, i, j: True),
         (mask.padding(valid), lambda b, i, j: rows[b][j] > 0),
         (mask.cross(valid), lambda b, i, j: rows[b][j] > 0),
-        (mask.lookback(few), lambda b, i, j: 0 <= i - j <= few),
+        (mask.sliding_window(few + 1), lambda b, i, j: 0 <= i - j <= few),
         (mask.same_block(few + 1), lambda b, i, j: i // (few + 1) == j // (few + 1)),
         (mask.same_group(numbers), lambda b, i, j: rows[b][i] == rows[b][j]),
         (mask.same_document(numbers), lambda b, i, j: rows[b][i] == rows[b][j]),
@@ -254,22 +254,22 @@ class TestAlgebra:
             exact = (j <= i) if structure.pattern == "causal" else torch.ones(length, length).bool()
             seen = torch.ones(1, length).bool() if structure.valid is None else structure.valid
             assert torch.equal(written, (exact & seen[:, None, None]).expand_as(written))
-        if structure.band.back is not None:
-            assert not written[..., i - j > structure.band.back].any()
-        if structure.band.ahead is not None:
-            assert not written[..., j - i > structure.band.ahead].any()
-        if structure.block is not None:
-            assert not written[..., i // structure.block != j // structure.block].any()
+        if structure.band.left is not None:
+            assert not written[..., i - j > structure.band.left].any()
+        if structure.band.right is not None:
+            assert not written[..., j - i > structure.band.right].any()
+        if structure.block_size is not None:
+            assert not written[..., i // structure.block_size != j // structure.block_size].any()
 
     def test_what_speeds_attention_up_survives_composition(self):
         valid = torch.ones(1, 5).bool()
         kept = (mask.causal() & mask.padding(valid)).structure
         assert kept.pattern == "causal"
         assert kept.valid is valid
-        assert (mask.lookback(3) & mask.lookback(5)).structure.band == (3, 0)
-        assert (mask.lookback(3) | mask.lookback(5)).structure.band == (5, 0)
-        assert (mask.same_block(4) & mask.causal()).structure.block == 4
-        assert (mask.same_block(4) | mask.causal()).structure.block is None
+        assert (mask.sliding_window(4) & mask.sliding_window(6)).structure.band == (3, 0)
+        assert (mask.sliding_window(4) | mask.sliding_window(6)).structure.band == (5, 0)
+        assert (mask.same_block(4) & mask.causal()).structure.block_size == 4
+        assert (mask.same_block(4) | mask.causal()).structure.block_size is None
         assert (~mask.causal()).structure == mask.MaskStructure()
 
 
@@ -317,16 +317,16 @@ class TestLowering:
             (mask.causal(), 7, False, "fused-causal"),
             (mask.causal(), 7, True, "fused-dense"),
             (mask.bidirectional(), 7, False, "fused-everything"),
-            (mask.lookback(2), 7, False, "fused-dense"),
-            (mask.lookback(2), 2 * (STRIPE + 2), False, "fused-dense"),
-            (mask.lookback(2), 2 * (STRIPE + 2) + 1, False, "stripes, fused-dense"),
-            (mask.lookback(2), 2 * (STRIPE + 2) + 1, True, "stripes, fused-dense"),
-            (mask.lookback(2) & mask.causal(), 3 * STRIPE, False, "stripes, fused-dense"),
+            (mask.sliding_window(3), 7, False, "fused-dense"),
+            (mask.sliding_window(3), 2 * (STRIPE + 2), False, "fused-dense"),
+            (mask.sliding_window(3), 2 * (STRIPE + 2) + 1, False, "stripes, fused-dense"),
+            (mask.sliding_window(3), 2 * (STRIPE + 2) + 1, True, "stripes, fused-dense"),
+            (mask.sliding_window(3) & mask.causal(), 3 * STRIPE, False, "stripes, fused-dense"),
             (mask.same_block(4), 4, False, "fused-dense"),
             (mask.same_block(4), 8, False, "blocks, fused-everything"),
             (mask.same_block(4), 9, False, "blocks, fused-dense"),
             (mask.same_block(4) & mask.causal(), 11, False, "blocks, fused-causal"),
-            (mask.same_block(4) & mask.lookback(2), 11, False, "blocks, fused-dense"),
+            (mask.same_block(4) & mask.sliding_window(3), 11, False, "blocks, fused-dense"),
             (mask.same_block(4) & mask.same_block(3), 11, False, "blocks, fused-dense"),
             (mask.same_block(4), 9, True, "fused-dense"),
             (mask.same_block(4), 3 * STRIPE, True, "stripes, fused-dense"),
@@ -357,8 +357,8 @@ class TestLowering:
         generator = torch.Generator().manual_seed(0)
         q = torch.randn(1, 1, 5 * STRIPE, 3, generator=generator, dtype=torch.float64)
         k = v = q[:, :, : 2 * STRIPE + 20]
-        attended = attend(q, k, v, mask.lookback(2))
+        attended = attend(q, k, v, mask.sliding_window(3))
         assert attended.path.startswith("stripes")
-        readable = attend(q, k, v, mask.lookback(2), need_weights=True).out
+        readable = attend(q, k, v, mask.sliding_window(3), need_weights=True).out
         assert torch.allclose(attended.out, readable, atol=1e-12)
         assert not attended.out[:, :, k.shape[2] + 2 :].any()

@@ -45,7 +45,7 @@ class TestSinusoidal:
         with pytest.raises(UserError, match=r"47 is odd.*even model\.width"):
             Sinusoidal().build_embedding(width=47, context=10)
         beside = Sinusoidal(combine="concatenate", position_width=5)
-        with pytest.raises(UserError, match=r"5 is odd.*even model\.positions\.own_width"):
+        with pytest.raises(UserError, match=r"5 is odd.*even model\.positions\.position_width"):
             beside.build_embedding(width=beside.embedding_width(48), context=10)
 
 
@@ -182,7 +182,7 @@ class TestRelative:
 
     def test_a_row_past_the_context_is_refused_unless_clipped(self):
         row = torch.arange(7)[None]
-        with pytest.raises(UserError, match=r"row of 7 places.*model\.context.*clip"):
+        with pytest.raises(UserError, match=r"row of 7 positions.*model\.context.*clip"):
             self.filled().bias(row, row)
         assert self.filled(clip=2).bias(row, row).shape == (1, 2, 7, 7)
 
@@ -220,7 +220,7 @@ class TestRelative:
 
         def out(table: torch.Tensor) -> torch.Tensor:
             bias = torch.func.functional_call(
-                Biased(relative_position), {"relation.table": table}, (row,)
+                Biased(relative_position), {"relative_position.table": table}, (row,)
             )
             return attend(q, k, v, causal(), bias=bias).out
 
@@ -247,7 +247,9 @@ def test_padding_alone_does_not_make_a_row_too_long_for_a_relative_bias(side: st
     positions = TokenPositions.of_padded(valid if side == "right" else valid.flip(1)).ids
     assert bias.bias(positions, positions).shape == (2, 2, 8, 8)
     longer = torch.arange(6)[None]
-    with pytest.raises(UserError, match="a row of 6 places, and distances are known within 5"):
+    with pytest.raises(UserError, match="a row of 6 positions, and .* for distances within 5"):
+        UserError, match="a row of 6 positions, and there are biases for distances within 5"
+    ):
         bias.bias(longer, longer)
-    with pytest.raises(UserError, match="a row of 6 places"):
+    with pytest.raises(UserError, match="a row of 6 positions"):
         bias.bias(longer[:, 5:], longer)

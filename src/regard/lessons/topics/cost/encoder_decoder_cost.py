@@ -174,7 +174,7 @@ def _model_operations(sizes: ModelSizes) -> OperationCounts:
     model = _family(sizes).build(vocabulary=3, seed=0)
     source, target = (torch.zeros(1, n, dtype=torch.long) for n in sizes[:2])
     valid = torch.ones_like(source, dtype=torch.bool)
-    return count_operations(partial(model.target, target, source=source, source_valid=valid))
+    return count_operations(partial(model.hidden_states, target, source=source, source_valid=valid))
 
 
 def _block_operations(sizes: ModelSizes) -> OperationCounts:

@@ -145,7 +145,7 @@ def _mask_chart(tables: dict[str, Tensor]) -> ChartFunction:
             _text_layer(titles, (x, y), theme.ink, align="left"),
             _text_layer([*labels, *ends], (x, y), theme.quiet, align="right"),
         ]
-        return chart_theme.dressed(alt.layer(*layers), theme=theme, size=(width, height))
+        return chart_theme.apply_theme(alt.layer(*layers), theme=theme, size=(width, height))
 
     return draw
 

@@ -131,7 +131,7 @@ def _embeddings(width: int, *, seed: int) -> tuple[Embedding, Embedding]:
     adding.tokens.weight = nn.Parameter(
         rounded_normal(VOCABULARY, width, seed=seed), requires_grad=False
     )
-    concatenating.share_tokens(adding)
+    concatenating.tie_tokens(adding)
     return adding.double(), concatenating.double()
 
 
