@@ -7,6 +7,13 @@ import pytest
 from tests.journeys.workspace import Workspace, generated_text
 
 
+@pytest.fixture(autouse=True)
+def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Charts take most of a report's time, and most tests read its text. The report of the shared
+    workspace and those of `test_first_run.py` have them."""
+    monkeypatch.setattr("regard.reports.run_report.draw_inline_charts", lambda draw, record: [])
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     fresh = Workspace(tmp_path)

@@ -87,9 +87,9 @@ def test_per_byte_scores_are_omitted_with_unknown_tokens(
     lines = generated_text().splitlines()
     text = "\n".join(f"{line} unseen{number}" for number, line in enumerate(lines))
     workspace.write("generated.txt", text)
-    workspace.recipe(tokenizer__kind=kind)
+    workspace.recipe(tokenizer__kind=kind, train__max_steps=2)
     results = json.loads(workspace.run("train", "tiny.toml", "--json"))
     metrics = {row["metric"] for row in results["estimates"]}
     assert ("perplexity_per_byte" in metrics) == reported
     assert any("tokens are <unk>" in remark for remark in results["remarks"]) != reported
-    assert ("no figure per byte" in workspace.run("train", "tiny.toml", "--resume")) != reported
+    assert ("no score per byte" in workspace.run("train", "tiny.toml", "--resume")) != reported

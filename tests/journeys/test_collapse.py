@@ -19,7 +19,7 @@ RECIPE = {
     "model": {"family": "encoder", "layers": 1, "heads": 2, "width": 16, "context": 8},
     "task": {"kind": "classification"},
     "train": {
-        "max_steps": 60,
+        "max_steps": 30,
         "batch_tokens": 256,
         "lr": 1e-2,
         "evaluate_every": 10,

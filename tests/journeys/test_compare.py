@@ -113,6 +113,7 @@ def test_finished_runs_are_kept_and_missing_runs_reported(
     workspace: Workspace,
 ) -> None:
     write_study(workspace, variants={"narrow": {}, "wide": {"model.width": 32}}, seeds=[0, 1, 2])
+    workspace.recipe(**SHORT, model__family="encoder")  # its audit is short
     workspace.run("compare", "study.toml")
     before = read_outcome(workspace)
     assert any("parameters where narrow has" in line for line in before["unequal"])
@@ -269,7 +270,7 @@ def test_invalid_input_is_one_sentence(
             'base = "tiny.toml"\n[variants.a]\n"model.atention.kind" = "dot"\n',
             "variants.a: unknown",
         ),
-        ('base = "tiny.toml"\n[variants.a]\n[variants.a]\n', "two variants of one name"),
+        ('base = "tiny.toml"\n[variants.a]\n[variants.a]\n', "two variants have the same name"),
         ('base = "gone.toml"\n[variants.a]\n', "base = 'gone.toml': there is no such recipe"),
     ],
     ids=["unknown key", "duplicate name", "no base"],

@@ -17,6 +17,11 @@ FEW_STEPS = (
 )
 
 
+@pytest.fixture(autouse=True)
+def without_charts() -> None:
+    """These reports have their charts."""
+
+
 def as_csv() -> str:
     """Generated reviews with an id and a rating."""
     buffer = io.StringIO()
@@ -59,7 +64,9 @@ def test_new_then_validate_then_train(
     assert "unigram" in printed
     assert "Kneser-Ney" in printed
     run = workspace.folder / "runs" / Path(name).stem
-    assert "<html" in (run / "report.html").read_text()
+    page = (run / "report.html").read_text()
+    assert "<html" in page
+    assert "<svg" in page
     assert "width = 16" in (run / "recipe.toml").read_text()
 
 

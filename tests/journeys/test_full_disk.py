@@ -11,7 +11,7 @@ from tests.journeys.workspace import Workspace, weights
 
 from regard.core.files import find_damage
 
-FULL = "disk: no room left"
+FULL = "disk: no space left"
 
 
 def test_full_disk_during_a_checkpoint_keeps_earlier_ones(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.interop.theirs import installed
+from tests.interop.transformers_models import install_package
 from tests.journeys.workspace import Workspace, generated_text
 
 MODERN = {
@@ -109,7 +109,9 @@ def test_import_remarks_carry_over_to_runs_initialised_from_it(workspace: Worksp
     workspace.run("import", "complete", "--out", "incomplete")
     workspace.recipe("next.toml", **{**NEXT, "init_from": "incomplete"})
     result = workspace.invoke("train", "next.toml")
-    remark = "incomplete: nothing in the file fills stack.blocks.0.attention.query.weight: random"
+    remark = (
+        "incomplete: the file has no tensors for stack.blocks.0.attention.query.weight: initialised"
+    )
     assert result.exit_code == 0
     assert remark in result.stdout + result.stderr
     results = json.loads((workspace.folder / "runs/next/results.json").read_text())
@@ -120,7 +122,7 @@ def test_import_remarks_carry_over_to_runs_initialised_from_it(workspace: Worksp
 def test_package_import_remarks_carry_over(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(str(installed(workspace.folder / "site")))
+    monkeypatch.syspath_prepend(str(install_package(workspace.folder / "site")))
     rows = [f"word{n} word{n + 3},{'yes' if n % 2 else 'no'}" for n in range(20)]
     workspace.write("rows.csv", "\n".join(["text,label", *rows]) + "\n")
     task = {"data__corpus": "rows.csv", "task__kind": "classification", "samples": None}
@@ -137,7 +139,7 @@ def test_adapter_and_run_folders_are_recognised(workspace: Workspace) -> None:
     workspace.run("export", "runs/lora", "--out", "exported")
     result = workspace.invoke("import", "exported/adapter", "--out", "new")
     assert result.exit_code == 2
-    assert "holds an adapter (adapter_config.json) for the model exported" in result.error
+    assert "is an adapter (adapter_config.json) for the model exported" in result.error
     assert "merge_and_unload" in result.error
     for folder in ("runs/lora", "runs/lora/final"):
         result = workspace.invoke("import", folder, "--out", "new")
@@ -145,7 +147,7 @@ def test_adapter_and_run_folders_are_recognised(workspace: Workspace) -> None:
         assert "is regard's own already" in result.error
     result = workspace.invoke("generate", "runs/lora", "the cat", "--base", "exported")
     assert result.exit_code == 2
-    assert "exported is no model of regard's yet" in result.error
+    assert "exported was not imported yet" in result.error
     assert "regard import exported --out ANOTHER_FOLDER" in result.error
     workspace.run("import", "exported", "--out", "imported")
     assert "imported, and nothing of it trained yet" in workspace.run("ledger", "imported")

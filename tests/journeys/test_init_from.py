@@ -15,10 +15,10 @@ def modified_times(run: Path) -> dict[Path, int]:
 
 def test_pretraining_recipe_is_trained_once(workspace: Workspace) -> None:
     runs = workspace.folder / "runs"
-    workspace.recipe("first.toml", name="first")
-    workspace.recipe(
-        "second.toml", name="second", init_from="first.toml", train__seed=1, **INHERITED
-    )
+    few_steps = {"train__max_steps": 2}
+    second = {"name": "second", "init_from": "first.toml", "train__seed": 1}
+    workspace.recipe("first.toml", name="first", **few_steps)
+    workspace.recipe("second.toml", **second, **few_steps, **INHERITED)
 
     assert "first.toml is trained first" in workspace.run("validate", "second.toml")
     assert not runs.exists()

@@ -25,7 +25,8 @@ def test_training_needs_neither_affinity_nor_resource_nor_fcntl(workspace: Works
     completed = subprocess.run(
         command,
         cwd=workspace.folder,
-        env=workspace.environment,
+        # Two threads on the one core of a test process: waiting ones have to sleep.
+        env={**workspace.environment, "OMP_WAIT_POLICY": "PASSIVE"},
         capture_output=True,
         text=True,
         check=False,

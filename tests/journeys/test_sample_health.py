@@ -7,14 +7,7 @@ from typing import Any
 import pytest
 from tests.journeys.workspace import Workspace, generated_sentences
 
-INLINE_CHARTS = "regard.reports.run_report.draw_inline_charts"
 BOILERPLATE = "the cat sees the dog again."
-
-
-@pytest.fixture(autouse=True)
-def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Charts take most of a report's time, and these tests read its text."""
-    monkeypatch.setattr(INLINE_CHARTS, lambda draw, record: [])
 
 
 def read_results(workspace: Workspace) -> dict[str, Any]:
@@ -106,7 +99,7 @@ def test_report_says_that_an_encoder_cannot_generate(workspace: Workspace) -> No
 @pytest.mark.parametrize("family", ["encoder-decoder", "recurrent"])
 def test_seq2seq_samples_continue_halves_of_dev_texts(workspace: Workspace, family: str) -> None:
     workspace.recipe(
-        model={"family": family, "width": 24, "context": 16},
+        model={"family": family, "layers": 1, "width": 24, "context": 16},
         train__max_steps=5,
         train__evaluate_every=0,
     )
