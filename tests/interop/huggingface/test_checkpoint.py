@@ -1,4 +1,4 @@
-"""Folders that are not whole, or not safe, are refused in one sentence."""
+"""Reading checkpoint folders: incomplete and unsafe ones are refused in one sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
-from tests.interop.theirs import SMALL, saved, shaken
+from tests.interop.transformers_models import SMALL, randomise, save_checkpoint
 
 from regard.core.errors import UserError
 from regard.interop.huggingface.checkpoint import INDEX, WEIGHTS, read_checkpoint
@@ -17,24 +17,24 @@ from regard.interop.huggingface.checkpoint import INDEX, WEIGHTS, read_checkpoin
 
 @pytest.fixture
 def folder(tmp_path):
-    model = shaken(transformers.BertModel(transformers.BertConfig(**SMALL)))
-    return saved(model, tmp_path / "theirs")
+    model = randomise(transformers.BertModel(transformers.BertConfig(**SMALL)))
+    return save_checkpoint(model, tmp_path / "theirs")
 
 
 @pytest.fixture
 def sharded(tmp_path):
-    model = shaken(transformers.BertModel(transformers.BertConfig(**SMALL)))
-    return saved(model, tmp_path / "shards", max_shard_size="6KB")
+    model = randomise(transformers.BertModel(transformers.BertConfig(**SMALL)))
+    return save_checkpoint(model, tmp_path / "shards", max_shard_size="6KB")
 
 
-def test_tensors_are_read_by_name_from_one_file_and_from_shards(folder, sharded):
-    whole = read_checkpoint(folder).tensors
-    parts = read_checkpoint(sharded).tensors
-    assert whole.names() == parts.names()
+def test_one_file_and_shards_give_the_same_tensors(folder, sharded):
+    single = read_checkpoint(folder).tensors
+    shards = read_checkpoint(sharded).tensors
+    assert single.names() == shards.names()
     for name, tensor in load_file(folder / WEIGHTS).items():
-        assert torch.equal(whole.read(name), tensor)
-        assert torch.equal(parts.read(name), tensor)
-        assert parts.shape(name) == tuple(tensor.shape)
+        assert torch.equal(single.read(name), tensor)
+        assert torch.equal(shards.read(name), tensor)
+        assert shards.shape(name) == tuple(tensor.shape)
 
 
 class Evil:
@@ -43,57 +43,57 @@ class Evil:
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin", "a.pt"])
-def test_pickles_are_refused_with_the_way_round(folder, name):
+def test_pickles_are_refused_with_a_hint(folder, name):
     (folder / WEIGHTS).unlink()
     (folder / name).write_bytes(pickle.dumps(Evil()))
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as error:
         read_checkpoint(folder)
-    assert f"{name} is a pickle" in str(told.value)
-    assert "save_pretrained" in str(told.value)
+    assert f"{name} is a pickle" in str(error.value)
+    assert "save_pretrained" in str(error.value)
 
 
-def test_a_pickle_beside_safetensors_is_not_opened(folder):
+def test_pickle_beside_safetensors_is_not_opened(folder):
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Evil()))
     assert read_checkpoint(folder).tensors.names()
 
 
-def test_no_weights_at_all(folder):
+def test_missing_weights(folder):
     (folder / WEIGHTS).unlink()
     with pytest.raises(UserError, match=r"holds no model\.safetensors"):
         read_checkpoint(folder)
 
 
 @pytest.mark.parametrize("keep", [0, 5, 200, -1])
-def test_a_file_cut_short(folder, keep):
+def test_truncated_file(folder, keep):
     file = folder / WEIGHTS
     file.write_bytes(file.read_bytes()[:keep])
-    with pytest.raises(UserError, match="damaged or cut short"):
+    with pytest.raises(UserError, match="damaged or truncated"):
         read_checkpoint(folder)
 
 
-def test_a_missing_shard_is_named(sharded):
+def test_missing_shard_is_named(sharded):
     shard = sorted(sharded.glob("model-*.safetensors"))[1]
     shard.unlink()
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as error:
         read_checkpoint(sharded)
-    assert f"{shard}: is missing" in str(told.value)
+    assert f"{shard}: is missing" in str(error.value)
 
 
-def _index(folder, change):
+def edit_index(folder, change):
     file = folder / INDEX
     table = json.loads(file.read_text())
     file.write_text(json.dumps(change(table)))
 
 
-def test_an_index_that_names_what_a_shard_does_not_hold(sharded):
+def test_index_names_a_tensor_that_its_shard_lacks(sharded):
     first = sorted(sharded.glob("model-*.safetensors"))[0].name
-    _index(sharded, lambda table: {"weight_map": {**table["weight_map"], "extra": first}})
-    with pytest.raises(UserError, match=f"extra should be in {first}"):
+    edit_index(sharded, lambda table: {"weight_map": {**table["weight_map"], "extra": first}})
+    with pytest.raises(UserError, match=f"extra is not in {first}"):
         read_checkpoint(sharded)
 
 
 @pytest.mark.parametrize("elsewhere", ["../theirs/model.safetensors", "/etc/passwd", 3])
-def test_an_index_that_points_elsewhere(folder, sharded, elsewhere):
-    _index(sharded, lambda table: {"weight_map": {"pooler.dense.bias": elsewhere}})
-    with pytest.raises(UserError, match="no weight_map from tensors to files beside it"):
+def test_index_with_a_path_outside_the_folder(folder, sharded, elsewhere):
+    edit_index(sharded, lambda table: {"weight_map": {"pooler.dense.bias": elsewhere}})
+    with pytest.raises(UserError, match="no weight_map from tensors to files of its folder"):
         read_checkpoint(sharded)

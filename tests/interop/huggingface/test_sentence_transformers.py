@@ -1,4 +1,4 @@
-"""What sentence-transformers folders say of pooling."""
+"""sentence-transformers folders: pooling, normalisation and truncation are imported."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import json
 import numpy as np
 import pytest
 import transformers
-from tests.interop.theirs import SMALL, brought, saved, shaken
+from tests.interop.transformers_models import SMALL, import_and_load, randomise, save_checkpoint
 from tokenizers.processors import TemplateProcessing
 
 import regard
 from regard.core.errors import UserError
-from regard.interop.huggingface.sentence_transformers import read_sentences
+from regard.interop.huggingface.sentence_transformers import read_sentence_encoder_config
 
-HOME = "sentence_transformers.models."
+PACKAGE = "sentence_transformers.models."
 
 
-def told(folder, *sorts, pooling=None, length=None):
-    """Write what such a folder says: its modules, its pooling, how long its texts are."""
+def write_config(folder, *classes, pooling=None, length=None):
+    """Write the config files of sentence-transformers: modules, pooling, length limit."""
     paths = {"Transformer": "", "Pooling": "1_Pooling"}
     modules = [
-        {"name": str(number), "type": HOME + sort, "path": paths.get(sort, f"{number}_{sort}")}
-        for number, sort in enumerate(sorts)
+        {"name": str(number), "type": PACKAGE + name, "path": paths.get(name, f"{number}_{name}")}
+        for number, name in enumerate(classes)
     ]
     folder.mkdir(exist_ok=True)
     (folder / "modules.json").write_text(json.dumps(modules))
@@ -42,11 +42,13 @@ def told(folder, *sorts, pooling=None, length=None):
         ({"pooling_mode": ["lasttoken"]}, "last"),
     ],
 )
-def test_each_way_of_pooling(pooling, expected, tmp_path):
-    found = read_sentences(told(tmp_path / "a", "Transformer", "Pooling", pooling=pooling))
-    assert found.pooling == expected
-    assert not found.normalise
-    assert not found.remarks
+def test_supported_pooling_modes(pooling, expected, tmp_path):
+    config = read_sentence_encoder_config(
+        write_config(tmp_path / "a", "Transformer", "Pooling", pooling=pooling)
+    )
+    assert config.pooling == expected
+    assert not config.normalise
+    assert not config.remarks
 
 
 @pytest.mark.parametrize(
@@ -58,41 +60,45 @@ def test_each_way_of_pooling(pooling, expected, tmp_path):
         {},
     ],
 )
-def test_other_ways_are_said_not_guessed(pooling, tmp_path):
-    found = read_sentences(told(tmp_path / "a", "Transformer", "Pooling", pooling=pooling))
-    assert found.pooling is None
-    assert "which regard does not have" in found.remarks[0]
+def test_unsupported_pooling_is_remarked(pooling, tmp_path):
+    config = read_sentence_encoder_config(
+        write_config(tmp_path / "a", "Transformer", "Pooling", pooling=pooling)
+    )
+    assert config.pooling is None
+    assert "which regard does not have" in config.remarks[0]
 
 
-def test_a_layer_behind_the_pooling_is_said(tmp_path):
-    folder = told(
+def test_layer_after_the_pooling_is_remarked(tmp_path):
+    folder = write_config(
         tmp_path / "a",
         *("Transformer", "Pooling", "Dense", "Normalize"),
         pooling={"pooling_mode": "mean"},
         length=128,
     )
-    found = read_sentences(folder)
-    assert found.pooling is None
-    assert any("Dense" in remark for remark in found.remarks)
-    assert any("128 tokens" in remark for remark in found.remarks)
+    config = read_sentence_encoder_config(folder)
+    assert config.pooling is None
+    assert any("Dense" in remark for remark in config.remarks)
+    assert any("128 tokens" in remark for remark in config.remarks)
 
 
-def test_it_reaches_the_model_folder(tmp_path):
-    model = shaken(transformers.BertModel(transformers.BertConfig(**SMALL)))
-    folder = saved(model, tmp_path / "theirs")
-    told(folder, "Transformer", "Pooling", "Normalize", pooling={"pooling_mode": "mean"}, length=9)
-    _, imported = brought(folder, tmp_path / "ours")
-    kept = json.loads((tmp_path / "ours" / "config.json").read_text())["imported"]
-    assert (kept["pooling"], kept["normalise"]) == ("mean", True)
-    assert any("9 tokens" in remark for remark in kept["remarks"])
-    assert "sentences     pooled by mean, length 1, cut at 9 tokens" in imported.lines()
+def test_pooling_is_stored_in_the_model_folder(tmp_path):
+    model = randomise(transformers.BertModel(transformers.BertConfig(**SMALL)))
+    folder = save_checkpoint(model, tmp_path / "theirs")
+    write_config(
+        folder, "Transformer", "Pooling", "Normalize", pooling={"pooling_mode": "mean"}, length=9
+    )
+    _, report = import_and_load(folder, tmp_path / "ours")
+    stored = json.loads((tmp_path / "ours" / "config.json").read_text())["imported"]
+    assert (stored["pooling"], stored["normalise"]) == ("mean", True)
+    assert any("9 tokens" in remark for remark in stored["remarks"])
+    assert "sentences     mean pooling, normalised, truncated to 9 tokens" in report.lines()
 
 
 @pytest.mark.parametrize("length", [None, 9])
-@pytest.mark.parametrize("behind", [(), ("Normalize",)])
-def test_vectors_are_those_of_sentence_transformers(behind, length, tmp_path):
-    model = shaken(transformers.BertModel(transformers.BertConfig(**SMALL)))
-    folder = saved(model, tmp_path / "theirs")
+@pytest.mark.parametrize("after_pooling", [(), ("Normalize",)])
+def test_embeddings_equal_sentence_transformers(after_pooling, length, tmp_path):
+    model = randomise(transformers.BertModel(transformers.BertConfig(**SMALL)))
+    folder = save_checkpoint(model, tmp_path / "theirs")
     text = transformers.PreTrainedTokenizerFast(
         tokenizer_file=str(folder / "tokenizer.json"),
         **{"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"},
@@ -102,7 +108,14 @@ def test_vectors_are_those_of_sentence_transformers(behind, length, tmp_path):
         single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
     text.save_pretrained(folder)
-    told(folder, "Transformer", "Pooling", *behind, pooling={"pooling_mode": "mean"}, length=length)
+    write_config(
+        folder,
+        "Transformer",
+        "Pooling",
+        *after_pooling,
+        pooling={"pooling_mode": "mean"},
+        length=length,
+    )
     (folder / "1_Pooling" / "config.json").write_text(
         json.dumps({"word_embedding_dimension": 16, "pooling_mode_mean_tokens": True})
     )
@@ -111,20 +124,20 @@ def test_vectors_are_those_of_sentence_transformers(behind, length, tmp_path):
 
     theirs = SentenceTransformer(str(folder), device="cpu")
     expected = theirs.encode(texts)
-    brought(folder, tmp_path / "ours")
+    import_and_load(folder, tmp_path / "ours")
     found = regard.load(tmp_path / "ours").encode(texts)
     assert np.abs(found - expected).max() < 1e-5
-    lengths = np.linalg.norm(found, axis=1)
-    assert np.allclose(lengths, 1, atol=1e-5) == bool(behind)
+    norms = np.linalg.norm(found, axis=1)
+    assert np.allclose(norms, 1, atol=1e-5) == bool(after_pooling)
 
 
 @pytest.mark.parametrize("modules", [{}, [], [{"type": "x.Pooling", "path": "../up"}], [3]])
-def test_a_list_of_modules_that_is_none(modules, tmp_path):
+def test_invalid_modules_are_refused(modules, tmp_path):
     (tmp_path / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(UserError, match="is not a list of modules"):
-        read_sentences(tmp_path)
+        read_sentence_encoder_config(tmp_path)
 
 
-def test_a_plain_folder_says_nothing(tmp_path):
-    found = read_sentences(tmp_path)
-    assert (found.pooling, found.normalise, found.remarks) == (None, False, [])
+def test_folder_without_modules_has_no_pooling(tmp_path):
+    config = read_sentence_encoder_config(tmp_path)
+    assert (config.pooling, config.normalise, config.remarks) == (None, False, [])

@@ -1,8 +1,8 @@
-"""Architectures of other tools: what their settings and names are called here, both ways.
+"""Architectures of transformers: conversion of settings and tensor names, in both directions.
 
-An architecture turns a config.json into the settings of a family, and says of every tensor of the
-family's model where it stands in their file. What a family cannot do exactly is refused, never
-nearly done. One file each in `maps/`.
+An architecture converts a config.json into the settings of a family and maps every tensor of the
+family's model to its name in the checkpoint. A config that the family cannot compute exactly is
+refused, never approximated. One file each in `architectures/`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from regard.attention.positions import POSITIONS, PositionKind
 from regard.core.catalog import Catalog
 from regard.core.settings import catalog_name
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.interop.huggingface.config_keys import Keys
+from regard.interop.huggingface.config_keys import ConfigKeys
 from regard.models.families.transformer import Transformer
 from regard.nn.mlp import ActivationName
 
@@ -33,113 +33,119 @@ ACTIVATIONS: dict[str, ActivationName] = {
     "gelu_pytorch_tanh": "gelu-tanh",
     "relu": "relu",
 }
-"What transformers calls the ungated activations; of two names for one, the first is written."
+"Names of the ungated activations in transformers; of two names for one, export writes the first."
 
-PLAIN = {"attention": Dot(), "projections": "separate"}
-"What every architecture here has in each block."
+COMMON_SETTINGS = {"attention": Dot(), "projections": "separate"}
+"Settings that all these architectures share."
 
 
 @dataclass(frozen=True)
 class TensorMapping:
-    """Where a tensor, or a module, of ours stands in another tool's model."""
+    """Name and layout of one of our tensors, or modules, in a transformers checkpoint."""
 
     name: str
-    part: int = 0
-    "Which of the parts, where several of ours are one there."
-    parts: int = 1
-    turned: bool = False
-    "A matrix stands there as (in, out)."
-    skipped: int = 0
-    "Rows in front that mean nothing to us."
+    chunk: int = 0
+    "Index of our tensor in a fused one, such as the value in a QKV matrix."
+    chunks: int = 1
+    "Number of our tensors that the checkpoint fuses into one."
+    transposed: bool = False
+    "The checkpoint stores the matrix as (in, out)."
+    skipped_rows: int = 0
+    "Leading rows that have no counterpart here."
 
-    def taken(self, theirs: Tensor) -> Tensor:
-        """Ours, from theirs."""
-        straight = theirs.T if self.turned and theirs.ndim > 1 else theirs
-        return straight.chunk(self.parts)[self.part][self.skipped :]
+    def extract(self, theirs: Tensor) -> Tensor:
+        """Our tensor, from the checkpoint's."""
+        rows_first = theirs.T if self.transposed and theirs.ndim > 1 else theirs
+        return rows_first.chunk(self.chunks)[self.chunk][self.skipped_rows :]
 
-    def shape_there(self, ours: tuple[int, ...]) -> tuple[int, ...]:
-        """Of theirs, where ours has this one."""
-        whole = (ours[0] * self.parts + self.skipped, *ours[1:])
-        return whole[::-1] if self.turned else whole
+    def checkpoint_shape(self, ours: tuple[int, ...]) -> tuple[int, ...]:
+        """The checkpoint's shape of a tensor with our shape `ours`."""
+        shape = (ours[0] * self.chunks + self.skipped_rows, *ours[1:])
+        return shape[::-1] if self.transposed else shape
 
 
-def joined(parts: Iterable[tuple[TensorMapping, Tensor]]) -> Tensor:
-    """Theirs, from all of ours that are one there."""
-    ordered = sorted(parts, key=lambda part: part[0].part)
-    place, first = ordered[0]
+def merge_tensors(chunks: Iterable[tuple[TensorMapping, Tensor]]) -> Tensor:
+    """The checkpoint's tensor, from all of ours that it fuses; the inverse of `extract`."""
+    ordered = sorted(chunks, key=lambda item: item[0].chunk)
+    mapping, first = ordered[0]
     tensors = [tensor for _, tensor in ordered]
-    if place.skipped:
-        tensors = [first.new_zeros(place.skipped, *first.shape[1:]), *tensors]
-    whole = torch.cat(tensors) if len(tensors) > 1 else first
-    return (whole.T if place.turned and whole.ndim > 1 else whole).contiguous()
+    if mapping.skipped_rows:
+        tensors = [first.new_zeros(mapping.skipped_rows, *first.shape[1:]), *tensors]
+    merged = torch.cat(tensors) if len(tensors) > 1 else first
+    return (merged.T if mapping.transposed and merged.ndim > 1 else merged).contiguous()
 
 
 class Architecture(ABC):
-    """How the checkpoints of one architecture are made."""
+    """Conversion of one architecture's checkpoints.
+
+    A bare name is a tensor's name in the checkpoint without `prefix`.
+    """
 
     name: ClassVar[str]
     family: ClassVar[str]
-    "Ours."
+    "The model family here."
     prefix: ClassVar[str]
-    "What stands before the names of the body where a head is beside it; files may leave it out."
-    adapted_prefix: ClassVar[str]
-    "What stands before them in the model that adapters are put on."
-    head_names: ClassVar[tuple[str, ...]]
-    "How the names of tensors begin that stand beside the body."
+    "Prefix of the body's tensors in a model with a head; some files omit it."
+    peft_prefix: ClassVar[str]
+    "Their prefix in the model that peft adapts."
+    head_prefixes: ClassVar[tuple[str, ...]]
+    "Prefixes of the tensors outside the body."
     objective: ClassVar[str]
-    "What such models were pretrained to tell."
-    task: ClassVar[str]
-    "What peft calls the use that an adapter is made for."
-    blocks: ClassVar[str]
-    "What stands before the number of a block in bare names."
+    "The pretraining objective."
+    peft_task: ClassVar[str]
+    "The `task_type` of its adapters in peft."
+    block_prefix: ClassVar[str]
+    "Prefix of the block number in bare names."
     layers_key: ClassVar[str] = "num_hidden_layers"
-    "What config.json calls the number of blocks."
+    "Key of the number of blocks in config.json."
 
     @classmethod
-    def for_config(cls, config: Keys) -> Architecture:
-        """As a checkpoint's config has it."""
+    def for_config(cls, config: ConfigKeys) -> Architecture:
+        """The architecture as configured by a checkpoint."""
         return cls()
 
     @classmethod
     def for_tokenizer(cls, tokenizer: Tokenizer) -> Architecture:
-        """As it is written for a tokenizer."""
+        """The architecture as exported with a tokenizer."""
         return cls()
 
     @abstractmethod
-    def settings(self, config: Keys, held: frozenset[str], remarks: list[str]) -> dict[str, Any]:
-        """Our family's settings; `held` are the bare names of what the file has. What cannot be
-        done exactly is an error; what a person should know goes to the remarks."""
+    def settings(
+        self, config: ConfigKeys, available: frozenset[str], remarks: list[str]
+    ) -> dict[str, Any]:
+        """The family's settings; `available` are the bare names of the checkpoint's tensors. What
+        cannot be computed exactly is an error; differences worth knowing go to `remarks`."""
 
     @abstractmethod
     def tensor_map(self, family: Transformer) -> dict[str, TensorMapping]:
-        """Where each tensor of the family's model stands, by bare name."""
+        """For each parameter of the family's model its tensor in the checkpoint, by bare name."""
 
-    def copies(self, family: Transformer) -> dict[str, str]:
-        """Bare names that repeat a tensor where it is shared, and the name it goes by."""
+    def aliases(self, family: Transformer) -> dict[str, str]:
+        """Second names of shared tensors: bare name of the copy → bare name of the original."""
         return {}
 
     @abstractmethod
-    def misfits(self, family: Transformer) -> list[str]:
-        """The settings that this architecture does not have, as `key = value`."""
+    def unsupported_settings(self, family: Transformer) -> list[str]:
+        """The family's settings that this architecture cannot express, as `key = value`."""
 
     @abstractmethod
     def config(self, family: Transformer, *, vocabulary: int) -> dict[str, Any]:
-        """The config.json that means this family."""
+        """The config.json of this family."""
 
-    def left_out(self, family: Transformer) -> list[str]:
-        """What the config cannot say and the outputs do not depend on."""
+    def export_remarks(self, family: Transformer) -> list[str]:
+        """Settings that the config cannot express and the outputs do not depend on."""
         return []
 
     def bare_name(self, name: str) -> str:
-        """A name in a file, as `tensor_map` has it."""
+        """The bare name of a tensor in a file, as in `tensor_map`."""
         return name.removeprefix(self.prefix)
 
     def full_name(self, bare: str) -> str:
-        """A name of `tensor_map`, as it is written to a file."""
-        return bare if bare.startswith(self.head_names) else self.prefix + bare
+        """The name under which a tensor of `tensor_map` is exported."""
+        return bare if bare.startswith(self.head_prefixes) else self.prefix + bare
 
     def module_names(self, family: Transformer) -> dict[str, TensorMapping]:
-        """Where each linear layer of the body stands, by its path here; bare names."""
+        """Our module path → their module (bare name), for each linear layer of the body."""
         return {
             ours.removesuffix(".weight"): replace(theirs, name=theirs.name.removesuffix(".weight"))
             for ours, theirs in self.tensor_map(family).items()
@@ -147,56 +153,60 @@ class Architecture(ABC):
         }
 
 
-def architecture_of(config: Keys) -> Architecture:
-    """The one that a config's model_type names."""
+def find_architecture(config: ConfigKeys) -> Architecture:
+    """The architecture that a config's model_type names."""
     given = config.table.get("model_type")
-    known = {sort: entry for entry in ARCHITECTURES for sort in entry.properties["model_types"]}
+    known = {
+        model_type: entry
+        for entry in ARCHITECTURES
+        for model_type in entry.properties["model_types"]
+    }
     if not isinstance(given, str) or given not in known:
         raise config.error(
             "model_type",
             f"regard reads {', '.join(known)}",
             hint="Give a checkpoint of one of these architectures.",
         )
-    return kind_of(known[given].name).for_config(config)
+    return architecture_class(known[given].name).for_config(config)
 
 
-def kind_of(name: str) -> type[Architecture]:
-    """The class of a catalogue name."""
+def architecture_class(name: str) -> type[Architecture]:
+    """The class registered under `name`."""
     part = ARCHITECTURES.get(name).part
     assert isinstance(part, type)
     assert issubclass(part, Architecture)
     return part
 
 
-def misfits_of(family: Transformer, expected: Mapping[str, Any]) -> list[str]:
-    """The settings that are not as expected, as a recipe writes them."""
+def different_settings(family: Transformer, expected: Mapping[str, Any]) -> list[str]:
+    """The settings that differ from `expected`, as a recipe spells them."""
     found = {key: getattr(family, key) for key in expected}
     return [f"{key} = {_spelled(value)}" for key, value in found.items() if value != expected[key]]
 
 
-def dropouts(dropout: float, attention: float) -> dict[str, float]:
-    """Our two settings; the second says nothing where it is as the first."""
-    own = {} if attention == dropout else {"attention_dropout": attention}
-    return {"dropout": dropout, **own}
+def dropout_settings(dropout: float, attention: float) -> dict[str, float]:
+    """Our two dropout settings; attention_dropout is left out if it equals dropout."""
+    separate = {} if attention == dropout else {"attention_dropout": attention}
+    return {"dropout": dropout, **separate}
 
 
 def attention_dropout(family: Transformer) -> float:
-    """What is dropped of attention weights."""
+    """The dropout probability of attention weights."""
     return family.dropout if family.attention_dropout is None else family.attention_dropout
 
 
-def their_activation(family: Transformer) -> str:
-    """What transformers calls our activation."""
+def transformers_activation(family: Transformer) -> str:
+    """The name of our activation in transformers."""
     return next(theirs for theirs, ours in ACTIVATIONS.items() if ours == family.activation)
 
 
 def per_parameter(
     modules: Mapping[str, TensorMapping], *, suffixes: Iterable[str]
 ) -> dict[str, TensorMapping]:
-    """Places of modules as places of their weights and biases."""
+    """Expand mappings of modules to mappings of their weights and biases."""
     return {
-        f"{ours}.{suffix}": replace(place, name=f"{place.name}.{suffix}")
-        for ours, place in modules.items()
+        f"{ours}.{suffix}": replace(theirs, name=f"{theirs.name}.{suffix}")
+        for ours, theirs in modules.items()
         for suffix in suffixes
     }
 

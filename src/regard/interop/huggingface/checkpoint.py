@@ -1,10 +1,10 @@
-"""A Hugging Face folder: config.json, and weights in safetensors, in one file or in shards.
+"""Hugging Face checkpoint folders: config.json and safetensors, in one file or sharded.
 
     config.json   model.safetensors
     config.json   model.safetensors.index.json   model-00001-of-00002.safetensors …
 
-Tensors are read one at a time, when they are asked for. Weights that are pickled are refused:
-unpickling runs whatever code its writer put there. Nor is any code run that a config names.
+Tensors are read one at a time, on demand. Pickled weights are refused, because unpickling can run
+arbitrary code; code that a config names (auto_map) is not run either.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from regard.core.errors import UserError
-from regard.interop.huggingface.config_keys import Keys
+from regard.interop.huggingface.config_keys import ConfigKeys
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.bin")
 
 
-class Tensors(Protocol):
-    """Tensors by name, each read when it is asked for."""
+class CheckpointTensors(Protocol):
+    """The tensors of a checkpoint by name, each read on demand."""
 
     where: str
-    "The file they stand in, for errors."
+    "Their file, for errors."
 
     def names(self) -> list[str]: ...
 
@@ -41,73 +41,73 @@ class Tensors(Protocol):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model as another tool left it."""
+    """The config and tensors of a model from another library."""
 
-    config: Keys
-    tensors: Tensors
+    config: ConfigKeys
+    tensors: CheckpointTensors
     remarks: list[str] = field(default_factory=list)
-    "What a person should know of it."
+    "Notes for the import report."
 
 
 class ShardedTensors:
-    """The tensors of safetensors files, of which one is the usual case."""
+    """The tensors of one or more safetensors files."""
 
     def __init__(self, files: Mapping[str, Path], *, where: str) -> None:
         self._files = files
-        "Which file each tensor stands in."
+        "The file of each tensor."
         self.where = where
 
     def names(self) -> list[str]:
         return sorted(self._files)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        with opened(self._files[name]) as file:
+        with open_safetensors(self._files[name]) as file:
             return tuple(file.get_slice(name).get_shape())
 
     def read(self, name: str) -> Tensor:
-        with opened(self._files[name]) as file:
+        with open_safetensors(self._files[name]) as file:
             tensor: Tensor = file.get_tensor(name)
             return tensor
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    config = Keys(read_table(folder / "config.json"), file=str(folder / "config.json"))
+    config = ConfigKeys(read_json_table(folder / "config.json"), file=str(folder / "config.json"))
     remarks = []
     if "auto_map" in config:
         remarks.append(
-            "its config names code of its own (auto_map), which is not run: the model is taken "
-            "by its model_type alone"
+            "its config names custom code (auto_map), which is not run: the model is built from "
+            "its model_type alone"
         )
     return Checkpoint(config, _tensors(folder), remarks)
 
 
-def opened(file: Path) -> Any:
-    """A safetensors file; damage is said in words."""
+def open_safetensors(file: Path) -> Any:
+    """Open a safetensors file; a missing or damaged one is a `UserError`."""
     try:
         return safe_open(file, framework="pt")
     except FileNotFoundError:
         raise UserError(
-            "is missing", topic="import", where=str(file), hint="Get the whole checkpoint anew."
+            "is missing", topic="import", where=str(file), hint="Download the checkpoint again."
         ) from None
     except SafetensorError as problem:
         raise UserError(
-            f"is damaged or cut short ({problem})",
+            f"is damaged or truncated ({problem})",
             topic="import",
             where=str(file),
-            hint="Get the file anew.",
+            hint="Download the file again.",
         ) from None
 
 
-def read_table(file: Path) -> dict[str, Any]:
-    """A JSON file of another tool that holds a table."""
-    value = read_document(file)
+def read_json_table(file: Path) -> dict[str, Any]:
+    """A JSON file of another library whose content is an object."""
+    value = read_external_json(file)
     if not isinstance(value, dict):
-        raise UserError("is not a table of settings", topic="import", where=str(file))
+        raise UserError("is not a JSON object", topic="import", where=str(file))
     return value
 
 
-def read_document(file: Path) -> Any:
-    """A JSON file of another tool."""
+def read_external_json(file: Path) -> Any:
+    """The content of a JSON file of another library."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -127,35 +127,37 @@ def _tensors(folder: Path) -> ShardedTensors:
     weights = folder / WEIGHTS
     if not weights.is_file():
         raise _no_weights(folder)
-    with opened(weights) as file:
+    with open_safetensors(weights) as file:
         return ShardedTensors(dict.fromkeys(file.keys(), weights), where=str(weights))
 
 
 def _shards(folder: Path) -> ShardedTensors:
     index = folder / INDEX
-    named = read_table(index).get("weight_map")
-    if not isinstance(named, dict) or not all(_is_beside(name) for name in named.values()):
+    weight_map = read_json_table(index).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(map(_is_file_name, weight_map.values())):
         raise UserError(
-            "has no weight_map from tensors to files beside it", topic="import", where=str(index)
-        )
-    held: dict[str, set[str]] = {}
-    for shard in sorted(set(named.values())):
-        with opened(folder / shard) as file:
-            held[shard] = set(file.keys())
-    astray = [name for name, shard in named.items() if name not in held[shard]]
-    if astray:
-        raise UserError(
-            f"{astray[0]} should be in {named[astray[0]]}, and is not",
+            "has no weight_map from tensors to files of its folder",
             topic="import",
             where=str(index),
-            hint="Get the whole checkpoint anew.",
         )
-    files = {name: folder / shard for name, shard in named.items()}
+    names: dict[str, set[str]] = {}
+    for shard in sorted(set(weight_map.values())):
+        with open_safetensors(folder / shard) as file:
+            names[shard] = set(file.keys())
+    missing = [name for name, shard in weight_map.items() if name not in names[shard]]
+    if missing:
+        raise UserError(
+            f"{missing[0]} is not in {weight_map[missing[0]]}",
+            topic="import",
+            where=str(index),
+            hint="Download the checkpoint again.",
+        )
+    files = {name: folder / shard for name, shard in weight_map.items()}
     return ShardedTensors(files, where=str(index))
 
 
-def _is_beside(name: Any) -> bool:
-    """A shard is a file of the same folder, not one that an index points to elsewhere."""
+def _is_file_name(name: Any) -> bool:
+    """A file in the same folder, not a path that leads elsewhere."""
     return isinstance(name, str) and Path(name).name == name
 
 
@@ -163,15 +165,15 @@ def _no_weights(folder: Path) -> UserError:
     pickled = sorted(file.name for pattern in PICKLES for file in folder.glob(pattern))
     if pickled:
         return UserError(
-            f"{pickled[0]} is a pickle, and reading one runs whatever code is in it",
+            f"{pickled[0]} is a pickle, and unpickling can run arbitrary code",
             topic="import",
             where=str(folder),
-            hint="Where you trust it, write it anew as safetensors: "
+            hint="If you trust it, convert it to safetensors: "
             "transformers.AutoModel.from_pretrained(folder).save_pretrained(new_folder).",
         )
     return UserError(
         f"holds no {WEIGHTS} (nor {INDEX})",
         topic="import",
         where=str(folder),
-        hint="Give the folder of a whole checkpoint.",
+        hint="Give the folder of a complete checkpoint.",
     )

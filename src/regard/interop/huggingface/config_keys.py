@@ -1,7 +1,4 @@
-"""The keys of a config.json that another tool wrote, read with their types.
-
-What is missing or cannot be used becomes a `UserError` which names file and key.
-"""
+"""Typed access to the config.json of another library; a bad or missing key is a `UserError`."""
 
 from __future__ import annotations
 
@@ -13,15 +10,15 @@ from regard.core.errors import UserError
 Choice = TypeVar("Choice")
 
 
-class Keys:
-    """One table of settings and the file it stands in."""
+class ConfigKeys:
+    """A table of settings and the file it was read from."""
 
     def __init__(self, table: Mapping[str, Any], *, file: str) -> None:
         self.table = table
         self.file = file
 
     def __contains__(self, key: str) -> bool:
-        """Whether the key is there and says something: null says nothing."""
+        """Whether the key is present and not null."""
         return self.table.get(key) is not None
 
     def integer(self, key: str, default: int | None = None) -> int:
@@ -36,33 +33,33 @@ class Keys:
             raise self.error(key, "a number is needed")
         return float(value)
 
-    def truth(self, key: str, *, default: bool) -> bool:
+    def boolean(self, key: str, *, default: bool) -> bool:
         value = self._value(key, default)
         if not isinstance(value, bool):
             raise self.error(key, "true or false is needed")
         return value
 
     def choice(self, key: str, known: Mapping[str, Choice], *, default: str) -> Choice:
-        """What a name stands for here."""
+        """Our value for their name."""
         value = self._value(key, default)
         if not isinstance(value, str) or value not in known:
-            raise self.error(key, f"regard has {', '.join(known)} here")
+            raise self.error(key, f"regard supports {', '.join(known)}")
         return known[value]
 
-    def section(self, key: str) -> Keys:
-        """A table within the table; empty where there is none."""
+    def section(self, key: str) -> ConfigKeys:
+        """A nested table; empty if absent."""
         value = self.table.get(key)
         if value is not None and not isinstance(value, Mapping):
             raise self.error(key, "a table is needed")
-        return Keys(value or {}, file=f"{self.file}, {key}")
+        return ConfigKeys(value or {}, file=f"{self.file}, {key}")
 
-    def refuse(self, key: str, *, usual: tuple[Any, ...], reason: str) -> None:
-        """An error where the key is there and says anything but what is `usual`."""
-        if key in self and self.table[key] not in usual:
+    def check(self, key: str, *, allowed: tuple[Any, ...], reason: str) -> None:
+        """Raise if the key is present with a value other than the `allowed` ones."""
+        if key in self and self.table[key] not in allowed:
             raise self.error(key, reason)
 
     def error(self, key: str, reason: str, *, hint: str = "") -> UserError:
-        """That `key` cannot be used as it stands."""
+        """An error about the value of `key`."""
         given = repr(self.table[key]) if key in self else "missing"
         return UserError(f"{key} is {given}: {reason}", topic="import", where=self.file, hint=hint)
 
@@ -72,9 +69,9 @@ class Keys:
             value = default
         if value is None:
             raise UserError(
-                f"{key} is missing, which every checkpoint of this architecture has",
+                f"{key} is missing; every checkpoint of this architecture has it",
                 topic="import",
                 where=self.file,
-                hint="Get the file anew, or take it from the model that this one was made from.",
+                hint="Download the file again, or take it from the original model.",
             )
         return value

@@ -1,4 +1,4 @@
-"""What a sentence-transformers folder adds: how its vectors become one for a whole text.
+"""sentence-transformers folders: pooling, normalisation and the length limit of their texts.
 
 modules.json   1_Pooling/config.json   sentence_bert_config.json
 """
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
-from regard.interop.huggingface.checkpoint import read_document, read_table
-from regard.interop.huggingface.config_keys import Keys
+from regard.interop.huggingface.checkpoint import read_external_json, read_json_table
+from regard.interop.huggingface.config_keys import ConfigKeys
 from regard.models.heads.task_heads import Pooling
 
 POOLINGS: dict[str, Pooling] = {"cls": "first", "mean": "mean", "lasttoken": "last"}
@@ -23,77 +23,79 @@ FLAGS = {
     "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
     "pooling_mode_weightedmean_tokens": "weightedmean",
 }
-"How older folders say it: one flag for each way."
+"Older folders have one flag for each pooling mode."
 
 
 @dataclass(frozen=True)
 class SentenceEncoderConfig:
-    """How a checkpoint makes a sentence of its places."""
+    """How a checkpoint pools hidden states into a sentence embedding."""
 
     folder: Path
-    "Where its Transformer stands."
+    "The folder of its Transformer."
     pooling: Pooling | None = None
     normalise: bool = False
-    longest: int | None = None
-    "Tokens of a text at most, specials too."
+    max_tokens: int | None = None
+    "Maximum tokens of a text, special tokens included; None if unlimited."
     remarks: list[str] = field(default_factory=list)
 
 
-def read_sentences(folder: Path) -> SentenceEncoderConfig:
-    """Of a folder that may also be a plain one."""
+def read_sentence_encoder_config(folder: Path) -> SentenceEncoderConfig:
+    """Read modules.json and its modules; a folder without them has no pooling."""
     file = folder / "modules.json"
     if not file.is_file():
         return SentenceEncoderConfig(folder)
-    modules = read_document(file)
+    modules = read_external_json(file)
     if not (isinstance(modules, list) and modules and all(_is_module(m) for m in modules)):
         raise UserError("is not a list of modules", topic="import", where=str(file))
-    sorts = {_sort(module): folder / module["path"] for module in modules}
-    longest, remarks = _reading(folder)
-    pooling = _pooling(sorts["Pooling"] / "config.json", remarks) if "Pooling" in sorts else None
-    others = sorted(sorts.keys() - {"Transformer", "Pooling", "Normalize"})
+    paths = {_class_name(module): folder / module["path"] for module in modules}
+    max_tokens, remarks = _preprocessing(folder)
+    pooling = _pooling(paths["Pooling"] / "config.json", remarks) if "Pooling" in paths else None
+    others = sorted(paths.keys() - {"Transformer", "Pooling", "Normalize"})
     if others:
         remarks.append(
-            f"behind its pooling stands {', '.join(others)}, which regard does not have: "
-            "its sentence vectors are not to be had here"
+            f"its pooling is followed by {', '.join(others)}, which regard does not have: "
+            "its sentence embeddings cannot be computed here"
         )
         pooling = None
-    body = sorts.get("Transformer", folder)
-    return SentenceEncoderConfig(body, pooling, "Normalize" in sorts, longest, remarks)
+    body = paths.get("Transformer", folder)
+    return SentenceEncoderConfig(body, pooling, "Normalize" in paths, max_tokens, remarks)
 
 
 def _is_module(module: Any) -> bool:
-    """With a type, and with a path that stays in the folder."""
+    """A table with a type, and with a path inside the folder."""
     if not isinstance(module, dict) or not isinstance(module.get("type"), str):
         return False
     path = module.get("path")
     return isinstance(path, str) and (path == "" or Path(path).name == path)
 
 
-def _sort(module: dict[str, Any]) -> str:
+def _class_name(module: dict[str, Any]) -> str:
     return str(module["type"]).rpartition(".")[2]
 
 
 def _pooling(file: Path, remarks: list[str]) -> Pooling | None:
-    table = read_table(file)
-    asked = table.get("pooling_mode") or [way for flag, way in FLAGS.items() if table.get(flag)]
-    ways = [asked] if isinstance(asked, str) else list(asked)
-    if len(ways) == 1 and ways[0] in POOLINGS:
-        return POOLINGS[ways[0]]
+    table = read_json_table(file)
+    given = table.get("pooling_mode") or [mode for flag, mode in FLAGS.items() if table.get(flag)]
+    modes = [given] if isinstance(given, str) else list(given)
+    if len(modes) == 1 and modes[0] in POOLINGS:
+        return POOLINGS[modes[0]]
     remarks.append(
-        f"it pools by {' and '.join(map(str, ways)) or 'nothing'}, which regard does not have: "
+        f"its pooling is {' and '.join(map(str, modes)) or 'none'}, which regard does not have: "
         f"choose {', '.join(POOLINGS.values())} yourself"
     )
     return None
 
 
-def _reading(folder: Path) -> tuple[int | None, list[str]]:
-    """Where texts are cut before they are read, and what else happens to them."""
+def _preprocessing(folder: Path) -> tuple[int | None, list[str]]:
+    """The length limit of texts, and remarks about truncation and lower-casing."""
     file = folder / "sentence_bert_config.json"
     if not file.is_file():
         return None, []
-    keys = Keys(read_table(file), file=str(file))
-    longest = keys.integer("max_seq_length", 0) or None
-    said = [f"sentence-transformers cuts its texts at {longest} tokens"] if longest else []
+    keys = ConfigKeys(read_json_table(file), file=str(file))
+    max_tokens = keys.integer("max_seq_length", 0) or None
+    remarks = []
+    if max_tokens:
+        remarks.append(f"sentence-transformers truncates its texts to {max_tokens} tokens")
     if keys.table.get("do_lower_case"):
-        said.append("sentence-transformers lower-cases its texts first: do the same")
-    return longest, said
+        remarks.append("sentence-transformers lower-cases its texts first: do the same")
+    return max_tokens, remarks

@@ -1,8 +1,8 @@
-"""From another tool's tensors to a model of ours and back, by the places of an architecture.
+"""Copy tensors from a checkpoint into a model and back, by the tensor map of an architecture.
 
-Nothing is left unsaid: what a file holds and nothing uses, and what the model has and nothing
-filled. A file without its token table or without one of its blocks is refused: such a model would
-be a random one under a pretrained name.
+The report lists unused tensors of the file and unfilled parameters of the model. A file without
+the token embedding or without a whole block is refused: it would give a random model under a
+pretrained name.
 """
 
 from __future__ import annotations
@@ -15,136 +15,138 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
-from regard.interop.huggingface.architecture import Architecture, TensorMapping, joined
-from regard.interop.huggingface.checkpoint import Tensors
+from regard.interop.huggingface.architecture import Architecture, TensorMapping, merge_tensors
+from regard.interop.huggingface.checkpoint import CheckpointTensors
 from regard.models.families.transformer import Transformer
 
 
 @dataclass(frozen=True)
 class FillReport:
-    """What was left over, on both sides."""
+    """Tensors and parameters without a counterpart."""
 
     unused: list[str]
-    "Names in the file."
+    "Tensors of the file that the model does not use."
     unfilled: list[str]
-    "Names of ours."
+    "Parameters of the model that the file does not fill."
 
 
-def bare_names(architecture: Architecture, tensors: Tensors) -> dict[str, str]:
-    """What the file holds: bare name, name in the file."""
-    held: dict[str, str] = {}
+def bare_names(architecture: Architecture, tensors: CheckpointTensors) -> dict[str, str]:
+    """Bare name → name in the file, for each tensor of a checkpoint."""
+    names: dict[str, str] = {}
     for name in tensors.names():
-        held.setdefault(architecture.bare_name(name), name)
-    return held
+        names.setdefault(architecture.bare_name(name), name)
+    return names
 
 
 @torch.no_grad()
-def fill(
-    model: nn.Module, architecture: Architecture, *, family: Transformer, tensors: Tensors
+def fill_model(
+    model: nn.Module, architecture: Architecture, *, family: Transformer, tensors: CheckpointTensors
 ) -> FillReport:
-    """Copy every tensor to its place."""
-    held, tensor_map = bare_names(architecture, tensors), architecture.tensor_map(family)
-    copies = architecture.copies(family)
-    _stand_in(copies, held)
+    """Copy every tensor of the checkpoint into its parameter."""
+    names, tensor_map = bare_names(architecture, tensors), architecture.tensor_map(family)
+    aliases = architecture.aliases(family)
+    _use_aliases(aliases, names)
     used, unfilled = set(), []
     for name, parameter in model.named_parameters():
-        place = tensor_map.get(name)
-        if place is None or place.name not in held:
+        mapping = tensor_map.get(name)
+        if mapping is None or mapping.name not in names:
             unfilled.append(name)
             continue
-        theirs = held[place.name]
-        _check_shape(theirs, place, tensors, ours=tuple(parameter.shape))
-        parameter.copy_(place.taken(_read(tensors, theirs)))
+        theirs = names[mapping.name]
+        _check_shape(theirs, mapping, tensors, ours=tuple(parameter.shape))
+        parameter.copy_(mapping.extract(_read(tensors, theirs)))
         used.add(theirs)
-    _check_whole(unfilled, model, tensors)
-    used |= {held[copy] for copy in _true_copies(copies, held, tensors)}
+    _check_complete(unfilled, model, tensors)
+    used |= {names[copy] for copy in _identical_aliases(aliases, names, tensors)}
     return FillReport(sorted(set(tensors.names()) - used), unfilled)
 
 
 @torch.no_grad()
-def gathered(
+def export_tensors(
     model: nn.Module, architecture: Architecture, *, family: Transformer
 ) -> dict[str, Tensor]:
-    """The model's tensors by the names of the other tool's file."""
-    own = dict(model.named_parameters())
-    parts: dict[str, list[tuple[TensorMapping, Tensor]]] = {}
-    for name, place in architecture.tensor_map(family).items():
-        tensor = own[name].detach().to("cpu", torch.float32)
-        parts.setdefault(place.name, []).append((place, tensor))
-    tensors = {name: joined(found) for name, found in parts.items()}
-    for copy, original in architecture.copies(family).items():
-        # Where a bias has two names, transformers draws anew the one that is not there.
+    """The model's tensors under their names in the checkpoint, in float32 on the CPU."""
+    parameters = dict(model.named_parameters())
+    chunks: dict[str, list[tuple[TensorMapping, Tensor]]] = {}
+    for name, mapping in architecture.tensor_map(family).items():
+        tensor = parameters[name].detach().to("cpu", torch.float32)
+        chunks.setdefault(mapping.name, []).append((mapping, tensor))
+    tensors = {name: merge_tensors(group) for name, group in chunks.items()}
+    for copy, original in architecture.aliases(family).items():
+        # If a bias has two names, transformers re-initialises the one that the file lacks.
         if tensors[original].ndim == 1:
             tensors[copy] = tensors[original]
     return {architecture.full_name(name): tensor.clone() for name, tensor in tensors.items()}
 
 
-def _stand_in(copies: Mapping[str, str], held: dict[str, str]) -> None:
-    """Of a shared tensor a file may hold the copy alone: it then stands for the original."""
-    for copy, original in copies.items():
-        if copy in held and original not in held:
-            held[original] = held[copy]
+def _use_aliases(aliases: Mapping[str, str], names: dict[str, str]) -> None:
+    """A file may contain a shared tensor under its second name only: use that one."""
+    for copy, original in aliases.items():
+        if copy in names and original not in names:
+            names[original] = names[copy]
 
 
 def _check_shape(
-    name: str, place: TensorMapping, tensors: Tensors, *, ours: tuple[int, ...]
+    name: str, mapping: TensorMapping, tensors: CheckpointTensors, *, ours: tuple[int, ...]
 ) -> None:
-    found, expected = tensors.shape(name), place.shape_there(ours)
+    found, expected = tensors.shape(name), mapping.checkpoint_shape(ours)
     if found != expected:
         raise UserError(
-            f"{name} has shape {found}, its config asks for {expected}",
+            f"{name} has shape {found}, its config implies {expected}",
             topic="import",
             where=tensors.where,
-            hint="File and config.json are of different models: get both anew.",
+            hint="Weights and config.json belong to different models: download both again.",
         )
 
 
-def _read(tensors: Tensors, name: str) -> Tensor:
+def _read(tensors: CheckpointTensors, name: str) -> Tensor:
     tensor = tensors.read(name)
     if not tensor.is_floating_point():
         raise UserError(
-            f"{name} holds {tensor.dtype}, not weights: they are packed in a form that regard "
+            f"{name} has dtype {tensor.dtype}: its weights are quantized in a format that regard "
             "does not read",
             topic="import",
             where=tensors.where,
-            hint="Give the checkpoint as it was before it was packed, or a .gguf file.",
+            hint="Give the unquantized checkpoint, or a .gguf file.",
         )
-    whole = tensor.float()
-    if not bool(whole.isfinite().all()):
+    values = tensor.float()
+    if not bool(values.isfinite().all()):
         raise UserError(
-            f"{name} holds numbers that are none (NaN or infinite)",
+            f"{name} has NaN or infinite values",
             topic="import",
             where=tensors.where,
-            hint="The file is damaged, or its training had failed: get it anew.",
+            hint="The file is damaged, or its training diverged: download it again.",
         )
-    return whole
+    return values
 
 
-def _check_whole(unfilled: list[str], model: nn.Module, tensors: Tensors) -> None:
-    """No table of tokens and no block may be left as it was drawn."""
+def _check_complete(unfilled: list[str], model: nn.Module, tensors: CheckpointTensors) -> None:
+    """Neither the token embedding nor a whole block may keep its random initial values."""
     absent = set(unfilled)
-    wanting = ["embedding.tokens.weight"] if "embedding.tokens.weight" in absent else []
+    random = ["embedding.tokens.weight"] if "embedding.tokens.weight" in absent else []
     blocks: dict[str, list[bool]] = {}
     for name, _ in model.named_parameters():
         if block := re.match(r"stack\.blocks\.\d+", name):
             blocks.setdefault(block[0], []).append(name in absent)
-    wanting += [block for block, missing in blocks.items() if all(missing)]
-    if wanting:
+    random += [block for block, missing in blocks.items() if all(missing)]
+    if random:
         raise UserError(
-            f"nothing in it fills {', '.join(wanting[:3])}{' …' if len(wanting) > 3 else ''}",
+            f"it has no tensors for {', '.join(random[:3])}{' …' if len(random) > 3 else ''}",
             topic="import",
             where=tensors.where,
-            hint="File and config.json are of different models, or a part is missing: "
-            "get both anew.",
+            hint="Weights and config.json belong to different models, or a file is missing: "
+            "download both again.",
         )
 
 
-def _true_copies(copies: Mapping[str, str], held: Mapping[str, str], tensors: Tensors) -> list[str]:
-    """Those that repeat bit for bit what is shared here."""
+def _identical_aliases(
+    aliases: Mapping[str, str], names: Mapping[str, str], tensors: CheckpointTensors
+) -> list[str]:
+    """The second names whose tensor equals the original bit for bit."""
     return [
         copy
-        for copy, original in copies.items()
-        if copy in held
-        and original in held
-        and torch.equal(tensors.read(held[copy]), tensors.read(held[original]))
+        for copy, original in aliases.items()
+        if copy in names
+        and original in names
+        and torch.equal(tensors.read(names[copy]), tensors.read(names[original]))
     ]

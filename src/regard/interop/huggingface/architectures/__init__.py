@@ -1,1 +1,1 @@
-"""The architectures that regard reads and writes, one file each."""
+"""Architectures that regard imports and exports, one file each."""

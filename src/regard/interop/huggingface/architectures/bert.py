@@ -1,7 +1,7 @@
-"""BERT (Devlin et al., 2019) in Hugging Face's form: names, settings, both ways.
+"""BERT (Devlin et al., 2019): tensor names and settings, in both directions.
 
-Post-norm blocks over tokens, places and texts; with a pooler and with a network before the output
-layer where the file has them.
+Post-norm blocks over token, position and segment embeddings; pooler and head transform if the file
+has them.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from regard.attention.positions.learned import Learned
 from regard.interop.huggingface.architecture import (
     ACTIVATIONS,
     ARCHITECTURES,
-    PLAIN,
+    COMMON_SETTINGS,
     Architecture,
     TensorMapping,
     attention_dropout,
-    dropouts,
-    misfits_of,
+    different_settings,
+    dropout_settings,
     per_parameter,
-    their_activation,
+    transformers_activation,
 )
-from regard.interop.huggingface.config_keys import Keys
+from regard.interop.huggingface.config_keys import ConfigKeys
 from regard.models.families.encoder import Encoder
 from regard.models.families.transformer import Transformer
 
@@ -39,43 +39,45 @@ BLOCK = {
 
 @ARCHITECTURES.add("bert", model_types=("bert",))
 class Bert(Architecture):
-    """An encoder with post-norm, token types and, in some files, a pooler and an output network."""
+    """An encoder with post-norm, token types and, in some files, pooler and head transform."""
 
     name = "bert"
     family = "encoder"
     prefix = "bert."
-    adapted_prefix = ""
-    head_names: ClassVar[tuple[str, ...]] = ("cls.",)
+    peft_prefix = ""
+    head_prefixes: ClassVar[tuple[str, ...]] = ("cls.",)
     objective = "masked"
-    task = "FEATURE_EXTRACTION"
-    blocks = "encoder.layer."
+    peft_task = "FEATURE_EXTRACTION"
+    block_prefix = "encoder.layer."
 
     head: ClassVar[dict[str, str]] = {
         "head.transform.linear": "cls.predictions.transform.dense",
         "head.transform.norm": "cls.predictions.transform.LayerNorm",
     }
     head_bias = "cls.predictions.bias"
-    head_table = "cls.predictions.decoder"
-    written_as = ("BertModel", "BertForMaskedLM")
+    head_linear = "cls.predictions.decoder"
+    class_names = ("BertModel", "BertForMaskedLM")
 
     @property
-    def first_place(self) -> int:
-        """Rows of the position table before that of the first place."""
+    def position_offset(self) -> int:
+        """Rows of the position embedding before that of the first position."""
         return 0
 
-    def settings(self, config: Keys, held: frozenset[str], remarks: list[str]) -> dict[str, Any]:
-        self._refuse_others(config)
+    def settings(
+        self, config: ConfigKeys, available: frozenset[str], remarks: list[str]
+    ) -> dict[str, Any]:
+        self._check_supported(config)
         activation = config.choice("hidden_act", ACTIVATIONS, default="gelu")
-        network = f"{self.head['head.transform.linear']}.weight" in held
-        if network and not self._network_bends_alike(activation):
+        transform = f"{self.head['head.transform.linear']}.weight" in available
+        if transform and not self._transform_activation_fits(activation):
             remarks.append(
-                f"its output network bends by {config.table['hidden_act']}, ours by gelu: "
-                "it is left out"
+                f"the activation of its head transform is {config.table['hidden_act']}, ours is "
+                "gelu: the head transform is left out"
             )
-            network = False
-        segments = "embeddings.token_type_embeddings.weight" in held
+            transform = False
+        segments = "embeddings.token_type_embeddings.weight" in available
         return {
-            "context": config.integer("max_position_embeddings") - self.first_place,
+            "context": config.integer("max_position_embeddings") - self.position_offset,
             "layers": config.integer(self.layers_key),
             "heads": config.integer("num_attention_heads"),
             "width": config.integer("hidden_size"),
@@ -83,16 +85,16 @@ class Bert(Architecture):
             "activation": activation,
             "norm_eps": config.number("layer_norm_eps", 1e-12),
             "norm_placement": "post",
-            "tied": config.truth("tie_word_embeddings", default=True) or not network,
-            **dropouts(
+            "tied": config.boolean("tie_word_embeddings", default=True) or not transform,
+            **dropout_settings(
                 config.number("hidden_dropout_prob", 0.1),
                 config.number("attention_probs_dropout_prob", 0.1),
             ),
             "init_std": config.number("initializer_range", 0.02),
             "segments": config.integer("type_vocab_size", 2) if segments else 0,
             "embedding_norm": True,
-            "head_transform": network,
-            "pooler": "pooler.dense.weight" in held,
+            "head_transform": transform,
+            "pooler": "pooler.dense.weight" in available,
         }
 
     def tensor_map(self, family: Transformer) -> dict[str, TensorMapping]:
@@ -108,7 +110,7 @@ class Bert(Architecture):
         tables = {
             "embedding.tokens.weight": TensorMapping("embeddings.word_embeddings.weight"),
             "embedding.positions.weight": TensorMapping(
-                "embeddings.position_embeddings.weight", skipped=self.first_place
+                "embeddings.position_embeddings.weight", skipped_rows=self.position_offset
             ),
         }
         if family.segments:
@@ -119,25 +121,25 @@ class Bert(Architecture):
             modules |= {ours: TensorMapping(theirs) for ours, theirs in self.head.items()}
             tables["head.tokens.bias"] = TensorMapping(self._bias_name(family))
         if not family.tied:
-            tables["head.tokens.weight"] = TensorMapping(f"{self.head_table}.weight")
+            tables["head.tokens.weight"] = TensorMapping(f"{self.head_linear}.weight")
         return tables | per_parameter(modules, suffixes=("weight", "bias"))
 
-    def copies(self, family: Transformer) -> dict[str, str]:
+    def aliases(self, family: Transformer) -> dict[str, str]:
         assert isinstance(family, Encoder)
         if not family.head_transform:
             return {}
         if family.tied:
             return {
-                f"{self.head_table}.weight": "embeddings.word_embeddings.weight",
-                f"{self.head_table}.bias": self.head_bias,
+                f"{self.head_linear}.weight": "embeddings.word_embeddings.weight",
+                f"{self.head_linear}.bias": self.head_bias,
             }
-        return {self.head_bias: f"{self.head_table}.bias"}
+        return {self.head_bias: f"{self.head_linear}.bias"}
 
-    def misfits(self, family: Transformer) -> list[str]:
+    def unsupported_settings(self, family: Transformer) -> list[str]:
         if not isinstance(family, Encoder):
             return [f'family = "{type(family).__name__.lower()}"']
         expected = {
-            **PLAIN,
+            **COMMON_SETTINGS,
             "positions": Learned(),
             "norm": "layer",
             "norm_placement": "post",
@@ -145,31 +147,31 @@ class Bert(Architecture):
             "embedding_norm": True,
             "patch_dim": 0,
         }
-        wrong = misfits_of(family, expected)
+        unsupported = different_settings(family, expected)
         if family.key_value_heads not in (0, family.heads):
-            wrong.append(f"key_value_heads = {family.key_value_heads}")
+            unsupported.append(f"key_value_heads = {family.key_value_heads}")
         if family.activation == "swiglu":
-            wrong.append("activation = swiglu")
-        elif family.head_transform and not self._network_bends_alike(family.activation):
-            wrong.append(f"activation = {family.activation} beside head_transform = true")
+            unsupported.append("activation = swiglu")
+        elif family.head_transform and not self._transform_activation_fits(family.activation):
+            unsupported.append(f"activation = {family.activation} beside head_transform = true")
         if not family.segments:
-            wrong.append("segments = 0")
+            unsupported.append("segments = 0")
         if not (family.tied or family.head_transform):
-            wrong.append("tied = false without head_transform")
-        return wrong
+            unsupported.append("tied = false without head_transform")
+        return unsupported
 
     def config(self, family: Transformer, *, vocabulary: int) -> dict[str, Any]:
         assert isinstance(family, Encoder)
         return {
-            "architectures": [self.written_as[family.head_transform]],
+            "architectures": [self.class_names[family.head_transform]],
             "model_type": self.name,
             "vocab_size": vocabulary,
             "hidden_size": family.width,
             "num_hidden_layers": family.layers,
             "num_attention_heads": family.heads,
             "intermediate_size": family.resolved_mlp_width,
-            "hidden_act": their_activation(family),
-            "max_position_embeddings": family.context + self.first_place,
+            "hidden_act": transformers_activation(family),
+            "max_position_embeddings": family.context + self.position_offset,
             "type_vocab_size": family.segments,
             "layer_norm_eps": family.norm_eps,
             "hidden_dropout_prob": family.dropout,
@@ -178,33 +180,35 @@ class Bert(Architecture):
             "tie_word_embeddings": family.tied,
         }
 
-    def left_out(self, family: Transformer) -> list[str]:
+    def export_remarks(self, family: Transformer) -> list[str]:
         assert isinstance(family, Encoder)
         if not family.boundary:
             return []
-        return ["the network that tells spans from their ends (boundary) has no place there"]
+        return ["BERT has no span boundary head (boundary): it is left out"]
 
     def bare_name(self, name: str) -> str:
-        # The first BERT checkpoints call the two parameters of a norm by TensorFlow's names.
-        spelled = name.replace("LayerNorm.gamma", "LayerNorm.weight")
-        return super().bare_name(spelled.replace("LayerNorm.beta", "LayerNorm.bias"))
+        # The first BERT checkpoints have TensorFlow's names for the parameters of a norm.
+        renamed = name.replace("LayerNorm.gamma", "LayerNorm.weight")
+        return super().bare_name(renamed.replace("LayerNorm.beta", "LayerNorm.bias"))
 
     def _bias_name(self, family: Transformer) -> str:
-        """The bias has two names, which are one where the table is tied; transformers adds the
-        second in any case."""
-        return self.head_bias if family.tied else f"{self.head_table}.bias"
+        """The output bias has two names; transformers adds the second one, and ties both if the
+        embedding is tied."""
+        return self.head_bias if family.tied else f"{self.head_linear}.bias"
 
-    def _network_bends_alike(self, activation: str) -> bool:
-        """BERT's output network has the activation of its blocks; ours has gelu."""
+    def _transform_activation_fits(self, activation: str) -> bool:
+        """BERT's head transform has the activation of its blocks; ours has gelu."""
         return activation == "gelu"
 
-    def _refuse_others(self, config: Keys) -> None:
-        config.refuse(
+    def _check_supported(self, config: ConfigKeys) -> None:
+        config.check(
             "position_embedding_type",
-            usual=("absolute",),
-            reason="regard has absolute positions for this architecture alone",
+            allowed=("absolute",),
+            reason="regard has only absolute positions for this architecture",
         )
-        config.refuse("is_decoder", usual=(False,), reason="regard takes it as an encoder alone")
-        config.refuse(
-            "add_cross_attention", usual=(False,), reason="regard reads it without a source"
+        config.check("is_decoder", allowed=(False,), reason="regard imports it as an encoder only")
+        config.check(
+            "add_cross_attention",
+            allowed=(False,),
+            reason="regard imports it without cross-attention",
         )

@@ -1,6 +1,6 @@
-"""GPT-2 (Radford et al., 2019): names and settings, both ways.
+"""GPT-2 (Radford et al., 2019): tensor names and settings, in both directions.
 
-Queries, keys and values are one matrix there, and all matrices of its blocks stand as (in, out).
+Queries, keys and values are one fused matrix; all matrices of the blocks are stored as (in, out).
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from regard.attention.positions.learned import Learned
 from regard.interop.huggingface.architecture import (
     ACTIVATIONS,
     ARCHITECTURES,
-    PLAIN,
+    COMMON_SETTINGS,
     Architecture,
     TensorMapping,
     attention_dropout,
-    dropouts,
-    misfits_of,
+    different_settings,
+    dropout_settings,
     per_parameter,
-    their_activation,
+    transformers_activation,
 )
-from regard.interop.huggingface.config_keys import Keys
+from regard.interop.huggingface.config_keys import ConfigKeys
 from regard.models.families.decoder import Decoder
 from regard.models.families.transformer import Transformer
 
 BLOCK = {
     "attention_residual.norm": TensorMapping("ln_1"),
-    "attention.query": TensorMapping("attn.c_attn", part=0, parts=3, turned=True),
-    "attention.key": TensorMapping("attn.c_attn", part=1, parts=3, turned=True),
-    "attention.value": TensorMapping("attn.c_attn", part=2, parts=3, turned=True),
-    "attention.out": TensorMapping("attn.c_proj", turned=True),
+    "attention.query": TensorMapping("attn.c_attn", chunk=0, chunks=3, transposed=True),
+    "attention.key": TensorMapping("attn.c_attn", chunk=1, chunks=3, transposed=True),
+    "attention.value": TensorMapping("attn.c_attn", chunk=2, chunks=3, transposed=True),
+    "attention.out": TensorMapping("attn.c_proj", transposed=True),
     "mlp_residual.norm": TensorMapping("ln_2"),
-    "mlp.up_proj": TensorMapping("mlp.c_fc", turned=True),
-    "mlp.down_proj": TensorMapping("mlp.c_proj", turned=True),
+    "mlp.up_proj": TensorMapping("mlp.c_fc", transposed=True),
+    "mlp.down_proj": TensorMapping("mlp.c_proj", transposed=True),
 }
 
 
@@ -44,30 +44,34 @@ class Gpt2(Architecture):
     name = "gpt2"
     family = "decoder"
     prefix = "transformer."
-    adapted_prefix = "transformer."
-    head_names = ("lm_head.", "score.")
+    peft_prefix = "transformer."
+    head_prefixes = ("lm_head.", "score.")
     objective = "causal"
-    task = "CAUSAL_LM"
-    blocks = "h."
+    peft_task = "CAUSAL_LM"
+    block_prefix = "h."
     layers_key = "n_layer"
 
-    def settings(self, config: Keys, held: frozenset[str], remarks: list[str]) -> dict[str, Any]:
-        config.refuse("scale_attn_weights", usual=(True,), reason="regard always divides by √d")
-        config.refuse(
+    def settings(
+        self, config: ConfigKeys, available: frozenset[str], remarks: list[str]
+    ) -> dict[str, Any]:
+        config.check("scale_attn_weights", allowed=(True,), reason="regard always divides by √d")
+        config.check(
             "scale_attn_by_inverse_layer_idx",
-            usual=(False,),
-            reason="regard scales every layer alike",
+            allowed=(False,),
+            reason="regard scales all layers equally",
         )
-        config.refuse(
-            "add_cross_attention", usual=(False,), reason="regard reads it without a source"
+        config.check(
+            "add_cross_attention",
+            allowed=(False,),
+            reason="regard imports it without cross-attention",
         )
         width = config.integer("n_embd")
-        dropped = config.number("resid_pdrop", 0.1)
-        embedded = config.number("embd_pdrop", 0.1)
-        if embedded != dropped:
+        dropout = config.number("resid_pdrop", 0.1)
+        embedding_dropout = config.number("embd_pdrop", 0.1)
+        if embedding_dropout != dropout:
             remarks.append(
-                f"embd_pdrop {embedded} differs from resid_pdrop {dropped}: in training regard "
-                "drops both by the second"
+                f"embd_pdrop {embedding_dropout} differs from resid_pdrop {dropout}: in training "
+                "regard uses the latter for both"
             )
         return {
             "context": config.integer("n_positions", 1024),
@@ -77,8 +81,8 @@ class Gpt2(Architecture):
             "mlp_width": config.integer("n_inner", 4 * width),
             "activation": config.choice("activation_function", ACTIVATIONS, default="gelu_new"),
             "norm_eps": config.number("layer_norm_epsilon", 1e-5),
-            "tied": config.truth("tie_word_embeddings", default=True),
-            **dropouts(dropped, config.number("attn_pdrop", 0.1)),
+            "tied": config.boolean("tie_word_embeddings", default=True),
+            **dropout_settings(dropout, config.number("attn_pdrop", 0.1)),
             "init_std": config.number("initializer_range", 0.02),
         }
 
@@ -86,8 +90,8 @@ class Gpt2(Architecture):
         modules = {"stack.norm": TensorMapping("ln_f")}
         for layer in range(family.layers):
             for ours, theirs in BLOCK.items():
-                named = replace(theirs, name=f"h.{layer}.{theirs.name}")
-                modules[f"stack.blocks.{layer}.{ours}"] = named
+                mapping = replace(theirs, name=f"h.{layer}.{theirs.name}")
+                modules[f"stack.blocks.{layer}.{ours}"] = mapping
         tables = {
             "embedding.tokens.weight": TensorMapping("wte.weight"),
             "embedding.positions.weight": TensorMapping("wpe.weight"),
@@ -96,25 +100,25 @@ class Gpt2(Architecture):
             tables["head.tokens.weight"] = TensorMapping("lm_head.weight")
         return tables | per_parameter(modules, suffixes=("weight", "bias"))
 
-    def copies(self, family: Transformer) -> dict[str, str]:
+    def aliases(self, family: Transformer) -> dict[str, str]:
         return {"lm_head.weight": "wte.weight"} if family.tied else {}
 
-    def misfits(self, family: Transformer) -> list[str]:
+    def unsupported_settings(self, family: Transformer) -> list[str]:
         if not isinstance(family, Decoder):
             return [f'family = "{type(family).__name__.lower()}"']
         expected = {
-            **PLAIN,
+            **COMMON_SETTINGS,
             "positions": Learned(),
             "norm": "layer",
             "norm_placement": "pre",
             "biases": True,
         }
-        wrong = misfits_of(family, expected)
+        unsupported = different_settings(family, expected)
         if family.key_value_heads not in (0, family.heads):
-            wrong.append(f"key_value_heads = {family.key_value_heads}")
+            unsupported.append(f"key_value_heads = {family.key_value_heads}")
         if family.activation == "swiglu":
-            wrong.append("activation = swiglu")
-        return wrong
+            unsupported.append("activation = swiglu")
+        return unsupported
 
     def config(self, family: Transformer, *, vocabulary: int) -> dict[str, Any]:
         return {
@@ -126,7 +130,7 @@ class Gpt2(Architecture):
             "n_head": family.heads,
             "n_inner": family.resolved_mlp_width,
             "n_positions": family.context,
-            "activation_function": their_activation(family),
+            "activation_function": transformers_activation(family),
             "layer_norm_epsilon": family.norm_eps,
             "resid_pdrop": family.dropout,
             "embd_pdrop": family.dropout,

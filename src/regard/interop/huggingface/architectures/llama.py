@@ -1,7 +1,7 @@
-"""LLaMA (Touvron et al., 2023) and its like: names and settings, both ways.
+"""LLaMA (Touvron et al., 2023) and its relatives: tensor names and settings, in both directions.
 
-Rotary positions, RMSNorm, SwiGLU, key/value heads that several heads share. SmolLM2 is one;
-Mistral is one within its sliding window.
+Rotary positions, RMSNorm, SwiGLU, grouped-query attention. SmolLM2 is a LLaMA; Mistral is one
+within its sliding window.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 from regard.attention.positions.rotary import Rotary
 from regard.interop.huggingface.architecture import (
     ARCHITECTURES,
-    PLAIN,
+    COMMON_SETTINGS,
     Architecture,
     TensorMapping,
     attention_dropout,
-    dropouts,
-    misfits_of,
+    different_settings,
+    dropout_settings,
     per_parameter,
 )
-from regard.interop.huggingface.config_keys import Keys
+from regard.interop.huggingface.config_keys import ConfigKeys
 from regard.models.families.decoder import Decoder
 from regard.models.families.transformer import Transformer
 from regard.nn.mlp import ActivationName
@@ -37,45 +37,49 @@ LINEARS = {
     "mlp.up_proj": "mlp.up_proj",
     "mlp.down_proj": "mlp.down_proj",
 }
-GATES: dict[str, ActivationName] = {"silu": "swiglu"}
-USUAL_BASE = 10_000.0
+GATED_ACTIVATIONS: dict[str, ActivationName] = {"silu": "swiglu"}
+DEFAULT_ROPE_BASE = 10_000.0
 
 
 @ARCHITECTURES.add("llama", model_types=("llama", "mistral"))
 class Llama(Architecture):
-    """A decoder with rotary positions, RMSNorm, SwiGLU and grouped keys and values."""
+    """A decoder with rotary positions, RMSNorm, SwiGLU and grouped-query attention."""
 
     name = "llama"
     family = "decoder"
     prefix = "model."
-    adapted_prefix = "model."
-    head_names = ("lm_head.", "score.")
+    peft_prefix = "model."
+    head_prefixes = ("lm_head.", "score.")
     objective = "causal"
-    task = "CAUSAL_LM"
-    blocks = "layers."
+    peft_task = "CAUSAL_LM"
+    block_prefix = "layers."
 
-    def settings(self, config: Keys, held: frozenset[str], remarks: list[str]) -> dict[str, Any]:
+    def settings(
+        self, config: ConfigKeys, available: frozenset[str], remarks: list[str]
+    ) -> dict[str, Any]:
         width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
-        shared = config.integer("num_key_value_heads", heads)
+        key_value_heads = config.integer("num_key_value_heads", heads)
         if "head_dim" in config and config.integer("head_dim") * heads != width:
             raise config.error("head_dim", f"regard has heads of width {width} / {heads}")
-        biases = config.truth("attention_bias", default=False)
-        if biases != config.truth("mlp_bias", default=False):
-            raise config.error("attention_bias", "regard has biases everywhere or nowhere")
+        biases = config.boolean("attention_bias", default=False)
+        if biases != config.boolean("mlp_bias", default=False):
+            raise config.error(
+                "attention_bias", "regard has biases in all linear layers or in none"
+            )
         return {
             "context": _context(config, remarks),
             "layers": config.integer(self.layers_key),
             "heads": heads,
             "width": width,
-            "key_value_heads": 0 if shared == heads else shared,
-            "positions": {"kind": "rotary", "base": _base(config)},
+            "key_value_heads": 0 if key_value_heads == heads else key_value_heads,
+            "positions": {"kind": "rotary", "base": _rope_base(config)},
             "mlp_width": config.integer("intermediate_size"),
-            "activation": config.choice("hidden_act", GATES, default="silu"),
+            "activation": config.choice("hidden_act", GATED_ACTIVATIONS, default="silu"),
             "norm": "rms",
             "norm_eps": config.number("rms_norm_eps", 1e-6),
             "biases": biases,
-            "tied": config.truth("tie_word_embeddings", default=False),
-            **dropouts(0.0, config.number("attention_dropout", 0.0)),
+            "tied": config.boolean("tie_word_embeddings", default=False),
+            **dropout_settings(0.0, config.number("attention_dropout", 0.0)),
             "init_std": config.number("initializer_range", 0.02),
         }
 
@@ -96,16 +100,21 @@ class Llama(Architecture):
             | per_parameter(linears, suffixes=suffixes)
         )
 
-    def copies(self, family: Transformer) -> dict[str, str]:
+    def aliases(self, family: Transformer) -> dict[str, str]:
         return {"lm_head.weight": "embed_tokens.weight"} if family.tied else {}
 
-    def misfits(self, family: Transformer) -> list[str]:
+    def unsupported_settings(self, family: Transformer) -> list[str]:
         if not isinstance(family, Decoder):
             return [f'family = "{type(family).__name__.lower()}"']
-        expected = {**PLAIN, "norm": "rms", "norm_placement": "pre", "activation": "swiglu"}
+        expected = {
+            **COMMON_SETTINGS,
+            "norm": "rms",
+            "norm_placement": "pre",
+            "activation": "swiglu",
+        }
         rotary = isinstance(family.positions, Rotary)
         positions = {} if rotary else {"positions": Rotary()}
-        return misfits_of(family, {**expected, **positions})
+        return different_settings(family, {**expected, **positions})
 
     def config(self, family: Transformer, *, vocabulary: int) -> dict[str, Any]:
         assert isinstance(family.positions, Rotary)
@@ -132,37 +141,37 @@ class Llama(Architecture):
             "tie_word_embeddings": family.tied,
         }
 
-    def left_out(self, family: Transformer) -> list[str]:
+    def export_remarks(self, family: Transformer) -> list[str]:
         if not family.dropout:
             return []
-        return [f"dropout = {family.dropout} has no place there: training goes on without it"]
+        return [f"LLaMA's config has no dropout = {family.dropout}: training continues without it"]
 
 
-def _context(config: Keys, remarks: list[str]) -> int:
-    """Places it was made for; within Mistral's window a place sees all of its past, as here."""
+def _context(config: ConfigKeys, remarks: list[str]) -> int:
+    """The context; Mistral's is limited to its window, within which attention is fully causal."""
     positions = config.integer("max_position_embeddings")
     if "sliding_window" not in config:
         return positions
     window = config.integer("sliding_window")
     if window < positions:
         remarks.append(
-            f"it looks back over {window:,} places at most (sliding_window): the context is "
-            "that long, within which regard computes the same"
+            f"its sliding_window is {window:,} positions: the context is limited to that, where "
+            "regard computes the same"
         )
     return min(window, positions)
 
 
-def _base(config: Keys) -> float:
-    """Of the rotation; the newer configs have it in a table of its own."""
+def _rope_base(config: ConfigKeys) -> float:
+    """rope_theta; newer configs have it in a table, rope_parameters."""
     newer, older = config.section("rope_parameters"), config.section("rope_scaling")
     for section in (newer, older):
         for key in ("rope_type", "type"):
-            section.refuse(
-                key, usual=("default",), reason="regard has plain rotary positions alone"
-            )
-        section.refuse("factor", usual=(1, 1.0), reason="regard has plain rotary positions alone")
+            section.check(key, allowed=("default",), reason="regard has no RoPE scaling")
+        section.check("factor", allowed=(1, 1.0), reason="regard has no RoPE scaling")
     for section in (config, newer):
-        section.refuse("partial_rotary_factor", usual=(1, 1.0), reason="regard turns whole heads")
+        section.check(
+            "partial_rotary_factor", allowed=(1, 1.0), reason="regard rotates whole heads"
+        )
     if "rope_theta" in newer:
         return newer.number("rope_theta")
-    return config.number("rope_theta", USUAL_BASE)
+    return config.number("rope_theta", DEFAULT_ROPE_BASE)

@@ -1,7 +1,7 @@
-"""RoBERTa (Liu et al., 2019): BERT with another head, and places counted from after the pad's id.
+"""RoBERTa (Liu et al., 2019): BERT with another head, and position ids that begin at pad id + 1.
 
-Its position table begins with rows that stand for no place, one more than the number of the pad
-token; they are dropped here and put back as zeros on the way out.
+The first pad id + 1 rows of its position embedding are unused; they are dropped on import and
+exported as zeros.
 """
 
 from __future__ import annotations
@@ -12,51 +12,51 @@ from regard.core.errors import UserError
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interop.huggingface.architecture import ARCHITECTURES
 from regard.interop.huggingface.architectures.bert import Bert
-from regard.interop.huggingface.config_keys import Keys
+from regard.interop.huggingface.config_keys import ConfigKeys
 from regard.models.families.transformer import Transformer
 
-USUAL_PAD = 1
+DEFAULT_PAD_ID = 1
 
 
 @ARCHITECTURES.add("roberta", model_types=("roberta", "xlm-roberta", "camembert"))
 class Roberta(Bert):
-    """As BERT, its places counted from after the pad token's id."""
+    """BERT with position ids that begin at pad id + 1."""
 
     name = "roberta"
     prefix = "roberta."
-    head_names = ("lm_head.", "classifier.")
+    head_prefixes = ("lm_head.", "classifier.")
 
     head: ClassVar[dict[str, str]] = {
         "head.transform.linear": "lm_head.dense",
         "head.transform.norm": "lm_head.layer_norm",
     }
     head_bias = "lm_head.bias"
-    head_table = "lm_head.decoder"
-    written_as = ("RobertaModel", "RobertaForMaskedLM")
+    head_linear = "lm_head.decoder"
+    class_names = ("RobertaModel", "RobertaForMaskedLM")
 
-    def __init__(self, *, pad: int = USUAL_PAD) -> None:
+    def __init__(self, *, pad: int = DEFAULT_PAD_ID) -> None:
         self.pad = pad
 
     @classmethod
-    def for_config(cls, config: Keys) -> Roberta:
-        return cls(pad=config.integer("pad_token_id", USUAL_PAD))
+    def for_config(cls, config: ConfigKeys) -> Roberta:
+        return cls(pad=config.integer("pad_token_id", DEFAULT_PAD_ID))
 
     @classmethod
     def for_tokenizer(cls, tokenizer: Tokenizer) -> Roberta:
         if tokenizer.pad is None:
             raise UserError(
-                f"roberta counts places by the pad token, and {tokenizer.name} has none",
+                f"roberta counts positions from the pad id, and {tokenizer.name} has no pad token",
                 topic="export",
                 hint="Export it as bert.",
             )
         return cls(pad=tokenizer.pad)
 
     @property
-    def first_place(self) -> int:
+    def position_offset(self) -> int:
         return self.pad + 1
 
     def config(self, family: Transformer, *, vocabulary: int) -> dict[str, Any]:
         return {**super().config(family, vocabulary=vocabulary), "pad_token_id": self.pad}
 
-    def _network_bends_alike(self, activation: str) -> bool:
-        return True  # its own bends by gelu whatever the blocks do
+    def _transform_activation_fits(self, activation: str) -> bool:
+        return True  # gelu, whatever the activation of the blocks

@@ -1,4 +1,4 @@
-"""Tiny random models of transformers in folders, and ours made of them."""
+"""Tiny random transformers models in checkpoint folders, and their import."""
 
 from __future__ import annotations
 
@@ -40,63 +40,65 @@ SMALL_GPT2 = {
 }
 
 
-def engine() -> tokenizers.Tokenizer:
-    made = tokenizers.Tokenizer(
+def build_engine() -> tokenizers.Tokenizer:
+    engine = tokenizers.Tokenizer(
         models.WordLevel({piece: number for number, piece in enumerate(PIECES)}, "<unk>")
     )
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
-    made.add_special_tokens(list(PIECES[:5]))
-    return made
+    engine.pre_tokenizer = pre_tokenizers.Whitespace()
+    engine.add_special_tokens(list(PIECES[:5]))
+    return engine
 
 
 def tokenizer() -> Tokenizer:
-    return Tokenizer(engine(), name="tiny")
+    return Tokenizer(build_engine(), name="tiny")
 
 
-def shaken(model: transformers.PreTrainedModel) -> transformers.PreTrainedModel:
-    """With no parameter at a value that would hide a mistake, such as biases of 0; by seed."""
+def randomise(model: transformers.PreTrainedModel) -> transformers.PreTrainedModel:
+    """Random parameters with a fixed seed: zero biases, for instance, could hide a mistake."""
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            scales = parameter.ndim == 1 and name.endswith("weight")
+            is_norm_weight = parameter.ndim == 1 and name.endswith("weight")
             draw = torch.randn(parameter.shape, generator=generator)
-            parameter.copy_(0.2 * draw + (1.0 if scales else 0.0))
+            parameter.copy_(0.2 * draw + (1.0 if is_norm_weight else 0.0))
     model.tie_weights()
     return model.eval()
 
 
-def saved(model: transformers.PreTrainedModel, folder: Path, **options) -> Path:
+def save_checkpoint(model: transformers.PreTrainedModel, folder: Path, **options) -> Path:
     model.save_pretrained(folder, **options)
-    engine().save(str(folder / "tokenizer.json"))
+    build_engine().save(str(folder / "tokenizer.json"))
     return folder
 
 
-def installed(home: Path) -> Path:
-    """Installed packages: `tiny-model` holds a checkpoint, and code that must not run."""
+def install_package(home: Path) -> Path:
+    """Install `tiny-model`, a package with a checkpoint and code that must not run."""
     package = home / "tiny_model"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise SystemExit('this was run')")
-    saved(shaken(transformers.BertModel(transformers.BertConfig(**SMALL))), package / "files")
+    save_checkpoint(
+        randomise(transformers.BertModel(transformers.BertConfig(**SMALL))), package / "files"
+    )
     info = home / "tiny_model-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
-    record(home, info)
+    write_record(home, info)
     return home
 
 
-def record(home: Path, info: Path) -> None:
+def write_record(home: Path, info: Path) -> None:
     files = [file for file in home.rglob("*") if file.is_file()]
     lines = [f"{file.relative_to(home).as_posix()},," for file in files]
     (info / "RECORD").write_text("\n".join([*lines, f"{info.name}/RECORD,,"]) + "\n")
 
 
-def brought(folder: Path, out: Path) -> tuple[SequenceModel, ImportReport]:
-    """Import a folder and load what was written."""
-    imported = import_model(str(folder), out)
-    return loaded(out)[0], imported
+def import_and_load(folder: Path, out: Path) -> tuple[SequenceModel, ImportReport]:
+    """Import a checkpoint and load the resulting folder."""
+    report = import_model(str(folder), out)
+    return load_folder(out)[0], report
 
 
-def loaded(folder: Path) -> tuple[SequenceModel, Family]:
+def load_folder(folder: Path) -> tuple[SequenceModel, Family]:
     config = json.loads((folder / "config.json").read_text())
     table = dict(config["model"])
     family = read_settings(settings_class(FAMILIES, table.pop("family")), table)
@@ -106,22 +108,22 @@ def loaded(folder: Path) -> tuple[SequenceModel, Family]:
 
 
 def padded_rows(rows: int = 3, length: int = 9) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ids without a pad among the words, and where they are valid: padding on the right."""
+    """Ids padded on the right, and the mask of valid positions."""
     generator = torch.Generator().manual_seed(3)
     ids = torch.randint(5, VOCABULARY, (rows, length), generator=generator)
     valid = torch.arange(length)[None] < torch.tensor([length, 5, 7])[:rows, None]
     return ids.masked_fill(~valid, 1), valid
 
 
-def renamed(folder: Path, rename) -> None:
-    """Write the weights anew under other names; None drops a tensor."""
+def rename_tensors(folder: Path, rename) -> None:
+    """Rewrite the weights under other names; None drops a tensor."""
     file = folder / "model.safetensors"
     tensors = {rename(name): tensor for name, tensor in load_file(file).items()}
     tensors.pop(None, None)
     save_file(tensors, file, metadata={"format": "pt"})
 
 
-def edited(folder: Path, **changes) -> None:
+def edit_config(folder: Path, **changes) -> None:
     """Change keys of config.json."""
     file = folder / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
