@@ -1,7 +1,7 @@
-# On a fresh machine `make demo` and `make test` need nothing else: each makes .venv first.
+# `make demo` and `make test` work on a fresh machine: each creates .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
-# Compiled where there is a C compiler; regard does without them where there is none.
+# Optional: compiled if there is a C compiler.
 KERNELS := $(wildcard src/regard/ops/cpu/*.[ch])
 
 .PHONY: setup demo test test-all bench lint format docs clean
@@ -24,7 +24,7 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Two test processes share the cores: waiting threads sleep instead of spinning. Nowhere else.
+# Two test processes share the cores, so waiting threads sleep instead of spinning. Only in tests.
 test test-all: export OMP_WAIT_POLICY := PASSIVE
 # Tests start processes: without cached bytecode each would compile all of torch again.
 test test-all: export PYTHONDONTWRITEBYTECODE :=
@@ -35,8 +35,8 @@ test: lint
 test-all: lint
 	$(BIN)/pytest -q -n 2 --dist worksteal --hypothesis-profile thorough
 
-# Peers live in an environment of their own. Rows that need SST-2 or the One Billion Words slice look
-# for them below the folder that REGARD_DATA names.
+# The libraries compared with have a separate environment. Benchmarks that need SST-2 or the One Billion
+# Word slice read them from the folder in REGARD_DATA.
 bench: .venv-bench/ready
 	.venv-bench/bin/python -m benchmarks.bench
 
