@@ -1,4 +1,4 @@
-"""Classification learns what words alone do not tell, and says when it has learnt nothing."""
+"""Text and pair classification: training, result rows, inputs, labels, remarks and warnings."""
 
 import json
 
@@ -18,19 +18,19 @@ WORDS = ("good", "bad", "film", "book", "not", "very", "the", "was")
 
 
 def rows(count, seed):
-    """The first word decides (generated): order matters, the bag of words does not."""
+    """Synthetic texts labelled by the order of two words; all have the same bag of words."""
     generator = np.random.default_rng(seed)
-    made = []
+    records = []
     for _ in range(count):
         words = generator.permutation(WORDS).tolist()
         label = "yes" if words.index("good") < words.index("bad") else "no"
-        made.append({"text": " ".join(words), "label": label})
-    return made
+        records.append({"text": " ".join(words), "label": label})
+    return records
 
 
-def write(place, made):
-    place.write_text("".join(json.dumps(row) + "\n" for row in made), encoding="utf-8")
-    return str(place)
+def write_jsonl(file, records):
+    file.write_text("".join(json.dumps(row) + "\n" for row in records), encoding="utf-8")
+    return str(file)
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +40,9 @@ def trained(tmp_path_factory):
         {
             "name": "order",
             "data": {
-                "corpus": write(home / "train.jsonl", rows(1500, 0)),
-                "dev": write(home / "dev.jsonl", rows(150, 1)),
-                "test": write(home / "test.jsonl", rows(150, 2)),
+                "corpus": write_jsonl(home / "train.jsonl", rows(1500, 0)),
+                "dev": write_jsonl(home / "dev.jsonl", rows(150, 1)),
+                "test": write_jsonl(home / "test.jsonl", rows(150, 2)),
             },
             "tokenizer": {"kind": "word"},
             "model": {"family": "encoder", "layers": 2, "heads": 2, "width": 32, "context": 16},
@@ -53,46 +53,45 @@ def trained(tmp_path_factory):
     return regard.train(recipe, out=home / "run")
 
 
-def figure(run, split, metric, of="model"):
+def run_score(run, split, metric, of="model"):
     return next(
         row["value"]
-        for row in run.figures()["figures"]
-        if (row["part"], row["metric"], row["of"]) == (split, metric, of)
+        for row in run.results()["estimates"]
+        if (row["split"], row["metric"], row["of"]) == (split, metric, of)
     )
 
 
-def test_order_is_learnt_where_counting_words_fails(trained):
-    assert figure(trained, "test", "accuracy") > 0.9
-    baselines = {row["of"] for row in trained.figures()["figures"]} - {"model"}
+def test_training_learns_word_order_that_tfidf_cannot_see(trained):
+    assert run_score(trained, "test", "accuracy") > 0.9
+    baselines = {row["of"] for row in trained.results()["estimates"]} - {"model"}
     assert {"majority class"} < baselines
     for of in baselines:
-        assert figure(trained, "test", "accuracy", of) < 0.85  # pairs of words tell something
-    verdicts = {(row["part"], row["verdict"]) for row in trained.figures()["comparisons"]}
+        assert run_score(trained, "test", "accuracy", of) < 0.85  # bigrams have some information
+    verdicts = {(row["split"], row["verdict"]) for row in trained.results()["comparisons"]}
     assert verdicts == {("dev", "better than"), ("test", "better than")}
 
 
-def test_items_hold_what_was_asked_and_answered(trained):
+def test_items_hold_record_and_prediction(trained):
     lines = (trained.folder / "items" / "test.jsonl").read_text().splitlines()
     items = [json.loads(line) for line in lines]
     right = sum(item["truth"] == item["predicted"] for item in items) / len(items)
-    assert right == pytest.approx(figure(trained, "test", "accuracy"))
+    assert right == pytest.approx(run_score(trained, "test", "accuracy"))
     assert {*items[0]["record"]} == {"text", "label"}
     assert all(0 < item["confidence"] <= 1 for item in items)
 
 
-def test_a_file_of_ones_own_is_answered(trained, tmp_path):
-    made = rows(40, 3)
-    file = write(tmp_path / "mine.jsonl", [{"text": row["text"]} for row in made])
+def test_predict_on_a_file_without_labels(trained, tmp_path):
+    records = rows(40, 3)
+    file = write_jsonl(tmp_path / "mine.jsonl", [{"text": row["text"]} for row in records])
     answers = regard.predict(trained.folder, file)
-    right = [a["predicted"] == row["label"] for a, row in zip(answers, made, strict=True)]
+    right = [a["predicted"] == row["label"] for a, row in zip(answers, records, strict=True)]
     assert sum(right) > 32
     assert "truth" not in answers[0]
 
 
-def test_a_row_keeps_its_columns_and_its_place_also_where_there_is_no_text(trained, tmp_path):
-    made = rows(3, 3)
+def test_predict_keeps_columns_and_row_numbers_also_of_empty_texts(trained, tmp_path):
     file = tmp_path / "mine.csv"
-    lines = [f"{7 + n},{row['text'] if n != 1 else ''},x" for n, row in enumerate(made)]
+    lines = [f"{7 + n},{row['text'] if n != 1 else ''},x" for n, row in enumerate(rows(3, 3))]
     file.write_text("\n".join(["id,text,note", *lines]) + "\n")
     answers = regard.predict(trained.folder, file)
     assert [answer["record"]["id"] for answer in answers] == ["7", "8", "9"]
@@ -101,14 +100,14 @@ def test_a_row_keeps_its_columns_and_its_place_also_where_there_is_no_text(train
     assert answers[2]["record"]["note"] == "x"
 
 
-def test_measuring_again_gives_the_same(trained):
+def test_evaluate_reproduces_the_results_of_training(trained):
     again = regard.evaluate(trained.folder)
-    assert again["figures"] == trained.figures()["figures"]
+    assert again["estimates"] == trained.results()["estimates"]
 
 
-def test_a_model_without_a_task_answers_nothing(trained, tmp_path):
+def test_a_classifier_has_no_token_loss(trained):
     loaded = regard.load(trained.folder)
-    with pytest.raises(UserError, match="tells no tokens"):
+    with pytest.raises(UserError, match="predicts no tokens"):
         loaded.loss(["the film"])
 
 
@@ -117,7 +116,7 @@ def tools(context=8, family="encoder"):
     return Tools(tokenizer, context, family)
 
 
-def test_rows_are_packed_as_the_family_reads_them():
+def test_special_tokens_of_each_family():
     record = {"text": "good film", "label": "yes"}
     for family, specials in (("encoder", ("cls", "sep")), ("decoder", ("start", "stop"))):
         problem = Classification().build_problem(
@@ -130,49 +129,48 @@ def test_rows_are_packed_as_the_family_reads_them():
         assert example.weights.sum() == 1
 
 
-def test_what_does_not_fit_is_counted():
+def test_truncated_tokens_are_counted():
     problem = PairClassification().restore_problem({"labels": ["0", "1"]}, tools(context=7))
     record = {"first": "good film", "second": "the book was very bad", "label": "1"}
     assert len(problem.examples(record)[0].inputs) == 7
-    assert problem.lost(record) == 3
+    assert problem.truncated_tokens(record) == 3
 
 
-def test_labels_are_in_their_natural_order():
-    made = [{"label": label} for label in ("10", "9", "b", "a", "-1")]
-    assert collect_labels(made) == ["-1", "9", "10", "a", "b"]
+def test_labels_are_in_natural_order():
+    records = [{"label": label} for label in ("10", "9", "b", "a", "-1")]
+    assert collect_labels(records) == ["-1", "9", "10", "a", "b"]
     assert natural_sort_key("2") < natural_sort_key("10") < natural_sort_key("a")
 
 
-def test_one_label_is_nothing_to_tell():
+def test_a_single_label_is_refused():
     with pytest.raises(UserError, match="every training row has the label 'yes'"):
         collect_labels([{"label": "yes"}] * 3)
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "expected"),
     [
         ("aabb", []),
-        ("aabbc", ["1 label has one training row alone"]),
-        ("aabcdefgh", ["7 labels have one training row alone"]),
+        ("aabbc", ["1 label has only one training row"]),
+        ("aabcdefgh", ["7 labels have only one training row"]),
     ],
 )
-def test_a_class_with_one_example_is_said(labels, said):
+def test_remarks_name_labels_with_one_row(labels, expected):
     train = [{"text": "good", "label": label} for label in labels]
     problem = Classification().build_problem(train, tools())
     remarks = problem.remarks(train)
-    assert [text.startswith(start) for text, start in zip(remarks, said, strict=True)] == [
-        True for _ in said
-    ]
+    assert len(remarks) == len(expected)
+    assert all(text.startswith(start) for text, start in zip(remarks, expected, strict=True))
     assert all("'b', 'c', 'd', 'e', 'f', …" in text for text in remarks if text.startswith("7"))
 
 
-def test_a_label_that_training_never_had_is_said():
+def test_warnings_name_labels_that_training_lacks():
     problem = Classification().restore_problem({"labels": ["a", "b"]}, tools())
     rows = [{"item": i, "truth": t, "predicted": p} for i, (t, p) in enumerate(("ab", "ba", "ca"))]
     assert any("'c' of 1 rows is in no training row" in line for line in problem.warnings(rows))
 
 
-def test_rows_of_a_task_are_not_joined():
+def test_packed_batches_are_refused_for_tasks():
     table = {
         "name": "x",
         "data": {"corpus": "x.csv"},
