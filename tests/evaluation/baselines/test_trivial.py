@@ -23,7 +23,7 @@ def test_the_majority_class_of_boolq_is_named_by_the_health_check() -> None:
     said = majority_label([True] * 5874 + [False] * 3553, len(truth))
     assert sum(one == other for one, other in zip(said, truth, strict=True)) == 2033
     [flag] = prediction_health(said, truth)
-    assert flag.startswith("accuracy 62.17 % is exactly the share of the majority class")
+    assert flag.startswith("accuracy 62.17 % is exactly the frequency of the majority class")
 
 
 @given(LABELS, st.randoms())

@@ -14,14 +14,14 @@ BOOLQ = [True] * TRUE + [False] * (ALL - TRUE)
 
 def test_the_majority_class_of_boolq() -> None:
     assert prediction_health([True] * ALL, BOOLQ) == (
-        "accuracy 62.17 % is exactly the share of the majority class: it predicts True for 3,270 "
+        "accuracy 62.17 % is exactly the frequency of the majority class: it predicts True for 3,270 "
         "of 3,270",
     )
 
 
 def test_a_constant_that_is_not_the_majority() -> None:
     assert prediction_health([False] * ALL, BOOLQ) == (
-        "accuracy 37.83 % is the share of one label: it predicts False for 3,270 of 3,270",
+        "accuracy 37.83 % is the frequency of one label: it predicts False for 3,270 of 3,270",
     )
 
 
@@ -69,12 +69,12 @@ def test_one_class_for_every_row_is_a_collapse() -> None:
 
 def test_one_label_only() -> None:
     [flag] = prediction_health(["yes", "yes"], ["yes", "yes"])
-    assert flag == "every one of the 2 labels is 'yes': no accuracy here tells anything"
+    assert flag == "all 2 labels are 'yes': accuracy says nothing here"
 
 
 @pytest.mark.parametrize(("predictions", "labels"), [([], []), ([1], [1, 2])])
 def test_lists_that_do_not_belong_together(predictions: list[int], labels: list[int]) -> None:
-    with pytest.raises(UserError, match="cannot be held against"):
+    with pytest.raises(UserError, match="do not match"):
         prediction_health(predictions, labels)
 
 

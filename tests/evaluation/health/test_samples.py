@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
 from regard.evaluation.health.repetition import match_texts
-from regard.evaluation.health.samples import SampleHealth, chance_of_empty, sample_health
+from regard.evaluation.health.samples import SampleHealth, empty_p_value, sample_health
 
 VOCABULARY = 300
 UNKNOWN = 7
@@ -92,7 +92,7 @@ def test_one_text_over_and_over_resembles_itself() -> None:
 
 def test_unknown_tokens_count_against_real_text_not_against_none() -> None:
     unknown = [[UNKNOWN if i % 5 == 4 else one for i, one in enumerate(ids)] for ids in SAMPLES]
-    assert any("samples say <unk> too often: " in flag for flag in judged(unknown).flags)
+    assert any("samples contain <unk> too often: " in flag for flag in judged(unknown).flags)
     as_usual = sample_health(unknown[:20], unknown[20:], unknown=UNKNOWN)
     assert not any("<unk>" in flag for flag in as_usual.flags)
 
@@ -102,13 +102,13 @@ def test_words_without_order_are_told_from_text() -> None:
     ends = np.cumsum([len(ids) for ids in SAMPLES])[:-1]
     mixed = [[int(one) for one in text] for text in np.split(tokens, ends)]
     health = judged(mixed)
-    assert health.known_pairs is not None
-    assert health.known_pairs.reference > 3 * health.known_pairs.samples
+    assert health.known_bigrams is not None
+    assert health.known_bigrams.reference > 3 * health.known_bigrams.samples
     [flag] = health.flags
     assert flag.startswith("samples are words without order: ")
-    own = judged(SAMPLES).known_pairs
+    own = judged(SAMPLES).known_bigrams
     assert own is not None
-    assert own.samples > 3 * own.shuffled_most
+    assert own.samples > 3 * own.shuffled_max
 
 
 @given(st.integers(1, 50), st.integers(0, 300), st.data())
@@ -118,7 +118,7 @@ def test_the_chance_of_empty_texts_is_that_of_a_draw_without_return(
     empty = data.draw(st.integers(1, n))
     of = empty + data.draw(st.integers(0, documents))
     expected = hypergeom.sf(empty - 1, n + documents, of, n)
-    assert chance_of_empty(empty, n, of=of, texts=n + documents) == pytest.approx(expected)
+    assert empty_p_value(empty, n, of=of, texts=n + documents) == pytest.approx(expected)
 
 
 def test_empty_samples_are_flagged_even_where_nothing_else_can_be_told() -> None:
@@ -162,7 +162,7 @@ def test_texture_equals_counting_by_hand(ours: list[list[int]], more: list[list[
     rows = [
         place[0, :length].tolist() for place, length in zip(texts.rows, texts.lengths, strict=True)
     ]
-    measured = texts.texture(texts.judged)
+    measured = texts.repetition(texts.sample_choice)
 
     def grams(order: int) -> list[list[tuple[int, ...]]]:
         return [[tuple(r[i : i + order]) for i in range(len(r) - order + 1)] for r in rows]
@@ -174,7 +174,7 @@ def test_texture_equals_counting_by_hand(ours: list[list[int]], more: list[list[
     repeats = sum(len(row) - len(set(row)) for row in grams(3))
     assert measured.repetition == pytest.approx(repeats / max(len(threes), 1))
     tokens = list(chain.from_iterable(rows))
-    assert measured.unknown_share == pytest.approx(tokens.count(3) / max(len(tokens), 1))
+    assert measured.unknown_rate == pytest.approx(tokens.count(3) / max(len(tokens), 1))
     assert 0 <= measured.alike < 1
 
 

@@ -14,7 +14,7 @@ def test_white_space_and_case_do_not_hide_a_duplicate() -> None:
         iter(["A good  film", "dull", "dull"]),
         ["a good film\n", "Dull", "a good film!", "dull"],
         train_labels=["pos", "neg", "pos"],
-        judged_labels=["neg", "neg", "pos", "pos"],
+        evaluated_labels=["neg", "neg", "pos", "pos"],
     )
     assert (found.count, found.n, found.same_label) == (3, 4, 2)
     assert found.examples == ("a good film\n", "Dull", "dull")
@@ -33,7 +33,7 @@ def test_nothing_shared_and_nothing_judged() -> None:
     assert (
         train_test_overlap(["a"], ["b"]).sentence("dev") == "none of the 1 dev inputs is in train"
     )
-    assert train_test_overlap(["a"], []).share == 0.0
+    assert train_test_overlap(["a"], []).fraction == 0.0
 
 
 @given(TEXTS, TEXTS)
@@ -41,7 +41,7 @@ def test_counted_as_one_would_by_hand(train: list[str], judged: list[str]) -> No
     def same(one: str, other: str) -> bool:
         return one.lower().split() == other.lower().split()
 
-    found = train_test_overlap(train, judged, train_labels=train, judged_labels=judged)
+    found = train_test_overlap(train, judged, train_labels=train, evaluated_labels=judged)
     assert found.count == sum(any(same(one, other) for other in train) for one in judged)
     assert found.same_label == sum(one in train for one in judged)
     assert len(found.examples) == min(found.count, 5)
@@ -49,4 +49,4 @@ def test_counted_as_one_would_by_hand(train: list[str], judged: list[str]) -> No
 
 def test_labels_that_do_not_belong_to_the_rows() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        train_test_overlap(["a", "b"], ["a"], train_labels=[1], judged_labels=[1])
+        train_test_overlap(["a", "b"], ["a"], train_labels=[1], evaluated_labels=[1])

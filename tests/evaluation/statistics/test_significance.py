@@ -66,8 +66,12 @@ class TestDifference:
     def test_one_seed_gives_the_interval_of_items_and_says_so(self):
         a, b = study(seeds=1, n=400)
         found = method_difference(a, b, perplexity)
-        assert found.speaks_of == "these trained models, not the methods"
-        assert (found.se_seeds, found.limits, found.seeds_needed(1)) == (None, "seeds", None)
+        assert found.scope == "these trained models, not the methods"
+        assert (found.se_seeds, found.limiting_factor, found.seeds_needed(1)) == (
+            None,
+            "seeds",
+            None,
+        )
         statistics = np.stack([a.statistics[0, 0], b.statistics[0, 0], a.statistics[0, 1]])
         [(low, high)] = Bootstrap().intervals(
             statistics,
@@ -89,14 +93,14 @@ class TestDifference:
         none = measured(np.zeros((8, 3000)), variant="b")
         for items, expected in ((lasting + 0 * passing, 1), (passing, 0), (lasting + passing, 1)):
             found = method_difference(measured(items), none, ratio)
-            assert found.se_lasting * math.sqrt(3000) == pytest.approx(expected, abs=0.25)
+            assert found.se_persistent * math.sqrt(3000) == pytest.approx(expected, abs=0.25)
 
     def test_equal_methods_are_not_distinguishable(self):
         a, _ = study()
         found = method_difference(a, replace(a, variant="b"), perplexity)
         assert (found.value, found.se, found.p) == (0, 0, 1)
         assert not found.distinguishable
-        assert (found.detectable, found.items_needed(1), found.seeds_needed(1)) == (0, 2, 2)
+        assert (found.min_detectable, found.items_needed(1), found.seeds_needed(1)) == (0, 2, 2)
 
     def test_two_seeds_work(self):
         found = method_difference(*study(seeds=2, n=3000, planted=3.0), ratio)
@@ -122,7 +126,7 @@ class TestAlgebra:
         a, b = study(seed, seeds=seeds, n=n)
         one, other = (method_difference(*pair, perplexity) for pair in ((a, b), (b, a)))
         assert (one.value, one.low, one.high) == (-other.value, -other.high, -other.low)
-        assert (one.p, one.se, one.limits) == (other.p, other.se, other.limits)
+        assert (one.p, one.se, one.limiting_factor) == (other.p, other.se, other.limiting_factor)
 
     @settings(max_examples=40, deadline=None)
     @given(SEED, st.integers(1, 5), st.integers(2, 40))
@@ -160,7 +164,7 @@ class TestPlanning:
     @pytest.mark.parametrize("seeds", [2, 3, 5, 10])
     def test_a_detectable_difference_is_found_four_times_in_five(self, seeds):
         generator = np.random.default_rng(seeds)
-        truth = told(per_seed=(0.0,) * seeds, se_seeds=1.0, se_items=0.0).detectable
+        truth = told(per_seed=(0.0,) * seeds, se_seeds=1.0, se_items=0.0).min_detectable
         drawn = truth + math.sqrt(seeds) * generator.normal(size=(20_000, seeds))
         found = stats.ttest_1samp(drawn, 0, axis=1).pvalue < 0.05
         assert found.mean() == pytest.approx(0.8, abs=0.012)
@@ -173,30 +177,30 @@ class TestPlanning:
                 per_seed=(0.0,) * many,
                 se_seeds=spread / math.sqrt(many),
                 se_items=lasting,
-                se_lasting=lasting,
+                se_persistent=lasting,
             )
 
         needed = with_seeds(seeds).seeds_needed(difference)
         if needed is None:
-            assert with_seeds(2**20).detectable > difference
+            assert with_seeds(2**20).min_detectable > difference
             return
-        assert with_seeds(needed).detectable <= difference * (1 + 1e-9)
-        assert needed == 2 or with_seeds(needed - 1).detectable > difference
+        assert with_seeds(needed).min_detectable <= difference * (1 + 1e-9)
+        assert needed == 2 or with_seeds(needed - 1).min_detectable > difference
 
     def test_items_alone_can_forbid(self):
-        assert told(se_lasting=0.5).seeds_needed(1.3) is None
-        assert told(se_lasting=0.5).seeds_needed(1.5) > 2
+        assert told(se_persistent=0.5).seeds_needed(1.3) is None
+        assert told(se_persistent=0.5).seeds_needed(1.5) > 2
 
     def test_as_many_items_as_needed(self):
         found = told(se_seeds=0.1, se_items=1.0, n=100)
         needed = found.items_needed(10.0)
         enough = replace(found, n=needed, se_items=math.sqrt(100 / needed))
-        assert enough.detectable == pytest.approx(10.0, rel=0.01)
+        assert enough.min_detectable == pytest.approx(10.0, rel=0.01)
         assert found.items_needed(1.0) is None
 
     def test_what_varies_most_limits(self):
-        assert told(se_seeds=2.0, se_items=1.0).limits == "seeds"
-        assert told(se_seeds=1.0, se_items=2.0).limits == "items"
+        assert told(se_seeds=2.0, se_items=1.0).limiting_factor == "seeds"
+        assert told(se_seeds=1.0, se_items=2.0).limiting_factor == "items"
 
 
 class TestHolm:
@@ -208,7 +212,7 @@ class TestHolm:
         found = holm(alone)
         assert [d.p_adjusted for d in found] == pytest.approx([0.04, 0.03, 0.04])
         assert [d.level for d in found] == pytest.approx([0.95, 1 - 0.05 / 3, 0.975])
-        assert all(d.distinguishable and d.compared == 3 for d in found)
+        assert all(d.distinguishable and d.comparisons == 3 for d in found)
 
     def test_from_the_first_that_fails_on_nothing_is_found(self):
         # 0.03 is above 0.05 / 2, so 0.04 is not found either, though it is below 0.05.

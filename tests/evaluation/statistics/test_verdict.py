@@ -25,7 +25,7 @@ def test_the_better_is_named_whichever_way_round():
 
 def test_what_is_not_found_says_what_it_takes():
     said = verdict(told(per_seed=(-1.9,) * 5), lower_is_better=True)
-    assert said.words == NOT_DISTINGUISHABLE
+    assert said.sentence == NOT_DISTINGUISHABLE
     assert said.better == ""
     assert said.notes == (
         "additive − dot: −1.9 [−6.0, +2.2], n = 904, seeds = 5",
@@ -50,14 +50,14 @@ def test_a_plan_made_from_two_seeds_is_not_trusted():
 def test_one_seed_says_what_it_cannot_tell():
     found = told(-3.1, per_seed=(-3.1,), se_seeds=None)
     said = verdict(found, lower_is_better=True)
-    assert said.words.startswith("this additive model is better than this dot model by 3.10 [")
+    assert said.sentence.startswith("this additive model is better than this dot model by 3.10 [")
     assert "these trained models, not the methods" in said.notes[0]
 
 
 def test_an_end_near_nought_shows_its_side():
     half = stats.t.ppf(0.975, 4)
     found = told(half * 1.0004, per_seed=(0.0,) * 5, se_seeds=1.0, se_items=0.0)
-    assert "[0.001, 5.554]" in verdict(found, lower_is_better=True).words
+    assert "[0.001, 5.554]" in verdict(found, lower_is_better=True).sentence
 
 
 def test_equal_methods_and_thousands_are_written_too():
@@ -80,7 +80,7 @@ def test_equal_methods_and_thousands_are_written_too():
 @example(1e-159, 0.0, 1.0, 2, 20)  # would take more items than a float can count
 def test_there_is_always_a_sentence(value, by_seeds, by_items, seeds, n):
     known = {"se_seeds": by_seeds if seeds > 1 else None, "se_items": by_items}
-    found = told(value, per_seed=(value,) * seeds, n=n, se_lasting=by_items, **known)
+    found = told(value, per_seed=(value,) * seeds, n=n, se_persistent=by_items, **known)
     said = verdict(found, lower_is_better=True)
     assert bool(said.better) == found.distinguishable
     assert " nan" not in str(said)

@@ -1,9 +1,9 @@
-"""Train and dev side by side: the word overfitting, only where dev is worse than train.
+"""Overfitting: the gap between dev and train loss, with its interval.
 
-    gap = Σ L_dev / Σ T_dev − Σ L_train / Σ T_train       L nats of a document, T tokens told in it
+    gap = Σ L_dev / Σ T_dev − Σ L_train / Σ T_train       L nats of a document, T tokens predicted
 
-Both losses are taken after training on whole documents, never on the last batch. The two parts
-share no document, so their uncertainties add in squares (the delta method for a ratio of sums;
+Both losses are computed after training on whole documents, never on the last batch. The splits
+share no document, so their variances add (standard error of a ratio of sums by the delta method;
 Cochran, 1977).
 """
 
@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 MIN_DOCUMENTS = 20
-"On fewer, an interval is too narrow to say anything by."
+"Minimum documents for a verdict: the interval of fewer is too narrow."
 Z_95 = 1.96
-"Standard errors on each side of a 95 % interval."
+"Half width of a 95 % interval, in standard errors."
 
 
 class LossesLike(Protocol):
-    """One row a document."""
+    """Losses and token counts, one entry per document."""
 
     @property
     def nll(self) -> ArrayLike: ...
@@ -35,7 +35,7 @@ class LossesLike(Protocol):
 
 @dataclass(frozen=True)
 class LossLevel:
-    """A mean loss in nats per token, its standard error, and over how many documents."""
+    """Mean loss in nats per token, its standard error, and the number of documents."""
 
     loss: float
     error: float
@@ -45,8 +45,8 @@ class LossLevel:
     def of_documents(cls, table: LossesLike) -> LossLevel:
         nll, tokens = np.asarray(table.nll, np.float64), np.asarray(table.tokens, np.float64)
         n, loss = len(nll), float(nll.sum() / tokens.sum())
-        rest = ((nll - loss * tokens) ** 2).sum() * n / max(n - 1, 1)
-        return cls(loss, float(np.sqrt(rest) / tokens.sum()), n)
+        squares = ((nll - loss * tokens) ** 2).sum() * n / max(n - 1, 1)
+        return cls(loss, float(np.sqrt(squares) / tokens.sum()), n)
 
 
 class FitVerdict(StrEnum):
@@ -58,13 +58,13 @@ class FitVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class LossGap:
-    """How much worse dev is than train, in nats per token."""
+    """Dev loss minus train loss, in nats per token or per row."""
 
     train: LossLevel
     dev: LossLevel
     items: str = "documents"
     per_token: bool = True
-    "Whether losses are of tokens, and so speak of a perplexity; else of whole items."
+    "Whether losses are per token, so that exp(loss) is a perplexity; otherwise per item."
 
     @property
     def value(self) -> float:
@@ -98,22 +98,23 @@ class LossGap:
             if self.per_token
             else f"loss {self.train.loss:.3f} on train, {self.dev.loss:.3f} on dev"
         )
-        each = "token" if self.per_token else "row"
-        ours = (
-            f"{losses}, a gap of {gap} nats a {each}, "
+        unit = "token" if self.per_token else "row"
+        details = (
+            f"{losses}, a gap of {gap} nats a {unit}, "
             f"n = {self.train.n:,} and {self.dev.n:,} {self.items}"
         )
         match self.fit:
             case FitVerdict.OVERFITTING:
                 return (
-                    f"dev is worse than train ({ours}): overfitting, unless dev is the harder text"
+                    f"dev is worse than train ({details}): overfitting, "
+                    "unless dev is the harder text"
                 )
             case FitVerdict.DEV_EASIER:
-                return f"train is worse than dev ({ours}): dev is the easier text"
+                return f"train is worse than dev ({details}): dev is the easier text"
             case FitVerdict.ALIKE:
-                return f"train and dev are alike ({ours})"
+                return f"train and dev are alike ({details})"
             case _:
-                return f"too few {self.items} to hold train against dev ({ours})"
+                return f"too few {self.items} to compare train with dev ({details})"
 
     def as_dict(self) -> dict[str, Any]:
         low, high = self.interval
@@ -128,21 +129,21 @@ class LossGap:
 
 
 def document_loss_gap(train: LossesLike, dev: LossesLike) -> LossGap:
-    """Train against dev, from the losses of their documents."""
+    """The gap from the losses of documents."""
     return LossGap(LossLevel.of_documents(train), LossLevel.of_documents(dev))
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _RowLosses:
     nll: ArrayLike
     tokens: ArrayLike
 
 
 def row_loss_gap(train: Sequence[float], dev: Sequence[float], *, items: str) -> LossGap | None:
-    """Train against dev, from the loss of each row; None where rows have none."""
+    """The gap from the loss of each row; None where a split has no losses."""
     if not train or not dev:
         return None
-    ours, theirs = (
-        LossLevel.of_documents(_Rows(rows, np.ones(len(rows)))) for rows in (train, dev)
+    train_level, dev_level = (
+        LossLevel.of_documents(_RowLosses(losses, np.ones(len(losses)))) for losses in (train, dev)
     )
-    return LossGap(ours, theirs, items=items, per_token=False)
+    return LossGap(train_level, dev_level, items=items, per_token=False)

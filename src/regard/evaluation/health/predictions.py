@@ -1,8 +1,8 @@
-"""Prediction health: does a classifier tell anything, or does it always say the same?
+"""Prediction health: constant and nearly constant predictions of a classifier.
 
-A model that always names the most frequent label scores that label's share, and looks as if it had
-learnt (BoolQ's dev set: 2,033 of 3,270, so 62.17 %). Labels are numbers or words; nothing is known
-here of the model that predicted them.
+A model that always predicts the majority class scores that class's frequency, which can pass for
+learning (BoolQ's dev set: 2,033 of 3,270, so 62.17 %). Labels are numbers or texts; the model
+itself is not needed.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from functools import cached_property
 from regard.core.errors import UserError
 
 NEARLY_CONSTANT_RATIO = 0.1
-"Other labels than the commonest, predicted less often than this share of what the truth holds."
+"Below this ratio of predicted to true counts of all other labels, predictions hardly vary."
 COLLAPSED_RATIO = 0.01
-"The same share, below which the few others change nothing: one class is answered."
+"Below this ratio, the predictions have collapsed to one class."
 MAX_COINCIDENCE = 0.05
-"Chance of meeting a share by accident, from which on an exact match is no longer remarkable."
+"Probability of an exact match with the majority frequency above which it may be chance."
 MIN_OTHER_ROWS = 5
-"Rows of other labels than the one that is always answered, below which that may be chance."
+"Minimum rows with another true label before constant predictions count as a collapse."
 
 
 @dataclass(frozen=True)
 class PredictionCounts:
-    """What was predicted, beside what is true."""
+    """Counts of predicted and of true labels."""
 
     predicted: Counter[Hashable]
     true: Counter[Hashable]
-    right: int
+    correct: int
 
     @property
     def n(self) -> int:
         return self.true.total()
 
     @cached_property
-    def favourite(self) -> tuple[Hashable, int]:
-        """The label predicted most, and how often."""
+    def most_predicted(self) -> tuple[Hashable, int]:
+        """The most frequent predicted label and its count."""
         return self.predicted.most_common(1)[0]
 
     @cached_property
     def majority(self) -> tuple[Hashable, int]:
-        """The label that is true most often, and how often."""
+        """The most frequent true label and its count."""
         return self.true.most_common(1)[0]
 
     @property
@@ -53,92 +53,91 @@ class PredictionCounts:
 
     @property
     def is_nearly_constant(self) -> bool:
-        """Whether all but one label are predicted far more rarely than they are true."""
-        return self.others < NEARLY_CONSTANT_RATIO
+        """Whether all labels but one are predicted far more rarely than they are true."""
+        return self.other_labels_ratio < NEARLY_CONSTANT_RATIO
 
     @property
-    def others(self) -> float:
-        """How often all labels but the favourite are predicted, by how often they are true."""
-        label, times = self.favourite
+    def other_labels_ratio(self) -> float:
+        """Predicted over true count of all labels but the most predicted one."""
+        label, times = self.most_predicted
         true = self.n - self.true[label]
         return (self.n - times) / true if true else math.inf
 
     @property
-    def meets_the_majority(self) -> bool:
-        """Whether as many are right as the majority class has, where that is hardly an accident."""
-        _, most = self.majority
-        if self.right != most:
+    def equals_majority(self) -> bool:
+        """Whether exactly as many are correct as the majority class has, unlikely by chance."""
+        _, count = self.majority
+        if self.correct != count:
             return False
         from scipy.stats import binom  # a second of import time
 
-        return bool(binom.pmf(most, self.n, most / self.n) < MAX_COINCIDENCE)
+        return bool(binom.pmf(count, self.n, count / self.n) < MAX_COINCIDENCE)
 
 
 def prediction_health(
     predictions: Sequence[Hashable], labels: Sequence[Hashable]
 ) -> tuple[str, ...]:
-    """A sentence for each thing that is wrong; none where nothing is.
+    """One sentence per problem.
 
-    `accuracy 62.17 % is exactly the share of the majority class: it predicts True for 3,270 of
+    `accuracy 62.17 % is exactly the frequency of the majority class: it predicts True for 3,270 of
     3,270`
     """
     if len(predictions) != len(labels) or not labels:
         raise UserError(
-            f"{len(predictions):,} predictions cannot be held against {len(labels):,} labels",
+            f"{len(predictions):,} predictions do not match {len(labels):,} labels",
             topic="evaluation",
             hint="Give one prediction for each label, and at least one.",
         )
-    right = sum(one == other for one, other in zip(predictions, labels, strict=True))
-    seen = PredictionCounts(Counter(predictions), Counter(labels), right)
-    one_label = _one_label(seen)
-    return (*one_label, *_same_answer(seen))
+    correct = sum(one == other for one, other in zip(predictions, labels, strict=True))
+    counts = PredictionCounts(Counter(predictions), Counter(labels), correct)
+    return (*_one_label(counts), *_constant_predictions(counts))
 
 
 def collapse_warning(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> str:
-    """How a classifier answers one class whatever it is asked; nothing where it does not.
+    """How the predictions have collapsed to one class; empty where they have not.
 
     `all 200 rows are answered '1', the majority class (55.8 %)`
     """
-    seen = PredictionCounts(Counter(predictions), Counter(labels), right=0)
-    if not seen.others < COLLAPSED_RATIO:
+    counts = PredictionCounts(Counter(predictions), Counter(labels), correct=0)
+    if not counts.other_labels_ratio < COLLAPSED_RATIO:
         return ""
-    label, times = seen.favourite
-    share = seen.true[label]
-    if seen.n - share < MIN_OTHER_ROWS:
+    label, times = counts.most_predicted
+    true = counts.true[label]
+    if counts.n - true < MIN_OTHER_ROWS:
         return ""
-    which = "the majority class" if share == seen.majority[1] else "one class"
-    but = f"all but {seen.n - times:,} of" if times < seen.n else "all"
-    told = f"{label!r}, {which} ({_percent(share / seen.n, 1)})"
-    return f"{but} {seen.n:,} rows are answered {told}"
+    which = "the majority class" if true == counts.majority[1] else "one class"
+    rows = f"all but {counts.n - times:,} of" if times < counts.n else "all"
+    answer = f"{label!r}, {which} ({_percent(true / counts.n, 1)})"
+    return f"{rows} {counts.n:,} rows are answered {answer}"
 
 
-def _one_label(seen: PredictionCounts) -> tuple[str, ...]:
-    if len(seen.true) > 1:
+def _one_label(counts: PredictionCounts) -> tuple[str, ...]:
+    if len(counts.true) > 1:
         return ()
-    label, _ = seen.majority
-    return (f"every one of the {seen.n:,} labels is {label!r}: no accuracy here tells anything",)
+    label, _ = counts.majority
+    return (f"all {counts.n:,} labels are {label!r}: accuracy says nothing here",)
 
 
-def _same_answer(seen: PredictionCounts) -> tuple[str, ...]:
-    label, times = seen.favourite
-    name, most = seen.majority
-    accuracy = f"accuracy {_percent(seen.right / seen.n, 2)}"
-    says = f"it predicts {label!r} for {times:,} of {seen.n:,}"
-    if seen.is_constant and len(seen.true) > 1:
-        if seen.right == most:
-            return (f"{accuracy} is exactly the share of the majority class: {says}",)
-        return (f"{accuracy} is the share of one label: {says}",)
-    if seen.is_nearly_constant:
-        truth = f"which is true of {seen.true[label]:,}"
-        return (f"predictions hardly vary: {says}, {truth} ({accuracy})",)
-    if seen.meets_the_majority and not seen.is_constant:
+def _constant_predictions(counts: PredictionCounts) -> tuple[str, ...]:
+    label, times = counts.most_predicted
+    majority, majority_count = counts.majority
+    accuracy = f"accuracy {_percent(counts.correct / counts.n, 2)}"
+    predicted = f"it predicts {label!r} for {times:,} of {counts.n:,}"
+    if counts.is_constant and len(counts.true) > 1:
+        if counts.correct == majority_count:
+            return (f"{accuracy} is exactly the frequency of the majority class: {predicted}",)
+        return (f"{accuracy} is the frequency of one label: {predicted}",)
+    if counts.is_nearly_constant:
+        truth = f"which is true of {counts.true[label]:,}"
+        return (f"predictions hardly vary: {predicted}, {truth} ({accuracy})",)
+    if counts.equals_majority and not counts.is_constant:
         return (
-            f"{accuracy} is exactly the share of the majority class {name!r} ({most:,} of "
-            f"{seen.n:,}), though {len(seen.predicted):,} labels are predicted: check that "
-            "predictions and labels belong together",
+            f"{accuracy} is exactly the frequency of the majority class {majority!r} "
+            f"({majority_count:,} of {counts.n:,}), though {len(counts.predicted):,} labels are "
+            "predicted: check that predictions and labels belong together",
         )
     return ()
 
 
-def _percent(share: float, decimals: int) -> str:
-    return f"{100 * share:.{decimals}f} %"
+def _percent(fraction: float, decimals: int) -> str:
+    return f"{100 * fraction:.{decimals}f} %"

@@ -1,7 +1,7 @@
-"""Inputs that train and a judged part share: what was learnt by heart counts as known.
+"""Train-test overlap: evaluated inputs that occur in the training split too.
 
-Two texts are the same when they agree but for white space and case. Of those whose label is known
-it is also told how many have it in train too: these can be answered without understanding.
+Texts are compared without case and with white space collapsed. Where labels are given, the overlap
+also counts inputs that have the same label in train: these can be answered by memorisation.
 """
 
 from __future__ import annotations
@@ -15,65 +15,65 @@ Input: TypeAlias = str | tuple[str, ...]
 "A text, or the texts of a pair."
 Key: TypeAlias = tuple[str, ...]
 
-SHOWN = 5
-"Examples kept."
+MAX_EXAMPLES = 5
+"Maximum examples kept."
 
 
 @dataclass(frozen=True)
 class TrainTestOverlap:
-    """How many of the judged inputs are training inputs too."""
+    """How many evaluated inputs are training inputs too."""
 
     count: int
     n: int
-    "Judged inputs in all."
+    "All evaluated inputs."
     same_label: int | None
-    "Those among `count` whose label train holds for the same input; None where no label is known."
+    "Those of `count` that have the same label in train; None without labels."
     examples: tuple[Input, ...]
-    "The first few, as they stand in the judged part."
+    "The first few, as they occur in the evaluated split."
 
     @property
-    def share(self) -> float:
+    def fraction(self) -> float:
         return self.count / self.n if self.n else 0.0
 
     def sentence(self, split: str) -> str:
         """`12 of 872 test inputs (1.4 %) are in train too, 11 of them with the same label`"""
         if not self.count:
             return f"none of the {self.n:,} {split} inputs is in train"
-        told = f"{self.count:,} of {self.n:,} {split} inputs ({100 * self.share:.1f} %)"
-        told += " is in train too" if self.count == 1 else " are in train too"
+        overlap = f"{self.count:,} of {self.n:,} {split} inputs ({100 * self.fraction:.1f} %)"
+        overlap += " is in train too" if self.count == 1 else " are in train too"
         if self.same_label is None:
-            return told
-        return f"{told}, {self.same_label:,} of them with the same label"
+            return overlap
+        return f"{overlap}, {self.same_label:,} of them with the same label"
 
 
 def train_test_overlap(
     train: Iterable[Input],
-    judged: Sequence[Input],
+    evaluated: Sequence[Input],
     *,
     train_labels: Iterable[Hashable] | None = None,
-    judged_labels: Sequence[Hashable] | None = None,
+    evaluated_labels: Sequence[Hashable] | None = None,
 ) -> TrainTestOverlap:
-    """Which of the judged inputs train holds; train is gone through once and may be a generator."""
-    wanted = [_key(one) for one in judged]
-    # Only what is judged is held in memory: train may be far larger.
-    labels: dict[Key, set[Hashable]] = {key: set() for key in wanted}
-    seen: set[Key] = set()
-    has_labels = train_labels is not None and judged_labels is not None
-    beside = repeat(None) if train_labels is None else train_labels
-    for one, label in zip(train, beside, strict=train_labels is not None):
-        if (key := _key(one)) in labels:
-            seen.add(key)
+    """Evaluated inputs that occur in train, which is iterated once and may be a generator."""
+    keys = [_key(text) for text in evaluated]
+    # Only keys of the evaluated split are held in memory: train may be far larger.
+    labels: dict[Key, set[Hashable]] = {key: set() for key in keys}
+    in_train: set[Key] = set()
+    has_labels = train_labels is not None and evaluated_labels is not None
+    labels_or_none = repeat(None) if train_labels is None else train_labels
+    for text, label in zip(train, labels_or_none, strict=train_labels is not None):
+        if (key := _key(text)) in labels:
+            in_train.add(key)
             labels[key].add(label)
-    shared = [i for i, key in enumerate(wanted) if key in seen]
-    same = None
+    shared = [i for i, key in enumerate(keys) if key in in_train]
+    same_label = None
     if has_labels:
-        assert judged_labels is not None
-        truth = [label for _, label in zip(wanted, judged_labels, strict=True)]
-        same = sum(truth[i] in labels[wanted[i]] for i in shared)
-    examples = tuple(judged[i] for i in shared[:SHOWN])
-    return TrainTestOverlap(len(shared), len(judged), same, examples)
+        assert evaluated_labels is not None
+        truth = [label for _, label in zip(keys, evaluated_labels, strict=True)]
+        same_label = sum(truth[i] in labels[keys[i]] for i in shared)
+    examples = tuple(evaluated[i] for i in shared[:MAX_EXAMPLES])
+    return TrainTestOverlap(len(shared), len(evaluated), same_label, examples)
 
 
-def _key(one: Input) -> Key:
-    texts = (one,) if isinstance(one, str) else one
+def _key(inputs: Input) -> Key:
+    texts = (inputs,) if isinstance(inputs, str) else inputs
     return tuple(" ".join(text.casefold().split()) for text in texts)

@@ -1,12 +1,12 @@
-"""Overlap of written text with references: BLEU and chrF for translations, ROUGE for summaries.
+"""N-gram overlap with references: BLEU and chrF for translation, ROUGE for summarisation.
 
     bleu     BP · exp(¼ Σ log pₙ), n = 1 … 4, BP = min(1, e^(1 − r/c))      Papineni et al., 2002
-    chrf     F₂ of the mean precision and recall of 1 to 6 letters           Popović, 2015
-    rouge    F of shared words, of word pairs, of the longest common row     Lin, 2004
+    chrf     F₂ of mean precision and recall of character 1- to 6-grams      Popović, 2015
+    rouge    F of shared 1-grams, 2-grams, longest common subsequence        Lin, 2004
 
-sacreBLEU (Post, 2018) and rouge-score count, sentence by sentence; BLEU and chrF, 0 to 100, are
-functions of the summed counts and equal sacreBLEU's corpus scores. ROUGE, 0 to 1, is a mean over
-texts, of the best reference each, with stems. It knows the letters a–z and digits alone.
+sacreBLEU (Post, 2018) and rouge-score provide the counts of each sentence; BLEU and chrF, 0 to 100,
+are functions of the summed counts and equal sacreBLEU's corpus scores. ROUGE, 0 to 1, is the mean
+over texts of the best reference, with stemming. It only recognises the letters a–z and digits.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
 BLEU_STATISTICS = 10
-"Length of the hypothesis, of the nearest reference, then 4 matches and 4 counts of n-grams."
+"Lengths of hypothesis and closest reference, then matches and counts of 1- to 4-grams."
 
 ROUGES = ("rouge1", "rouge2", "rougeL")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationMetric(Metric):
-    """Reads `predicted` and `truths`, one reference or more."""
+    """Uses the fields `predicted` and `truths`, one reference or more."""
 
     kind: ClassVar[str] = "translation"
     truth: ClassVar[str] = "truths"
@@ -48,10 +48,10 @@ class TranslationMetric(Metric):
 
     def statistics(self, rows: Sequence[Row]) -> Values:
         predicted, truths = texts(rows, "predicted"), _references(rows)
-        most = max(map(len, truths))
-        # sacreBLEU wants one list a reference, with None where a sentence has fewer.
-        references = [[_nth(own, place) for own in truths] for place in range(most)]
-        # Its sentence statistics have no public name; a test holds them to the corpus scores.
+        max_references = max(map(len, truths))
+        # sacreBLEU takes one list per reference, with None where a sentence has fewer.
+        references = [[_nth(own, index) for own in truths] for index in range(max_references)]
+        # Its sentence statistics are private; a test compares them with the corpus scores.
         tables = [
             _sacrebleu(score_name)._extract_corpus_statistics(predicted, references)
             for score_name in self.score_names
@@ -59,7 +59,7 @@ class TranslationMetric(Metric):
         return np.concatenate([np.array(table, dtype=np.float64).T for table in tables])
 
     def score_function(self, score_name: str) -> ScoreFunction:
-        return {"bleu": _bleu_of_table, "chrf": _chrf_of_table}[self.check_name(score_name)]
+        return {"bleu": _bleu_of_sums, "chrf": _chrf_of_sums}[self.check_name(score_name)]
 
     def facts(self, score_name: str, rows: Sequence[Row]) -> dict[str, object]:
         counts = {len(truths) for truths in _references(rows)}
@@ -70,7 +70,7 @@ class TranslationMetric(Metric):
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryMetric(Metric):
-    """Reads `predicted` and `truths`, one reference or more."""
+    """Uses the fields `predicted` and `truths`, one reference or more."""
 
     kind: ClassVar[str] = "summary"
     truth: ClassVar[str] = "truths"
@@ -85,10 +85,12 @@ class SummaryMetric(Metric):
         from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
 
         predicted, truths = texts(rows, "predicted"), _references(rows)
-        _readable(truths)
+        _check_script(truths)
         scorer = RougeScorer(list(ROUGES), use_stemmer=True)
-        found = [scorer.score_multi(own, text) for own, text in zip(truths, predicted, strict=True)]
-        return np.array([[*(one[name].fmeasure for name in ROUGES), 1.0] for one in found]).T
+        scores = [
+            scorer.score_multi(own, text) for own, text in zip(truths, predicted, strict=True)
+        ]
+        return np.array([[*(row[name].fmeasure for name in ROUGES), 1.0] for row in scores]).T
 
     def score_function(self, score_name: str) -> ScoreFunction:
         return ratio_score(ROUGES.index(self.check_name(score_name)), len(ROUGES))
@@ -98,12 +100,12 @@ class SummaryMetric(Metric):
 
 
 def sentence_rows(predicted: Sequence[str], truths: Sequence[Sequence[str]]) -> list[Row]:
-    """Rows from two lists side by side; refused where one is longer."""
+    """Rows from hypotheses and their references; raises where the lists differ in length."""
     if len(predicted) != len(truths):
         raise UserError(
             f"{len(predicted):,} hypotheses came with {len(truths):,} references",
             topic="evaluation",
-            hint="Each hypothesis needs its own: nothing is cut to the shorter list.",
+            hint="Give references for each hypothesis: no list is truncated.",
         )
     return [
         {"item": item, "predicted": text, "truths": [own] if isinstance(own, str) else list(own)}
@@ -112,45 +114,46 @@ def sentence_rows(predicted: Sequence[str], truths: Sequence[Sequence[str]]) -> 
 
 
 def bleu(sums: Values) -> Values:
-    """(10, …) sums to BLEU, smoothed as mteval does: the k-th order without a match counts ½ᵏ."""
-    length, nearest = sums[:2]
+    """(10, …) sums to BLEU, smoothed as in mteval: the k-th order without a match counts ½ᵏ."""
+    length, reference_length = sums[:2]
     matches, counts = sums[2:6], sums[6:BLEU_STATISTICS]
-    none = matches == 0
-    halvings = np.cumsum(none, axis=0)
-    whole = (counts > 0).all(axis=0) & (matches > 0).any(axis=0)
-    precisions = np.where(none, 0.5**halvings, matches) / np.maximum(counts, 1)
-    logs = np.log(np.where(whole, precisions, 1.0)).mean(axis=0)
-    brevity = np.minimum(0.0, 1 - nearest / np.maximum(length, 1))
-    return np.asarray(np.where(whole, 100 * np.exp(brevity + logs), 0.0))
+    no_match = matches == 0
+    halvings = np.cumsum(no_match, axis=0)
+    defined = (counts > 0).all(axis=0) & (matches > 0).any(axis=0)
+    precisions = np.where(no_match, 0.5**halvings, matches) / np.maximum(counts, 1)
+    logs = np.log(np.where(defined, precisions, 1.0)).mean(axis=0)
+    brevity = np.minimum(0.0, 1 - reference_length / np.maximum(length, 1))
+    return np.asarray(np.where(defined, 100 * np.exp(brevity + logs), 0.0))
 
 
 def chrf(sums: Values) -> Values:
-    """(18, …) sums to chrF: letters of the hypothesis, of the reference and matches, six orders."""
-    ours, theirs, matches = np.moveaxis(sums.reshape(6, 3, *sums.shape[1:]), 1, 0)
-    orders = (ours > 0) & (theirs > 0)
+    """(18, …) sums to chrF: n-grams of hypothesis and reference, and matches, for each order."""
+    hypothesis, reference, matches = np.moveaxis(sums.reshape(6, 3, *sums.shape[1:]), 1, 0)
+    orders = (hypothesis > 0) & (reference > 0)
     used = np.maximum(orders.sum(axis=0), 1)
     precision, recall = (
-        (orders * matches / np.maximum(of, 1)).sum(axis=0) / used for of in (ours, theirs)
+        (orders * matches / np.maximum(counts, 1)).sum(axis=0) / used
+        for counts in (hypothesis, reference)
     )
     weighted = 4 * precision + recall
     f = 5 * precision * recall / np.where(weighted > 0, weighted, 1.0)
     return np.asarray(100 * f)
 
 
-def _bleu_of_table(sums: Values) -> Values:
+def _bleu_of_sums(sums: Values) -> Values:
     return bleu(sums[:BLEU_STATISTICS])
 
 
-def _chrf_of_table(sums: Values) -> Values:
+def _chrf_of_sums(sums: Values) -> Values:
     return chrf(sums[BLEU_STATISTICS:])
 
 
 def _sacrebleu(score_name: str) -> SacreBleuMetric:
-    # Only who scores translations pays for the import.
+    # Imported only where translations are scored.
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-    # Forced: it would print warnings of its own where sentences end in " .".
+    # force: no warnings about tokenized text where sentences end in " .".
     return BLEU(force=True) if score_name == "bleu" else CHRF()
 
 
@@ -164,17 +167,18 @@ def _references(rows: Sequence[Row]) -> list[list[str]]:
     return truths
 
 
-def _nth(own: list[str], place: int) -> Any:
-    # A text or None, which sacreBLEU takes, though its types do not say so.
-    return own[place] if place < len(own) else None
+def _nth(own: list[str], index: int) -> Any:
+    # str | None, which sacreBLEU accepts although its annotations say str.
+    return own[index] if index < len(own) else None
 
 
-def _readable(truths: list[list[str]]) -> None:
-    """Refuses texts in a script of which ROUGE sees nothing: all would score 0."""
+def _check_script(truths: list[list[str]]) -> None:
+    """Raise for texts in a script that ROUGE ignores: all of them would score 0."""
     blank = sum(not any(re.search("[a-z0-9]", text.lower()) for text in own) for own in truths)
     if 2 * blank > len(truths):
         raise UserError(
-            f"{blank:,} of {len(truths):,} references have no letter that ROUGE knows (a–z, 0–9)",
+            f"{blank:,} of {len(truths):,} references have no character that ROUGE counts "
+            "(a–z, 0–9)",
             topic="evaluation",
-            hint="ROUGE would be 0 whatever is written: measure chrF (a translation) instead.",
+            hint="ROUGE would be 0 for any prediction: use chrF (a translation) instead.",
         )

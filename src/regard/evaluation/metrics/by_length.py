@@ -1,7 +1,7 @@
-"""A measure by length: the same metrics, for short items and long ones apart.
+"""Scores by length: the same metric for short and long items separately.
 
-A model that squeezes a sentence into one vector loses with length (Cho et al., 2014); one figure
-over all lengths hides that. Each bin has its own n and interval.
+A model that squeezes a sentence into one vector degrades with length (Cho et al., 2014); one score
+over all lengths does not show it. Each bin has its own n and interval.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from regard.evaluation.statistics.intervals import Bootstrap
 
 @dataclass(frozen=True, kw_only=True)
 class LengthBin:
-    """Items of shortest ≤ length < longer; None where the bin has no such end."""
+    """Items of start ≤ length < stop; None where the bin is open."""
 
     start: float | None
     stop: float | None
     estimates: list[Estimate]
 
     def __str__(self) -> str:
-        """`below 10`, `10 to 19`, `20 and more`, for whole lengths."""
+        """`below 10`, `10 to 19`, `20 and more`, for integer lengths."""
         if self.start is None:
             return "all" if self.stop is None else f"below {self.stop:g}"
         if self.stop is None:
@@ -45,20 +45,20 @@ def score_by_length(
     split: str,
     bootstrap: Bootstrap | None = None,
 ) -> list[LengthBin]:
-    """Bins cut at the edges, an edge being the shortest length of its bin; empty ones left out."""
+    """Scores in bins of length; an edge is its bin's minimum, empty bins are omitted."""
     if list(edges) != sorted(set(edges)):
         raise UserError(
-            f"edges {', '.join(map(str, edges))} do not rise",
+            f"edges {', '.join(map(str, edges))} do not increase",
             topic="evaluation",
             hint="Give each length once, the shortest first.",
         )
-    bins = np.searchsorted(np.asarray(edges), numbers(rows, field), side="right")
-    found = []
-    for place, (start, stop) in enumerate(pairwise([None, *edges, None])):
-        own = [row for row, its in zip(rows, bins, strict=True) if its == place]
-        if not own:
+    bin_of_row = np.searchsorted(np.asarray(edges), numbers(rows, field), side="right")
+    bins = []
+    for number, (start, stop) in enumerate(pairwise([None, *edges, None])):
+        in_bin = [row for row, its_bin in zip(rows, bin_of_row, strict=True) if its_bin == number]
+        if not in_bin:
             continue
-        at = f"{field} {'' if start is None else start}–{'' if stop is None else stop}"
-        estimates = score(metric, own, split=f"{split}, {at}", bootstrap=bootstrap)
-        found.append(LengthBin(start=start, stop=stop, estimates=estimates))
-    return found
+        limits = f"{field} {'' if start is None else start}–{'' if stop is None else stop}"
+        estimates = score(metric, in_bin, split=f"{split}, {limits}", bootstrap=bootstrap)
+        bins.append(LengthBin(start=start, stop=stop, estimates=estimates))
+    return bins

@@ -1,14 +1,14 @@
-"""Classification: accuracy, macro-F1 and the correlation of labels, from counts of each class.
+"""Classification: accuracy, macro-F1 and Matthews correlation, from per-class counts.
 
     accuracy   Σ tp / n
-    macro_f1   mean over classes that are true at least once of  2 tp / (predicted + true)
+    macro_f1   mean of 2 tp / (predicted + true) over classes with at least one true item
     mcc        (n Σtp − Σ pᵏtᵏ) / √((n² − Σ pᵏ²)(n² − Σ tᵏ²))       R_K, Gorodkin, 2004
 
-Two labels give Matthews' coefficient (1975). It is 0 where all predictions, or all truths, are
-one label: such predictions tell nothing, however high their accuracy.
+With two labels R_K is Matthews' coefficient (1975). It is 0 where all predictions, or all truths,
+have one label: constant predictions carry no information, however high their accuracy.
 
-Truths that are none of the labels (unseen in training, say) can only be wrong: together they are
-one more class, which nobody predicts.
+Truths outside the labels (unseen in training, for instance) form one extra class that is never
+predicted, so they always count as errors.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
 
 @dataclass(frozen=True)
 class ClassificationMetric(Metric):
-    """Reads `predicted`, one of the labels, and `truth`."""
+    """Uses the fields `predicted`, one of the labels, and `truth`."""
 
     kind: ClassVar[str] = "classification"
 
     labels: tuple[str, ...]
-    "Those that can be predicted."
+    "Labels that can be predicted."
     items: str = field(default="texts", kw_only=True)
 
     def __post_init__(self) -> None:
@@ -42,49 +42,51 @@ class ClassificationMetric(Metric):
                 f"labels {', '.join(map(str, labels)) or '(none)'} are empty or name one twice",
                 topic="evaluation",
             )
-        # A file gives a list.
+        # JSON settings give a list.
         object.__setattr__(self, "labels", labels)
 
     @property
     def score_names(self) -> tuple[str, ...]:
-        return tuple(_STATISTICS)
+        return tuple(_SCORE_FUNCTIONS)
 
     def is_correct(self, row: Row) -> bool:
         return bool(row["predicted"] == row["truth"])
 
     def statistics(self, rows: Sequence[Row]) -> Values:
-        """(3 (k+1), n) for k labels and the rest: right, predicted, true, as ones and noughts."""
-        places = {label: place for place, label in enumerate(self.labels)}
+        """(3 (k+1), n) for k labels and the extra class: tp, predicted and true, one-hot."""
+        indices = {label: index for index, label in enumerate(self.labels)}
         labels = texts(rows, "predicted")
         for number, label in enumerate(labels):
-            if label not in places:
+            if label not in indices:
                 raise field_error(
-                    rows, number, f"predicted {label!r} is no label{did_you_mean(label, places)}"
+                    rows,
+                    number,
+                    f"predicted {label!r} is not a label{did_you_mean(label, indices)}",
                 )
-        rest = len(places)
-        predicted = _one_hot([places[label] for label in labels], rest + 1)
-        true = _one_hot([places.get(label, rest) for label in texts(rows, "truth")], rest + 1)
+        other = len(indices)
+        predicted = _one_hot([indices[label] for label in labels], other + 1)
+        true = _one_hot([indices.get(label, other) for label in texts(rows, "truth")], other + 1)
         return np.concatenate([predicted * true, predicted, true])
 
     def score_function(self, score_name: str) -> ScoreFunction:
-        return _STATISTICS[self.check_name(score_name)]
+        return _SCORE_FUNCTIONS[self.check_name(score_name)]
 
     def is_proportion(self, score_name: str) -> bool:
         return score_name == "accuracy"
 
     def facts(self, score_name: str, rows: Sequence[Row]) -> dict[str, object]:
         other = sum(truth not in self.labels for truth in texts(rows, "truth"))
-        told: dict[str, object] = {"labels": len(self.labels)}
-        return told | ({"truths_of_no_label": other} if other else {})
+        facts: dict[str, object] = {"labels": len(self.labels)}
+        return facts | ({"truths_of_no_label": other} if other else {})
 
 
-def _one_hot(places: Sequence[int], classes: int) -> Values:
-    """(classes, n), 1 at the place of each item."""
-    return np.eye(classes)[:, list(places)]
+def _one_hot(indices: Sequence[int], classes: int) -> Values:
+    """(classes, n), 1 at the class of each item."""
+    return np.eye(classes)[:, list(indices)]
 
 
 def _by_class(sums: Values) -> tuple[Values, Values, Values]:
-    """(3 (k+1), …) to right, predicted and true, (k+1, …) each."""
+    """(3 (k+1), …) to tp, predicted and true, (k+1, …) each."""
     correct, predicted, true = sums.reshape(3, -1, *sums.shape[1:])
     return correct, predicted, true
 
@@ -96,22 +98,24 @@ def _accuracy(sums: Values) -> Values:
 
 def _macro_f1(sums: Values) -> Values:
     correct, predicted, true = _by_class(sums)
-    seen = true > 0
-    # A class that is true somewhere has a denominator above nought.
-    f1 = 2 * correct / np.where(seen, predicted + true, 1.0)
-    return np.asarray((f1 * seen).sum(axis=0) / seen.sum(axis=0))
+    present = true > 0
+    # The denominator of a present class is above zero.
+    f1 = 2 * correct / np.where(present, predicted + true, 1.0)
+    return np.asarray((f1 * present).sum(axis=0) / present.sum(axis=0))
 
 
-def _correlation(sums: Values) -> Values:
+def _matthews(sums: Values) -> Values:
     correct, predicted, true = _by_class(sums)
     n = true.sum(axis=0)
-    together = n * correct.sum(axis=0) - (predicted * true).sum(axis=0)
-    spreads = (n**2 - (predicted**2).sum(axis=0)) * (n**2 - (true**2).sum(axis=0))
-    return np.asarray(np.where(spreads > 0, together / np.sqrt(np.maximum(spreads, 1.0)), 0.0))
+    covariance = n * correct.sum(axis=0) - (predicted * true).sum(axis=0)
+    variances = (n**2 - (predicted**2).sum(axis=0)) * (n**2 - (true**2).sum(axis=0))
+    return np.asarray(
+        np.where(variances > 0, covariance / np.sqrt(np.maximum(variances, 1.0)), 0.0)
+    )
 
 
-_STATISTICS: dict[str, ScoreFunction] = {
+_SCORE_FUNCTIONS: dict[str, ScoreFunction] = {
     "accuracy": _accuracy,
     "macro_f1": _macro_f1,
-    "mcc": _correlation,
+    "mcc": _matthews,
 }

@@ -1,7 +1,7 @@
-"""The documents a language model told, as items of a measure: the same figures as `perplexity.py`,
-as functions of sums, so that trainings with several seeds can be held against each other.
+"""Perplexity as a `Metric` over documents: the scores of `perplexity.py` as functions of sums, so
+that `method_difference` can compare models over several seeds.
 
-    columns: nats, tokens, bytes, nats per token, one
+    statistics: nats, tokens, bytes, nats per token, one
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from regard.evaluation.metrics.metric import Metric, Row
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values, perplexity
 
-_STATISTICS: dict[str, ScoreFunction] = {
+_SCORE_FUNCTIONS: dict[str, ScoreFunction] = {
     "perplexity": perplexity,
     "perplexity_per_byte": lambda sums: np.exp(sums[0] / sums[2]),
     "bits_per_byte": lambda sums: sums[0] / (sums[2] * math.log(2)),
@@ -26,7 +26,7 @@ _STATISTICS: dict[str, ScoreFunction] = {
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentMetric(Metric):
-    """Reads `nats`, `tokens` and `bytes`."""
+    """Uses the fields `nats`, `tokens` and `bytes`."""
 
     kind: ClassVar[str] = "perplexity"
     truth: ClassVar[str] = "tokens"
@@ -35,7 +35,7 @@ class DocumentMetric(Metric):
 
     @property
     def score_names(self) -> tuple[str, ...]:
-        return tuple(_STATISTICS)
+        return tuple(_SCORE_FUNCTIONS)
 
     def statistics(self, rows: Sequence[Row]) -> Values:
         nats, tokens, size = (
@@ -45,8 +45,8 @@ class DocumentMetric(Metric):
         return np.stack([nats, tokens, size, nats / np.maximum(tokens, 1), np.ones(len(rows))])
 
     def score_function(self, score_name: str) -> ScoreFunction:
-        return _STATISTICS[self.check_name(score_name)]
+        return _SCORE_FUNCTIONS[self.check_name(score_name)]
 
     def needs_same_tokens(self, score_name: str) -> bool:
-        """Per token, only models that told the same tokens can be compared."""
+        """Scores per token compare only models that predict the same tokens."""
         return score_name in ("perplexity", "loss_per_document")

@@ -1,4 +1,4 @@
-"""Fields of rows: what a measure reads of each item, refused in words where it cannot be read."""
+"""Typed access to the fields of rows, with an error that names the item."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.evaluation.statistics.seed_tables import Values
 
 
 def texts(rows: Sequence[Row], field: str) -> list[str]:
-    """One text of each row."""
+    """The field of each row, a text."""
     values = _present(rows, field)
     for number, value in enumerate(values):
         if not isinstance(value, str):
@@ -23,29 +23,29 @@ def texts(rows: Sequence[Row], field: str) -> list[str]:
 
 
 def lists_of_texts(rows: Sequence[Row], field: str) -> list[list[str]]:
-    """One list of texts of each row, as it is; it may be empty."""
+    """The field of each row, a list of texts; it may be empty."""
     values = _present(rows, field)
     for number, value in enumerate(values):
-        # A text is a sequence of texts too, and would be taken apart into letters.
-        whole = isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
-        if not whole:
+        # A str is a sequence of str too, and would be split into letters.
+        is_list = isinstance(value, (list, tuple)) and all(isinstance(text, str) for text in value)
+        if not is_list:
             raise field_error(rows, number, f"{field} is {value!r}, not a list of texts")
     return [list(value) for value in values]
 
 
 def numbers(rows: Sequence[Row], field: str) -> Values:
-    """One finite number of each row."""
+    """The field of each row, a finite number."""
     values = _present(rows, field)
     for number, value in enumerate(values):
-        plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not plain or not math.isfinite(value):
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value):
             raise field_error(rows, number, f"{field} is {value!r}, not a finite number")
     return np.array(values, dtype=np.float64)
 
 
 def field_error(rows: Sequence[Row], number: int, what: str, *, hint: str = "") -> UserError:
-    """The error that names the row by its item, or by its place where it has no number."""
-    item = rows[number].get("item", f"at place {number + 1:,}")
+    """An error naming the row by its item number, or by its position where it has none."""
+    item = rows[number].get("item", f"at position {number + 1:,}")
     return UserError(f"item {item}: {what}", topic="evaluation", hint=hint)
 
 

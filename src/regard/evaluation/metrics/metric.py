@@ -1,12 +1,12 @@
-"""A measure: how the items of a task become figures.
+"""A metric: per-item statistics, and scores as functions of their sums.
 
-    value of a metric = statistic(Σ columns over items)
+    score = score_function(Σ statistics over items)
 
-Each item gives a few numbers (`statistics`), a metric is a function of their sums (`score_function`). So
-one table serves the value, its interval, the difference of two models on the same items, and
-`method_difference` over seeds. Shares of items have Wilson's interval, all else is drawn anew.
+One table of per-item statistics therefore serves the score, its bootstrap interval, the paired
+difference of two models on the same items, and `method_difference` over seeds. Proportions of
+items have Wilson's interval; every other score is bootstrapped over items.
 
-Shapes: c columns, n items.
+Shapes: c statistics, n items.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics, wi
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values, ratio
 
 Row: TypeAlias = Mapping[str, Any]
-"One item as kept in items/<part>.jsonl: plain JSON values."
+"One item as stored in items/<split>.jsonl: plain JSON values."
 
 Interval: TypeAlias = tuple[float, float] | None
 
@@ -32,7 +32,7 @@ LOWER_IS_BETTER = (
     *("perplexity", "perplexity_per_byte", "bits_per_byte", "loss_per_document"),
     "mean_squared_error",
 )
-"Of every metric there is; the others count what is right."
+"Every score, of any metric, of which less is better; of all others more is better."
 UNBOUNDED = float("inf")
 BOUNDS: Mapping[str, tuple[float, float]] = {
     "perplexity": (1.0, UNBOUNDED),
@@ -46,21 +46,21 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "bleu": (0.0, 100.0),
     "chrf": (0.0, 100.0),
 }
-"Between which a metric can lie; the others are shares, 0 to 1."
+"Smallest and largest possible score; scores not listed lie between 0 and 1."
 
 MIN_ITEMS = 20
-"A bootstrap of fewer items draws its interval too narrow; no verdict rests on it."
+"Minimum items for a verdict: a bootstrap over fewer gives too narrow an interval."
 TUNED = "tuned on these rows, and not judged against"
-"In the place of a verdict, where something was chosen by the very figure that is compared."
+"Replaces the verdict where something was tuned by the very score that is compared."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(ABC):
-    """Which metrics a task has, and how they come from its rows."""
+    """The scores of a task, and how they are computed from its rows."""
 
     kind: ClassVar[str]
     truth: ClassVar[str] = "truth"
-    "The field that has to be the same in both of two rows that are compared."
+    "The field that must be equal in two rows before they are paired."
 
     items: str
     "What n counts, in the plural."
@@ -68,37 +68,37 @@ class Metric(ABC):
     @property
     @abstractmethod
     def score_names(self) -> tuple[str, ...]:
-        """Names, the main one first."""
+        """The main score first."""
 
     @abstractmethod
     def statistics(self, rows: Sequence[Row]) -> Values:
-        """(c, n): what each item adds."""
+        """Per-item statistics (c, n): what each item adds to the sums."""
 
     @abstractmethod
     def score_function(self, score_name: str) -> ScoreFunction:
-        """Sums of the columns (c, …) to the metric (…)."""
+        """Sums of the statistics (c, …) to the score (…)."""
 
     def is_correct(self, row: Row) -> bool | None:
-        """Whether one answer is right; None where that is not the question, as of a translation."""
+        """Whether the answer is correct; None where answers are graded, as translations are."""
         return None
 
     def count_index(self, score_name: str) -> int | None:
-        """The column that is 1 for the metric's own items; None where every item counts."""
+        """Index of the statistic that is 1 for items the score counts; None if it counts all."""
         return None
 
     def higher_is_better(self, score_name: str) -> bool:
         return score_name not in LOWER_IS_BETTER
 
     def bounds(self, score_name: str) -> tuple[float, float]:
-        """The least and the most that the metric can be."""
+        """The smallest and the largest possible score."""
         return BOUNDS.get(score_name, (0.0, 1.0))
 
     def is_proportion(self, score_name: str) -> bool:
-        """Whether the metric is a share of items that are right."""
+        """Whether the score is a proportion of items, so that Wilson's interval applies."""
         return False
 
     def needs_same_tokens(self, score_name: str) -> bool:
-        """Whether two models have to have told the same tokens, and not only the same items."""
+        """Whether two models compare only on the same tokens, not merely on the same items."""
         return False
 
     def facts(self, score_name: str, rows: Sequence[Row]) -> dict[str, object]:
@@ -106,7 +106,7 @@ class Metric(ABC):
         return {}
 
     def settings(self) -> dict[str, Any]:
-        """Plain values for JSON, from which `build_metric` builds the measure again."""
+        """Plain values for JSON, from which `build_metric` rebuilds the metric."""
         plain = {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in asdict(self).items()
@@ -114,20 +114,20 @@ class Metric(ABC):
         return {"kind": self.kind} | plain
 
     def check_name(self, score_name: str) -> str:
-        """The metric itself, refused where this measure has none of that name."""
+        """Return the name; raise if this metric has no score of that name."""
         if score_name not in self.score_names:
+            suggestion = did_you_mean(score_name, self.score_names)
             raise UserError(
-                f"{self.kind} has no metric {score_name}{did_you_mean(score_name, self.score_names)}",
-                topic="evaluation",
+                f"{self.kind} has no score {score_name}{suggestion}", topic="evaluation"
             )
         return score_name
 
 
 class RatioMetric(Metric):
-    """Every metric is one sum over another."""
+    """Every score is the ratio of two sums."""
 
     ratios: ClassVar[Mapping[str, tuple[int, int]]]
-    "By metric, the main one first: the column of the sum, and the column that counts."
+    "By score, the main one first: indices of the statistic summed and of the one that counts."
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -141,8 +141,8 @@ class RatioMetric(Metric):
 
 
 def build_metric(settings: Mapping[str, Any]) -> Metric:
-    """The measure that gave these `settings`."""
-    # The measures import this file, so they are looked up when asked for.
+    """Rebuild a metric from its `settings`."""
+    # The metrics import this module.
     from regard.evaluation.metrics.bleu_and_rouge import SummaryMetric, TranslationMetric
     from regard.evaluation.metrics.classification import ClassificationMetric
     from regard.evaluation.metrics.document_losses import DocumentMetric
@@ -152,21 +152,20 @@ def build_metric(settings: Mapping[str, Any]) -> Metric:
     from regard.evaluation.metrics.recall import RecallMetric
     from regard.evaluation.metrics.similarity import SimilarityMetric
 
-    sorts: tuple[type[Metric], ...] = (
+    types: tuple[type[Metric], ...] = (
         *(ClassificationMetric, AnswerMetric, TranslationMetric, SummaryMetric),
         *(RankingMetric, RecallMetric, SimilarityMetric, DocumentMetric, PixelMetric),
     )
-    by_kind = {sort.kind: sort for sort in sorts}
-    kind, rest = str(settings.get("kind", "")), {k: v for k, v in settings.items() if k != "kind"}
+    by_kind = {metric_type.kind: metric_type for metric_type in types}
+    kind = str(settings.get("kind", ""))
+    fields = {name: value for name, value in settings.items() if name != "kind"}
     if kind not in by_kind:
-        raise UserError(
-            f"unknown measure {kind!r}{did_you_mean(kind, by_kind)}", topic="evaluation"
-        )
+        raise UserError(f"unknown metric {kind!r}{did_you_mean(kind, by_kind)}", topic="evaluation")
     try:
-        return by_kind[kind](**rest)
+        return by_kind[kind](**fields)
     except TypeError as error:
         raise UserError(
-            f"measure {kind} cannot be built from {', '.join(rest) or 'nothing'}",
+            f"metric {kind} cannot be built from {', '.join(fields) or 'nothing'}",
             topic="evaluation",
             hint="The file was written by another version of regard, or edited.",
         ) from error
@@ -175,27 +174,27 @@ def build_metric(settings: Mapping[str, Any]) -> Metric:
 def score(
     metric: Metric, rows: Sequence[Row], *, split: str, bootstrap: Bootstrap | None = None
 ) -> list[Estimate]:
-    """Every metric that has items, the main one first."""
+    """Estimates of all scores that have items, the main one first."""
     bootstrap = bootstrap or Bootstrap()
-    rows = _by_item(_some(rows, split))
+    rows = _by_item(_not_empty(rows, split))
     table = metric.statistics(rows)
     estimates = []
     for score_name in metric.score_names:
-        own = _own_items(table, metric.count_index(score_name))
-        n = own.shape[1]
+        counted = _counted_items(table, metric.count_index(score_name))
+        n = counted.shape[1]
         if not n:
             continue
         score_function = metric.score_function(score_name)
-        value = float(score_function(own.sum(axis=1)))
+        value = float(score_function(counted.sum(axis=1)))
         interval: Interval
         if metric.is_proportion(score_name):
             interval = wilson(round(value * n), n, confidence=bootstrap.confidence)
-            how = f"wilson-{100 * bootstrap.confidence:.4g}%"
+            method = f"wilson-{100 * bootstrap.confidence:.4g}%"
         else:
-            interval, how = _interval(own, score_function, bootstrap), str(bootstrap)
-        facts = {"split": split} | metric.facts(score_name, rows) | {"interval": how}
+            interval, method = _interval(counted, score_function, bootstrap), str(bootstrap)
+        facts = {"split": split} | metric.facts(score_name, rows) | {"interval": method}
         estimates.append(
-            _figure(score_name, metric, value=value, interval=interval, n=n, facts=facts)
+            _estimate(score_name, metric, value=value, interval=interval, n=n, facts=facts)
         )
     return estimates
 
@@ -209,43 +208,41 @@ def paired_difference(
     split: str,
     bootstrap: Bootstrap | None = None,
 ) -> Estimate:
-    """The metric of ours minus theirs, drawn on the same items."""
+    """Our score minus theirs, with a paired bootstrap over the same items."""
     bootstrap = bootstrap or Bootstrap()
-    score_function, count_index = (
-        metric.score_function(metric.check_name(score_name)),
-        metric.count_index(score_name),
-    )
-    ours, theirs = _paired(metric, _some(ours, split), _some(theirs, split), split=split)
+    score_function = metric.score_function(metric.check_name(score_name))
+    count_index = metric.count_index(score_name)
+    ours, theirs = _paired(metric, _not_empty(ours, split), _not_empty(theirs, split), split=split)
     tables = [metric.statistics(rows) for rows in (ours, theirs)]
     counts = [
         table[count_index] if count_index is not None else np.ones(len(ours)) for table in tables
     ]
     if not np.array_equal(counts[0], counts[1]) or not counts[0].any():
         raise UserError(
-            f"{score_name} does not count the same {metric.items} of ours ({counts[0].sum():,.0f}) "
-            f"and of theirs ({counts[1].sum():,.0f}), or counts none",
+            f"{score_name} does not count the same {metric.items} of ours "
+            f"({counts[0].sum():,.0f}) and of theirs ({counts[1].sum():,.0f}), or counts none",
             topic="comparison",
             where=split,
             hint="A difference needs the same items on both sides, and at least one.",
         )
-    first, second = (_own_items(table, count_index) for table in tables)
-    width, both = len(first), np.concatenate([first, second])
+    first, second = (_counted_items(table, count_index) for table in tables)
+    width, stacked = len(first), np.concatenate([first, second])
 
-    def apart(sums: Values) -> Values:
+    def difference(sums: Values) -> Values:
         return np.asarray(score_function(sums[:width]) - score_function(sums[width:]))
 
-    return _figure(
+    return _estimate(
         f"{score_name}_difference",
         metric,
-        value=float(apart(both.sum(axis=1))),
-        interval=_interval(both, apart, bootstrap),
-        n=both.shape[1],
+        value=float(difference(stacked.sum(axis=1))),
+        interval=_interval(stacked, difference, bootstrap),
+        n=stacked.shape[1],
         facts={"split": split} | metric.facts(score_name, ours) | {"interval": str(bootstrap)},
     )
 
 
 def difference_verdict(difference: Estimate, *, higher_is_better: bool) -> str:
-    """What a difference says of ours; no interval or few items, no verdict."""
+    """What a difference says of our score; no verdict without an interval or on few items."""
     if difference.n < MIN_ITEMS:
         return "on too few to be told from"
     if difference.low is None or difference.high is None or difference.low <= 0 <= difference.high:
@@ -254,7 +251,7 @@ def difference_verdict(difference: Estimate, *, higher_is_better: bool) -> str:
 
 
 def ratio_score(top: int, bottom: int) -> ScoreFunction:
-    """One sum over another: a mean, where the second column counts."""
+    """Ratio of two sums: a mean, where the second statistic counts items."""
 
     def score_function(sums: Values) -> Values:
         return ratio(sums[[top, bottom]])
@@ -262,7 +259,7 @@ def ratio_score(top: int, bottom: int) -> ScoreFunction:
     return score_function
 
 
-def _figure(
+def _estimate(
     name: str,
     metric: Metric,
     *,
@@ -272,7 +269,7 @@ def _figure(
     facts: Mapping[str, object],
 ) -> Estimate:
     low, high = interval or (None, None)
-    told = facts if interval else {**facts, "interval": "none"}
+    facts = facts if interval else {**facts, "interval": "none"}
     return Estimate(
         name=name,
         value=value,
@@ -280,38 +277,38 @@ def _figure(
         high=high,
         n=n,
         items=metric.items,
-        signature=signature(name, metric=metric.kind, **told),
+        signature=signature(name, metric=metric.kind, **facts),
         no_interval="" if interval else "one item cannot show how items vary",
     )
 
 
 def _interval(table: Values, score_function: ScoreFunction, bootstrap: Bootstrap) -> Interval:
-    """Low and high of the statistic, the items drawn anew."""
+    """Bootstrap interval of the score, items resampled."""
     n = table.shape[1]
 
-    def drawn(numbers: ItemStatistics) -> Values:
-        """(1, …, n) numbers of drawn items to (1, …) values."""
-        index = numbers[0].astype(np.int64)
+    def resampled_score(item_numbers: ItemStatistics) -> Values:
+        """(1, …, n) numbers of resampled items to (1, …) scores."""
+        index = item_numbers[0].astype(np.int64)
         draws = index.reshape(-1, n)
-        # How often each item was drawn: sums are then one product, however many columns.
-        spread = draws + n * np.arange(len(draws))[:, None]
-        times = np.bincount(spread.ravel(), minlength=draws.size).reshape(draws.shape)
-        sums = (table @ times.T.astype(np.float64)).reshape(len(table), *index.shape[:-1])
+        # Multiplicities of the items: all sums are then one matrix product.
+        offset = draws + n * np.arange(len(draws))[:, None]
+        multiplicity = np.bincount(offset.ravel(), minlength=draws.size).reshape(draws.shape)
+        sums = (table @ multiplicity.T.astype(np.float64)).reshape(len(table), *index.shape[:-1])
         return np.asarray(score_function(sums)[None])
 
-    [interval] = bootstrap.intervals(np.arange(n, dtype=np.float64)[None], drawn)
+    [interval] = bootstrap.intervals(np.arange(n, dtype=np.float64)[None], resampled_score)
     return interval
 
 
-def _own_items(table: Values, count_index: int | None) -> Values:
-    # Other items would only add draws in which the metric has nothing to count.
+def _counted_items(table: Values, count_index: int | None) -> Values:
+    # Other items would only add resamples in which the score has nothing to count.
     return table if count_index is None else table[:, table[count_index] > 0]
 
 
-def _some(rows: Sequence[Row], split: str) -> Sequence[Row]:
+def _not_empty(rows: Sequence[Row], split: str) -> Sequence[Row]:
     if not rows:
         raise UserError(
-            "there is nothing to measure",
+            "there is nothing to score",
             topic="evaluation",
             where=split,
             hint="Give at least one item.",
@@ -320,7 +317,7 @@ def _some(rows: Sequence[Row], split: str) -> Sequence[Row]:
 
 
 def _by_item(rows: Sequence[Row]) -> Sequence[Row]:
-    """In the order of their numbers, so that the order of a file changes no drawn interval."""
+    """Sorted by item number, so that file order does not change a bootstrap interval."""
     if not all("item" in row for row in rows):
         return rows
     return sorted(rows, key=lambda row: int(row["item"]))
@@ -329,30 +326,30 @@ def _by_item(rows: Sequence[Row]) -> Sequence[Row]:
 def _paired(
     metric: Metric, ours: Sequence[Row], theirs: Sequence[Row], *, split: str
 ) -> tuple[Sequence[Row], Sequence[Row]]:
-    """Both in one order of items; refused where items or their truths are not the same."""
+    """Both sides in one order of items; raises where items or their truths differ."""
 
-    def refusal(what: str) -> UserError:
+    def error(what: str) -> UserError:
         return UserError(
             what,
             topic="comparison",
             where=split,
-            hint="Figures from different items are not put side by side: measure both on one part.",
+            hint="Scores on different items are not compared: evaluate both on one split.",
         )
 
     sides = []
     for name, rows in (("ours", ours), ("theirs", theirs)):
-        numbered = {row["item"]: row for row in rows if "item" in row}
-        if len(numbered) < len(rows):
-            raise refusal(f"{name}: an item has no number, or the number of another")
-        sides.append(numbered)
+        by_number = {row["item"]: row for row in rows if "item" in row}
+        if len(by_number) < len(rows):
+            raise error(f"{name}: an item has no number, or the number of another")
+        sides.append(by_number)
     first, second = sides
     if first.keys() != second.keys():
         shared = len(first.keys() & second.keys())
-        raise refusal(
+        raise error(
             f"{len(first):,} {metric.items} of ours, {len(second):,} of theirs, {shared:,} in both"
         )
     order = sorted(first)
     for item in order:
         if first[item].get(metric.truth) != second[item].get(metric.truth):
-            raise refusal(f"item {item} has another {metric.truth} in ours than in theirs")
+            raise error(f"item {item} has another {metric.truth} in ours than in theirs")
     return [first[item] for item in order], [second[item] for item in order]

@@ -1,15 +1,15 @@
-"""Perplexity: how many equally likely choices the model's surprise amounts to.
+"""Perplexity of a language model, from the negative log-likelihood of each document.
 
     perplexity           exp(ΣL / ΣT)          L nats of a document, T tokens predicted in it
     perplexity_per_byte  exp(ΣL / ΣB)          B bytes of its UTF-8 text
     bits_per_byte        ΣL / (ΣB · ln 2)
     loss_per_document    mean of L / T
 
-Sums over all documents come first, so long documents weigh more than short ones, except in the
-last. Per token, only models with one tokenizer can be compared; per byte, any whose
-tokens hold all of the text (an <unk> hides bytes that were never predicted). The stop that ends
-a document is predicted, so its nats count in L and it counts in T; it has no bytes. Intervals draw
-whole documents anew: tokens of one document are not independent.
+The first three sum over all documents before dividing, so long documents weigh more; the last
+weighs documents equally. Scores per token compare only models with the same tokenizer; scores per
+byte compare any models whose tokens cover all of the text (an <unk> covers bytes that are never
+predicted). The stop token that ends a document is predicted: it counts in L and in T and has no
+bytes. Intervals resample whole documents: tokens of one document are not independent.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ SCORE_UNITS = {
     "bits_per_byte": "byte",
     "loss_per_document": "document",
 }
+"What each score is per."
 
 MAX_NATS = 700.0
-"exp of more is not a floating-point number."
+"Maximum nats per token or byte: exp of more overflows."
 
 
 @dataclass(frozen=True)
 class Losses:
-    """One row a document: nats, tokens predicted, bytes of text, and nats per token."""
+    """Per document: nats, predicted tokens, bytes of text, and nats per token."""
 
     nll: NDArray[np.float64]
     tokens: NDArray[np.int64]
@@ -55,74 +56,76 @@ class Losses:
 
 @dataclass(frozen=True, kw_only=True)
 class Perplexity:
-    """Measures one part of a corpus; the same for a model and for its baselines."""
+    """Scores one split of a corpus, for a model and its baselines alike."""
 
     split: str
-    "Name and fingerprint of what is measured, as in dev:77abf00d."
+    "Name and fingerprint of the split, as in dev:77abf00d."
     tokenizer: str
     "The tokenizer's fingerprint."
     objective: str = "causal"
-    "The objective: which tokens are told, and from what."
+    "The objective: which tokens are predicted, and from which context."
     items: str = "documents"
     bootstrap: Bootstrap = field(default_factory=Bootstrap)
 
     def statistics(self, nll: ArrayLike, *, tokens: ArrayLike, bytes: ArrayLike) -> Losses:
-        """The table of items, from each document's nats (the prediction) and its sizes."""
+        """Validated per-document losses, from each document's nats and sizes."""
         nats = np.asarray(nll, dtype=np.float64)
         sizes = {"tokens": np.asarray(tokens), "bytes": np.asarray(bytes)}
         if nats.ndim != 1 or not len(nats):
-            raise self._error("there is nothing to measure", hint="Give at least one document.")
-        for what, size in sizes.items():
+            raise self._error("there is nothing to score", hint="Give at least one document.")
+        for unit, size in sizes.items():
             if size.shape != nats.shape:
                 raise self._error(
-                    f"{len(nats):,} losses came with {size.size:,} counts of {what}",
+                    f"{len(nats):,} losses came with {size.size:,} counts of {unit}",
                     hint="Both must describe the same documents.",
                 )
             if (size < 1).any():
                 raise self._error(
-                    f"{self._item(size < 1)} has no {what}", hint="Drop empty documents first."
+                    f"{self._first_item(size < 1)} has no {unit}",
+                    hint="Drop empty documents first.",
                 )
         if not np.isfinite(nats).all():
             bad = ~np.isfinite(nats)
             raise self._error(
-                f"the loss of {self._item(bad)} is {nats[bad][0]} ({bad.sum():,} such in all)",
-                hint="No figure is made of them: look for a model that diverged, or that gives "
-                "a token it met no probability at all.",
+                f"the loss of {self._first_item(bad)} is {nats[bad][0]} "
+                f"({bad.sum():,} such in all)",
+                hint="No score is computed from them: look for a model that diverged, or that "
+                "gives an observed token probability zero.",
             )
-        counts = {what: size.astype(np.int64) for what, size in sizes.items()}
+        counts = {unit: size.astype(np.int64) for unit, size in sizes.items()}
         return Losses(nll=nats, loss=nats / counts["tokens"], **counts)
 
     def score(self, table: Losses) -> dict[str, Estimate]:
-        """The four figures by name, all from the same draws of documents."""
-        for what, size in {"token": table.tokens, "byte": table.bytes}.items():
+        """The four scores by name, all bootstrapped from the same resamples."""
+        for unit, size in {"token": table.tokens, "byte": table.bytes}.items():
             nats = table.nll.sum() / size.sum()
             if nats > MAX_NATS:
-                raise self._error(f"{nats:,.0f} nats a {what} are too many for a perplexity")
-        values = _figures(table.statistics)
-        intervals = self.bootstrap.intervals(table.statistics, _figures)
+                raise self._error(f"{nats:,.0f} nats a {unit} are too many for a perplexity")
+        values = _scores(table.statistics)
+        intervals = self.bootstrap.intervals(table.statistics, _scores)
         return {
-            name: self._figure(name, per, value=value, interval=interval, n=len(table))
-            for (name, per), value, interval in zip(
+            name: self._estimate(name, unit, value=value, interval=interval, n=len(table))
+            for (name, unit), value, interval in zip(
                 SCORE_UNITS.items(), values, intervals, strict=True
             )
         }
 
     def paired_difference(self, model: Losses, baseline: Losses) -> Estimate:
-        """Perplexity per token of the model minus the baseline's, drawn on the same documents."""
+        """Perplexity per token of the model minus the baseline's, by a paired bootstrap."""
         if not np.array_equal(model.tokens, baseline.tokens):
             raise self._error(
-                "model and baseline were not measured on the same documents",
-                hint="Score both on the same part with the same tokenizer.",
+                "model and baseline were not evaluated on the same documents",
+                hint="Score both on the same split with the same tokenizer.",
             )
         statistics = np.stack([model.nll, baseline.nll, model.tokens]).astype(np.float64)
         [value] = _difference(statistics)
         [interval] = self.bootstrap.intervals(statistics, _difference)
-        return self._figure(
+        return self._estimate(
             "perplexity_difference", "token", value=value, interval=interval, n=len(model)
         )
 
-    def _figure(
-        self, name: str, per: str, *, value: float, interval: tuple[float, float] | None, n: int
+    def _estimate(
+        self, name: str, unit: str, *, value: float, interval: tuple[float, float] | None, n: int
     ) -> Estimate:
         low, high = interval or (None, None)
         return Estimate(
@@ -134,7 +137,7 @@ class Perplexity:
             items=self.items,
             signature=signature(
                 name,
-                per=per,
+                per=unit,
                 tokenizer=self.tokenizer,
                 split=self.split,
                 objective=self.objective,
@@ -143,8 +146,8 @@ class Perplexity:
             no_interval="" if interval else "one item cannot show how items vary",
         )
 
-    def _item(self, found: NDArray[np.bool_]) -> str:
-        return f"{self.items.removesuffix('s')} {int(found.argmax()) + 1:,}"
+    def _first_item(self, selected: NDArray[np.bool_]) -> str:
+        return f"{self.items.removesuffix('s')} {int(selected.argmax()) + 1:,}"
 
     def _error(self, what: str, *, hint: str = "") -> UserError:
         return UserError(what, topic="evaluation", where=self.split, hint=hint)
@@ -155,7 +158,7 @@ def perplexity_verdict(difference: Estimate) -> str:
     return difference_verdict(difference, higher_is_better=False)
 
 
-def _figures(statistics: ItemStatistics) -> NDArray[np.float64]:
+def _scores(statistics: ItemStatistics) -> NDArray[np.float64]:
     nll, tokens, text_bytes, loss = statistics.sum(axis=-1)
     nats_per_byte = nll / text_bytes
     return np.stack(
@@ -174,5 +177,5 @@ def _difference(statistics: ItemStatistics) -> NDArray[np.float64]:
 
 
 def _perplexity(nats: NDArray[np.float64]) -> NDArray[np.float64]:
-    # A draw of outliers alone may overflow where all documents together do not.
+    # A resample of outliers alone may overflow where all documents together do not.
     return np.exp(np.minimum(nats, MAX_NATS))

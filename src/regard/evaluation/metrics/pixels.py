@@ -1,6 +1,6 @@
-"""Hidden pixels: how far what a model tells of them is from what they hold.
+"""Masked pixels: squared error of their reconstruction.
 
-mean_squared_error   Σ (told − true)² / pixels        lower is better; ink from 0 to 1
+mean_squared_error   Σ (predicted − true)² / pixels        lower is better; intensities 0 to 1
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MEAN_SQUARED_ERROR = "mean_squared_error"
 
 @dataclass(frozen=True, kw_only=True)
 class PixelMetric(Metric):
-    """Reads `predicted` and `truth`, lists of as many numbers."""
+    """Uses the fields `predicted` and `truth`, lists of equal length."""
 
     kind: ClassVar[str] = "pixels"
 
@@ -32,8 +32,8 @@ class PixelMetric(Metric):
         return (MEAN_SQUARED_ERROR,)
 
     def statistics(self, rows: Sequence[Row]) -> Values:
-        """(2, n): squared errors added up, and how many pixels."""
-        return np.array([_errors(rows, number) for number in range(len(rows))]).T
+        """(2, n): sum of squared errors, and number of pixels."""
+        return np.array([_squared_error(rows, number) for number in range(len(rows))]).T
 
     def score_function(self, score_name: str) -> ScoreFunction:
         self.check_name(score_name)
@@ -43,19 +43,21 @@ class PixelMetric(Metric):
         return False
 
 
-def _errors(rows: Sequence[Row], number: int) -> tuple[float, float]:
-    told, true = (_numbers(rows, number, field) for field in ("predicted", "truth"))
-    if len(told) != len(true) or not len(true):
-        raise field_error(rows, number, f"{len(told):,} pixels told where {len(true):,} are true")
-    return float(np.square(told - true).sum()), float(len(true))
+def _squared_error(rows: Sequence[Row], number: int) -> tuple[float, float]:
+    predicted, true = (_numbers(rows, number, field) for field in ("predicted", "truth"))
+    if len(predicted) != len(true) or not len(true):
+        raise field_error(
+            rows, number, f"{len(predicted):,} pixels are predicted, {len(true):,} are true"
+        )
+    return float(np.square(predicted - true).sum()), float(len(true))
 
 
 def _numbers(rows: Sequence[Row], number: int, field: str) -> Values:
-    given = rows[number].get(field)
-    plain = isinstance(given, list) and all(
-        isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one)
-        for one in given
+    values = rows[number].get(field)
+    is_numeric = isinstance(values, list) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        for value in values
     )
-    if not plain:
-        raise field_error(rows, number, f"{field} is {given!r}, not a list of finite numbers")
-    return np.array(given, dtype=np.float64)
+    if not is_numeric:
+        raise field_error(rows, number, f"{field} is {values!r}, not a list of finite numbers")
+    return np.array(values, dtype=np.float64)

@@ -1,14 +1,14 @@
-"""Answers: exact match and F1 of words, overall and split by whether there is an answer.
+"""Question answering: exact match and word F1, overall and by answerable or not.
 
-    exact_match   the answer equals one of the truths
-    f1            2 · shared words / (words of the answer + words of the truth), the best truth
+    exact_match   the prediction equals one of the truths
+    f1            2 · shared words / (words of the prediction + words of the truth), best truth
 
 Both after SQuAD's normalisation (Rajpurkar et al., 2016 and 2018): lower case, no punctuation, no
-articles, single spaces. Where a question has no answer, saying nothing scores 1 and all else 0.
-Unlike the official script, a text of which normalisation leaves nothing ("the", "%") is compared
-as it stands, so it is never taken for an abstention.
+articles, single spaces. An unanswerable question scores 1 for an empty prediction and 0 otherwise.
+Unlike in the official script, a text that normalisation empties ("the", "%") is compared as it is,
+so it never counts as an abstention.
 
-`best_threshold` chooses τ on one part: answer where best ≥ null + τ.
+`best_threshold` chooses τ on one split: answer where best ≥ null + τ.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerMetric(RatioMetric):
-    """Reads `predicted` ("" says there is none), `truths` (none: no answer), and `answerable`.
+    """Uses the fields `predicted` ("" abstains), `truths` (empty: unanswerable) and `answerable`.
 
-    `answerable` may be left out: a question with truths then has an answer. Where it is false,
-    truths (as SQuAD's plausible ones) do not count."""
+    `answerable` is optional: by default a question with truths is answerable. Where it is false,
+    truths (such as SQuAD's plausible answers) do not count."""
 
     kind: ClassVar[str] = "answers"
     truth: ClassVar[str] = "truths"
-    # Columns: exact, f1, one, and then answerable,
+    # Statistics: exact, f1, one, and then answerable,
     # exact · answerable, f1 · answerable, unanswerable, exact · unanswerable.
     ratios: ClassVar = {
         "exact_match": (0, 2),
@@ -70,11 +70,11 @@ class AnswerMetric(RatioMetric):
                     hint="Give an answer, or say answerable = false.",
                 )
             exact, f1 = exact_match_and_f1(answer, accepted if answerable else [])
-            has, lacks = float(bool(answerable)), float(not answerable)
+            has_answer, no_answer = float(bool(answerable)), float(not answerable)
             table[:, number] = (
                 *(exact, f1, 1.0),
-                *(has, exact * has, f1 * has),
-                *(lacks, exact * lacks),
+                *(has_answer, exact * has_answer, f1 * has_answer),
+                *(no_answer, exact * no_answer),
             )
         return table
 
@@ -83,7 +83,7 @@ class AnswerMetric(RatioMetric):
 
 
 def exact_match_and_f1(predicted: str, truths: Sequence[str]) -> tuple[float, float]:
-    """Of one answer, against the truth that suits it best; no truths: there is no answer."""
+    """Exact match and F1 of one prediction with its best truth; without truths: unanswerable."""
     if not truths or not predicted.strip():
         correct = float(not truths and not predicted.strip())
         return correct, correct
@@ -98,7 +98,7 @@ def normalise_answer(text: str) -> str:
 
 
 class Threshold(NamedTuple):
-    """τ, the F1 it gives on the part it was chosen on, and F1 against τ for drawing."""
+    """τ, its F1 on the split it was chosen on, and the curve of (τ, F1)."""
 
     tau: float
     f1: float
@@ -111,40 +111,41 @@ def best_threshold(
     f1_if_answered: ArrayLike,
     f1_if_null: ArrayLike,
 ) -> Threshold:
-    """The τ of `should_answer(null, best, τ)` with the highest mean F1; of equals the one nearest 0,
-    and of two as near the lower.
+    """The τ of `should_answer(null, best, τ)` with the highest mean F1.
 
-    Every τ tried lies midway between two margins best − null that differ, or beyond them all by 1,
-    so that rounding decides nothing when τ is used."""
-    null, best, answered, silent = (
+    Ties go to the smallest |τ|, then to the lower τ.
+
+    Candidates lie midway between two distinct margins best − null, or 1 beyond all of them, so
+    that rounding decides nothing when τ is applied."""
+    null, best, answered, abstained = (
         np.asarray(given, dtype=np.float64)
         for given in (null_scores, best_scores, f1_if_answered, f1_if_null)
     )
-    if not len(null) or not len(null) == len(best) == len(answered) == len(silent):
-        counts = ", ".join(f"{len(given):,}" for given in (null, best, answered, silent))
+    if not len(null) or not len(null) == len(best) == len(answered) == len(abstained):
+        counts = ", ".join(f"{len(given):,}" for given in (null, best, answered, abstained))
         raise UserError(
-            f"a threshold needs as many scores as F1s, and at least one, got {counts}",
+            f"a threshold needs equally many scores and F1s, at least one, got {counts}",
             topic="evaluation",
         )
     margins = best - null
-    if not np.isfinite(np.concatenate([margins, answered, silent])).all():
+    if not np.isfinite(np.concatenate([margins, answered, abstained])).all():
         raise UserError(
-            "a score of an answer is no finite number",
+            "a score of an answer is not a finite number",
             topic="evaluation",
-            hint="No threshold is made of them: look for a training that diverged.",
+            hint="No threshold can be chosen: look for a training run that diverged.",
         )
     order = np.argsort(-margins, kind="stable")
-    margins, gains = margins[order], (answered - silent)[order]
-    close = 1e-9 * max(1.0, float(np.abs([null, best]).max()))
-    # After how many answers, most certain first, the next margin is another one.
-    cuts = np.flatnonzero(margins[:-1] - margins[1:] > close) + 1
+    margins, gains = margins[order], (answered - abstained)[order]
+    tolerance = 1e-9 * max(1.0, float(np.abs([null, best]).max()))
+    # Numbers of answers, most certain first, after which the margin changes.
+    cuts = np.flatnonzero(margins[:-1] - margins[1:] > tolerance) + 1
     taus = [margins[0] + 1, *((margins[cuts - 1] + margins[cuts]) / 2), margins[-1] - 1]
-    added = np.concatenate([[0.0], np.cumsum(gains)])[[0, *cuts, len(gains)]]
-    f1 = (silent.sum() + added) / len(gains)
-    equal = np.flatnonzero(f1 >= f1.max() - 1e-12)
-    chosen = min(equal, key=lambda place: (abs(taus[place]), taus[place]))
+    gained = np.concatenate([[0.0], np.cumsum(gains)])[[0, *cuts, len(gains)]]
+    f1 = (abstained.sum() + gained) / len(gains)
+    ties = np.flatnonzero(f1 >= f1.max() - 1e-12)
+    best_index = min(ties, key=lambda index: (abs(taus[index]), taus[index]))
     curve = [(float(tau), float(value)) for tau, value in zip(taus, f1, strict=True)]
-    return Threshold(*curve[chosen], curve[::-1])
+    return Threshold(*curve[best_index], curve[::-1])
 
 
 def should_answer(null_scores: ArrayLike, best_scores: ArrayLike, tau: float) -> NDArray[np.bool_]:

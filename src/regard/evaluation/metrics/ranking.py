@@ -1,11 +1,11 @@
-"""Ranking: how high what is relevant stands in what a search returns.
+"""Ranking: nDCG, recall and mean reciprocal rank of search results.
 
-    ndcg_at_10      Σ gᵢ / log₂(i+1) over the first ten, over the same of the best order possible
-    recall_at_100   relevant documents among the first hundred, over all that are relevant
-    mrr             1 / place of the first relevant document, 0 where none is returned
+    ndcg_at_10      Σ gᵢ / log₂(i+1) over the first ten, divided by that of the ideal order
+    recall_at_100   relevant documents among the first hundred / all relevant documents
+    mrr             1 / rank of the first relevant document, 0 where none is returned
 
-Gains are the judgements themselves, as in trec_eval (Järvelin and Kekäläinen, 2002, have them
-linear too); what is not judged, or judged 0 or less, is not relevant.
+Gains are the judgements themselves, as in trec_eval (linear in Järvelin and Kekäläinen, 2002, too);
+documents without a judgement, or judged 0 or less, are not relevant.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ SCORE_NAMES = ("ndcg_at_10", "recall_at_100", "mrr")
 
 @dataclass(frozen=True, kw_only=True)
 class RankingMetric(Metric):
-    """Reads the three figures of each query, as `score_ranking` gives them."""
+    """Uses the three scores of each query, as `score_ranking` computes them."""
 
     kind: ClassVar[str] = "ranking"
 
     items: str = "queries"
     searched: str = ""
-    "Which documents were looked through: figures over others are not put beside them."
+    "Which collection was searched: scores on different collections are not comparable."
 
     @property
     def score_names(self) -> tuple[str, ...]:
         return SCORE_NAMES
 
     def is_correct(self, row: Row) -> bool:
-        """Whether the first document that was found is a relevant one."""
+        """Whether the first result is relevant."""
         return bool(row["mrr"] == 1.0)
 
     def statistics(self, rows: Sequence[Row]) -> Values:
@@ -58,12 +58,12 @@ class RankingMetric(Metric):
 def score_ranking(
     ranked: Sequence[Hashable], judgements: Mapping[Hashable, float]
 ) -> dict[str, float]:
-    """The fields of one query's row: ids returned, best first, and the gain of each judged id."""
+    """Scores of one query, from the ids returned, best first, and the gain of each judged id."""
     if not any(gain > 0 for gain in judgements.values()):
         raise UserError(
             "a query has no relevant document",
             topic="evaluation",
-            hint="Nothing can be found for it: leave it out, and say how many were.",
+            hint="It cannot be scored: leave such queries out, and report how many.",
         )
     if len(set(ranked)) < len(ranked):
         raise UserError("a search returned one document twice", topic="evaluation")
@@ -75,8 +75,8 @@ def score_ranking(
 
 
 def ndcg(ranked: Sequence[Hashable], judgements: Mapping[Hashable, float], *, depth: int) -> float:
-    """Discounted gain of the first `depth`, over that of the best order of all judged."""
-    gains = [max(0.0, judgements.get(one, 0.0)) for one in ranked[:depth]]
+    """Discounted gain of the first `depth`, divided by that of the ideal order."""
+    gains = [max(0.0, judgements.get(document, 0.0)) for document in ranked[:depth]]
     ideal = sorted((gain for gain in judgements.values() if gain > 0), reverse=True)[:depth]
     return _discounted(gains) / _discounted(ideal)
 
@@ -84,15 +84,15 @@ def ndcg(ranked: Sequence[Hashable], judgements: Mapping[Hashable, float], *, de
 def recall(
     ranked: Sequence[Hashable], judgements: Mapping[Hashable, float], *, depth: int
 ) -> float:
-    """Share of all relevant documents that the first `depth` hold."""
-    relevant = {one for one, gain in judgements.items() if gain > 0}
+    """Fraction of all relevant documents that are among the first `depth`."""
+    relevant = {document for document, gain in judgements.items() if gain > 0}
     return len(relevant.intersection(ranked[:depth])) / len(relevant)
 
 
 def reciprocal_rank(ranked: Sequence[Hashable], judgements: Mapping[Hashable, float]) -> float:
-    """1 over the place of the first relevant document."""
-    places = (place for place, one in enumerate(ranked, 1) if judgements.get(one, 0.0) > 0)
-    first = next(places, None)
+    """1 / rank of the first relevant document, counted from 1."""
+    ranks = (rank for rank, document in enumerate(ranked, 1) if judgements.get(document, 0.0) > 0)
+    first = next(ranks, None)
     return 0.0 if first is None else 1 / first
 
 

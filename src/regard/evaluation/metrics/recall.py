@@ -1,13 +1,14 @@
-"""Recall: answers from memory, and whether there was anything to remember.
+"""Closed-book recall: exact match of answers from memory, by whether training text has the fact.
 
-    exact_match             right / n
-    exact_match_seen        the same, of questions after what the text behind the model tells of
-    exact_match_unseen      and of the others, where an answer is a guess
-    exact_match_answered    right / answered, of those it was sure enough to answer
+    exact_match             correct / n
+    exact_match_seen        over questions whose answer is in the pretraining text
+    exact_match_unseen      over all other questions, where an answer is a guess
+    exact_match_answered    correct / answered, over questions answered with enough confidence
     coverage                answered / n
 
-Right is an answer that equals one of the truths after SQuAD's normalisation (`answers.py`). An
-answer that was held back still counts in the first three: they tell what the model would say.
+An answer is correct if it equals one of the truths after SQuAD's normalisation
+(`question_answering.py`). The first three count withheld answers too: they score what the model
+would say.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from regard.evaluation.statistics.seed_tables import Values
 
 @dataclass(frozen=True, kw_only=True)
 class RecallMetric(RatioMetric):
-    """Reads `predicted`, `truths`, and where they are known `seen` and `answered`."""
+    """Uses the fields `predicted`, `truths`, and where present `seen` and `answered`."""
 
     kind: ClassVar[str] = "recall"
     truth: ClassVar[str] = "truths"
-    # Columns: exact, one, and then seen, exact · seen, unseen,
-    # exact · unseen, answered or held back, answered, exact · answered.
+    # Statistics: exact, one, and then seen, exact · seen, unseen,
+    # exact · unseen, answered or withheld, answered, exact · answered.
     ratios: ClassVar = {
         "exact_match": (0, 1),
         "exact_match_seen": (3, 2),

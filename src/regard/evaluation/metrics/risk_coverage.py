@@ -1,14 +1,14 @@
-"""Risk and coverage: how often a model is wrong when it answers only what it is sure of.
+"""Selective prediction and calibration: risk, coverage, AURC and ECE.
 
     answered         items with confidence ≥ threshold
     coverage         answered / n
-    risk             wrong / answered
+    risk             incorrect / answered
     AURC             mean of the risk over coverages 1/n, 2/n, … 1      Geifman and El-Yaniv, 2017
     ECE              Σ_b n_b/n · |accuracy_b − confidence_b|            Guo et al., 2017
 
-Equal confidences are answered together; where the AURC needs an order among them it takes the mean
-over all orders, so that the order of a file decides nothing. A threshold belongs to the part it was
-chosen on: it is chosen on one and reported on another.
+Answers of equal confidence are given together; the AURC, which needs an order among them, is the
+mean over all orders, so that file order does not matter. A threshold is chosen on one split and
+reported on another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from regard.evaluation.statistics.seed_tables import Values
 
 @dataclass(frozen=True, eq=False)
 class JudgedAnswers:
-    """Confidence of each answer, and whether it is right; the most confident first."""
+    """Confidence and correctness of each answer, the most confident first."""
 
     confidence: Values
     correct: NDArray[np.bool_]
@@ -38,7 +38,7 @@ class JudgedAnswers:
 
 @dataclass(frozen=True, kw_only=True)
 class CoveragePoint:
-    """What answering at this threshold means."""
+    """Coverage and risk at one threshold."""
 
     threshold: float
     coverage: float
@@ -61,34 +61,35 @@ class ReliabilityBin:
 
 
 def rank_by_confidence(confidence: ArrayLike, correct: ArrayLike) -> JudgedAnswers:
-    """Both checked, and put in order."""
-    sure, good = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.bool_)
-    if sure.ndim != 1 or sure.shape != good.shape or not len(sure):
+    """Validated, and sorted by decreasing confidence."""
+    confidences = np.asarray(confidence, dtype=np.float64)
+    is_correct = np.asarray(correct, dtype=np.bool_)
+    if confidences.ndim != 1 or confidences.shape != is_correct.shape or not len(confidences):
         raise UserError(
-            f"{sure.size:,} confidences came with {good.size:,} judgements",
+            f"{confidences.size:,} confidences came with {is_correct.size:,} judgements",
             topic="evaluation",
             hint="Both must describe the same answers, at least one.",
         )
-    if not np.isfinite(sure).all():
-        raise UserError("a confidence is no finite number", topic="evaluation")
-    # Right answers first among equals: every order of a file gives one table.
-    order = np.lexsort((~good, -sure))
-    return JudgedAnswers(sure[order], good[order])
+    if not np.isfinite(confidences).all():
+        raise UserError("a confidence is not a finite number", topic="evaluation")
+    # Correct answers first among ties: any file order gives the same table.
+    order = np.lexsort((~is_correct, -confidences))
+    return JudgedAnswers(confidences[order], is_correct[order])
 
 
 def risk_coverage(judged: JudgedAnswers) -> list[CoveragePoint]:
-    """One point a distinct confidence, from the fewest answers to all."""
+    """One point per distinct confidence, by increasing coverage."""
     n = len(judged)
-    ends = np.flatnonzero(np.append(np.diff(judged.confidence) != 0, True)) + 1
-    wrong = np.cumsum(~judged.correct)
+    answered_counts = np.flatnonzero(np.append(np.diff(judged.confidence) != 0, True)) + 1
+    incorrect = np.cumsum(~judged.correct)
     return [
         CoveragePoint(
-            threshold=float(judged.confidence[end - 1]),
-            coverage=end / n,
-            risk=float(wrong[end - 1]) / end,
-            answered=int(end),
+            threshold=float(judged.confidence[answered - 1]),
+            coverage=answered / n,
+            risk=float(incorrect[answered - 1]) / answered,
+            answered=int(answered),
         )
-        for end in ends
+        for answered in answered_counts
     ]
 
 
@@ -99,7 +100,7 @@ def area_under_risk_coverage(
     items: str = "questions",
     bootstrap: Bootstrap | None = None,
 ) -> Estimate:
-    """AURC with its interval: 0 is best, a random order gives the share of wrong answers."""
+    """AURC: 0 is best, a random order gives the error rate."""
     bootstrap = bootstrap or Bootstrap()
     _, ties = np.unique(-judged.confidence, return_inverse=True)
     statistics = np.stack([ties.astype(np.float64), (~judged.correct).astype(np.float64)])
@@ -119,22 +120,22 @@ def area_under_risk_coverage(
 
 
 def threshold_for_coverage(judged: JudgedAnswers, coverage: float) -> float:
-    """The highest threshold that still answers at least this share."""
+    """The highest threshold that answers at least this fraction."""
     if not 0 < coverage <= 1:
         raise UserError(
-            f"coverage {coverage} is not a share above 0",
+            f"coverage {coverage} is not a fraction above 0",
             topic="evaluation",
             hint="Give 0.5 to answer half of the questions.",
         )
-    # 0.07 · 100 is 7.000000000000001, and would ask for an eighth answer.
+    # 0.07 · 100 is 7.000000000000001, and would require an eighth answer.
     answered = max(1, math.ceil(coverage * len(judged) - 1e-9))
     return float(judged.confidence[answered - 1])
 
 
 def threshold_for_precision(judged: JudgedAnswers, precision: float) -> float | None:
-    """The threshold with most answers, at least this share of them right; None: there is none."""
-    enough = [point for point in risk_coverage(judged) if 1 - point.risk >= precision - 1e-12]
-    return enough[-1].threshold if enough else None
+    """The lowest threshold with at least this precision; None where there is none."""
+    precise = [point for point in risk_coverage(judged) if 1 - point.risk >= precision - 1e-12]
+    return precise[-1].threshold if precise else None
 
 
 def selective_accuracy(
@@ -145,7 +146,7 @@ def selective_accuracy(
     items: str = "questions",
     confidence: float = 0.95,
 ) -> Estimate | None:
-    """Share right among those answered at the threshold; n counts these. None: it answers none."""
+    """Accuracy of the answers given at the threshold, which n counts; None if it gives none."""
     answered = judged.confidence >= threshold
     n, correct = int(answered.sum()), int(judged.correct[answered].sum())
     if not n:
@@ -169,7 +170,7 @@ def selective_accuracy(
 
 
 def reliability_bins(judged: JudgedAnswers, *, bins: int = 10) -> list[ReliabilityBin]:
-    """Bins of one width over confidences 0 to 1; empty ones are left out."""
+    """Bins of equal width over confidences 0 to 1; empty bins are omitted."""
     if judged.confidence.min() < 0 or judged.confidence.max() > 1:
         raise UserError(
             "calibration needs confidences between 0 and 1",
@@ -177,32 +178,34 @@ def reliability_bins(judged: JudgedAnswers, *, bins: int = 10) -> list[Reliabili
             hint="Give probabilities, not logits or log-probabilities.",
         )
     edges = np.linspace(0, 1, bins + 1)
-    places = np.clip(np.searchsorted(edges, judged.confidence, side="right") - 1, 0, bins - 1)
-    found = []
-    for place in np.unique(places):
-        own = places == place
-        n, correct = int(own.sum()), int(judged.correct[own].sum())
+    bin_of_answer = np.clip(
+        np.searchsorted(edges, judged.confidence, side="right") - 1, 0, bins - 1
+    )
+    table = []
+    for index in np.unique(bin_of_answer):
+        in_bin = bin_of_answer == index
+        n, correct = int(in_bin.sum()), int(judged.correct[in_bin].sum())
         low, high = wilson(correct, n)
-        found.append(
+        table.append(
             ReliabilityBin(
-                low=float(edges[place]),
-                high=float(edges[place + 1]),
+                low=float(edges[index]),
+                high=float(edges[index + 1]),
                 n=n,
-                confidence=float(judged.confidence[own].mean()),
+                confidence=float(judged.confidence[in_bin].mean()),
                 accuracy=correct / n,
                 accuracy_low=low,
                 accuracy_high=high,
             )
         )
-    return found
+    return table
 
 
 def expected_calibration_error(
     judged: JudgedAnswers, *, split: str, items: str = "questions", bins: int = 10
 ) -> Estimate:
-    """ECE. No interval: drawing items anew adds noise to each bin, and noise only raises ECE."""
+    """ECE. No interval: resampling adds noise to each bin, and noise only raises the ECE."""
     table = reliability_bins(judged, bins=bins)
-    gaps = sum(one.n * abs(one.accuracy - one.confidence) for one in table)
+    gaps = sum(row.n * abs(row.accuracy - row.confidence) for row in table)
     return Estimate(
         name="ece",
         value=gaps / len(judged),
@@ -211,20 +214,20 @@ def expected_calibration_error(
         n=len(judged),
         items=items,
         signature=signature("ece", split=split, bins=bins, interval="none"),
-        no_interval="a bootstrap draws it too high; the bins have intervals",
+        no_interval="a bootstrap would bias it upwards; the bins have intervals",
     )
 
 
 def _areas(statistics: ItemStatistics) -> Values:
-    """(2, …, n) place among the distinct confidences, and wrong or not, to (1, …) areas."""
+    """(2, …, n) rank among the distinct confidences, and incorrect or not, to (1, …) areas."""
     n = statistics.shape[-1]
-    ties, wrong = (column.reshape(-1, n) for column in statistics)
-    # One number a group of equal confidences and draw, in the order of both.
+    ties, incorrect = (row.reshape(-1, n) for row in statistics)
+    # One id per resample and group of equal confidences, increasing in both.
     groups = ties.astype(np.int64) + n * np.arange(len(ties))[:, None]
     sizes = np.bincount(groups.ravel(), minlength=n * len(ties))
-    failed = np.bincount(groups.ravel(), weights=wrong.ravel(), minlength=n * len(ties))
-    # Each of a group counts as the group's mean: the mean over all orders within it.
+    errors = np.bincount(groups.ravel(), weights=incorrect.ravel(), minlength=n * len(ties))
+    # Each answer of a group counts as the group's mean: the mean over all orders within it.
     order = np.sort(groups, axis=-1)
-    means = failed[order] / sizes[order]
+    means = errors[order] / sizes[order]
     risks = np.cumsum(means, axis=-1) / np.arange(1, n + 1)
     return np.asarray(risks.mean(axis=-1).reshape(1, *statistics.shape[1:-1]))

@@ -1,10 +1,10 @@
-"""Similarity: whether scores that a model gives rise with those that people gave.
+"""Similarity: correlation of a model's scores with human scores.
 
-    pearson    Σ xy / √(Σ x² Σ y²), x and y about their means
-    spearman   pearson of the ranks, equal scores sharing the mean of theirs    Spearman, 1904
+    pearson    Σ xy / √(Σ x² Σ y²), x and y centred
+    spearman   pearson of the ranks, ties sharing their mean rank    Spearman, 1904
 
-Ranks are those within the whole table, so both are functions of sums; an interval draws pairs with
-the ranks they have there. A model that gives every pair one score has no correlation: 0.
+Ranks are taken once over the whole table, so both are functions of sums; the bootstrap resamples
+pairs with these ranks. Constant scores have correlation 0.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from regard.evaluation.metrics.metric import Metric, Row
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
 
 _MOMENTS = 6
-"Columns of one correlation: x, y, x², y², xy and 1."
+"Statistics of one correlation: x, y, x², y², xy and 1."
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarityMetric(Metric):
-    """Reads `truth` and `predicted`, a number each."""
+    """Uses the fields `truth` and `predicted`, a number each."""
 
     kind: ClassVar[str] = "similarity"
 
@@ -39,7 +39,7 @@ class SimilarityMetric(Metric):
         from scipy.stats import rankdata  # a second of import time
 
         scores = [numbers(rows, field) for field in ("truth", "predicted")]
-        ranks = [np.asarray(rankdata(given), dtype=np.float64) for given in scores]
+        ranks = [np.asarray(rankdata(values), dtype=np.float64) for values in scores]
         return np.concatenate([_moments(*ranks), _moments(*scores)])
 
     def score_function(self, score_name: str) -> ScoreFunction:
@@ -54,11 +54,12 @@ class SimilarityMetric(Metric):
 def correlation(sums: Values) -> Values:
     """(6, …) sums of x, y, x², y², xy and 1 to Pearson's correlation."""
     x, y, xx, yy, xy, n = sums
-    together, of_x, of_y = xy / n - x * y / n**2, xx / n - (x / n) ** 2, yy / n - (y / n) ** 2
-    # Columns have variance 1 in the whole table; a draw of equal items leaves rounding alone.
-    varies = (of_x > 1e-12) & (of_y > 1e-12)
-    spread = np.sqrt(np.where(varies, of_x * of_y, 1.0))
-    return np.asarray(np.where(varies, np.clip(together / spread, -1.0, 1.0), 0.0))
+    covariance = xy / n - x * y / n**2
+    var_x, var_y = xx / n - (x / n) ** 2, yy / n - (y / n) ** 2
+    # The variance over the whole table is 1; a resample of equal items leaves rounding only.
+    varies = (var_x > 1e-12) & (var_y > 1e-12)
+    scale = np.sqrt(np.where(varies, var_x * var_y, 1.0))
+    return np.asarray(np.where(varies, np.clip(covariance / scale, -1.0, 1.0), 0.0))
 
 
 def _moments(x: Values, y: Values) -> Values:
@@ -67,10 +68,10 @@ def _moments(x: Values, y: Values) -> Values:
 
 
 def _standardised(values: Values) -> Values:
-    """About their mean, in units of their deviation: sums of squares then lose no digits."""
+    """Centred and divided by the standard deviation: sums of squares then lose no digits."""
     if (values == values[0]).all():
         return np.zeros(len(values))
-    # Scaled first, so that squares of very large or very small scores stay numbers.
-    apart = values - values.mean()
-    apart = apart / np.abs(apart).max()
-    return np.asarray(apart / apart.std())
+    # Scaled first, so that squares of very large or small scores do not over- or underflow.
+    centred = values - values.mean()
+    centred = centred / np.abs(centred).max()
+    return np.asarray(centred / centred.std())

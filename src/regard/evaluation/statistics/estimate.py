@@ -1,11 +1,11 @@
-"""A figure: a measured value that never travels without its interval, its n and its signature.
+"""An estimate: a value together with its confidence interval, its n and its signature.
 
     118.4 [113.9, 123.2], n = 2,104 documents
 
-The signature says what was measured and how, in one line, so that two figures can be compared by
-eye or by machine before their values are (the idea is sacreBLEU's; Post, 2018):
+The signature says in one line what was estimated and how, so that users and programs can check
+whether two values are comparable (after sacreBLEU; Post, 2018):
 
-    perplexity|per:token|tokenizer:3f9c21aa|part:dev:77abf00d|interval:bootstrap-…|regard:0.1.0
+    perplexity|per:token|tokenizer:3f9c21aa|split:dev:77abf00d|interval:bootstrap-…|regard:0.1.0
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """One measured value; an interval is left out only with a reason."""
+    """A value with its interval, or with the reason why it has none."""
 
     name: str
     value: float
@@ -34,14 +34,14 @@ class Estimate:
 
     def __post_init__(self) -> None:
         if self.n < 1:
-            raise ValueError(f"{self.name}: a figure needs at least one item, got n = {self.n}")
+            raise ValueError(f"{self.name}: an estimate needs at least one item, got n = {self.n}")
         if (self.low is None) != (self.high is None):
-            raise ValueError(f"{self.name}: an interval has two ends or none")
+            raise ValueError(f"{self.name}: an interval has two bounds or none")
         if (self.low is None) != bool(self.no_interval):
             raise ValueError(f"{self.name}: give an interval, or the reason why there is none")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; `no_interval` appears only where it says something."""
+        """Plain values for JSON; `no_interval` only where it is not empty."""
         plain: dict[str, Any] = {
             "name": self.name,
             "value": self.value,
@@ -62,30 +62,30 @@ class Estimate:
         return f"{value} [{self.low:,.{decimals}f}, {self.high:,.{decimals}f}]"
 
     def __str__(self) -> str:
-        counted = self.items.removesuffix("s") if self.n == 1 else self.items
+        items = self.items.removesuffix("s") if self.n == 1 else self.items
         reason = f" (no interval: {self.no_interval})" if self.no_interval else ""
-        return f"{self.with_interval()}, n = {self.n:,} {counted}{reason}"
+        return f"{self.with_interval()}, n = {self.n:,} {items}{reason}"
 
 
 def decimals_shown(value: float) -> int:
     """Decimals that show four significant digits: 118.4, 4.732, 0.8214, 12,346."""
     if not math.isfinite(value):
         return 1
-    if value == 0:  # its interval does not end at nought
+    if value == 0:  # the bounds of its interval are not zero
         return 3
     return min(6, max(0, 3 - math.floor(math.log10(abs(value)))))
 
 
 def signature(name: str, /, **facts: object) -> str:
     """`name|fact:value|…|regard:version`, facts in the order given."""
-    parts = [name, *(f"{fact}:{value}" for fact, value in facts.items()), f"regard:{_version()}"]
-    # The bar separates facts, so a part that a user named "a|b" may not bring its own.
-    return "|".join(part.replace("|", "/") for part in parts)
+    fields = [name, *(f"{fact}:{value}" for fact, value in facts.items()), f"regard:{_version()}"]
+    # The bar separates facts, so a value such as "a|b" must not contain one.
+    return "|".join(field.replace("|", "/") for field in fields)
 
 
 @cache
 def _version() -> str:
     try:
         return version("regard")
-    except PackageNotFoundError:  # run from a source tree that was never installed
+    except PackageNotFoundError:  # a source tree that was never installed
         return "source"

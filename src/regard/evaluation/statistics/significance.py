@@ -1,19 +1,19 @@
-"""Significance: whether two methods differ, or only the models that happened to be trained.
+"""Significance of the difference of two methods over seeds and items.
 
-    d_s      = statistic(a, seed s) − statistic(b, seed s)              same seed, same items
+    d_s      = score(a, seed s) − score(b, seed s)              same seed, same items
     value    = mean of d_s
     se²      = sd(d_s)² / S  +  jackknife variance of value over the items
     interval = value ± t(S−1) · se
 
-A method is a recipe, not a checkpoint: another seed trains another model, and other items bring
-other luck. Both are in se. S−1 degrees of freedom are right where seeds vary most and cautious
-where items do: with the smaller of two degrees of freedom a t interval never promises too much
-(Mickey and Brown, 1966). With one seed only items can vary, and the interval speaks of these
-trained models, not of the methods.
+A method is a recipe, not a checkpoint: both the seeds and the items are samples, and se covers the
+variance of both. S−1 degrees of freedom are exact where the variance over seeds dominates and
+conservative where that over items does (the smaller of two degrees of freedom: Mickey and Brown,
+1966). With one seed only items vary, and the interval holds for these trained models, not for the
+methods.
 
-Items vary by the jackknife (Tukey, 1958): leave one out, n times. For smooth statistics of sums it
-agrees with the bootstrap (docs/studies/calibration.md), draws nothing at random, and does not
-depend on the order of the items.
+The variance over items is a jackknife estimate (Tukey, 1958). For smooth functions of sums it
+agrees with the bootstrap (docs/studies/calibration.md), is deterministic, and does not depend on
+the order of the items.
 
 Shapes: s seeds, n items.
 """
@@ -38,12 +38,12 @@ from regard.evaluation.statistics.seed_tables import (
 )
 
 POWER = 0.8
-"How often a difference has to be found before it counts as one that this size can show."
+"Power of the minimum detectable difference."
 
 
 @dataclass(frozen=True, kw_only=True)
 class MethodDifference:
-    """Method a minus method b, with what is needed to judge it at any level."""
+    """Method a minus method b, with its standard errors."""
 
     a: str
     b: str
@@ -51,26 +51,26 @@ class MethodDifference:
     per_seed: tuple[float, ...]
     "a − b for each seed, in the order of the seeds."
     se_seeds: float | None
-    "Standard error from seed to seed; None with one seed, which says nothing of others."
+    "Standard error over seeds; None with one seed."
     se_items: float
-    "Standard error over the items of the mean over seeds; infinite with one item."
-    se_lasting: float
-    "The part of se_items that more seeds would not lower: items that suit one method for good."
+    "Standard error over items of the mean over seeds; infinite with one item."
+    se_persistent: float
+    "Component of se_items that more seeds do not reduce: items that favour a method at any seed."
     n: int
     items: str = "documents"
     level: float = 0.95
-    "Of the interval; Holm's correction raises it."
-    compared: int = 1
-    "Differences that were judged together with this one, itself included."
+    "Confidence level of the interval; Holm's correction raises it."
+    comparisons: int = 1
+    "Number of differences tested together, this one included."
     p_adjusted: float | None = None
-    "By Holm; None before `holm`."
+    "Holm-adjusted p; None before `holm`."
 
     @property
     def seeds(self) -> int:
         return len(self.per_seed)
 
     @property
-    def speaks_of(self) -> str:
+    def scope(self) -> str:
         return "the methods" if self.seeds > 1 else "these trained models, not the methods"
 
     @property
@@ -78,9 +78,9 @@ class MethodDifference:
         return math.hypot(self.se_seeds or 0.0, self.se_items)
 
     @property
-    def freedom(self) -> int:
-        """Degrees of freedom: S−1, or those of the items where they are fewer or all there is."""
-        return _freedom(self.seeds if self.seeds > 1 else self.n, self.n)
+    def degrees_of_freedom(self) -> int:
+        """S−1, or n−1 where there are fewer items than seeds, or one seed only."""
+        return _degrees_of_freedom(self.seeds if self.seeds > 1 else self.n, self.n)
 
     @property
     def low(self) -> float:
@@ -92,68 +92,76 @@ class MethodDifference:
 
     @property
     def _half_width(self) -> float:
-        return float(stdtrit(self.freedom, (1 + self.level) / 2)) * self.se
+        return float(stdtrit(self.degrees_of_freedom, (1 + self.level) / 2)) * self.se
 
     @property
     def p(self) -> float:
-        """Two-sided, of this difference alone."""
+        """Two-sided p of this difference alone."""
         if self.se == 0:
             return float(self.value == 0)
-        return 2 * float(stdtr(self.freedom, -abs(self.value) / self.se))
+        return 2 * float(stdtr(self.degrees_of_freedom, -abs(self.value) / self.se))
 
     @property
     def distinguishable(self) -> bool:
-        """The interval leaves out 0, and rests on enough items for one."""
+        """Whether the interval excludes 0 and there are enough items for a verdict."""
         return self.n >= MIN_ITEMS and (self.low > 0 or self.high < 0)
 
     @property
-    def limits(self) -> str:
-        """`seeds` or `items`: more of which would narrow the interval most."""
+    def limiting_factor(self) -> str:
+        """`seeds` or `items`: the larger standard error."""
         return "seeds" if self.se_seeds is None or self.se_seeds >= self.se_items else "items"
 
     @property
-    def detectable(self) -> float:
-        """The smallest true difference that a study like this finds four times in five."""
-        return _reach(self.freedom, self.level) * self.se
+    def min_detectable(self) -> float:
+        """The smallest true difference found with a power of 80 % by a study of this size."""
+        return _detectable_ratio(self.degrees_of_freedom, self.level) * self.se
 
     def seeds_needed(self, difference: float) -> int | None:
-        """About how many seeds find this difference four times in five, on the same items.
+        """About how many seeds detect this difference with a power of 80 %, on the same items.
 
-        None where the items alone forbid it, and where one seed tells nothing of others.
+        None where the variance over items rules it out, and with one seed.
         """
         if self.se_seeds is None or difference == 0:
             return None
-        lasting = self.se_lasting**2
-        passing = self.seeds * (self.se**2 - lasting)
+        persistent = self.se_persistent**2
+        per_seed = self.seeds * (self.se**2 - persistent)
 
-        def shown(seeds: int) -> bool:
-            se = math.sqrt(lasting + passing / seeds)
-            return _reach(_freedom(seeds, self.n), self.level) * se <= abs(difference)
+        def is_detected(seeds: int) -> bool:
+            se = math.sqrt(persistent + per_seed / seeds)
+            ratio = _detectable_ratio(_degrees_of_freedom(seeds, self.n), self.level)
+            return ratio * se <= abs(difference)
 
-        if _reach(_freedom(self.n, self.n), self.level) * self.se_lasting >= abs(difference):
+        lowest_ratio = _detectable_ratio(_degrees_of_freedom(self.n, self.n), self.level)
+        if lowest_ratio * self.se_persistent >= abs(difference):
             return None
         enough = 2
-        while not shown(enough):
+        while not is_detected(enough):
             enough *= 2
             if enough > MAX_SEEDS:
                 return None
         too_few = enough // 2
         while enough - too_few > 1:
             middle = (too_few + enough) // 2
-            too_few, enough = (too_few, middle) if shown(middle) else (middle, enough)
+            too_few, enough = (too_few, middle) if is_detected(middle) else (middle, enough)
         return enough
 
     def items_needed(self, difference: float) -> int | None:
-        """About how many items find it so, with as many seeds; None where the seeds forbid it, or
-        where it would take more than a number can tell."""
-        room = (difference / _reach(self.freedom, self.level)) ** 2 - (self.se_seeds or 0.0) ** 2
-        needed = self.n * self.se_items**2 / room if room > 0 else math.inf
+        """About how many items detect this difference with a power of 80 %, with the same seeds.
+
+        None where the variance over seeds rules it out, or where the number overflows.
+        """
+        se = difference / _detectable_ratio(self.degrees_of_freedom, self.level)
+        variance = se**2 - (self.se_seeds or 0.0) ** 2
+        needed = self.n * self.se_items**2 / variance if variance > 0 else math.inf
         return max(2, math.ceil(needed)) if math.isfinite(needed) else None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what is infinite is None there."""
-        told = ("seeds", "speaks_of", "se", "low", "high", "p", "distinguishable", "limits")
-        plain = asdict(self) | {name: getattr(self, name) for name in (*told, "detectable")}
+        """Plain values for JSON; None for what is not finite."""
+        properties = (
+            *("seeds", "scope", "se", "low", "high", "p"),
+            *("distinguishable", "limiting_factor", "min_detectable"),
+        )
+        plain = asdict(self) | {name: getattr(self, name) for name in properties}
         return {
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in plain.items()
@@ -161,7 +169,7 @@ class MethodDifference:
 
 
 MAX_SEEDS = 2**20
-"Nobody trains as many; items that all but forbid a difference would ask for more."
+"Limit of the search in `seeds_needed`."
 
 
 def method_difference(
@@ -180,21 +188,22 @@ def method_difference(
     )
     per_seed, without = whole_a - whole_b, without_a - without_b
     seeds, n = len(per_seed), a.statistics.shape[-1]
-    # A training that all but diverged makes squares overflow: se is infinite, nothing is found.
+    # Squares overflow where a training run nearly diverged: se is then infinite.
     with np.errstate(over="ignore", invalid="ignore"):
-        together = float(_jackknife_variance(without.mean(axis=0)))
-        alone = float(_jackknife_variance(without).mean())
+        of_mean = float(_jackknife_variance(without.mean(axis=0)))
+        of_one_seed = float(_jackknife_variance(without).mean())
         se_seeds = float(per_seed.std(ddof=1) / math.sqrt(seeds)) if seeds > 1 else None
-    # Items of one seed vary by lasting + passing, those of the mean by lasting + passing / S.
-    lasting = (seeds * together - alone) / (seeds - 1) if seeds > 1 and n > 1 else together
+    # Item variance is persistent + v for one seed, and persistent + v / S for the mean over seeds.
+    has_both = seeds > 1 and n > 1
+    persistent = (seeds * of_mean - of_one_seed) / (seeds - 1) if has_both else of_mean
     return MethodDifference(
         a=a.variant,
         b=b.variant,
         value=float(per_seed.mean()),
         per_seed=tuple(per_seed.tolist()),
         se_seeds=se_seeds,
-        se_items=math.sqrt(together),
-        se_lasting=math.sqrt(max(0.0, lasting)),
+        se_items=math.sqrt(of_mean),
+        se_persistent=math.sqrt(max(0.0, persistent)),
         n=n,
         items=a.items,
         level=level,
@@ -202,52 +211,54 @@ def method_difference(
 
 
 def holm(differences: Sequence[MethodDifference]) -> list[MethodDifference]:
-    """Several differences judged together, so that all verdicts hold at once (Holm, 1979).
+    """Correct several differences for multiple comparisons (Holm, 1979).
 
-    Each interval gets the level at which its own difference was tested: the smallest p at
-    1 − α/m, the next at 1 − α/(m−1), and all from the first that fails on at that one's level.
-    So an interval leaves out 0 exactly where Holm finds a difference. That all intervals hold
-    their truth at once is promised only where none is found (then all are at 1 − α/m).
+    Each interval gets the level at which its difference was tested: the smallest p 1 − α/m, the
+    next 1 − α/(m−1), and from the first that is not rejected on, the level of that one. So an
+    interval excludes 0 exactly where Holm rejects. Simultaneous coverage of all intervals is
+    guaranteed only where none is rejected (then all are at 1 − α/m).
     """
     if not differences:
         return []
     if len({difference.level for difference in differences}) > 1:
-        raise ValueError("differences judged together need one level")
-    if any(difference.compared > 1 for difference in differences):
+        raise ValueError("differences corrected together need one level")
+    if any(difference.comparisons > 1 for difference in differences):
         raise ValueError("these differences were corrected before")
-    many, alpha = len(differences), 1 - differences[0].level
+    count, alpha = len(differences), 1 - differences[0].level
     p = np.array([difference.p for difference in differences])
     order = np.argsort(p)
-    # Equal p are tested at one level, so that the order of the variants decides nothing.
+    # Equal p are tested at one level, so that the order of the variants does not matter.
     smaller = np.searchsorted(p[order], p, side="left")
-    corrected = np.minimum(1.0, (many - smaller) * p)
-    adjusted = np.empty(many)
+    corrected = np.minimum(1.0, (count - smaller) * p)
+    adjusted = np.empty(count)
     adjusted[order] = np.maximum.accumulate(corrected[order])
-    fails = (many - smaller) * p >= alpha
-    steps = np.minimum(smaller, smaller[fails].min()) if fails.any() else smaller
+    accepted = (count - smaller) * p >= alpha
+    steps = np.minimum(smaller, smaller[accepted].min()) if accepted.any() else smaller
     return [
         replace(
             difference,
-            level=1 - alpha / (many - int(step)),
-            compared=many,
-            p_adjusted=float(least),
+            level=1 - alpha / (count - int(step)),
+            comparisons=count,
+            p_adjusted=float(p_adjusted),
         )
-        for difference, step, least in zip(differences, steps, adjusted, strict=True)
+        for difference, step, p_adjusted in zip(differences, steps, adjusted, strict=True)
     ]
 
 
 def _jackknife_variance(without: Values) -> Values:
-    """(…, n) values with one item left out each, to the variance of the whole (…)."""
+    """(…, n) leave-one-out values to the variance of the estimate (…)."""
     n = without.shape[-1]
     if n < 2:
         return np.full(without.shape[:-1], math.inf)
     return np.asarray((n - 1) * without.var(axis=-1))
 
 
-def _freedom(seeds: int, n: int) -> int:
+def _degrees_of_freedom(seeds: int, n: int) -> int:
     return max(1, min(seeds, n) - 1)
 
 
-def _reach(freedom: int, level: float) -> float:
-    """How many standard errors a difference must measure to be found with POWER."""
-    return float(nctdtrinc(freedom, 1 - POWER, stdtrit(freedom, (1 + level) / 2)))
+def _detectable_ratio(degrees_of_freedom: int, level: float) -> float:
+    """Minimum detectable difference with POWER, in standard errors."""
+    return float(
+        nctdtrinc(degrees_of_freedom, 1 - POWER, stdtrit(degrees_of_freedom, (1 + level) / 2))
+    )

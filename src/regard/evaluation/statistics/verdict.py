@@ -1,11 +1,11 @@
-"""A verdict: what a difference between methods allows one to say, in words.
+"""A verdict: the conclusion that a difference between methods supports, in words.
 
     additive is better than dot by 3.1 [1.2, 5.0], n = 904, seeds = 5
     not distinguishable at this size
 
-Where nothing is found, the notes say what stands in the way, seeds or items, and about how many
-of them would show a difference as large as the one seen. With one seed they say what one seed
-cannot tell.
+Without a significant difference, the notes say whether seeds or items limit the study, and about
+how many of them would detect a difference as large as the observed one. With one seed they say that
+the interval does not cover other seeds.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from regard.evaluation.statistics.significance import MethodDifference
 NOT_DISTINGUISHABLE = "not distinguishable at this size"
 
 MAX_SEEDS_REPORTED = 1000
-"More are told as out of reach, not as a plan."
+"More seeds than this are reported as out of reach."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """One sentence, and the notes that belong under it."""
+    """One sentence and its notes."""
 
-    words: str
+    sentence: str
     notes: tuple[str, ...]
     better: str
-    "The better variant; empty where none is found."
-    speaks_of: str
+    "The better variant; empty where neither is."
+    scope: str
     "`the methods`, or `these trained models, not the methods`."
 
     def __str__(self) -> str:
-        return "\n".join((self.words, *self.notes))
+        return "\n".join((self.sentence, *self.notes))
 
 
 def verdict(difference: MethodDifference, *, lower_is_better: bool) -> Verdict:
-    """What may be said of a − b."""
+    """The verdict on a − b."""
     counts = f"n = {difference.n:,}, seeds = {difference.seeds:,}"
     signed = _with_interval(difference.value, difference.low, difference.high, sign="+")
-    notes = [*_of_one_seed(difference), *_of_correction(difference)]
+    notes = [*_note_on_one_seed(difference), *_note_on_correction(difference)]
     if not difference.distinguishable:
-        seen = f"{difference.a} − {difference.b}: {signed}, {counts}"
+        observed = f"{difference.a} − {difference.b}: {signed}, {counts}"
         return Verdict(
-            words=NOT_DISTINGUISHABLE,
-            notes=(seen, *notes, *_what_it_takes(difference)),
+            sentence=NOT_DISTINGUISHABLE,
+            notes=(observed, *notes, *_notes_on_power(difference)),
             better="",
-            speaks_of=difference.speaks_of,
+            scope=difference.scope,
         )
     names = (difference.a, difference.b)
     better, worse = names if (difference.value < 0) == lower_is_better else names[::-1]
@@ -60,34 +60,34 @@ def verdict(difference: MethodDifference, *, lower_is_better: bool) -> Verdict:
     else:
         better_model, worse_model = better, worse
     if difference.se_seeds is not None and difference.se_seeds <= 1e-12 * abs(difference.value):
-        notes.append("every seed gave the very same difference: was the seed used at all?")
+        notes.append("every seed gave exactly the same difference: was the seed used at all?")
     return Verdict(
-        words=f"{better_model} is better than {worse_model} by {by}, {counts}",
+        sentence=f"{better_model} is better than {worse_model} by {by}, {counts}",
         notes=tuple(notes),
         better=better,
-        speaks_of=difference.speaks_of,
+        scope=difference.scope,
     )
 
 
-def _of_one_seed(difference: MethodDifference) -> list[str]:
+def _note_on_one_seed(difference: MethodDifference) -> list[str]:
     if difference.seeds > 1:
         return []
     return [
-        f"the interval speaks of {difference.speaks_of}: one seed cannot tell how far another "
-        "would move the figures; train at least 3, better 5"
+        f"the interval covers {difference.scope}: one seed does not show how much scores vary "
+        "from seed to seed; train at least 3, better 5"
     ]
 
 
-def _of_correction(difference: MethodDifference) -> list[str]:
-    if difference.p_adjusted is None or difference.compared == 1:
+def _note_on_correction(difference: MethodDifference) -> list[str]:
+    if difference.p_adjusted is None or difference.comparisons == 1:
         return []
     return [
-        f"one of {difference.compared} comparisons, corrected by Holm: "
+        f"one of {difference.comparisons} comparisons, corrected by Holm: "
         f"p = {_p(difference.p_adjusted)}, interval at {100 * difference.level:.4g} %"
     ]
 
 
-def _what_it_takes(difference: MethodDifference) -> list[str]:
+def _notes_on_power(difference: MethodDifference) -> list[str]:
     items = difference.items
     if difference.n < MIN_ITEMS:
         few = (
@@ -97,52 +97,54 @@ def _what_it_takes(difference: MethodDifference) -> list[str]:
         )
         return [f"{few} too few for a verdict; it takes {MIN_ITEMS}"]
     if difference.se == 0:
-        return [f"{difference.a} and {difference.b} gave the very same figures"]
+        return [f"{difference.a} and {difference.b} have exactly the same scores"]
     if not math.isfinite(difference.se):
-        return ["the figures are too large to tell how they vary: did a training diverge?"]
-    found = f"a difference of {_two_digits(difference.detectable)} is found four times in five"
+        return ["the scores are too large to estimate their variance: did a training run diverge?"]
+    power = f"a difference of {_two_digits(difference.min_detectable)} is found four times in five"
     if difference.value == 0:
-        return [f"no difference is seen at all; at this size {found}"]
+        return [f"the observed difference is zero; at this size {power}"]
     if difference.seeds == 1:
-        return [f"between these models, {found}"]
-    # Two digits are what the reader sees, so they are what is planned for.
+        return [f"between these models, {power}"]
+    # The plan is made for the two digits that are printed.
     size = float(f"{abs(difference.value):.2g}")
-    seen = _two_digits(size)
-    if difference.limits == "seeds":
+    observed = _two_digits(size)
+    if difference.limiting_factor == "seeds":
         needed, limit, other = difference.seeds_needed(size), "seeds", items
-        ground = f"on these {difference.n:,} {items}"
+        condition = f"on these {difference.n:,} {items}"
     else:
         needed, limit, other = difference.items_needed(size), items, "seeds"
-        ground = f"with {difference.seeds} seeds"
+        condition = f"with {difference.seeds} seeds"
     if needed is None or (limit == "seeds" and needed > MAX_SEEDS_REPORTED):
-        takes = f"no number of {limit} within reach would show a difference of {seen} {ground}"
+        plan = f"no feasible number of {limit} would show a difference of {observed} {condition}"
     else:
-        takes = f"about {_about(needed)} {limit} would show a difference of {seen}"
-    # Measured in docs/studies/calibration.md: plans made from two seeds promise too much.
-    trust = "; two seeds are a poor guide, often it takes more" if difference.seeds == 2 else ""
-    return [f"{limit} limit, not {other}: {takes}", f"at this size {found}{trust}"]
+        plan = f"about {_about(needed)} {limit} would show a difference of {observed}"
+    # Plans made from two seeds are too optimistic (docs/studies/calibration.md).
+    caveat = "; two seeds are a poor guide, often it takes more" if difference.seeds == 2 else ""
+    return [f"{limit} limit, not {other}: {plan}", f"at this size {power}{caveat}"]
 
 
 def _with_interval(value: float, low: float, high: float, *, sign: str) -> str:
-    """`−1.9 [−6.0, +2.2]`: two digits of the half width, more where an end would read as 0."""
+    """`−1.9 [−6.0, +2.2]`: two digits of the half width, more where a bound would round to 0."""
     if not math.isfinite(high - low):
         return f"{_number(value, decimals_shown(value), sign=sign)} (no interval)"
     half = (high - low) / 2
     decimals = _decimals(half, digits=2) if half > 0 else decimals_shown(value)
-    ends = [end for end in (low, high) if end != 0]
-    # The reader has to see on which side of nought each end lies.
-    decimals = max([decimals, *(_decimals(end, digits=1) for end in ends)])
-    shown, least, most = (_number(end, decimals, sign=sign) for end in (value, low, high))
-    return f"{shown} [{least}, {most}]"
+    bounds = [bound for bound in (low, high) if bound != 0]
+    # The sign of each bound must be visible.
+    decimals = max([decimals, *(_decimals(bound, digits=1) for bound in bounds)])
+    value_text, low_text, high_text = (
+        _number(number, decimals, sign=sign) for number in (value, low, high)
+    )
+    return f"{value_text} [{low_text}, {high_text}]"
 
 
 def _decimals(value: float, *, digits: int) -> int:
-    """Decimals that show so many significant digits of it, 9 at most."""
+    """Decimals that show this many significant digits, at most 9."""
     return min(9, max(0, digits - 1 - math.floor(math.log10(abs(value)))))
 
 
 def _number(value: float, decimals: int, *, sign: str) -> str:
-    # Rounding leaves a sign on nought, which would read as a side.
+    # Adding 0.0 removes the sign of a negative zero.
     return f"{round(value, decimals) + 0.0:{sign},.{decimals}f}".replace("-", "−")
 
 
