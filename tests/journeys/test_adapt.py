@@ -88,7 +88,7 @@ def test_adapter_trains_saves_only_its_weights_and_evaluates_the_same_when_loade
     evaluated = json.loads(workspace.run("evaluate", RUN, "--json"))
     assert evaluated["estimates"] == results["estimates"]
     assert f"adapt.kind = '{kind}'" in workspace.run("ledger", RUN)
-    assert "What was trained" in (run / "report.html").read_text()
+    assert "Trained parameters" in (run / "report.html").read_text()
 
 
 def test_resumed_adaptation_ends_with_the_same_bits(workspace: Workspace) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from regard.lessons.lesson_charts import bar_chart, heatmap, line_chart
-from regard.reports.charts.run_charts import svg
+from regard.reports.charts.run_charts import to_svg
 from regard.reports.charts.theme import DARK, LIGHT
 
 ROWS = [
@@ -64,5 +64,5 @@ def test_labels_are_data_not_expressions():
     label = '"]; <b> \\ datum'
     draw = heatmap([[1.0]], row_labels=[label], column_labels=[label], title="weight")
     chart = draw(theme=LIGHT, width=860)
-    assert "<b>" not in svg(chart)
-    assert "&lt;b&gt;" in svg(chart)
+    assert "<b>" not in to_svg(chart)
+    assert "&lt;b&gt;" in to_svg(chart)

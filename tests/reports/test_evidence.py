@@ -1,19 +1,24 @@
-"""What is read back from run folders, and how it is said."""
+"""Records read back from a study's run folders, and sentences about them."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 
-from tests.reports.made_study import evidence_of, judged, outcome_with, variant_of, write_runs
+from tests.reports.synthetic_study import evidence_of, judged, outcome_with, variant_of, write_runs
 from tests.synthetic_run import all_comparisons
 
-from regard.reports.evidence import versus_baseline, differing_settings, recorded_leaks, read_evidence
-from regard.reports.findings import verdict_sentence
+from regard.reports.evidence import (
+    differing_settings,
+    read_evidence,
+    recorded_leaks,
+    versus_baseline,
+)
+from regard.reports.study_text import verdict_sentence
 from regard.runs.archive.record import ScoreRecord
 
 
-def test_standings_come_from_the_runs_own_paired_comparisons(tmp_path):
+def test_versus_baseline_uses_the_paired_comparisons_of_the_runs(tmp_path):
     outcome = outcome_with("dot", "additive")
     write_runs(tmp_path, outcome)
     file = tmp_path / "additive" / "seed-0" / "results.json"
@@ -33,7 +38,7 @@ def test_standings_come_from_the_runs_own_paired_comparisons(tmp_path):
     )
 
 
-def test_leaks_are_read_back_from_the_audit(tmp_path):
+def test_recorded_leaks_come_from_the_audit_file(tmp_path):
     evidence = evidence_of(tmp_path, outcome_with("dot", "zero-masked", seeds=2))
     found = recorded_leaks(evidence, evidence.outcome.variant("zero-masked"))
     assert [(leak.query, leak.key) for leak in found] == [(7, 8), (7, 9), (7, 11)]
@@ -42,7 +47,7 @@ def test_leaks_are_read_back_from_the_audit(tmp_path):
     assert recorded_leaks(evidence, evidence.outcome.variant("dot")) == []
 
 
-def test_settings_that_differ_are_those_and_no_others():
+def test_differing_settings_are_found_exactly():
     outcome = outcome_with("dot", "additive", tuned=("train.lr",))
     outcome.variants[1] = variant_of("additive", seeds=5, lr=1e-3)
     rows = {row.key: (row.values, row.tuned) for row in differing_settings(outcome)}
@@ -52,7 +57,10 @@ def test_settings_that_differ_are_those_and_no_others():
     }
 
 
-def test_a_verdict_names_both_sides_whatever_it_says():
+def test_verdict_sentence_names_both_variants():
     plain = judged("dev.perplexity")
     assert verdict_sentence(plain) == "additive and dot are not distinguishable at this size"
-    assert verdict_sentence(replace(plain, words="not compared")) == "additive is not compared with dot"
+    assert (
+        verdict_sentence(replace(plain, words="not compared"))
+        == "additive is not compared with dot"
+    )

@@ -1,4 +1,4 @@
-"""The page: one file, nothing loaded, nothing unescaped, and the headline is true."""
+"""The run report: one self-contained file, everything escaped, a true headline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from regard.cli.studies.report import report as report_command
 from regard.core.errors import UserError
 from regard.reports import run_report
-from regard.reports.run_report import figure_tables, unbroken, write_report
+from regard.reports.run_report import no_breaks, score_tables, write_report
 from regard.runs.archive.read_run import read_run
 from regard.runs.archive.record import ScoreRecord
 
@@ -27,7 +27,7 @@ SVG_TAGS = {"svg", "g", "path", "rect", "line", "text", "defs", "clippath"}
 
 
 class Page(HTMLParser):
-    """What a browser would make of the page: its elements, their attributes, its visible text."""
+    """The page as parsed: elements with attributes, visible text, contents of <pre>."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -57,20 +57,20 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def without_charts(monkeypatch):
-    """For tests of words: drawing takes most of the time of a report."""
-    monkeypatch.setattr(run_report, "drawings", lambda draw, record: [])
+    """For tests of text: drawing takes most of the time of a report."""
+    monkeypatch.setattr(run_report, "draw_inline_charts", lambda draw, record: [])
 
 
 def page_of(folder) -> Page:
     return Page(write_report(folder).read_text())
 
 
-def test_the_whole_page(make_run):
+def test_report_is_complete_escaped_and_self_contained(make_run):
     folder = make_run(run="<script>alert(3)</script>")
     html = write_report(folder).read_text()
     page = Page(html)
 
-    # Nothing from the data became an element, an attribute or a template.
+    # No text from the data became an element, an attribute or a template expression.
     tags = {tag for tag, _ in page.elements}
     assert tags <= HTML_TAGS | SVG_TAGS
     assert not [name for _, attributes in page.elements for name in attributes if name[:2] == "on"]
@@ -81,39 +81,39 @@ def test_the_whole_page(make_run):
     assert "\x00" not in html
     assert "\u202e" not in html
 
-    # Nothing is loaded: inner references only.
+    # Nothing is loaded: internal references only.
     assert not [a for _, a in page.elements for name in a if name in ("src", "href", "xlink:href")]
     assert all(target.startswith("#") for target in re.findall(r"url\(\s*['\"]?([^)]*)", html))
     assert "@import" not in html
     assert any("default-src 'none'" in (a.get("content") or "") for _, a in page.elements)
 
-    # Every id is unique although charts are drawn four times.
+    # Ids are unique although every chart is drawn four times.
     ids = [a["id"] for _, a in page.elements if "id" in a]
     assert len(ids) == len(set(ids))
     assert sum(tag == "svg" for tag, _ in page.elements) == 16
 
-    # Everything that was measured is there.
+    # All results are on the page.
     for words in (
         "Better than the unigram; behind the Kneser-Ney 3-gram.",
         "the paired differences above do",
         "training set, evaluated after training",
-        "Written by the model",
+        "Generated after the prompt",
         "regard train recipe.toml",
         "12 empty rows, 3 odd",
-        "Cut off in train: 1,204 tokens",
-        "1.2 % of the sequences of 8 words",
+        "Truncated in train: 1,204 tokens",
+        "1.2 % of the word 8-grams",
         "0.19 % of the 2,087 documents",
         "4 min 1 s",
         "3f9c77ab" * 8,
         "18,000 more characters",
-        "perplexity|of:unigram|part:test|bootstrap:2000|level:0.95|seed:0",
-        "perplexity_difference|against:unigram|part:test|bootstrap:2000",
+        "perplexity|of:unigram|split:test|bootstrap:2000|level:0.95|seed:0",
+        "perplexity_difference|against:unigram|split:test|bootstrap:2000",
     ):
         assert words.lower() in page.words.lower()
     assert "not finished" not in page.words
 
 
-def test_a_long_run_makes_no_large_page(make_run):
+def test_report_of_a_long_run_stays_small(make_run):
     lines = [
         json.dumps({"event": "step", "step": s, "loss": 9 - s / 20_000, "lr": 1e-3 / s})
         for s in range(1, 20_001)
@@ -130,7 +130,7 @@ def test_a_long_run_makes_no_large_page(make_run):
         (102.0, "Better than the unigram; not distinguishable from the Kneser-Ney 3-gram."),
     ],
 )
-def test_the_headline_is_the_test_figure_with_its_interval_and_n(make_run, kneser_ney, verdict):
+def test_headline_is_the_test_score_with_interval_and_n(make_run, kneser_ney, verdict):
     page = page_of(make_run(model=100.0, kneser_ney=kneser_ney))
     start = "Perplexity per token, test set 102.0 [97.9, 106.1] n = 2,087 documents "
     assert start + verdict in page.words
@@ -139,7 +139,7 @@ def test_the_headline_is_the_test_figure_with_its_interval_and_n(make_run, knese
 
 
 @pytest.mark.usefixtures("without_charts")
-def test_each_baseline_is_told_with_its_paired_difference(make_run):
+def test_each_baseline_has_its_paired_difference(make_run):
     words = page_of(make_run(model=100.0, kneser_ney=98.0, unigram=400.0)).words
     for sentence in (
         "Kneser-Ney 3-gram: 98.00 [94.08, 101.92]; the model's is 2.0 % higher (+2.0 [−1.0, +5.0], "
@@ -151,19 +151,19 @@ def test_each_baseline_is_told_with_its_paired_difference(make_run):
 
 
 @pytest.mark.usefixtures("without_charts")
-def test_a_part_of_any_name_can_head_the_page(make_run):
+def test_headline_works_with_unknown_split_names(make_run):
     folder = make_run()
-    text = (folder / "figures.json").read_text()
-    for part in ("dev", "test"):
-        text = text.replace(f'"part": "{part}"', f'"part": "{part}-<b>X</b>"')
-    (folder / "figures.json").write_text(text)
+    text = (folder / "results.json").read_text()
+    for split in ("dev", "test"):
+        text = text.replace(f'"split": "{split}"', f'"split": "{split}-<b>X</b>"')
+    (folder / "results.json").write_text(text)
     words = page_of(folder).words
     assert "Perplexity per token, dev-<b>X</b> set 118.4" in words
     assert "On the test-<b>X</b> set: 120.8" in words
 
 
 @pytest.mark.usefixtures("without_charts")
-def test_one_document_has_no_interval_and_says_why(make_run):
+def test_missing_interval_names_the_reason(make_run):
     alone = {
         "n": 1,
         "low": None,
@@ -171,11 +171,11 @@ def test_one_document_has_no_interval_and_says_why(make_run):
         "no_interval": "one item cannot show how items vary",
     }
     folder = make_run()
-    table = json.loads((folder / "figures.json").read_text())
-    for row in (*table["figures"], *table["comparisons"]):
+    table = json.loads((folder / "results.json").read_text())
+    for row in (*table["estimates"], *table["comparisons"]):
         row |= alone
         row |= {"verdict": "not distinguishable from"} if "verdict" in row else {}
-    (folder / "figures.json").write_text(json.dumps(table))
+    (folder / "results.json").write_text(json.dumps(table))
     words = page_of(folder).words
     assert "120.8 no interval n = 1 document Not distinguishable from" in words
     assert "No interval: one item cannot show how items vary." in words
@@ -183,13 +183,13 @@ def test_one_document_has_no_interval_and_says_why(make_run):
 
 
 @pytest.mark.usefixtures("without_charts")
-def test_remarks_have_a_section_only_where_there_are_any(make_run):
+def test_remarks_section_is_optional(make_run):
     assert "Remarks" in page_of(make_run()).words
     assert "Remarks" not in page_of(make_run(remarks=[])).words
 
 
-def test_names_and_intervals_are_not_broken_and_stay_text():
-    html = unbroken("Behind the Kneser-Ney 3-gram (+8.0 [+7.0, +9.0], 7 %) <b-b>")
+def test_no_breaks_keeps_names_and_intervals_on_one_line():
+    html = no_breaks("Behind the Kneser-Ney 3-gram (+8.0 [+7.0, +9.0], 7 %) <b-b>")
     assert html == (
         'Behind the <span class="whole">Kneser-Ney</span> <span class="whole">3-gram</span> '
         '<span class="whole">(+8.0 [+7.0, +9.0],</span> 7\u00a0%) '
@@ -198,7 +198,7 @@ def test_names_and_intervals_are_not_broken_and_stay_text():
 
 
 @pytest.mark.usefixtures("without_charts")
-def test_an_unfinished_run_says_so_first(make_run):
+def test_report_of_an_unfinished_run(make_run):
     lines = [
         json.dumps({"event": "start", "time": "2026-11-15T20:00:00Z", "steps": 1200}),
         json.dumps(
@@ -206,66 +206,66 @@ def test_an_unfinished_run_says_so_first(make_run):
                 "event": "evaluation",
                 "step": 100,
                 "loss": 5.9,
-                "figures": {"perplexity": 365},
+                "scores": {"perplexity": 365},
                 "n": 200,
             }
         ),
         "not json",
     ]
     page = page_of(make_run(finished=False, events=lines))
-    assert "This run is not finished. The last event is of step 100 of 1,200" in page.words
+    assert "This run is not finished. Last event: step 100 of 1,200" in page.words
     assert "at step 100, so far 365.0 n = 200" in page.words
-    assert "It is not a result." in page.words
+    assert "is not a result." in page.words
     assert "1 line of events.jsonl could not be read and is missing" in page.words
 
 
-def test_a_run_that_has_only_started_has_a_page(make_run):
+def test_report_of_a_run_without_events(make_run):
     page = page_of(make_run(finished=False, events=[]))
-    assert "Nothing was evaluated yet." in page.words
+    assert "No evaluation yet." in page.words
     assert not [tag for tag, _ in page.elements if tag == "svg"]
 
 
 @pytest.mark.usefixtures("without_charts")
-def test_generated_data_is_labelled_where_nobody_misses_it(make_run):
+def test_generated_data_is_labelled_before_the_headline(make_run):
     folder = make_run()
     assert "Generated data" not in page_of(folder).words
-    table = json.loads((folder / "figures.json").read_text())
+    table = json.loads((folder / "results.json").read_text())
     table["corpus"] |= {"name": "biographies", "generated": True}
-    (folder / "figures.json").write_text(json.dumps(table))
+    (folder / "results.json").write_text(json.dumps(table))
     words = page_of(folder).words
-    assert words.index("Generated data. The corpus biographies was made by a program") < (
+    assert words.index("Generated data. The corpus biographies was generated by a program") < (
         words.index("Perplexity per token, test set")
     )
 
 
 @pytest.mark.usefixtures("without_charts")
-def test_optional_parts_may_be_absent(make_run):
+def test_report_without_optional_sections(make_run):
     bare = {"corpus": None, "tokenizer": None, "cost": {}, "samples": [], "environment": {}}
-    words = page_of(make_run(figures=[], comparisons=[], remarks=[], **bare)).words
-    assert "Nothing was measured of the model." in words
+    words = page_of(make_run(estimates=[], comparisons=[], remarks=[], **bare)).words
+    assert "The model has no scores." in words
 
 
-def test_a_table_holds_every_figure_once_the_model_first(make_run):
-    figures = read_run(make_run()).figures.figures
-    tables = figure_tables(figures)
-    assert [table.part for table in tables] == ["test", "dev", "train"]
+def test_score_tables_have_every_score_once_and_the_model_first(make_run):
+    scores = read_run(make_run()).results.estimates
+    tables = score_tables(scores)
+    assert [table.split for table in tables] == ["test", "dev", "train"]
     assert [of for of, _ in tables[0].rows] == ["model", "Kneser-Ney 3-gram", "unigram"]
     assert tables[0].metrics[0] == "perplexity"
-    cells = [figure for table in tables for _, row in table.rows for figure in row]
-    assert sorted(map(repr, cells)) == sorted(map(repr, figures))
+    cells = [score for table in tables for _, row in table.rows for score in row]
+    assert sorted(map(repr, cells)) == sorted(map(repr, scores))
     assert tables[0].shared_n == "2,087 documents"
 
 
-def test_n_stands_in_each_cell_where_it_differs():
-    figures = [
-        ScoreRecord(part="dev", metric="perplexity", of=of, value=3.0, n=n)
+def test_shared_n_is_none_if_n_differs():
+    scores = [
+        ScoreRecord(split="dev", metric="perplexity", of=of, value=3.0, n=n)
         for of, n in (("model", 5), ("unigram", 6))
     ]
-    assert figure_tables(figures)[0].shared_n is None
+    assert score_tables(scores)[0].shared_n is None
 
 
 @pytest.mark.usefixtures("without_charts")
-def test_the_page_is_written_whole_and_nothing_else_is_left(make_run, tmp_path, monkeypatch):
+def test_report_is_written_atomically(make_run, tmp_path, monkeypatch):
     folder = make_run()
     before = {file.name for file in folder.iterdir()}
     target = write_report(folder, out=tmp_path / "pages" / "a.html")
@@ -282,7 +282,7 @@ def test_the_page_is_written_whole_and_nothing_else_is_left(make_run, tmp_path, 
 
 
 @pytest.mark.usefixtures("without_charts")
-def test_a_target_that_cannot_be_a_file_is_refused(make_run, tmp_path):
+def test_unwritable_output_path_is_refused(make_run, tmp_path):
     folder = make_run()
     with pytest.raises(UserError, match=r"is a folder\. Name a file"):
         write_report(folder, out=tmp_path)
@@ -291,7 +291,7 @@ def test_a_target_that_cannot_be_a_file_is_refused(make_run, tmp_path):
 
 
 @pytest.mark.usefixtures("without_charts")
-def test_the_command_prints_where_the_page_is(make_run, tmp_path):
+def test_report_command_prints_the_path(make_run, tmp_path):
     app = typer.Typer()
     app.command()(report_command)
     folder, out = make_run(), tmp_path / "page.html"

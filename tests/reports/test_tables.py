@@ -1,15 +1,15 @@
-"""Tables for notes and papers: what a person wrote stays text, what cheats has no figure."""
+"""Markdown and LaTeX tables: user text is escaped, invalid variants have no scores."""
 
 from __future__ import annotations
 
 import re
 
-from tests.reports.made_study import evidence_of, outcome_with
+from tests.reports.synthetic_study import evidence_of, outcome_with
 
 from regard.reports.tables import latex, markdown
 
 
-def test_latex_and_markdown_escape_what_a_person_wrote(tmp_path):
+def test_latex_and_markdown_escape_user_text(tmp_path):
     hostile = r"50 % of $x_1$ & {y}~z^2 \input{/etc/passwd} # <b> | `c` *d* [e](f)"
     outcome = outcome_with("dot", "zero-masked", seeds=2, name=hostile, question=hostile)
     evidence = evidence_of(tmp_path, outcome)
@@ -29,13 +29,13 @@ def test_latex_and_markdown_escape_what_a_person_wrote(tmp_path):
     assert widths == {7, 10}
 
 
-def test_a_variant_that_answers_one_class_is_struck_and_named_first(tmp_path):
+def test_collapsed_variant_is_struck_and_named_first(tmp_path):
     outcome = outcome_with("dot", "additive", seeds=2, verdicts=[])
-    outcome.variant("additive").collapsed = "answers one class for every row"
-    outcome.collapsed = ["additive answers one class for every row"]
+    outcome.variant("additive").collapsed = "predicts one class for every row"
+    outcome.collapsed = ["additive predicts one class for every row"]
     evidence = evidence_of(tmp_path, outcome)
     notes = markdown(evidence)
-    assert notes.index("**COLLAPSED** additive answers one class") < notes.index("## Figures")
+    assert notes.index("**COLLAPSED** additive predicts one class") < notes.index("## Results")
     assert "~~116.5" in notes
     assert "~~118.4" not in notes
     assert latex(evidence).count(r"\emph{collapsed}") == 3

@@ -1,4 +1,4 @@
-"""The verdict in words: what the run recorded, and never more than that."""
+"""Verdicts against baselines: exactly what the run recorded."""
 
 from __future__ import annotations
 
@@ -15,101 +15,106 @@ KNESER_NEY = "Kneser-Ney 3-gram"
 FIELDS = {"metric": "perplexity", "n": 904}
 
 
-def figure(of: str, value: float, *, part: str = "test", spread: float = 4.0) -> ScoreRecord:
-    low, high = value - spread, value + spread
-    return ScoreRecord(part=part, of=of, value=value, low=low, high=high, **FIELDS)
+def score(of: str, value: float, *, split: str = "test", margin: float = 4.0) -> ScoreRecord:
+    low, high = value - margin, value + margin
+    return ScoreRecord(split=split, of=of, value=value, low=low, high=high, **FIELDS)
 
 
 def compared(
-    against: str, verdict: BaselineVerdict, value: float, *, part: str = "test", spread: float = 2.0
+    against: str,
+    verdict: BaselineVerdict,
+    value: float,
+    *,
+    split: str = "test",
+    margin: float = 2.0,
 ) -> ComparisonRecord:
-    ends = {"low": value - spread, "high": value + spread}
+    ends = {"low": value - margin, "high": value + margin}
     return ComparisonRecord(
-        part=part, against=against, verdict=verdict, value=value, **ends, **FIELDS
+        split=split, against=against, verdict=verdict, value=value, **ends, **FIELDS
     )
 
 
 def headline(*measured: ScoreRecord | ComparisonRecord) -> Headline:
-    figures = [row for row in measured if isinstance(row, ScoreRecord)]
+    scores = [row for row in measured if isinstance(row, ScoreRecord)]
     comparisons = [row for row in measured if isinstance(row, ComparisonRecord)]
-    return headlines(ResultsRecord(run="r", finished="", figures=figures, comparisons=comparisons))[
-        0
-    ]
+    return headlines(
+        ResultsRecord(run="r", finished="", estimates=scores, comparisons=comparisons)
+    )[0]
 
 
-def test_better_than_both():
-    won = headline(
-        figure("model", 90),
-        figure(KNESER_NEY, 104),
-        figure("unigram", 412),
+def test_better_than_both_baselines():
+    better = headline(
+        score("model", 90),
+        score(KNESER_NEY, 104),
+        score("unigram", 412),
         compared(KNESER_NEY, BaselineVerdict.BETTER, -14),
         compared("unigram", BaselineVerdict.BETTER, -322),
     )
-    assert won.verdict == "Better than the Kneser-Ney 3-gram and the unigram."
-    assert won.standings[0].sentence == (
+    assert better.verdict == "Better than the Kneser-Ney 3-gram and the unigram."
+    assert better.versus[0].sentence == (
         "Kneser-Ney 3-gram: 104.0 [100.0, 108.0]; the model's is 13 % lower "
         "(−14.0 [−16.0, −12.0], paired on the same 904 documents)."
     )
 
 
-def test_behind_one_and_not_distinguishable_from_the_other():
-    lost = headline(
-        figure("model", 955.7),
-        figure(KNESER_NEY, 138.3),
-        figure("unigram", 955.0),
+def test_behind_one_baseline_and_not_distinguishable_from_the_other():
+    behind = headline(
+        score("model", 955.7),
+        score(KNESER_NEY, 138.3),
+        score("unigram", 955.0),
         compared(KNESER_NEY, BaselineVerdict.BEHIND, 817.4),
         compared("unigram", BaselineVerdict.NOT_DISTINGUISHABLE, 0.7),
     )
-    assert lost.verdict == "Behind the Kneser-Ney 3-gram; not distinguishable from the unigram."
-    assert lost.standings[0].sentence == (
+    assert behind.verdict == "Behind the Kneser-Ney 3-gram; not distinguishable from the unigram."
+    assert behind.versus[0].sentence == (
         "Kneser-Ney 3-gram: 138.3 [134.3, 142.3]; the model's is 6.9 times as high "
         "(+817.4 [+815.4, +819.4], paired on the same 904 documents)."
     )
-    assert lost.standings[1].sentence.endswith(
+    assert behind.versus[1].sentence.endswith(
         "(+0.7 [−1.3, +2.7], paired on the same 904 documents), not distinguishable from it."
     )
 
 
-spreads = st.floats(0.1, 500)
+margins = st.floats(0.1, 500)
 
 
-@given(st.sampled_from(BaselineVerdict), spreads, spreads)
-def test_the_recorded_verdict_stands_whatever_the_intervals_do(verdict, ours, theirs):
+@given(st.sampled_from(BaselineVerdict), margins, margins)
+def test_recorded_verdict_is_independent_of_interval_overlap(verdict, ours, theirs):
     found = headline(
-        figure("model", 90, spread=ours),
-        figure("unigram", 104, spread=theirs),
+        score("model", 90, margin=ours),
+        score("unigram", 104, margin=theirs),
         compared("unigram", verdict, -14),
     )
-    assert found.standings[0].verdict == verdict
+    assert found.versus[0].verdict == verdict
     assert found.verdict == f"{verdict[0].upper()}{verdict[1:]} the unigram."
 
 
-def test_without_a_recorded_comparison_nothing_is_claimed():
-    silent = headline(
-        figure("model", 90),
-        figure("unigram", 412),
-        figure("model", 91, part="dev"),
-        figure("unigram", 413, part="dev"),
-        compared("unigram", BaselineVerdict.BETTER, -322, part="dev"),
+def test_missing_comparison_gives_no_verdict():
+    uncompared = headline(
+        score("model", 90),
+        score("unigram", 412),
+        score("model", 91, split="dev"),
+        score("unigram", 413, split="dev"),
+        compared("unigram", BaselineVerdict.BETTER, -322, split="dev"),
     )
-    assert silent.verdict == "Not compared with the unigram."
-    assert silent.standings[0].sentence == (
+    assert uncompared.verdict == "Not compared with the unigram."
+    assert uncompared.versus[0].sentence == (
         "unigram: 412.0 [408.0, 416.0]; the model was not compared with it."
     )
 
 
-def test_a_difference_is_as_exact_as_the_larger_figure():
-    ours, theirs = figure("model", 1039.2), figure(KNESER_NEY, 142.52)
-    standing = VersusBaseline(
-        ours, theirs, compared(KNESER_NEY, BaselineVerdict.BEHIND, 896.7, spread=35.2)
+def test_difference_has_the_decimals_of_the_larger_score():
+    ours, theirs = score("model", 1039.2), score(KNESER_NEY, 142.52)
+    versus = VersusBaseline(
+        ours, theirs, compared(KNESER_NEY, BaselineVerdict.BEHIND, 896.7, margin=35.2)
     )
-    assert "142.5 [138.5, 146.5]" in standing.sentence
-    assert "(+897 [+862, +932], paired" in standing.sentence
+    assert "142.5 [138.5, 146.5]" in versus.sentence
+    assert "(+897 [+862, +932], paired" in versus.sentence
 
 
-def test_a_difference_without_interval_says_why():
-    alone = ComparisonRecord(
-        part="test",
+def test_difference_without_interval_names_the_reason():
+    comparison = ComparisonRecord(
+        split="test",
         metric="perplexity",
         against="unigram",
         verdict=BaselineVerdict.NOT_DISTINGUISHABLE,
@@ -117,31 +122,31 @@ def test_a_difference_without_interval_says_why():
         n=1,
         no_interval="one item cannot show how items vary",
     )
-    assert VersusBaseline(figure("model", 90), figure("unigram", 104), alone).sentence.endswith(
+    assert VersusBaseline(score("model", 90), score("unigram", 104), comparison).sentence.endswith(
         "(−14.0, paired on the same 1 document; no interval: one item cannot show how items vary), "
         "not distinguishable from it."
     )
 
 
-def test_a_broken_model_is_called_broken():
-    broken = headline(figure("model", math.nan), figure("unigram", 412))
+def test_nan_score_has_its_own_verdict():
+    broken = headline(score("model", math.nan), score("unigram", 412))
     assert broken.verdict.startswith("Not a number")
 
 
-def test_no_baseline_is_said():
-    assert "No baseline was measured" in headline(figure("model", 90)).verdict
+def test_missing_baselines_are_reported():
+    assert "No baseline was measured" in headline(score("model", 90)).verdict
 
 
-def test_test_comes_before_dev_and_train_only_stands_alone():
-    def parts(*names: str) -> list[str]:
-        figures = [figure("model", 90, part=name) for name in names]
-        found = headlines(ResultsRecord(run="r", finished="", figures=figures))
-        return [headline.figure.part for headline in found]
+def test_headlines_order_splits_and_show_train_only_alone():
+    def headline_splits(*names: str) -> list[str]:
+        scores = [score("model", 90, split=name) for name in names]
+        found = headlines(ResultsRecord(run="r", finished="", estimates=scores))
+        return [headline.score.split for headline in found]
 
-    assert parts("train", "dev", "test") == ["test", "dev"]
-    assert parts("train", "far", "dev") == ["dev", "far"]
-    assert parts("train") == ["train"]
-    assert headlines(ResultsRecord(run="r", finished="", figures=[figure("unigram", 412)])) == []
+    assert headline_splits("train", "dev", "test") == ["test", "dev"]
+    assert headline_splits("train", "far", "dev") == ["dev", "far"]
+    assert headline_splits("train") == ["train"]
+    assert headlines(ResultsRecord(run="r", finished="", estimates=[score("unigram", 412)])) == []
 
 
 @pytest.mark.parametrize(
@@ -155,5 +160,5 @@ def test_test_comes_before_dev_and_train_only_stands_alone():
         (math.inf, 100, "∞ against 100.0"),
     ],
 )
-def test_relative(ours, theirs, words):
+def test_relative_difference_text(ours, theirs, words):
     assert relative(ours, theirs) == words

@@ -1,1 +1,1 @@
-"""Reports: HTML, charts, tables of runs and studies, from what they wrote."""
+"""HTML reports, charts and tables, from run folders and study outcomes alone."""

@@ -1,8 +1,7 @@
-"""What stands behind an outcome: the study's run folders, read back for its report.
+"""The run folders behind a study's outcome, read back for its report.
 
-The outcome holds what was judged. Curves, corpus, fingerprints, leaks and how each training stands
-against its baselines are read from the runs; one that is gone or damaged since then is named, and
-the rest is shown without it.
+The outcome holds estimates and verdicts. Curves, corpus, fingerprints, leaks and comparisons with
+the baselines come from the runs; a run that is deleted or damaged since is listed with the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from regard.runs.archive.record import (
     TokenizerRecord,
 )
 from regard.runs.run import Run
-from regard.runs.training_audit import recorded_audit
+from regard.runs.training_audit import read_audit
 from regard.studies.outcome import Outcome, VariantOutcome
 
 
@@ -43,142 +42,143 @@ class LeakRecord:
 
 @dataclass(frozen=True)
 class Evidence:
-    """An outcome with the runs it was made from."""
+    """A study's outcome and the records of its runs."""
 
     outcome: Outcome
     home: Path
     records: Mapping[str, Mapping[int, RunRecord]]
     "Finished runs that could be read, by variant and seed."
-    unread: tuple[str, ...]
-    "Runs that were judged and cannot be read any more, and why."
+    unreadable_runs: tuple[str, ...]
+    "Runs in the outcome that can no longer be read, each with the reason."
 
     @property
     def variants(self) -> list[VariantOutcome]:
         return self.outcome.variants
 
     @property
-    def valid(self) -> list[VariantOutcome]:
-        """Variants whose figures mean what they say, as far as they were measured."""
-        return [variant for variant in self.variants if variant.is_valid and variant.figures]
+    def valid_variants(self) -> list[VariantOutcome]:
+        """Variants without a leak that have estimates."""
+        return [variant for variant in self.variants if variant.is_valid and variant.estimates]
 
-    def first(self, variant: str) -> ResultsRecord | None:
-        """What was measured with the variant's first seed."""
-        return next((run.figures for run in self.records[variant].values()), None)
+    def first_results(self, variant: str) -> ResultsRecord | None:
+        """Results of the variant's first readable seed."""
+        return next((run.results for run in self.records[variant].values()), None)
 
     @property
     def corpus(self) -> CorpusRecord | None:
-        """The reference's; all variants of a study read the same text."""
+        """The reference's corpus; all variants of a study train on the same one."""
         names = (self.outcome.reference, *self.records)
-        measured = filter(None, map(self.first, names))
-        return next((one.corpus for one in measured if one.corpus), None)
+        results = filter(None, map(self.first_results, names))
+        return next((one.corpus for one in results if one.corpus), None)
 
     @property
     def tokenizers(self) -> dict[str, TokenizerRecord]:
-        measured = {name: self.first(name) for name in self.records}
-        return {name: one.tokenizer for name, one in measured.items() if one and one.tokenizer}
+        results = {name: self.first_results(name) for name in self.records}
+        return {name: one.tokenizer for name, one in results.items() if one and one.tokenizer}
 
     @property
-    def other_tokens(self) -> list[str]:
-        """Variants with another tokenizer than the reference: their tokens are other tokens."""
-        known = self.tokenizers
-        reference = known.get(self.outcome.reference)
+    def other_tokenizers(self) -> list[str]:
+        """Variants whose tokenizer differs from the reference's."""
+        tokenizers = self.tokenizers
+        reference = tokenizers.get(self.outcome.reference)
         return [
             name
-            for name, one in known.items()
-            if reference and one.fingerprint != reference.fingerprint
+            for name, tokenizer in tokenizers.items()
+            if reference and tokenizer.fingerprint != reference.fingerprint
         ]
 
     @property
-    def flagged(self) -> dict[str, str]:
-        """By variant, what is wrong with what it writes, and with how many seeds."""
-        found = {}
+    def sample_flags(self) -> dict[str, str]:
+        """By variant: what is wrong with its generated text, and in how many seeds."""
+        flags = {}
         for name in self.records:
             health = self.health(name)
-            bad = [one for one in health if one.flags]
-            if bad:
-                seeds = f" ({len(bad)} of {len(health)} seeds)" if len(health) > 1 else ""
-                found[name] = "; ".join(bad[0].flags) + seeds
-        return found
+            flagged = [one for one in health if one.flags]
+            if flagged:
+                seeds = f" ({len(flagged)} of {len(health)} seeds)" if len(health) > 1 else ""
+                flags[name] = "; ".join(flagged[0].flags) + seeds
+        return flags
 
     def health(self, variant: str) -> list[HealthRecord]:
         runs = self.records[variant].values()
-        return [run.figures.health for run in runs if run.figures and run.figures.health]
+        return [run.results.health for run in runs if run.results and run.results.health]
 
     @property
-    def belied(self) -> list[str]:
-        """Variants that beat the unigram baseline while what they write has collapsed."""
+    def misleading_perplexity(self) -> list[str]:
+        """Variants that beat the unigram baseline although their samples are flagged."""
         return [
             name
             for name, runs in self.records.items()
-            if any(run.figures and run.figures.samples_belie_perplexity for run in runs.values())
+            if any(run.results and run.results.samples_belie_perplexity for run in runs.values())
         ]
 
 
 def read_evidence(home: Path, outcome: Outcome) -> Evidence:
-    """The runs of the outcome, as far as they are there."""
+    """The outcome with those of its runs that can be read."""
     records: dict[str, dict[int, RunRecord]] = {variant.name: {} for variant in outcome.variants}
-    unread = []
+    unreadable = []
     for variant in outcome.variants:
         for run in variant.runs:
             if run.reason:
                 continue
             try:
                 record = read_run(home / run.folder)
-            except UserError as problem:  # deleted or damaged since: the others are shown
-                unread.append(f"{variant.name} · seed {run.seed}: {problem}")
+            except UserError as problem:  # deleted or damaged since
+                unreadable.append(f"{variant.name} · seed {run.seed}: {problem}")
                 continue
-            if record.figures is None:
-                unread.append(f"{variant.name} · seed {run.seed}: its figures.json is gone")
+            if record.results is None:
+                unreadable.append(f"{variant.name} · seed {run.seed}: its results.json is gone")
             else:
                 records[variant.name][run.seed] = record
-    return Evidence(outcome, home, records, tuple(unread))
+    return Evidence(outcome, home, records, tuple(unreadable))
 
 
-def leaks_of(evidence: Evidence, variant: VariantOutcome) -> list[LeakRecord]:
-    """The largest leaks that the audit before the first seed wrote down, those of one length."""
+def recorded_leaks(evidence: Evidence, variant: VariantOutcome) -> list[LeakRecord]:
+    """The largest leaks the audit recorded for the first seed, at one sequence length."""
     for run in variant.runs:
         try:
-            seen = recorded_audit(Run(evidence.home / run.folder))
-        except UserError:  # damaged: the sentence in the outcome says what it said
+            audit = read_audit(Run(evidence.home / run.folder))
+        except UserError:  # damaged: the outcome still has its sentence
             continue
-        rows = printable(seen or {}).get("leaks") or []
+        rows = printable(audit or {}).get("leaks") or []
         try:
-            here = [row for row in rows if row["where"] == rows[0]["where"]]
-            found = [
-                LeakRecord(int(r["query"]), int(r["key"]), float(r["influence"])) for r in here
+            leaks = [
+                LeakRecord(int(row["query"]), int(row["key"]), float(row["influence"]))
+                for row in rows
+                if row["where"] == rows[0]["where"]
             ]
         except (KeyError, TypeError, ValueError):
             continue
-        if found:
-            return found
+        if leaks:
+            return leaks
     return []
 
 
-def against_baseline(evidence: Evidence, baseline: ScoreRecord) -> str:
-    """`both are behind it`: what the runs themselves found, paired on the same documents."""
+def versus_baseline(evidence: Evidence, baseline: ScoreRecord) -> str:
+    """`both are behind it`: the runs' own verdicts, paired on the same documents."""
     grouped: dict[str, list[str]] = {}
-    for variant in evidence.valid:
+    for variant in evidence.valid_variants:
         runs = evidence.records[variant.name].values()
         verdicts = Counter(
             compared.verdict.value
             for run in runs
-            for compared in (run.figures.comparisons if run.figures else ())
-            if (compared.part, compared.metric) == (baseline.part, baseline.metric)
+            for compared in (run.results.comparisons if run.results else ())
+            if (compared.split, compared.metric) == (baseline.split, baseline.metric)
             and compared.against == baseline.of
         )
         if verdicts:
-            grouped.setdefault(_standing(verdicts), []).append(variant.name)
-    everybody = len(evidence.variants)
-    told = []
-    for standing, names in grouped.items():
-        if len(names) == everybody > 1:
-            return f"{'both' if everybody == 2 else 'all'} are {standing}"
-        told.append(f"{join_words(names)} {'is' if len(names) == 1 else 'are'} {standing}")
-    return "; ".join(told)
+            grouped.setdefault(_versus_text(verdicts), []).append(variant.name)
+    n_variants = len(evidence.variants)
+    clauses = []
+    for verdict, names in grouped.items():
+        if len(names) == n_variants > 1:
+            return f"{'both' if n_variants == 2 else 'all'} are {verdict}"
+        clauses.append(f"{join_words(names)} {'is' if len(names) == 1 else 'are'} {verdict}")
+    return "; ".join(clauses)
 
 
-def _standing(verdicts: Counter[str]) -> str:
-    """`behind it`, or by seeds where they do not agree."""
+def _versus_text(verdicts: Counter[str]) -> str:
+    """`behind it`; counts of seeds where they disagree."""
     seeds = verdicts.total()
     if len(verdicts) == 1:
         return f"{next(iter(verdicts))} it"
@@ -186,52 +186,52 @@ def _standing(verdicts: Counter[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Differing:
-    """A setting that is not the same in all resolved recipes."""
+class DifferingSetting:
+    """A setting whose value differs between the resolved recipes."""
 
     key: str
     values: tuple[str, ...]
-    "In the order of the variants, as in TOML."
+    "One for each variant, formatted as in TOML."
     tuned: bool
 
 
-def differing_settings(outcome: Outcome) -> list[Differing]:
+def differing_settings(outcome: Outcome) -> list[DifferingSetting]:
     tables = [dict(_flat_recipe(variant)) for variant in outcome.variants]
-    known = [table for table in tables if table]
-    keys = dict.fromkeys(key for table in known for key in table)
-    return [
-        Differing(key, tuple(_said(table, key) for table in tables), key in outcome.tuned)
-        for key in keys
-        if key != "name" and len({_said(table, key) for table in known}) > 1
-    ]
+    readable = [table for table in tables if table]
+    differing = []
+    for key in dict.fromkeys(key for table in readable for key in table):
+        if key != "name" and len({_setting_text(table, key) for table in readable}) > 1:
+            values = tuple(_setting_text(table, key) for table in tables)
+            differing.append(DifferingSetting(key, values, key in outcome.tuned))
+    return differing
 
 
 def _flat_recipe(variant: VariantOutcome) -> Iterator[tuple[str, Any]]:
     try:
         yield from flatten(tomllib.loads(variant.recipe)).items()
-    except tomllib.TOMLDecodeError:  # edited or cut short since: it is shown as it is
+    except tomllib.TOMLDecodeError:  # edited or truncated since
         return
 
 
-def _said(table: Mapping[str, Any], key: str) -> str:
-    return said(table[key]) if key in table else ABSENT
+def _setting_text(table: Mapping[str, Any], key: str) -> str:
+    return format_setting(table[key]) if key in table else ABSENT
 
 
-def said(value: Any) -> str:
-    """A setting's value as a person writes it: `0.001`, `"additive"`, `[1, 2]`."""
+def format_setting(value: Any) -> str:
+    """A setting's value as in a recipe: `0.001`, `"additive"`, `[1, 2]`."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def metrics_shown(outcome: Outcome) -> list[str]:
-    """The deciding metric first; perplexity too, where something else decides."""
+def shown_metrics(outcome: Outcome) -> list[str]:
+    """The deciding metric, then perplexity if it is another one."""
     decides = outcome.decides.partition(".")[2]
-    measured = {key.partition(".")[2] for v in outcome.variants for key in v.figures}
-    return [metric for metric in dict.fromkeys((decides, "perplexity")) if metric in measured]
+    available = {key.partition(".")[2] for v in outcome.variants for key in v.estimates}
+    return [metric for metric in dict.fromkeys((decides, "perplexity")) if metric in available]
 
 
-def figure_keys(outcome: Outcome, metric: str) -> list[str]:
-    """`dev.perplexity` and the like, the deciding part first and the training set last."""
+def score_keys(outcome: Outcome, metric: str) -> list[str]:
+    """`dev.perplexity` and the like: the deciding split first, train last."""
     decides = outcome.decides.partition(".")[0]
-    parts = dict.fromkeys((decides, "dev", "test", "train"))
-    measured = {key for variant in outcome.variants for key in variant.figures}
-    return [key for key in (f"{part}.{metric}" for part in parts) if key in measured]
+    splits = dict.fromkeys((decides, "dev", "test", "train"))
+    available = {key for variant in outcome.variants for key in variant.estimates}
+    return [key for key in (f"{split}.{metric}" for split in splits) if key in available]

@@ -1,7 +1,7 @@
-"""A look into a model as a page, or as one picture: every head small, one head large.
+"""Attention weights of a model as an HTML page or one picture: every head small, one head large.
 
-For each part of a model that attends (an encoder-decoder has three) one head is chosen: the most
-focused, by the mean entropy of its weights, unless the person names a layer or a head.
+Each type of attention (an encoder-decoder has three) shows one head large: the most focused one,
+by the mean entropy of its weights, unless the user names a layer or a head.
 """
 
 from __future__ import annotations
@@ -13,9 +13,14 @@ from markupsafe import Markup
 
 from regard.core.errors import UserError
 from regard.evaluation import formatting
-from regard.reports.charts.attention_lines import FAINTEST, attention_lines
-from regard.reports.charts.attention_maps import FINEST, MOST_PLACES, attention_grid, attention_map
-from regard.reports.charts.picture import PAGE, Picture, line_of_text, stacked
+from regard.reports.charts.attention_lines import MIN_WEIGHT, attention_lines
+from regard.reports.charts.attention_maps import (
+    MAX_GRID_CELLS,
+    MAX_TOKENS,
+    attention_grid,
+    attention_map,
+)
+from regard.reports.charts.picture import PAGE, Picture, stack_pictures, text_line
 from regard.reports.charts.theme import Theme
 from regard.reports.run_report import page_templates
 from regard.runs.inspection.inspection import AttentionMap, Floats, Inspection
@@ -31,13 +36,14 @@ TITLES = {
 
 @dataclass(frozen=True)
 class AttentionSection:
-    """The attentions of one sort in all layers, with the head to look at closely."""
+    """One type of attention in all layers, with the head that is shown large."""
 
     title: str
     maps: tuple[AttentionMap, ...]
     chosen: AttentionMap
     head: int
-    why: str
+    reason: str
+    "Why this head: `the most focused head`, `as requested`."
 
     @property
     def name(self) -> str:
@@ -65,126 +71,128 @@ class AttentionSection:
 
     def map(self, theme: Theme, width: int) -> Picture:
         title = f"{self.name} as a map of queries and keys."
-        return attention_map(*self._close, theme=theme, width=width, title=title)
+        return attention_map(*self._chosen_head, theme=theme, width=width, title=title)
 
     def lines(self, theme: Theme, width: int) -> Picture:
         title = f"{self.name} as lines from queries to keys."
-        return attention_lines(*self._close, theme=theme, width=width, title=title)
+        return attention_lines(*self._chosen_head, theme=theme, width=width, title=title)
 
     @property
-    def _close(self) -> tuple[Floats, Sequence[str], Sequence[str]]:
+    def _chosen_head(self) -> tuple[Floats, Sequence[str], Sequence[str]]:
         return self.weights, self.chosen.queries.tokens, self.chosen.keys.tokens
 
 
-def parts_of(
+def attention_sections(
     inspected: Inspection, *, layer: int | None = None, head: int | None = None
 ) -> list[AttentionSection]:
-    """The parts in the order of the pass; layers and heads are counted from 0."""
+    """The types of attention in the order of the forward pass; layers and heads count from 0."""
     grouped: dict[str, list[AttentionMap]] = {}
     for one in inspected.maps:
         grouped.setdefault(one.part, []).append(one)
-    _check_number("--layer", layer, [one.layer for one in inspected.maps])
-    _check_number("--head", head, [n for one in inspected.maps for n in range(len(one.weights))])
+    _check_index("--layer", layer, [one.layer for one in inspected.maps])
+    _check_index("--head", head, [n for one in inspected.maps for n in range(len(one.weights))])
     return [
-        _part(TITLES.get(name, formatting.capitalise(name)), maps, layer=layer, head=head)
+        _section(TITLES.get(name, formatting.capitalise(name)), maps, layer=layer, head=head)
         for name, maps in grouped.items()
     ]
 
 
-def _check_number(option: str, number: int | None, there: Sequence[int]) -> None:
-    if number is not None and number not in there:
+def _check_index(option: str, index: int | None, valid: Sequence[int]) -> None:
+    if index is not None and index not in valid:
         raise UserError(
-            f"{option} {number} is not there: this model has {sorted(set(there))[0]} to "
-            f"{max(there)}",
+            f"{option} {index} does not exist: this model has {min(valid)} to {max(valid)}",
             topic="inspect",
             hint="Layers and heads are counted from 0.",
         )
 
 
-def _part(
+def _section(
     title: str, maps: Sequence[AttentionMap], *, layer: int | None, head: int | None
 ) -> AttentionSection:
-    every = [
-        (float(one.entropies[n]), number, n)
-        for number, one in enumerate(maps)
-        for n in range(len(one.weights))
+    heads = [
+        (float(one.entropies[h]), index, h)
+        for index, one in enumerate(maps)
+        for h in range(len(one.weights))
     ]
-    free = [
-        (entropy, number, n)
-        for entropy, number, n in every
-        if layer in (None, maps[number].layer) and head in (None, n)
+    candidates = [
+        (entropy, index, h)
+        for entropy, index, h in heads
+        if layer in (None, maps[index].layer) and head in (None, h)
     ]
-    if not free:  # another part has what was asked for, and this one does not
-        free, layer, head = every, None, None
-    _, number, found = min(free)
-    asked = [f"{what} {n}" for what, n in (("layer", layer), ("head", head)) if n is not None]
-    why = "the most focused head" if not asked else f"the most focused of {asked[0]}"
-    return AttentionSection(
-        title, tuple(maps), maps[number], found, "as asked" if len(asked) == 2 else why
-    )
+    if not candidates:  # only another type of attention has the requested layer and head
+        candidates, layer, head = heads, None, None
+    _, index, chosen = min(candidates)
+    requested = [f"{what} {n}" for what, n in (("layer", layer), ("head", head)) if n is not None]
+    if len(requested) == 2:
+        reason = "as requested"
+    else:
+        reason = f"the most focused of {requested[0]}" if requested else "the most focused head"
+    return AttentionSection(title, tuple(maps), maps[index], chosen, reason)
 
 
-def inspection_html(inspected: Inspection, parts: Sequence[AttentionSection], *, run: str) -> str:
+def inspection_html(
+    inspected: Inspection, sections: Sequence[AttentionSection], *, run: str
+) -> str:
     """The page: it opens offline and runs no script."""
-    worst = max((told.loss for told in inspected.losses), default=0.0)
+    max_loss = max((one.loss for one in inspected.losses), default=0.0)
     page = page_templates().get_template("inspect.html.j2")
     longest = max(max(one.weights.shape[1:]) for one in inspected.maps)
     return page.render(
         run=run,
         inspected=inspected,
-        worst=worst or 1.0,
-        parts=[
+        max_loss=max_loss or 1.0,
+        sections=[
             {
-                "part": part,
-                "grid": _drawings(part.grid),
-                "map": _drawings(part.map),
-                "lines": _drawings(part.lines),
+                "section": section,
+                "grid": _inline_pictures(section.grid),
+                "map": _inline_pictures(section.map),
+                "lines": _inline_pictures(section.lines),
             }
-            for part in parts
+            for section in sections
         ],
-        most_places=MOST_PLACES if longest > MOST_PLACES else None,
-        cells_together=-(-longest // FINEST),
-        faintest=FAINTEST,
+        max_tokens=MAX_TOKENS if longest > MAX_TOKENS else None,
+        pool_size=-(-longest // MAX_GRID_CELLS),
+        min_weight=MIN_WEIGHT,
     )
 
 
 def inspection_picture(
     inspected: Inspection,
-    parts: Sequence[AttentionSection],
+    sections: Sequence[AttentionSection],
     *,
     run: str,
     theme: Theme,
     width: int = WIDE,
 ) -> Picture:
-    """Everything the page draws, as one picture."""
-    drawn = [line_of_text(f"{run}: {inspected.text}", theme=theme, width=width, size=15)]
+    """All drawings of the page as one picture."""
+    drawn = [text_line(f"{run}: {inspected.text}", theme=theme, width=width, size=15)]
     if inspected.invalid:
-        says = f"INVALID: {'; '.join(inspected.invalid)}"
-        drawn.append(line_of_text(says, theme=theme, width=width))
-    for part in parts:
+        warning = f"INVALID: {'; '.join(inspected.invalid)}"
+        drawn.append(text_line(warning, theme=theme, width=width))
+    for section in sections:
         drawn += [
-            line_of_text(part.title, theme=theme, width=width, size=14),
-            part.grid(theme, width),
-            line_of_text(f"{part.name} ({part.why})", theme=theme, width=width, size=14),
-            part.map(theme, width),
-            part.lines(theme, width),
+            text_line(section.title, theme=theme, width=width, size=14),
+            section.grid(theme, width),
+            text_line(f"{section.name} ({section.reason})", theme=theme, width=width, size=14),
+            section.map(theme, width),
+            section.lines(theme, width),
         ]
-    return stacked(drawn, gap=20, title=f"Attention of {run}")
+    return stack_pictures(drawn, gap=20, title=f"Attention of {run}")
 
 
 @dataclass(frozen=True)
 class InlinePicture:
     screen: str
     fits: bool
-    "Whether it may shrink with the page; a broader one is scrolled, for its words to be read."
+    "Whether it shrinks with the page; a wider picture scrolls, to keep its text readable."
     svg: Markup
 
 
-def _drawings(draw: Callable[[Theme, int], Picture]) -> list[InlinePicture]:
+def _inline_pictures(draw: Callable[[Theme, int], Picture]) -> list[InlinePicture]:
     """For a screen or paper, and for a phone."""
     drawn = []
     for screen, width in (("wide", WIDE), ("narrow", NARROW)):
         picture = draw(PAGE, width)
-        # Safe: every text in it went through `plain`, and the elements are our own.
+        # Safe: every text in it went through `escape_xml`, and the elements are our own.
         drawn.append(InlinePicture(screen, picture.width <= width, Markup(picture.svg())))
     return drawn

@@ -1,7 +1,7 @@
-"""The report of a run: one HTML file that opens offline and says first what was found.
+"""The report of a run: one HTML file that opens offline, results first.
 
-Everything comes from the run folder. Text of the dataset, of the model and of the recipe is
-escaped by the template; besides, the page's own policy forbids every script and every request.
+Everything comes from the run folder. The template escapes all text from dataset, model and recipe;
+in addition, the page's content security policy forbids scripts and requests.
 """
 
 from __future__ import annotations
@@ -27,45 +27,46 @@ from regard.reports.charts.task_charts import (
     risk_chart,
     threshold_chart,
 )
-from regard.reports.charts.theme import DARK, LIGHT, Chart, in_dark
+from regard.reports.charts.theme import DARK, LIGHT, Chart, recolour_for_dark
 from regard.reports.versus_baselines import headlines, with_interval
 from regard.runs.archive.read_run import read_run
 from regard.runs.archive.record import MODEL, RunRecord, ScoreRecord
 
 WIDE, NARROW = 860, 360
-"Widths of the charts, in pixels: for a screen or paper, and for a phone."
+"Chart widths in pixels: for screen and print, and for phones."
 
 TASK_CHARTS: tuple[tuple[str, str, Callable[..., Chart | None]], ...] = (
     (
-        "F1 against the threshold",
-        "On dev, where τ was chosen (the dot); it was frozen before test was answered.",
+        "F1 by threshold",
+        "On dev. The dot marks the chosen τ, fixed before the evaluation on test.",
         threshold_chart,
     ),
     (
-        "Wrong answers by how many are given",
-        "The surest answers first: at the left few questions are answered, at the right all.",
+        "Risk and coverage",
+        "Error rate among the answered questions, against the fraction that is answered, "
+        "most confident first.",
         risk_chart,
     ),
     (
-        "Confidence and being right",
-        "On the dashed line, answers are right as often as the model is sure.",
+        "Calibration",
+        "On the dashed line, accuracy equals confidence.",
         calibration_chart,
     ),
     (
-        "By length of the source",
-        "On test: the bar around each dot is its interval.",
+        "Score by source length",
+        "On test. Dot: score; bar: its interval.",
         length_score_chart,
     ),
 )
-"Title, what it says, and what draws it."
+"Title, caption, and the function that draws the chart."
 
-MOST_SAMPLES = 12
-MOST_CHARACTERS = 2000
-"Of one sample; the whole text stands in samples.txt."
+MAX_SAMPLES = 12
+MAX_CHARACTERS = 2000
+"Of one sample; samples.txt has the full text."
 
 
 def write_report(folder: Path, *, out: Path | None = None) -> Path:
-    """Write the report of the run in `folder` to `out`, or else into the folder itself."""
+    """Write the report of the run in `folder` to `out`, by default `folder`/report.html."""
     folder = Path(folder)
     page = report_html(read_run(folder))
     target = folder / "report.html" if out is None else Path(out)
@@ -74,59 +75,61 @@ def write_report(folder: Path, *, out: Path | None = None) -> Path:
 
 
 def report_html(record: RunRecord) -> str:
-    """The page as text."""
-    figures = record.figures
+    """The page as HTML text."""
+    results = record.results
     return (
         page_templates()
         .get_template("report.html.j2")
         .render(
             run=record,
             events=record.events,
-            figures=figures,
-            headlines=headlines(figures) if figures else [],
-            tables=figure_tables(figures.figures) if figures else [],
-            intervals=drawings(run_charts.interval_chart, record),
-            losses=drawings(run_charts.loss_chart, record),
+            results=results,
+            headlines=headlines(results) if results else [],
+            tables=score_tables(results.estimates) if results else [],
+            intervals=draw_inline_charts(run_charts.interval_chart, record),
+            losses=draw_inline_charts(run_charts.loss_chart, record),
             dev_baselines=run_charts.dev_baselines(record),
-            learning_rate=drawings(run_charts.learning_rate_chart, record),
-            lengths=drawings(run_charts.length_chart, record),
+            learning_rate=draw_inline_charts(run_charts.learning_rate_chart, record),
+            lengths=draw_inline_charts(run_charts.length_chart, record),
             task_charts=[
-                (title, says, drawn)
-                for title, says, draw in TASK_CHARTS
-                if (drawn := drawings(draw, record))
+                (title, caption, drawn)
+                for title, caption, draw in TASK_CHARTS
+                if (drawn := draw_inline_charts(draw, record))
             ],
-            samples_during=run_charts.thinned(record.events.samples, 6),
+            samples_during=run_charts.subsample(record.events.samples, 6),
         )
     )
 
 
 @dataclass(frozen=True)
-class FigureTable:
-    """The figures on one part: a row for the model and each baseline, a column for each metric."""
+class ScoreTable:
+    """Scores on one split: a row for the model and each baseline, a column for each metric."""
 
-    part: str
+    split: str
     metrics: tuple[str, ...]
     rows: tuple[tuple[str, tuple[ScoreRecord | None, ...]], ...]
 
     @property
     def shared_n(self) -> str | None:
-        """`2,104 documents` where every figure of the table stands on the same number."""
-        sizes = {(f.n, f.items) for _, cells in self.rows for f in cells if f}
+        """`2,104 documents` if all scores of the table have the same n."""
+        sizes = {(score.n, score.items) for _, cells in self.rows for score in cells if score}
         if len(sizes) != 1:
             return None
         n, items = sizes.pop()
         return formatting.quantity(n, items)
 
 
-def figure_tables(figures: Sequence[ScoreRecord]) -> list[FigureTable]:
-    """Every figure once, test before dev before train, the model before its baselines."""
+def score_tables(scores: Sequence[ScoreRecord]) -> list[ScoreTable]:
+    """Every score once: test before dev before train, the model before its baselines."""
     tables = []
-    for part in formatting.order_splits(f.part for f in figures):
-        here = {(f.of, f.metric): f for f in figures if f.part == part}
-        metrics = sorted({metric for _, metric in here}, key=_place(list(formatting.METRIC_LABELS)))
-        who = sorted(dict.fromkeys(of for of, _ in here), key=lambda of: of != MODEL)
-        rows = tuple((of, tuple(here.get((of, metric)) for metric in metrics)) for of in who)
-        tables.append(FigureTable(part, tuple(metrics), rows))
+    for split in formatting.order_splits(score.split for score in scores):
+        cells = {(score.of, score.metric): score for score in scores if score.split == split}
+        metrics = sorted(
+            {metric for _, metric in cells}, key=_order_key(list(formatting.METRIC_LABELS))
+        )
+        names = sorted(dict.fromkeys(of for of, _ in cells), key=lambda of: of != MODEL)
+        rows = tuple((of, tuple(cells.get((of, metric)) for metric in metrics)) for of in names)
+        tables.append(ScoreTable(split, tuple(metrics), rows))
     return tables
 
 
@@ -137,39 +140,39 @@ class InlineChart:
     svg: Markup
 
 
-def drawings(draw: Callable[..., Chart | None], record: object) -> list[InlineChart]:
-    """One chart in light and dark, wide and narrow; none where there is nothing to draw."""
+def draw_inline_charts(draw: Callable[..., Chart | None], record: object) -> list[InlineChart]:
+    """One chart in light and dark, wide and narrow; an empty list if there is nothing to draw."""
     sizes = {"wide": WIDE, "narrow": NARROW}
     drawn: dict[tuple[str, str], str] = {}
-    # Altair's own checks take as long as the drawing: tests make them, for every chart.
+    # Altair's schema validation takes as long as drawing; the tests validate every chart instead.
     with debug_mode(False):
         for theme in (LIGHT, DARK):
             for name, width in sizes.items():
-                svg = in_dark(drawn[LIGHT.name, name]) if theme is DARK else None
+                svg = recolour_for_dark(drawn[LIGHT.name, name]) if theme is DARK else None
                 if svg is None:
                     chart = draw(record, theme=theme, width=width)
                     if chart is None:
                         return []
-                    svg = run_charts.svg(chart)
+                    svg = run_charts.to_svg(chart)
                 drawn[theme.name, name] = svg
     return [
-        InlineChart(theme, name, _inlined(svg, own=f"{draw.__name__}-{theme}-{name}"))
+        InlineChart(theme, name, _prepare_svg(svg, prefix=f"{draw.__name__}-{theme}-{name}"))
         for (theme, name), svg in drawn.items()
     ]
 
 
-def _inlined(svg: str, *, own: str) -> Markup:
-    """SVG fit to stand in HTML with others: its ids are its own, its size follows the page."""
-    svg = re.sub(r'\bid="(\w+)"', rf'id="{own}-\1"', svg)
-    svg = re.sub(r"url\(#(\w+)\)", rf"url(#{own}-\1)", svg)
+def _prepare_svg(svg: str, *, prefix: str) -> Markup:
+    """SVG for inlining into HTML: ids get a unique prefix, XML attributes go."""
+    svg = re.sub(r'\bid="(\w+)"', rf'id="{prefix}-\1"', svg)
+    svg = re.sub(r"url\(#(\w+)\)", rf"url(#{prefix}-\1)", svg)
     svg = re.sub(r' xmlns(:xlink)?="[^"]*"| version="1.1"', "", svg)
-    # Safe: Vega escaped every text, and wrote the elements itself.
+    # Safe: Vega escaped every text and wrote the elements itself.
     return Markup(svg)
 
 
 @cache
 def page_templates() -> Environment:
-    # autoescape=True, not by file ending: `.html.j2` would not count as HTML.
+    # autoescape=True, not select_autoescape: it would not take `.html.j2` for HTML.
     templates = Environment(
         loader=PackageLoader("regard.reports"),
         autoescape=True,
@@ -177,7 +180,7 @@ def page_templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for write in (
+    for filter_ in (
         formatting.number,
         formatting.interval,
         formatting.count,
@@ -191,24 +194,24 @@ def page_templates() -> Environment:
         formatting.drop_reason,
         formatting.capitalise,
         with_interval,
-        shortened,
-        unbroken,
+        truncate_text,
+        no_breaks,
     ):
-        templates.filters[write.__name__] = write
-    templates.globals["MOST_SAMPLES"] = MOST_SAMPLES
+        templates.filters[filter_.__name__] = filter_
+    templates.globals["MAX_SAMPLES"] = MAX_SAMPLES
     templates.globals["LOWER_IS_BETTER"] = LOWER_IS_BETTER
     return templates
 
 
-def shortened(text: str) -> str:
-    """`text`, or its beginning with a note of what is missing."""
-    if len(text) <= MOST_CHARACTERS:
+def truncate_text(text: str) -> str:
+    """`text`, or its beginning and the count of omitted characters."""
+    if len(text) <= MAX_CHARACTERS:
         return text
-    return f"{text[:MOST_CHARACTERS]} … [{len(text) - MOST_CHARACTERS:,} more characters]"
+    return f"{text[:MAX_CHARACTERS]} … [{len(text) - MAX_CHARACTERS:,} more characters]"
 
 
-def unbroken(text: str) -> Markup:
-    """`text` as HTML in which no line ends within `Kneser-Ney`, `7 %` or `138.3 [126.8, 150.7]`."""
+def no_breaks(text: str) -> Markup:
+    """`text` as HTML without line breaks in `Kneser-Ney`, `7 %` or `138.3 [126.8, 150.7]`."""
     pieces = re.split(r"((?<!\S)\S+ \[[^\[\]]*\]\S*|\s+)", text.replace(" %", "\u00a0%"))
     return Markup("").join(
         Markup('<span class="whole">{}</span>').format(piece)
@@ -218,7 +221,7 @@ def unbroken(text: str) -> Markup:
     )
 
 
-def _place(order: Sequence[str]) -> Callable[[str], tuple[int, str]]:
+def _order_key(order: Sequence[str]) -> Callable[[str], tuple[int, str]]:
     return lambda name: (order.index(name) if name in order else len(order), name)
 
 
@@ -233,5 +236,5 @@ def write_page(target: Path, page: str) -> None:
             f"cannot be written ({problem.strerror})",
             topic="output",
             where=str(target),
-            hint="Choose another place with --out FILE.",
+            hint="Choose another path with --out FILE.",
         ) from None

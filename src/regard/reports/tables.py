@@ -1,7 +1,7 @@
-"""A study's main figures as Markdown for notes and as LaTeX (booktabs) for papers.
+"""A study's main results as Markdown for notes and as LaTeX (booktabs) for papers.
 
-Text of a person is escaped for each; figures of a variant that cheats, or answers one class for
-every row, are struck through, or left out where paper has no such stroke.
+User text is escaped for each. Scores of a variant that leaks, or predicts one class for every row,
+are struck through in Markdown and replaced by the reason in LaTeX.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from regard.evaluation.formatting import count, duration, memory_size, number
-from regard.reports.evidence import Evidence, figure_keys, metrics_shown
-from regard.reports.findings import (
-    audit_word,
+from regard.reports.evidence import Evidence, score_keys, shown_metrics
+from regard.reports.study_text import (
+    audit_label,
     baseline_rows,
-    known,
-    long_name,
-    nothing_judged,
-    sentence,
-    short_name,
-    size_of,
-    spread_text,
-    verdicts_by_figure,
+    format_spread,
+    long_label,
+    nan_to_none,
+    no_verdict_reason,
+    short_label,
+    study_size,
+    verdict_sentence,
+    verdicts_by_score,
 )
 from regard.reports.versus_baselines import with_interval
 from regard.studies.outcome import VariantOutcome
@@ -34,7 +34,7 @@ LATEX = {
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
-    # pdfLaTeX knows none of these as text.
+    # pdfLaTeX has none of these as text.
     "−": "$-$",
     "×": r"$\times$",
     "·": r"$\cdot$",
@@ -47,49 +47,51 @@ LATEX = {
 
 @dataclass(frozen=True)
 class ResultsTable:
-    """Headings and rows of plain text; the first column holds names."""
+    """Headings and rows of plain text; the first column has the names."""
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     baselines: tuple[tuple[str, ...], ...] = ()
     struck: Mapping[str, str] = field(default_factory=dict)
-    "Names whose figures are struck, each with the word that says why."
-    figures: range = range(0)
-    "The columns of measured figures, the ones that are struck."
+    "Names whose scores are struck, each with the reason in one word."
+    score_columns: range = range(0)
+    "The columns of scores, which are struck."
 
 
-def figure_table(evidence: Evidence) -> ResultsTable:
-    """Variants and baselines on every part, with intervals over seeds and items."""
-    outcome, metrics = evidence.outcome, metrics_shown(evidence.outcome)
-    keys = [key for metric in metrics for key in figure_keys(outcome, metric)]
+def results_table(evidence: Evidence) -> ResultsTable:
+    """Variants and baselines on every split, with intervals over seeds and items."""
+    outcome, metrics = evidence.outcome, shown_metrics(evidence.outcome)
+    keys = [key for metric in metrics for key in score_keys(outcome, metric)]
     rows = [
         (
             variant.name,
-            sizes(variant),
-            *(spread_text(variant.figures.get(key)) for key in keys),
-            audit_word(variant),
+            parameter_count(variant),
+            *(format_spread(variant.estimates.get(key)) for key in keys),
+            audit_label(variant),
         )
         for variant in outcome.variants
     ]
     baselines: dict[str, dict[str, str]] = {}
     for metric in metrics:
-        for of, figures, _ in baseline_rows(evidence, metric):
-            shown = baselines.setdefault(of, {})
-            shown |= {key: with_interval(one) for key, one in figures.items()}
+        for of, scores, _ in baseline_rows(evidence, metric):
+            cells = baselines.setdefault(of, {})
+            cells |= {key: with_interval(score) for key, score in scores.items()}
     return ResultsTable(
-        headings=("variant", "parameters", *map(short_name, keys), "audit"),
+        headings=("variant", "parameters", *map(short_label, keys), "audit"),
         rows=tuple(rows),
         baselines=tuple(
-            (of, "", *(shown.get(key, "") for key in keys), "baseline")
-            for of, shown in baselines.items()
+            (of, "", *(cells.get(key, "") for key in keys), "baseline")
+            for of, cells in baselines.items()
         ),
-        struck={one.name: audit_word(one).lower() for one in outcome.variants if not one.is_ranked},
-        figures=range(2, 2 + len(keys)),
+        struck={
+            one.name: audit_label(one).lower() for one in outcome.variants if not one.is_ranked
+        },
+        score_columns=range(2, 2 + len(keys)),
     )
 
 
 def cost_table(variants: Sequence[VariantOutcome]) -> ResultsTable:
-    """What each variant took, as a mean over its seeds where seeds differ."""
+    """The cost of one run of each variant, a mean over seeds where they differ."""
     headings = (
         *("variant", "parameters", "steps", "tokens", "operations", "time", "tokens/s"),
         *("peak memory", "last training loss"),
@@ -97,90 +99,92 @@ def cost_table(variants: Sequence[VariantOutcome]) -> ResultsTable:
     rows = [
         (
             one.name,
-            sizes(one),
+            parameter_count(one),
             count(one.steps or None),
             count(one.tokens or None),
-            operations(one),
-            duration(known(one.seconds)),
-            count(known(one.tokens_per_second)),
-            memory_size(known(one.peak_memory_bytes)),
-            number(known(one.final_loss)),
+            total_operations(one),
+            duration(nan_to_none(one.seconds)),
+            count(nan_to_none(one.tokens_per_second)),
+            memory_size(nan_to_none(one.peak_memory_bytes)),
+            number(nan_to_none(one.final_loss)),
         )
         for one in variants
     ]
     return ResultsTable(headings, tuple(rows))
 
 
-def sizes(variant: VariantOutcome) -> str:
-    """`22,713,216`, or `770 of 22,713,216` where so many were trained."""
-    whole = count(variant.parameters or None)
-    return whole if variant.trained is None else f"{count(variant.trained)} of {whole}"
+def parameter_count(variant: VariantOutcome) -> str:
+    """`22,713,216`, or `770 of 22,713,216` with an adapter that trains 770."""
+    total = count(variant.parameters or None)
+    return total if variant.trained is None else f"{count(variant.trained)} of {total}"
 
 
-def operations(variant: VariantOutcome) -> str:
-    """Of the whole training: `2.36 × 10¹⁰`."""
+def total_operations(variant: VariantOutcome) -> str:
+    """Operations of the whole training: `2.36 × 10¹⁰`."""
     total = variant.operations * variant.steps
     if not total > 0:
         return "–"
     digits, _, power = f"{total:.2e}".partition("e")
-    return f"{digits} × 10{str(int(power)).translate(RAISED)}"
+    return f"{digits} × 10{str(int(power)).translate(TO_SUPERSCRIPT)}"
 
 
 SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"
-RAISED = str.maketrans("0123456789-", SUPERSCRIPTS)
-LOWERED = str.maketrans(SUPERSCRIPTS, "0123456789-")
+TO_SUPERSCRIPT = str.maketrans("0123456789-", SUPERSCRIPTS)
+FROM_SUPERSCRIPT = str.maketrans(SUPERSCRIPTS, "0123456789-")
 
 
 def markdown(evidence: Evidence) -> str:
-    """The whole of report.md."""
+    """The content of report.md."""
     outcome = evidence.outcome
-    lines = [f"# {_md(outcome.name)}", ""]
+    lines = [f"# {_escape_markdown(outcome.name)}", ""]
     if outcome.question:
-        lines += [_md(outcome.question), ""]
-    lines += [f"{size_of(outcome)}; {short_name(outcome.decides)} decides.", ""]
-    lines += [f"**INVALID** {_md(one)}\n" for one in outcome.invalid]
-    lines += [f"**COLLAPSED** {_md(one)}\n" for one in outcome.collapsed]
-    judged = verdicts_by_figure(outcome)
-    for figure, verdicts in judged.items():
-        lines += [f"## {long_name(figure)}", ""]
-        for one in verdicts:
-            lines += [f"**{_md(sentence(one))}**", ""]
-            lines += [f"- {_md(note)}" for note in one.notes]
-            lines += [""] if one.notes else []
+        lines += [_escape_markdown(outcome.question), ""]
+    lines += [f"{study_size(outcome)}; {short_label(outcome.decides)} decides.", ""]
+    lines += [f"**INVALID** {_escape_markdown(one)}\n" for one in outcome.invalid]
+    lines += [f"**COLLAPSED** {_escape_markdown(one)}\n" for one in outcome.collapsed]
+    judged = verdicts_by_score(outcome)
+    for score_key, verdicts in judged.items():
+        lines += [f"## {long_label(score_key)}", ""]
+        for verdict in verdicts:
+            lines += [f"**{_escape_markdown(verdict_sentence(verdict))}**", ""]
+            lines += [f"- {_escape_markdown(note)}" for note in verdict.notes]
+            lines += [""] if verdict.notes else []
     if not judged:
-        lines += [nothing_judged(outcome), ""]
-    lines += _listed_in_md("Not equal", outcome.unequal)
-    lines += _listed_in_md("Missing", [*outcome.missing, *evidence.unread])
-    lines += _listed_in_md("Remarks", outcome.remarks)
-    lines += ["## Figures", "", _md_table(figure_table(evidence)), ""]
-    lines += ["In brackets: 95 % intervals, for variants over seeds and items.", ""]
-    standings = [
-        f"{of}: {standing}"
-        for metric in metrics_shown(outcome)
-        for of, _, standing in baseline_rows(evidence, metric)
-        if standing
+        lines += [no_verdict_reason(outcome), ""]
+    lines += _markdown_list("Not equal", outcome.unequal)
+    lines += _markdown_list("Missing", [*outcome.missing, *evidence.unreadable_runs])
+    lines += _markdown_list("Remarks", outcome.remarks)
+    lines += ["## Results", "", _markdown_table(results_table(evidence)), ""]
+    lines += ["In brackets: 95 % intervals, over seeds and items for variants.", ""]
+    comparisons = [
+        f"{of}: {verdict}"
+        for metric in shown_metrics(outcome)
+        for of, _, verdict in baseline_rows(evidence, metric)
+        if verdict
     ]
-    decides = outcome.decides.partition(".")[0]
-    lines += _listed_in_md(f"Against the baselines, on {decides}", standings)
-    lines += ["## Cost", "", _md_table(cost_table(outcome.variants)), ""]
+    deciding_split = outcome.decides.partition(".")[0]
+    lines += _markdown_list(f"Comparison with baselines, on {deciding_split}", comparisons)
+    lines += ["## Cost", "", _markdown_table(cost_table(outcome.variants)), ""]
     lines += ["## To reproduce", "", f"    {outcome.command}"]
     return "\n".join(lines) + "\n"
 
 
 def latex(evidence: Evidence) -> str:
-    """The whole of tables.tex: two tables for booktabs."""
+    """The content of tables.tex: two tables for booktabs."""
     outcome = evidence.outcome
     seeds = len(outcome.seeds)
-    told = "; ".join(sentence(one) for one in outcome.verdicts if one.figure == outcome.decides)
+    verdicts = "; ".join(
+        verdict_sentence(one) for one in outcome.verdicts if one.score_key == outcome.decides
+    )
     caption = (
-        f"{outcome.name}: figures with 95 % intervals over {seeds} seeds and items; "
-        f"{short_name(outcome.decides)} decides" + (f": {told}" if told else "")
+        f"{outcome.name}: results with 95 % intervals over {seeds} seeds and items; "
+        f"{short_label(outcome.decides)} decides" + (f": {verdicts}" if verdicts else "")
     )
     return "\n".join(
         (
             r"% Needs \usepackage{booktabs}; \usepackage{graphicx} where a table is too wide.",
             f"% Made by: {_one_line(outcome.command)}",
-            _latex_table(figure_table(evidence), caption=caption, label="figures"),
+            _latex_table(results_table(evidence), caption=caption, label="results"),
             "",
             _latex_table(
                 cost_table(outcome.variants), caption=f"{outcome.name}: cost", label="cost"
@@ -190,8 +194,8 @@ def latex(evidence: Evidence) -> str:
     )
 
 
-def _md(text: str) -> str:
-    """Text as Markdown that shows exactly it: no markup, no link, one line."""
+def _escape_markdown(text: str) -> str:
+    """Text as Markdown that renders verbatim: no markup, no link, one line."""
     return re.sub(r"([\\`*_<>|#~]|\](?=\())", r"\\\1", _one_line(text))
 
 
@@ -199,29 +203,38 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _listed_in_md(title: str, sentences: Sequence[str]) -> list[str]:
-    return [f"## {title}", "", *(f"- {_md(one)}" for one in sentences), ""] if sentences else []
+def _markdown_list(title: str, sentences: Sequence[str]) -> list[str]:
+    return (
+        [f"## {title}", "", *(f"- {_escape_markdown(one)}" for one in sentences), ""]
+        if sentences
+        else []
+    )
 
 
-def _md_table(table: ResultsTable) -> str:
+def _markdown_table(table: ResultsTable) -> str:
     def line(cells: Sequence[str]) -> str:
         return f"| {' | '.join(cells)} |"
 
     def cell(name: str, column: int, text: str) -> str:
-        struck = name in table.struck and column in table.figures
-        return f"~~{_md(text)}~~" if struck else _md(text)
+        struck = name in table.struck and column in table.score_columns
+        return f"~~{_escape_markdown(text)}~~" if struck else _escape_markdown(text)
 
     aligned = ["---", *["---:"] * (len(table.headings) - 1)]
     rows = [
         [cell(row[0], column, text) for column, text in enumerate(row)] for row in table.rows
-    ] + [[f"*{_md(row[0])}*", *map(_md, row[1:])] for row in table.baselines]
+    ] + [
+        [f"*{_escape_markdown(row[0])}*", *map(_escape_markdown, row[1:])]
+        for row in table.baselines
+    ]
     return "\n".join(map(line, [list(table.headings), aligned, *rows]))
 
 
-def _tex(text: str) -> str:
-    """Text as LaTeX that prints exactly it."""
-    escaped = "".join(LATEX.get(one, one) for one in text)
-    return re.sub(f"[{SUPERSCRIPTS}]+", lambda run: f"$^{{{run[0].translate(LOWERED)}}}$", escaped)
+def _escape_latex(text: str) -> str:
+    """Text as LaTeX that prints verbatim."""
+    escaped = "".join(LATEX.get(character, character) for character in text)
+    return re.sub(
+        f"[{SUPERSCRIPTS}]+", lambda run: f"$^{{{run[0].translate(FROM_SUPERSCRIPT)}}}$", escaped
+    )
 
 
 def _latex_table(table: ResultsTable, *, caption: str, label: str) -> str:
@@ -229,23 +242,23 @@ def _latex_table(table: ResultsTable, *, caption: str, label: str) -> str:
         return f"    {' & '.join(cells)} \\\\"
 
     def cell(name: str, column: int, text: str) -> str:
-        struck = name in table.struck and column in table.figures
-        return rf"\emph{{{table.struck[name]}}}" if struck else _tex(text)
+        struck = name in table.struck and column in table.score_columns
+        return rf"\emph{{{table.struck[name]}}}" if struck else _escape_latex(text)
 
     rows = [
         line([cell(row[0], column, text) for column, text in enumerate(row)]) for row in table.rows
     ]
     if table.baselines:
-        rows += [r"    \midrule", *(line(list(map(_tex, row))) for row in table.baselines)]
+        rows += [r"    \midrule", *(line(list(map(_escape_latex, row))) for row in table.baselines)]
     return "\n".join(
         (
             r"\begin{table}",
             r"  \centering",
-            rf"  \caption{{{_tex(caption)}}}",
+            rf"  \caption{{{_escape_latex(caption)}}}",
             rf"  \label{{tab:{label}}}",
             rf"  \begin{{tabular}}{{l{'r' * (len(table.headings) - 1)}}}",
             r"    \toprule",
-            line(list(map(_tex, table.headings))),
+            line(list(map(_escape_latex, table.headings))),
             r"    \midrule",
             *rows,
             r"    \bottomrule",

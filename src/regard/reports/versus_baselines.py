@@ -1,7 +1,7 @@
-"""How a model stands against its baselines, in words that are also true when it is behind.
+"""The model against its baselines, in sentences that also hold when it is behind.
 
-The run itself compared them, paired on the same items, and recorded its verdict; it is read here,
-never guessed from whether two intervals overlap.
+The verdict is the run's own paired comparison on the same items, read from its record; it is never
+inferred from whether two intervals overlap.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ NOT_COMPARED = "not compared with"
 
 @dataclass(frozen=True)
 class VersusBaseline:
-    """The model beside one baseline."""
+    """The model's score, a baseline's score, and their paired comparison."""
 
     model: ScoreRecord
     baseline: ScoreRecord
     comparison: ComparisonRecord | None
-    "None where the run recorded none."
+    "None if the run recorded none."
 
     @property
     def verdict(self) -> str:
@@ -45,7 +45,7 @@ class VersusBaseline:
 
     @property
     def sentence(self) -> str:
-        """The baseline's figure, and how far the model is from it on the same items:
+        """The baseline's score, and the model's paired difference from it:
 
         `unigram: 412.0 [399.1, 425.5]; the model's is 71 % lower (−293.6 [−306.1, −281.3], paired
         on the same 904 documents).`
@@ -54,55 +54,58 @@ class VersusBaseline:
         if self.comparison is None:
             return f"{theirs}; the model was not compared with it."
         ours = f"the model's is {relative(self.model.value, self.baseline.value)}"
-        told = f"{theirs}; {ours} ({self._paired(self.comparison)})"
+        sentence = f"{theirs}; {ours} ({self._paired_difference(self.comparison)})"
         if self.comparison.verdict in (BaselineVerdict.BETTER, BaselineVerdict.BEHIND):
-            return f"{told}."
-        return f"{told}, {self.verdict} it."
+            return f"{sentence}."
+        return f"{sentence}, {self.verdict} it."
 
-    def _paired(self, compared: ComparisonRecord) -> str:
-        # As exact as the larger of the two figures is shown, so that the sum can be checked by eye.
+    def _paired_difference(self, comparison: ComparisonRecord) -> str:
+        # As many decimals as the larger score has, so that readers can check the subtraction.
         decimals = decimals_shown(max(self.model.value, self.baseline.value))
-        shown = difference(compared.value, compared.low, compared.high, decimals=decimals)
-        paired = f"{shown}, paired on the same {quantity(compared.n, compared.items)}"
-        return f"{paired}; no interval: {compared.no_interval}" if compared.no_interval else paired
+        text = difference(comparison.value, comparison.low, comparison.high, decimals=decimals)
+        text += f", paired on the same {quantity(comparison.n, comparison.items)}"
+        return f"{text}; no interval: {comparison.no_interval}" if comparison.no_interval else text
 
 
 @dataclass(frozen=True)
 class Headline:
-    """The model's figure on one part, and how it stands against each baseline there."""
+    """The model's score on one split, and its comparison with each baseline there."""
 
-    figure: ScoreRecord
-    standings: tuple[VersusBaseline, ...]
+    score: ScoreRecord
+    versus: tuple[VersusBaseline, ...]
 
     @property
     def verdict(self) -> str:
         """`Better than the unigram; behind the Kneser-Ney 3-gram.`"""
-        if math.isnan(self.figure.value):
-            return "Not a number: this run broke, and its other figures mean nothing."
-        if not self.standings:
-            return "No baseline was measured, so nothing says whether this is good."
+        if math.isnan(self.score.value):
+            return "Not a number: this run broke, and its other scores mean nothing."
+        if not self.versus:
+            return "No baseline was measured: nothing says whether this is good."
         grouped = {
-            verdict: [f"the {s.baseline.of}" for s in self.standings if s.verdict == verdict]
+            verdict: [f"the {v.baseline.of}" for v in self.versus if v.verdict == verdict]
             for verdict in (*BaselineVerdict, NOT_COMPARED)
         }
         clauses = [f"{verdict} {join_words(names)}" for verdict, names in grouped.items() if names]
         return f"{capitalise('; '.join(clauses))}."
 
 
-def headlines(measured: ResultsRecord, *, metric: str = "") -> list[Headline]:
-    """One for each part the model was measured on, the part that is furthest from training first.
+def headlines(results: ResultsRecord, *, metric: str = "") -> list[Headline]:
+    """One for each split the model was evaluated on: test, then dev, then others.
 
-    Training-set figures head a report only where there is nothing else.
+    The training set is a headline only if there is no other split.
     """
-    metric = metric or measured.main
-    ours = {f.part: f for f in measured.figures if (f.metric, f.of) == (metric, MODEL)}
-    found = [Headline(ours[part], _standings(ours[part], measured)) for part in order_splits(ours)]
-    held_out = [headline for headline in found if headline.figure.part != "train"]
+    metric = metric or results.main
+    scores = {s.split: s for s in results.estimates if (s.metric, s.of) == (metric, MODEL)}
+    found = [
+        Headline(scores[split], _versus_each_baseline(scores[split], results))
+        for split in order_splits(scores)
+    ]
+    held_out = [headline for headline in found if headline.score.split != "train"]
     return held_out or found
 
 
 def relative(ours: float, theirs: float) -> str:
-    """`14 % higher`, `71 % lower`, `3.5 times as high`: ours, seen from theirs."""
+    """`14 % higher`, `71 % lower`, `3.5 times as high`: ours relative to theirs."""
     if not (math.isfinite(ours) and math.isfinite(theirs)) or theirs <= 0:
         return f"{number(ours)} against {number(theirs)}"
     ratio = ours / theirs
@@ -115,17 +118,17 @@ def relative(ours: float, theirs: float) -> str:
     return f"{shown} % {'higher' if ratio > 1 else 'lower'}"
 
 
-def with_interval(figure: ScoreRecord) -> str:
+def with_interval(score: ScoreRecord) -> str:
     """`138.3 [126.8, 150.7]`"""
-    ends = interval(figure.low, figure.high, beside=figure.value)
-    return f"{number(figure.value)} {ends}".strip()
+    ends = interval(score.low, score.high, beside=score.value)
+    return f"{number(score.value)} {ends}".strip()
 
 
-def _standings(model: ScoreRecord, measured: ResultsRecord) -> tuple[VersusBaseline, ...]:
-    here = (model.part, model.metric)
-    recorded = {c.against: c for c in measured.comparisons if (c.part, c.metric) == here}
+def _versus_each_baseline(model: ScoreRecord, results: ResultsRecord) -> tuple[VersusBaseline, ...]:
+    key = (model.split, model.metric)
+    comparisons = {c.against: c for c in results.comparisons if (c.split, c.metric) == key}
     return tuple(
-        VersusBaseline(model, figure, recorded.get(figure.of))
-        for figure in measured.figures
-        if (figure.part, figure.metric) == here and figure.of != MODEL
+        VersusBaseline(model, score, comparisons.get(score.of))
+        for score in results.estimates
+        if (score.split, score.metric) == key and score.of != MODEL
     )

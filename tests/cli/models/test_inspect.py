@@ -76,7 +76,7 @@ def test_python_sees_the_same_as_the_command(workspace: Workspace) -> None:
 def test_page_and_picture_go_where_they_are_told(workspace: Workspace) -> None:
     words = ("--out", "seen/a.html", "--png", "seen/a.png", "--layer", "1", "--head", "0")
     printed = workspace.run("inspect", "runs/tiny", "--text", TEXT, *words)
-    assert "block.1.attention, head 0, as asked" in printed
+    assert "block.1.attention, head 0, as requested" in printed
     assert (workspace.folder / "seen" / "a.png").read_bytes().startswith(b"\x89PNG")
     assert "block.1.attention, head 0" in (workspace.folder / "seen" / "a.html").read_text()
 
@@ -104,7 +104,7 @@ def test_a_text_longer_than_the_context_is_cut_and_it_is_said(workspace: Workspa
         (("--text", " "), "inspect: the text is empty. Give some words"),
         (("--text", "caf\udce9"), "inspect: the text is not valid UTF-8"),
         (("--text", TEXT, "--target", "a dog"), "this model reads one text alone"),
-        (("--text", TEXT, "--layer", "2"), "--layer 2 is not there: this model has 0 to 1"),
+        (("--text", TEXT, "--layer", "2"), "--layer 2 does not exist: this model has 0 to 1"),
         (("--text", TEXT, "--head", "9"), "--head 9 is not there"),
         (("--text", TEXT, "--out", "runs"), "inspect: runs: is a folder. Name a file."),
     ],

@@ -27,7 +27,7 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
     """Everything a person has to know without opening the report at `report`."""
     from rich.padding import Padding
 
-    from regard.reports import findings
+    from regard.reports import study_text
     from regard.reports.evidence import read_evidence
 
     evidence = read_evidence(report.parent, outcome)
@@ -38,48 +38,48 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
         _say("COLLAPSED", sentence, style="bold red")
     if outcome.invalid or outcome.collapsed:
         console().print()
-    console().print(f"  {outcome.name} · {findings.size_of(outcome)}\n", markup=False)
+    console().print(f"  {outcome.name} · {study_text.study_size(outcome)}\n", markup=False)
     for sentence in outcome.unequal:
         _say("UNEQUAL", sentence, style="red")
-    for sentence in (*outcome.missing, *evidence.unread):
+    for sentence in (*outcome.missing, *evidence.unreadable_runs):
         _say("MISSING", sentence, style="yellow")
-    if outcome.missing or evidence.unread:
+    if outcome.missing or evidence.unreadable_runs:
         _say("", TO_FILL_IN, style="dim")
-    if outcome.unequal or outcome.missing or evidence.unread:
+    if outcome.unequal or outcome.missing or evidence.unreadable_runs:
         console().print()
-    judged = findings.verdicts_by_figure(outcome)
+    judged = study_text.verdicts_by_score(outcome)
     for figure, verdicts in judged.items():
         for one in verdicts:
             _print_verdict(one, decides=figure == outcome.decides)
     if not judged:
-        _say("VERDICT", f"none: {findings.nothing_judged(outcome)}")
+        _say("VERDICT", f"none: {study_text.no_verdict_reason(outcome)}")
     for remark in outcome.remarks:
         _say("", remark, style="dim")
     console().print()
     console().print(Padding(_table(evidence), (0, 0, 0, 2)))
-    if evidence.flagged:
+    if evidence.sample_flags:
         console().print()
     answer = any((variant.health or {}).get("predictions") for variant in outcome.variants)
-    for name, flags in evidence.flagged.items():
+    for name, flags in evidence.sample_flags.items():
         _say("ANSWERS" if answer else "SAMPLES", f"{name}: {flags}", style="yellow")
     console().print(f"\n  report  {report}", markup=False, soft_wrap=True)
 
 
 def _print_verdict(one: VerdictOutcome, *, decides: bool) -> None:
     """The deciding figure in full; the same on the other part in one line."""
-    from regard.reports.findings import sentence, short_name
+    from regard.reports.study_text import short_label, verdict_sentence
 
-    told = sentence(one)
+    told = verdict_sentence(one)
     if one.value is None:
         if decides:
             _say("VERDICT", f"{told}: {'; '.join(one.notes)}", style="dim")
     elif decides:
         _say("VERDICT", told, style="bold green" if one.better else "bold")
-        for place, note in enumerate(one.notes or (f"by {short_name(one.figure)}",)):
-            _say("", f"{short_name(one.figure)}, {note}" if place == 0 and one.notes else note)
+        for place, note in enumerate(one.notes or (f"by {short_label(one.score_key)}",)):
+            _say("", f"{short_label(one.score_key)}, {note}" if place == 0 and one.notes else note)
     else:
         first = "" if one.better or not one.notes else f" ({one.notes[0]})"
-        _say("", f"{short_name(one.figure)}: {told}{first}", style="dim")
+        _say("", f"{short_label(one.score_key)}: {told}{first}", style="dim")
 
 
 def _say(label: str, words: str, *, style: str = "") -> None:
@@ -101,28 +101,40 @@ def _table(evidence: Evidence) -> Table:
     from rich.text import Text
 
     from regard.evaluation.formatting import count, duration
-    from regard.reports.evidence import figure_keys
-    from regard.reports.findings import audit_word, baseline_rows, known, short_name, spread_text
+    from regard.reports.evidence import score_keys
+    from regard.reports.study_text import (
+        audit_label,
+        baseline_rows,
+        format_spread,
+        nan_to_none,
+        short_label,
+    )
     from regard.reports.versus_baselines import with_interval
 
     outcome = evidence.outcome
     cost = console().width >= NARROW
     metric = outcome.decides.partition(".")[2]
-    keys = figure_keys(outcome, metric)
+    keys = score_keys(outcome, metric)
     table = Table(box=None, padding=(0, 2, 0, 0))
-    names = [short_name(key) if key == outcome.decides else key.partition(".")[0] for key in keys]
+    names = [short_label(key) if key == outcome.decides else key.partition(".")[0] for key in keys]
     table.add_column("variant", max_width=LONGEST_NAME, overflow="fold")
     for heading in ("parameters", *names, *(("time", "tokens/s") if cost else ())):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("audit", overflow="fold", min_width=LONGEST_NAME)
     for variant in outcome.variants:
-        told = {key: spread_text(variant.figures.get(key)) for key in keys}
+        told = {key: format_spread(variant.estimates.get(key)) for key in keys}
         table.add_row(
             Text(variant.name),
             _sizes(variant),
             *(_figure(told[key], key == outcome.decides, variant.is_ranked) for key in keys),
-            *((duration(known(variant.seconds)), count(known(variant.tokens_per_second))) * cost),
-            Text(audit_word(variant), style="" if variant.is_ranked else "bold red"),
+            *(
+                (
+                    duration(nan_to_none(variant.seconds)),
+                    count(nan_to_none(variant.tokens_per_second)),
+                )
+                * cost
+            ),
+            Text(audit_label(variant), style="" if variant.is_ranked else "bold red"),
         )
     for of, figures, standing in baseline_rows(evidence, metric):
         shown = [with_interval(figures[key]) if key in figures else "" for key in keys]

@@ -1,1 +1,1 @@
-"""Charts and pictures."""
+"""Charts of runs and studies, and drawings of attention weights."""

@@ -1,6 +1,6 @@
-"""Loss while variants trained, by steps, tokens and seconds: a mean over seeds in a band of them.
+"""Loss curves of a study's variants by steps, tokens and seconds: mean over seeds with a band.
 
-The band goes from the least to the most of the seeds. Dev loss is dashed.
+The band spans the minimum and maximum over seeds. Dev loss is dashed.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 
 from regard.evaluation.formatting import number
-from regard.reports.charts import theme as dress
+from regard.reports.charts import theme as chart_theme
 from regard.reports.charts.run_charts import Row
 from regard.reports.charts.seed_curves import (
-    Across,
     CurvePoint,
+    StepToX,
+    aggregate_seeds,
     dev_curve,
-    over_seeds,
     training_curve,
 )
-from regard.reports.charts.study_charts import palette, shown_name, with_data
+from regard.reports.charts.study_charts import display_name, palette, with_data
 from regard.reports.charts.theme import Chart, Theme
 from regard.reports.evidence import Evidence
 
-STRIPS = 24
-"Into so many a chart is cut across; each says the losses in it when pointed at."
+HOVER_STRIPS = 24
+"Vertical strips of a chart, each with a tooltip of the losses in it."
 
 
 def loss_by_step(evidence: Evidence, *, theme: Theme, width: int) -> Chart | None:
-    """Training and dev loss against steps, the seeds as a band."""
+    """Training and dev loss against steps."""
     return _loss_chart(evidence, lambda step: step.step, "step", theme=theme, size=(width, 320))
 
 
@@ -38,48 +38,52 @@ def loss_by_tokens(evidence: Evidence, *, theme: Theme, width: int) -> Chart | N
 
 
 def loss_by_seconds(evidence: Evidence, *, theme: Theme, width: int) -> Chart | None:
-    """The same against seconds of training."""
+    """The same against training seconds."""
     return _loss_chart(
         evidence, lambda step: step.seconds, "seconds", theme=theme, size=(width, 240)
     )
 
 
 Curves = Mapping[tuple[str, str], Sequence[CurvePoint]]
-"By variant as it is shown, and `training` or `dev`."
+"By display name of the variant, and `training` or `dev`."
 
 
-def _curves(evidence: Evidence, across: Across) -> dict[tuple[str, str], list[CurvePoint]]:
-    found = {}
+def _curves(evidence: Evidence, x_of: StepToX) -> dict[tuple[str, str], list[CurvePoint]]:
+    curves = {}
     for name, runs in evidence.records.items():
-        for which, curve in (("training", training_curve), ("dev", dev_curve)):
-            places = over_seeds([curve(run, across) for run in runs.values()])
-            if places:
-                found[shown_name(evidence, name), which] = places
-    return found
+        for loss, curve in (("training", training_curve), ("dev", dev_curve)):
+            points = aggregate_seeds([curve(run, x_of) for run in runs.values()])
+            if points:
+                curves[display_name(evidence, name), loss] = points
+    return curves
 
 
 def _loss_chart(
-    evidence: Evidence, across: Across, unit: str, *, theme: Theme, size: tuple[int, int]
+    evidence: Evidence, x_of: StepToX, unit: str, *, theme: Theme, size: tuple[int, int]
 ) -> Chart | None:
-    curves = _curves(evidence, across)
+    curves = _curves(evidence, x_of)
     if not curves:
         return None
     rows: list[Row] = [
-        {"x": p.x, "mean": p.mean, "low": p.low, "high": p.high, "variant": who, "which": which}
-        for (who, which), places in curves.items()
-        for p in places
+        {"x": p.x, "mean": p.mean, "low": p.low, "high": p.high, "variant": variant, "curve": curve}
+        for (variant, curve), points in curves.items()
+        for p in points
     ]
     last = max(row["x"] for row in rows)
-    title = unit if unit == "step" else f"{unit} of training"
-    x = alt.X("x:Q", title=title, scale=alt.Scale(domain=[0, last]), axis=dress.step_axis(size[0]))
+    title = unit if unit == "step" else f"training {unit}"
+    x = alt.X(
+        "x:Q", title=title, scale=alt.Scale(domain=[0, last]), axis=chart_theme.step_axis(size[0])
+    )
     y = alt.Scale(zero=False)
     colour = alt.Color(
-        "variant:N", scale=_only(palette(evidence, theme), rows), legend=dress.legend(size[0])
+        "variant:N",
+        scale=_limit_to_drawn(palette(evidence, theme), rows),
+        legend=chart_theme.legend(size[0]),
     )
     base = alt.Chart(alt.NamedData("rows")).encode(x=x, color=colour)
-    training = base.transform_filter(alt.FieldEqualPredicate(field="which", equal="training"))
-    dev = base.transform_filter(alt.FieldEqualPredicate(field="which", equal="dev"))
-    level = alt.Y("mean:Q", title=None, scale=y, axis=dress.level_axis())
+    training = base.transform_filter(alt.FieldEqualPredicate(field="curve", equal="training"))
+    dev = base.transform_filter(alt.FieldEqualPredicate(field="curve", equal="dev"))
+    level = alt.Y("mean:Q", title=None, scale=y, axis=chart_theme.y_axis())
     strips = alt.Chart(alt.NamedData("strips"))
     layers = (
         training.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title=None, scale=y), y2="high:Q"),
@@ -87,15 +91,15 @@ def _loss_chart(
         dev.mark_line(strokeWidth=1.4, strokeDash=[5, 4]).encode(y=level),
         dev.mark_circle(size=24, opacity=1).encode(y=level),
         strips.mark_rect(opacity=0, aria=True).encode(
-            x=alt.X("from:Q"), x2="to:Q", description="says:N"
+            x=alt.X("from:Q"), x2="to:Q", description="tooltip:N"
         ),
     )
-    chart = dress.dressed(alt.layer(*layers), theme=theme, size=size)
+    chart = chart_theme.apply_theme(alt.layer(*layers), theme=theme, size=size)
     return with_data(chart, rows=rows, strips=_strips(curves, last, unit))
 
 
-def _only(palette: alt.Scale, rows: Sequence[Row]) -> alt.Scale:
-    """The colours of what is drawn, so that the legend names nothing else."""
+def _limit_to_drawn(palette: alt.Scale, rows: Sequence[Row]) -> alt.Scale:
+    """The palette limited to the drawn variants, so that the legend names no others."""
     drawn = {row["variant"] for row in rows}
     table = palette.to_dict()
     pairs = zip(table["domain"], table["range"], strict=True)
@@ -104,21 +108,21 @@ def _only(palette: alt.Scale, rows: Sequence[Row]) -> alt.Scale:
 
 
 def _strips(curves: Curves, last: float, unit: str) -> list[Row]:
-    """What stands in each strip of the chart: the nearest place of every curve that reaches it."""
+    """The tooltip of each strip: every curve's point closest to its middle."""
     strips = []
-    for n in range(STRIPS):
-        begin, end = last * n / STRIPS, last * (n + 1) / STRIPS
-        told = []
-        for (who, which), places in curves.items():
-            inside = [place for place in places if begin < place.x <= end]
+    for n in range(HOVER_STRIPS):
+        begin, end = last * n / HOVER_STRIPS, last * (n + 1) / HOVER_STRIPS
+        lines = []
+        for (variant, curve), points in curves.items():
+            inside = [point for point in points if begin < point.x <= end]
             if inside:
-                nearest = min(inside, key=lambda place: abs(place.x - (begin + end) / 2))
-                among = f" ({nearest.low:.3f} to {nearest.high:.3f})"
-                told.append(
-                    f"{who}, {which}: {nearest.mean:.3f}"
-                    + (among if nearest.high > nearest.low else "")
+                nearest = min(inside, key=lambda point: abs(point.x - (begin + end) / 2))
+                band = f" ({nearest.low:.3f} to {nearest.high:.3f})"
+                lines.append(
+                    f"{variant}, {curve}: {nearest.mean:.3f}"
+                    + (band if nearest.high > nearest.low else "")
                 )
-        if told:
-            where = f"{unit} {number(begin, decimals=0)} to {number(end, decimals=0)}"
-            strips.append({"from": begin, "to": end, "says": "\n".join([where, *told])})
+        if lines:
+            heading = f"{unit} {number(begin, decimals=0)} to {number(end, decimals=0)}"
+            strips.append({"from": begin, "to": end, "tooltip": "\n".join([heading, *lines])})
     return strips

@@ -1,8 +1,7 @@
-"""A picture drawn by own code: SVG elements with a size, to stand alone, above others, or as PNG.
+"""Hand-written SVG pictures: elements with a size, for a file, a page, a stack of pictures, or PNG.
 
-Where there are thousands of cells a chart grammar is slow and its SVG large; here a picture is a
-string. Colours are those of a theme; `PAGE` takes them from the page's style sheet instead, so one
-picture serves light and dark.
+With thousands of cells Vega is slow and its SVG large; here a picture is a string. Colours come
+from a theme; `PAGE` takes them from the page's CSS variables, so one picture serves light and dark.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ PAGE = Theme(
     test="var(--warn-line)",
     baselines=(),
 )
-"The colours of templates/report.css."
-PAPER = {"light": "#ffffff", "dark": "#14171a"}
+"The colour variables of templates/report.css."
+BACKGROUND = {"light": "#ffffff", "dark": "#14171a"}
 
-LETTER = 0.6
-"Width of a letter for each pixel of its height, generously: the reader's font is unknown."
-BROAD = "mwMWOQ@%&—"
-"Letters that take half as much again."
+LETTER_WIDTH = 0.6
+"Width of a letter relative to the font size; generous, as the reader's font is unknown."
+WIDE_LETTERS = "mwMWOQ@%&—"
+"Letters of 1.5 times that width."
 
 
 @dataclass(frozen=True)
@@ -43,38 +42,39 @@ class Picture:
     title: str = ""
 
     def svg(self) -> str:
-        """One `<svg>` element; alone in a file it is a picture, and in a page it is one too."""
+        """One `<svg>` element, valid as a file and inline in HTML."""
         size = f'width="{self.width:.0f}" height="{self.height:.0f}"'
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{plain(self.title)}" '
-            f'{size} viewBox="0 0 {self.width:.0f} {self.height:.0f}" font-family="{FONT}">'
+            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" '
+            f'aria-label="{escape_xml(self.title)}" {size} viewBox="0 0 '
+            f'{self.width:.0f} {self.height:.0f}" font-family="{FONT}">'
             f"{self.elements}</svg>"
         )
 
     def png(self, *, theme: Theme, scale: float = 2.0, margin: float = 24.0) -> bytes:
-        """On paper of the theme's colour, with `scale` pixels for each of its own."""
+        """PNG on the theme's background, `scale` pixels per SVG unit."""
         width, height = self.width + 2 * margin, self.height + 2 * margin
-        paper = f'<rect width="100%" height="100%" fill="{PAPER[theme.name]}"/>'
+        background = f'<rect width="100%" height="100%" fill="{BACKGROUND[theme.name]}"/>'
         inner = f'<g transform="translate({margin} {margin})">{self.elements}</g>'
-        drawn: bytes = vl_convert.svg_to_png(
-            Picture(width, height, paper + inner, self.title).svg(), scale=scale
+        png: bytes = vl_convert.svg_to_png(
+            Picture(width, height, background + inner, self.title).svg(), scale=scale
         )
-        return drawn
+        return png
 
 
-def stacked(pictures: Sequence[Picture], *, gap: float, title: str = "") -> Picture:
-    """Pictures below one another, flush left."""
-    inside, top = [], 0.0
+def stack_pictures(pictures: Sequence[Picture], *, gap: float, title: str = "") -> Picture:
+    """Pictures below one another, left-aligned."""
+    groups, top = [], 0.0
     for picture in pictures:
-        inside.append(f'<g transform="translate(0 {top:.1f})">{picture.elements}</g>')
+        groups.append(f'<g transform="translate(0 {top:.1f})">{picture.elements}</g>')
         top += picture.height + gap
     width = max((picture.width for picture in pictures), default=0.0)
-    return Picture(width, max(top - gap, 0.0), "".join(inside), title)
+    return Picture(width, max(top - gap, 0.0), "".join(groups), title)
 
 
-def line_of_text(text: str, *, theme: Theme, width: float, size: float = 13) -> Picture:
-    """A line, cut where it would be wider than the picture."""
-    shown = shortened(text, int(width / (LETTER * size)))
+def text_line(text: str, *, theme: Theme, width: float, size: float = 13) -> Picture:
+    """A line of text, truncated to the width of the picture."""
+    shown = truncate(text, int(width / (LETTER_WIDTH * size)))
     height = round(1.5 * size)
     return Picture(width, height, label(shown, 0, 1.1 * size, fill=theme.ink, size=size, bold=True))
 
@@ -87,38 +87,38 @@ def label(
     fill: str,
     size: float = 12,
     anchor: str = "start",
-    turned: bool = False,
+    rotated: bool = False,
     bold: bool = False,
 ) -> str:
-    """A piece of text; `turned` reads upwards."""
-    place = f'transform="translate({x:.1f} {y:.1f}) rotate(-90)"'
-    if not turned:
-        place = f'x="{x:.1f}" y="{y:.1f}"'
+    """A `<text>` element; `rotated` reads upwards."""
+    position = f'transform="translate({x:.1f} {y:.1f}) rotate(-90)"'
+    if not rotated:
+        position = f'x="{x:.1f}" y="{y:.1f}"'
     weight = ' font-weight="600"' if bold else ""
     return (
-        f'<text {place} style="fill:{fill}" font-size="{size:.1f}" text-anchor="{anchor}"'
-        f"{weight}>{plain(text)}</text>"
+        f'<text {position} style="fill:{fill}" font-size="{size:.1f}" text-anchor="{anchor}"'
+        f"{weight}>{escape_xml(text)}</text>"
     )
 
 
-def plain(text: str) -> str:
-    """Text from anywhere, fit for SVG: no markup, and no character that XML forbids."""
-    return escape("".join(one if one.isprintable() else _written_out(one) for one in text))
+def escape_xml(text: str) -> str:
+    """Untrusted text for SVG: markup escaped, characters that XML forbids as escape sequences."""
+    return escape("".join(c if c.isprintable() else _escape_sequence(c) for c in text))
 
 
-def _written_out(character: str) -> str:
+def _escape_sequence(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: max(most - 1, 0)] + "…"
+def truncate(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else text[: max(max_length - 1, 0)] + "…"
 
 
-def room(texts: Sequence[str], size: float) -> float:
-    """Pixels that the longest text takes."""
+def text_width(texts: Sequence[str], size: float) -> float:
+    """Estimated pixels of the longest text."""
 
     def letters(text: str) -> float:
-        wide = sum(unicodedata.east_asian_width(one) in "WF" for one in text)
-        return len(text) + wide + 0.5 * sum(text.count(one) for one in BROAD)
+        wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+        return len(text) + wide + 0.5 * sum(text.count(letter) for letter in WIDE_LETTERS)
 
-    return LETTER * size * max(map(letters, texts), default=0.0)
+    return LETTER_WIDTH * size * max(map(letters, texts), default=0.0)

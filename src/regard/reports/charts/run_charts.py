@@ -1,9 +1,8 @@
-"""The pictures of a run: a record becomes an Altair chart, and a chart becomes SVG or PNG.
+"""Charts of a run: from a record to an Altair chart, and from a chart to SVG or PNG.
 
-Each chart takes the theme and the whole width in pixels, so that a page can show a light and a
-dark, a wide and a narrow one; it is None where the record has nothing to draw. Text from data
-enters as data values only, never as a Vega expression or a field name, and Vega escapes it in the
-SVG it writes.
+Each function takes the theme and the total width in pixels, so that a page can have light and dark,
+wide and narrow versions; it returns None if the record has nothing to draw. Text from data enters
+as data values only, never as a Vega expression or field name, and Vega escapes it in the SVG.
 """
 
 from __future__ import annotations
@@ -18,36 +17,37 @@ import vl_convert
 
 from regard.evaluation.formatting import metric_label, number, order_splits, split_label
 from regard.evaluation.metrics.metric import LOWER_IS_BETTER
-from regard.reports.charts import theme as dress
+from regard.reports.charts import theme as chart_theme
 from regard.reports.charts.theme import Chart, Theme
 from regard.runs.archive.record import MODEL, HistogramRecord, RunRecord, ScoreRecord, StepEvent
 
-MOST_POINTS = 500
-"A curve has no more points than this: the eye sees no others, and the page stays small."
+MAX_POINTS = 500
+"Maximum points of a curve; more are invisible and make the page large."
 
 Row = dict[str, Any]
 Event = TypeVar("Event")
 
 
 def interval_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
-    """What model and baselines are judged by, on one axis: a dot on a bar, its interval."""
-    rows = [_interval_row(figure) for figure in held_out_figures(record)]
+    """The main metric of model and baselines on one axis: a dot for the score, a bar for its
+    interval."""
+    rows = [_interval_row(score) for score in held_out_scores(record)]
     if not rows:
         return None
-    who = list(dict.fromkeys(row["of"] for row in rows))
-    parts = [split_label(name) for name in order_splits(row["named"] for row in rows)]
-    names = dress.name_room(who, width=width)
-    labels = dress.label_room((row["label"] for row in rows), width=width - names)
-    scale, ticks = figure_scale(rows, label_room=labels / (width - names))
+    owners = list(dict.fromkeys(row["of"] for row in rows))
+    splits = [split_label(name) for name in order_splits(row["split"] for row in rows)]
+    names = chart_theme.name_width(owners, width=width)
+    labels = chart_theme.label_width((row["label"] for row in rows), width=width - names)
+    scale, ticks = score_scale(rows, label_fraction=labels / (width - names))
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        y=alt.Y("of:N", sort=who, title=None, axis=dress.name_axis(names)),
-        yOffset=alt.YOffset("part:N", sort=parts),
-        color=alt.Color("of:N", legend=None, scale=theme.palette(who)),
+        y=alt.Y("of:N", sort=owners, title=None, axis=chart_theme.name_axis(names)),
+        yOffset=alt.YOffset("split_label:N", sort=splits),
+        color=alt.Color("of:N", legend=None, scale=theme.palette(owners)),
     )
-    axis = dress.magnitude_axis(ticks) if ticks else dress.value_axis(width - names)
-    name = rows[0]["metric"]
-    better = "left" if name in LOWER_IS_BETTER else "right"
-    title = f"{metric_label(name)}, {better} is better"
+    axis = chart_theme.log_axis(ticks) if ticks else chart_theme.value_axis(width - names)
+    metric = rows[0]["metric"]
+    better = "left" if metric in LOWER_IS_BETTER else "right"
+    title = f"{metric_label(metric)}, {better} is better"
     chart = alt.layer(
         base.mark_circle(size=30, opacity=1).encode(
             x=alt.X("value:Q", scale=scale, title=title, axis=axis)
@@ -57,7 +57,7 @@ def interval_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | No
             x="high:Q", text="label:N"
         ),
     )
-    return dress.dressed(chart, theme=theme, size=(width, 60 + 28 * len(rows)))
+    return chart_theme.apply_theme(chart, theme=theme, size=(width, 60 + 28 * len(rows)))
 
 
 def loss_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
@@ -68,12 +68,15 @@ def loss_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
         return None
     names, last = list(curves), max(row["step"] for row in rows)
     dashes = [[1, 0] if name in CURVES else [5, 4] for name in names]
-    legend = dress.legend(width)
+    legend = chart_theme.legend(width)
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X(
-            "step:Q", title="step", scale=alt.Scale(domain=[0, last]), axis=dress.step_axis(width)
+            "step:Q",
+            title="step",
+            scale=alt.Scale(domain=[0, last]),
+            axis=chart_theme.step_axis(width),
         ),
-        y=alt.Y("loss:Q", title=None, scale=alt.Scale(zero=False), axis=dress.level_axis()),
+        y=alt.Y("loss:Q", title=None, scale=alt.Scale(zero=False), axis=chart_theme.y_axis()),
         color=alt.Color("series:N", scale=theme.palette(names), legend=legend),
     )
     lines = base.mark_line(strokeWidth=1.8).encode(
@@ -81,70 +84,72 @@ def loss_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
             "series:N", scale=alt.Scale(domain=names, range=dashes), legend=legend
         )
     )
-    measured = alt.FieldEqualPredicate(field="series", equal="dev loss")
-    dots = base.mark_circle(size=30, opacity=1).transform_filter(measured)
-    return dress.dressed(alt.layer(lines, dots), theme=theme, size=(width, 340))
+    is_dev = alt.FieldEqualPredicate(field="series", equal="dev loss")
+    dots = base.mark_circle(size=30, opacity=1).transform_filter(is_dev)
+    return chart_theme.apply_theme(alt.layer(lines, dots), theme=theme, size=(width, 340))
 
 
 def learning_rate_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
-    """The learning rate against steps, small, to stand under the loss."""
-    steps = [s for s in thinned(record.events.steps) if s.lr is not None and math.isfinite(s.lr)]
+    """The learning rate against steps, a small chart below the loss."""
+    steps = [s for s in subsample(record.events.steps) if s.lr is not None and math.isfinite(s.lr)]
     if len(steps) < 2:
         return None
     rows = [{"step": step.step, "lr": step.lr} for step in steps]
-    across = alt.Scale(domain=[0, rows[-1]["step"]])
+    x_scale = alt.Scale(domain=[0, rows[-1]["step"]])
     chart = (
         alt.Chart(alt.InlineData(values=rows))
         .mark_line(strokeWidth=1.8, color=theme.quiet)
         .encode(
-            x=alt.X("step:Q", title=None, scale=across, axis=dress.step_axis(width)),
-            y=alt.Y("lr:Q", title=None, axis=dress.level_axis(ticks=2, format="~g")),
+            x=alt.X("step:Q", title=None, scale=x_scale, axis=chart_theme.step_axis(width)),
+            y=alt.Y("lr:Q", title=None, axis=chart_theme.y_axis(ticks=2, format="~g")),
         )
     )
-    return dress.dressed(chart, theme=theme, size=(width, 100))
+    return chart_theme.apply_theme(chart, theme=theme, size=(width, 100))
 
 
 def length_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
-    """How long the documents of each part are: the share of its documents in each bin."""
-    corpus = record.figures.corpus if record.figures else None
-    found = {name: corpus.splits[name].histogram for name in corpus.splits} if corpus else {}
-    outlines = {name: outline(h) for name, h in found.items() if h and sum(h.counts)}
+    """Document lengths of each split: the fraction of its documents in each bin."""
+    corpus = record.results.corpus if record.results else None
+    histograms = {name: corpus.splits[name].histogram for name in corpus.splits} if corpus else {}
+    outlines = {name: histogram_outline(h) for name, h in histograms.items() if h and sum(h.counts)}
     if not outlines:
         return None
     rows = [
-        {"length": length, "share": share, "part": name}
+        {"length": length, "fraction": fraction, "split": name}
         for name, points in outlines.items()
-        for length, share in points
+        for length, fraction in points
     ]
-    scale, ticks = _length_scale(found.values())
-    axis = dress.step_axis(width)
+    scale, ticks = _length_scale(histograms.values())
+    axis = chart_theme.step_axis(width)
     if ticks:
-        axis = dress.magnitude_axis(ticks, grid=False)
+        axis = chart_theme.log_axis(ticks, grid=False)
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("length:Q", title="tokens in a document", scale=scale, axis=axis),
-        y=alt.Y("share:Q", title=None, stack=None, axis=dress.level_axis(ticks=4, format="~%")),
-        color=alt.Color("part:N", scale=theme.palette(outlines), legend=dress.legend(width)),
+        y=alt.Y(
+            "fraction:Q", title=None, stack=None, axis=chart_theme.y_axis(ticks=4, format="~%")
+        ),
+        color=alt.Color("split:N", scale=theme.palette(outlines), legend=chart_theme.legend(width)),
     )
     lines = base.mark_line(interpolate="step-after", strokeWidth=1.8)
-    in_training = alt.FieldEqualPredicate(field="part", equal="train")
-    fill = base.mark_area(interpolate="step-after", opacity=0.18).transform_filter(in_training)
-    return dress.dressed(alt.layer(fill, lines), theme=theme, size=(width, 260))
+    is_train = alt.FieldEqualPredicate(field="split", equal="train")
+    fill = base.mark_area(interpolate="step-after", opacity=0.18).transform_filter(is_train)
+    return chart_theme.apply_theme(alt.layer(fill, lines), theme=theme, size=(width, 260))
 
 
-def svg(chart: Chart) -> str:
-    """The chart as one `<svg>` element, drawn with no network."""
+def to_svg(chart: Chart) -> str:
+    """The chart as one `<to_svg>` element, drawn with no network."""
     drawn: str = vl_convert.vegalite_to_svg(chart.to_json(validate=False), **_CONVERSION)
     return drawn
 
 
-def png(chart: Chart, *, scale: float = 2.0) -> bytes:
-    """The chart as a PNG image with `scale` pixels for each of its own."""
+def to_png(chart: Chart, *, scale: float = 2.0) -> bytes:
+    """The chart as PNG, `scale` pixels per chart pixel."""
     drawn: bytes = vl_convert.vegalite_to_png(chart.to_json(), scale=scale, **_CONVERSION)
     return drawn
 
 
 _CONVERSION: dict[str, Any] = {
-    # "v6.4.1" → "6.4": the Vega-Lite that Altair writes is the one that draws.
+    # "v6.4.1" → "6.4": render with the Vega-Lite version that Altair writes.
     "vl_version": alt.SCHEMA_VERSION.lstrip("v").rpartition(".")[0],
     "allowed_base_urls": [],
 }
@@ -152,36 +157,36 @@ _CONVERSION: dict[str, Any] = {
 CURVES = ("training loss", "dev loss")
 
 
-def held_out_figures(record: RunRecord) -> list[ScoreRecord]:
-    """The main metric off the training set, model first, where it can be drawn: a perplexity has
-    to have a logarithm, others to be finite."""
-    if record.figures is None:
+def held_out_scores(record: RunRecord) -> list[ScoreRecord]:
+    """The main metric on all splits but train, model first, without scores that cannot be drawn:
+    metrics where lower is better must be positive (log axis), all must be finite."""
+    if record.results is None:
         return []
-    main = record.figures.main
-    lowest = 0.0 if main in LOWER_IS_BETTER else -math.inf
+    main = record.results.main
+    bound = 0.0 if main in LOWER_IS_BETTER else -math.inf
     drawable = [
-        figure
-        for figure in record.figures.figures
-        if figure.metric == main and figure.part != "train"
-        if all(math.isfinite(end) and end > lowest for end in _ends(figure))
+        score
+        for score in record.results.estimates
+        if score.metric == main and score.split != "train"
+        if all(math.isfinite(end) and end > bound for end in _ends(score))
     ]
-    return sorted(drawable, key=lambda figure: figure.of != MODEL)
+    return sorted(drawable, key=lambda score: score.of != MODEL)
 
 
 def dev_baselines(record: RunRecord) -> list[ScoreRecord]:
-    """The baselines that the dev loss can be held against while the model trains."""
-    held_out = held_out_figures(record)
-    if record.figures is None or record.figures.main != "perplexity":
+    """Baselines on dev, for comparison with the dev loss during training."""
+    held_out = held_out_scores(record)
+    if record.results is None or record.results.main != "perplexity":
         return []
-    return [figure for figure in held_out if figure.part == "dev" and figure.of != MODEL]
+    return [score for score in held_out if score.split == "dev" and score.of != MODEL]
 
 
-def window_means(steps: Sequence[StepEvent], most: int = MOST_POINTS) -> list[StepEvent]:
-    """At most `most` steps, each with the mean loss over all steps since the one before it.
+def window_means(steps: Sequence[StepEvent], max_points: int = MAX_POINTS) -> list[StepEvent]:
+    """At most `max_points` steps, each with the mean loss since the previous one.
 
-    Averaged, not picked: a picked loss would let a short window stand for a long one.
+    Averaged, not subsampled: a subsampled loss would let a short window represent a long one.
     """
-    size = max(-(-len(steps) // most), 1)
+    size = max(-(-len(steps) // max_points), 1)
     lengths = [after - before for before, after in pairwise([0, *(step.step for step in steps)])]
     means = []
     for start in range(0, len(steps), size):
@@ -192,32 +197,32 @@ def window_means(steps: Sequence[StepEvent], most: int = MOST_POINTS) -> list[St
     return means
 
 
-def thinned(events: Sequence[Event], most: int = MOST_POINTS) -> list[Event]:
-    """At most `most` events, evenly spaced; the last is always among them."""
-    stride = max(-(-len(events) // most), 1)
+def subsample(events: Sequence[Event], max_points: int = MAX_POINTS) -> list[Event]:
+    """At most `max_points` events, evenly spaced, always with the last."""
+    stride = max(-(-len(events) // max_points), 1)
     return list(events[::-1][::stride][::-1])
 
 
-def outline(histogram: HistogramRecord) -> list[tuple[float, float]]:
-    """The steps of a histogram in shares of its total, from and back to the ground."""
+def histogram_outline(histogram: HistogramRecord) -> list[tuple[float, float]]:
+    """The steps of a histogram as fractions of its total, starting and ending at zero."""
     total = sum(histogram.counts)
-    shares = [count / total for count in histogram.counts]
+    fractions = [count / total for count in histogram.counts]
     first, last = histogram.edges[0], histogram.edges[-1]
-    return [(first, 0.0), *zip(histogram.edges, shares, strict=False), (last, 0.0)]
+    return [(first, 0.0), *zip(histogram.edges, fractions, strict=False), (last, 0.0)]
 
 
-def _ends(figure: ScoreRecord) -> tuple[float, float, float]:
-    low = figure.value if figure.low is None else figure.low
-    high = figure.value if figure.high is None else figure.high
-    return low, figure.value, high
+def _ends(score: ScoreRecord) -> tuple[float, float, float]:
+    low = score.value if score.low is None else score.low
+    high = score.value if score.high is None else score.high
+    return low, score.value, high
 
 
-def _interval_row(figure: ScoreRecord) -> Row:
-    low, value, high = _ends(figure)
-    label = f"{number(value)}  {figure.part}"
+def _interval_row(score: ScoreRecord) -> Row:
+    low, value, high = _ends(score)
+    label = f"{number(value)}  {score.split}"
     ends = {"low": low, "value": value, "high": high}
-    names = {"of": figure.of, "part": split_label(figure.part), "named": figure.part}
-    names["metric"] = figure.metric
+    names = {"of": score.of, "split_label": split_label(score.split), "split": score.split}
+    names["metric"] = score.metric
     return {**names, "label": label, **ends}
 
 
@@ -225,12 +230,12 @@ def _loss_curves(record: RunRecord) -> dict[str, list[Row]]:
     training, dev = CURVES
     curves = {
         training: [(step.step, step.loss) for step in window_means(record.events.steps)],
-        dev: [(event.step, event.loss) for event in thinned(record.events.evaluations)],
+        dev: [(event.step, event.loss) for event in subsample(record.events.evaluations)],
     }
     last = max((step for points in curves.values() for step, _ in points), default=0)
-    for figure in dev_baselines(record) if last else ():
-        level = math.log(figure.value)  # perplexity = exp(loss)
-        curves[figure.of] = [(0, level), (last, level)]
+    for score in dev_baselines(record) if last else ():
+        level = math.log(score.value)  # perplexity = exp(loss)
+        curves[score.of] = [(0, level), (last, level)]
     drawn = {
         name: [
             {"step": step, "loss": loss, "series": name}
@@ -242,24 +247,24 @@ def _loss_curves(record: RunRecord) -> dict[str, list[Row]]:
     return {name: rows for name, rows in drawn.items() if rows}
 
 
-def figure_scale(rows: Sequence[Row], *, label_room: float) -> tuple[alt.Scale, list[float]]:
-    """Logarithmic where figures differ by factors; the last label has its share of the axis."""
+def score_scale(rows: Sequence[Row], *, label_fraction: float) -> tuple[alt.Scale, list[float]]:
+    """Logarithmic where scores differ by factors; `label_fraction` of the axis is for labels."""
     low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
-    before, after = 0.06, label_room / (1 - label_room)
+    before, after = 0.06, label_fraction / (1 - label_fraction)
     if low > 0 and high > 3 * low and rows[0].get("metric", "perplexity") in LOWER_IS_BETTER:
         ratio = high / low
         domain = [low / ratio**before, high * ratio**after]
-        return alt.Scale(type="log", domain=domain, nice=False), dress.magnitudes(*domain)
+        return alt.Scale(type="log", domain=domain, nice=False), chart_theme.log_ticks(*domain)
     span = high - low or 0.1 * high
     domain = [low - before * span, high + after * span]
     return alt.Scale(zero=False, domain=domain, nice=False), []
 
 
 def _length_scale(histograms: Iterable[HistogramRecord | None]) -> tuple[alt.Scale, list[float]]:
-    """Logarithmic where the bins themselves grow, so that each is drawn equally wide."""
+    """Logarithmic where bins grow, so that all are drawn equally wide."""
     edges = sorted({edge for h in histograms if h for edge in h.edges})
     if len(edges) < 3 or edges[-1] - edges[-2] <= 2 * (edges[1] - edges[0]):
         return alt.Scale(nice=False, zero=False), []
-    ticks = dress.magnitudes(max(edges[0], 1.0), edges[-1])
-    # A first edge of 0 has no logarithm; symlog is linear below 1 and logarithmic above.
+    ticks = chart_theme.log_ticks(max(edges[0], 1.0), edges[-1])
+    # symlog, because the first edge may be 0: linear below 1, logarithmic above.
     return alt.Scale(type="symlog", constant=1, nice=False, zero=False), ticks

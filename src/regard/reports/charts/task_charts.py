@@ -1,5 +1,5 @@
-"""Charts of what a task keeps in small tables: a threshold's curve, risk against coverage,
-calibration, a score by length. What a run has no table for is not drawn."""
+"""Charts of a task's extra tables: F1 by threshold, risk and coverage, calibration, score by
+length. A chart is None if the run has no such table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 
 from regard.evaluation.formatting import metric_label, quantity
-from regard.reports.charts import theme as dress
+from regard.reports.charts import theme as chart_theme
 from regard.reports.charts.theme import Chart, Theme
 from regard.runs.archive.record import RunRecord
 
@@ -18,93 +18,99 @@ Row = dict[str, Any]
 
 
 def threshold_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
-    """F1 on dev against the threshold τ: an answer is given where best ≥ null + τ."""
+    """F1 on dev against the threshold τ: the model answers where best ≥ null + τ."""
     rows = _rows(record, "f1_by_threshold", "tau", "f1")
     if len(rows) < 2:
         return None
     best = max(rows, key=lambda row: float(row["f1"]))
     base = alt.Chart(alt.InlineData(values=rows))
     line = base.mark_line(strokeWidth=1.8, color=theme.quiet).encode(
-        x=alt.X("tau:Q", title="τ", scale=alt.Scale(nice=False), axis=dress.step_axis(width)),
-        y=alt.Y("f1:Q", title=None, scale=alt.Scale(zero=False), axis=dress.level_axis()),
+        x=alt.X("tau:Q", title="τ", scale=alt.Scale(nice=False), axis=chart_theme.step_axis(width)),
+        y=alt.Y("f1:Q", title=None, scale=alt.Scale(zero=False), axis=chart_theme.y_axis()),
     )
     mark = (
         alt.Chart(alt.InlineData(values=[best]))
         .mark_circle(size=60, opacity=1)
         .encode(x="tau:Q", y="f1:Q")
     )
-    return dress.dressed(alt.layer(line, mark), theme=theme, size=(width, 220))
+    return chart_theme.apply_theme(alt.layer(line, mark), theme=theme, size=(width, 220))
 
 
 def risk_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
-    """The share of wrong answers among those given, against the share that are given."""
+    """Error rate of the answered questions against the fraction that is answered."""
     rows = _rows(record, "risk_coverage", "coverage", "risk")
     if len(rows) < 2:
         return None
-    parts = sorted({row["part"] for row in rows})
+    splits = sorted({row["split"] for row in rows})
     chart = (
         alt.Chart(alt.InlineData(values=rows))
         .mark_line(strokeWidth=1.8)
         .encode(
             x=alt.X(
                 "coverage:Q",
-                title="share of questions answered, the surest first",
+                title="fraction of questions answered, most confident first",
                 scale=alt.Scale(domain=[0, 1]),
                 axis=alt.Axis(format=".0%", grid=False),
             ),
-            y=alt.Y("risk:Q", title=None, axis=dress.level_axis(format=".0%")),
+            y=alt.Y("risk:Q", title=None, axis=chart_theme.y_axis(format=".0%")),
             color=alt.Color(
-                "part:N", scale=theme.palette(parts), legend=dress.legend(width), sort=parts
+                "split:N",
+                scale=theme.palette(splits),
+                legend=chart_theme.legend(width),
+                sort=splits,
             ),
         )
     )
-    return dress.dressed(chart, theme=theme, size=(width, 260))
+    return chart_theme.apply_theme(chart, theme=theme, size=(width, 260))
 
 
 def calibration_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
-    """How often answers of each confidence are right; on the dashed line it means what it says."""
+    """Accuracy against confidence; on the dashed line the model is calibrated."""
     rows = [row for row in _rows(record, "calibration", "confidence", "accuracy") if row["n"]]
     if not rows:
         return None
-    parts = sorted({row["part"] for row in rows})
-    across = alt.X(
+    splits = sorted({row["split"] for row in rows})
+    x = alt.X(
         "confidence:Q",
         title="confidence",
         scale=alt.Scale(domain=[0, 1]),
         axis=alt.Axis(format=".0%", grid=False),
     )
-    up = alt.Y(
+    y = alt.Y(
         "accuracy:Q",
         title=None,
         scale=alt.Scale(domain=[0, 1]),
-        axis=dress.level_axis(format=".0%"),
+        axis=chart_theme.y_axis(format=".0%"),
     )
-    exact = (
+    diagonal = (
         alt.Chart(
             alt.InlineData(
                 values=[{"confidence": 0, "accuracy": 0}, {"confidence": 1, "accuracy": 1}]
             )
         )
         .mark_line(strokeDash=[5, 4], strokeWidth=1, color=theme.quiet)
-        .encode(x=across, y=up)
+        .encode(x=x, y=y)
     )
-    seen = (
+    measured = (
         alt.Chart(alt.InlineData(values=rows))
         .mark_line(point=True, strokeWidth=1.5)
         .encode(
-            x=across,
-            y=up,
+            x=x,
+            y=y,
             color=alt.Color(
-                "part:N", scale=theme.palette(parts), legend=dress.legend(width), sort=parts
+                "split:N",
+                scale=theme.palette(splits),
+                legend=chart_theme.legend(width),
+                sort=splits,
             ),
         )
     )
-    return dress.dressed(alt.layer(exact, seen), theme=theme, size=(width, 260))
+    return chart_theme.apply_theme(alt.layer(diagonal, measured), theme=theme, size=(width, 260))
 
 
 def length_score_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
-    """The main metric on test by the length of the source, each with its interval."""
-    main = record.figures.main if record.figures else ""
+    """The main metric on test by source length, with intervals."""
+    main = record.results.main if record.results else ""
     rows = [
         row | {"label": quantity(row["n"], row["items"])} for row in length_scores(record, main)
     ]
@@ -112,34 +118,34 @@ def length_score_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart 
         return None
     order = [row["words"] for row in rows]
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X("words:N", sort=order, title="words of the source", axis=alt.Axis(labelAngle=0))
+        x=alt.X("words:N", sort=order, title="source length in words", axis=alt.Axis(labelAngle=0))
     )
-    up = alt.Y("value:Q", title=metric_label(main), scale=alt.Scale(zero=True))
+    y = alt.Y("value:Q", title=metric_label(main), scale=alt.Scale(zero=True))
     chart = alt.layer(
         base.mark_rule(strokeWidth=7, opacity=0.35).encode(
             y=alt.Y("low:Q", title=metric_label(main)), y2="high:Q"
         ),
-        base.mark_circle(size=40, opacity=1).encode(y=up),
+        base.mark_circle(size=40, opacity=1).encode(y=y),
     )
-    return dress.dressed(chart, theme=theme, size=(width, 260))
+    return chart_theme.apply_theme(chart, theme=theme, size=(width, 260))
 
 
 def length_scores(record: RunRecord, metric_name: str) -> list[Row]:
-    """A metric on test by the length of the source, the shortest first."""
+    """A metric on test by source length, shortest first."""
     return [
         row
         for row in _rows(record, "by source length", "value")
-        if row["metric"] == metric_name and row["part"] == "test"
+        if row["metric"] == metric_name and row["split"] == "test"
     ]
 
 
-def _rows(record: RunRecord, table: str, *numbers: str) -> list[Row]:
-    """The lines of a table in which these are numbers that can be drawn."""
-    tables = record.figures.tables if record.figures else {}
-    return [row for row in tables.get(table, ()) if _drawable(row, numbers)]
+def _rows(record: RunRecord, table: str, *columns: str) -> list[Row]:
+    """The rows of a table with finite numbers in these columns."""
+    tables = record.results.tables if record.results else {}
+    return [row for row in tables.get(table, ()) if _is_finite(row, columns)]
 
 
-def _drawable(row: Row, numbers: Sequence[str]) -> bool:
+def _is_finite(row: Row, columns: Sequence[str]) -> bool:
     return all(
-        isinstance(row.get(name), int | float) and math.isfinite(row[name]) for name in numbers
+        isinstance(row.get(name), int | float) and math.isfinite(row[name]) for name in columns
     )

@@ -1,7 +1,7 @@
-"""How charts look: colours for light and dark paper, axes, legends, and the final dress.
+"""The look of charts: colours for light and dark backgrounds, axes, legends, Vega config.
 
-The colours can be told apart without red and green, and against their paper each has a contrast
-of at least 3 to 1. A name keeps its colour in every chart of a report.
+The colours are distinguishable with red-green colour blindness, and each has a contrast of at least
+3:1 against its background. A name keeps its colour in every chart of a report.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Theme:
         )  # fmt: skip
 
     def palette(self, names: Iterable[str]) -> alt.Scale:
-        """A colour for each name: fixed for what regard knows, in order for other baselines."""
+        """A colour for each name: fixed for known series, in order for other baselines."""
         names = list(names)
         fixed = {
             "model": self.model,
@@ -72,24 +72,24 @@ DARK = Theme(
 )
 
 
-def in_dark(svg: str) -> str | None:
-    """What Vega drew for LIGHT as it draws it for DARK: to draw it again would take ten times as
-    long. None where a colour is not the theme's own, such as a shade between two."""
+def recolour_for_dark(svg: str) -> str | None:
+    """An SVG drawn with LIGHT, recoloured for DARK: 10× faster than drawing it again. None if it
+    has a colour outside the theme, such as an interpolated one."""
     dark = dict(zip(LIGHT.colours, DARK.colours, strict=True)) | UNTHEMED
 
-    def repainted(tag: re.Match[str]) -> str:
-        return PAINT.sub(lambda found: found[1] + dark[found[2]], tag[0])
+    def recolour(tag: re.Match[str]) -> str:
+        return PAINT.sub(lambda paint: paint[1] + dark[paint[2]], tag[0])
 
     try:
-        return TAG.sub(repainted, svg)
+        return TAG.sub(recolour, svg)
     except KeyError:
         return None
 
 
 TAG = re.compile(r'<(?:[^<>"]|"[^"]*")*>')
 PAINT = re.compile(r'( (?:fill|stroke)=")([^"]*)')
-UNTHEMED = {one: one for one in ("none", "black", "#4c78a8")}
-"No paint, and what Vega paints where a chart names no colour."
+UNTHEMED = {colour: colour for colour in ("none", "black", "#4c78a8")}
+"No paint, and Vega's defaults where a chart names no colour."
 
 
 def step_axis(width: int) -> alt.Axis:
@@ -97,27 +97,27 @@ def step_axis(width: int) -> alt.Axis:
 
 
 def value_axis(width: int) -> alt.Axis:
-    """A horizontal axis of figures, with room for each number."""
+    """A horizontal axis of scores, with space for each label."""
     return alt.Axis(labelOverlap="greedy", tickCount=max(width // 90, 3))
 
 
-def level_axis(*, ticks: int = 6, format: str = "~g") -> alt.Axis:
-    """A vertical axis of one fixed width, so that charts above one another line up."""
+def y_axis(*, ticks: int = 6, format: str = "~g") -> alt.Axis:
+    """A vertical axis of fixed width, so that stacked charts align."""
     return alt.Axis(tickCount=ticks, format=format, minExtent=52, maxExtent=52, domain=False)
 
 
-def name_room(names: Iterable[str], *, width: int) -> int:
-    """Pixels for the longest name. The reader's font is unknown, hence a generous estimate."""
+def name_width(names: Iterable[str], *, width: int) -> int:
+    """Pixels for the longest name; a generous estimate, as the reader's font is unknown."""
     return min(8 * max(map(len, names)) + 12, 2 * width // 5)
 
 
-def label_room(labels: Iterable[str], *, width: int) -> int:
+def label_width(labels: Iterable[str], *, width: int) -> int:
     """Pixels for the longest label at the end of a bar; at most half of the axis."""
     return min(8 * max(map(len, labels)) + 15, width // 2)
 
 
 def name_axis(extent: int) -> alt.Axis:
-    """Names that start at the left edge and take `extent` pixels."""
+    """Names, left-aligned in `extent` pixels."""
     return alt.Axis(
         domain=False,
         ticks=False,
@@ -131,7 +131,7 @@ def name_axis(extent: int) -> alt.Axis:
 
 
 def legend(width: int) -> alt.Legend:
-    """Above the chart; on a narrow one the names stand below one another."""
+    """Above the chart; one column on a narrow chart."""
     return alt.Legend(
         orient="top",
         title=None,
@@ -145,26 +145,26 @@ def legend(width: int) -> alt.Legend:
     )
 
 
-def magnitude_axis(ticks: list[float], *, grid: bool = True) -> alt.Axis:
-    """A logarithmic axis; where labels would touch, some are left out."""
+def log_axis(ticks: list[float], *, grid: bool = True) -> alt.Axis:
+    """A logarithmic axis that drops overlapping labels."""
     return alt.Axis(values=ticks, format=",d", grid=grid, labelOverlap="greedy", labelSeparation=8)
 
 
-def magnitudes(low: float, high: float) -> list[float]:
+def log_ticks(low: float, high: float) -> list[float]:
     """Round values from `low` to `high` for a logarithmic axis: 1, 2, 5, 10, …"""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1, 2, 5) if len(powers) <= 4 else (1,)
-    marks = [step * 10.0**power for power in powers for step in steps]
-    return [mark for mark in marks if low <= mark <= high]
+    ticks = [step * 10.0**power for power in powers for step in steps]
+    return [tick for tick in ticks if low <= tick <= high]
 
 
 Chart = alt.Chart | alt.LayerChart | alt.FacetChart
 
 
-def dressed(chart: Chart, *, theme: Theme, size: tuple[int, int]) -> Chart:
-    """The chart at its whole size (axes and legend included), in the theme's colours."""
+def apply_theme(chart: Chart, *, theme: Theme, size: tuple[int, int]) -> Chart:
+    """The chart in the theme's colours; `size` includes axes and legend."""
     width, height = size
-    # All in one call: Altair copies the whole chart, its data too, for each.
+    # One call: Altair copies the whole chart, data included, for each.
     return chart.properties(
         width=width,
         height=height,
@@ -174,7 +174,7 @@ def dressed(chart: Chart, *, theme: Theme, size: tuple[int, int]) -> Chart:
 
 
 def _config(theme: Theme) -> alt.Config:
-    # The page describes each chart in words: Vega's own labels would only repeat the data.
+    # aria=False: the page describes each chart; Vega's labels would only repeat the data.
     return alt.Config(
         background="transparent",
         font=FONT,

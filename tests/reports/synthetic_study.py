@@ -141,7 +141,7 @@ def write_runs(home: Path, outcome: Outcome, **changes: Any) -> None:
                     {"query": 7, "key": key, "influence": 0.31 / key, "where": "length 12"}
                     for key in (8, 9, 11)
                 ]
-                audit = {"schema": 1, **LEAK, "leaks": leaks}
+                audit = {"schema": 2, **LEAK, "leaks": leaks}
                 (folder / "audit.json").write_text(json.dumps(audit))
     (home / "outcome.json").write_text(json.dumps(outcome.as_dict()))
     write_inspections(home, outcome)

@@ -1,0 +1,121 @@
+"""Labels and sentences for a study's results, the same in HTML, Markdown, LaTeX and terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from regard.evaluation.formatting import (
+    ABSENT,
+    capitalise,
+    count,
+    interval,
+    metric_label,
+    number,
+    quantity,
+    split_label,
+)
+from regard.reports.evidence import Evidence, versus_baseline
+from regard.runs.archive.record import ScoreRecord
+from regard.studies.outcome import Outcome, VariantOutcome, VerdictOutcome
+from regard.studies.seed_spread import SeedSpread
+
+WITHOUT_WINNER = ("not distinguishable", "not compared")
+ONE_SEED = (
+    "One seed: the intervals hold for these trained models on items like these, not for the "
+    "methods. Another seed would train other models, and the variation between seeds is "
+    "unknown; train at least 3 seeds, better 5."
+)
+
+
+def study_size(outcome: Outcome) -> str:
+    """`2 variants × 5 seeds · 412,318 training tokens each, in the same order`"""
+    seeds, variants = len(outcome.seeds), len(outcome.variants)
+    size = f"{quantity(variants, 'variants')} × {quantity(seeds, 'seeds')}"
+    tokens = {variant.tokens for variant in outcome.variants if variant.tokens}
+    if len(tokens) != 1:
+        return size
+    same = "" if outcome.unequal else ", in the same order"
+    return f"{size} · {count(tokens.pop())} training tokens each{same}"
+
+
+def short_label(score_key: str) -> str:
+    """`dev perplexity` for dev.perplexity."""
+    split, _, metric = score_key.partition(".")
+    return f"{split} {metric.replace('_', ' ')}"
+
+
+def long_label(score_key: str) -> str:
+    """`Perplexity per token, dev set`"""
+    split, _, metric = score_key.partition(".")
+    return f"{capitalise(metric_label(metric))}, {split_label(split)}"
+
+
+def verdict_sentence(verdict: VerdictOutcome) -> str:
+    """The verdict, naming both variants."""
+    if verdict.words.startswith(WITHOUT_WINNER[0]):
+        return f"{verdict.variant} and {verdict.reference} are {verdict.words}"
+    if verdict.words.startswith(WITHOUT_WINNER[1]):
+        return f"{verdict.variant} is not compared with {verdict.reference}"
+    return verdict.words
+
+
+def verdicts_by_score(outcome: Outcome) -> dict[str, list[VerdictOutcome]]:
+    """Verdicts by score key, the deciding one first."""
+    grouped: dict[str, list[VerdictOutcome]] = {}
+    for verdict in sorted(outcome.verdicts, key=lambda v: v.score_key != outcome.decides):
+        grouped.setdefault(verdict.score_key, []).append(verdict)
+    return grouped
+
+
+def no_verdict_reason(outcome: Outcome) -> str:
+    """Why the study has no verdict."""
+    if len(outcome.variants) < 2:
+        return "One variant: nothing to compare it with."
+    return "Nothing could be compared."
+
+
+def paired_seeds(outcome: Outcome, verdict: VerdictOutcome) -> Sequence[int | None]:
+    """The seed of each per-seed difference; None where it cannot be determined."""
+    completed = {
+        name: [run.seed for run in outcome.variant(name).runs if not run.reason]
+        for name in (verdict.variant, verdict.reference)
+    }
+    shared = [seed for seed in completed[verdict.variant] if seed in completed[verdict.reference]]
+    if len(shared) == len(verdict.per_seed):
+        return shared
+    return [None] * len(verdict.per_seed)
+
+
+def format_spread(spread: SeedSpread | None) -> str:
+    """`118.4 [113.9, 123.2]`"""
+    if spread is None:
+        return ABSENT
+    ends = interval(spread.low, spread.high, beside=spread.value)
+    return f"{number(spread.value)} {ends}".strip()
+
+
+def audit_label(variant: VariantOutcome) -> str:
+    """`clean`, `INVALID`, `COLLAPSED`, or the audit's own verdict."""
+    if not variant.is_ranked:
+        return "COLLAPSED" if variant.is_valid else "INVALID"
+    return str(variant.audit["verdict"]) if variant.audit else "none"
+
+
+def nan_to_none(value: float) -> float | None:
+    """None in place of NaN, which stands for a missing value."""
+    return None if math.isnan(value) else value
+
+
+def baseline_rows(evidence: Evidence, metric: str) -> list[tuple[str, dict[str, ScoreRecord], str]]:
+    """Each baseline's name, its score on every split, and the variants' verdict against it on the
+    deciding split."""
+    scores = [ScoreRecord.model_validate(row) for row in evidence.outcome.baselines]
+    deciding_split = evidence.outcome.decides.partition(".")[0]
+    rows = []
+    for of in dict.fromkeys(score.of for score in scores if score.metric == metric):
+        by_key = {f"{s.split}.{metric}": s for s in scores if (s.of, s.metric) == (of, metric)}
+        deciding = by_key.get(f"{deciding_split}.{metric}")
+        verdict = versus_baseline(evidence, deciding) if deciding else ""
+        rows.append((of, by_key, verdict))
+    return rows
