@@ -1,11 +1,12 @@
-"""BM25: documents ranked by the query's words in them, rare words first, long documents damped.
+"""BM25 ranking: term frequency saturated and length-normalised, weighted by inverse document
+frequency.
 
     score(q, D) = Σ_w∈q  idf(w) · f(w,D) · (k₁ + 1) / (f(w,D) + k₁ · (1 − b + b · |D| / mean |D|))
     idf(w) = ln(1 + (N − n(w) + ½) / (n(w) + ½))
 
-f(w,D) is how often w is in D, n(w) in how many of the N documents it is. A word that the query has
-twice counts twice. Robertson and Zaragoza, 2009; the idf that is never below 0 is Lucene's.
-Every document with a word of the query is scored: the ranking is exact.
+f(w,D) is the frequency of w in D, n(w) the number of the N documents that contain w. A word that
+occurs twice in the query counts twice. Robertson and Zaragoza, 2009; the non-negative idf is
+Lucene's. Every document with a word of the query is scored: the ranking is exact.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from scipy.sparse import csr_array
 
 from regard.core.errors import UserError
 
-Words: TypeAlias = Callable[[str], list[str]]
+SplitWords: TypeAlias = Callable[[str], list[str]]
 
 WORD = re.compile(r"\w+")
 SCORES_AT_ONCE = 4_000_000
-"Query × document scores held at a time."
+"Maximum query × document scores held at once."
 
 
 def plain_words(text: str) -> list[str]:
@@ -37,15 +38,15 @@ def plain_words(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class RankedDocuments:
-    """Documents for one query, the best first, equal scores in the documents' order."""
+    """Documents found for one query, best first; ties in the order of the documents."""
 
     ids: NDArray[np.int64]
-    "Places in the list of documents; only documents that share a word with the query."
+    "Indices of documents that share a word with the query."
     scores: NDArray[np.float64]
 
 
 class BM25:
-    """An index over documents."""
+    """An inverted index over documents."""
 
     def __init__(
         self,
@@ -53,18 +54,18 @@ class BM25:
         *,
         k1: float = 1.2,
         b: float = 0.75,
-        words: Words = plain_words,
+        words: SplitWords = plain_words,
     ) -> None:
         if k1 < 0 or not 0 <= b <= 1:
             what = f"k1 = {k1:g} and b = {b:g} cannot be used"
-            raise UserError(what, topic="BM25", hint="Take k1 of 0 or more and b from 0 to 1.")
+            raise UserError(what, topic="BM25", hint="Give k1 of 0 or more and b from 0 to 1.")
         self.k1, self.b, self.words = k1, b, words
-        places: dict[str, int] = {}
-        counts = _counts(map(words, documents), lambda word: places.setdefault(word, len(places)))
+        ids: dict[str, int] = {}
+        counts = _term_counts(map(words, documents), lambda word: ids.setdefault(word, len(ids)))
         if not counts.shape[0]:
             raise UserError("there is no document to rank", topic="BM25", hint="Give at least one.")
-        self.places = places
-        self.weights = _weighed(counts, k1=k1, b=b)
+        self.word_ids = ids
+        self.weights = _term_weights(counts, k1=k1, b=b)
 
     @property
     def label(self) -> str:
@@ -72,52 +73,52 @@ class BM25:
         return f"BM25 (k1 = {self.k1:g}, b = {self.b:g}, {words})"
 
     def rank(self, queries: Sequence[str], k: int) -> list[RankedDocuments]:
-        """The `k` best documents for each query, fewer where fewer share a word with it."""
+        """The `k` best documents of each query; fewer where fewer share a word with it."""
         if k < 1:
-            raise UserError(f"k = {k} cannot be used", topic="BM25", hint="Take 1 or more.")
+            raise UserError(f"k = {k} cannot be used", topic="BM25", hint="Give 1 or more.")
         documents = self.weights.shape[1]
-        at_once = max(1, SCORES_AT_ONCE // documents)
-        found: list[RankedDocuments] = []
-        for start in range(0, len(queries), at_once):
-            some = map(self.words, queries[start : start + at_once])
-            asked = _counts(some, self.places.get, columns=len(self.places))
-            scores = csr_array(asked @ self.weights)
-            borders = zip(scores.indptr[:-1], scores.indptr[1:], strict=True)
-            found += [_best(scores.indices[i:j], scores.data[i:j], k) for i, j in borders]
-        return found
+        chunk_size = max(1, SCORES_AT_ONCE // documents)
+        results: list[RankedDocuments] = []
+        for start in range(0, len(queries), chunk_size):
+            chunk = map(self.words, queries[start : start + chunk_size])
+            query_counts = _term_counts(chunk, self.word_ids.get, columns=len(self.word_ids))
+            scores = csr_array(query_counts @ self.weights)
+            slices = zip(scores.indptr[:-1], scores.indptr[1:], strict=True)
+            results += [_top_k(scores.indices[i:j], scores.data[i:j], k) for i, j in slices]
+        return results
 
 
-def _counts(
-    texts: Iterable[list[str]], place_of: Callable[[str], int | None], columns: int | None = None
+def _term_counts(
+    texts: Iterable[list[str]], word_id: Callable[[str], int | None], columns: int | None = None
 ) -> csr_array:
-    """How often each text (a row) has each word (a column); words without a place are left out."""
-    starts, places, times = array("q", [0]), array("q"), array("d")
+    """Text × word counts; words without an id are left out."""
+    starts, ids, counts = array("q", [0]), array("q"), array("d")
     for words in texts:
         for word, count in Counter(words).items():
-            if (place := place_of(word)) is not None:
-                places.append(place)
-                times.append(count)
-        starts.append(len(places))
-    width = max(places, default=-1) + 1 if columns is None else columns
-    parts = (np.asarray(times), np.asarray(places), np.asarray(starts))
-    return csr_array(parts, shape=(len(starts) - 1, width))
+            if (column := word_id(word)) is not None:
+                ids.append(column)
+                counts.append(count)
+        starts.append(len(ids))
+    width = max(ids, default=-1) + 1 if columns is None else columns
+    data = (np.asarray(counts), np.asarray(ids), np.asarray(starts))
+    return csr_array(data, shape=(len(starts) - 1, width))
 
 
-def _weighed(counts: csr_array, *, k1: float, b: float) -> csr_array:
-    """Word × document: what each word of a query adds to a document's score."""
+def _term_weights(counts: csr_array, *, k1: float, b: float) -> csr_array:
+    """Word × document: what each occurrence of a word in a query adds to a document's score."""
     lengths = counts.sum(axis=1)
-    mean = lengths.mean() or 1.0  # documents without a word have nothing to be weighed
+    mean = lengths.mean() or 1.0  # 0 where no document has a word
     n = counts.shape[0]
-    within = np.bincount(counts.indices, minlength=counts.shape[1])
-    idf = np.log1p((n - within + 0.5) / (within + 0.5))
-    damping = np.repeat(k1 * (1 - b + b * lengths / mean), np.diff(counts.indptr))
-    grown = idf[counts.indices] * counts.data * (k1 + 1) / (counts.data + damping)
-    return csr_array(csr_array((grown, counts.indices, counts.indptr), shape=counts.shape).T)
+    document_frequency = np.bincount(counts.indices, minlength=counts.shape[1])
+    idf = np.log1p((n - document_frequency + 0.5) / (document_frequency + 0.5))
+    length_norm = np.repeat(k1 * (1 - b + b * lengths / mean), np.diff(counts.indptr))
+    weights = idf[counts.indices] * counts.data * (k1 + 1) / (counts.data + length_norm)
+    return csr_array(csr_array((weights, counts.indices, counts.indptr), shape=counts.shape).T)
 
 
-def _best(ids: NDArray[Any], scores: NDArray[np.float64], k: int) -> RankedDocuments:
-    if len(scores) > k:  # sorting is for the few that can be among the best
-        enough = scores >= np.partition(scores, -k)[-k]
-        ids, scores = ids[enough], scores[enough]
+def _top_k(ids: NDArray[Any], scores: NDArray[np.float64], k: int) -> RankedDocuments:
+    if len(scores) > k:  # sort only candidates for the top k
+        is_candidate = scores >= np.partition(scores, -k)[-k]
+        ids, scores = ids[is_candidate], scores[is_candidate]
     order = np.lexsort((ids, -scores))[:k]
     return RankedDocuments(ids[order].astype(np.int64), scores[order])

@@ -1,8 +1,8 @@
-"""Baselines of a language model: what counting achieves on the very same tokens.
+"""Baselines of a language model: n-gram models scored on exactly the same tokens.
 
-A unigram model knows how frequent tokens are; a Kneser-Ney n-gram model also knows the last few
-tokens. A neural model that is behind the first has learnt nothing, one behind the second has not
-yet earned its cost; both are printed beside it, always.
+A unigram model knows token frequencies; a Kneser-Ney n-gram model also uses the last few tokens. A
+neural model behind the first has learned nothing, one behind the second is not worth its cost;
+both are always reported next to it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from regard.evaluation.baselines.ngrams import Ids, KneserNey, OnProgress
 
 @dataclass(frozen=True)
 class Baseline:
-    """What one baseline loses on each document of each part, in nats."""
+    """Negative log-likelihood of each document of each split, in nats."""
 
     label: str
     nll: Mapping[str, NDArray[np.float64]]
@@ -36,11 +36,11 @@ def language_model_baselines(
     token_limit: int = 10_000_000,
     on_progress: OnProgress | None = None,
 ) -> list[Baseline]:
-    """Kneser-Ney of `order`, then unigram, counted on the training documents, scored on `splits`.
+    """Kneser-Ney of `order`, then unigram: fitted on the training documents, scored on `splits`.
 
-    Documents are token ids without specials; training documents may come from a generator, those
-    of a part are gone through once for each baseline. The predicted tokens of a document are its
-    own and one stop, or those of them that are `is_scored`: score the model on the same."""
+    Documents are token ids without special tokens; training documents may come from a generator,
+    those of a split are iterated once per baseline. The predicted tokens of a document are its own
+    and one stop, or those of them where `is_scored` is true: score the model on the same."""
     model = KneserNey.fit(
         train_documents,
         order=order,
@@ -64,8 +64,8 @@ def language_model_baselines(
 
 
 def baseline_label(model: KneserNey) -> str:
-    """`Kneser-Ney 3-gram`, `unigram`; says so where it was counted on a part of the text only."""
+    """`Kneser-Ney 3-gram`, `unigram`; with the number of tokens where training was truncated."""
     name = "unigram" if model.order == 1 else f"Kneser-Ney {model.order}-gram"
-    if not model.cut_short:
+    if not model.is_truncated:
         return name
     return f"{name} (first {model.trained_tokens:,} training tokens)"

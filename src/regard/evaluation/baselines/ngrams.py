@@ -1,20 +1,20 @@
-"""N-gram language models with interpolated Kneser-Ney smoothing: what counting alone achieves.
+"""N-gram language models with interpolated Kneser-Ney smoothing.
 
     p_k(w | h) = max(c_k(h w) − D_k, 0) / c_k(h)  +  D_k · N_k(h) / c_k(h) · p_{k−1}(w | h′)
 
-c at the highest order counts occurrences; at each lower order it counts in how many different
-contexts the n-gram was met (continuation counts). N_k(h) is the number of different tokens seen
-after h, h′ is h without its first token, and a context never seen passes on p_{k−1} unchanged. The
-last order is interpolated with the uniform distribution, so that no token has probability zero.
-One discount an order, D = n₁ / (n₁ + 2·n₂), from the n-grams counted once and twice.
+c at the highest order counts occurrences; at each lower order it counts the distinct tokens that
+precede the n-gram (continuation counts). N_k(h) is the number of distinct tokens that follow h, h′
+is h without its first token, and an unseen context backs off to p_{k−1}. Order 1 is interpolated
+with the uniform distribution, so that no token has probability zero. One discount per order,
+D = n₁ / (n₁ + 2·n₂), from the numbers of n-grams with counts 1 and 2.
 Kneser and Ney, 1995; Chen and Goodman, 1999.
 
-A document d is modelled as start … start d stop: predicted are its tokens and the stop, as a
-neural decoder predicts them, so losses compare token for token. Order 1 is the unigram model.
+A document d is modelled as start … start d stop: its tokens and the stop are predicted, as by a
+neural decoder, so losses compare token by token. Order 1 is the unigram model.
 
-An n-gram is one int64, its tokens read as the digits of a number in base `vocabulary`: the last
-digit is the predicted token, the others are its context, and cutting the first digit gives the
-n-gram of the next lower order. Counting is then sorting, and looking up is binary search.
+An n-gram is one int64 key, a number in base `vocabulary` with its tokens as digits: the last digit
+is the predicted token, the others are its context, and dropping the first digit gives the n-gram
+of the next lower order. Counting is then sorting, and lookup is binary search.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ Keys: TypeAlias = NDArray[np.int64]
 OnProgress: TypeAlias = Callable[[int, int | None], None]
 
 TOKENS_AT_ONCE = 500_000
+"Approximate predicted tokens per chunk."
 MAX_KEY = 2**63 - 1
 
 
 @dataclass(frozen=True)
 class NgramLevel:
-    """All that one order knows: n-grams with counts, contexts with what followed them."""
+    """One order: n-grams with counts, contexts with totals and numbers of followers."""
 
     grams: Keys
     counts: NDArray[np.int32]
@@ -49,22 +50,22 @@ class NgramLevel:
 
     @classmethod
     def of(cls, grams: Keys, counts: NDArray[np.int32], *, vocabulary: int) -> NgramLevel:
-        """From n-grams in ascending order; their contexts are then in ascending order too."""
-        context_of_each = grams // vocabulary
-        contexts, followers = _runs(context_of_each)
-        totals = np.add.reduceat(counts, _beginnings(context_of_each), dtype=np.int64)
+        """From ascending n-grams, whose contexts are then ascending too."""
+        gram_contexts = grams // vocabulary
+        contexts, followers = _unique_counts(gram_contexts)
+        totals = np.add.reduceat(counts, _run_starts(gram_contexts), dtype=np.int64)
         return cls(grams, counts, contexts, totals, followers, _discount(counts))
 
     def interpolate(
         self, keys: Keys, lower: NDArray[np.float64], *, vocabulary: int
     ) -> NDArray[np.float64]:
         """p_k for each key, given p_{k−1} for the same tokens."""
-        place, context_seen = _find(keys // vocabulary, self.contexts)
+        context, context_seen = _find(keys // vocabulary, self.contexts)
         gram, gram_seen = _find(keys, self.grams)
-        total = self.totals[place]
-        kept = np.where(gram_seen, np.maximum(self.counts[gram] - self.discount, 0), 0)
-        left = self.discount * self.followers[place]
-        return np.where(context_seen, (kept + left * lower) / total, lower)
+        total = self.totals[context]
+        discounted = np.where(gram_seen, np.maximum(self.counts[gram] - self.discount, 0), 0)
+        backoff = self.discount * self.followers[context]
+        return np.where(context_seen, (discounted + backoff * lower) / total, lower)
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,9 @@ class KneserNey:
     start: int
     stop: int
     trained_tokens: int
-    "Tokens it was counted on, stops included."
-    cut_short: bool
-    "Whether the token limit left training text unread."
+    "Training tokens, stops included."
+    is_truncated: bool
+    "Whether the token limit left training text unused."
 
     @property
     def order(self) -> int:
@@ -96,10 +97,10 @@ class KneserNey:
         token_limit: int = 10_000_000,
         on_progress: OnProgress | None = None,
     ) -> KneserNey:
-        """Count documents of token ids (without specials) up to `token_limit` predicted tokens.
+        """Count documents of token ids (without special tokens) up to `token_limit` predictions.
 
-        Memory is bounded by the limit, not by the corpus: at its peak about 20 bytes a token of
-        ordinary text, 60 if no n-gram ever came twice."""
+        Peak memory is bounded by the limit, not by the corpus: about 20 bytes per token of
+        ordinary text, 60 if all n-grams are distinct."""
         check_keys_fit(order, vocabulary)
         for name, special in (("start", start), ("stop", stop)):
             if not 0 <= special < vocabulary:
@@ -107,26 +108,28 @@ class KneserNey:
         if token_limit < 1:
             raise _error(f"a token limit of {token_limit} leaves nothing to count")
         chunks: list[Keys] = []
-        seen = 0
-        cut_short = False
+        tokens = 0
+        is_truncated = False
         for keys, _ in _chunks(documents, order, vocabulary=vocabulary, start=start, stop=stop):
-            if seen == token_limit:
-                cut_short = True
+            if tokens == token_limit:
+                is_truncated = True
                 break
-            chunks.append(keys[: token_limit - seen])
-            cut_short = len(keys) > token_limit - seen
-            seen += len(chunks[-1])
+            chunks.append(keys[: token_limit - tokens])
+            is_truncated = len(keys) > token_limit - tokens
+            tokens += len(chunks[-1])
             if on_progress is not None:
-                on_progress(seen, None)
-        if not seen:
+                on_progress(tokens, None)
+        if not tokens:
             raise _error(
                 "there is no training text to count n-grams in", hint="Give at least one document."
             )
         levels = _levels(chunks, order, vocabulary=vocabulary)
-        return cls(levels, vocabulary, start, stop, trained_tokens=seen, cut_short=cut_short)
+        return cls(
+            levels, vocabulary, start, stop, trained_tokens=tokens, is_truncated=is_truncated
+        )
 
     def unigram(self) -> KneserNey:
-        """The order-1 model of the same text: its counts are sums of those at the highest order."""
+        """The order-1 model of the same text; its counts are sums over the highest order."""
         top = self.levels[-1]
         counts = np.bincount(
             top.grams % self.vocabulary, weights=top.counts, minlength=self.vocabulary
@@ -140,23 +143,23 @@ class KneserNey:
     ) -> NDArray[np.float64]:
         """Negative log-likelihood in nats of each document, its stop included.
 
-        `is_scored` says for each document which of its tokens (the stop the last) count."""
-        nats, owners = [np.empty(0)], [np.empty(0, dtype=np.int64)]
-        flat = None if is_scored is None else np.concatenate(is_scored)
+        `is_scored` marks which predictions of each document (the stop last) count."""
+        nats, document_numbers = [np.empty(0)], [np.empty(0, dtype=np.int64)]
+        weights = None if is_scored is None else np.concatenate(is_scored)
         done = 0
         chunks = _chunks(
             documents, self.order, vocabulary=self.vocabulary, start=self.start, stop=self.stop
         )
-        for keys, owner in chunks:
-            first = _beginnings(owner)
-            each = -np.log(self._p(keys))
-            if flat is not None:
-                each *= flat[done : done + len(keys)]
+        for keys, numbers in chunks:
+            starts = _run_starts(numbers)
+            losses = -np.log(self._p(keys))
+            if weights is not None:
+                losses *= weights[done : done + len(keys)]
             done += len(keys)
-            nats.append(np.add.reduceat(each, first))
-            owners.append(owner[first])
-        # A document longer than a chunk comes in several sums.
-        sums = np.bincount(np.concatenate(owners), weights=np.concatenate(nats))
+            nats.append(np.add.reduceat(losses, starts))
+            document_numbers.append(numbers[starts])
+        # A document longer than a chunk has several sums.
+        sums = np.bincount(np.concatenate(document_numbers), weights=np.concatenate(nats))
         return np.asarray(sums, dtype=np.float64)
 
     def probabilities(self, context: Sequence[int]) -> NDArray[np.float64]:
@@ -175,54 +178,54 @@ class KneserNey:
 
 
 def _levels(chunks: list[Keys], order: int, *, vocabulary: int) -> tuple[NgramLevel, ...]:
-    """Levels 1 … order from the keys of all occurrences. Empties `chunks` and sorts in place,
-    which is what keeps the peak of memory low."""
-    keys = _joined(chunks)
+    """Levels 1 … order from the keys of all occurrences. Empties `chunks` and sorts in place, to
+    keep peak memory low."""
+    keys = _concatenate(chunks)
     levels = []
     for length in range(order, 0, -1):
         keys.sort()
-        keys, counts = _runs(keys)
+        keys, counts = _unique_counts(keys)
         levels.append(NgramLevel.of(keys, counts, vocabulary=vocabulary))
-        # Each n-gram type is one context more for the n-gram that lacks its first token.
+        # Each distinct n-gram is one continuation count of its suffix.
         keys = keys % vocabulary ** (length - 1)
     return tuple(reversed(levels))
 
 
-def _joined(chunks: list[Keys]) -> Keys:
-    """All chunks end to end, each given up once copied: memory for one copy, not two."""
-    joined = np.empty(sum(len(chunk) for chunk in chunks), dtype=np.int64)
-    end = len(joined)
+def _concatenate(chunks: list[Keys]) -> Keys:
+    """All chunks in one array, each freed once copied: memory for one copy, not two."""
+    keys = np.empty(sum(len(chunk) for chunk in chunks), dtype=np.int64)
+    end = len(keys)
     while chunks:
         chunk = chunks.pop()
-        joined[end - len(chunk) : end] = chunk
+        keys[end - len(chunk) : end] = chunk
         end -= len(chunk)
-    return joined
+    return keys
 
 
 def _chunks(
     documents: Iterable[Ids], order: int, *, vocabulary: int, start: int, stop: int
 ) -> Iterator[tuple[Keys, NDArray[np.int64]]]:
-    """Highest-order keys of the predicted tokens, about `TOKENS_AT_ONCE` a time, and the number
-    of the document that each belongs to."""
+    """Highest-order keys of the predicted tokens, about `TOKENS_AT_ONCE` per chunk, and the
+    document number of each."""
     pieces: list[NDArray[np.int64]] = []
-    owners: list[int] = []
+    numbers: list[int] = []
     tokens = 0
     for number, document in enumerate(documents):
         ids = _checked(document, number=number, vocabulary=vocabulary)
         for piece in _pieces(ids, order, start=start, stop=stop):
             pieces.append(piece)
-            owners.append(number)
+            numbers.append(number)
             tokens += len(piece) - (order - 1)
             if tokens >= TOKENS_AT_ONCE:
-                yield _keys(pieces, owners, order=order, vocabulary=vocabulary)
-                pieces, owners, tokens = [], [], 0
+                yield _keys(pieces, numbers, order=order, vocabulary=vocabulary)
+                pieces, numbers, tokens = [], [], 0
     if pieces:
-        yield _keys(pieces, owners, order=order, vocabulary=vocabulary)
+        yield _keys(pieces, numbers, order=order, vocabulary=vocabulary)
 
 
 def _pieces(ids: Ids, order: int, *, start: int, stop: int) -> Iterator[NDArray[np.int64]]:
-    """start … start ids stop, in pieces of bounded length that each begin with the order − 1
-    tokens before them: a corpus may be one long document."""
+    """start … start ids stop, in pieces of bounded length, each preceded by its order − 1 context
+    tokens: a corpus may be one long document."""
     context = order - 1
     starts = [start] * context
     for begin in range(0, len(ids) + 1, TOKENS_AT_ONCE):
@@ -239,46 +242,46 @@ def _pieces(ids: Ids, order: int, *, start: int, stop: int) -> Iterator[NDArray[
 
 
 def _keys(
-    pieces: list[NDArray[np.int64]], owners: list[int], *, order: int, vocabulary: int
+    pieces: list[NDArray[np.int64]], numbers: list[int], *, order: int, vocabulary: int
 ) -> tuple[Keys, NDArray[np.int64]]:
     lengths = np.array([len(piece) for piece in pieces]) - (order - 1)
-    stream = np.concatenate(pieces)
-    # In front of a token of piece m stand the contexts of m + 1 pieces, which are not predicted.
-    place = np.arange(lengths.sum()) + np.repeat(
+    tokens = np.concatenate(pieces)
+    # A token of piece m is preceded by the contexts of m + 1 pieces, which are not predicted.
+    position = np.arange(lengths.sum()) + np.repeat(
         (order - 1) * np.arange(1, len(pieces) + 1), lengths
     )
-    keys = np.zeros(len(place), dtype=np.int64)
-    for back in range(order - 1, -1, -1):
-        keys = keys * vocabulary + stream[place - back]
-    return keys, np.repeat(np.array(owners, dtype=np.int64), lengths)
+    keys = np.zeros(len(position), dtype=np.int64)
+    for distance in range(order - 1, -1, -1):
+        keys = keys * vocabulary + tokens[position - distance]
+    return keys, np.repeat(np.array(numbers, dtype=np.int64), lengths)
 
 
-def _runs(ascending: Keys) -> tuple[Keys, NDArray[np.int32]]:
-    """Different values of a sorted array, and how often each stands there."""
-    first = _beginnings(ascending)
-    counts = np.empty(len(first), dtype=np.int32)
-    np.subtract(first[1:], first[:-1], out=counts[:-1], casting="unsafe")
-    counts[-1] = len(ascending) - first[-1]
-    return ascending[first], counts
+def _unique_counts(ascending: Keys) -> tuple[Keys, NDArray[np.int32]]:
+    """Distinct values of a sorted array and their counts."""
+    starts = _run_starts(ascending)
+    counts = np.empty(len(starts), dtype=np.int32)
+    np.subtract(starts[1:], starts[:-1], out=counts[:-1], casting="unsafe")
+    counts[-1] = len(ascending) - starts[-1]
+    return ascending[starts], counts
 
 
-def _beginnings(ascending: Keys) -> NDArray[np.intp]:
-    """Where in a sorted array each different value begins."""
+def _run_starts(ascending: Keys) -> NDArray[np.intp]:
+    """Index of the first occurrence of each distinct value of a sorted array."""
     changes = np.ones(len(ascending), dtype=bool)
     np.not_equal(ascending[1:], ascending[:-1], out=changes[1:])
     return np.flatnonzero(changes)
 
 
-def _find(wanted: Keys, table: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """A place in the sorted table for each key, and whether the key stands there."""
-    place = np.minimum(np.searchsorted(table, wanted), len(table) - 1)
-    return place, table[place] == wanted
+def _find(keys: Keys, table: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """An index into the sorted table for each key, and whether the table contains the key."""
+    index = np.minimum(np.searchsorted(table, keys), len(table) - 1)
+    return index, table[index] == keys
 
 
 def _discount(counts: NDArray[np.int32]) -> float:
     once, twice = int((counts == 1).sum()), int((counts == 2).sum())
-    # With none counted once or none counted twice the estimate is 0 or 1, which would give unseen
-    # tokens nothing or singletons nothing: it happens in toy corpora, and a half is the middle.
+    # In toy corpora n₁ or n₂ may be 0: the estimate would be 0 or 1 and leave unseen tokens or
+    # singletons no probability, so the discount is one half there.
     return once / (once + 2 * twice) if once and twice else 0.5
 
 
@@ -288,25 +291,24 @@ def _checked(document: Ids, *, number: int, vocabulary: int) -> Ids:
         ids.dtype.kind not in "iu" or not 0 <= int(ids.min()) <= int(ids.max()) < vocabulary
     ):
         raise _error(
-            f"document {number + 1:,} holds an id outside the vocabulary of {vocabulary:,}",
+            f"document {number + 1:,} has an id outside the vocabulary of {vocabulary:,}",
             hint="Encode the text with the tokenizer whose size you pass.",
         )
     return ids
 
 
 def check_keys_fit(order: int, vocabulary: int) -> None:
-    """Refuse, before any counting, an order whose n-grams are too many to be numbered."""
+    """Raise, before any counting, where n-grams of this order do not fit into 64-bit keys."""
     if order < 1 or vocabulary < 1:
         raise _error(
-            f"an n-gram model of order {order} over {vocabulary} tokens cannot be",
+            f"an n-gram model of order {order} over {vocabulary} tokens is impossible",
             hint="Both must be at least 1.",
         )
     if vocabulary**order > MAX_KEY:
-        most = next(k for k in range(order, 0, -1) if vocabulary**k <= MAX_KEY)
+        max_order = next(k for k in range(order, 0, -1) if vocabulary**k <= MAX_KEY)
         raise _error(
-            f"{order}-grams over {vocabulary:,} tokens do not fit the 64-bit keys they are "
-            "counted by",
-            hint=f"Give an order of at most {most}.",
+            f"{order}-grams over {vocabulary:,} tokens do not fit into 64-bit keys",
+            hint=f"Give an order of at most {max_order}.",
         )
 
 

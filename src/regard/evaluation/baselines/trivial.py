@@ -1,7 +1,7 @@
-"""Baselines that need no learning: what one gets without looking at the item, or by copying it.
+"""Trivial baselines: constant predictions, and copies of the input.
 
-A model that is not ahead of these has learnt nothing that counts. Each takes plain values and gives
-what a model would give, one answer an item, so that the same measure scores both.
+A model that does not beat them has learned nothing useful. Each returns one prediction per item, as
+a model does, so that the same metric scores both.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from regard.evaluation.baselines.sentences import sentences
 Label = TypeVar("Label", bound=Hashable)
 
 NO_ANSWER = ""
-"What stands for saying that a passage does not tell."
+"The prediction that a passage does not contain the answer."
 
 
 def majority_label(train_labels: Iterable[Label], n: int) -> list[Label]:
-    """The commonest training label, `n` times; of equals the first by name."""
+    """The most frequent training label, `n` times; ties go to the first by name."""
     counts = Counter(train_labels)
     if not counts:
         raise UserError(
-            "there is no training row to take the commonest answer from",
+            "there is no training row to take the most frequent answer from",
             topic="baseline",
-            hint="Give a training part that holds rows.",
+            hint="Give a training split with rows.",
         )
-    # By name, so that the order of the rows changes nothing.
+    # Ties by name, so that the order of the rows does not matter.
     return [min(counts, key=lambda label: (-counts[label], str(label)))] * n
 
 
 def most_frequent_answer(train_answers: Iterable[str], n: int) -> list[str]:
-    """The commonest training answer, `n` times: "London" to every question after a birthplace."""
+    """The most frequent training answer, `n` times: say "London" for every birthplace."""
     return majority_label((answer.strip() for answer in train_answers), n)
 
 
 def always_no_answer(n: int) -> list[str]:
-    """Says of every question that the passage does not tell."""
+    """Predict that no question is answerable."""
     return [NO_ANSWER] * n
 
 
 def copy_source(sources: Iterable[str]) -> list[str]:
-    """The source itself as its translation: names, numbers and words that both languages share."""
+    """The source as its own translation: scores names, numbers and shared words."""
     return list(sources)
 
 
 def lead_sentence(documents: Iterable[str | Sequence[str]]) -> list[str]:
-    """The first sentence as the summary; a document is a text, or its sentences."""
-    return [_lead(document) for document in documents]
+    """The first sentence as the summary; a document is a text or a list of sentences."""
+    return [_first_sentence(document) for document in documents]
 
 
-def _lead(document: str | Sequence[str]) -> str:
-    parts = sentences(document) if isinstance(document, str) else document
-    return next((part.strip() for part in parts if part.strip()), "")
+def _first_sentence(document: str | Sequence[str]) -> str:
+    in_order = sentences(document) if isinstance(document, str) else document
+    return next((sentence.strip() for sentence in in_order if sentence.strip()), "")
