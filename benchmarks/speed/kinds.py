@@ -51,7 +51,7 @@ def additive_row(rounds: int) -> Row:
     taken = times_in_turn(turns_here(runs), rounds=rounds)
     return Row(
         GROUP,
-        f"one step, {NARROW.name}, additive beside dot",
+        f"one step, {NARROW.name}, additive vs. dot",
         "ms",
         {name: 1e3 * median(seconds) for name, seconds in taken.items()},
         ratio_by_round(taken["additive"], taken["dot"]),
@@ -126,7 +126,7 @@ def linear_rows(rounds: int) -> list[Row]:
     return [
         Row(
             GROUP,
-            f"{what}, 1k to 16k places: growth of linear attention",
+            f"{what}, 1k to 16k positions: scaling of linear attention",
             "ms",
             figures,
             Ratio(exponents["linear"], min(spread), max(spread)),
@@ -137,7 +137,7 @@ def linear_rows(rounds: int) -> list[Row]:
         ),
         Row(
             GROUP,
-            f"{what}, 4k places: linear beside dot",
+            f"{what}, 4k positions: linear vs. dot",
             "ms",
             {name: 1e3 * lengths[4096] for name, lengths in medians.items()},
             ratio_by_round(taken["dot"][4096], taken["linear"][4096]),
@@ -156,17 +156,17 @@ def group_rows(rounds: int) -> list[Row]:
     runs = {
         "group, 8 groups": pass_of(grouped, mask, n, path=f"blocks, {BLOCK_PATH}"),
         "dot, fused": pass_of(dot, causal(), n, path=DOT_PATH),
-        "dot, written out": pass_of(
+        "dot, explicit": pass_of(
             dot, causal(), n, path="fused-causal", within=lambda: sdpa_kernel(SDPBackend.MATH)
         ),
     }
     taken = times_in_turn(turns_here(runs), rounds=rounds)
     found = []
-    for other in ("dot, fused", "dot, written out"):
+    for other in ("dot, fused", "dot, explicit"):
         found.append(
             Row(
                 GROUP,
-                f"causal attention forward and backward, {n:,} places, 8 groups beside {other}",
+                f"causal attention forward and backward, {n:,} positions, 8 groups vs. {other}",
                 "ms",
                 {name: 1e3 * median(taken[name]) for name in ("group, 8 groups", other)},
                 ratio_by_round(taken[other], taken["group, 8 groups"]),

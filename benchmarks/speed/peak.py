@@ -28,7 +28,7 @@ def rows(*, rounds: int = 7) -> Iterator[Row]:
     step_at_peak = [one * operations[OURS] / operations[PRODUCT] for one in taken[PRODUCT]]
     yield Row(
         training.GROUP,
-        f"one step, {WIDE.name}, dropout 0: share of the matmul peak, taken in turn",
+        f"one step, {WIDE.name}, dropout 0: fraction of the matmul peak, measured in turn",
         "GFLOP/s",
         {name: operations[name] / median(seconds) / 1e9 for name, seconds in taken.items()},
         ratio_by_round(step_at_peak, taken[OURS]),
