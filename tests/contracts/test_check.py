@@ -1,4 +1,4 @@
-"""A contract that no kind could break would prove nothing: each is broken here by one fault."""
+"""Each contract is broken by a kind with one planted fault: a check that cannot fail is none."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,8 +23,8 @@ from regard.core.catalog import Entry
 from regard.core.errors import UserError
 
 
-def planted(function: Callable[[], AttentionFunction], **declared: object) -> Entry:
-    class Planted(AttentionKind):
+def faulty_entry(function: Callable[[], AttentionFunction], **declared: object) -> Entry:
+    class Faulty(AttentionKind):
         """A kind with one fault."""
 
         traits = Traits("n²", **declared)
@@ -32,27 +32,26 @@ def planted(function: Callable[[], AttentionFunction], **declared: object) -> En
         def build(self, shape: HeadShape) -> AttentionFunction:
             return function()
 
-    return Entry("attention", "planted", Planted)
+    return Entry("attention", "faulty", Faulty)
 
 
-def results_of(
+def check_function(
     function: Callable[[], AttentionFunction],
     *contracts: str,
     configurations: int = 25,
     **declared: object,
 ) -> dict[str, Result]:
-    found = check_part(
-        planted(function, **declared), configurations=configurations, only=contracts or None
-    )
-    return {result.contract: result for result in found}
+    entry = faulty_entry(function, **declared)
+    results = check_part(entry, configurations=configurations, only=contracts or None)
+    return {result.contract: result for result in results}
 
 
-def broken(results: dict[str, Result]) -> set[str]:
+def not_as_declared(results: dict[str, Result]) -> set[str]:
     return {name for name, result in results.items() if not result.is_as_declared}
 
 
-class Readable(DotProduct):
-    """Dot-product without its quick path."""
+class Explicit(DotProduct):
+    """Dot-product attention without a fast path."""
 
     def fast(self, inputs: AttentionInputs) -> None:
         return None
@@ -64,7 +63,7 @@ class SkewedFast(DotProduct):
         return fast._replace(out=fast.out * (1 + 1e-4))
 
 
-class WrongBackward(Readable):
+class WrongBackward(Explicit):
     class Doubled(torch.autograd.Function):
         @staticmethod
         def forward(ctx: object, x: Tensor) -> Tensor:
@@ -78,21 +77,21 @@ class WrongBackward(Readable):
         return self.Doubled.apply(super().mix(weights, v))
 
 
-class SpreadEmptyRows(Readable):
+class SpreadEmptyRows(Explicit):
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
         empty = ~allowed.any(dim=-1, keepdim=True)
         return masked_softmax(scores, allowed | empty)
 
 
-class LateMask(Readable):
+class LateMask(Explicit):
     ignores_masked_keys = False
 
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
         return torch.softmax(scores, dim=-1) * allowed
 
 
-class CountsKeys(Readable):
-    """Divides by the number of keys at hand, padding and future included."""
+class CountsKeys(Explicit):
+    """Divides by the number of keys, masked ones included."""
 
     ignores_masked_keys = False
 
@@ -100,7 +99,7 @@ class CountsKeys(Readable):
         return super().mix(weights, v) / v.shape[-2]
 
 
-class SeesTheBatch(Readable):
+class DependsOnTheBatch(Explicit):
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         return super().scores(q, k) - 0.1 * k.mean(dim=(0, 2), keepdim=True).sum(-1, keepdim=True)
 
@@ -108,8 +107,8 @@ class SeesTheBatch(Readable):
         return super().mix(weights, v) + 0.01 * weights.mean(dim=0, keepdim=True) @ v[:1]
 
 
-class Forgetful(Readable):
-    """A value that decides the outcome, and is not saved."""
+class UnsavedState(Explicit):
+    """Outputs depend on a buffer that is not saved."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,24 +118,24 @@ class Forgetful(Readable):
         return self.sharpness * super().scores(q, k)
 
 
-class Restless(Readable):
+class Nondeterministic(Explicit):
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         scores = super().scores(q, k)
         return scores + 0.1 * torch.randn_like(scores)
 
 
-class Endless(Readable):
+class NotFinite(Explicit):
     def mix(self, weights: Tensor, v: Tensor) -> Tensor:
         return super().mix(weights, v) / 0.0
 
 
-class LeaksInTraining(Readable):
+class LeaksInTraining(Explicit):
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
         seen = torch.ones_like(allowed) if self.training else allowed
         return masked_softmax(scores, seen)
 
 
-class LeaksInFloat32(Readable):
+class LeaksInFloat32(Explicit):
     ignores_masked_keys = False
 
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
@@ -144,7 +143,7 @@ class LeaksInFloat32(Readable):
         return masked_softmax(scores, seen)
 
 
-class LeaksWhenWide(Readable):
+class LeaksWhenWide(Explicit):
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         self.width = q.shape[-1]
         return super().scores(q, k)
@@ -153,47 +152,47 @@ class LeaksWhenWide(Readable):
         return masked_softmax(scores, torch.ones_like(allowed) if self.width > 8 else allowed)
 
 
-class LeaksWithManyHeads(Readable):
+class LeaksWithManyHeads(Explicit):
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
         seen = torch.ones_like(allowed) if scores.shape[1] > 4 else allowed
         return masked_softmax(scores, seen)
 
 
 class FastUnderDropout(DotProduct):
-    """Changes what the quick path does where weights are dropped."""
+    """Changes the fast path under dropout."""
 
     def fast(self, inputs: AttentionInputs) -> FastOutput:
-        share = self.share(inputs.dropout)
-        return self.dropped(super().fast(replace(inputs, dropout=share)), inputs.dropout)
+        rate = self.change_rate(inputs.dropout)
+        return self.change_output(super().fast(replace(inputs, dropout=rate)), inputs.dropout)
 
-    def share(self, dropout: float) -> float:
+    def change_rate(self, dropout: float) -> float:
         return dropout
 
-    def dropped(self, fast: FastOutput, dropout: float) -> FastOutput:
+    def change_output(self, fast: FastOutput, dropout: float) -> FastOutput:
         return fast
 
 
 class DropsEverything(FastUnderDropout):
-    def dropped(self, fast: FastOutput, dropout: float) -> FastOutput:
+    def change_output(self, fast: FastOutput, dropout: float) -> FastOutput:
         return fast._replace(out=fast.out * (not dropout))
 
 
 class DropsNothing(FastUnderDropout):
-    def share(self, dropout: float) -> float:
+    def change_rate(self, dropout: float) -> float:
         return 0.0
 
 
 class DropsWithoutScaling(FastUnderDropout):
-    def dropped(self, fast: FastOutput, dropout: float) -> FastOutput:
+    def change_output(self, fast: FastOutput, dropout: float) -> FastOutput:
         return fast._replace(out=fast.out * (1 - dropout))
 
 
 class DropsTooLittle(FastUnderDropout):
-    def share(self, dropout: float) -> float:
+    def change_rate(self, dropout: float) -> float:
         return dropout / 2
 
 
-class Raising(Readable):
+class RaisesError(Explicit):
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         raise ValueError("no scores today")
 
@@ -207,10 +206,10 @@ class Raising(Readable):
         (LateMask, "forbidden-keys", "differ by"),
         (CountsKeys, "padding", "padded on the"),
         (CountsKeys, "cache", "through the cache"),
-        (SeesTheBatch, "batch", "in a batch differ"),
-        (Forgetful, "saved", "after saving and loading"),
-        (Restless, "deterministic", "draws random numbers outside of training"),
-        (Endless, "shape", "not all finite"),
+        (DependsOnTheBatch, "batch", "in a batch differ"),
+        (UnsavedState, "saved", "after saving and loading"),
+        (Nondeterministic, "deterministic", "draws random numbers outside of training"),
+        (NotFinite, "shape", "not all finite"),
         (LeaksInTraining, "forbidden-keys", "in training"),
         (LeaksInTraining, "padding", "in training"),
         (LeaksInFloat32, "forbidden-keys", "float32"),
@@ -221,33 +220,33 @@ class Raising(Readable):
         (LeaksWithManyHeads, "forbidden-keys", "8 heads"),
         (DropsEverything, "dropout", "outputs under dropout differ"),
         (DropsWithoutScaling, "dropout", "outputs under dropout differ"),
-        (DropsNothing, "dropout", "scatter of outputs under dropout differ"),
-        (DropsTooLittle, "dropout", "scatter of outputs under dropout differ"),
-        (Raising, "shape", "test_check.py, line"),
+        (DropsNothing, "dropout", "squared deviations of outputs under dropout differ"),
+        (DropsTooLittle, "dropout", "squared deviations of outputs under dropout differ"),
+        (RaisesError, "shape", "test_check.py, line"),
     ],
 )
-def test_a_fault_is_found_and_told_with_its_numbers(
+def test_a_fault_breaks_its_contract_and_is_reported_with_values(
     function: type[AttentionFunction], contract: str, says: str
 ) -> None:
-    results = results_of(function, contract)
-    assert broken(results) == {contract}
+    results = check_function(function, contract)
+    assert not_as_declared(results) == {contract}
     assert says in results[contract].sentence
 
 
-def test_a_sound_kind_is_told_to_be_sound() -> None:
-    results = results_of(Readable, configurations=4)
-    assert broken(results) == set()
+def test_a_correct_kind_keeps_all_contracts() -> None:
+    results = check_function(Explicit, configurations=4)
+    assert not_as_declared(results) == set()
     assert results["fast-path"].seen
 
 
-def test_parameters_that_are_not_counted_are_found() -> None:
+def test_uncounted_parameters_are_found() -> None:
     class Uncounted(AttentionKind):
         """Counts nothing."""
 
         traits = Traits("n²", projections=("separate",))
 
         def build(self, shape: HeadShape) -> AttentionFunction:
-            function = Readable()
+            function = Explicit()
             function.scale = nn.Parameter(torch.ones(shape.heads))
             return function
 
@@ -255,22 +254,22 @@ def test_parameters_that_are_not_counted_are_found() -> None:
             return 0
 
     results = check_part(Entry("attention", "uncounted", Uncounted), configurations=2)
-    assert "own_parameters says 0, build makes" in next(
+    assert "own_parameters is 0, build has" in next(
         result.sentence for result in results if not result.is_as_declared
     )
 
 
-def test_settings_without_words_are_found() -> None:
-    class Wordless(AttentionKind):
-        """Has a setting that nobody explains."""
+def test_undocumented_settings_are_found() -> None:
+    class Undocumented(AttentionKind):
+        """Has a setting without a description."""
 
         traits = Traits("n²")
         size: int = 3
 
         def build(self, shape: HeadShape) -> AttentionFunction:
-            return Readable()
+            return Explicit()
 
-    results = check_part(Entry("attention", "wordless", Wordless), configurations=2)
+    results = check_part(Entry("attention", "undocumented", Undocumented), configurations=2)
     (wrong,) = [result for result in results if not result.is_as_declared]
     assert (wrong.contract, wrong.sentence.partition(":")[0]) == (
         "recipe",
@@ -278,8 +277,8 @@ def test_settings_without_words_are_found() -> None:
     )
 
 
-def test_a_setting_without_a_default_is_refused_by_name() -> None:
-    class Undecided(AttentionKind):
+def test_a_setting_without_a_default_is_named() -> None:
+    class WithoutDefault(AttentionKind):
         """Needs a size."""
 
         traits = Traits("n²")
@@ -287,21 +286,21 @@ def test_a_setting_without_a_default_is_refused_by_name() -> None:
         "How large."
 
         def build(self, shape: HeadShape) -> AttentionFunction:
-            return Readable()
+            return Explicit()
 
     with pytest.raises(UserError, match="size has none"):
-        check_part(Entry("attention", "undecided", Undecided))
+        check_part(Entry("attention", "without-default", WithoutDefault))
 
 
-class Undeclared(AttentionKind):
-    """Put into the catalogue by hand, not by @kind."""
+class WithoutTraits(AttentionKind):
+    """Registered without @kind."""
 
     def build(self, shape: HeadShape) -> AttentionFunction:
-        return Readable()
+        return Explicit()
 
 
-class Unwritten(AttentionKind):
-    """Builds nothing."""
+class Abstract(AttentionKind):
+    """Does not implement `build`."""
 
     traits = Traits("n²")
 
@@ -309,23 +308,23 @@ class Unwritten(AttentionKind):
 @pytest.mark.parametrize(
     ("part", "says"),
     [
-        (Undeclared, "declares nothing about itself. Register it with @kind"),
-        (Unwritten, "cannot be made: .* abstract .*build"),
-        (Readable, "is not a class of AttentionKind"),
+        (WithoutTraits, "declares no traits. Register it with @kind"),
+        (Abstract, "cannot be built: .* abstract .*build"),
+        (Explicit, "is not a class of AttentionKind"),
         (masked_softmax, "is not a class of AttentionKind"),
     ],
 )
-def test_what_is_no_kind_at_all_is_said_at_once(part: object, says: str) -> None:
+def test_a_part_that_cannot_be_built_is_refused(part: object, says: str) -> None:
     with pytest.raises(UserError, match=says):
-        check_part(Entry("attention", "unfit", part))
+        check_part(Entry("attention", "unbuildable", part))
 
 
-def test_a_broken_kind_has_to_fail_what_it_declares() -> None:
+def test_a_broken_kind_must_fail_what_it_declares() -> None:
     declared = {"broken": "on purpose", "fails": ("forbidden-keys", "padding", "cache")}
-    assert broken(results_of(LateMask, configurations=8, **declared)) == set()
-    sound = results_of(Readable, configurations=3, **declared)
-    assert broken(sound) == {"forbidden-keys", "padding", "cache"}
-    assert "holds everywhere" in sound["cache"].sentence
+    assert not_as_declared(check_function(LateMask, configurations=8, **declared)) == set()
+    correct = check_function(Explicit, configurations=3, **declared)
+    assert not_as_declared(correct) == {"forbidden-keys", "padding", "cache"}
+    assert "holds everywhere" in correct["cache"].sentence
 
 
 @pytest.mark.parametrize(
@@ -337,13 +336,13 @@ def test_a_broken_kind_has_to_fail_what_it_declares() -> None:
         ({"masks": ("causal",)}, "declares cross = True, but not the mask cross"),
     ],
 )
-def test_declarations_that_cannot_be_true(declared: dict[str, object], says: str) -> None:
-    results = results_of(Readable, "traits", configurations=2, **declared)
+def test_inconsistent_traits_are_found(declared: dict[str, object], says: str) -> None:
+    results = check_function(Explicit, "traits", configurations=2, **declared)
     assert says in results["traits"].sentence
 
 
-def test_what_is_not_declared_is_not_asked() -> None:
-    results = results_of(
+def test_contracts_on_undeclared_capabilities_are_not_applicable() -> None:
+    results = check_function(
         CountsKeys,
         configurations=3,
         masks=("causal", "bidirectional"),
@@ -357,7 +356,7 @@ def test_what_is_not_declared_is_not_asked() -> None:
     }
 
 
-def test_a_fast_path_that_loses_the_mask_is_found_on_plain_masks_too() -> None:
+def test_a_fast_path_that_ignores_a_causal_mask_is_found() -> None:
     class Unmasked(DotProduct):
         def fast(self, inputs: AttentionInputs) -> FastOutput | None:
             if not inputs.mask.is_causal:
@@ -366,7 +365,7 @@ def test_a_fast_path_that_loses_the_mask_is_found_on_plain_masks_too() -> None:
             return FastOutput(out, "unmasked")
 
     faults = ("fast-path", "forbidden-keys", "cache")
-    assert broken(results_of(Unmasked, *faults, configurations=60)) == {*faults}
+    assert not_as_declared(check_function(Unmasked, *faults, configurations=60)) == {*faults}
 
 
 @pytest.mark.parametrize("name", POSITIONS.names())
@@ -376,27 +375,27 @@ def test_every_position_keeps_its_contracts(name: str) -> None:
     assert not all(result.is_not_applicable for result in results)
 
 
-def test_a_position_that_counts_from_the_rows_end_is_found() -> None:
-    class FromTheEnd(RelativePosition):
+def test_a_position_counted_from_the_end_of_the_row_is_found() -> None:
+    class BiasFromEnd(RelativePosition):
         def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
             last = keys.shape[1] - 1
             return (0.3 * (keys - last)[:, None, None, :] * queries[:, None, :, None]).double()
 
-    class Backwards(PositionKind):
-        """Counts from the end of the row."""
+    class FromEnd(PositionKind):
+        """Positions counted from the end of the row."""
 
         @property
         def relative_type(self) -> str:
             return "bias"
 
         def build_relative_position(self, shape: HeadShape) -> RelativePosition:
-            return FromTheEnd()
+            return BiasFromEnd()
 
     results = check_part(
-        Entry("position", "backwards", Backwards), configurations=15, only=("cache", "padding")
+        Entry("position", "from-end", FromEnd), configurations=15, only=("cache", "padding")
     )
     assert [result.contract for result in results if result.passed] == []
 
 
-def test_other_sorts_have_no_contracts_yet() -> None:
+def test_other_catalogues_have_no_contracts() -> None:
     assert check_part(Entry("family", "mine", object)) == []

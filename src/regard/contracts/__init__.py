@@ -1,1 +1,1 @@
-"""Contracts: what every kind and position owes; run by the tests and by `regard check`."""
+"""Contracts: properties of every attention kind and position; run by tests and `regard check`."""

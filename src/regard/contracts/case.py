@@ -1,7 +1,7 @@
-"""A random case for a kind of attention: its settings, its size, what stands around it, its rows.
+"""Random cases for attention kinds: settings, sizes, projections, positions, masks and inputs.
 
-Everything follows from a seed, so a case that broke a contract can be had again. Parameters are
-drawn with variance 1 / (values read), so that weights are far from uniform and nothing hides.
+A case follows from its seed, so one that broke a contract can be reproduced. Parameters are drawn
+with variance 1 / fan-in, so that attention weights are far from uniform and faults show.
 Shapes: b batch, h heads, i query, j key, d head width, w model width.
 """
 
@@ -33,13 +33,13 @@ from regard.contracts.contract import (
 from regard.contracts.masks import RandomMask, random_mask
 from regard.core.errors import UserError
 
-ATTEMPTS = 20
-"Sizes and settings tried before a kind that refuses them all is said to refuse everything."
+MAX_ATTEMPTS = 20
+"Maximum number of sizes and settings to try on a kind that refuses them."
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a mixer is built from, and the size of the rows it reads."""
+    """What a mixer is built from, and the size of its inputs."""
 
     kind: AttentionKind
     shape: HeadShape
@@ -52,25 +52,25 @@ class Configuration:
 
     def __str__(self) -> str:
         """`batch 2, length 7, 4 heads of 2, shared-qk, Rotary, scale = 5.0`"""
-        parts = [
+        terms = [
             f"batch {self.batch}, length {self.length}, "
             f"{self.shape.heads} heads of {self.shape.width}"
         ]
         if self.projections != "separate":
-            parts.append(self.projections)
+            terms.append(self.projections)
         if self.key_value_heads:
-            parts.append(f"{self.key_value_heads} key/value heads")
+            terms.append(f"{self.key_value_heads} key/value heads")
         if self.position is not None:
-            parts.append(type(self.position).__name__)
-        defaults = type(self.kind).model_fields
+            terms.append(type(self.position).__name__)
+        fields = type(self.kind).model_fields
         for name, value in self.kind.model_dump().items():
-            if value != defaults[name].default:
-                parts.append(f"{name} = {value}")
-        return ", ".join(parts)
+            if value != fields[name].default:
+                terms.append(f"{name} = {value}")
+        return ", ".join(terms)
 
 
 class Mode(NamedTuple):
-    """How a mixer runs: what holds in one precision, or outside of training, may not in another."""
+    """Precision and training mode: a fault may show in one of them alone."""
 
     dtype: torch.dtype
     training: bool
@@ -81,12 +81,12 @@ class Mode(NamedTuple):
 
     @property
     def tolerance(self) -> float:
-        """How far two ways to the same answer may differ; sums of other orders round otherwise."""
+        """Maximum relative difference; in float32 sums in another order round differently."""
         return TOLERANCE[self.dtype] if self.dtype == torch.float64 else MAX_TOLERANCE / 10
 
 
 class AttentionCase:
-    """A configuration with a source of chance: mixers, vectors and masks that fit it."""
+    """A configuration with random generators: its mixers, inputs, positions and masks."""
 
     def __init__(self, configuration: Configuration, random: Random) -> None:
         self.configuration = configuration
@@ -101,134 +101,135 @@ class AttentionCase:
         return self.configuration.kind.traits
 
     def mixer(self, dtype: torch.dtype = torch.float64, **shape: Any) -> Mixer:
-        """Built and filled anew, the same each time; `shape` changes the head's shape."""
-        asked = self.configuration
-        mixer = build_configuration(replace(asked, shape=asked.shape._replace(**shape))).to(dtype)
+        """A new mixer with the same parameters each time; `shape` replaces fields of the head
+        shape."""
+        head_shape = self.configuration.shape._replace(**shape)
+        mixer = build_configuration(replace(self.configuration, shape=head_shape)).to(dtype)
         randomize_parameters(mixer, torch.Generator().manual_seed(0))
         return mixer.eval()
 
-    def mode(self) -> Mode:
+    def random_mode(self) -> Mode:
         dtype = self.random.choice((torch.float64, torch.float32))
         return Mode(dtype, training=self.random.random() < 0.5)
 
     def mixer_in(self, mode: Mode) -> Mixer:
-        """In this precision, in training or not; nothing is dropped."""
+        """In this precision and training mode, without dropout."""
         mixer = self.mixer(mode.dtype).train(mode.training)
         for module in mixer.modules():
-            if isinstance(module, torch.nn.Dropout):  # a kind may bring its own
+            if isinstance(module, torch.nn.Dropout):  # a kind may have its own
                 module.p = 0.0
         return mixer
 
-    def vectors(self, *, length: int | None = None, dtype: torch.dtype = torch.float64) -> Tensor:
-        """Rows of random vectors, (b,i,w)."""
+    def inputs(self, *, length: int | None = None, dtype: torch.dtype = torch.float64) -> Tensor:
+        """Random hidden states, (b,i,w)."""
         b, w = self.configuration.batch, self.configuration.shape.model_width
         n = self.configuration.length if length is None else length
         return torch.randn(b, n, w, generator=self.generator, dtype=torch.float64).to(dtype)
 
-    def like(self, x: Tensor) -> Tensor:
-        """Random numbers of the same shape."""
+    def random_like(self, x: Tensor) -> Tensor:
+        """Random values of the same shape and dtype."""
         return torch.randn(x.shape, generator=self.generator, dtype=torch.float64).to(x.dtype)
 
-    def mask(self) -> RandomMask:
-        asked = self.configuration
-        return random_mask(self.random, self.traits.masks, batch=asked.batch, length=asked.length)
+    def random_mask(self) -> RandomMask:
+        """A mask that the kind supports."""
+        b, n = self.configuration.batch, self.configuration.length
+        return random_mask(self.random, self.traits.masks, batch=b, length=n)
 
     def positions(self, valid: Tensor | None = None) -> TokenPositions:
-        """Where the rows' tokens stand, with random segments and modalities."""
+        """The rows' positions, with random segments and modalities."""
         b, n = self.configuration.batch, self.configuration.length
         plain = TokenPositions.of_row(n) if valid is None else TokenPositions.of_padded(valid)
-        numbers = torch.randint(0, 3, (2, b, n), generator=self.generator)
-        return replace(plain, segments=numbers[0].sort(dim=1).values, modalities=numbers[1])
+        ids = torch.randint(0, 3, (2, b, n), generator=self.generator)
+        return replace(plain, segments=ids[0].sort(dim=1).values, modalities=ids[1])
 
 
-def build_configuration(asked: Configuration) -> Mixer:
-    relative_position = (
-        None if asked.position is None else asked.position.build_relative_position(asked.shape)
-    )
+def build_configuration(configuration: Configuration) -> Mixer:
+    position, shape = configuration.position, configuration.shape
     return build_mixer(
-        asked.kind,
-        asked.shape,
-        projections=asked.projections,
-        key_value_heads=asked.key_value_heads,
-        relative_position=relative_position,
+        configuration.kind,
+        shape,
+        projections=configuration.projections,
+        key_value_heads=configuration.key_value_heads,
+        relative_position=None if position is None else position.build_relative_position(shape),
     )
 
 
 def randomize_parameters(module: torch.nn.Module, generator: torch.Generator) -> None:
-    """Random values for every parameter, whatever its type."""
+    """Redraw every parameter: N(0, 1 / fan-in) for matrices, N(0, 1) for vectors."""
     with torch.no_grad():
         for parameter in module.parameters():
-            drawn = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            values = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
             if parameter.ndim > 1:
                 # A matrix of torch's Linear is (out, in); stacks of matrices are (…, in, out).
-                drawn /= parameter.shape[-1 if parameter.ndim == 2 else -2] ** 0.5
-            parameter.copy_(drawn)
+                values /= parameter.shape[-1 if parameter.ndim == 2 else -2] ** 0.5
+            parameter.copy_(values)
 
 
 def slice_positions(
     positions: TokenPositions, rows: slice | Tensor, columns: slice
 ) -> TokenPositions:
-    """Some rows and columns of the places; one row that holds for all stays one."""
+    """Positions of some rows and columns; a single row that holds for all rows stays."""
 
-    def cut_table(table: Tensor | None) -> Tensor | None:
+    def crop(table: Tensor | None) -> Tensor | None:
         if table is None:
             return None
         return (table if table.shape[0] == 1 else table[rows])[:, columns]
 
-    ids = cut_table(positions.ids)
+    ids = crop(positions.ids)
     assert ids is not None
     return TokenPositions(
         ids,
-        cut_table(positions.segments),
-        cut_table(positions.modalities),
+        crop(positions.segments),
+        crop(positions.modalities),
         in_order=positions.in_order,
     )
 
 
 def attention_cases(
-    part: type[AttentionKind],
+    kind: type[AttentionKind],
     *,
     seed: str,
     count: int,
     sizes: CaseSizes,
     position: type[PositionKind] | None = None,
 ) -> Iterator[AttentionCase]:
-    """`count` random cases; with a `position` given, all of them carry it."""
+    """`count` random cases; with a `position`, all of them have it."""
     for number in range(count):
         random = Random(f"{seed}/{number}")
-        yield AttentionCase(random_configuration(part, random, sizes, position=position), random)
+        yield AttentionCase(random_configuration(kind, random, sizes, position=position), random)
 
 
 def random_configuration(
-    part: type[AttentionKind],
+    kind: type[AttentionKind],
     random: Random,
     sizes: CaseSizes,
     *,
     position: type[PositionKind] | None = None,
 ) -> Configuration:
-    """A configuration the kind takes; sizes it refuses with a sentence are drawn again."""
+    """A configuration that the kind supports; refused ones are drawn again."""
     refusal = ""
-    for _ in range(ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         shape, length = random_shape(random, sizes)
-        wiring = _draw_wiring(random, part.traits, shape)
-        chosen = (
-            random_settings(position, random) if position else random_position(random, part.traits)
+        projections, key_value_heads = _random_projections(random, kind.traits, shape)
+        position_settings = (
+            random_settings(position, random) if position else random_position(random, kind.traits)
         )
-        asked = Configuration(
-            random_settings(part, random),
+        configuration = Configuration(
+            random_settings(kind, random),
             shape,
             random.randint(1, sizes.batch),
             length,
-            *wiring,
-            position=chosen,
+            projections,
+            key_value_heads,
+            position_settings,
         )
         try:
-            build_configuration(asked)
+            build_configuration(configuration)
         except UserError as problem:
             refusal = str(problem)
         else:
-            return asked
-    raise ContractViolation(f"refuses every one of {ATTEMPTS} sizes, the last with: {refusal}")
+            return configuration
+    raise ContractViolation(f"refuses all of {MAX_ATTEMPTS} sizes, the last with: {refusal}")
 
 
 def random_shape(random: Random, sizes: CaseSizes) -> tuple[HeadShape, int]:
@@ -244,59 +245,61 @@ def random_shape(random: Random, sizes: CaseSizes) -> tuple[HeadShape, int]:
     return shape, length
 
 
-def _draw_wiring(random: Random, traits: Traits, shape: HeadShape) -> tuple[Projections, int]:
-    """How queries, keys and values are projected, and how many key/value heads there are."""
-    shares = [n for n in range(1, shape.heads) if shape.heads % n == 0]
-    if traits.grouped_heads and shares and random.random() < 0.3:
-        return "separate", random.choice(shares)
+def _random_projections(
+    random: Random, traits: Traits, shape: HeadShape
+) -> tuple[Projections, int]:
+    """Projections of queries, keys and values, and the number of key/value heads (0: all)."""
+    divisors = [n for n in range(1, shape.heads) if shape.heads % n == 0]
+    if traits.grouped_heads and divisors and random.random() < 0.3:
+        return "separate", random.choice(divisors)
     return random.choice(traits.projections), 0
 
 
 def random_position(random: Random, traits: Traits) -> PositionKind | None:
-    """A relative position the kind can take, or none."""
-    fitting = [
+    """A relative position that the kind supports, or none."""
+    supported = [
         entry.part
         for entry in POSITIONS
-        if (settings := _by_default(entry.part))
+        if (settings := _default_settings(entry.part))
         and settings.relative_type in traits.relative_positions
     ]
-    if not fitting or random.random() < 0.4:
+    if not supported or random.random() < 0.4:
         return None
-    chosen: PositionKind = random_settings(random.choice(fitting), random)
-    return chosen
+    position: PositionKind = random_settings(random.choice(supported), random)
+    return position
 
 
-def _by_default(part: Any) -> PositionKind | None:
+def _default_settings(position: Any) -> PositionKind | None:
     try:
-        settings: PositionKind = part()
-    except ValidationError:  # a setting without a default: nothing to try it with
+        settings: PositionKind = position()
+    except ValidationError:  # a setting without a default
         return None
     return settings
 
 
 def random_settings(part: Any, random: Random) -> Any:
-    """Settings with their defaults, or with some of the simple ones changed."""
-    plain = part()
+    """The part's default settings, or some with simple fields changed."""
+    default = part()
     if random.random() < 0.5:
-        return plain
+        return default
     changes = {
-        name: random.choice(_other_values(field)) for name, field in part.model_fields.items()
+        name: random.choice(_nearby_values(field)) for name, field in part.model_fields.items()
     }
     try:
         return part(**changes)
-    except (ValidationError, UserError):  # outside of what the settings allow
-        return plain
+    except (ValidationError, UserError):  # values that the settings refuse
+        return default
 
 
-def _other_values(field: FieldInfo) -> tuple[Any, ...]:
-    """Values near a field's default; the default alone where its type is not a simple one."""
-    sort, default = field.annotation, field.get_default(call_default_factory=True)
-    if get_origin(sort) is Literal:
-        return get_args(sort)
-    if sort is bool:
+def _nearby_values(field: FieldInfo) -> tuple[Any, ...]:
+    """Values near a field's default; the default alone if its type is not a simple one."""
+    annotation, default = field.annotation, field.get_default(call_default_factory=True)
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    if annotation is bool:
         return (True, False)
-    if sort is int:
+    if annotation is int:
         return (default, default, 1, 2, 3)
-    if sort is float and isinstance(default, float):
+    if annotation is float and isinstance(default, float):
         return (default, default / 2, default * 2)
     return (default,)

@@ -1,4 +1,4 @@
-"""Run every contract over a part, and say how it stands to each.
+"""Run the contracts of a part.
 
 for result in check_part(ATTENTION.get("dot")): print(result.contract, result.passed)
 """
@@ -17,7 +17,7 @@ from regard.attention.positions import PositionKind
 from regard.contracts import declarations, decoding, dropout  # noqa: F401 (each adds its contracts)
 from regard.contracts.attention import ATTENTION_CONTRACTS
 from regard.contracts.case import AttentionCase, attention_cases
-from regard.contracts.contract import Contract, OnResult, Result, ignore_result, judge
+from regard.contracts.contract import Contract, OnResult, Result, ignore_result, run_contract
 from regard.contracts.positions import (
     INSIDE_ATTENTION,
     POSITION_CONTRACTS,
@@ -40,14 +40,14 @@ def check_part(
     only: Collection[str] | None = None,
     on_result: OnResult = ignore_result,
 ) -> list[Result]:
-    """How it stands to each contract, or to these `only`; none where its sort has no contracts."""
-    makers = {"attention": _of_kind, "position": _of_position}
-    if entry.catalog not in makers:
+    """The result of each contract, or of `only` these; empty if its catalogue has no contracts."""
+    checks_by_catalog = {"attention": _attention_checks, "position": _position_checks}
+    if entry.catalog not in checks_by_catalog:
         return []
-    _refuse_unfit(entry)
+    _refuse_unbuildable(entry)
     results = []
     with _one_thread():
-        for name, check in makers[entry.catalog](entry).items():
+        for name, check in checks_by_catalog[entry.catalog](entry).items():
             if only is None or name in only:
                 results.append(check(f"{seed}/{name}", configurations))
                 on_result(results[-1])
@@ -56,7 +56,7 @@ def check_part(
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Tensors this small take longer with two threads, on a busy machine far longer."""
+    """Tensors this small are slower with two threads, on a busy machine far slower."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -65,26 +65,28 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _of_kind(entry: Entry) -> Mapping[str, Check]:
-    """A kind of attention; a broken one has to fail what it says it fails."""
+def _attention_checks(entry: Entry) -> Mapping[str, Check]:
+    """The contracts of attention; a kind must fail those that it declares to fail."""
     part: type[AttentionKind] = entry.part  # type: ignore[assignment]
 
     def check(contract: Contract[AttentionCase], seed: str, count: int) -> Result:
         cases = attention_cases(part, seed=seed, count=count, sizes=contract.sizes)
-        return judge(contract, cases, expected_to_fail=contract.name in part.traits.fails)
+        return run_contract(contract, cases, expected_to_fail=contract.name in part.traits.fails)
 
     return {contract.name: partial(check, contract) for contract in ATTENTION_CONTRACTS}
 
 
-def _of_position(entry: Entry) -> Mapping[str, Check]:
-    """A position by itself, then inside an attention."""
+def _position_checks(entry: Entry) -> Mapping[str, Check]:
+    """The contracts of positions, then those of attention with this position inside."""
     part: type[PositionKind] = entry.part  # type: ignore[assignment]
 
     def check(contract: Contract[PositionCase], seed: str, count: int) -> Result:
-        return judge(contract, position_cases(part, seed=seed, count=count, sizes=contract.sizes))
+        cases = position_cases(part, seed=seed, count=count, sizes=contract.sizes)
+        return run_contract(contract, cases)
 
     def check_inside(contract: Contract[AttentionCase], seed: str, count: int) -> Result:
-        return judge(contract, relative_position_cases(part, contract, seed=seed, count=count))
+        cases = relative_position_cases(part, contract, seed=seed, count=count)
+        return run_contract(contract, cases)
 
     alone = {contract.name: partial(check, contract) for contract in POSITION_CONTRACTS}
     return alone | {
@@ -92,28 +94,30 @@ def _of_position(entry: Entry) -> Mapping[str, Check]:
     }
 
 
-def _refuse_unfit(entry: Entry) -> None:
-    """What cannot even be made is said at once, not by every contract."""
+def _refuse_unbuildable(entry: Entry) -> None:
+    """A part that cannot be instantiated is refused once, before any contract."""
     base = {"attention": AttentionKind, "position": PositionKind}[entry.catalog]
     what = f"{entry.catalog} {entry.name!r}"
     if not (isinstance(entry.part, type) and issubclass(entry.part, base)):
-        raise _unfit(
+        raise _error(
             entry, f"{what} is not a class of {base.__name__}", f"Derive it: ({base.__name__})"
         )
     if base is AttentionKind and not hasattr(entry.part, "traits"):
-        raise _unfit(entry, f"{what} declares nothing about itself", "Register it with @kind(…)")
+        raise _error(entry, f"{what} declares no traits", "Register it with @kind(…)")
     try:
         entry.part()
-    except TypeError as problem:  # an abstract method that was not written
-        raise _unfit(entry, f"{what} cannot be made: {problem}", "Write what is missing") from None
+    except TypeError as problem:  # an abstract method is not implemented
+        raise _error(
+            entry, f"{what} cannot be built: {problem}", "Implement what is missing"
+        ) from None
     except ValidationError as problem:
         key = ".".join(str(step) for step in problem.errors()[0]["loc"]) or "a setting"
-        raise _unfit(
+        raise _error(
             entry,
-            f"{what} cannot be made from its defaults: {key} has none that is allowed",
+            f"{what} cannot be built from its defaults: {key} has none that is allowed",
             "Give every setting a default, so that the name alone is enough in a recipe",
         ) from None
 
 
-def _unfit(entry: Entry, what: str, hint: str) -> UserError:
+def _error(entry: Entry, what: str, hint: str) -> UserError:
     return UserError(what, topic="check", where=entry.source, hint=f"{hint}.")

@@ -1,8 +1,8 @@
-"""A contract: one thing every part of a sort owes, tried on many random cases.
+"""Contracts: properties that every part of a catalogue must have, checked on random cases.
 
-A contract is a function of a case that raises `ContractViolation` with the numbers. A part that is
-broken on purpose names the contracts it fails, and then has to fail them: a declaration that is not
-true counts as a failure too.
+A contract is a function of a case that raises `ContractViolation` with the measured values. A part
+that is broken on purpose declares the contracts it fails, and must fail them: a declared failure
+that does not occur counts as a failure too.
 """
 
 from __future__ import annotations
@@ -20,61 +20,62 @@ from regard.core.errors import UserError
 
 AnyCase = TypeVar("AnyCase")
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
-"How far two ways to the same answer may differ, as a share of the largest value (or of 1)."
+"Maximum difference between two paths, relative to the largest absolute value (or to 1)."
 MAX_TOLERANCE = 1e-3
-"What rounding may excuse at most, where it is blown up: beyond this it is another answer."
+"Upper bound where rounding is amplified; a larger difference is never rounding."
 
 
-class ContractViolation(Exception):  # noqa: N818 (what it says: not an error of ours)
-    """A part does not do what it owes; the sentence shows the numbers."""
+class ContractViolation(Exception):  # noqa: N818 (the finding of a check, not an error of ours)
+    """A part breaks a contract; the message holds the measured values."""
 
 
 class NotApplicable(Exception):  # noqa: N818
-    """The part declares that it does not offer this, so it does not owe it."""
+    """The part does not declare what this contract checks."""
 
 
 @dataclass(frozen=True)
 class CaseSizes:
-    """How large the cases of a contract are: enough to show a fault, small enough to be quick."""
+    """Sizes to draw cases from: large enough to expose a fault, small enough to be fast."""
 
     lengths: tuple[int, ...]
     heads: tuple[int, ...] = (1, 2, 3, 4, 1, 2, 3, 4, 8)
     head_widths: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 16, 32)
     batch: int = 3
-    "At most so many rows."
+    "Maximum batch size in rows."
 
 
 TINY = CaseSizes((1, 2, 3, 4), heads=(1, 2), head_widths=(1, 2), batch=2)
 DEFAULT = CaseSizes((*range(1, 10), *range(1, 10), 12, 17, 24, 31))
 LONG = CaseSizes((*DEFAULT.lengths, *DEFAULT.lengths, 40, 63, 64, 65, 128, 129, 150), batch=2)
-"Some reach over the borders of blocks, stripes and chunks."
+"Some lengths cross the borders of blocks, stripes and chunks."
 MAX_WIDE_LENGTH = max(DEFAULT.lengths)
-"Longer rows have few, narrow heads: a case stays quick."
+"Longer rows get few, narrow heads, so that a case stays fast."
 
 
 @dataclass(frozen=True)
 class Contract(Generic[AnyCase]):
     name: str
     statement: str
-    "One line: what is owed."
-    holds: Callable[[AnyCase], str | None]
-    "Raises where it does not; may tell something seen on the way, such as the path taken."
+    "One line: the property that must hold."
+    check: Callable[[AnyCase], str | None]
+    "Raises `ContractViolation`; may return an observation, such as the path taken."
     sizes: CaseSizes = DEFAULT
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a part stands to one contract."""
+    """The result of one contract for one part."""
 
     contract: str
     statement: str
     passed: bool
     expected_to_fail: bool
     sentence: str
-    "What was broken, with its numbers; or why it was not asked."
+    "How it was broken, with the measured values; or why it is not applicable."
     configurations: int
-    "Cases tried until it failed, or all of them; 0: not asked."
+    "Number of cases tried, up to the first that failed; 0: not applicable."
     seen: tuple[str, ...] = ()
+    "Observations that the contract returned, such as the paths taken."
 
     @property
     def is_as_declared(self) -> bool:
@@ -92,41 +93,41 @@ OnResult = Callable[[Result], None]
 
 
 def ignore_result(result: Result) -> None:
-    """Nobody watches."""
+    """The default callback: does nothing."""
 
 
 class Contracts(Generic[AnyCase]):
-    """The contracts of one sort of parts, by name, in the order in which they are checked."""
+    """The contracts of one catalogue by name, in the order in which they are checked."""
 
     def __init__(self) -> None:
-        self._named: dict[str, Contract[AnyCase]] = {}
+        self._by_name: dict[str, Contract[AnyCase]] = {}
 
     def add(
         self, name: str, *, sizes: CaseSizes = DEFAULT
     ) -> Callable[[Callable[[AnyCase], str | None]], Callable[[AnyCase], str | None]]:
-        """Decorator: the function's first line of documentation says what is owed."""
+        """Decorator; the first line of the function's docstring is the contract's statement."""
 
-        def register(holds: Callable[[AnyCase], str | None]) -> Callable[[AnyCase], str | None]:
-            statement = (holds.__doc__ or "").partition("\n")[0]
-            self._named[name] = Contract(name, statement, holds, sizes)
-            return holds
+        def register(check: Callable[[AnyCase], str | None]) -> Callable[[AnyCase], str | None]:
+            statement = (check.__doc__ or "").partition("\n")[0]
+            self._by_name[name] = Contract(name, statement, check, sizes)
+            return check
 
         return register
 
     def __iter__(self) -> Iterator[Contract[AnyCase]]:
-        return iter(self._named.values())
+        return iter(self._by_name.values())
 
     def __getitem__(self, name: str) -> Contract[AnyCase]:
-        return self._named[name]
+        return self._by_name[name]
 
     def names(self) -> list[str]:
-        return list(self._named)
+        return list(self._by_name)
 
 
-def judge(
+def run_contract(
     contract: Contract[AnyCase], cases: Iterator[AnyCase], *, expected_to_fail: bool = False
 ) -> Result:
-    """Try cases until one breaks the contract."""
+    """Check cases until one breaks the contract."""
     seen: set[str] = set()
     tried = 0
 
@@ -144,17 +145,17 @@ def judge(
     try:
         for case in cases:
             tried += 1
-            if told := contract.holds(case):
-                seen.add(told)
+            if observation := contract.check(case):
+                seen.add(observation)
     except NotApplicable as reason:
         tried = 0
-        return result(True, f"not asked: {reason}")
-    except ContractViolation as broken:
-        return result(False, str(broken))
+        return result(True, f"not applicable: {reason}")
+    except ContractViolation as violation:
+        return result(False, str(violation))
     except UserError as refusal:
-        return result(False, f"refused what it declares: {refusal}")
-    except Exception as problem:  # the part is somebody's own code: whatever it raises is its fault
-        return result(False, _raised(problem))
+        return result(False, f"refuses what it declares: {refusal}")
+    except Exception as problem:  # the part may be the user's code: whatever it raises is its fault
+        return result(False, _describe_exception(problem))
     return result(True, "declared to fail, and holds everywhere" if expected_to_fail else "")
 
 
@@ -168,27 +169,30 @@ def check_equal(
         )
     if not got.numel():
         return
-    apart = distance(got, expected)
+    difference = relative_difference(got, expected)
     tolerance = TOLERANCE[expected.dtype] if tolerance is None else tolerance
-    if not apart <= tolerance:  # a NaN is never within
-        raise ContractViolation(f"{what} differ by {apart:.2g}, allowed {tolerance:.2g} ({case})")
+    if not difference <= tolerance:  # NaN fails too
+        raise ContractViolation(
+            f"{what} differ by {difference:.2g}, allowed {tolerance:.2g} ({case})"
+        )
 
 
-def distance(got: Tensor, expected: Tensor) -> float:
-    """The largest difference, as a share of the largest expected value or of 1."""
+def relative_difference(got: Tensor, expected: Tensor) -> float:
+    """The largest difference, relative to the largest expected absolute value or to 1."""
     got, expected = got.detach(), expected.detach()
     scale = max(1.0, float(expected.abs().max()))
     return float((got - expected).abs().max()) / scale
 
 
-def _raised(problem: Exception) -> str:
-    """`my_kind.py, line 33 raises RuntimeError: …`: the last line that is not ours or torch's."""
-    own = [
+def _describe_exception(problem: Exception) -> str:
+    """`my_kind.py, line 33 raises RuntimeError: …`: the last frame outside torch and this
+    package."""
+    frames = [
         frame
         for frame in traceback.extract_tb(problem.__traceback__)
         if not Path(frame.filename).is_relative_to(Path(__file__).parent)
         and not Path(frame.filename).is_relative_to(Path(torch.__file__).parent)
     ]
-    at = f"{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else "it"
-    words = str(problem).strip().partition("\n")[0]
-    return f"{at} raises {type(problem).__name__}: {words}"
+    where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else "it"
+    first_line = str(problem).strip().partition("\n")[0]
+    return f"{where} raises {type(problem).__name__}: {first_line}"

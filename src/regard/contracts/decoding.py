@@ -1,4 +1,4 @@
-"""What a kind of attention owes when a row is read piece by piece, as decoding does.
+"""Contracts of attention kinds that decode with a KV cache.
 
 Shapes: b batch, i query, j key. Masks: True = may attend.
 """
@@ -22,7 +22,7 @@ from regard.contracts.masks import random_padding, supports_masks
 
 @ATTENTION_CONTRACTS.add("cache")
 def cached(case: AttentionCase) -> None:
-    """Read piece by piece through its cache, a row gives what one pass gives, also reordered."""
+    """Decoding in pieces with a cache equals one forward pass, also after rows are reordered."""
     if not case.traits.cacheable:
         raise NotApplicable("it declares cacheable = False")
     if not supports_masks(case.traits.masks, "causal"):
@@ -34,51 +34,51 @@ def cached(case: AttentionCase) -> None:
     window = 1 + case.random.randint(0, 5)
     is_local = case.random.random() < 0.3 and supports_masks(case.traits.masks, "sliding-window")
 
-    def mask_of(valid: Tensor) -> Mask:
+    def build_mask(valid: Tensor) -> Mask:
         mask = causal() & sliding_window(window) if is_local else causal()
         return mask if valid.all() else mask & padding(valid)
 
-    mode = case.mode()._replace(training=False)  # nobody decodes while training
-    mixer, x, positions = case.mixer_in(mode), case.vectors(dtype=mode.dtype), case.positions(valid)
-    expected = mixer(x, mask=mask_of(valid), positions=positions).out
+    mode = case.random_mode()._replace(training=False)  # decoding is inference
+    mixer, x, positions = case.mixer_in(mode), case.inputs(dtype=mode.dtype), case.positions(valid)
+    expected = mixer(x, mask=build_mask(valid), positions=positions).out
     rows, cache = torch.arange(b), mixer.new_cache(n)
-    for piece in _pieces(case.random, n):
-        seen = slice(0, piece.stop)
+    for piece in _random_pieces(case.random, n):
+        so_far = slice(0, piece.stop)
         out = mixer(
             x[rows, piece],
-            mask=mask_of(valid[rows, seen]),
-            positions=slice_positions(positions, rows, seen),
+            mask=build_mask(valid[rows, so_far]),
+            positions=slice_positions(positions, rows, so_far),
             cache=cache,
         ).out
-        what = f"outputs of places {piece.start} to {piece.stop - 1} through the cache"
-        where = f"{mask_of(valid).name}, {mode}, {case}"
+        what = f"outputs of positions {piece.start} to {piece.stop - 1} through the cache"
+        where = f"{build_mask(valid).name}, {mode}, {case}"
         check_equal(out, expected[rows, piece], what=what, case=where, tolerance=mode.tolerance)
-        if case.random.random() < 0.3:  # a beam that ends is replaced by a copy of another
+        if case.random.random() < 0.3:  # as in beam search
             order = torch.randint(0, b, (b,), generator=case.generator)
             cache.reorder(order)
             rows = rows[order]
     if case.traits.cross:
-        _check_source_cache(case, mixer, x, positions, tolerance=mode.tolerance)
+        _check_cross_cache(case, mixer, x, positions, tolerance=mode.tolerance)
 
 
-def _check_source_cache(
+def _check_cross_cache(
     case: AttentionCase, mixer: Mixer, x: Tensor, positions: TokenPositions, *, tolerance: float
 ) -> None:
-    """A source is read once: later pieces find it in the cache."""
+    """Keys and values of the memory are projected once, then come from the cache."""
     keys = case.random.randint(1, 9)
-    memory = case.vectors(length=keys, dtype=x.dtype)
+    memory = case.inputs(length=keys, dtype=x.dtype)
     mask = cross(random_padding(case.random, batch=x.shape[0], length=keys))
     expected = mixer(x, mask=mask, positions=positions, memory=memory).out
     cache = mixer.new_cross_cache(keys)
-    for piece in _pieces(case.random, x.shape[1]):
-        seen = slice_positions(positions, slice(None), slice(0, piece.stop))
-        out = mixer(x[:, piece], mask=mask, positions=seen, memory=memory, cache=cache).out
-        what = f"outputs of places {piece.start} to {piece.stop - 1} from a cached source"
+    for piece in _random_pieces(case.random, x.shape[1]):
+        so_far = slice_positions(positions, slice(None), slice(0, piece.stop))
+        out = mixer(x[:, piece], mask=mask, positions=so_far, memory=memory, cache=cache).out
+        what = f"outputs of positions {piece.start} to {piece.stop - 1} from a cached memory"
         check_equal(out, expected[:, piece], what=what, case=case, tolerance=tolerance)
 
 
-def _pieces(random: Random, length: int) -> Iterator[slice]:
-    """A row in pieces, mostly of one place."""
+def _random_pieces(random: Random, length: int) -> Iterator[slice]:
+    """Consecutive pieces of a row, mostly of one position."""
     begin = 0
     while begin < length:
         end = min(length, begin + random.choice((1, 1, 2, 5)))

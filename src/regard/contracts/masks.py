@@ -1,6 +1,6 @@
-"""Random masks of the sorts a kind declares, so that it is asked only what it says it can follow.
+"""Random masks of the types that a kind declares to support.
 
-A drawn mask is a function of rows: the same mask over the whole batch, or over some rows of it.
+A random mask is a function of rows: the mask of the whole batch, or of some rows of it.
 Shapes: b batch, h heads, i query, j key. Masks: True = may attend.
 """
 
@@ -29,111 +29,114 @@ from regard.attention.masks.mask import (
 Side = Literal["left", "right"]
 SupportedMasks = tuple[str, ...] | Literal["any"]
 
-WHOLE_ROW = ("causal", "bidirectional", "prefix", "sliding-window", "same-block")
-"Masks that say something of every pair of places."
-NARROWING = ("padding", "same-document", "same-group")
-"Masks that take something away from another."
+PATTERN_MASKS = ("causal", "bidirectional", "prefix", "sliding-window", "same-block")
+"Masks that are a pattern over all pairs of positions."
+RESTRICTING_MASKS = ("padding", "same-document", "same-group")
+"Masks that restrict such a pattern."
 
 
 @dataclass(frozen=True)
 class RandomMask:
-    over: Callable[[slice], Mask]
+    for_rows: Callable[[slice], Mask]
     "The mask of these rows of the batch."
 
-    def whole(self) -> Mask:
-        return self.over(slice(None))
+    def for_batch(self) -> Mask:
+        return self.for_rows(slice(None))
 
 
-def supports_masks(follows: SupportedMasks, *names: str) -> bool:
-    return follows == "any" or set(names) <= set(follows)
+def supports_masks(supported: SupportedMasks, *names: str) -> bool:
+    return supported == "any" or set(names) <= set(supported)
 
 
-def random_mask(random: Random, follows: SupportedMasks, *, batch: int, length: int) -> RandomMask:
-    """One or several masks met; for kinds that follow any mask also joined and turned round."""
-    masks = _Masks(random, batch=batch, length=length)
-    wholes = [name for name in WHOLE_ROW if supports_masks(follows, name)]
-    drawn = masks.named(random.choice(wholes)) if wholes else None
-    if drawn is not None and random.random() < 0.4:
-        return drawn  # the plain masks are those with paths of their own
-    for name in NARROWING:
-        if supports_masks(follows, name) and (drawn is None or random.random() < 0.3):
-            narrower = masks.named(name)
-            drawn = narrower if drawn is None else _met(drawn, narrower)
-    drawn = drawn or masks.named("bidirectional")
-    if follows != "any" or random.random() < 0.5:
-        return drawn
-    other = masks.named(random.choice(WHOLE_ROW + NARROWING))
-    return random.choice((_met, _joined, _without, _some_heads))(drawn, other)
+def random_mask(
+    random: Random, supported: SupportedMasks, *, batch: int, length: int
+) -> RandomMask:
+    """A mask or an intersection of several; for kinds that support any mask also unions,
+    differences and masks that differ between heads."""
+    sampler = _MaskSampler(random, batch=batch, length=length)
+    patterns = [name for name in PATTERN_MASKS if supports_masks(supported, name)]
+    mask = sampler.sample(random.choice(patterns)) if patterns else None
+    if mask is not None and random.random() < 0.4:
+        return mask  # uncomposed masks are those with fast paths
+    for name in RESTRICTING_MASKS:
+        if supports_masks(supported, name) and (mask is None or random.random() < 0.3):
+            restriction = sampler.sample(name)
+            mask = restriction if mask is None else _intersection(mask, restriction)
+    mask = mask or sampler.sample("bidirectional")
+    if supported != "any" or random.random() < 0.5:
+        return mask
+    other = sampler.sample(random.choice(PATTERN_MASKS + RESTRICTING_MASKS))
+    return random.choice((_intersection, _union, _difference, _by_head))(mask, other)
 
 
 def random_named_mask(name: str, random: Random, *, batch: int, length: int) -> Mask:
     """The mask of this name, with random tables and sizes."""
-    return _Masks(random, batch=batch, length=length).named(name).whole()
+    return _MaskSampler(random, batch=batch, length=length).sample(name).for_batch()
 
 
 def random_padding(random: Random, *, batch: int, length: int, side: Side | None = None) -> Tensor:
-    """(b, j), True = a token; padded on one side, the first row not at all."""
+    """(b, j), True = a token; rows are padded on one side, the first row not at all."""
     lengths = torch.tensor([length, *(random.randint(1, length) for _ in range(batch - 1))])
-    place = torch.arange(length)
+    positions = torch.arange(length)
     if (side or random.choice(("left", "right"))) == "left":
-        place = place.flip(0)
-    return place < lengths[:, None]
+        positions = positions.flip(0)
+    return positions < lengths[:, None]
 
 
 @dataclass(frozen=True)
-class _Masks:
-    """Named masks with random tables and sizes."""
+class _MaskSampler:
+    """Masks by name, with random tables and sizes."""
 
     random: Random
     batch: int
     length: int
 
-    def named(self, name: str) -> RandomMask:
+    def sample(self, name: str) -> RandomMask:
         if name in ("padding", "same-document", "same-group"):
             return self._from_table(name)
         if name == "prefix":
-            lengths = torch.tensor([self._upto(self.length) for _ in range(self.batch)])
+            lengths = torch.tensor([self._up_to(self.length) for _ in range(self.batch)])
             return RandomMask(lambda rows: prefix(lengths[rows]))
-        mask = self._plain(name)
+        mask = self._without_table(name)
         return RandomMask(lambda rows: mask)
 
-    def _plain(self, name: str) -> Mask:
+    def _without_table(self, name: str) -> Mask:
         if name == "sliding-window":
-            return sliding_window(1 + self._upto(4))
+            return sliding_window(1 + self._up_to(4))
         if name == "same-block":
-            return same_block(1 + self._upto(self.length))
+            return same_block(1 + self._up_to(self.length))
         return causal() if name == "causal" else bidirectional()
 
     def _from_table(self, name: str) -> RandomMask:
         if name == "padding":
             valid = random_padding(self.random, batch=self.batch, length=self.length)
             return RandomMask(lambda rows: padding(valid[rows]))
-        numbers = torch.tensor(
-            [[self._upto(2) for _ in range(self.length)] for _ in range(self.batch)]
+        ids = torch.tensor(
+            [[self._up_to(2) for _ in range(self.length)] for _ in range(self.batch)]
         )
         if name == "same-group":
-            return RandomMask(lambda rows: same_group(numbers[rows]))
-        # Documents stand one after the other: their numbers only grow along a row.
-        documents = numbers.sort(dim=1).values
+            return RandomMask(lambda rows: same_group(ids[rows]))
+        # Packed documents follow one another: their ids never decrease along a row.
+        documents = ids.sort(dim=1).values
         return RandomMask(lambda rows: same_document(documents[rows]))
 
-    def _upto(self, most: int) -> int:
-        return self.random.randint(0, most)
+    def _up_to(self, maximum: int) -> int:
+        return self.random.randint(0, maximum)
 
 
-def _met(one: RandomMask, other: RandomMask) -> RandomMask:
-    return RandomMask(lambda rows: one.over(rows) & other.over(rows))
+def _intersection(a: RandomMask, b: RandomMask) -> RandomMask:
+    return RandomMask(lambda rows: a.for_rows(rows) & b.for_rows(rows))
 
 
-def _joined(one: RandomMask, other: RandomMask) -> RandomMask:
-    return RandomMask(lambda rows: one.over(rows) | other.over(rows))
+def _union(a: RandomMask, b: RandomMask) -> RandomMask:
+    return RandomMask(lambda rows: a.for_rows(rows) | b.for_rows(rows))
 
 
-def _without(one: RandomMask, other: RandomMask) -> RandomMask:
-    return RandomMask(lambda rows: one.over(rows) & ~other.over(rows))
+def _difference(a: RandomMask, b: RandomMask) -> RandomMask:
+    return RandomMask(lambda rows: a.for_rows(rows) & ~b.for_rows(rows))
 
 
-def _some_heads(one: RandomMask, other: RandomMask) -> RandomMask:
-    """Even heads follow one mask, odd heads the other."""
+def _by_head(a: RandomMask, b: RandomMask) -> RandomMask:
+    """Mask `a` in even heads, `b` in odd ones."""
     even = Mask(lambda b, h, i, j: h % 2 == 0, "even-heads")
-    return RandomMask(lambda rows: (even & one.over(rows)) | (~even & other.over(rows)))
+    return RandomMask(lambda rows: (even & a.for_rows(rows)) | (~even & b.for_rows(rows)))

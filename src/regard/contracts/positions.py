@@ -1,7 +1,7 @@
-"""What every position kind owes: its vectors by themselves, its relation inside an attention.
+"""Contracts of position kinds: of their embeddings, and of relative positions inside attention.
 
-Relations are put into scaled dot-product attention, and owe what attention owes. Shapes: b batch,
-t place, w width.
+Relative positions are put into scaled dot-product attention and must keep its contracts. Shapes:
+b batch, t position, w width.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds.dot import Dot
 from regard.attention.positions import AbsolutePositionKind, PositionKind
 from regard.contracts.case import (
+    MAX_ATTEMPTS,
     AttentionCase,
     attention_cases,
     random_settings,
@@ -44,7 +45,7 @@ INSIDE_ATTENTION = (
     "saved",
     "deterministic",
 )
-"Contracts of attention which a relative position owes inside of it."
+"Contracts of attention that a relative position must keep inside it."
 
 
 @dataclass(frozen=True)
@@ -64,74 +65,77 @@ POSITION_CONTRACTS: Contracts[PositionCase] = Contracts()
 
 @POSITION_CONTRACTS.add("recipe")
 def recipe(case: PositionCase) -> None:
-    """Its settings survive a recipe, each is documented, and so is the position."""
+    """Settings survive a round trip through TOML; each is documented, and so is the position."""
     check_settings(case.settings)
 
 
 @POSITION_CONTRACTS.add("parameters")
 def parameters(case: PositionCase) -> None:
-    """`embedding_parameters` and `relative_parameters` say how many parameters are made."""
+    """`embedding_parameters` and `relative_parameters` equal the number of parameters built."""
     width, context = case.shape.model_width, case.shape.context
-    vectors = case.settings.build_embedding(width=width, context=context)
+    embedding = case.settings.build_embedding(width=width, context=context)
     relative_position = case.settings.build_relative_position(case.shape)
-    for what, module, told in (
-        ("vector", vectors, case.settings.embedding_parameters(width=width, context=context)),
-        ("relation", relative_position, case.settings.relative_parameters(case.shape)),
+    for name, module, declared in (
+        ("embedding", embedding, case.settings.embedding_parameters(width=width, context=context)),
+        ("relative", relative_position, case.settings.relative_parameters(case.shape)),
     ):
-        made = 0 if module is None else sum(p.numel() for p in module.parameters())
-        if told != made:
-            raise ContractViolation(f"{what}_parameters says {told:,}, {made:,} are made ({case})")
+        built = 0 if module is None else sum(p.numel() for p in module.parameters())
+        if declared != built:
+            raise ContractViolation(
+                f"{name}_parameters is {declared:,}, {built:,} are built ({case})"
+            )
 
 
 @POSITION_CONTRACTS.add("vectors")
-def vectors(case: PositionCase) -> None:
-    """A place has one finite vector of the right width, the same wherever it is asked for."""
+def embedding_vectors(case: PositionCase) -> None:
+    """Each position has one finite embedding of the right width, wherever it is looked up."""
     width = case.shape.model_width
     module = case.settings.build_embedding(width=width, context=case.shape.context)
     if module is None:
-        raise NotApplicable("it adds no vectors to the tokens")
+        raise NotApplicable("it has no position embedding")
     randomize_parameters(module, torch.Generator().manual_seed(0))
     positions = torch.arange(case.length)
     shuffled = positions[torch.tensor(case.random.sample(range(case.length), case.length))]
-    found = module(torch.stack((positions, shuffled)))
-    if found.shape != (2, case.length, width) or not found.isfinite().all():
+    embeddings = module(torch.stack((positions, shuffled)))
+    if embeddings.shape != (2, case.length, width) or not embeddings.isfinite().all():
         raise ContractViolation(
-            f"gives {tuple(found.shape)}, not (2, {case.length}, {width}) finite numbers ({case})"
+            f"returns {tuple(embeddings.shape)}, not (2, {case.length}, {width}) finite values "
+            f"({case})"
         )
-    check_equal(found[1], found[0, shuffled], what="vectors of the same place", case=case)
-    if case.length > 1 and torch.equal(found[0, 0], found[0, 1]):
-        raise ContractViolation(f"places 0 and 1 have the same vector ({case})")
+    what = "embeddings of the same position"
+    check_equal(embeddings[1], embeddings[0, shuffled], what=what, case=case)
+    if case.length > 1 and torch.equal(embeddings[0, 0], embeddings[0, 1]):
+        raise ContractViolation(f"positions 0 and 1 have the same embedding ({case})")
 
 
 @POSITION_CONTRACTS.add("sort")
-def sort(case: PositionCase) -> None:
-    """`relative_type` says what `build_relative_position` gives: a rotation, a bias, or nothing."""
+def relative_type(case: PositionCase) -> None:
+    """`relative_type` is what `build_relative_position` returns: rotation, bias, or None."""
     relative_position = case.settings.build_relative_position(case.shape)
-    told = case.settings.relative_type
+    declared = case.settings.relative_type
     if relative_position is None:
-        given = None
+        built = None
     else:
         positions = torch.arange(case.length)[None]
-        given = "rotation" if relative_position.bias(positions, positions) is None else "bias"
-    if told != given:
+        built = "rotation" if relative_position.bias(positions, positions) is None else "bias"
+    if declared != built:
         raise ContractViolation(
-            f"relation_sort is {told!r}, build_relation gives {given!r} ({case})"
+            f"relative_type is {declared!r}, build_relative_position returns {built!r} ({case})"
         )
     if isinstance(case.settings, AbsolutePositionKind) and relative_position is not None:
-        raise ContractViolation("an absolute position has vectors, not a relation")
+        raise ContractViolation("an absolute position has an embedding, not a relative position")
 
 
 def position_cases(
     part: type[PositionKind], *, seed: str, count: int, sizes: CaseSizes
 ) -> Iterator[PositionCase]:
     for number in range(count):
-        random = Random(f"{seed}/{number}")
-        yield _draw(part, random, sizes)
+        yield _random_case(part, Random(f"{seed}/{number}"), sizes)
 
 
-def _draw(part: type[PositionKind], random: Random, sizes: CaseSizes) -> PositionCase:
+def _random_case(part: type[PositionKind], random: Random, sizes: CaseSizes) -> PositionCase:
     refusal = ""
-    for _ in range(20):
+    for _ in range(MAX_ATTEMPTS):
         shape, length = random_shape(random, sizes)
         settings = random_settings(part, random)
         try:
@@ -141,7 +145,7 @@ def _draw(part: type[PositionKind], random: Random, sizes: CaseSizes) -> Positio
             refusal = str(problem)
         else:
             return PositionCase(settings, shape, length, random)
-    raise ContractViolation(f"refuses every one of 20 sizes, the last with: {refusal}")
+    raise ContractViolation(f"refuses all of {MAX_ATTEMPTS} sizes, the last with: {refusal}")
 
 
 def relative_position_cases(
