@@ -9,8 +9,8 @@ from regard.data.chunks import DocumentChunks, PackedBlocks
 START, STOP = 2, 3
 
 
-class FakePart:
-    """Documents in memory, as the token cache offers them."""
+class FakeSplit:
+    """Documents in memory with the interface of a cached split."""
 
     def __init__(self, documents: list[list[int]]) -> None:
         self.lengths = np.array([len(document) for document in documents], dtype=np.int64)
@@ -27,8 +27,10 @@ class FakePart:
 documents = st.lists(st.lists(st.integers(7, 60_000), max_size=15), min_size=1, max_size=8)
 
 
-def test_pieces_by_hand() -> None:
-    rows = DocumentChunks(FakePart([[10, 11, 12, 13, 14], [20]]), context=3, start=START, stop=STOP)
+def test_document_chunks() -> None:
+    rows = DocumentChunks(
+        FakeSplit([[10, 11, 12, 13, 14], [20]]), context=3, start=START, stop=STOP
+    )
     assert [row.ids.tolist() for row in rows] == [
         [START, 10, 11, 12],
         [12, 13, 14, STOP],
@@ -39,8 +41,8 @@ def test_pieces_by_hand() -> None:
     assert rows[-1].ids.tolist() == [START, 20, STOP]
 
 
-def test_blocks_by_hand() -> None:
-    rows = PackedBlocks(FakePart([[10, 11], [20], [30, 31]]), context=4, start=START, stop=STOP)
+def test_packed_blocks() -> None:
+    rows = PackedBlocks(FakeSplit([[10, 11], [20], [30, 31]]), context=4, start=START, stop=STOP)
     assert [row.ids.tolist() for row in rows] == [
         [START, 10, 11, STOP, START],
         [START, 20, STOP, START, 30],
@@ -51,7 +53,7 @@ def test_blocks_by_hand() -> None:
 
 @given(documents, st.integers(1, 9))
 def test_every_token_after_start_is_a_target_once(texts: list[list[int]], context: int) -> None:
-    rows = DocumentChunks(FakePart(texts), context=context, start=START, stop=STOP)
+    rows = DocumentChunks(FakeSplit(texts), context=context, start=START, stop=STOP)
     targets: list[list[int]] = [[] for _ in texts]
     for number, row in enumerate(rows):
         assert row.segments is None
@@ -62,8 +64,8 @@ def test_every_token_after_start_is_a_target_once(texts: list[list[int]], contex
 
 
 @given(documents, st.integers(1, 9))
-def test_rows_continue_where_the_last_one_ended(texts: list[list[int]], context: int) -> None:
-    rows = DocumentChunks(FakePart(texts), context=context, start=START, stop=STOP)
+def test_chunks_continue_where_the_previous_one_ended(texts: list[list[int]], context: int) -> None:
+    rows = DocumentChunks(FakeSplit(texts), context=context, start=START, stop=STOP)
     for number in range(len(rows)):
         follows = number and rows.document_of(number) == rows.document_of(number - 1)
         before = rows[number - 1].ids[-1] if follows else START
@@ -71,36 +73,36 @@ def test_rows_continue_where_the_last_one_ended(texts: list[list[int]], context:
 
 
 @given(documents, st.integers(1, 9))
-def test_blocks_are_the_documents_end_to_end(texts: list[list[int]], context: int) -> None:
+def test_packed_blocks_are_the_concatenated_documents(texts: list[list[int]], context: int) -> None:
     stream = [i for text in texts for i in (START, *text, STOP)]
     owner = [d for d, text in enumerate(texts) for _ in range(len(text) + 2)]
     if len(stream) < context + 1:
         with pytest.raises(UserError):
-            PackedBlocks(FakePart(texts), context=context, start=START, stop=STOP)
+            PackedBlocks(FakeSplit(texts), context=context, start=START, stop=STOP)
         return
-    rows = PackedBlocks(FakePart(texts), context=context, start=START, stop=STOP)
-    read = rows[0].ids[:1].tolist()
+    rows = PackedBlocks(FakeSplit(texts), context=context, start=START, stop=STOP)
+    covered = rows[0].ids[:1].tolist()
     for number, row in enumerate(rows):
         begin = number * context
         assert row.ids.tolist() == stream[begin : begin + context + 1]
         owners = np.array(owner[begin : begin + context + 1])
         assert row.segments.tolist() == (owners - owners[0]).tolist()
-        read += row.ids[1:].tolist()
-    assert read == stream[: len(read)]
-    assert rows.dropped_tokens == len(stream) - len(read) < context
+        covered += row.ids[1:].tolist()
+    assert covered == stream[: len(covered)]
+    assert rows.dropped_tokens == len(stream) - len(covered) < context
     assert rows.lengths.tolist() == [context + 1] * len(rows)
 
 
-def test_text_shorter_than_a_block() -> None:
+def test_text_shorter_than_a_block_is_refused() -> None:
     with pytest.raises(UserError) as problem:
-        PackedBlocks(FakePart([list(range(7, 66))]), context=100, start=START, stop=STOP)
+        PackedBlocks(FakeSplit([list(range(7, 66))]), context=100, start=START, stop=STOP)
     assert str(problem.value) == (
-        "corpus: 61 tokens where one block of model.context = 100 is needed. "
+        "corpus: 61 tokens do not fill one block of model.context = 100. "
         "Lower model.context or give more text."
     )
 
 
-def test_a_row_that_does_not_exist() -> None:
-    rows = DocumentChunks(FakePart([[7]]), context=4, start=START, stop=STOP)
+def test_index_out_of_range() -> None:
+    rows = DocumentChunks(FakeSplit([[7]]), context=4, start=START, stop=STOP)
     with pytest.raises(IndexError):
         rows[1]

@@ -1,4 +1,4 @@
-"""The [data] table and the corpus it opens: sources, splits, refusals."""
+"""The [data] settings and the corpus they open: sources, splits, errors."""
 
 from __future__ import annotations
 
@@ -22,79 +22,82 @@ from regard.data.readers.formats import Text
 from regard.data.sources import BuiltinSource
 
 
-def put(path: Path, *texts: str) -> str:
+def write_lines(path: Path, *texts: str) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{text}\n" for text in texts))
     return str(path)
 
 
-def numbered(path: Path, count: int) -> str:
-    return put(path, *(f"text number {i}" for i in range(count)))
+def write_numbered(path: Path, count: int) -> str:
+    return write_lines(path, *(f"text number {i}" for i in range(count)))
 
 
-def parts_of(corpus: Corpus) -> dict[str, list[str]]:
-    return {part: list(corpus.texts(part)) for part in SPLITS}
+def texts_by_split(corpus: Corpus) -> dict[str, list[str]]:
+    return {split: list(corpus.texts(split)) for split in SPLITS}
 
 
-def complaint(**data: Any) -> str:
+def error_message(**data: Any) -> str:
     with pytest.raises(UserError) as caught:
         list(open_corpus(Data(**data)).texts_with_split())
     return str(caught.value)
 
 
-def test_settings_survive_the_way_to_a_table_and_back() -> None:
+def test_settings_round_trip_through_a_table() -> None:
     data = Data(corpus=["a.txt", "b.txt"], dev="dev.txt", test=0.1, limit=10)
     assert read_settings(Data, to_table(data)) == data
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("table", "message"),
     [
-        ({"corpus": "a", "dev": 0.5}, "data.dev: 0.5 is no share"),
-        ({"corpus": "a", "test": 0}, "data.test: 0 is no share"),
+        ({"corpus": "a", "dev": 0.5}, "data.dev: 0.5 is not a valid fraction"),
+        ({"corpus": "a", "test": 0}, "data.test: 0 is not a valid fraction"),
         ({"corpus": "a", "dev": True}, "data.dev: give a name, a path"),
         ({"corpus": 3}, "data.corpus: give a name, a path, a pattern or a list of these, not 3"),
         ({"corpus": []}, "data.corpus: the name is empty"),
         ({"corpus": "a", "dev": [0.1]}, "not [0.1]"),
         ({"corpus": "a", "unit": "word"}, "data.unit = 'word' is not allowed"),
-        ({"corpus": "a", "cut": 0}, "data.cut = 0 is not allowed"),
+        ({"corpus": "a", "max_tokens": 0}, "data.max_tokens = 0 is not allowed"),
         ({"corpus": "a", "column": "body"}, "unknown setting data.column"),
+        ({"corpus": "a", "cut": 9}, "unknown setting data.cut — did you mean data.max_tokens?"),
         ({}, "data.corpus is missing"),
     ],
 )
-def test_wrong_settings_are_told_by_key(table: dict[str, Any], told: str) -> None:
+def test_invalid_settings_are_named_by_key(table: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as caught:
         read_settings(Data, table, key="data")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_shares_part_the_texts_without_loss(tmp_path: Path) -> None:
-    corpus = open_corpus(Data(corpus=numbered(tmp_path / "a.txt", 4000), dev=0.1, test=0.2))
-    parts = parts_of(corpus)
-    assert sorted(chain.from_iterable(parts.values())) == sorted(
+def test_fractions_split_the_texts_without_loss(tmp_path: Path) -> None:
+    corpus = open_corpus(Data(corpus=write_numbered(tmp_path / "a.txt", 4000), dev=0.1, test=0.2))
+    splits = texts_by_split(corpus)
+    assert sorted(chain.from_iterable(splits.values())) == sorted(
         f"text number {i}" for i in range(4000)
     )
-    # 4 standard deviations of a binomial around each share
-    assert abs(len(parts["dev"]) - 400) < 4 * 19
-    assert abs(len(parts["test"]) - 800) < 4 * 26
-    by_part = {
-        part: [text for found, text in corpus.texts_with_split() if found == part]
-        for part in SPLITS
+    # 4 standard deviations of a binomial around each fraction
+    assert abs(len(splits["dev"]) - 400) < 4 * 19
+    assert abs(len(splits["test"]) - 800) < 4 * 26
+    one_pass = {
+        split: [text for found, text in corpus.texts_with_split() if found == split]
+        for split in SPLITS
     }
-    assert by_part == parts
+    assert one_pass == splits
 
 
 def test_duplicates_stay_together_and_order_does_not_matter(tmp_path: Path) -> None:
     texts = [f"text {i % 50}" for i in range(200)]
-    forwards = open_corpus(Data(corpus=put(tmp_path / "a.txt", *texts), dev=0.3, test=0.3))
-    backwards = open_corpus(Data(corpus=put(tmp_path / "b.txt", *texts[::-1]), dev=0.3, test=0.3))
-    sets = {part: set(texts) for part, texts in parts_of(forwards).items()}
+    forwards = open_corpus(Data(corpus=write_lines(tmp_path / "a.txt", *texts), dev=0.3, test=0.3))
+    backwards = open_corpus(
+        Data(corpus=write_lines(tmp_path / "b.txt", *texts[::-1]), dev=0.3, test=0.3)
+    )
+    sets = {split: set(texts) for split, texts in texts_by_split(forwards).items()}
     assert sum(map(len, sets.values())) == 50
-    assert sets == {part: set(texts) for part, texts in parts_of(backwards).items()}
+    assert sets == {split: set(texts) for split, texts in texts_by_split(backwards).items()}
 
 
-def test_another_seed_is_another_split_and_shares_do_not_disturb_each_other(tmp_path: Path) -> None:
-    name = numbered(tmp_path / "a.txt", 500)
+def test_split_depends_on_the_seed_and_dev_not_on_the_fraction_of_test(tmp_path: Path) -> None:
+    name = write_numbered(tmp_path / "a.txt", 500)
     dev = {
         (seed, test): list(open_corpus(Data(corpus=name, split_seed=seed, test=test)).texts("dev"))
         for seed in (0, 1)
@@ -105,19 +108,19 @@ def test_another_seed_is_another_split_and_shares_do_not_disturb_each_other(tmp_
 
 
 @given(st.text(), st.integers())
-def test_places_lie_in_the_unit_interval(group: str, seed: int) -> None:
+def test_split_points_lie_in_the_unit_interval(group: str, seed: int) -> None:
     assert 0 <= split_point(group.encode(errors="replace").decode(), seed=seed) < 1
 
 
-def test_groups_are_not_torn_apart(tmp_path: Path) -> None:
+def test_groups_are_not_divided(tmp_path: Path) -> None:
     def texts() -> Iterator[Text]:
         return (Text(f"text {i}", f"group {i // 10}") for i in range(1000))
 
     source = BuiltinSource(Entry("corpus", "grouped", texts, {"generated": True}))
     corpus = Corpus(Data(corpus="grouped", dev=0.3, test=0.3), {"train": [source]})
     groups = {
-        part: {int(text.split()[1]) // 10 for text in texts}
-        for part, texts in parts_of(corpus).items()
+        split: {int(text.split()[1]) // 10 for text in texts}
+        for split, texts in texts_by_split(corpus).items()
     }
     assert sum(map(len, groups.values())) == 100
     assert min(map(len, groups.values())) > 10
@@ -125,36 +128,36 @@ def test_groups_are_not_torn_apart(tmp_path: Path) -> None:
     assert "(generated)" in corpus.describe()
 
 
-def test_files_of_their_own_for_dev_and_test(tmp_path: Path) -> None:
+def test_separate_files_for_dev_and_test(tmp_path: Path) -> None:
     corpus = open_corpus(
         Data(
-            corpus=numbered(tmp_path / "a.txt", 100),
-            dev=put(tmp_path / "dev.txt", "d"),
-            test=[put(tmp_path / "test.txt", "t"), put(tmp_path / "more.txt", "u")],
+            corpus=write_numbered(tmp_path / "a.txt", 100),
+            dev=write_lines(tmp_path / "dev.txt", "d"),
+            test=[write_lines(tmp_path / "test.txt", "t"), write_lines(tmp_path / "more.txt", "u")],
         )
     )
-    parts = parts_of(corpus)
-    assert (len(parts["train"]), parts["dev"], parts["test"]) == (100, ["d"], ["t", "u"])
+    splits = texts_by_split(corpus)
+    assert (len(splits["train"]), splits["dev"], splits["test"]) == (100, ["d"], ["t", "u"])
 
 
-def test_the_same_file_cannot_train_and_judge(tmp_path: Path) -> None:
-    name = numbered(tmp_path / "a.txt", 9)
+def test_same_file_for_train_and_dev_or_test_is_refused(tmp_path: Path) -> None:
+    name = write_numbered(tmp_path / "a.txt", 9)
     (tmp_path / "link.txt").symlink_to(tmp_path / "a.txt")
-    assert "given both as data.corpus and as data.dev" in complaint(corpus=name, dev=name)
-    told = complaint(corpus=name, test=str(tmp_path / "link.txt"))
-    assert "given both as data.corpus and as data.test" in told
-    assert "given twice in data.corpus" in complaint(corpus=[name, str(tmp_path / "*.txt")])
-    assert "both as data.corpus and as data.dev" in complaint(
+    assert "given both as data.corpus and as data.dev" in error_message(corpus=name, dev=name)
+    message = error_message(corpus=name, test=str(tmp_path / "link.txt"))
+    assert "given both as data.corpus and as data.test" in message
+    assert "given twice in data.corpus" in error_message(corpus=[name, str(tmp_path / "*.txt")])
+    assert "both as data.corpus and as data.dev" in error_message(
         corpus="python-docs", dev="python-docs"
     )
 
 
 def test_folders_globs_and_relative_paths(tmp_path: Path) -> None:
-    put(tmp_path / "in" / "b.txt", "b")
-    put(tmp_path / "in" / "deep" / "a.csv", "text", "a")
-    put(tmp_path / "in" / "README.md", "not data")
-    put(tmp_path / "in" / ".hidden.txt", "hidden")
-    put(tmp_path / "notes" / "n.md", "note")
+    write_lines(tmp_path / "in" / "b.txt", "b")
+    write_lines(tmp_path / "in" / "deep" / "a.csv", "text", "a")
+    write_lines(tmp_path / "in" / "README.md", "not data")
+    write_lines(tmp_path / "in" / ".hidden.txt", "hidden")
+    write_lines(tmp_path / "notes" / "n.md", "note")
 
     def texts(name: str) -> list[str]:
         return [
@@ -168,46 +171,46 @@ def test_folders_globs_and_relative_paths(tmp_path: Path) -> None:
     assert "1 files of other formats" in open_corpus(Data(corpus="in"), base=tmp_path).describe()
 
 
-def test_what_is_not_there_says_so(tmp_path: Path) -> None:
+def test_missing_sources(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert "no such file, folder or built-in corpus" in complaint(corpus="nowhere.txt")
-    assert "did you mean python-docs?" in complaint(corpus="python-doc")
-    assert "no file matches this pattern" in complaint(corpus=str(tmp_path / "*.txt"))
-    assert "there is no file in this folder" in complaint(corpus=str(tmp_path / "empty"))
+    assert "no such file, folder or built-in corpus" in error_message(corpus="nowhere.txt")
+    assert "did you mean python-docs?" in error_message(corpus="python-doc")
+    assert "no file matches this pattern" in error_message(corpus=str(tmp_path / "*.txt"))
+    assert "there is no file in this folder" in error_message(corpus=str(tmp_path / "empty"))
 
 
-def test_a_file_without_a_document_is_an_error_but_not_one_among_others(tmp_path: Path) -> None:
-    empty = put(tmp_path / "in" / "a.txt")
-    assert complaint(corpus=empty) == (
+def test_empty_file_is_an_error_unless_there_are_others(tmp_path: Path) -> None:
+    empty = write_lines(tmp_path / "in" / "a.txt")
+    assert error_message(corpus=empty) == (
         f"data: {empty}: there is no document in this file: empty. Give at least one line of text."
     )
-    blank = put(tmp_path / "in" / "b.txt", "", " ")
-    assert "in this file: 2 empty rows dropped" in complaint(corpus=blank)
-    put(tmp_path / "in" / "c.txt", "text")
+    blank = write_lines(tmp_path / "in" / "b.txt", "", " ")
+    assert "in this file: 2 empty rows dropped" in error_message(corpus=blank)
+    write_lines(tmp_path / "in" / "c.txt", "text")
     corpus = open_corpus(Data(corpus=str(tmp_path / "in")))
     assert [text for _, text in corpus.texts_with_split()] == ["text"]
     assert corpus.dropped.as_dict()["empty"] == 2
 
 
 def test_limit_takes_the_first_documents(tmp_path: Path) -> None:
-    corpus = open_corpus(Data(corpus=numbered(tmp_path / "a.txt", 100), limit=7))
+    corpus = open_corpus(Data(corpus=write_numbered(tmp_path / "a.txt", 100), limit=7))
     assert sorted(text for _, text in corpus.texts_with_split()) == [
         f"text number {i}" for i in range(7)
     ]
 
 
-def test_an_edited_file_has_another_identity(tmp_path: Path) -> None:
-    name = put(tmp_path / "a.txt", "one")
+def test_edited_file_has_another_identity(tmp_path: Path) -> None:
+    name = write_lines(tmp_path / "a.txt", "one")
     corpus = open_corpus(Data(corpus=name))
     before = list(corpus.identities())
-    put(tmp_path / "a.txt", "two")
+    write_lines(tmp_path / "a.txt", "two")
     after = list(corpus.identities())
     assert (before[0][1].size, before[0][1].name) == (after[0][1].size, after[0][1].name)
     assert before[0][1].sha256 != after[0][1].sha256
 
 
 class FakeTable:
-    """What `datasets.load_dataset` gives, as far as it is used here."""
+    """The methods of a Hugging Face dataset that are used here."""
 
     def __init__(self, columns: dict[str, list[Any]], file: Path) -> None:
         self.columns, self.cache_files = columns, [{"filename": str(file)}]
@@ -221,11 +224,11 @@ class FakeTable:
 
 
 def test_hub_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = Path(put(tmp_path / "x.arrow", "content"))
-    asked = []
+    file = Path(write_lines(tmp_path / "x.arrow", "content"))
+    calls = []
 
     def load_dataset(name: str, config: str | None, *, split: str) -> FakeTable:
-        asked.append((name, config, split))
+        calls.append((name, config, split))
         if name == "nobody/nothing":
             raise ConnectionError("no route\nto the hub")
         return FakeTable({"text": ["a", None, "b"], "label": [1, 2, 3]}, file)
@@ -233,15 +236,15 @@ def test_hub_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
     corpus = open_corpus(Data(corpus="hub:user/name:config", dev="hub:user/name@test"))
     assert [text for _, text in corpus.texts_with_split()] == ["a", "b", "a", "b"]
-    assert asked == [("user/name", "config", "train"), ("user/name", None, "test")]
+    assert calls == [("user/name", "config", "train"), ("user/name", None, "test")]
     assert corpus.dropped.as_dict()["empty"] == 2
     assert [identity.size for _, identity in corpus.identities()] == [8, 8]
-    assert "could not be had (no route)" in complaint(corpus="hub:nobody/nothing")
-    assert "there are 'text', 'label'" in complaint(corpus="hub:a", text="body")
-    assert "row 1: 'label' holds a number, not text" in complaint(corpus="hub:a", text="label")
+    assert "could not be loaded (no route)" in error_message(corpus="hub:nobody/nothing")
+    assert "there are 'text', 'label'" in error_message(corpus="hub:a", text="body")
+    assert "row 1: 'label' holds a number, not text" in error_message(corpus="hub:a", text="label")
 
 
-def test_hub_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_without_the_datasets_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    assert "pip install 'regard[hub]'" in complaint(corpus="hub:imdb")
-    assert "name is missing" in complaint(corpus="hub:")
+    assert "pip install 'regard[hub]'" in error_message(corpus="hub:imdb")
+    assert "name is missing" in error_message(corpus="hub:")

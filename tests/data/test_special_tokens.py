@@ -18,56 +18,59 @@ roles = Roles()
 some_ids = st.lists(st.integers(7, 99), max_size=12)
 
 
-def pop_from_the_longer(a: list[int], b: list[int], room: int) -> tuple[list[int], list[int]]:
-    """BERT's own loop, as the oracle."""
+def truncate_as_bert(a: list[int], b: list[int], max_length: int) -> tuple[list[int], list[int]]:
+    """BERT's own loop, as the reference."""
     a, b = list(a), list(b)
-    while len(a) + len(b) > room:
+    while len(a) + len(b) > max_length:
         (a if len(a) > len(b) else b).pop()
     return a, b
 
 
-def test_one() -> None:
+def test_single_sequence() -> None:
     assert special_tokens.single_sequence([7, 8], roles) == InputSequence(
         (CLS, 7, 8, SEP), (0, 0, 0, 0)
     )
 
 
-def test_pair() -> None:
+def test_sequence_pair() -> None:
     assert special_tokens.sequence_pair([7, 8], [9], roles=roles) == InputSequence(
         (CLS, 7, 8, SEP, 9, SEP), (0, 0, 0, 0, 1, 1)
     )
 
 
-def test_bounded() -> None:
+def test_delimited_sequence() -> None:
     assert special_tokens.delimited_sequence([7], roles) == InputSequence(
         (START, 7, STOP), (0, 0, 0)
     )
 
 
-def test_source_and_target_each_have_their_limit() -> None:
+def test_source_and_target_have_separate_limits() -> None:
     source, target = special_tokens.source_and_target(
         [7, 8, 9], [10, 11], roles=roles, source_limit=4, target_limit=9
     )
-    assert source == InputSequence((START, 7, 8, STOP), (0,) * 4, lost=1)
+    assert source == InputSequence((START, 7, 8, STOP), (0,) * 4, truncated=1)
     assert target == InputSequence((START, 10, 11, STOP), (0,) * 4)
 
 
-def test_source_to_target_in_one_row() -> None:
+def test_source_target_sequence() -> None:
     packed = special_tokens.source_target_sequence([7, 8], [9], roles=roles)
     assert packed == InputSequence((START, 7, 8, SEP, 9, STOP), (0, 0, 0, 0, 1, 1))
 
 
-def test_an_empty_side_is_kept() -> None:
+def test_empty_text_keeps_its_special_tokens() -> None:
     assert special_tokens.sequence_pair([], [9], roles=roles).segments == (0, 0, 1, 1)
 
 
 @given(some_ids, some_ids, st.integers(1, 30))
-def test_the_longer_side_is_cut_as_bert_cuts_it(a: list[int], b: list[int], room: int) -> None:
-    assert special_tokens.truncate_longest_first(a, b, room=room) == pop_from_the_longer(a, b, room)
+def test_truncation_equals_bert(a: list[int], b: list[int], max_length: int) -> None:
+    found = special_tokens.truncate_longest_first(a, b, max_length=max_length)
+    assert found == truncate_as_bert(a, b, max_length)
 
 
 @given(some_ids, some_ids, st.integers(4, 30))
-def test_a_pair_keeps_its_limit_and_counts_its_loss(a: list[int], b: list[int], n: int) -> None:
+def test_pair_respects_its_limit_and_counts_truncated_tokens(
+    a: list[int], b: list[int], n: int
+) -> None:
     packed = special_tokens.sequence_pair(a, b, roles=roles, limit=n)
     assert len(packed.ids) == len(packed.segments) == min(n, len(a) + len(b) + 3)
     assert packed.truncated == len(a) + len(b) + 3 - len(packed.ids)
@@ -75,7 +78,7 @@ def test_a_pair_keeps_its_limit_and_counts_its_loss(a: list[int], b: list[int], 
 
 
 @given(some_ids, st.integers(3, 20))
-def test_one_text_keeps_its_beginning(a: list[int], n: int) -> None:
+def test_single_sequence_keeps_the_beginning(a: list[int], n: int) -> None:
     packed = special_tokens.single_sequence(a, roles, limit=n)
     assert packed.ids[1:-1] == tuple(a[: n - 2])
     assert packed.truncated == max(len(a) - (n - 2), 0)
@@ -84,11 +87,11 @@ def test_one_text_keeps_its_beginning(a: list[int], n: int) -> None:
 @pytest.mark.parametrize(
     ("pack", "limit"), [(special_tokens.single_sequence, 2), (special_tokens.delimited_sequence, 0)]
 )
-def test_no_room(pack, limit: int) -> None:
+def test_limit_too_small_for_text(pack, limit: int) -> None:
     with pytest.raises(UserError, match=r"no room for text.*Raise model\.context"):
         pack([7], roles, limit=limit)
 
 
-def test_no_room_for_a_pair() -> None:
+def test_limit_too_small_for_a_pair() -> None:
     with pytest.raises(UserError, match="3 special tokens"):
         special_tokens.sequence_pair([7], [8], roles=roles, limit=3)

@@ -1,4 +1,4 @@
-"""The split: a function of seed and group alone, whatever the order."""
+"""The split depends only on seed and group, not on the order of records."""
 
 from __future__ import annotations
 
@@ -11,71 +11,74 @@ from regard.data.readers.records import Record
 from regard.data.splits import SPLITS, Split, Splitter, as_text
 
 GROUPS = st.lists(st.sampled_from([f"group {i}" for i in range(40)]), min_size=1, max_size=60)
-SHARES = st.floats(0.01, 0.49)
-NO_PARTS: frozenset[str] = frozenset()
+FRACTIONS = st.floats(0.01, 0.49)
+NONE_PREDEFINED: frozenset[str] = frozenset()
 
 
-def split(**changed: Any) -> Splitter:
-    asked: dict[str, Any] = {
-        "shares": {},
-        "chosen": {},
+def build_splitter(**changes: Any) -> Splitter:
+    defaults: dict[str, Any] = {
+        "fractions": {},
+        "by_value": {},
         "group": None,
         "dev_from_test": None,
         "seed": 0,
         "texts": ("text",),
     }
-    return Splitter(**(asked | changed))
+    return Splitter(**(defaults | changes))
 
 
-def part_of(cut: Splitter, values: dict[str, Any], role: Split = "train") -> Split | None:
-    return cut.part_of(Record(values), role=role, own=NO_PARTS)
+def split_of(splitter: Splitter, values: dict[str, Any], role: Split = "train") -> Split | None:
+    return splitter.split_of(Record(values), role=role, predefined=NONE_PREDEFINED)
 
 
-@given(GROUPS, SHARES, SHARES, st.integers(0, 9))
-def test_one_group_falls_into_one_part_in_any_order(
+@given(GROUPS, FRACTIONS, FRACTIONS, st.integers(0, 9))
+def test_group_falls_into_one_split_in_any_order(
     groups: list[str], dev: float, test: float, seed: int
 ) -> None:
-    def parts(order: list[str]) -> dict[str, set[Split | None]]:
-        cut = split(shares={"dev": dev, "test": test}, group="title", seed=seed)
+    def splits(order: list[str]) -> dict[str, set[Split | None]]:
+        splitter = build_splitter(fractions={"dev": dev, "test": test}, group="title", seed=seed)
         found: dict[str, set[Split | None]] = {}
         for number, group in enumerate(order):
             values = {"text": f"text {number}", "data.group": group}
-            found.setdefault(group, set()).add(part_of(cut, values))
+            found.setdefault(group, set()).add(split_of(splitter, values))
         return found
 
-    forwards = parts(groups)
-    assert all(len(these) == 1 and these <= set(SPLITS) for these in forwards.values())
-    assert forwards == parts(groups[::-1])
+    forwards = splits(groups)
+    assert all(len(found) == 1 and found <= set(SPLITS) for found in forwards.values())
+    assert forwards == splits(groups[::-1])
 
 
-@given(GROUPS, SHARES, st.floats(0.01, 0.99))
-def test_dev_from_test_moves_nothing_but_test_rows(
-    texts: list[str], test: float, share: float
-) -> None:
-    before, after = split(shares={"test": test}), split(shares={"test": test}, dev_from_test=share)
+@given(GROUPS, FRACTIONS, st.floats(0.01, 0.99))
+def test_dev_from_test_moves_only_test_rows(texts: list[str], test: float, fraction: float) -> None:
+    before, after = (
+        build_splitter(fractions={"test": test}),
+        build_splitter(fractions={"test": test}, dev_from_test=fraction),
+    )
     for text in texts:
-        was, now = part_of(before, {"text": text}), part_of(after, {"text": text})
-        assert (was, now) in {("train", "train"), ("test", "test"), ("test", "dev")}
+        old, new = split_of(before, {"text": text}), split_of(after, {"text": text})
+        assert (old, new) in {("train", "train"), ("test", "test"), ("test", "dev")}
 
 
-@given(SHARES, SHARES, SHARES)
-def test_a_larger_share_keeps_what_a_smaller_one_had(dev: float, more: float, test: float) -> None:
-    small = split(shares={"dev": min(dev, more), "test": test})
-    large = split(shares={"dev": max(dev, more), "test": test})
+@given(FRACTIONS, FRACTIONS, FRACTIONS)
+def test_larger_fraction_keeps_the_records_of_a_smaller_one(
+    dev: float, more: float, test: float
+) -> None:
+    small = build_splitter(fractions={"dev": min(dev, more), "test": test})
+    large = build_splitter(fractions={"dev": max(dev, more), "test": test})
     for number in range(50):
         values = {"text": f"text {number}"}
-        if part_of(small, dict(values)) == "dev":
-            assert part_of(large, dict(values)) == "dev"
+        if split_of(small, dict(values)) == "dev":
+            assert split_of(large, dict(values)) == "dev"
 
 
-def test_the_group_is_the_column_then_the_source_then_the_texts() -> None:
-    cut = split(texts=("first", "second"), group="title")
+def test_group_key_is_the_column_else_the_source_group_else_the_texts() -> None:
+    splitter = build_splitter(texts=("first", "second"), group="title")
     record = Record({"first": "a", "second": ["b", "c"], "label": 1}, group="g")
-    assert cut.group_of(record) == "g"
-    assert cut.group_of(Record(record)) == 'a\0["b", "c"]'
-    assert cut.group_of(Record({**record, "data.group": "title"}, group="g")) == "title"
-    assert cut.group_of(Record({**record, "data.group": " "}, group="g")) == "g"
+    assert splitter.group_key(record) == "g"
+    assert splitter.group_key(Record(record)) == 'a\0["b", "c"]'
+    assert splitter.group_key(Record({**record, "data.group": "title"}, group="g")) == "title"
+    assert splitter.group_key(Record({**record, "data.group": " "}, group="g")) == "g"
 
 
-def test_values_as_they_are_written() -> None:
+def test_values_as_text() -> None:
     assert [as_text(value) for value in ("a", 1, True, None, 2.5)] == ["a", "1", "true", "", "2.5"]

@@ -3,7 +3,7 @@ from collections import Counter
 from scipy.stats import spearmanr
 
 from regard.data.builtin.likeness import SPLIT_SIZES, likeness
-from regard.evaluation.baselines.tfidf_cosine import WordCosine
+from regard.evaluation.baselines.tfidf_cosine import TfidfCosine
 
 
 def test_every_part_has_all_scores_and_no_pair_of_train_is_judged():
@@ -16,6 +16,6 @@ def test_every_part_has_all_scores_and_no_pair_of_train_is_judged():
 
 def test_counting_words_tells_some_of_it_and_not_all():
     rows = list(likeness())
-    words = WordCosine(row[side] for row in rows for side in ("first", "second"))
+    words = TfidfCosine(row[side] for row in rows for side in ("first", "second"))
     scores = [words.score(row["first"], row["second"]) for row in rows]
     assert 0.2 < spearmanr(scores, [row["score"] for row in rows]).statistic < 0.7

@@ -1,4 +1,4 @@
-"""A look at a table's first rows: which columns read like text."""
+"""Text columns are detected from the first rows of a table."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def write_tsv(path: Path) -> None:
     _write_cells(path, "\t")
 
 
-def _write_cells(path: Path, between: str) -> None:
+def _write_cells(path: Path, separator: str) -> None:
     rows = [list(ROWS[0]), *(map(str, row.values()) for row in ROWS)]
-    path.write_text("".join(between.join(row) + "\n" for row in rows))
+    path.write_text("".join(separator.join(row) + "\n" for row in rows))
 
 
 def write_jsonl(path: Path) -> None:
@@ -36,14 +36,14 @@ def write_parquet(path: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [write_csv, write_tsv, write_jsonl, write_parquet])
-def test_the_longest_column_of_words_comes_first(tmp_path: Path, write: object) -> None:
+def test_text_columns_are_sorted_by_length(tmp_path: Path, write: object) -> None:
     assert callable(write)
     path = tmp_path / f"a.{write.__name__.removeprefix('write_')}"
     write(path)
     assert text_columns(path) == {"body": 8.5, "title": 2.0}
 
 
-def test_plain_text_has_no_columns_and_bad_rows_are_passed_over(tmp_path: Path) -> None:
+def test_plain_text_has_no_columns_and_bad_rows_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("words\n")
     assert text_columns(path) == {}

@@ -1,4 +1,4 @@
-"""Parallel files: one record a line, and never one file cut to the length of another."""
+"""Parallel files: one record per line; files of different lengths are refused."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from regard.data.record_corpus import RecordCorpus, open_records
 COLUMNS = {"source": "en", "target": "de"}
 
 
-def put(folder: Path, **texts: list[str]) -> str:
-    for name, these in texts.items():
-        content = "".join(f"{text}\n" for text in these).encode()
+def write_files(folder: Path, **texts: list[str]) -> str:
+    for name, lines in texts.items():
+        content = "".join(f"{line}\n" for line in lines).encode()
         (folder / f"a.{name}.gz").write_bytes(gzip.compress(content))
     return str(folder / f"a.{{{','.join(texts)}}}.gz")
 
 
-def opened(name: str, columns: dict[str, str] = COLUMNS, **settings: Any) -> RecordCorpus:
-    return open_records(Data(corpus=name, **settings), columns, holds={"target": "text"})
+def open_parallel(name: str, columns: dict[str, str] = COLUMNS, **settings: Any) -> RecordCorpus:
+    return open_records(Data(corpus=name, **settings), columns, types={"target": "text"})
 
 
-def complaint(name: str, columns: dict[str, str] = COLUMNS, **settings: Any) -> str:
+def error_message(name: str, columns: dict[str, str] = COLUMNS, **settings: Any) -> str:
     with pytest.raises(UserError) as caught:
-        opened(name, columns, **settings).all_records()
+        open_parallel(name, columns, **settings).all_records()
     return str(caught.value)
 
 
-def test_a_line_is_a_record(tmp_path: Path) -> None:
-    name = put(tmp_path, en=["one", "two", "three"], de=["eins", " ", "drei"])
-    corpus = opened(name)
+def test_each_line_is_a_record(tmp_path: Path) -> None:
+    name = write_files(tmp_path, en=["one", "two", "three"], de=["eins", " ", "drei"])
+    corpus = open_parallel(name)
     assert corpus.all_records() == [
         {"source": "one", "target": "eins"},
         {"source": "three", "target": "drei"},
@@ -49,32 +49,34 @@ def test_a_line_is_a_record(tmp_path: Path) -> None:
     assert [text for _, text in texts.texts_with_split()] == ["one", "two", "three"]
 
 
-def test_different_numbers_of_lines_are_refused_even_behind_a_limit(tmp_path: Path) -> None:
-    name = put(tmp_path, en=["one", "two", "three"], de=["eins", "zwei"])
-    told = "different numbers of lines: a.en.gz has 3, a.de.gz has 2"
-    assert told in complaint(name)
-    assert told in complaint(name, limit=1)
-    assert told in complaint(name, {"source": "en", "target": "en"})
+def test_different_numbers_of_lines_are_refused_even_beyond_the_limit(tmp_path: Path) -> None:
+    name = write_files(tmp_path, en=["one", "two", "three"], de=["eins", "zwei"])
+    message = "different numbers of lines: a.en.gz has 3, a.de.gz has 2"
+    assert message in error_message(name)
+    assert message in error_message(name, limit=1)
+    assert message in error_message(name, {"source": "en", "target": "en"})
 
 
-def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
+def test_last_line_without_newline(tmp_path: Path) -> None:
     (tmp_path / "a.en").write_text("one\ntwo")
     (tmp_path / "a.de").write_text("eins\nzwei\n")
-    assert len(opened(str(tmp_path / "a.{en,de}")).all_records()) == 2
+    assert len(open_parallel(str(tmp_path / "a.{en,de}")).all_records()) == 2
 
 
-def test_what_cannot_be_parallel_is_said(tmp_path: Path) -> None:
-    name = put(tmp_path, en=["one"], de=["eins"])
-    assert "no column 'fr'; there are 'en', 'de'" in complaint(name, {"text": "fr"})
-    assert "there is no file" in complaint(name.replace("de", "fr"))
-    assert "do not name the columns" in complaint(name.replace("de", "en"))
-    assert "do not name the columns" in complaint(name.replace("a.", "{a,b}."))
-    assert 'Set data.unit = "line"' in complaint(name, unit="paragraph")
+def test_invalid_parallel_names(tmp_path: Path) -> None:
+    name = write_files(tmp_path, en=["one"], de=["eins"])
+    assert "no column 'fr'; there are 'en', 'de'" in error_message(name, {"text": "fr"})
+    assert "there is no file" in error_message(name.replace("de", "fr"))
+    assert "do not name the columns" in error_message(name.replace("de", "en"))
+    assert "do not name the columns" in error_message(name.replace("a.", "{a,b}."))
+    assert 'Set data.unit = "line"' in error_message(name, unit="paragraph")
     (tmp_path / "en.csv").write_text("a\n")
     (tmp_path / "de.csv").write_text("a\n")
-    assert "en.csv is a table" in complaint(str(tmp_path / "{en,de}.csv"))
+    assert "en.csv is a table" in error_message(str(tmp_path / "{en,de}.csv"))
 
 
-def test_the_same_file_cannot_train_and_judge(tmp_path: Path) -> None:
-    name = put(tmp_path, en=["one"], de=["eins"])
-    assert "both as data.corpus and as data.test" in complaint(name, test=str(tmp_path / "a.de.gz"))
+def test_same_file_for_train_and_test_is_refused(tmp_path: Path) -> None:
+    name = write_files(tmp_path, en=["one"], de=["eins"])
+    assert "both as data.corpus and as data.test" in error_message(
+        name, test=str(tmp_path / "a.de.gz")
+    )

@@ -1,4 +1,4 @@
-"""Questions in SQuAD's layout: what comes out, and what a misshapen file is told."""
+"""SQuAD's layout: one record per question, and the error of each invalid file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.data.readers.formats import read_records
 from regard.data.readers.records import Column, DropCounts, ReadOptions, Record
 from regard.data.readers.squad import COLUMNS
 
-EVERY = ReadOptions(columns=None)
+ALL_COLUMNS = ReadOptions(columns=None)
 
 
 def document(*questions: dict[str, Any]) -> dict[str, Any]:
@@ -32,13 +32,13 @@ UNANSWERED = {"question": "Who else?", "id": "q2", "answers": [], "is_impossible
 
 
 def read(
-    path: Path, reading: ReadOptions = EVERY, dropped: DropCounts | None = None
+    path: Path, options: ReadOptions = ALL_COLUMNS, dropped: DropCounts | None = None
 ) -> list[Record]:
-    return list(read_records(path, reading, dropped or DropCounts()))
+    return list(read_records(path, options, dropped or DropCounts()))
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_a_record_is_a_question(tmp_path: Path, indent: int | None) -> None:
+def test_each_question_is_a_record(tmp_path: Path, indent: int | None) -> None:
     path = tmp_path / "a.json.xz"
     text = json.dumps(document(ANSWERED, UNANSWERED), indent=indent)
     path.write_bytes(lzma.compress(text.encode()))
@@ -61,18 +61,18 @@ def test_a_record_is_a_question(tmp_path: Path, indent: int | None) -> None:
     )
     assert (second["answers"], second["answer_starts"], second["impossible"]) == ([], [], True)
     assert second.at == f"{path}, article 1, paragraph 1, question 2"
-    asked = ReadOptions(columns={"text": Column("question", "task.text")})
-    assert read(path, asked) == [{"text": "Who led them?"}, {"text": "Who else?"}]
+    options = ReadOptions(columns={"text": Column("question", "task.text")})
+    assert read(path, options) == [{"text": "Who led them?"}, {"text": "Who else?"}]
 
 
-def test_a_file_that_says_nothing_of_impossible_has_answers(tmp_path: Path) -> None:
+def test_files_without_is_impossible_are_answerable(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    asked = {key: ANSWERED[key] for key in ("question", "id", "answers")}
-    path.write_text(json.dumps(document(asked)))
+    question = {key: ANSWERED[key] for key in ("question", "id", "answers")}
+    path.write_text(json.dumps(document(question)))
     assert [record["impossible"] for record in read(path)] == [False]
 
 
-MISSHAPEN = [
+INVALID = [
     ({**ANSWERED, "answers": []}, "question 2: no answer, yet not is_impossible"),
     ({**ANSWERED, "question": 3}, "question 2: 'question' holds a number"),
     ({**ANSWERED, "answers": [{"text": "Rollo"}]}, "question 2: no 'answer_start'"),
@@ -81,20 +81,22 @@ MISSHAPEN = [
 ]
 
 
-@pytest.mark.parametrize(("question", "told"), MISSHAPEN)
-def test_a_misshapen_question_is_named_or_dropped(tmp_path: Path, question: Any, told: str) -> None:
+@pytest.mark.parametrize(("question", "message"), INVALID)
+def test_invalid_question_is_an_error_or_dropped(
+    tmp_path: Path, question: Any, message: str
+) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps(document(ANSWERED, question, UNANSWERED)))
     with pytest.raises(UserError) as caught:
         read(path)
-    assert f"{path}, article 1, paragraph 1, {told}" in str(caught.value)
+    assert f"{path}, article 1, paragraph 1, {message}" in str(caught.value)
     dropped = DropCounts()
     kept = read(path, ReadOptions(columns=None, skip_bad_rows=True), dropped)
     assert [record["id"] for record in kept] == ["q1", "q2"]
     assert dropped.as_dict()["bad"] == 1
 
 
-def test_misshapen_paragraphs_and_columns(tmp_path: Path) -> None:
+def test_invalid_paragraphs_and_columns(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"data": [{"title": "a", "paragraphs": [{"qas": []}]}]}))
     with pytest.raises(UserError, match="article 1, paragraph 1: no 'context'"):

@@ -19,7 +19,7 @@ def test_a_tokenizer_of_another_language_is_worth_replacing() -> None:
         train_texts=lambda: iter(ENGLISH),
         held_out=ENGLISH[:20],
     )
-    assert advice.train_anew
+    assert advice.retrain
     assert advice.fresh.fertility < advice.existing.fertility
     assert advice.documents == 20
     assert advice.existing.words == sum(len(text.split()) for text in ENGLISH[:20])
@@ -32,7 +32,7 @@ def test_a_tokenizer_of_another_language_is_worth_replacing() -> None:
 def test_its_own_tokenizer_is_kept() -> None:
     existing = Bpe(vocabulary=300).train(iter(ENGLISH))
     advice = advise(existing, train_texts=lambda: iter(ENGLISH), held_out=ENGLISH[:20])
-    assert not advice.train_anew
+    assert not advice.retrain
     assert advice.saving == 0
     assert advice.sentence.startswith("Keep bpe")
 
@@ -43,7 +43,7 @@ def test_lost_words_are_a_reason_of_their_own() -> None:
     assert advice.saving == 0  # a word is a word
     assert advice.existing.unknown_rate > 0.8
     assert advice.fresh.unknown_rate < 0.05
-    assert advice.train_anew
+    assert advice.retrain
 
 
 def test_a_size_the_text_cannot_fill_is_compared_at_what_it_fills() -> None:
