@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic.fields import FieldInfo
 
 from regard.api import catalogs
-from regard.cli.catalog.properties import broken, further, main_heading, main_property
+from regard.cli.catalog.properties import broken_reason, other_properties, main_heading, main_property
 from regard.core.catalog import Catalog, Entry
 from regard.core.settings import Settings, catalog_field, dotted_keys, settings_class
 from regard.runs.recipe import Recipe
@@ -59,9 +59,9 @@ def _part(entry: Entry) -> str:
     # Without the line: it would move with every edit above it, and the page with it.
     file = entry.source.rpartition(":")[0]
     lines = [f"\n### {entry.catalog}: {entry.name}\n", f"{_shown(entry.summary)}\n"]
-    if why := broken(entry):
+    if why := broken_reason(entry):
         lines.append(f"**{why[0].upper()}{why[1:]}.**\n")
-    if more := further(entry):
+    if more := other_properties(entry):
         lines.append(f"{more}\n")
     if equation := _equation(SOURCE / file):
         lines.append(f"```\n{equation}\n```\n")

@@ -98,8 +98,8 @@ def test_a_bug_is_told_even_where_nothing_can_be_written(
 @pytest.mark.parametrize(
     ("number", "says"),
     [
-        (errno.ENOSPC, "no room left for runs/a"),
-        (errno.EDQUOT, "no room left for runs/a"),
+        (errno.ENOSPC, "no space left for runs/a"),
+        (errno.EDQUOT, "no space left for runs/a"),
         (errno.EACCES, "runs/a cannot be used (Permission denied)"),
         (errno.EROFS, "runs/a cannot be used (Read-only file system)"),
     ],

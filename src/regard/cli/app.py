@@ -1,6 +1,6 @@
-"""The `regard` command: every verb, and what a person sees when something goes wrong.
+"""The `regard` command line: all commands, and the error messages of the process.
 
-Verbs are thin over `regard.api`; each imports what is heavy inside its function.
+Commands are thin wrappers over `regard.api`; heavy imports are inside their functions.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from regard.core.errors import UserError
 
 app = typer.Typer(
     name="regard",
-    help="A workbench for Transformers: an experiment that cannot quietly fool you.",
+    help="A workbench for Transformers: experiments that cannot quietly fool you.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
-for verb in (
+for command in (
     new,
     validate,
     train,
@@ -69,14 +69,14 @@ for verb in (
     lesson,
     exercise,
 ):
-    app.command()(verb)
+    app.command()(command)
 app.command("import")(import_model)
 app.command("export")(export_model)
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(tokenizer.app, name="tokenizer")
 
-NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
-REFUSED = {
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+PATH_ERRORS = {
     errno.EACCES,
     errno.EPERM,
     errno.EROFS,
@@ -86,70 +86,71 @@ REFUSED = {
     errno.ENAMETOOLONG,
     errno.EIO,
 }
-"Refusals of the system that follow from where things stand, not from what regard does."
+"Errors about a path that the user can fix; others are bugs."
 
 
 def main() -> None:
-    """Run one command; exit 2 on what the user can mend, 130 on Ctrl-C, 70 on a bug of ours."""
+    """Run one command; exit code 2: an error the user can fix, 130: Ctrl-C, 70: a bug."""
     try:
         app()
     except UserError as problem:
-        leave(str(problem), code=2)
+        exit_with(str(problem), code=2)
     except KeyboardInterrupt:
-        leave("stopped.", code=130)
+        exit_with("stopped.", code=130)
     except BrokenPipeError:
-        # `regard … | head` closed the pipe: nobody is left to tell.
+        # `regard … | head` closed the pipe: no reader is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
-    except Exception as problem:  # the last resort: whatever it is, a person gets one sentence
-        if sentence := system_says(problem) if isinstance(problem, OSError) else too_big(problem):
-            leave(sentence, code=2)
-        leave(own_up(problem), code=70)
+    except Exception as problem:  # never show a bare traceback
+        message = disk_error(problem) if isinstance(problem, OSError) else memory_error(problem)
+        if message:
+            exit_with(message, code=2)
+        exit_with(bug_report(problem), code=70)
 
 
-def leave(sentence: str, *, code: int) -> NoReturn:
-    print(sentence, file=sys.stderr)
+def exit_with(message: str, *, code: int) -> NoReturn:
+    print(message, file=sys.stderr)
     raise SystemExit(code)
 
 
-def system_says(problem: OSError) -> str | None:
-    """What the system refused, where the person can mend it; None where it must be our mistake."""
-    place = f" for {problem.filename}" if problem.filename else ""
-    if problem.errno in NO_ROOM:
+def disk_error(problem: OSError) -> str | None:
+    """The message for a full disk or an unusable path; None for other errors."""
+    target = f" for {problem.filename}" if problem.filename else ""
+    if problem.errno in DISK_FULL:
         return (
-            f"disk: no room left{place}. What was saved before is whole: "
-            "free some room, then run the same command again (a training goes on with --resume)."
+            f"disk: no space left{target}. What was saved before is intact: "
+            "free some space, then run the same command again (resume a training with --resume)."
         )
-    if problem.errno in REFUSED and problem.filename:
+    if problem.errno in PATH_ERRORS and problem.filename:
         return (
             f"disk: {problem.filename} cannot be used ({problem.strerror}). "
-            "Change what stands there or its permissions, or give another place."
+            "Check the file and its permissions, or give another path."
         )
     return None
 
 
-def too_big(problem: Exception) -> str | None:
-    """What to do where memory ran out; torch tells of it in several ways, by device."""
+def memory_error(problem: Exception) -> str | None:
+    """The message for out-of-memory errors, which torch words differently by device."""
     signs = ("can't allocate memory", "out of memory")
     if isinstance(problem, MemoryError) or any(sign in str(problem) for sign in signs):
         return (
-            "memory: this does not fit. Lower model.width, model.layers, model.context or "
-            "train.batch_tokens, or raise train.accumulate; `regard validate` predicts the need."
+            "memory: out of memory. Lower model.width, model.layers, model.context or "
+            "train.batch_tokens, or raise train.accumulate; `regard validate` predicts peak memory."
         )
     return None
 
 
-def own_up(problem: Exception) -> str:
-    """One sentence for a bug of ours; the traceback goes to a file, or is shown when asked for."""
+def bug_report(problem: Exception) -> str:
+    """One sentence; the traceback goes to a file, or is shown with REGARD_TRACEBACK=1."""
     text = "".join(traceback.format_exception(problem))
-    what = f"this is a bug in regard: {type(problem).__name__}: {problem}"
+    message = f"this is a bug in regard: {type(problem).__name__}: {problem}"
     if os.environ.get("REGARD_TRACEBACK") == "1":
-        return f"{text}{what}"
+        return f"{text}{message}"
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="regard-traceback-", suffix=".txt", delete=False, encoding="utf-8"
         ) as file:
             file.write(text)
-    except OSError:  # not even there is room: better long than lost
-        return f"{text}{what}"
-    return f"{what}; the traceback is in {file.name}"
+    except OSError:  # no space for the file either
+        return f"{text}{message}"
+    return f"{message}; the traceback is in {file.name}"

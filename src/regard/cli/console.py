@@ -1,6 +1,6 @@
-"""How the command line speaks: one console, one progress bar, one way to print JSON.
+"""Terminal output: consoles, a progress bar, JSON, and options that several commands share.
 
-Rich is imported when something is first printed, so that `--help` stays quick.
+Rich is imported at the first print, so that `--help` stays fast.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as JSON instead.")]
-OwnFiles = Annotated[
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+UserFiles = Annotated[
     list[Path] | None,
-    typer.Option("--with", help="A Python file of your own whose parts the recipe names."),
+    typer.Option(
+        "--with", help="Python file that adds your own attention kinds, tasks, …; repeatable."
+    ),
 ]
 Base = Annotated[
     Path | None,
-    typer.Option(help="Where the model now lies that the run's adapter was trained on."),
+    typer.Option(help="Folder of the adapter's base model, if it has moved."),
 ]
 PIPE_WIDTH = 120
 OnProgress = Callable[[int, int | None], None]
@@ -33,7 +35,7 @@ OnProgress = Callable[[int, int | None], None]
 
 @cache
 def console() -> Console:
-    """Standard output, for what was asked for; in a pipe, as wide as tables need."""
+    """Standard output, for results; in a pipe, wide enough for tables."""
     from rich.console import Console
 
     return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
@@ -41,21 +43,21 @@ def console() -> Console:
 
 @cache
 def side_console() -> Console:
-    """Standard error, for progress and remarks, so that output can be piped."""
+    """Standard error, for progress and remarks, so that results can be piped."""
     from rich.console import Console
 
     width = None if sys.stderr.isatty() else PIPE_WIDTH
     return Console(highlight=False, stderr=True, width=width)
 
 
-def print_json(figures: Any) -> None:
-    json.dump(figures, sys.stdout, indent=2, ensure_ascii=False)
+def print_json(value: Any) -> None:
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
     sys.stdout.write("\n")
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[OnProgress]:
-    """A bar on standard error; call what it gives with (done, total or None where unknown)."""
+def progress_bar(description: str) -> Iterator[OnProgress]:
+    """A bar on standard error; yields a callback (done, total or None if unknown)."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -65,7 +67,7 @@ def progress_bar(what: str) -> Iterator[OnProgress]:
         TimeRemainingColumn(compact=True),
     )
     with Progress(*columns, console=side_console(), transient=True) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(description, total=None)
 
         def on_progress(done: int, total: int | None = None) -> None:
             bar.update(task, completed=done, total=total)

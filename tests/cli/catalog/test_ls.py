@@ -1,4 +1,4 @@
-"""`regard ls` at the widths that terminals have: nothing torn, the broken ones marked."""
+"""`regard ls` at common terminal widths: sources are not wrapped, broken kinds are marked."""
 
 import io
 from collections.abc import Callable
@@ -8,29 +8,29 @@ from rich.console import Console
 
 from regard.api import catalogs
 from regard.attention.kinds import ATTENTION
-from regard.cli.catalog import ls as verb
-from regard.cli.catalog.properties import further, main_property
+from regard.cli.catalog import ls as ls_command
+from regard.cli.catalog.properties import main_property, other_properties
 
 
 @pytest.fixture(params=[80, 120])
-def shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """What the verb prints in a terminal of this width, colours included."""
+def run_ls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Output in a terminal of this width, with colours."""
 
-    def run(sort: str | None) -> str:
-        screen = io.StringIO()
+    def run(catalog: str | None) -> str:
+        output = io.StringIO()
         console = Console(
-            file=screen, width=request.param, force_terminal=True, color_system="standard"
+            file=output, width=request.param, force_terminal=True, color_system="standard"
         )
-        monkeypatch.setattr(verb, "console", lambda: console)
-        verb.ls(sort)
-        return screen.getvalue()
+        monkeypatch.setattr(ls_command, "console", lambda: console)
+        ls_command.ls(catalog)
+        return output.getvalue()
 
     return run
 
 
 @pytest.mark.parametrize("catalog", catalogs(), ids=lambda catalog: catalog.name)
-def test_no_source_is_torn(shown: Callable[..., str], catalog) -> None:
-    text = shown(catalog.name)
+def test_sources_are_not_wrapped(run_ls: Callable[..., str], catalog) -> None:
+    text = run_ls(catalog.name)
     for entry in catalog:
         assert entry.source in text
         assert main_property(entry)
@@ -38,22 +38,22 @@ def test_no_source_is_torn(shown: Callable[..., str], catalog) -> None:
     assert "…" not in text
 
 
-def test_broken_kinds_are_red_with_their_reason(shown: Callable[..., str]) -> None:
-    text = shown("attention")
+def test_broken_kinds_are_red_with_their_reason(run_ls: Callable[..., str]) -> None:
+    text = run_ls("attention")
     assert "\x1b[31mzero-masked\x1b[0m" in text
     assert "\x1b[31mbroken: the mask comes after the softmax" in text
     assert "\x1b[1mdot\x1b[0m" in text
 
 
-def test_the_overview_has_every_name_and_no_source(shown: Callable[..., str]) -> None:
-    text = shown(None)
+def test_overview_has_every_name_and_no_source(run_ls: Callable[..., str]) -> None:
+    text = run_ls(None)
     for catalog in catalogs():
         assert catalog.name in text
         assert all(name in text for name in catalog.names())
     assert ".py:" not in text
 
 
-def test_traits_are_said_by_what_is_missing() -> None:
-    assert further(ATTENTION.get("dot")) == "causal · cacheable · cross · any mask"
-    assert "absolute positions only" in further(ATTENTION.get("linear"))
-    assert "masks causal, bidirectional" in further(ATTENTION.get("linear"))
+def test_attention_traits() -> None:
+    assert other_properties(ATTENTION.get("dot")) == "causal · cacheable · cross · any mask"
+    assert "absolute positions only" in other_properties(ATTENTION.get("linear"))
+    assert "masks causal, bidirectional" in other_properties(ATTENTION.get("linear"))

@@ -75,7 +75,7 @@ def test_svg_file(monkeypatch, capsys, tmp_path: Path):
         (["prefix", "--length", "4"], "prefix of 5 positions in a row of 4"),
         (["causal", "--length", "0"], "Choose a length from 1 to 500."),
         (["causal", "--length", "501"], "Choose a length from 1 to 500."),
-        (["causal", "--labels", ""], "a row of 0 positions"),
+        (["causal", "--labels", ""], "a sequence of 0 positions"),
         (["causal", "--labels", "a b", "--length", "3"], "2 tokens and --length says 3"),
         (["sliding-window:2", "--window", "3"], "Write sliding-window, or leave --window out."),
         (["causal", "--block", "3"], "Write same-block, or leave --block out."),

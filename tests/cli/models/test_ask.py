@@ -91,16 +91,16 @@ def test_it_answers_and_says_how_sure_it_is(workspace: Workspace, threshold: Any
     seen, _ = seen_and_unseen(workspace)
     told = answer(workspace, seen)
     assert told["by"] == "model"
-    assert told["answer"] == told["best"]
+    assert told["answer"] == told["predicted"]
     assert (told["seen"], told["guess"]) == (True, False)
     assert 0 < told["probability"] <= 1
     assert told["agreement"] in (0, 0.25, 0.5, 0.75, 1)
     printed = asked(workspace, seen).stdout
     assert printed.splitlines()[0] == f"  {told['answer']}"
     assert "answered from memory" in printed
-    assert "% of draws agree" in printed
-    if told["as_sure"] is not None:
-        assert f"of the {told['as_sure']['n']} answers as sure" in printed
+    assert "% of samples agree" in printed
+    if told["reliability"] is not None:
+        assert f"of the {told['reliability']['n']} answers with" in printed
 
 
 def test_it_says_that_it_does_not_know(workspace: Workspace, threshold: Any) -> None:
@@ -110,7 +110,7 @@ def test_it_says_that_it_does_not_know(workspace: Workspace, threshold: Any) -> 
     printed = asked(workspace, BORN).stdout
     assert printed.startswith("  I don't know.")
     assert "the model is not sure enough" in printed
-    assert f"the model says {told['best']!r}" in printed
+    assert f"the model says {told['predicted']!r}" in printed
 
 
 def test_an_answer_about_somebody_never_read_of_is_a_guess(
@@ -121,10 +121,10 @@ def test_an_answer_about_somebody_never_read_of_is_a_guess(
     assert answer(workspace, unseen)["guess"] is True
     printed = asked(workspace, unseen).stdout
     assert "a guess: its pretraining text does not name" in printed
-    assert "on dev says nothing of a guess" in printed
-    assert answer(workspace, unseen)["as_sure"] is None
+    assert "on dev says nothing about a guess" in printed
+    assert answer(workspace, unseen)["reliability"] is None
     result = asked(workspace, unseen, "--learn", "guessed.tsv", typed="Ulm\n")
-    assert "kept in guessed.tsv" in result.stderr
+    assert "stored in guessed.tsv" in result.stderr
 
 
 def test_it_looks_up_what_it_is_not_sure_of(workspace: Workspace, threshold: Any) -> None:
@@ -161,7 +161,7 @@ def test_it_learns_what_it_does_not_know(workspace: Workspace, threshold: Any) -
     assert f"What is the answer to “{BORN}”?" in result.stderr
     assert result.stdout.startswith("  I don't know.")
     assert asked(workspace, "Where was Bo born?", "--learn", "kept.tsv", typed="\n").exit_code == 0
-    assert "nothing was kept" in asked(workspace, BORN, "--learn", "kept.tsv", typed="").stderr
+    assert "nothing was stored" in asked(workspace, BORN, "--learn", "kept.tsv", typed="").stderr
     told = json.loads(
         asked(workspace, "Who?", "--learn", "kept.tsv", "--json", typed="Bo\n").stdout
     )
@@ -184,7 +184,7 @@ def test_a_pretraining_text_that_is_gone_is_said(workspace: Workspace) -> None:
     try:
         assert answer(workspace, BORN)["seen"] is None
         assert (
-            "whether its pretraining text names the subject is not known"
+            "whether its pretraining text names the subject is unknown"
             in asked(workspace, BORN).stdout
         )
     finally:

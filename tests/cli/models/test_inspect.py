@@ -103,7 +103,7 @@ def test_a_text_longer_than_the_context_is_cut_and_it_is_said(workspace: Workspa
     [
         (("--text", " "), "inspect: the text is empty. Give some words"),
         (("--text", "caf\udce9"), "inspect: the text is not valid UTF-8"),
-        (("--text", TEXT, "--target", "a dog"), "this model reads one text alone"),
+        (("--text", TEXT, "--target", "a dog"), "this model takes one text alone"),
         (("--text", TEXT, "--layer", "2"), "--layer 2 does not exist: this model has 0 to 1"),
         (("--text", TEXT, "--head", "9"), "--head 9 is not there"),
         (("--text", TEXT, "--out", "runs"), "inspect: runs: is a folder. Name a file."),

@@ -12,7 +12,7 @@ BASELINE = "BM25 (k1 = 1.2, b = 0.75, plain words)"
 
 def figure(of: str, metric: str, value: float) -> dict[str, object]:
     return {
-        "part": "test",
+        "split": "test",
         "of": of,
         "metric": metric,
         "value": value,
@@ -30,11 +30,11 @@ def test_names_give_way_before_figures_do(monkeypatch, width):
         results_table, "console", lambda: Console(file=screen, width=width, highlight=False)
     )
     metrics = ("ndcg_at_10", "recall_at_100", "mrr")
-    results_table.print_figures(
+    results_table.print_results(
         {
             "figures": [figure(of, name, 0.49) for of in ("model", BASELINE) for name in metrics],
             "comparisons": [
-                {"part": "test", "against": BASELINE, "verdict": "not distinguishable from"}
+                {"split": "test", "against": BASELINE, "verdict": "not distinguishable from"}
             ],
         },
         title="runs/cranfield",

@@ -220,8 +220,8 @@ def test_a_run_folder_is_loaded(
 
     asked: list[object] = []
 
-    def load(folder: object, *, base: object, own_files: object) -> api.LoadedModel:
-        asked.append((folder, own_files))
+    def load(folder: object, *, base: object, user_files: object) -> api.LoadedModel:
+        asked.append((folder, user_files))
         model = _made_by(f"{models}:leaking")
         return api.LoadedModel(SimpleNamespace(model=model), tmp_path)  # type: ignore[arg-type]
 

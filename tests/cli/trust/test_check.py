@@ -110,7 +110,7 @@ def test_json_holds_every_result(workspace: Workspace) -> None:
     assert result.exit_code == 1
     told = json.loads(result.stdout)
     (part,) = told["parts"]
-    assert (told["as_declared"], part["sort"], part["name"]) == (False, "attention", "leaky")
+    assert (told["as_declared"], part["catalog"], part["name"]) == (False, "attention", "leaky")
     wrong = {r["contract"] for r in part["results"] if not r["as_declared"]}
     assert wrong == {"forbidden-keys", "padding", "cache"}
 

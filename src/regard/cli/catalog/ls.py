@@ -1,4 +1,4 @@
-"""`regard ls`: the named parts a recipe can use, and where to read each."""
+"""`regard ls`: the catalogues of parts that recipes can name, with properties and source."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.console import AsJson, OwnFiles, console, print_json
+from regard.cli.console import AsJson, UserFiles, console, print_json
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -15,27 +15,30 @@ if TYPE_CHECKING:
 
 
 def ls(
-    sort: Annotated[
-        str | None, typer.Argument(help="attention, mask, position, family, …; none: all.")
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[CATALOG]", help="attention, mask, position, family, …; default: all."
+        ),
     ] = None,
-    own_files: OwnFiles = None,
+    user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the parts that recipes can name: what each is, what it costs, where it stands."""
+    """List what recipes can name: attention kinds, families, tasks, …, with cost and source."""
     from regard import api
     from regard.core.errors import UserError, did_you_mean
 
-    api.load_parts(own_files or ())
-    known = {catalog.name: catalog for catalog in api.catalogs()}
-    if sort is not None and sort not in known:
-        raise UserError(f"ls: unknown sort {sort!r}{did_you_mean(sort, known)}")
-    chosen = [known[name] for name in ([sort] if sort else known)]
+    api.load_parts(user_files or ())
+    catalogs = {catalog.name: catalog for catalog in api.catalogs()}
+    if name is not None and name not in catalogs:
+        raise UserError(f"ls: unknown catalog {name!r}{did_you_mean(name, catalogs)}")
+    selected = [catalogs[name]] if name else list(catalogs.values())
     if as_json:
-        print_json([_as_dict(entry) for catalog in chosen for entry in catalog])
-    elif sort is None:
-        _print_overview(chosen)
+        print_json([_as_dict(entry) for catalog in selected for entry in catalog])
+    elif name is None:
+        _print_overview(selected)
     else:
-        _print_sort(known[sort])
+        _print_catalog(catalogs[name])
 
 
 def _as_dict(entry: Entry) -> dict[str, object]:
@@ -45,7 +48,7 @@ def _as_dict(entry: Entry) -> dict[str, object]:
 
     advice = {"advice": asdict(advise(entry.name))} if entry.catalog == "task" else {}
     return {
-        "sort": entry.catalog,
+        "catalog": entry.catalog,
         "name": entry.name,
         "summary": entry.summary,
         "properties": {k: v for k, v in entry.properties.items() if not callable(v)},
@@ -55,51 +58,51 @@ def _as_dict(entry: Entry) -> dict[str, object]:
 
 
 def _print_overview(catalogs: list[Catalog]) -> None:
-    """Every part on a line."""
+    """One line per part."""
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("sort", "name", "what it is"):
-        table.add_column(heading, no_wrap=heading != "what it is")
+    for heading in ("catalog", "name", "summary"):
+        table.add_column(heading, no_wrap=heading != "summary")
     for catalog in catalogs:
-        shown = catalog.name
+        label = catalog.name
         for entry in catalog:
-            table.add_row(shown, _name(entry), _plain(entry.summary))
-            shown = ""
+            table.add_row(label, _name(entry), _plain(entry.summary))
+            label = ""
     console().print(table)
-    console().print("\n`regard ls attention` tells cost, properties and source.", style="dim")
+    console().print("\n`regard ls attention` adds cost, properties and source.", style="dim")
 
 
-def _print_sort(catalog: Catalog) -> None:
-    """Name and main property; below, over the whole width, what it is and where it stands."""
+def _print_catalog(catalog: Catalog) -> None:
+    """Name and main property of each part; below, its summary, other properties and source."""
     from rich.padding import Padding
     from rich.text import Text
 
     from regard.cli.catalog.properties import main_heading, main_property
 
-    room = 2 + max(len(name) for name in ["name", *catalog.names()])
-    console().print(Text("name".ljust(room) + main_heading(catalog.name), style="dim"))
+    width = 2 + max(len(name) for name in ["name", *catalog.names()])
+    console().print(Text("name".ljust(width) + main_heading(catalog.name), style="dim"))
     for entry in catalog:
-        spaces = " " * (room - len(entry.name))
+        spaces = " " * (width - len(entry.name))
         console().print(Text.assemble(_name(entry), spaces, main_property(entry)))
-        console().print(Padding(_about(entry), (0, 0, 1, 2)))
+        console().print(Padding(_details(entry), (0, 0, 1, 2)))
     if catalog.name == "task":
         from regard.tasks.advice import ADAPT_OR_PRETRAIN
 
         console().print(Text(ADAPT_OR_PRETRAIN, style="dim"))
 
 
-def _about(entry: Entry) -> Text:
+def _details(entry: Entry) -> Text:
     from rich.text import Text
 
-    from regard.cli.catalog.properties import broken, further, shown_source
+    from regard.cli.catalog.properties import broken_reason, other_properties, source_location
 
     lines = [Text(entry.summary)]
-    if why := broken(entry):
-        lines.append(Text(why, style="red"))
-    if more := further(entry):
-        lines.append(Text(more))
-    lines.append(Text(shown_source(entry), style="dim"))
+    if reason := broken_reason(entry):
+        lines.append(Text(reason, style="red"))
+    if properties := other_properties(entry):
+        lines.append(Text(properties))
+    lines.append(Text(source_location(entry), style="dim"))
     return Text("\n", overflow="fold").join(lines)
 
 
@@ -109,7 +112,7 @@ def _name(entry: Entry) -> Text:
     return Text(entry.name, style="red" if entry.properties.get("broken") else "bold")
 
 
-def _plain(words: str) -> Text:
+def _plain(text: str) -> Text:
     from rich.text import Text
 
-    return Text(words)
+    return Text(text)

@@ -1,4 +1,4 @@
-"""`regard mask`: draw which query may attend to which key."""
+"""`regard mask`: draw which queries may attend to which keys."""
 
 from __future__ import annotations
 
@@ -13,38 +13,36 @@ from regard.core.errors import UserError
 DEFAULT_LENGTH = 9
 MAX_LENGTH = 500
 DEFAULT_NUMBERS = {"prefix": 5, "sliding-window": 4, "same-block": 4}
-"Of names that are written without a number."
+"For names without a number."
 OPTIONS = {"prefix": "--prefix", "sliding-window": "--window", "same-block": "--block"}
 
 
 def mask(
     name: Annotated[
-        str, typer.Argument(help='A mask, or several: "causal & sliding-window:4 | prefix:5".')
+        str,
+        typer.Argument(
+            metavar="MASK", help='Mask expression: "causal & sliding-window:4 | prefix:5".'
+        ),
     ],
     length: Annotated[
         int | None,
-        typer.Option(
-            help=f"Positions of the row; by default {DEFAULT_LENGTH}, or the number of labels."
-        ),
+        typer.Option(help=f"Sequence length; default: {DEFAULT_LENGTH}, or the number of labels."),
     ] = None,
-    prefix: Annotated[int | None, typer.Option(help="Length of the prefix; else 5.")] = None,
+    prefix: Annotated[int | None, typer.Option(help="Prefix length; default: 5.")] = None,
     window: Annotated[
         int | None,
-        typer.Option(help="Size of the sliding window, the query's own position included; else 4."),
+        typer.Option(help="Sliding window size, including the query's own position; default: 4."),
     ] = None,
-    block: Annotated[
-        int | None, typer.Option(help="Size of a block, for same-block; else 4.")
-    ] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="The row's tokens, separated by spaces.")
-    ] = None,
-    svg: Annotated[Path | None, typer.Option(help="Also draw it into this SVG file.")] = None,
+    block: Annotated[int | None, typer.Option(help="Block size of same-block; default: 4.")] = None,
+    labels: Annotated[str | None, typer.Option(help="Token labels, separated by spaces.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Also draw it to this SVG file.")] = None,
 ) -> None:
-    """Draw a mask: which query may attend to which key. `regard ls mask` has the names.
+    """Draw an attention mask: which queries may attend to which keys.
 
-    Masks compose with & (both), | (either), ~ (not) and brackets. Their numbers follow a colon:
-    sliding-window:4, prefix:5, same-block:4, padding:2 (the last 2 positions), same-document:4,5
-    and same-group:4,5 (consecutive lengths), cross:2 (a source whose last 2 positions are padding).
+    `regard ls mask` lists the names. Masks compose with & (and), | (or), ~ (not) and parentheses.
+    Numbers follow a colon: sliding-window:4, prefix:5, same-block:4, padding:2 (the last 2
+    positions), same-document:4,5 and same-group:4,5 (consecutive lengths), cross:2 (memory whose
+    last 2 positions are padding).
     """
     from regard.attention.masks.drawing import LEGEND, draw_svg, draw_text
     from regard.attention.masks.expression import names_without_numbers, parse_mask
@@ -52,12 +50,12 @@ def mask(
     tokens = None if labels is None else labels.split()
     row_length = _row_length(length, tokens)
     options = {"prefix": prefix, "sliding-window": window, "same-block": block}
-    numbers = {what: number for what, number in options.items() if number is not None}
+    numbers = {key: number for key, number in options.items() if number is not None}
     _check_used(numbers, names_without_numbers(name))
     parsed = parse_mask(
         name,
         row_length,
-        numbers={what: (number,) for what, number in (DEFAULT_NUMBERS | numbers).items()},
+        numbers={key: (number,) for key, number in (DEFAULT_NUMBERS | numbers).items()},
     )
     drawing = draw_text(parsed, row_length, labels=tokens)
     out = console()
@@ -75,11 +73,11 @@ def _row_length(length: int | None, tokens: list[str] | None) -> int:
         raise UserError(
             f"--labels has {len(tokens)} tokens and --length says {row_length}",
             topic="mask",
-            hint="Give one label for each position, or leave --length out.",
+            hint="Give one label per position, or leave --length out.",
         )
     if not 1 <= row_length <= MAX_LENGTH:
         raise UserError(
-            f"a row of {row_length} positions",
+            f"a sequence of {row_length} positions",
             topic="mask",
             hint=f"Choose a length from 1 to {MAX_LENGTH}.",
         )
@@ -87,13 +85,13 @@ def _row_length(length: int | None, tokens: list[str] | None) -> int:
 
 
 def _check_used(numbers: dict[str, int], names: set[str]) -> None:
-    """Refuse an option that would change nothing: no name takes its number."""
-    for what in numbers:
-        if what not in names:
+    """Refuse an option without effect: the expression has no such name without a number."""
+    for name in numbers:
+        if name not in names:
             raise UserError(
-                f"{OPTIONS[what]} is given, and {what} does not stand there without a number",
+                f"{OPTIONS[name]} has no effect: the expression has no {name} without a number",
                 topic="mask",
-                hint=f"Write {what}, or leave {OPTIONS[what]} out.",
+                hint=f"Write {name}, or leave {OPTIONS[name]} out.",
             )
 
 
@@ -110,5 +108,5 @@ def _write(target: Path, svg: str) -> None:
             f"cannot be written ({problem.strerror or problem})",
             topic="mask",
             where=str(target),
-            hint="Name a file in a folder that you may write to.",
+            hint="Name a file in a writable folder.",
         ) from None

@@ -1,4 +1,4 @@
-"""`regard corpus`: look at texts before anything is trained on them."""
+"""`regard corpus`: statistics of a corpus before training on it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from regard.data.token_cache import TokenCache
 
 app = typer.Typer(
-    help="Look at texts: sizes, lengths, unknown words, overlap.", no_args_is_help=True
+    help="Inspect a corpus: sizes, lengths, unknown rate, overlap of splits.", no_args_is_help=True
 )
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
-BAR = 40
+BAR_WIDTH = 40
 
 
 class Unit(StrEnum):
@@ -30,7 +30,7 @@ class Unit(StrEnum):
 
 @app.callback()
 def family() -> None:
-    """Keeps `stats` a word of its own while it is the only verb."""
+    """Makes `stats` a subcommand although it is the only one."""
 
 
 @app.command()
@@ -39,22 +39,22 @@ def stats(
         list[str],
         typer.Argument(
             metavar="SOURCE",
-            help="Files, folders, patterns, hub:NAME, or a built-in corpus such as python-docs.",
+            help="Files, folders, glob patterns, hub:NAME, or a built-in corpus (python-docs, …).",
         ),
     ],
-    text: Annotated[str, typer.Option(help="The column or key that holds the text.")] = "text",
-    unit: Annotated[Unit, typer.Option(help="What one document is in plain text.")] = Unit.line,
-    dev: Annotated[str, typer.Option(help="Dev part: a share, or a path.")] = "0.05",
-    test: Annotated[str, typer.Option(help="Test part: a share, or a path.")] = "0.05",
+    text: Annotated[str, typer.Option(help="Column or key of the text.")] = "text",
+    unit: Annotated[Unit, typer.Option(help="Document unit in plain text.")] = Unit.line,
+    dev: Annotated[str, typer.Option(help="Dev split: a fraction, or a path.")] = "0.05",
+    test: Annotated[str, typer.Option(help="Test split: a fraction, or a path.")] = "0.05",
     tokenizer: Annotated[
-        str | None, typer.Option(help="tokenizer.json or vocab.txt; words are counted without.")
+        str | None, typer.Option(help="tokenizer.json or vocab.txt; without one, counts words.")
     ] = None,
     skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Drop and count rows that cannot be read.")
+        bool, typer.Option("--skip-bad-rows", help="Drop and count unreadable rows.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Documents, tokens, lengths, unknown rate, and how much of dev and test stands in train."""
+    """Count documents, tokens, lengths, unknown rate, and the overlap of dev and test with train."""
     from tempfile import TemporaryDirectory
 
     from regard.core.settings import read_settings
@@ -65,29 +65,30 @@ def stats(
         "corpus": sources,
         "text": text,
         "unit": unit.value,
-        "dev": _share_or_path(dev),
-        "test": _share_or_path(test),
+        "dev": _fraction_or_path(dev),
+        "test": _fraction_or_path(test),
         "skip_bad_rows": skip_bad_rows,
     }
     corpus = open_corpus(read_settings(Data, table, key="data"))
     with progress_bar("reading") as on_progress, TemporaryDirectory() as folder:
         cache = _count(corpus, tokenizer, folder=folder, on_progress=on_progress)
-        figures = corpus_statistics(cache, corpus)
+        statistics = corpus_statistics(cache, corpus)
+    unit_counted = "tokens" if tokenizer else "words"
     if as_json:
-        print_json({**figures.as_dict(), "counted_in": "tokens" if tokenizer else "words"})
+        print_json({**statistics.as_dict(), "counted_in": unit_counted})
     else:
-        _show(figures, corpus, counted="tokens" if tokenizer else "words")
+        _print_statistics(statistics, corpus, counted=unit_counted)
 
 
-def _share_or_path(given: str) -> float | str:
+def _fraction_or_path(text: str) -> float | str:
     try:
-        return float(given)
+        return float(text)
     except ValueError:
-        return given
+        return text
 
 
 def _count(corpus: Corpus, tokenizer: str | None, *, folder: str, on_progress: Any) -> TokenCache:
-    """A cache for this look only: a corpus that is merely looked at may lack a dev part."""
+    """A temporary cache; unlike for training, the dev split may be empty."""
     from pathlib import Path
 
     from regard.data.token_cache import TokenizerLike, build_cache
@@ -101,7 +102,7 @@ def _count(corpus: Corpus, tokenizer: str | None, *, folder: str, on_progress: A
     return build_cache(corpus, counter, target, required=(), on_progress=on_progress)
 
 
-def _show(figures: CorpusStatistics, corpus: Corpus, *, counted: str) -> None:
+def _print_statistics(statistics: CorpusStatistics, corpus: Corpus, *, counted: str) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -111,50 +112,51 @@ def _show(figures: CorpusStatistics, corpus: Corpus, *, counted: str) -> None:
     out.print(f"\n  [bold]{escape(name)}[/bold]\n  {escape(' · '.join(rest))}\n", soft_wrap=True)
     table = Table(box=None, padding=(0, 2), show_edge=False)
     table.add_column("")
-    for part in figures.splits:
-        table.add_column(part, justify="right")
-    for label, show in _rows(counted).items():
-        table.add_row(label, *(show(part) for part in figures.splits.values()))
-    n = figures.overlap["dev"].n
-    for label, key in (("documents in train", "documents"), (f"{n}-word runs in train", "ngrams")):
-        shares = [
-            f"{getattr(figures.overlap[part], key):.2%}"
-            if part in figures.overlap and getattr(figures.overlap[part], f"{key}_counted")
+    for split in statistics.splits:
+        table.add_column(split, justify="right")
+    for label, cell in _rows(counted).items():
+        table.add_row(label, *(cell(split) for split in statistics.splits.values()))
+    overlap = statistics.overlap
+    n = overlap["dev"].n
+    for label, key in (("documents in train", "documents"), (f"word {n}-grams in train", "ngrams")):
+        rates = [
+            f"{getattr(overlap[split], key):.2%}"
+            if split in overlap and getattr(overlap[split], f"{key}_counted")
             else "–"
-            for part in figures.splits
+            for split in statistics.splits
         ]
-        table.add_row(label, *shares)
+        table.add_row(label, *rates)
     out.print(table)
-    _draw(_all_parts(figures), f"{counted} a document", out)
+    _draw(_all_splits(statistics), f"{counted} per document", out)
 
 
 def _rows(counted: str) -> dict[str, Any]:
     rows: dict[str, Any] = {
-        "documents": lambda part: f"{part.documents:,}",
-        counted: lambda part: f"{part.tokens:,}",
-        "bytes": lambda part: f"{part.bytes:,}",
-        f"unique {counted}": lambda part: f"{part.unique_tokens:,}",
+        "documents": lambda split: f"{split.documents:,}",
+        counted: lambda split: f"{split.tokens:,}",
+        "bytes": lambda split: f"{split.bytes:,}",
+        f"unique {counted}": lambda split: f"{split.unique_tokens:,}",
     }
     if counted == "tokens":
-        rows["unknown"] = lambda part: f"{part.unknown_rate:.2%}"
+        rows["unknown rate"] = lambda split: f"{split.unknown_rate:.2%}"
     return rows | {
-        "mean length": lambda part: f"{part.mean_length:,.1f}",
-        "median length": lambda part: f"{part.median_length:,.0f}",
-        "longest": lambda part: f"{part.max_length:,}",
-        "fingerprint": lambda part: part.fingerprint[:8] if part.documents else "–",
+        "mean length": lambda split: f"{split.mean_length:,.1f}",
+        "median length": lambda split: f"{split.median_length:,.0f}",
+        "max length": lambda split: f"{split.max_length:,}",
+        "fingerprint": lambda split: split.fingerprint[:8] if split.documents else "–",
     }
 
 
-def _all_parts(figures: CorpusStatistics) -> LengthHistogram:
+def _all_splits(statistics: CorpusStatistics) -> LengthHistogram:
     from regard.data.corpus_stats import LengthHistogram
 
-    histograms = [part.histogram for part in figures.splits.values()]
+    histograms = [split.histogram for split in statistics.splits.values()]
     counts = [sum(bin_) for bin_ in zip(*(h.counts for h in histograms), strict=True)]
     return LengthHistogram(histograms[0].edges, counts)
 
 
 def _draw(histogram: LengthHistogram, title: str, out: Any) -> None:
-    """One bar a bin, from the first to the last that holds anything."""
+    """One bar per bin, from the first to the last non-empty bin."""
     filled = [i for i, count in enumerate(histogram.counts) if count]
     if not filled:
         return
@@ -163,11 +165,11 @@ def _draw(histogram: LengthHistogram, title: str, out: Any) -> None:
     for i in range(filled[0], filled[-1] + 1):
         low, high, count = histogram.edges[i], histogram.edges[i + 1] - 1, histogram.counts[i]
         span = f"{low:,}" if low == high else f"{low:,}–{high:,}"
-        out.print(f"  {span:>15}  [cyan]{_bar(count / tallest):<{BAR}}[/cyan]  {count:,}")
+        out.print(f"  {span:>15}  [cyan]{_bar(count / tallest):<{BAR_WIDTH}}[/cyan]  {count:,}")
     out.print()
 
 
-def _bar(share: float) -> str:
-    """Block characters, to an eighth; what is there at all is seen."""
-    eighths = max(round(share * BAR * 8), 1) if share > 0 else 0
+def _bar(fraction: float) -> str:
+    """Block characters with a resolution of an eighth; visible whenever fraction > 0."""
+    eighths = max(round(fraction * BAR_WIDTH * 8), 1) if fraction > 0 else 0
     return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()

@@ -1,4 +1,4 @@
-"""`regard new`: look at a person's text and write a recipe that runs on it."""
+"""`regard new`: write a recipe for the user's own text."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ if TYPE_CHECKING:
 
 def new(
     sources: Annotated[
-        list[str], typer.Argument(help="Files, folders, patterns or a built-in corpus.")
+        list[str],
+        typer.Argument(
+            metavar="SOURCE...", help="Files, folders, glob patterns, or a built-in corpus."
+        ),
     ],
-    out: Annotated[Path | None, typer.Option(help="The recipe; NAME.toml by default.")] = None,
-    name: Annotated[str | None, typer.Option(help="What the run is called.")] = None,
-    text: Annotated[str | None, typer.Option(help="The column that holds the text.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Recipe file; default: NAME.toml.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
+    text: Annotated[str | None, typer.Option(help="Column of the text.")] = None,
     unit: Annotated[
-        str | None, typer.Option(help="A document is a line, a paragraph or a file.")
+        str | None, typer.Option(help="Document unit: line, paragraph or file.")
     ] = None,
 ) -> None:
-    """Look at your text and write a commented recipe for it; asks only what it cannot see."""
+    """Write a commented recipe for your text; asks only what it cannot detect."""
     from regard.core.errors import UserError, did_you_mean
     from regard.core.files import write_text
-    from regard.runs.preparation.propose import preview_corpus, propose, propose_unit
+    from regard.runs.preparation.propose import preview_corpus, propose_recipe, propose_unit
     from regard.runs.recipe import Recipe
 
     if unit not in (None, "line", "paragraph", "file"):
@@ -41,22 +44,22 @@ def new(
         raise UserError(
             f"--text {text} names a column, but {first} is plain text",
             topic="new",
-            hint="Leave it out; --unit says what a document is.",
+            hint="Leave it out; --unit sets the document unit.",
         )
     column = text or (_ask_column(first) if first.is_file() else None)
-    chosen: Unit = unit or (propose_unit(first) if _is_plain(first) else "line")  # type: ignore[assignment]
-    called = name or _name_from(sources[0])
-    target = out or Path(f"{called}.toml")
+    document_unit: Unit = unit or (propose_unit(first) if _is_plain(first) else "line")  # type: ignore[assignment]
+    run_name = name or _name_from(sources[0])
+    target = out or Path(f"{run_name}.toml")
     if target.exists():
         raise UserError(
             f"{target} exists already", topic="new", hint="Give another name with --out."
         )
-    seen = preview_corpus(sources, column=column or "text", unit=chosen)
-    written = propose(called, sources, column=column, unit=chosen, seen=seen)
-    Recipe.from_table(tomllib.loads(written))  # what is written is known to be valid
+    preview = preview_corpus(sources, column=column or "text", unit=document_unit)
+    recipe = propose_recipe(run_name, sources, column=column, unit=document_unit, preview=preview)
+    Recipe.from_table(tomllib.loads(recipe))  # validate it before writing
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_text(target, written)
-    console().print(written, markup=False)
+    write_text(target, recipe)
+    console().print(recipe, markup=False)
     console().print(f"  written to {target}. Next: regard train {target}", markup=False)
 
 
@@ -67,7 +70,7 @@ def _is_plain(path: Path) -> bool:
 
 
 def _ask_column(path: Path) -> str | None:
-    """The one column of words; where there are several, the person is asked, if there is one."""
+    """The text column; if there are several, ask the user, or take the longest in a pipe."""
     from regard.data.readers.columns import text_columns
 
     columns = text_columns(path)
@@ -80,7 +83,7 @@ def _ask_column(path: Path) -> str | None:
         return answer
     if len(columns) > 1:
         console().print(
-            f"  taking column {longest!r}, the longest of {len(columns)}; --text names another",
+            f"  using column {longest!r}, the longest of {len(columns)}; choose with --text",
             markup=False,
         )
     return longest

@@ -1,4 +1,4 @@
-"""`regard tokenizer`: train one on your text, look at one, or ask whether to train one."""
+"""`regard tokenizer`: train, show, or advise whether to train one."""
 
 from __future__ import annotations
 
@@ -15,35 +15,33 @@ if TYPE_CHECKING:
     from regard.data.tokenizers.tokenizer import Tokenizer
 
 app = typer.Typer(
-    help="Train a tokenizer, look at one, or ask whether to train one.", no_args_is_help=True
+    help="Train a tokenizer, show one, or get advice whether to train one.", no_args_is_help=True
 )
 
 Sources = Annotated[
     list[str],
     typer.Argument(
-        metavar="SOURCE...", help="Built-in corpus, file, folder or pattern; one or more."
+        metavar="SOURCE...", help="Files, folders, glob patterns, or a built-in corpus."
     ),
 ]
-Column = Annotated[
-    str, typer.Option("--text", metavar="COLUMN", help="The column that holds the text.")
-]
+Column = Annotated[str, typer.Option("--text", metavar="COLUMN", help="Column of the text.")]
 
 
 @app.command()
 def train(
     source: Sources,
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where it is written.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Output folder.")],
     kind: Annotated[
         str, typer.Option("--kind", help="bpe, wordpiece, unigram, word or character.")
     ] = "bpe",
     vocabulary: Annotated[
-        int | None, typer.Option("--vocabulary", help="Pieces, specials included.")
+        int | None, typer.Option("--vocabulary", help="Vocabulary size, special tokens included.")
     ] = None,
     text: Column = "text",
 ) -> None:
-    """Train a tokenizer on the training part of your text.
+    """Train a tokenizer on the training split of your text.
 
-    The dev and test parts stay unread, so that `advise` and a later run can be judged on them.
+    The dev and test splits are held out, for `advise` and later runs.
     """
     from regard.core.settings import read_settings
     from regard.data.tokenizers import TOKENIZERS, TokenizerKind
@@ -53,7 +51,7 @@ def train(
             "exists already",
             topic="tokenizer",
             where=str(out),
-            hint="Choose another --out, or delete it first.",
+            hint="Choose another --out, or delete it.",
         )
     if kind == "file":
         raise UserError(
@@ -66,12 +64,13 @@ def train(
     assert issubclass(part, TokenizerKind)
     table = {} if vocabulary is None else {"vocabulary": vocabulary}
     settings = read_settings(part, table, key="tokenizer")
-    corpus = _open(source, text)
+    corpus = _open_corpus(source, text)
     with progress_bar("reading") as on_progress:
         tokenizer = settings.train(corpus.texts("train"), on_progress=on_progress)
     tokenizer.save(out)
     console().print(
-        f"{tokenizer.name}, {tokenizer.size:,} pieces, fingerprint {tokenizer.short_fingerprint}, in {out}",
+        f"{tokenizer.name}, {tokenizer.size:,} tokens, "
+        f"fingerprint {tokenizer.short_fingerprint}, in {out}",
         soft_wrap=True,
         markup=False,
     )
@@ -81,41 +80,41 @@ def train(
 def show(
     tokenizer: Annotated[
         str,
-        typer.Argument(metavar="TOKENIZER", help="tokenizer.json, vocab.txt or their folder."),
+        typer.Argument(metavar="TOKENIZER", help="tokenizer.json, vocab.txt, or their folder."),
     ],
     text_to_split: Annotated[
-        str | None, typer.Option("--text-to-split", help="A sentence to cut into pieces.")
+        str | None, typer.Option("--text-to-split", help="A text to tokenize.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What a tokenizer is: kind, size, specials, fingerprint, some pieces."""
+    """Show a tokenizer: kind, size, special tokens, fingerprint, some tokens."""
     from regard.data.tokenizers.tokenizer import SPECIAL_SPELLINGS, Tokenizer
 
     loaded = Tokenizer.load(tokenizer)
-    figures: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "name": loaded.name,
         "kind": loaded.to_dict()["model"]["type"],
         "size": loaded.size,
         "fingerprint": loaded.fingerprint,
         "specials": {
-            role: None if found is None else {"id": found, "piece": loaded.tokens([found])[0]}
+            role: None if token is None else {"id": token, "piece": loaded.tokens([token])[0]}
             for role in SPECIAL_SPELLINGS
-            for found in [getattr(loaded, role)]
+            for token in [getattr(loaded, role)]
         },
-        "pieces": _some_pieces(loaded),
+        "pieces": _example_tokens(loaded),
     }
     if text_to_split is not None:
         ids = loaded.encode(text_to_split)
-        figures["split"] = {
+        facts["split"] = {
             "pieces": loaded.tokens(ids),
             "ids": ids,
             "unknown": ids.count(loaded.unk) if loaded.unk is not None else 0,
             "back": loaded.decode(ids),
         }
     if as_json:
-        print_json(figures)
+        print_json(facts)
     else:
-        _print_shown(figures)
+        _print_facts(facts)
 
 
 @app.command()
@@ -123,18 +122,18 @@ def advise(
     source: Sources,
     tokenizer: Annotated[
         str,
-        typer.Option("--tokenizer", metavar="FILE", help="The one you have: file or folder."),
+        typer.Option("--tokenizer", metavar="FILE", help="Existing tokenizer: file or folder."),
     ],
     text: Column = "text",
     as_json: AsJson = False,
 ) -> None:
-    """Keep a tokenizer, or train a new one on your text? Measured on held-out documents."""
+    """Advise whether to keep a tokenizer or train a new one, measured on held-out text."""
     from regard.data.tokenizers.advice import advise as advise_on
     from regard.data.tokenizers.tokenizer import Tokenizer
 
     existing = Tokenizer.load(tokenizer)
-    corpus = _open(source, text)
-    with progress_bar("training one to compare") as on_progress:
+    corpus = _open_corpus(source, text)
+    with progress_bar("training a tokenizer") as on_progress:
         advice = advise_on(
             existing,
             train_texts=lambda: corpus.texts("train"),
@@ -147,7 +146,7 @@ def advise(
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for column in ("tokenizer", "pieces", "tokens a word", "unknown"):
+    for column in ("tokenizer", "vocabulary", "tokens per word", "unknown rate"):
         table.add_column(column, justify="left" if column == "tokenizer" else "right")
     for label, fit in (("yours: ", advice.existing), ("new: ", advice.fresh)):
         table.add_row(
@@ -157,45 +156,45 @@ def advise(
     console().print(f"\n{advice.sentence}", markup=False)
 
 
-def _open(sources: list[str], column: str) -> Corpus:
+def _open_corpus(sources: list[str], column: str) -> Corpus:
     from regard.core.settings import read_settings
     from regard.data.corpus import Data, open_corpus
 
     return open_corpus(read_settings(Data, {"corpus": sources, "text": column}, key="data"))
 
 
-def _some_pieces(tokenizer: Tokenizer, count: int = 16) -> list[str]:
-    """Pieces from all over the vocabulary, at even distances."""
+def _example_tokens(tokenizer: Tokenizer, count: int = 16) -> list[str]:
+    """Tokens at even distances in the vocabulary."""
     return tokenizer.tokens(range(0, tokenizer.size, max(tokenizer.size // count, 1)))[:count]
 
 
-def _print_shown(figures: dict[str, Any]) -> None:
+def _print_facts(facts: dict[str, Any]) -> None:
     lines = [
-        ("name", figures["name"]),
-        ("kind", figures["kind"]),
-        ("pieces", f"{figures['size']:,}"),
-        ("fingerprint", figures["fingerprint"]),
-        ("specials", ", ".join(_special(*item) for item in figures["specials"].items())),
-        ("for example", _visible(figures["pieces"])),
+        ("name", facts["name"]),
+        ("kind", facts["kind"]),
+        ("vocabulary", f"{facts['size']:,}"),
+        ("fingerprint", facts["fingerprint"]),
+        ("special", ", ".join(_special(*item) for item in facts["specials"].items())),
+        ("examples", _visible(facts["pieces"])),
     ]
-    if split := figures.get("split"):
+    if split := facts.get("split"):
         lines += [
-            ("cut", _visible(split["pieces"])),
+            ("tokens", _visible(split["pieces"])),
             ("ids", " ".join(str(i) for i in split["ids"])),
-            ("back", split["back"]),
+            ("decoded", split["back"]),
             ("counts", f"{len(split['ids'])} tokens, {split['unknown']} unknown"),
         ]
     for label, value in lines:
         console().print(f"  {label:<12} {value}", markup=False, soft_wrap=True)
 
 
-def _special(role: str, found: dict[str, Any] | None) -> str:
-    return f"{role} {found['piece']} = {found['id']}" if found else f"{role} none"
+def _special(role: str, token: dict[str, Any] | None) -> str:
+    return f"{role} {token['piece']} = {token['id']}" if token else f"{role} none"
 
 
-def _visible(pieces: list[str]) -> str:
-    """Pieces between bars; what a terminal cannot show, or would obey, is escaped."""
+def _visible(tokens: list[str]) -> str:
+    """Tokens between bars; non-printable and control characters are escaped."""
     return " | ".join(
-        "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in piece)
-        for piece in pieces
+        "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in token)
+        for token in tokens
     )

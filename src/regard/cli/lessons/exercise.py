@@ -155,7 +155,7 @@ def _print_folder(marked: list[MarkedAnswer], out: Path | None) -> None:
 def _print_one(marked: MarkedAnswer) -> None:
     from rich.text import Text
 
-    from regard.cli.lessons.tables import weights_drawn
+    from regard.cli.lessons.tables import draw_attention
     from regard.lessons.number_format import format_value
 
     mark = marked.mark
@@ -166,4 +166,4 @@ def _print_one(marked: MarkedAnswer) -> None:
     console().print(sign + Text(goal))
     console().print(Text(mark.feedback))
     if mark.attention_map is not None:
-        console().print(weights_drawn(mark.attention_map))
+        console().print(draw_attention(mark.attention_map))

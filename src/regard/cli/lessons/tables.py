@@ -40,7 +40,7 @@ def checks_table(checks: Sequence[Check]) -> RichTable:
     return shown
 
 
-def weights_drawn(weights: AttentionMap) -> Text:
+def draw_attention(weights: AttentionMap) -> Text:
     """One query as bars; several as a map, the darker the heavier."""
     names = max(map(len, (weights.columns if len(weights.rows) == 1 else weights.rows)), default=0)
     if len(weights.rows) == 1:

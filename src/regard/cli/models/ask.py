@@ -1,4 +1,4 @@
-"""`regard ask`: a question to a model that recalls, with an answer that says how sure it is."""
+"""`regard ask`: answer a question with a recall model, with its confidence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.console import AsJson, Base, OwnFiles, console, print_json, side_console
+from regard.cli.console import AsJson, Base, UserFiles, console, print_json, side_console
 from regard.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,37 +17,35 @@ if TYPE_CHECKING:
 
 
 def ask(
-    run: Annotated[Path, typer.Argument(help="A run folder of a recall task.")],
+    run: Annotated[Path, typer.Argument(help="Run folder of a recall task.")],
     question: Annotated[str, typer.Argument(help='The question: "Where was … born?"')],
     table: Annotated[
         Path | None,
         typer.Option(
-            help="A CSV, TSV, JSON lines, Parquet or SQLite file for what it is unsure of."
+            help="Look up uncertain answers here: CSV, TSV, JSON lines, Parquet or SQLite."
         ),
     ] = None,
-    key: Annotated[str | None, typer.Option(help="The table's column of names.")] = None,
-    value: Annotated[str | None, typer.Option(help="The table's column of answers.")] = None,
+    key: Annotated[str | None, typer.Option(help="Column of names in --table.")] = None,
+    value: Annotated[str | None, typer.Option(help="Column of answers in --table.")] = None,
     subject: Annotated[
-        str | None, typer.Option(help="Whom it is about, where the task's pattern does not tell.")
+        str | None, typer.Option(help="Subject, if the task's pattern does not match.")
     ] = None,
     learn: Annotated[
         Path | None,
-        typer.Option(
-            help="Ask you for what it does not know, and keep the pair in this TSV or CSV."
-        ),
+        typer.Option(help="Prompt you for unknown answers and append them to this TSV or CSV."),
     ] = None,
     base: Base = None,
-    own_files: OwnFiles = None,
+    user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a question from memory, look it up, or say "I don't know"; and say which."""
+    """Answer a question from memory, from a table, or with "I don't know"."""
     from regard import api
     from regard.runs.ask import ask as ask_model
     from regard.tasks.qa.recall import RecallProblem
 
-    _check_words(question)
-    looked_up = _table(table, key=key, value=value)
-    loaded = api.load(run, base=base, own_files=own_files or ())
+    _check_question(question)
+    lookup_table = _open_table(table, key=key, value=value)
+    loaded = api.load(run, base=base, user_files=user_files or ())
     problem = loaded.problem
     if not isinstance(problem, RecallProblem):
         raise UserError(
@@ -55,25 +53,25 @@ def ask(
             topic="ask",
             hint='Give a run whose recipe has [task] kind = "recall".',
         )
-    kept = _pairs(learn, question=problem.task.question, answer=problem.task.answer)
-    answer = ask_model(problem, loaded.model, question, subject=subject, table=looked_up)
+    pairs = _open_pairs(learn, question=problem.task.question, answer=problem.task.answer)
+    answer = ask_model(problem, loaded.model, question, subject=subject, table=lookup_table)
     if as_json:
-        taught = {} if kept is None else {"taught": _taught(kept, answer)}
+        taught = {} if pairs is None else {"taught": _prompt_for_answer(pairs, answer)}
         print_json(answer.as_dict() | taught)
         return
     _print(answer)
-    if kept is not None:
-        _taught(kept, answer)
+    if pairs is not None:
+        _prompt_for_answer(pairs, answer)
 
 
-def _check_words(question: str) -> None:
+def _check_question(question: str) -> None:
     if question != question.encode(errors="replace").decode():
-        raise UserError("the question is not valid UTF-8", topic="ask", hint="Type it anew.")
+        raise UserError("the question is not valid UTF-8", topic="ask", hint="Type it again.")
     if not question.strip():
         raise UserError("the question is empty", topic="ask", hint="Ask something.")
 
 
-def _table(file: Path | None, *, key: str | None, value: str | None) -> LookupTable | None:
+def _open_table(file: Path | None, *, key: str | None, value: str | None) -> LookupTable | None:
     from regard.tasks.qa.lookup_table import LookupTable
 
     if file is None:
@@ -85,8 +83,8 @@ def _table(file: Path | None, *, key: str | None, value: str | None) -> LookupTa
     return table
 
 
-def _pairs(file: Path | None, *, question: str, answer: str) -> PairFile | None:
-    """Checked before anything is asked, so that nothing is typed in vain."""
+def _open_pairs(file: Path | None, *, question: str, answer: str) -> PairFile | None:
+    """Check the file before the user types an answer."""
     from regard.tasks.qa.answer_file import PairFile
 
     if file is None:
@@ -96,61 +94,64 @@ def _pairs(file: Path | None, *, question: str, answer: str) -> PairFile | None:
     return pairs
 
 
-def _taught(pairs: PairFile, answer: Answer) -> str | None:
-    """What the person says to a question that stayed open or was guessed, once it is kept."""
+def _prompt_for_answer(pairs: PairFile, answer: Answer) -> str | None:
+    """Prompt for the answer to an unanswered or guessed question, and store it."""
     if answer.answer is not None and not answer.guess:
         return None
     try:
-        # On standard error, so that a pipe gets the answer alone; an empty line skips.
-        told = typer.prompt(
+        # On standard error: a pipe gets only the model's answer. An empty line skips.
+        text = typer.prompt(
             f"  What is the answer to “{answer.question}”? (Enter to skip)",
             default="",
             show_default=False,
             err=True,
         )
-    except typer.Abort:  # nobody is there to answer
-        told = ""
-    if not told.strip():
-        side_console().print("  nothing was kept")
+    except typer.Abort:  # no terminal
+        text = ""
+    if not text.strip():
+        side_console().print("  nothing was stored")
         return None
-    pairs.keep(answer.question, told)
-    side_console().print(f"  kept in {pairs.file} for the next fine-tuning", markup=False)
-    return str(told).strip()
+    pairs.append(answer.question, text)
+    side_console().print(f"  stored in {pairs.file} for the next fine-tuning", markup=False)
+    return str(text).strip()
 
 
 def _print(answer: Answer) -> None:
     from rich.text import Text
 
-    said = answer.answer if answer.answer is not None else "I don't know."
-    lines = [Text(f"  {said}", style="bold"), Text(f"  {answer.reason}")]
-    lines += [Text(f"  {line}", style="dim") for line in _sureness(answer)]
+    text = answer.answer if answer.answer is not None else "I don't know."
+    lines = [Text(f"  {text}", style="bold"), Text(f"  {answer.reason}")]
+    lines += [Text(f"  {line}", style="dim") for line in _confidence_lines(answer)]
     for line in lines:
         console().print(line, soft_wrap=True)
 
 
-def _sureness(answer: Answer) -> list[str]:
-    """How sure the model is, and what that was worth on dev."""
-    drawn = "" if answer.agreement is None else f", {100 * answer.agreement:.0f} % of draws agree"
-    lines = [f"the model says {answer.best!r}: probability {answer.probability:.3g}{drawn}"]
+def _confidence_lines(answer: Answer) -> list[str]:
+    """The model's confidence, and the accuracy on dev at that confidence."""
+    agreement = (
+        "" if answer.agreement is None else f", {100 * answer.agreement:.0f} % of samples agree"
+    )
+    prediction = f"the model says {answer.predicted!r}: probability {answer.probability:.3g}"
+    lines = [prediction + agreement]
     if answer.threshold is None:
-        lines.append("no threshold was chosen yet, so it answers always")
+        lines.append("no threshold was chosen yet, so it always answers")
     else:
         how = "at least" if answer.confidence >= answer.threshold else "below"
         lines.append(
-            f"{answer.measured_by} {answer.confidence:.3g} is {how} the threshold "
+            f"{answer.confidence_kind} {answer.confidence:.3g} is {how} the threshold "
             f"{answer.threshold:.3g}, which was chosen on dev"
         )
-    sure = answer.as_sure
-    if sure is not None:
+    reliability = answer.reliability
+    if reliability is not None:
         lines.append(
-            f"on dev {100 * sure.accuracy:.0f} % [{100 * sure.accuracy_low:.0f}, "
-            f"{100 * sure.accuracy_high:.0f}] of the {sure.n:,} answers as sure "
-            f"({sure.low:.1f} to {sure.high:.1f}) were right"
+            f"on dev {100 * reliability.accuracy:.0f} % [{100 * reliability.accuracy_low:.0f}, "
+            f"{100 * reliability.accuracy_high:.0f}] of the {reliability.n:,} answers with "
+            f"confidence {reliability.low:.1f} to {reliability.high:.1f} were right"
         )
     elif answer.guess:
-        lines.append("how often such answers are right on dev says nothing of a guess")
+        lines.append("the accuracy on dev says nothing about a guess")
     elif answer.threshold is not None:
-        lines.append("no answer on dev was as sure, so nothing tells how often such are right")
+        lines.append("no answer on dev had this confidence, so its accuracy is unknown")
     if answer.seen is None:
-        lines.append("whether its pretraining text names the subject is not known")
+        lines.append("whether its pretraining text names the subject is unknown")
     return lines

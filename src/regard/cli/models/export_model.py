@@ -1,4 +1,4 @@
-"""`regard export`: a model as a folder that transformers loads."""
+"""`regard export`: write a model in the format of Hugging Face transformers."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.console import AsJson, Base, OwnFiles, console, print_json
+from regard.cli.console import AsJson, Base, UserFiles, console, print_json
 
 
 def export_model(
-    run: Annotated[Path, typer.Argument(help="A run folder, or a model folder.")],
-    out: Annotated[Path, typer.Option(help="The new folder that transformers will load.")],
+    run: Annotated[Path, typer.Argument(help="Run folder or model folder.")],
+    out: Annotated[Path, typer.Option(help="New folder, for transformers to load.")],
     merge: Annotated[
-        bool, typer.Option("--merge", help="Fold a LoRA adapter into the weights of its base.")
+        bool, typer.Option("--merge", help="Merge a LoRA adapter into its base weights.")
     ] = False,
     base: Base = None,
-    own_files: OwnFiles = None,
+    user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a model as a folder that transformers loads, where it has the architecture."""
+    """Export a model to a folder that transformers loads, if it has the architecture."""
     from regard import api
 
-    exported = api.export_model(run, out, merge=merge, base=base, own_files=own_files or ())
+    exported = api.export_model(run, out, merge=merge, base=base, user_files=user_files or ())
     if as_json:
         print_json(exported.as_dict())
         return

@@ -1,4 +1,4 @@
-"""`regard generate`: let a trained model write."""
+"""`regard generate`: generate text with a trained model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.console import AsJson, Base, OwnFiles, console, print_json, side_console
+from regard.cli.console import AsJson, Base, UserFiles, console, print_json, side_console
 from regard.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,29 +18,32 @@ if TYPE_CHECKING:
 
 
 def generate(
-    run: Annotated[Path, typer.Argument(help="A run folder, a checkpoint or a final folder.")],
+    run: Annotated[Path, typer.Argument(help="Run folder, checkpoint or model folder.")],
     prompts: Annotated[
-        list[str] | None, typer.Argument(help="Texts to go on from; none begins a document.")
+        list[str] | None,
+        typer.Argument(metavar="[PROMPT]...", help="Prompts; default: an empty one."),
     ] = None,
     prompt_file: Annotated[
-        Path | None, typer.Option(help="A file with one prompt a line, besides those given.")
+        Path | None, typer.Option(help="File with further prompts, one per line.")
     ] = None,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="Tokens written at most.")] = 60,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum new tokens.")] = 60,
     temperature: Annotated[
-        float, typer.Option(min=0.0, help="0 takes the likeliest token each time.")
+        float, typer.Option(min=0.0, help="Sampling temperature; 0: greedy decoding.")
     ] = 0.8,
-    top_k: Annotated[int, typer.Option(min=0, help="Draw from this many; 0 from all.")] = 0,
-    top_p: Annotated[float, typer.Option(help="Draw from the likeliest with this mass.")] = 0.95,
-    beam: Annotated[int, typer.Option(min=0, help="Beam search of this width; 0 samples.")] = 0,
-    seed: Annotated[int, typer.Option(help="The same seed writes the same text.")] = 0,
+    top_k: Annotated[int, typer.Option(min=0, help="Sample from the k most likely; 0: all.")] = 0,
+    top_p: Annotated[
+        float, typer.Option(help="Nucleus sampling: cumulative probability kept.")
+    ] = 0.95,
+    beam: Annotated[int, typer.Option(min=0, help="Beam width; 0: sampling.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of sampling.")] = 0,
     tokenizer: Annotated[
-        Path | None, typer.Option(help="Check the model against this tokenizer.")
+        Path | None, typer.Option(help="Fail unless the model was trained with this tokenizer.")
     ] = None,
     base: Base = None,
-    own_files: OwnFiles = None,
+    user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write on from prompts, many at once; seeded, cached, stopping where the model does."""
+    """Generate text from prompts, in one batch, until the model ends it."""
     from regard import api
 
     texts = [*(prompts or []), *_prompts_in(prompt_file)] or [""]
@@ -48,29 +51,29 @@ def generate(
     for number, text in enumerate(texts, 1):
         if not text.isascii() and text != text.encode(errors="replace").decode():
             raise UserError(
-                f"prompt {number} is not valid UTF-8", topic="generate", hint="Type it anew."
+                f"prompt {number} is not valid UTF-8", topic="generate", hint="Type it again."
             )
-    loaded = api.load(run, tokenizer=tokenizer, base=base, own_files=own_files or ())
-    _tell_cut(texts, loaded)
-    written = loaded.generate(texts, strategy=strategy, max_new_tokens=max_new_tokens, seed=seed)
+    loaded = api.load(run, tokenizer=tokenizer, base=base, user_files=user_files or ())
+    _warn_truncated(texts, loaded)
+    generated = loaded.generate(texts, strategy=strategy, max_new_tokens=max_new_tokens, seed=seed)
     if as_json:
-        print_json([{"prompt": p, "text": t} for p, t in zip(texts, written, strict=True)])
+        print_json([{"prompt": p, "text": t} for p, t in zip(texts, generated, strict=True)])
         return
     from rich.text import Text
 
-    for number, (prompt, text) in enumerate(zip(texts, written, strict=True)):
+    for number, (prompt, text) in enumerate(zip(texts, generated, strict=True)):
         if number:
             console().print("─" * 24, style="dim")
         console().print(Text(prompt, style="bold") + Text(text))
 
 
-def _tell_cut(texts: Sequence[str], loaded: LoadedModel) -> None:
-    """On standard error: what does not fit into the model's places is not read."""
-    places = loaded.saved.family.context
+def _warn_truncated(texts: Sequence[str], loaded: LoadedModel) -> None:
+    """On standard error: prompts longer than the context are truncated."""
+    context = loaded.saved.family.context
     for number, ids in enumerate(loaded.tokenizer.encode_many(list(texts)), 1):
-        if len(ids) >= places:  # with <start> it is one more
-            words = f"prompt {number} has {len(ids):,} tokens, the model {places:,} places"
-            side_console().print(f"  {words}: not all of it is read", style="yellow")
+        if len(ids) >= context:  # the start token comes on top
+            sizes = f"prompt {number} has {len(ids):,} tokens, the model's context is {context:,}"
+            side_console().print(f"  {sizes}: it is truncated", style="yellow")
 
 
 def _strategy(*, beam: int, temperature: float, top_k: int, top_p: float) -> Strategy:
@@ -81,9 +84,9 @@ def _strategy(*, beam: int, temperature: float, top_k: int, top_p: float) -> Str
         return BeamSearch(width=beam)
     if temperature == 0:
         return Greedy()
-    asked = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     try:
-        return read_settings(Sampling, asked)
+        return read_settings(Sampling, settings)
     except UserError as problem:
         raise UserError(problem.what, topic="generate") from None
 

@@ -1,4 +1,4 @@
-"""`regard import`: a checkpoint of another tool becomes a model to start from."""
+"""`regard import`: convert a Hugging Face, GGUF or packaged checkpoint."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ def import_model(
     source: Annotated[
         str,
         typer.Argument(
-            help="A Hugging Face folder (safetensors), a .gguf file, or pip:NAME of a package."
+            help="Hugging Face folder (safetensors), .gguf file, or pip:NAME of a package."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The new folder that the model goes to.")],
+    out: Annotated[Path, typer.Option(help="New model folder.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make a model folder from a Hugging Face folder, a GGUF file or an installed package.
+    """Import a model from a Hugging Face folder, a GGUF file or an installed package.
 
-    Nothing is fetched from the network, and no code of a checkpoint is run."""
+    Nothing is downloaded, and no code of the checkpoint is executed."""
     from regard import api
 
     imported = api.import_model(source, out)

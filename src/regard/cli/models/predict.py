@@ -1,4 +1,4 @@
-"""`regard predict RUN FILE`: what a trained task model answers to a person's own rows."""
+"""`regard predict`: predictions of a task model for the rows of a file."""
 
 from __future__ import annotations
 
@@ -7,54 +7,54 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.console import AsJson, Base, OwnFiles, console, print_json, progress_bar
+from regard.cli.console import AsJson, Base, UserFiles, console, print_json, progress_bar
 from regard.core.errors import UserError
 
-BARE_SHOWN = 3
-"Rows without a text that are named."
+MAX_EMPTY_SHOWN = 3
+"Rows without a text that are listed."
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="A run folder of a recipe with a [task].")],
-    file: Annotated[Path, typer.Argument(help="Rows with the columns that the task reads.")],
+    run: Annotated[Path, typer.Argument(help="Run folder of a recipe with a [task].")],
+    file: Annotated[Path, typer.Argument(help="Rows with the task's input columns.")],
     out: Annotated[
         Path | None,
-        typer.Option(help="Where to write: .jsonl, .csv or .tsv; by default FILE.predicted.jsonl."),
+        typer.Option(help="Output .jsonl, .csv or .tsv; default: FILE.predicted.jsonl."),
     ] = None,
-    header: Annotated[bool, typer.Option(help="Whether a CSV or TSV has a header.")] = True,
+    header: Annotated[bool, typer.Option(help="Whether a CSV or TSV has a header line.")] = True,
     base: Base = None,
-    own_files: OwnFiles = None,
+    user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer every row of a file, with how sure the model is.
+    """Predict every row of a file, with the model's confidence.
 
-    The file needs the columns that the model reads; what is right need not be in it."""
+    The file needs the task's input columns; labels are not required."""
     from regard import api
-    from regard.cli.models.written_rows import check_form, write_rows
+    from regard.cli.models.prediction_files import check_format, write_rows
 
-    place = out or file.with_name(f"{file.name}.predicted.jsonl")
-    check_form(place)
-    if place.exists() and file.exists() and place.samefile(file):
+    target = out or file.with_name(f"{file.name}.predicted.jsonl")
+    check_format(target)
+    if target.exists() and file.exists() and target.samefile(file):
         raise UserError(
-            f"{place} holds the rows that are to be answered",
+            f"{target} is the input file",
             topic="predict",
-            hint="Write the answers to another file.",
+            hint="Write the predictions to another file.",
         )
-    with progress_bar("answering") as on_progress:
-        answers = api.predict(
-            api.load(run, base=base, own_files=own_files or ()),
+    with progress_bar("predicting") as on_progress:
+        predictions = api.predict(
+            api.load(run, base=base, user_files=user_files or ()),
             file,
             header=header,
             on_progress=on_progress,
         )
     if as_json:
-        print_json(answers)
+        print_json(predictions)
         return
-    write_rows(place, answers)
-    bare = [answer["at"] for answer in answers if answer["predicted"] is None]
-    console().print(f"  {len(answers) - len(bare):,} rows answered", markup=False)
-    if bare:
-        shown = "; ".join(bare[:BARE_SHOWN]) + (" …" if len(bare) > BARE_SHOWN else "")
-        words = f"  {len(bare):,} without a text have no answer: {shown}"
-        console().print(words, markup=False, soft_wrap=True, style="yellow")
-    console().print(f"  {place}", markup=False, soft_wrap=True)
+    write_rows(target, predictions)
+    empty = [row["at"] for row in predictions if row["predicted"] is None]
+    console().print(f"  {len(predictions) - len(empty):,} rows predicted", markup=False)
+    if empty:
+        shown = "; ".join(empty[:MAX_EMPTY_SHOWN]) + (" …" if len(empty) > MAX_EMPTY_SHOWN else "")
+        warning = f"  {len(empty):,} rows without a text have no prediction: {shown}"
+        console().print(warning, markup=False, soft_wrap=True, style="yellow")
+    console().print(f"  {target}", markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`regard compare` and `regard sweep`: run a study, and say what it found."""
+"""`regard compare` and `regard sweep`: run a study and print its verdict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.console import AsJson, OwnFiles, print_json, side_console
+from regard.cli.console import AsJson, UserFiles, print_json, side_console
 from regard.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from regard.studies.engines.local import Job, OnJob
 
-StudyFile = Annotated[Path, typer.Argument(help="A study (TOML): base, variants, seeds.")]
-Out = Annotated[Path | None, typer.Option(help="The study's folder; runs/NAME by default.")]
-Seeds = Annotated[str, typer.Option(help="Seeds instead of the study's: 0,1,2 or 0-4.")]
+StudyFile = Annotated[Path, typer.Argument(help="Study file (TOML): base, variants, seeds.")]
+Out = Annotated[Path | None, typer.Option(help="Study folder; default: runs/NAME.")]
+Seeds = Annotated[str, typer.Option(help="Override the study's seeds: 0,1,2 or 0-4.")]
 Jobs = Annotated[
-    int, typer.Option(min=0, help="Trainings at once, one thread each; 0: one for each core.")
+    int, typer.Option(min=0, help="Parallel trainings, one thread each; 0: one per CPU core.")
 ]
-Only = Annotated[list[str] | None, typer.Option(help="Train this variant only; repeatable.")]
+Only = Annotated[list[str] | None, typer.Option(help="Train only this variant; repeatable.")]
 
 
 def compare(
@@ -36,31 +36,31 @@ def compare(
     seeds: Seeds = "",
     jobs: Jobs = 0,
     only: Only = None,
-    own_files: OwnFiles = None,
+    user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train every variant of a study with every seed, and say which is better, if any.
+    """Train every variant of a study with every seed, and test which is better.
 
-    What is finished is not trained again: stopped, the same command goes on."""
+    Finished runs are kept: the same command resumes an interrupted study."""
     from regard import api
     from regard.cli.studies.verdict_table import print_outcome
     from regard.reports.study_report import write_comparison_report
     from regard.studies.compare import compare as run_study
 
-    api.load_parts(own_files or ())
+    api.load_parts(user_files or ())
     try:
-        with _stopped_by_signals(), _watched() as on_job:
+        with _signals_as_interrupt(), _job_display() as on_job:
             home, outcome = run_study(
                 study,
                 out=out,
-                seeds=_numbers(seeds),
+                seeds=_parse_seeds(seeds),
                 jobs=jobs,
                 only=only or (),
-                own_files=own_files or (),
+                user_files=user_files or (),
                 on_job=on_job,
             )
     except KeyboardInterrupt:
-        print("\nstopped, and every training saved. Go on with the same command.", file=sys.stderr)
+        print("\nstopped; every training is saved. Resume with the same command.", file=sys.stderr)
         raise typer.Exit(130) from None
     report = write_comparison_report(home, outcome)
     if as_json:
@@ -68,7 +68,7 @@ def compare(
     else:
         print_outcome(outcome, report)
     if not any(not run.reason for variant in outcome.variants for run in variant.runs):
-        raise UserError(f"no training of {home} is finished: {outcome.missing[0]}", topic="study")
+        raise UserError(f"no run of {home} is finished: {outcome.missing[0]}", topic="study")
 
 
 def sweep(
@@ -77,65 +77,65 @@ def sweep(
     seeds: Seeds = "",
     jobs: Jobs = 0,
     only: Only = None,
-    own_files: OwnFiles = None,
+    user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train every combination of a study's grid or random values; the same as compare."""
+    """Train the combinations of a study's [grid] or [random] values; otherwise like compare."""
     from regard import api
     from regard.studies.study import LoadedStudy
 
-    api.load_parts(own_files or ())
-    asked = LoadedStudy.load(study).study
-    if not asked.grid and asked.random is None:
+    api.load_parts(user_files or ())
+    settings = LoadedStudy.load(study).study
+    if not settings.grid and settings.random is None:
         raise UserError(
-            "there is nothing to sweep: it has neither [grid] nor [random]",
+            "there is nothing to sweep: neither [grid] nor [random]",
             topic="study",
             where=str(study),
-            hint='Add [grid] with "train.lr" = [1e-3, 3e-3] and the like.',
+            hint='Add [grid], for instance with "train.lr" = [1e-3, 3e-3].',
         )
-    compare(study, out, seeds, jobs, only, own_files, as_json)
+    compare(study, out, seeds, jobs, only, user_files, as_json)
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    """`0,1,2` or `0-4`."""
-    numbers: list[int] = []
+def _parse_seeds(text: str) -> tuple[int, ...]:
+    """`0,1,2` or `0-4`, both ends included."""
+    seeds: list[int] = []
     try:
-        for piece in filter(None, text.split(",")):
-            first, dash, last = piece.partition("-")
-            numbers += range(int(first), int(last) + 1) if dash else [int(first)]
+        for item in filter(None, text.split(",")):
+            first, dash, last = item.partition("-")
+            seeds += range(int(first), int(last) + 1) if dash else [int(first)]
     except ValueError:
         raise UserError(f"--seeds {text}: write 0,1,2 or 0-4") from None
-    return tuple(numbers)
+    return tuple(seeds)
 
 
 @contextmanager
-def _watched() -> Iterator[OnJob]:
-    """A bar for the study and a line for each training that goes on."""
+def _job_display() -> Iterator[OnJob]:
+    """A progress bar per running training, a line per finished one."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = side_console()
     bars = Progress(
         TextColumn("  {task.description}"),
         BarColumn(bar_width=20),
-        TextColumn("{task.fields[word]}"),
+        TextColumn("{task.fields[detail]}"),
         TimeElapsedColumn(),
         console=console,
         transient=True,
     )
     tasks: dict[Path, TaskID] = {}
 
-    def on_job(what: str, job: Job, word: str) -> None:
-        if what in ("began", "goes"):
+    def on_job(state: str, job: Job, detail: str) -> None:
+        if state in ("started", "running"):
             if job.folder not in tasks:
                 steps = job.recipe.train.max_steps
-                tasks[job.folder] = bars.add_task(job.title, total=steps, word="")
-            done = int(word.removeprefix("step ")) if word.startswith("step ") else None
-            bars.update(tasks[job.folder], completed=done, word=word)
+                tasks[job.folder] = bars.add_task(job.title, total=steps, detail="")
+            done = int(detail.removeprefix("step ")) if detail.startswith("step ") else None
+            bars.update(tasks[job.folder], completed=done, detail=detail)
             return
         if job.folder in tasks:
             bars.remove_task(tasks.pop(job.folder))
-        failed = what == "failed"
-        text = f"  {'✗' if failed else '✓'} {job.title}" + (f": {word}" if word else "")
+        failed = state == "failed"
+        text = f"  {'✗' if failed else '✓'} {job.title}" + (f": {detail}" if detail else "")
         console.print(text, style="red" if failed else "dim", markup=False, soft_wrap=True)
 
     with bars:
@@ -143,19 +143,19 @@ def _watched() -> Iterator[OnJob]:
 
 
 @contextmanager
-def _stopped_by_signals() -> Iterator[None]:
-    """A study that is ended or whose terminal closes stops its trainings, as with Ctrl-C."""
+def _signals_as_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP stop the study's trainings like Ctrl-C."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may listen to signals
+        yield  # only the main thread may set signal handlers
         return
     known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    # What is ignored stays so: under nohup a study outlives its terminal.
-    heard = [number for number in known if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, stop) for number in heard}
+    # Ignored signals stay ignored: under nohup a study outlives its terminal.
+    handled = [number for number in known if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in handled}
     try:
         yield
     finally:

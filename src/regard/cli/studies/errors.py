@@ -1,4 +1,4 @@
-"""`regard errors RUN [RUN]`: the items a model gets wrong, or on which two models differ."""
+"""`regard errors`: the items a model gets wrong, or on which two models differ."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from regard.core.errors import UserError
 if TYPE_CHECKING:
     from regard.runs.archive.item_errors import ErrorItem, ItemErrors
 
-PARTS = ("train", "dev", "test")
+SPLITS = ("train", "dev", "test")
 
 
 def errors(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
     other: Annotated[
-        Path | None, typer.Argument(help="A second run on the same items: where do they differ?")
+        Path | None, typer.Argument(help="Second run on the same items, to compare with.")
     ] = None,
-    part: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
-    most: Annotated[int, typer.Option(min=1, help="Items shown.")] = 10,
+    split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of items shown.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Look at single items: the worst answers of a run, or where two runs differ.
+    """Show the worst predictions of a run, or the items on which two runs differ.
 
-    Everything that was measured of an item stands in RUN/items/PART.jsonl."""
-    from regard.runs.archive.item_errors import errors_of
+    RUN/items/SPLIT.jsonl holds everything that was recorded per item."""
+    from regard.runs.archive.item_errors import read_errors
 
-    if part not in PARTS:
+    if split not in SPLITS:
         raise UserError(
-            f"there is no part {part!r}", topic="errors", hint=f"Give one of {', '.join(PARTS)}."
+            f"there is no split {split!r}", topic="errors", hint=f"Give one of {', '.join(SPLITS)}."
         )
-    found = errors_of([one for one in (run, other) if one is not None], part=part)
+    item_errors = read_errors([one for one in (run, other) if one is not None], split=split)
     if as_json:
-        print_json(found.as_dict())
+        print_json(item_errors.as_dict())
     elif other is None:
-        _print_confusion(found)
-        _print_items(found.worst(most), found, title="the worst first")
+        _print_confusion(item_errors)
+        _print_items(item_errors.worst(limit), item_errors, title="worst first")
     else:
-        _print_agreement(found)
-        _print_items(found.differing(most), found, title="where they differ")
+        _print_agreement(item_errors)
+        _print_items(item_errors.differing(limit), item_errors, title="where they differ")
 
 
-def _print_confusion(found: ItemErrors) -> None:
+def _print_confusion(item_errors: ItemErrors) -> None:
     from rich.padding import Padding
     from rich.table import Table
 
-    counts = found.confusion
+    counts = item_errors.confusion
     if not counts:
         return
     labels = sorted({label for pair in counts for label in pair})
     table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("true ╲ answered")
+    table.add_column("true ╲ predicted")
     for label in labels:
         table.add_column(label, justify="right")
     for truth in labels:
@@ -69,47 +69,46 @@ def _print_confusion(found: ItemErrors) -> None:
     console().print(Padding(table, (1, 0, 0, 2)))
 
 
-def _print_agreement(found: ItemErrors) -> None:
-    told = found.agreement
-    first, second = found.runs
-    console().print(
-        f"\n  {first}  and  {second}, {found.part}, n = {len(found.items):,}", markup=False
-    )
-    if not sum(told.values()):
+def _print_agreement(item_errors: ItemErrors) -> None:
+    agreement = item_errors.agreement
+    first, second = item_errors.runs
+    n = len(item_errors.items)
+    console().print(f"\n  {first}  and  {second}, {item_errors.split}, n = {n:,}", markup=False)
+    if not sum(agreement.values()):
         return
-    for who, n in told.items():
-        named = who.replace("the first", first).replace("the second", second)
-        console().print(f"  {n:>7,}  right: {named}", markup=False)
-    if found.p is None:
+    for who, count in agreement.items():
+        names = who.replace("the first", first).replace("the second", second)
+        console().print(f"  {count:>7,}  right: {names}", markup=False)
+    if item_errors.p is None:
         console().print("  they are right and wrong on the same items")
         return
-    apart = told["only the first"] + told["only the second"]
+    discordant = agreement["only the first"] + agreement["only the second"]
     console().print(
-        f"  of {apart:,} on which exactly one is right, p = {found.p:.3g} that they split so by "
-        "chance; this speaks of these trained models, not of the methods",
+        f"  McNemar's exact test on the {discordant:,} items that exactly one has right: "
+        f"p = {item_errors.p:.3g}, for these trained models, not for the methods",
         soft_wrap=True,
         markup=False,
     )
 
 
-def _print_items(items: list[ErrorItem], found: ItemErrors, *, title: str) -> None:
+def _print_items(items: list[ErrorItem], item_errors: ItemErrors, *, title: str) -> None:
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), show_lines=False)
-    several = len(found.runs) > 1
-    for heading in ("item", "", "true", *(found.runs if several else ("answered",)), "loss"):
+    runs = item_errors.runs if len(item_errors.runs) > 1 else ("predicted",)
+    for heading in ("item", "", "true", *runs, "loss"):
         table.add_column(heading, overflow="fold", justify="right" if heading == "loss" else "left")
     for item in items:
         losses = " / ".join("–" if loss is None else f"{loss:.2f}" for loss in item.loss)
         table.add_row(
             f"{item.item}",
-            Text(_short(item.shown)),
-            Text(_short(item.truth, 40)),
+            Text(_shorten(item.input)),
+            Text(_shorten(item.truth, 40)),
             *(
-                Text(_short(answer, 40), _style(right))
-                for answer, right in zip(item.predicted, item.right, strict=True)
+                Text(_shorten(prediction, 40), _style(correct))
+                for prediction, correct in zip(item.predicted, item.is_correct, strict=True)
             ),
             losses,
         )
@@ -117,10 +116,10 @@ def _print_items(items: list[ErrorItem], found: ItemErrors, *, title: str) -> No
     console().print(Padding(table, (0, 0, 0, 2)))
 
 
-def _short(text: str, most: int = 120) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
+def _shorten(text: str, max_length: int = 120) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= max_length else line[: max_length - 1] + "…"
 
 
-def _style(right: bool | None) -> str:
-    return "" if right is None else "green" if right else "red"
+def _style(is_correct: bool | None) -> str:
+    return "" if is_correct is None else "green" if is_correct else "red"

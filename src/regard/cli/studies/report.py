@@ -1,4 +1,4 @@
-"""`regard report FOLDER`: write the page that shows a run or a study."""
+"""`regard report`: write the HTML report of a run or a study."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.console import OwnFiles, console
+from regard.cli.console import UserFiles, console
 
 
 def report(
     folder: Annotated[
-        Path, typer.Argument(help="A run's folder or a study's, such as runs/mini-gpt.")
+        Path, typer.Argument(help="Run folder or study folder, such as runs/mini-gpt.")
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Where to write it; by default FOLDER/report.html.")
+        Path | None, typer.Option(help="HTML file; default: FOLDER/report.html.")
     ] = None,
-    own_files: OwnFiles = None,
+    user_files: UserFiles = None,
 ) -> None:
-    """Write the report of a run or a study: one HTML file that opens offline.
+    """Write the report of a run or a study: one self-contained HTML file.
 
-    Into a study's own folder its tables (Markdown, LaTeX) and charts (SVG, PNG) are written too."""
+    Without --out, a study also gets its tables (Markdown, LaTeX) and charts (SVG, PNG)."""
     if (folder / "study.toml").is_file():
         from regard import api
         from regard.reports.study_report import write_comparison_report
         from regard.studies.outcome import read_outcome
 
-        api.load_parts(own_files or ())
+        api.load_parts(user_files or ())
         page = write_comparison_report(folder, read_outcome(folder), out=out)
     else:
         from regard.reports.run_report import write_report

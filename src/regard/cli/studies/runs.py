@@ -32,86 +32,83 @@ COLUMNS = {
     "finished": "finished",
     "size": "size",
 }
-"Heading and key of each column."
-NUMBERS = {"parameters", "steps", "seed", "on dev", "size"}
-FIRST_LEFT_OUT = ("family", "seed", "finished", "parameters", "steps", "attention")
-"Columns that go, one after the other, where the terminal is narrow."
+"Key of each column, by heading."
+NUMERIC_COLUMNS = {"parameters", "steps", "seed", "on dev", "size"}
+DROPPED_FIRST = ("family", "seed", "finished", "parameters", "steps", "attention")
+"Columns dropped in this order if the terminal is too narrow."
 GAP = 2
 "Spaces between columns."
 Cell: TypeAlias = tuple[str, str]
-"Words and their style."
-MANY = 200
-"Folders to be read from which on a bar shows how far it is."
-SHOWN_AT_MOST = 20
-"Runs listed before the question whether to delete them."
-RECENT = 600.0
-"Seconds within which a run that was written to may still be training."
+"Text and style."
+MIN_RUNS_FOR_BAR = 200
+"Number of folders from which on reading shows a progress bar."
+MAX_LISTED = 20
+"Runs listed before the confirmation of --delete."
+RECENT_SECONDS = 600.0
+"A run written to within this time may still be training."
 
 
 def runs(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Runs, or folders of them; * and ? match anything.")
+        list[str] | None,
+        typer.Argument(metavar="[RUN]...", help="Runs or folders of runs; * and ? are wildcards."),
     ] = None,
-    root: Annotated[Path, typer.Option("--in", help="The folder that holds the runs.")] = Path(
-        "runs"
-    ),
+    root: Annotated[Path, typer.Option("--in", help="Folder of the runs.")] = Path("runs"),
     where: Annotated[
         list[str] | None,
-        typer.Option(help="Only runs with, e.g., train.seed=0, dev.perplexity<120; repeatable."),
+        typer.Option(help="Filter: train.seed=0, dev.perplexity<120, …; repeatable."),
     ] = None,
     state: Annotated[str | None, typer.Option(help="finished, unfinished or damaged.")] = None,
-    sort: Annotated[str, typer.Option(help="Key to sort by; -KEY from the largest.")] = "run",
-    limit: Annotated[int | None, typer.Option(min=1, help="Show so many at most.")] = None,
-    sizes: Annotated[
-        bool, typer.Option("--sizes", help="Add the size on disk; this looks at every file.")
-    ] = False,
+    sort: Annotated[str, typer.Option(help="Key to sort by; -KEY: descending.")] = "run",
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of runs.")] = None,
+    sizes: Annotated[bool, typer.Option("--sizes", help="Add the size on disk (slower).")] = False,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Delete the runs that would be listed.")
+        bool, typer.Option("--delete", help="Delete the selected runs, after confirmation.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List runs: filter, sort, and delete them."""
-    from regard.runs.archive.filters import Condition, choose, sort_runs
+    """List, filter, sort and delete runs."""
+    from regard.runs.archive.filters import Condition, filter_runs, sort_runs
 
     conditions = [Condition.parse(text) for text in where or ()]
     if delete and not (names or conditions or state):
         raise UserError(
-            "--delete without a choice would delete every run",
+            "--delete without a filter would delete every run",
             topic="runs",
-            hint="Name runs, or give --where or --state; '*' names them all.",
+            hint="Name runs, or give --where or --state; '*' selects all.",
         )
-    everything = _listed(root)
-    chosen = _in_state(_named(everything, names or (), root=root), state)
+    every = _list_runs(root)
+    matching = _in_state(_select(every, names or (), root=root), state)
     if sizes:
-        chosen = [_with_size(run) for run in chosen]
-    chosen = sort_runs(choose(chosen, conditions), sort)
-    shown = chosen[:limit]
+        matching = [_with_size(run) for run in matching]
+    matching = sort_runs(filter_runs(matching, conditions), sort)
+    selected = matching[:limit]
     if delete:
-        known = [one for one in conditions if one.key != "size"]
-        said = frozenset(_below(name, root) for name in names or ())
-        _delete(shown, everything, conditions=known, said=said, yes=yes, root=root)
+        checked = [condition for condition in conditions if condition.key != "size"]
+        named = frozenset(_relative_name(name, root) for name in names or ())
+        _delete(selected, every, conditions=checked, named=named, yes=yes, root=root)
         if as_json:
-            print_json({"deleted": [run.name for run in shown]})
+            print_json({"deleted": [run.name for run in selected]})
     elif as_json:
-        print_json([{"folder": str(run.folder), **run.facts} for run in shown])
+        print_json([{"folder": str(run.folder), **run.facts} for run in selected])
     else:
-        _print_table(shown, of=len(chosen), everything=len(everything))
+        _print_table(selected, matching=len(matching), total=len(every))
 
 
-def _listed(root: Path) -> list[ListedRun]:
-    """Every run; with a bar where many must be read."""
+def _list_runs(root: Path) -> list[ListedRun]:
+    """Every run below `root`, with a progress bar if there are many."""
     from regard.runs.archive.index import list_runs
 
     with ExitStack() as bars:
-        show: OnProgress | None = None
+        bar: OnProgress | None = None
 
         def on_progress(done: int, total: int) -> None:
-            nonlocal show
-            if show is None and total >= MANY:
-                show = bars.enter_context(progress_bar("reading runs"))
-            if show is not None:
-                show(done, total)
+            nonlocal bar
+            if bar is None and total >= MIN_RUNS_FOR_BAR:
+                bar = bars.enter_context(progress_bar("reading runs"))
+            if bar is not None:
+                bar(done, total)
 
         found = list_runs(root, on_progress=on_progress)
     if not found and (root / "recipe.toml").is_file():
@@ -119,36 +116,36 @@ def _listed(root: Path) -> list[ListedRun]:
             "is a run itself",
             topic="runs",
             where=str(root),
-            hint=f"Give the folder that holds it: --in {root.resolve().parent}",
+            hint=f"Give its parent folder: --in {root.resolve().parent}",
         )
     return found
 
 
-def _named(found: list[ListedRun], names: Sequence[str], *, root: Path) -> list[ListedRun]:
-    """The runs that a name, a pattern or a folder above them says; all where none is said."""
+def _select(every: list[ListedRun], names: Sequence[str], *, root: Path) -> list[ListedRun]:
+    """The runs matching a name, a wildcard pattern or a folder; without names, all."""
     if not names:
-        return found
-    chosen: dict[str, ListedRun] = {}
-    for given in names:
-        pattern = _below(given, root)
+        return every
+    selected: set[str] = set()
+    for name in names:
+        pattern = _relative_name(name, root)
         matched = [
-            run
-            for run in found
+            run.name
+            for run in every
             if run.name == pattern
             or run.name.startswith(f"{pattern}/")
             or fnmatchcase(run.name, pattern)
         ]
         if not matched:
-            close = did_you_mean(pattern, [run.name for run in found])
+            close = did_you_mean(pattern, [run.name for run in every])
             hint = close if "did you mean" in close else ""
-            raise UserError(f"no run {given} below {root}{hint}", topic="runs")
-        chosen |= {run.name: run for run in matched}
-    return [run for run in found if run.name in chosen]
+            raise UserError(f"no run {name} below {root}{hint}", topic="runs")
+        selected |= set(matched)
+    return [run for run in every if run.name in selected]
 
 
-def _below(given: str, root: Path) -> str:
-    """`runs/mini-gpt/`, as the shell completes it, means mini-gpt."""
-    return given.removeprefix("./").removeprefix(f"{root}/").rstrip("/") or given
+def _relative_name(name: str, root: Path) -> str:
+    """`mini-gpt` for `runs/mini-gpt/`, as the shell completes it."""
+    return name.removeprefix("./").removeprefix(f"{root}/").rstrip("/") or name
 
 
 def _in_state(found: list[ListedRun], state: str | None) -> list[ListedRun]:
@@ -156,9 +153,10 @@ def _in_state(found: list[ListedRun], state: str | None) -> list[ListedRun]:
 
     if state is None:
         return found
-    known = [one.value for one in RunState]
-    if state not in known:
-        raise UserError(f"--state {state}: no such state{did_you_mean(state, known)}", topic="runs")
+    states = [one.value for one in RunState]
+    if state not in states:
+        unknown = f"--state {state}: no such state{did_you_mean(state, states)}"
+        raise UserError(unknown, topic="runs")
     return [run for run in found if run.state == state]
 
 
@@ -171,29 +169,28 @@ def _with_size(run: ListedRun) -> ListedRun:
             try:
                 size += os.lstat(Path(folder, file)).st_size
             except FileNotFoundError:
-                continue  # a training prunes its checkpoints while we look
+                continue  # a training may prune its checkpoints meanwhile
     return ListedRun(run.folder, {**run.facts, "size": size})
 
 
-def _print_table(shown: Sequence[ListedRun], *, of: int, everything: int) -> None:
-    """One line a run, the columns that fit, and below what a reader has to know."""
+def _print_table(selected: Sequence[ListedRun], *, matching: int, total: int) -> None:
+    """One line per run, the columns that fit, and remarks below."""
     from regard.evaluation.formatting import join_words, quantity
 
     say = console().print
-    if not shown:
-        say("no runs" if not everything else f"none of {quantity(everything, 'runs')} matches")
+    if not selected:
+        say("no runs" if not total else f"none of {quantity(total, 'runs')} matches")
         return
-    left_out = _print_rows(shown)
-    for run in shown:
+    dropped = _print_rows(selected)
+    for run in selected:
         if why := run.facts.get("why"):
             say(f"damaged  {why}", style="red", markup=False, soft_wrap=True)
-    if len(shown) < everything:
-        further = f", {of:,} match" if of > len(shown) else ""
-        say(f"{len(shown):,} of {quantity(everything, 'runs')}{further}", style="dim")
-    if left_out:
-        words = f"no room here for {join_words(left_out)}; --json has all"
-        say(words, style="dim", soft_wrap=True)
-    if len({_items(run) for run in shown if "dev.perplexity" in run.facts}) > 1:
+    if len(selected) < total:
+        more = f", {matching:,} match" if matching > len(selected) else ""
+        say(f"{len(selected):,} of {quantity(total, 'runs')}{more}", style="dim")
+    if dropped:
+        say(f"not shown: {join_words(dropped)}; --json has all", style="dim", soft_wrap=True)
+    if len({_dev_fingerprint(run) for run in selected if "dev.perplexity" in run.facts}) > 1:
         say(
             "These runs differ in tokenizer or dev documents: their perplexities cannot be "
             "compared with each other.",
@@ -202,34 +199,34 @@ def _print_table(shown: Sequence[ListedRun], *, of: int, everything: int) -> Non
         )
 
 
-def _items(run: ListedRun) -> tuple[Any, Any]:
-    """What a dev perplexity stands on."""
+def _dev_fingerprint(run: ListedRun) -> tuple[Any, Any]:
+    """Identifies the tokens that a dev perplexity was computed on."""
     return run.facts.get("dev.fingerprint"), run.facts.get("tokenizer.fingerprint")
 
 
-def _print_rows(shown: Sequence[ListedRun]) -> list[str]:
-    """The table; the columns that found no room. Rich's own is too slow for thousands of rows."""
+def _print_rows(selected: Sequence[ListedRun]) -> list[str]:
+    """Print the table and return the dropped columns. Rich tables are too slow for many rows."""
     from rich.cells import cell_len
     from rich.text import Text
 
-    headings = [h for h, key in COLUMNS.items() if key != "size" or key in shown[0].facts]
-    columns = {h: [(h, "dim"), *(_cell(run, h) for run in shown)] for h in headings}
-    widths = {h: max(cell_len(words) for words, _ in columns[h]) for h in headings}
-    left_out = []
-    for heading in FIRST_LEFT_OUT:
+    headings = [h for h, key in COLUMNS.items() if key != "size" or key in selected[0].facts]
+    columns = {h: [(h, "dim"), *(_cell(run, h) for run in selected)] for h in headings}
+    widths = {h: max(cell_len(text) for text, _ in columns[h]) for h in headings}
+    dropped = []
+    for heading in DROPPED_FIRST:
         if sum(widths[h] + GAP for h in headings) - GAP > console().width:
             headings.remove(heading)
-            left_out.append(heading)
-    with console():  # written at once, not line by line
+            dropped.append(heading)
+    with console():  # one write instead of one per line
         for row in zip(*(columns[h] for h in headings), strict=True):
             line = Text()
-            for heading, (words, style) in zip(headings, row, strict=True):
-                space = " " * (widths[heading] - cell_len(words))
-                line.append(space + words if heading in NUMBERS else words + space, style)
+            for heading, (text, style) in zip(headings, row, strict=True):
+                space = " " * (widths[heading] - cell_len(text))
+                line.append(space + text if heading in NUMERIC_COLUMNS else text + space, style)
                 line.append(" " * GAP)
             line.rstrip()
             console().print(line, soft_wrap=True)
-    return left_out
+    return dropped
 
 
 def _cell(run: ListedRun, heading: str) -> Cell:
@@ -240,25 +237,25 @@ def _cell(run: ListedRun, heading: str) -> Cell:
     invalid = run.facts.get("audit") == INVALID
     if value is None:
         return "–", "dim"
-    words = str(value).replace("\n", " ")
+    text = str(value).replace("\n", " ")
     if heading == "state":
-        return words, {RunState.DAMAGED: "red", RunState.UNFINISHED: "yellow"}.get(run.state, "")
+        return text, {RunState.DAMAGED: "red", RunState.UNFINISHED: "yellow"}.get(run.state, "")
     if heading == "audit":
-        return words, "bold red" if invalid else ""
+        return text, "bold red" if invalid else ""
     if heading == "finished":
-        return words[:16].replace("T", " "), ""
+        return text[:16].replace("T", " "), ""
     if heading == "steps":
         return _progress(run), ""
     if heading == "on dev":
-        return _judged(run)
-    shapes = {"parameters": count, "size": memory_size}
-    if heading in shapes and isinstance(value, int | float):  # a recipe may say what it likes
-        words = shapes[heading](value)
-    return words, ""
+        return _dev_score(run)
+    formats = {"parameters": count, "size": memory_size}
+    if heading in formats and isinstance(value, int | float):  # the type is not validated here
+        text = formats[heading](value)
+    return text, ""
 
 
-def _judged(run: ListedRun) -> Cell:
-    """`accuracy 0.891`: what the run is judged by, and whether that means anything."""
+def _dev_score(run: ListedRun) -> Cell:
+    """`accuracy 0.891`: the main score on dev, marked if it means nothing."""
     from regard.evaluation.formatting import number
     from regard.runs.archive.index import INVALID
 
@@ -266,50 +263,50 @@ def _judged(run: ListedRun) -> Cell:
     value = run.facts.get(f"dev.{name}")
     if not isinstance(value, int | float):
         return "–", "dim"
-    words = f"{name.replace('_', ' ')} {number(value)}"
+    text = f"{name.replace('_', ' ')} {number(value)}"
     if run.facts.get("collapsed"):
-        return f"COLLAPSED {words}", "bold red"
-    return words, "red" if run.facts.get("audit") == INVALID else ""
+        return f"COLLAPSED {text}", "bold red"
+    return text, "red" if run.facts.get("audit") == INVALID else ""
 
 
 def _progress(run: ListedRun) -> str:
-    """`500`, or `120 of 500` where it has not ended."""
-    told = [run.facts.get(key) for key in ("steps", "steps_planned")]
-    return " of ".join(f"{steps:,}" for steps in told if isinstance(steps, int))
+    """`500`, or `120 of 500` if unfinished."""
+    counts = [run.facts.get(key) for key in ("steps", "steps_planned")]
+    return " of ".join(f"{steps:,}" for steps in counts if isinstance(steps, int))
 
 
 def _delete(
-    doomed: Sequence[ListedRun],
-    everything: Sequence[ListedRun],
+    selected: Sequence[ListedRun],
+    every: Sequence[ListedRun],
     *,
     conditions: Sequence[Condition],
-    said: frozenset[str],
+    named: frozenset[str],
     yes: bool,
     root: Path,
 ) -> None:
-    """Show what would go, ask, and delete it; nothing goes where one of them must not."""
+    """List the runs, ask for confirmation and delete them; all or, if one must stay, none."""
     from regard.evaluation.formatting import quantity
     from regard.runs.archive.deletion import check_deletable, delete_runs
 
-    tell = side_console().print
-    if not doomed:
-        tell("nothing to delete: no run matches")
+    say = side_console().print
+    if not selected:
+        say("nothing to delete: no run matches")
         return
-    needless = said if yes else frozenset[str]()
-    check_deletable(doomed, everything, conditions=conditions, needless=needless, root=root)
-    for run in doomed[:SHOWN_AT_MOST]:
-        tell(f"  {run.folder}  {run.state}{_activity(run)}", markup=False, soft_wrap=True)
-    if len(doomed) > SHOWN_AT_MOST:
-        tell(f"  … and {len(doomed) - SHOWN_AT_MOST:,} more")
-    if not yes and not typer.confirm(f"Delete {quantity(len(doomed), 'runs')}?", err=True):
-        tell("nothing was deleted")
+    confirmed = named if yes else frozenset[str]()
+    check_deletable(selected, every, conditions=conditions, confirmed=confirmed, root=root)
+    for run in selected[:MAX_LISTED]:
+        say(f"  {run.folder}  {run.state}{_activity(run)}", markup=False, soft_wrap=True)
+    if len(selected) > MAX_LISTED:
+        say(f"  … and {len(selected) - MAX_LISTED:,} more")
+    if not yes and not typer.confirm(f"Delete {quantity(len(selected), 'runs')}?", err=True):
+        say("nothing was deleted")
         raise typer.Exit(1)
-    delete_runs(doomed)
-    tell(f"deleted {quantity(len(doomed), 'runs')}")
+    delete_runs(selected)
+    say(f"deleted {quantity(len(selected), 'runs')}")
 
 
 def _activity(run: ListedRun) -> str:
-    """How far an unfinished run got, and a warning where a training may be at work in it."""
+    """The step of an unfinished run, and a warning if it may still be training."""
     from regard.evaluation.formatting import duration
     from regard.runs.archive.index import RunState
 
@@ -317,5 +314,7 @@ def _activity(run: ListedRun) -> str:
     if run.state != RunState.UNFINISHED or not events.is_file():
         return ""
     ago = max(time.time() - events.stat().st_mtime, 0.0)
-    still = f", written to {duration(ago)} ago: does it still train?" if ago < RECENT else ""
-    return f" at step {_progress(run)}{still}"
+    warning = ""
+    if ago < RECENT_SECONDS:
+        warning = f", written to {duration(ago)} ago: is it still training?"
+    return f" at step {_progress(run)}{warning}"

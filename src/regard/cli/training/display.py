@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def watched() -> Iterator[Observer]:
+def training_display() -> Iterator[Observer]:
     """A watch that draws on standard error; bars where it is a terminal, lines where not."""
     from regard.runs.observer import Observer
 
@@ -88,8 +88,8 @@ class Display:
         from regard.evaluation.formatting import quantity
 
         self.shown["dev"] = "dev " + ", ".join(
-            f"{name.replace('_', ' ')} {shown_value(value)}"
-            for name, value in event["figures"].items()
+            f"{name.replace('_', ' ')} {format_score(value)}"
+            for name, value in event["scores"].items()
         )
         self._update(event["step"])
         self.console.print(
@@ -104,7 +104,7 @@ class Display:
             self.bars.update(self.training, completed=step, figures=figures)
 
 
-def shown_value(value: float) -> str:
+def format_score(value: float) -> str:
     """Shares to three places, figures above one to one."""
     return f"{value:.3f}" if abs(value) < 1 else f"{value:,.1f}"
 

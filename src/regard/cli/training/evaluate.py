@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.console import AsJson, Base, OwnFiles, print_json
-from regard.cli.training.display import watched
-from regard.cli.training.results_table import print_figures
+from regard.cli.console import AsJson, Base, UserFiles, print_json
+from regard.cli.training.display import training_display
+from regard.cli.training.results_table import print_results
 
 
 def evaluate(
@@ -18,19 +18,19 @@ def evaluate(
         Path | None, typer.Option(help="Also write the figures to this JSON file.")
     ] = None,
     base: Base = None,
-    own_files: OwnFiles = None,
+    user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a run's model on its own corpus: perplexity with intervals, beside baselines."""
     from regard import api
     from regard.core.files import write_json
 
-    with watched() as watch:
-        figures = api.evaluate(run, base=base, own_files=own_files or (), watch=watch)
+    with training_display() as observer:
+        figures = api.evaluate(run, base=base, user_files=user_files or (), observer=observer)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_json(out, figures)
     if as_json:
         print_json(figures)
     else:
-        print_figures(figures, title=str(run))
+        print_results(figures, title=str(run))

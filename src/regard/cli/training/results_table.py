@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from regard.cli.console import console
-from regard.cli.training.display import shown_value
+from regard.cli.training.display import format_score
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,12 +24,12 @@ SHORT = {
 VERDICT_STYLES = {"better": "green", "behind": "red"}
 
 
-def print_figures(figures: dict[str, Any], *, title: str) -> None:
+def print_results(figures: dict[str, Any], *, title: str) -> None:
     """The main metric by part with interval and n; a verdict for each baseline; remarks last."""
     from rich.measure import Measurement
     from rich.padding import Padding
 
-    main, *others = dict.fromkeys(row["metric"] for row in figures["figures"])
+    main, *others = dict.fromkeys(row["metric"] for row in figures["estimates"])
     beside = _beside(main, others)
     table = _table(figures, main, beside)
     # Names go on below, and other metrics stay away, before a figure is cut: it would be another.
@@ -38,15 +38,15 @@ def print_figures(figures: dict[str, Any], *, title: str) -> None:
     console().print(f"\n  {title}", markup=False)
     _print_audit(figures.get("audit"))
     console().print(Padding(table, (0, 0, 0, INDENT)))
-    items = next((row["items"] for row in figures["figures"]), "items")
+    items = next((row["items"] for row in figures["estimates"]), "items")
     console().print(
         f"  n counts {items}; verdicts rest on paired differences over the same {items}, for this "
         "trained model",
         style="dim",
         soft_wrap=True,
     )
-    _print_own_counts(figures["figures"], main, others)
-    _print_signature(figures["figures"], main)
+    _print_own_counts(figures["estimates"], main, others)
+    _print_signature(figures["estimates"], main)
     _print_health(figures.get("health"))
     for remark in figures.get("remarks", ()):
         console().print(f"  {remark}", markup=False, soft_wrap=True)
@@ -56,13 +56,13 @@ def _table(figures: dict[str, Any], main: str, beside: list[str]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    by_key = {(row["part"], row["of"], row["metric"]): row for row in figures["figures"]}
-    verdicts = {(row["part"], row["against"]): row for row in figures["comparisons"]}
+    by_key = {(row["split"], row["of"], row["metric"]): row for row in figures["estimates"]}
+    verdicts = {(row["split"], row["against"]): row for row in figures["comparisons"]}
     rows = [
         (
             part if of == "model" else "",
             of if of == "model" else f"─ {of}",
-            shown_value(row["value"]),
+            format_score(row["value"]),
             _interval(row),
             *(_other(by_key.get((part, of, name))) for name in beside),
             f"{row['n']:,}",
@@ -96,12 +96,12 @@ def _bare(verdict: str) -> str:
 
 def _print_own_counts(figures: list[dict[str, Any]], main: str, others: list[str]) -> None:
     """Figures over some of the last part's items only, such as people who were read of."""
-    last = figures[-1]["part"]
-    ours = {row["metric"]: row for row in figures if row["part"] == last and row["of"] == "model"}
+    last = figures[-1]["split"]
+    ours = {row["metric"]: row for row in figures if row["split"] == last and row["of"] == "model"}
     for name in others:
         if name in ours and main in ours and ours[name]["n"] != ours[main]["n"]:
             row = ours[name]
-            text = f"{shown_value(row['value'])} {_interval(row)}, n = {row['n']:,}"
+            text = f"{format_score(row['value'])} {_interval(row)}, n = {row['n']:,}"
             console().print(f"  {last}, {_words(name)}: {text}", markup=False, soft_wrap=True)
 
 
@@ -163,4 +163,4 @@ def _other(row: dict[str, Any] | None) -> str:
 def _interval(row: dict[str, Any]) -> str:
     if row["low"] is None:
         return f"none: {row['no_interval']}"
-    return f"[{shown_value(row['low'])}, {shown_value(row['high'])}]"
+    return f"[{format_score(row['low'])}, {format_score(row['high'])}]"

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.console import AsJson, OwnFiles, console, print_json
-from regard.cli.training.display import watched
-from regard.cli.training.results_table import print_figures
+from regard.cli.console import AsJson, UserFiles, console, print_json
+from regard.cli.training.display import training_display
+from regard.cli.training.results_table import print_results
 
 RecipeFile = Annotated[Path, typer.Argument(help="A recipe (TOML), or a run folder.")]
 Overrides = Annotated[
@@ -25,7 +25,7 @@ def train(
         bool, typer.Option("--resume", help="Go on with a run that was stopped.")
     ] = False,
     overrides: Overrides = None,
-    own_files: OwnFiles = None,
+    user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a recipe, measure it beside its baselines, and write the report."""
@@ -34,21 +34,21 @@ def train(
     from regard.runs.recipe import Recipe
     from regard.training.interrupt import TrainingInterrupt
 
-    api.load_parts(own_files or ())
+    api.load_parts(user_files or ())
     loaded = Recipe.load(recipe, overrides=overrides or ())
     folder = out or (recipe if recipe.is_dir() else Path("runs") / loaded.name)
     try:
-        with watched() as watch:
-            run = api.train(loaded, out=folder, resume=resume, watch=watch)
+        with training_display() as observer:
+            run = api.train(loaded, out=folder, resume=resume, observer=observer)
     except (TrainingInterrupt, KeyboardInterrupt) as stopped:
         words = str(stopped) or "stopped"
-        given = "".join(f" --with {file}" for file in own_files or ())
+        given = "".join(f" --with {file}" for file in user_files or ())
         again = f"regard train {folder} --resume{given}" if folder.is_dir() else "the same command"
         print(f"\n{words}. Go on with: {again}", file=sys.stderr)
         raise typer.Exit(130) from None
     report = write_report(run.folder)
     if as_json:
-        print_json(run.figures() | {"run": str(run.folder), "report": str(report)})
+        print_json(run.results() | {"run": str(run.folder), "report": str(report)})
         return
-    print_figures(run.figures(), title=str(run.folder))
+    print_results(run.results(), title=str(run.folder))
     console().print(f"  report  {report}", markup=False)

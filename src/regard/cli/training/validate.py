@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.console import AsJson, OwnFiles, console, print_json
-from regard.cli.training.display import forecast_sentence, watched
+from regard.cli.console import AsJson, UserFiles, console, print_json
+from regard.cli.training.display import forecast_sentence, training_display
 from regard.cli.training.train import Overrides, RecipeFile
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def validate(
     recipe: RecipeFile,
     overrides: Overrides = None,
-    own_files: OwnFiles = None,
+    user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a recipe and predict parameters, steps, time and memory, without training it.
@@ -31,13 +31,13 @@ def validate(
     from regard.runs.models.init_from import preview_initial_model
     from regard.runs.recipe import Recipe
 
-    api.load_parts(own_files or ())
+    api.load_parts(user_files or ())
     loaded = Recipe.load(recipe, overrides=overrides or ())
-    with watched() as watch:
+    with training_display() as observer:
         previewed, start = preview_initial_model(loaded, runs=Path("runs"))
-        bench = build_experiment(previewed, start=start, watch=watch)
+        bench = build_experiment(previewed, initial_model=start, observer=observer)
         predicted = forecast_experiment(bench)
-    waste = bench.stream.padding_waste()
+    waste = bench.loader.padding_waste()
     terms = bench.recipe.model.count_parameters(bench.vocabulary)
     if as_json:
         counted = [asdict(term) for term in terms]
@@ -61,8 +61,8 @@ def validate(
         )
     console().print(f"  {forecast_sentence(predicted.as_dict())}", markup=False)
     console().print(f"  padding waste {waste:.1%}")
-    if loaded.start and start is None:
-        console().print(f"  {loaded.start} is trained first (not counted here)", markup=False)
+    if loaded.init_from and start is None:
+        console().print(f"  {loaded.init_from} is trained first (not counted here)", markup=False)
 
 
 def _print_advice(recipe: Recipe) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.console import AsJson, Base, OwnFiles, console, print_json
+from regard.cli.console import AsJson, Base, UserFiles, console, print_json
 from regard.core.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def audit(
     length: Annotated[int, typer.Option(min=0, help="Try rows of this length only.")] = 0,
     seed: Annotated[int, typer.Option(help="Other random tokens.")] = 0,
     base: Base = None,
-    own_files: OwnFiles = None,
+    user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
     """Look for influence that a mask forbids. Exit code 0: clean, 1: a leak, 2: cannot tell."""
@@ -57,7 +57,7 @@ def audit(
     if _names_a_function(target):
         model = _made_by(target)
     else:
-        model = api.load(target, base=base, own_files=own_files or ()).model
+        model = api.load(target, base=base, user_files=user_files or ()).model
     sample = _sample(model, vocabulary, length) if vocabulary else None
     seen = api.audit(model, mask, sample, lengths=[length] if length else None, seed=seed)
     if as_json:

@@ -83,10 +83,10 @@ def _print(part: Entry, results: list[Result]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from regard.cli.catalog.properties import shown_source
+    from regard.cli.catalog.properties import source_location
 
     title = Text(f"\n  {part.catalog} ") + Text(part.name, style="bold")
-    console().print(title + Text(f"  {shown_source(part)}", style="dim"), soft_wrap=True)
+    console().print(title + Text(f"  {source_location(part)}", style="dim"), soft_wrap=True)
     if not results:
         console().print(f"  loads; there are no contracts for a {part.catalog} yet")
         return

@@ -1,0 +1,44 @@
+"""Prediction files: JSON lines, CSV or TSV by file name."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.core.errors import UserError
+from regard.core.files import write_text
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+
+
+def check_format(file: Path) -> None:
+    """Check the target before predicting, not after."""
+    if file.is_dir() or file.suffix not in (".jsonl", *SEPARATORS):
+        raise UserError(
+            f"{file} is a folder" if file.is_dir() else f"{file} has no known format",
+            topic="predict",
+            hint="Name a file that ends in .jsonl, .csv or .tsv.",
+        )
+
+
+def write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write the rows atomically; in CSV and TSV the record's columns come first."""
+    check_format(file)
+    if file.suffix == ".jsonl":
+        write_text(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        return
+    text = io.StringIO()
+    flat = [{**row.get("record", {}), **_without_record(row)} for row in rows]
+    names = list(dict.fromkeys(name for row in flat for name in row))
+    writer = csv.DictWriter(text, names, delimiter=SEPARATORS[file.suffix], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    write_text(file, text.getvalue())
+
+
+def _without_record(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key != "record"}
