@@ -14,7 +14,7 @@ START, STOP, VOCABULARY = 0, 1, 7
 
 
 class Reference:
-    """Interpolated Kneser-Ney as the formula reads, with dictionaries."""
+    """Interpolated Kneser-Ney straight from the formula, with dictionaries."""
 
     def __init__(self, documents, order):
         self.order = order
@@ -42,8 +42,8 @@ class Reference:
         twice = sum(c == 2 for c in counts.values())
         discount = once / (once + 2 * twice) if once and twice else 0.5
         total = sum(followers.values())
-        kept = max(counts.get(gram, 0) - discount, 0) / total
-        return kept + discount * len(followers) / total * self.p(gram[1:])
+        discounted = max(counts.get(gram, 0) - discount, 0) / total
+        return discounted + discount * len(followers) / total * self.p(gram[1:])
 
     def nll(self, document):
         return -sum(math.log(self.p(gram)) for gram in self.grams(document))
@@ -66,7 +66,7 @@ def fit(documents, order=3, **options):
 
 @settings(max_examples=60, deadline=None)
 @given(corpora, corpora, st.integers(1, 4))
-def test_losses_equal_the_reference(train, held_out, order):
+def test_nll_equals_the_reference(train, held_out, order):
     reference = Reference(train, order)
     expected = [reference.nll(document) for document in held_out]
     found = fit(train, order).nll([np.array(d, dtype=np.int32) for d in held_out])
@@ -83,28 +83,28 @@ def test_probabilities_sum_to_one_after_any_context(train, context, order):
 
 @settings(max_examples=30, deadline=None)
 @given(corpora, st.lists(tokens, max_size=5))
-def test_losses_are_sums_over_the_distribution(train, document):
+def test_nll_is_the_sum_of_log_probabilities(train, document):
     model = fit(train)
     by_hand = 0.0
-    for place, token in enumerate([*document, STOP]):
-        by_hand -= np.log(model.probabilities(document[:place])[token])
+    for position, token in enumerate([*document, STOP]):
+        by_hand -= np.log(model.probabilities(document[:position])[token])
     assert model.nll([np.array(document, dtype=int)])[0] == pytest.approx(by_hand)
 
 
 @settings(max_examples=30, deadline=None)
 @given(corpora)
-def test_the_unigram_model_is_that_of_order_one(train):
+def test_unigram_equals_the_model_of_order_one(train):
     directly, derived = fit(train, order=1), fit(train, order=3).unigram()
     np.testing.assert_array_equal(directly.probabilities([]), derived.probabilities([]))
 
 
 @settings(max_examples=30, deadline=None)
 @given(corpora, st.integers(1, 4), st.integers(1, 9))
-def test_chunks_and_long_documents_change_nothing(train, order, at_once):
+def test_results_do_not_depend_on_chunk_size(train, order, chunk_size):
     whole = fit(train, order)
     losses = whole.nll([np.array(d, dtype=int) for d in train])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ngrams, "TOKENS_AT_ONCE", at_once)
+        patch.setattr(ngrams, "TOKENS_AT_ONCE", chunk_size)
         pieces = fit(train, order)
         for level, other in zip(whole.levels, pieces.levels, strict=True):
             np.testing.assert_array_equal(level.grams, other.grams)
@@ -113,7 +113,7 @@ def test_chunks_and_long_documents_change_nothing(train, order, at_once):
     np.testing.assert_allclose(in_pieces, losses, rtol=1e-12)
 
 
-def test_continuation_counts_not_frequency_decide_after_an_unseen_context():
+def test_lower_orders_use_continuation_counts():
     # 5 is frequent but only ever follows 4; 6 is rarer but follows three different tokens.
     train = [[4, 5]] * 10 + [[2, 6], [3, 6], [4, 6]]
     p = fit(train, order=2).levels[0]
@@ -122,7 +122,7 @@ def test_continuation_counts_not_frequency_decide_after_an_unseen_context():
     assert continuation[6] == 3
 
 
-def test_memorised_text_is_likelier_than_noise():
+def test_training_text_is_more_likely_than_noise():
     generator = np.random.default_rng(0)
     text = [np.array([2, 3, 4, 5, 6] * 4)] * 5
     noise = [generator.integers(2, VOCABULARY, 20)]
@@ -130,17 +130,17 @@ def test_memorised_text_is_likelier_than_noise():
     assert model.nll(text[:1])[0] < model.nll(noise)[0] / 4
 
 
-def test_the_token_limit_counts_predicted_tokens_and_says_that_it_bit():
+def test_token_limit_counts_predicted_tokens_and_sets_is_truncated():
     train = [[2, 3, 4], [5, 6]]  # 4 + 3 predicted tokens
-    assert not fit(train, token_limit=7).cut_short
+    assert not fit(train, token_limit=7).is_truncated
     cut = fit(train, token_limit=6)
-    assert cut.cut_short
+    assert cut.is_truncated
     assert cut.trained_tokens == 6
     assert cut.levels[-1].counts.sum() == 6
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ngrams, "TOKENS_AT_ONCE", 2)
         again = fit(train, token_limit=4)
-    assert (again.trained_tokens, again.cut_short) == (4, True)
+    assert (again.trained_tokens, again.is_truncated) == (4, True)
 
 
 def test_progress_counts_tokens():
@@ -149,25 +149,25 @@ def test_progress_counts_tokens():
     assert seen == [(7, None)]
 
 
-def test_no_documents_to_score_is_no_loss_at_all():
+def test_nll_of_no_documents_is_empty():
     assert fit([[2]]).nll([]).shape == (0,)
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: fit([]), "no training text"),
-        (lambda: fit([[2], [VOCABULARY]]), "document 2 holds an id outside the vocabulary of 7"),
+        (lambda: fit([[2], [VOCABULARY]]), "document 2 has an id outside the vocabulary of 7"),
         (lambda: fit([[2]], order=0), "at least 1"),
         (lambda: fit([[2]], order=40), "at most 22"),
         (lambda: fit([[2]], token_limit=0), "nothing to count"),
-        (lambda: fit([[2]]).nll([np.array([-1])]), "document 1 holds an id outside"),
+        (lambda: fit([[2]]).nll([np.array([-1])]), "document 1 has an id outside"),
         (
             lambda: KneserNey.fit([np.array([1])], vocabulary=3, start=3, stop=1),
             "start = 3 is outside the vocabulary of 3",
         ),
     ],
 )
-def test_what_cannot_be_counted_is_said(call, said):
-    with pytest.raises(UserError, match=said):
+def test_invalid_arguments_raise(call, message):
+    with pytest.raises(UserError, match=message):
         call()

@@ -1,4 +1,4 @@
-"""TF-IDF + logistic regression finds what words tell, and nothing on the way fails."""
+"""TF-IDF + logistic regression: accuracy, pairs, degenerate data."""
 
 import warnings
 
@@ -23,43 +23,42 @@ TRUTH = [bool(one) for one in GENERATOR.integers(0, 2, 120)]
 REVIEWS = [review(one) for one in TRUTH]
 
 
-def share_right(said: list, truth: list) -> float:
-    return float(np.mean([one == other for one, other in zip(said, truth, strict=True)]))
+def accuracy(predicted: list, truth: list) -> float:
+    return float(np.mean([one == other for one, other in zip(predicted, truth, strict=True)]))
 
 
-def test_it_learns_what_words_tell_and_says_how() -> None:
+def test_classifier_learns_informative_words_and_describes_itself() -> None:
     classifier = TfidfClassifier(REVIEWS[:80], TRUTH[:80])
-    assert share_right(classifier.predict(REVIEWS[80:]), TRUTH[80:]) > 0.9
+    assert accuracy(classifier.predict(REVIEWS[80:]), TRUTH[80:]) > 0.9
     assert classifier.label.startswith("TF-IDF + logistic regression, C = ")
-    assert classifier.how.endswith("C by 3-fold cross-validation of train")
+    assert classifier.description.endswith("C by 3-fold cross-validation of train")
 
 
-def test_the_same_twice() -> None:
+def test_fit_is_deterministic() -> None:
     one, other = (TfidfClassifier(REVIEWS[:40], TRUTH[:40], seed=3) for _ in range(2))
     assert one.label == other.label
     assert one.predict(REVIEWS) == other.predict(REVIEWS)
 
 
-def test_neighbours_count_words_further_apart_do_not() -> None:
+def test_terms_are_unigrams_and_bigrams() -> None:
     assert terms("Not bad!") == ["not", "bad", "!", "not bad", "bad !"]
     texts = ["not good but bad", "not bad but good"] * 20
     classifier = TfidfClassifier(texts, ["bad", "good"] * 20)
     assert classifier.predict(["not bad but good", "not good but bad"]) == ["good", "bad"]
 
 
-def test_labels_that_words_do_not_tell_stay_near_chance() -> None:
+def test_random_labels_stay_near_chance() -> None:
     truth = GENERATOR.integers(0, 2, len(REVIEWS)).tolist()
     assert (
-        share_right(TfidfClassifier(REVIEWS[:60], truth[:60]).predict(REVIEWS[60:]), truth[60:])
-        < 0.75
+        accuracy(TfidfClassifier(REVIEWS[:60], truth[:60]).predict(REVIEWS[60:]), truth[60:]) < 0.75
     )
 
 
-def test_a_class_of_one_example_and_a_label_that_train_does_not_have() -> None:
+def test_class_of_one_example_and_unseen_label() -> None:
     texts, labels = ["a cat", "a small cat", "one cat", "a dog"], ["cat", "cat", "cat", "dog"]
-    said = TfidfClassifier(texts, labels).predict(["a cat", "a dog", "a fish"])
-    assert said[0] == "cat"
-    assert "fish" not in said
+    predicted = TfidfClassifier(texts, labels).predict(["a cat", "a dog", "a fish"])
+    assert predicted[0] == "cat"
+    assert "fish" not in predicted
 
 
 @pytest.mark.parametrize(
@@ -69,55 +68,53 @@ def test_a_class_of_one_example_and_a_label_that_train_does_not_have() -> None:
         (["", " "], ["yes", "no"], "no word"),
     ],
 )
-def test_where_words_cannot_tell_it_is_the_majority_class(rows, labels, why) -> None:
+def test_degenerate_training_data_gives_the_majority_class(rows, labels, why) -> None:
     classifier = TfidfClassifier(rows, labels)
     assert why in classifier.label
     assert classifier.predict(["a", "c"]) == [min(labels)] * 2
 
 
-def test_two_rows_are_enough_and_none_are_answered_with_none() -> None:
+def test_two_rows_suffice_and_no_rows_give_no_predictions() -> None:
     classifier = TfidfClassifier(["up", "down"], [1, 0])
     assert classifier.predict(["up", "down"]) == [1, 0]
     assert classifier.predict([]) == []
 
 
 @pytest.mark.parametrize(("rows", "labels"), [([], []), (["a"], []), (["a"], [1, 2])])
-def test_rows_and_labels_that_do_not_belong_together(rows, labels) -> None:
-    with pytest.raises(UserError, match="cannot be held against"):
+def test_mismatched_rows_and_labels_raise(rows, labels) -> None:
+    with pytest.raises(UserError, match="do not match"):
         TfidfClassifier(rows, labels)
 
 
-def test_pairs_are_told_by_what_both_sides_share_and_one_side_alone_tells_nothing() -> None:
+def test_pairs_are_classified_by_shared_words_but_one_side_is_not_enough() -> None:
     def pair(same: bool) -> tuple[str, str]:
         drawn = [f"w{n}" for n in GENERATOR.choice(300, 9, replace=False)]
         return " ".join(drawn[:6]), " ".join(drawn[:3] if same else drawn[6:])
 
     truth = [bool(one) for one in GENERATOR.integers(0, 2, 120)]
     pairs = [pair(one) for one in truth]
-    assert (
-        share_right(TfidfClassifier(pairs[:60], truth[:60]).predict(pairs[60:]), truth[60:]) > 0.9
-    )
-    alone = question_only([second for _, second in pairs[:60]], truth[:60])
-    assert alone.label.startswith("question only: TF-IDF + logistic regression")
-    assert share_right(alone.predict([second for _, second in pairs[60:]]), truth[60:]) < 0.75
+    assert accuracy(TfidfClassifier(pairs[:60], truth[:60]).predict(pairs[60:]), truth[60:]) > 0.9
+    second_only = question_only([second for _, second in pairs[:60]], truth[:60])
+    assert second_only.label.startswith("question only: TF-IDF + logistic regression")
+    assert accuracy(second_only.predict([second for _, second in pairs[60:]]), truth[60:]) < 0.75
 
 
-def test_pairs_without_a_word_in_both() -> None:
+def test_pairs_without_a_shared_word() -> None:
     pairs = [("a", "b"), ("c", "d"), ("a", "d")]
     assert TfidfClassifier(pairs, [1, 2, 1]).predict([("a", "b"), ("", "")])[0] == 1
 
 
-def test_many_rows_choose_the_strength_on_some(monkeypatch) -> None:
-    monkeypatch.setattr(tfidf, "TRIED_ROWS", 30)
+def test_strength_is_chosen_on_a_subset_of_many_rows(monkeypatch) -> None:
+    monkeypatch.setattr(tfidf, "MAX_TUNING_ROWS", 30)
     monkeypatch.setattr(tfidf, "MANY_ROWS", 50)
     classifier = TfidfClassifier(REVIEWS[:80], TRUTH[:80])
-    assert classifier.how.endswith("3-fold cross-validation of train on 30 rows")
-    assert share_right(classifier.predict(REVIEWS[80:]), TRUTH[80:]) > 0.9
+    assert classifier.description.endswith("3-fold cross-validation of train on 30 rows")
+    assert accuracy(classifier.predict(REVIEWS[80:]), TRUTH[80:]) > 0.9
 
 
-def test_it_says_nothing_on_the_way() -> None:
+def test_fit_raises_no_warning() -> None:
     labels = [str(n % 5) for n in range(len(REVIEWS))]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        said = TfidfClassifier(REVIEWS, labels).predict(REVIEWS)
-    assert set(said) <= set(labels)
+        predicted = TfidfClassifier(REVIEWS, labels).predict(REVIEWS)
+    assert set(predicted) <= set(labels)

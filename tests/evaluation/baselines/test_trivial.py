@@ -1,4 +1,4 @@
-"""Baselines that look at nothing, copy, or take the first sentence."""
+"""Trivial baselines: majority, no answer, copied source, lead sentence."""
 
 import pytest
 from hypothesis import given
@@ -18,23 +18,23 @@ from regard.evaluation.health.predictions import prediction_health
 LABELS = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1)
 
 
-def test_the_majority_class_of_boolq_is_named_by_the_health_check() -> None:
+def test_majority_class_of_boolq_is_flagged() -> None:
     truth = [True] * 2033 + [False] * 1237
-    said = majority_label([True] * 5874 + [False] * 3553, len(truth))
-    assert sum(one == other for one, other in zip(said, truth, strict=True)) == 2033
-    [flag] = prediction_health(said, truth)
+    predicted = majority_label([True] * 5874 + [False] * 3553, len(truth))
+    assert sum(one == other for one, other in zip(predicted, truth, strict=True)) == 2033
+    [flag] = prediction_health(predicted, truth)
     assert flag.startswith("accuracy 62.17 % is exactly the frequency of the majority class")
 
 
 @given(LABELS, st.randoms())
-def test_the_majority_is_commonest_whatever_the_order_of_rows(labels: list[str], turn) -> None:
-    [said] = majority_label(labels, 1)
-    assert all(labels.count(said) >= labels.count(other) for other in labels)
-    turn.shuffle(labels)
-    assert majority_label(labels, 3) == [said] * 3
+def test_majority_label_is_most_frequent_in_any_order(labels: list[str], random) -> None:
+    [predicted] = majority_label(labels, 1)
+    assert all(labels.count(predicted) >= labels.count(other) for other in labels)
+    random.shuffle(labels)
+    assert majority_label(labels, 3) == [predicted] * 3
 
 
-def test_of_equally_common_labels_the_first_by_name() -> None:
+def test_ties_go_to_the_first_label_by_name() -> None:
     assert majority_label(["no", "yes", "yes", "no"], 1) == ["no"]
     assert majority_label([2, 1], 2) == [1, 1]
 
@@ -43,17 +43,17 @@ def test_most_frequent_answer_is_stripped() -> None:
     assert most_frequent_answer(["Paris", "London\n", " London"], 2) == ["London", "London"]
 
 
-def test_nothing_to_count() -> None:
+def test_no_training_rows_raise() -> None:
     with pytest.raises(UserError, match="no training row"):
         majority_label([], 3)
 
 
-def test_no_answer_and_copies() -> None:
+def test_no_answer_and_copied_source() -> None:
     assert always_no_answer(2) == ["", ""]
     assert copy_source(iter(["Ein Hund.", ""])) == ["Ein Hund.", ""]
 
 
-def test_lead_of_a_text_and_of_given_sentences() -> None:
+def test_lead_sentence_of_texts_and_sentence_lists() -> None:
     documents = ["Dr. Birt hikes. She\nlikes it.", ["", "First, e.g. this.", "Second."], "", []]
     assert lead_sentence(documents) == ["Dr. Birt hikes.", "First, e.g. this.", "", ""]
 
@@ -70,7 +70,10 @@ def test_lead_of_a_text_and_of_given_sentences() -> None:
         ("He said no. Then he left.", ["He said no.", "Then he left."]),
         ("It is I. You know me.", ["It is I.", "You know me."]),
         ("As Vaswani et al. 2017 say, it works.", ["As Vaswani et al. 2017 say, it works."]),
-        ("“Really?” she said. ‘Yes!’ He ran.", ["“Really?” she said.", "‘Yes!’", "He ran."]),
+        (
+            "“Really?” she said. ‘Yes!’ He ran.",
+            ["“Really?” she said.", "‘Yes!’", "He ran."],
+        ),
         ("Version 2.13 is out! Try it…  Now", ["Version 2.13 is out!", "Try it…", "Now"]),
         ("A title\n\nand a text", ["A title", "and a text"]),
         ("一つ。二つ！", ["一つ。", "二つ！"]),
@@ -82,7 +85,7 @@ def test_sentences(text: str, expected: list[str]) -> None:
 
 
 @given(st.text(alphabet="aBI .!?\n\"'3。", max_size=60))
-def test_no_character_is_lost_but_white_space(text: str) -> None:
+def test_sentences_keep_all_characters_but_white_space(text: str) -> None:
     found = sentences(text)
     assert "".join("".join(found).split()) == "".join(text.split())
     assert all(sentence == sentence.strip() != "" for sentence in found)

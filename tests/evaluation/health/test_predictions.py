@@ -1,4 +1,4 @@
-"""A classifier that always says the same is named, with the figures of BoolQ's dev set."""
+"""Constant predictions are flagged, with the counts of BoolQ's dev set."""
 
 import numpy as np
 import pytest
@@ -12,45 +12,45 @@ TRUE, ALL = 2033, 3270
 BOOLQ = [True] * TRUE + [False] * (ALL - TRUE)
 
 
-def test_the_majority_class_of_boolq() -> None:
+def test_majority_class_of_boolq() -> None:
     assert prediction_health([True] * ALL, BOOLQ) == (
-        "accuracy 62.17 % is exactly the frequency of the majority class: it predicts True for 3,270 "
-        "of 3,270",
+        "accuracy 62.17 % is exactly the frequency of the majority class: "
+        "it predicts True for 3,270 of 3,270",
     )
 
 
-def test_a_constant_that_is_not_the_majority() -> None:
+def test_constant_other_than_the_majority() -> None:
     assert prediction_health([False] * ALL, BOOLQ) == (
         "accuracy 37.83 % is the frequency of one label: it predicts False for 3,270 of 3,270",
     )
 
 
-def test_nearly_constant() -> None:
+def test_nearly_constant_predictions() -> None:
     [flag] = prediction_health([False] * 30 + [True] * (ALL - 30), BOOLQ)
     assert flag.startswith("predictions hardly vary: it predicts True for 3,240 of 3,270")
     assert "which is true of 2,033" in flag
 
 
-def test_the_same_share_with_varied_predictions_is_remarkable_on_many_items_only() -> None:
+def test_majority_accuracy_with_varied_predictions_is_flagged_on_many_items_only() -> None:
     mixed = [False, True] * 600 + BOOLQ[1200:]
     shift = sum(one == other for one, other in zip(mixed, BOOLQ, strict=True)) - TRUE
-    wrong = [not one if i >= ALL - shift else one for i, one in enumerate(mixed)]
-    assert sum(one == other for one, other in zip(wrong, BOOLQ, strict=True)) == TRUE
-    [flag] = prediction_health(wrong, BOOLQ)
+    predicted = [not one if i >= ALL - shift else one for i, one in enumerate(mixed)]
+    assert sum(one == other for one, other in zip(predicted, BOOLQ, strict=True)) == TRUE
+    [flag] = prediction_health(predicted, BOOLQ)
     assert "2,033 of 3,270" in flag
     assert "though 2 labels are predicted" in flag
     few = ["a", "a", "a", "b", "b"]
     assert prediction_health(["a", "a", "b", "b", "a"], few) == ()
 
 
-def test_a_classifier_that_tells_something_is_healthy() -> None:
+def test_informative_predictions_are_healthy() -> None:
     generator = np.random.default_rng(0)
-    told = [one if generator.random() < 0.75 else not one for one in BOOLQ]
-    assert prediction_health(told, BOOLQ) == ()
+    predicted = [one if generator.random() < 0.75 else not one for one in BOOLQ]
+    assert prediction_health(predicted, BOOLQ) == ()
     assert prediction_health(BOOLQ, BOOLQ) == ()
 
 
-def test_one_class_for_every_row_is_a_collapse() -> None:
+def test_collapse_warning() -> None:
     assert collapse_warning([True] * ALL, BOOLQ) == (
         "all 3,270 rows are answered True, the majority class (62.2 %)"
     )
@@ -62,7 +62,7 @@ def test_one_class_for_every_row_is_a_collapse() -> None:
         "all but 1 of 3,270 rows are"
     )
     assert not collapse_warning([True] * (ALL - 13) + [False] * 13, BOOLQ)  # a hundredth of 1,237
-    assert not collapse_warning(["a"] * 9, ["a"] * 9)  # one label only: nothing can be told apart
+    assert not collapse_warning(["a"] * 9, ["a"] * 9)  # one label only: nothing to distinguish
     assert not collapse_warning(["a"] * 9, ["a"] * 5 + ["b"] * 4)  # four others may be chance
     assert collapse_warning(["a"] * 9, ["a"] * 4 + ["b"] * 5)
 
@@ -73,21 +73,21 @@ def test_one_label_only() -> None:
 
 
 @pytest.mark.parametrize(("predictions", "labels"), [([], []), ([1], [1, 2])])
-def test_lists_that_do_not_belong_together(predictions: list[int], labels: list[int]) -> None:
+def test_mismatched_lengths_raise(predictions: list[int], labels: list[int]) -> None:
     with pytest.raises(UserError, match="do not match"):
         prediction_health(predictions, labels)
 
 
 @given(st.lists(st.integers(0, 3), min_size=2), st.integers(0, 3))
-def test_a_constant_is_always_named(labels: list[int], constant: int) -> None:
+def test_constant_predictions_are_always_flagged(labels: list[int], constant: int) -> None:
     assert prediction_health([constant] * len(labels), labels)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1), st.randoms())
-def test_the_order_of_items_changes_nothing(pairs: list[tuple[int, int]], turn) -> None:
+def test_flags_do_not_depend_on_item_order(pairs: list[tuple[int, int]], random) -> None:
     def flags() -> tuple[str, ...]:
         return prediction_health([one for one, _ in pairs], [other for _, other in pairs])
 
     before = flags()
-    turn.shuffle(pairs)
+    random.shuffle(pairs)
     assert len(flags()) == len(before)

@@ -1,4 +1,4 @@
-"""Inputs of a judged part that train holds too."""
+"""Evaluated inputs that occur in train too."""
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from regard.evaluation.health.train_test_overlap import train_test_overlap
 TEXTS = st.lists(st.sampled_from(["a", "A", "a b", "a  B", "c"]))
 
 
-def test_white_space_and_case_do_not_hide_a_duplicate() -> None:
+def test_overlap_ignores_white_space_and_case() -> None:
     found = train_test_overlap(
         iter(["A good  film", "dull", "dull"]),
         ["a good film\n", "Dull", "a good film!", "dull"],
@@ -23,13 +23,13 @@ def test_white_space_and_case_do_not_hide_a_duplicate() -> None:
     )
 
 
-def test_pairs_are_the_same_when_both_sides_are() -> None:
+def test_pairs_overlap_where_both_sides_do() -> None:
     found = train_test_overlap([("a", "b")], [("A", "B "), ("b", "a"), ("a b", "")])
     assert (found.count, found.same_label) == (1, None)
     assert found.sentence("dev") == "1 of 3 dev inputs (33.3 %) is in train too"
 
 
-def test_nothing_shared_and_nothing_judged() -> None:
+def test_no_overlap_and_no_inputs() -> None:
     assert (
         train_test_overlap(["a"], ["b"]).sentence("dev") == "none of the 1 dev inputs is in train"
     )
@@ -37,16 +37,16 @@ def test_nothing_shared_and_nothing_judged() -> None:
 
 
 @given(TEXTS, TEXTS)
-def test_counted_as_one_would_by_hand(train: list[str], judged: list[str]) -> None:
+def test_overlap_equals_counting_by_hand(train: list[str], evaluated: list[str]) -> None:
     def same(one: str, other: str) -> bool:
         return one.lower().split() == other.lower().split()
 
-    found = train_test_overlap(train, judged, train_labels=train, evaluated_labels=judged)
-    assert found.count == sum(any(same(one, other) for other in train) for one in judged)
-    assert found.same_label == sum(one in train for one in judged)
+    found = train_test_overlap(train, evaluated, train_labels=train, evaluated_labels=evaluated)
+    assert found.count == sum(any(same(one, other) for other in train) for one in evaluated)
+    assert found.same_label == sum(one in train for one in evaluated)
     assert len(found.examples) == min(found.count, 5)
 
 
-def test_labels_that_do_not_belong_to_the_rows() -> None:
+def test_mismatched_labels_raise() -> None:
     with pytest.raises(ValueError, match="shorter"):
         train_test_overlap(["a", "b"], ["a"], train_labels=[1], evaluated_labels=[1])

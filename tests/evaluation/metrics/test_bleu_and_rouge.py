@@ -34,10 +34,12 @@ def value(metric, score_name, rows):
 
 
 def corpus(pairs):
-    """Hypotheses, and streams of references with None where a sentence has fewer."""
-    most = max(len(own) for _, own in pairs)
-    streams = [[own[k] if k < len(own) else None for _, own in pairs] for k in range(most)]
-    return [text for text, _ in pairs], streams
+    """Hypotheses and lists of references, with None where a sentence has fewer."""
+    max_references = max(len(own) for _, own in pairs)
+    references = [
+        [own[k] if k < len(own) else None for _, own in pairs] for k in range(max_references)
+    ]
+    return [text for text, _ in pairs], references
 
 
 @settings(max_examples=150, deadline=None)
@@ -46,16 +48,16 @@ def corpus(pairs):
         st.tuples(sentences, st.lists(sentences, min_size=1, max_size=3)), min_size=1, max_size=8
     )
 )
-def test_sacrebleu_agrees(pairs):
+def test_scores_equal_sacrebleu(pairs):
     rows = sentence_rows(*map(list, zip(*pairs, strict=True)))
-    texts, streams = corpus(pairs)
+    texts, references = corpus(pairs)
     for score_name, oracle in (("bleu", BLEU()), ("chrf", CHRF())):
-        expected = oracle.corpus_score(texts, streams).score
+        expected = oracle.corpus_score(texts, references).score
         assert value(TranslationMetric(), score_name, rows) == pytest.approx(expected, abs=1e-9)
 
 
 def test_bleu_by_hand():
-    """One word of twelve, the second, is another."""
+    """The second of twelve words differs."""
     truth = "it is a guide to action that ensures the army always obeys"
     predicted = truth.replace(" is ", " was ")
     statistics = TranslationMetric().statistics([{"predicted": predicted, "truths": [truth]}])
@@ -65,13 +67,13 @@ def test_bleu_by_hand():
     assert by_hand == pytest.approx(0.8265, abs=5e-5)
 
 
-def test_short_translations_pay():
+def test_brevity_penalty():
     sums = np.array([9.0, 12, 9, 8, 7, 6, 9, 8, 7, 6])
     assert float(bleu(sums)) == pytest.approx(100 * np.exp(1 - 12 / 9))
     assert float(bleu(np.zeros(10))) == 0
 
 
-def test_the_signature_holds_sacrebleus():
+def test_signature_contains_sacrebleu_signature():
     rows = sentence_rows(["a b", "c d"], [["a b"], ["c e"]])
     estimates = score(TranslationMetric(), rows, split="test:1", bootstrap=FEW_RESAMPLES)
     assert [estimate.name for estimate in estimates] == ["bleu", "chrf"]
@@ -86,14 +88,14 @@ def test_the_signature_holds_sacrebleus():
     )
 
 
-def test_sacrebleu_prints_nothing(caplog):
+def test_sacrebleu_logs_no_warning(caplog):
     rows = sentence_rows(["it is so ."] * 120, [["it is so ."]] * 120)
     with caplog.at_level(logging.WARNING):
         TranslationMetric().statistics(rows)
     assert not caplog.records
 
 
-def test_other_numbers_of_references_are_refused():
+def test_mismatched_or_missing_references_raise():
     with pytest.raises(UserError, match="2 hypotheses came with 1 references"):
         sentence_rows(["a", "b"], [["a"]])
     with pytest.raises(UserError, match="item 1: no reference"):
@@ -102,7 +104,7 @@ def test_other_numbers_of_references_are_refused():
 
 def test_rouge_by_hand():
     rows = [{"predicted": "the cats sat", "truths": ["a cat sat down", "dogs"]}]
-    # Stems: cat and sat are shared; "cat sat" is the one shared pair of 2 and 3.
+    # Stems: cat and sat are shared; "cat sat" is the one shared 2-gram of 2 and 3.
     assert value(SummaryMetric(), "rouge1", rows) == pytest.approx(2 * 2 / (3 + 4))
     assert value(SummaryMetric(), "rouge2", rows) == pytest.approx(2 * 1 / (2 + 3))
     assert value(SummaryMetric(), "rougeL", rows) == pytest.approx(2 * 2 / (3 + 4))
@@ -118,17 +120,19 @@ def test_rouge_takes_the_best_reference_and_the_mean_over_texts():
     assert "rouge-score:" in estimates[0].signature
 
 
-def test_a_script_that_rouge_cannot_read_is_refused():
-    with pytest.raises(UserError, match="1 of 1 references have no letter"):
+def test_script_that_rouge_ignores_raises():
+    with pytest.raises(UserError, match="1 of 1 references have no character"):
         SummaryMetric().statistics([{"predicted": "кот", "truths": ["кот"]}])
 
 
-def test_who_scores_no_text_does_not_pay_for_it():
+def test_import_of_metrics_does_not_import_scorers():
     code = (
         "import sys, regard.evaluation.metrics.bleu_and_rouge;"
         "import regard.evaluation.metrics.metric as m;"
         "m.build_metric({'kind': 'translation'});"
         "print([n for n in ('sacrebleu', 'rouge_score', 'nltk', 'torch') if n in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    completed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert completed.stdout.strip() == "[]"

@@ -10,13 +10,13 @@ FEW_RESAMPLES = Bootstrap(resamples=80)
 WORDS = ["a", "man", "rode", "the", "old", "red", "horse", "home", "in", "the", "dark"]
 
 
-def row(item, length, kept):
-    """A translation whose first words alone are right."""
-    wrong = ["x"] * (length - kept)
+def row(item, length, correct):
+    """A translation of which only the first words are correct."""
+    wrong = ["x"] * (length - correct)
     return {
         "item": item,
         "source_words": length,
-        "predicted": " ".join([*WORDS[:kept], *wrong]),
+        "predicted": " ".join([*WORDS[:correct], *wrong]),
         "truths": [" ".join(WORDS[:length])],
     }
 
@@ -24,7 +24,7 @@ def row(item, length, kept):
 ROWS = [row(0, 5, 5), row(1, 5, 4), row(2, 9, 4), row(3, 10, 4), row(4, 11, 4)]
 
 
-def binned(edges, rows=ROWS):
+def scores_in_bins(edges, rows=ROWS):
     return score_by_length(
         TranslationMetric(),
         rows,
@@ -35,8 +35,8 @@ def binned(edges, rows=ROWS):
     )
 
 
-def test_each_bin_is_scored_by_itself():
-    short, long = binned([6])
+def test_each_bin_is_scored_separately():
+    short, long = scores_in_bins([6])
     for found, rows in ((short, ROWS[:2]), (long, ROWS[2:])):
         alone = score(TranslationMetric(), rows, split="test", bootstrap=FEW_RESAMPLES)
         assert [(f.value, f.low, f.high, f.n) for f in found.estimates] == [
@@ -46,19 +46,19 @@ def test_each_bin_is_scored_by_itself():
     assert "test, source_words –6" in short.estimates[0].signature
 
 
-def test_an_edge_is_the_shortest_of_its_bin_and_empty_bins_are_left_out():
-    found = binned([2, 5, 10, 40])
+def test_edge_is_the_minimum_of_its_bin_and_empty_bins_are_omitted():
+    found = scores_in_bins([2, 5, 10, 40])
     assert [(str(one), one.estimates[0].n) for one in found] == [("5 to 9", 3), ("10 to 39", 2)]
-    assert [str(one) for one in binned([7])] == ["below 7", "7 and more"]
-    assert [(str(one), one.estimates[0].n) for one in binned([])] == [("all", 5)]
+    assert [str(one) for one in scores_in_bins([7])] == ["below 7", "7 and more"]
+    assert [(str(one), one.estimates[0].n) for one in scores_in_bins([])] == [("all", 5)]
 
 
-def test_every_item_is_in_one_bin():
-    assert sum(one.estimates[0].n for one in binned([5, 6, 7, 10])) == len(ROWS)
+def test_every_item_is_in_exactly_one_bin():
+    assert sum(one.estimates[0].n for one in scores_in_bins([5, 6, 7, 10])) == len(ROWS)
 
 
-def test_edges_rise_and_lengths_are_there():
-    with pytest.raises(UserError, match="do not rise"):
-        binned([10, 5])
+def test_unsorted_edges_and_missing_lengths_raise():
+    with pytest.raises(UserError, match="do not increase"):
+        scores_in_bins([10, 5])
     with pytest.raises(UserError, match="there is no source_words"):
-        binned([5], [{"predicted": "a", "truths": ["a"]}])
+        scores_in_bins([5], [{"predicted": "a", "truths": ["a"]}])

@@ -24,7 +24,7 @@ def value(score_name, truths, predicted, metric=METRIC):
     )
 )
 @pytest.mark.filterwarnings("ignore:A single label was found")
-def test_scikit_learn_agrees(pairs):
+def test_scores_equal_scikit_learn(pairs):
     truths, predicted = map(list, zip(*pairs, strict=True))
     assert value("accuracy", truths, predicted) == pytest.approx(
         sklearn.metrics.accuracy_score(truths, predicted)
@@ -39,7 +39,7 @@ def test_scikit_learn_agrees(pairs):
     )
 
 
-def test_by_hand():
+def test_scores_computed_by_hand():
     truths = ["cat", "cat", "cat", "dog"]
     predicted = ["cat", "cat", "dog", "dog"]
     assert value("accuracy", truths, predicted) == 0.75
@@ -49,34 +49,37 @@ def test_by_hand():
     assert value("mcc", truths, predicted) == pytest.approx(2 / 12**0.5)
 
 
-def test_the_majority_class_has_accuracy_and_no_correlation():
-    """BoolQ's dev set: 2,033 of 3,270 are true, and a collapsed model says so each time."""
+def test_majority_class_has_accuracy_but_zero_mcc():
+    """BoolQ's dev set: 2,033 of 3,270 are true, and a collapsed model predicts true every time."""
     boolq = ClassificationMetric(("true", "false"))
     truths = ["true"] * 2033 + ["false"] * 1237
     assert value("accuracy", truths, ["true"] * 3270, boolq) == pytest.approx(0.6217, abs=1e-4)
     assert value("mcc", truths, ["true"] * 3270, boolq) == 0
 
 
-def test_a_truth_of_no_label_is_wrong_and_is_told():
+def test_truth_outside_the_labels_is_an_error_and_in_the_signature():
     rows = [{"truth": "owl", "predicted": "cat"}, {"truth": "cat", "predicted": "cat"}]
     assert value("accuracy", ["owl", "cat"], ["cat", "cat"]) == 0.5
     assert METRIC.facts("accuracy", rows) == {"labels": 4, "truths_of_no_label": 1}
 
 
 @pytest.mark.parametrize(
-    ("row", "says"),
+    ("row", "message"),
     [
-        ({"truth": "cat", "predicted": "dgo"}, "item at place 1: predicted 'dgo' is no label"),
+        (
+            {"truth": "cat", "predicted": "dgo"},
+            "item at position 1: predicted 'dgo' is not a label",
+        ),
         ({"truth": "cat", "predicted": 3}, "predicted is 3, not a text"),
         ({"item": 7, "predicted": "cat"}, "item 7: there is no truth; it has item, predicted"),
     ],
 )
-def test_rows_that_cannot_be_read_are_named(row, says):
-    with pytest.raises(UserError, match=says):
+def test_invalid_rows_raise_with_item(row, message):
+    with pytest.raises(UserError, match=message):
         METRIC.statistics([row])
 
 
 @pytest.mark.parametrize("labels", [(), ("a", "a")])
-def test_labels_are_there_and_once(labels):
+def test_empty_or_duplicate_labels_raise(labels):
     with pytest.raises(UserError, match="labels"):
         ClassificationMetric(labels)

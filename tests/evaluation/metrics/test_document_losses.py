@@ -1,4 +1,4 @@
-"""Figures of documents by sums are the figures of `Perplexity`."""
+"""`DocumentMetric` gives the scores of `Perplexity`."""
 
 import numpy as np
 import pytest
@@ -8,12 +8,12 @@ from regard.evaluation.metrics.metric import build_metric
 from regard.evaluation.metrics.perplexity import Perplexity
 
 
-def test_the_same_figures_as_perplexity():
+def test_document_metric_equals_perplexity():
     generator = np.random.default_rng(0)
     tokens, size = generator.integers(1, 40, 50), generator.integers(1, 200, 50)
     nats = generator.gamma(2.0, 3.0, 50) * tokens
-    told = Perplexity(split="dev", tokenizer="x")
-    estimates = told.score(told.statistics(nats, tokens=tokens, bytes=size))
+    perplexity = Perplexity(split="dev", tokenizer="x")
+    estimates = perplexity.score(perplexity.statistics(nats, tokens=tokens, bytes=size))
     rows = [
         {"item": i, "nats": float(n), "tokens": int(t), "bytes": int(b)}
         for i, (n, t, b) in enumerate(zip(nats, tokens, size, strict=True))

@@ -28,7 +28,7 @@ words = st.lists(
     st.sampled_from(["a", "man", "rode", "the", "old", "red", "horse", "home"]), max_size=7
 )
 phrases = words.map(" ".join)
-shares = st.floats(0, 1, allow_subnormal=False)
+fractions = st.floats(0, 1, allow_subnormal=False)
 
 LABELS = ClassificationMetric(("no", "yes", "perhaps"))
 ROWS = {
@@ -45,7 +45,7 @@ ROWS = {
         {"truths": st.lists(phrases.filter(bool), min_size=1, max_size=2), "predicted": phrases}
     ),
     RankingMetric(): st.fixed_dictionaries(
-        {"ndcg_at_10": shares, "recall_at_100": shares, "mrr": shares}
+        {"ndcg_at_10": fractions, "recall_at_100": fractions, "mrr": fractions}
     ),
     SimilarityMetric(): st.fixed_dictionaries(
         {"truth": st.integers(0, 5), "predicted": st.floats(-3, 3, allow_subnormal=False)}
@@ -64,17 +64,17 @@ tables = st.sampled_from(list(ROWS)).flatmap(
 
 @settings(max_examples=60, deadline=None)
 @given(tables, st.randoms(use_true_random=False))
-def test_the_order_of_the_items_changes_nothing(table, random):
+def test_score_does_not_depend_on_item_order(table, random):
     metric, rows = table
-    mixed = random.sample(rows, len(rows))
-    assert score(metric, mixed, split=SPLIT, bootstrap=FEW_RESAMPLES) == score(
+    shuffled = random.sample(rows, len(rows))
+    assert score(metric, shuffled, split=SPLIT, bootstrap=FEW_RESAMPLES) == score(
         metric, rows, split=SPLIT, bootstrap=FEW_RESAMPLES
     )
 
 
 @settings(max_examples=60, deadline=None)
 @given(tables)
-def test_a_figure_is_the_statistic_of_the_sums(table):
+def test_score_is_the_score_function_of_the_sums(table):
     metric, rows = table
     sums = metric.statistics(rows).sum(axis=1)
     for estimate in score(metric, rows, split=SPLIT, bootstrap=FEW_RESAMPLES):
@@ -84,7 +84,7 @@ def test_a_figure_is_the_statistic_of_the_sums(table):
 
 @settings(max_examples=60, deadline=None)
 @given(tables)
-def test_statistics_keep_the_shape_that_significance_needs(table):
+def test_score_functions_broadcast_over_trailing_axes(table):
     metric, rows = table
     statistics = metric.statistics(rows)
     for estimate in score(metric, rows, split=SPLIT, bootstrap=FEW_RESAMPLES):
@@ -96,7 +96,7 @@ def test_statistics_keep_the_shape_that_significance_needs(table):
 
 @settings(max_examples=60, deadline=None)
 @given(tables)
-def test_a_model_does_not_differ_from_itself(table):
+def test_paired_difference_of_a_model_with_itself_is_zero(table):
     metric, rows = table
     for score_name in [
         estimate.name for estimate in score(metric, rows, split=SPLIT, bootstrap=FEW_RESAMPLES)
@@ -106,30 +106,30 @@ def test_a_model_does_not_differ_from_itself(table):
         )
         assert found.value == 0
         assert (found.low, found.high) in {(0, 0), (None, None)}
-        said = "not distinguishable" if found.n >= MIN_ITEMS else "on too few to be told"
-        assert difference_verdict(found, higher_is_better=True) == f"{said} from"
+        verdict = "not distinguishable" if found.n >= MIN_ITEMS else "on too few to be told"
+        assert difference_verdict(found, higher_is_better=True) == f"{verdict} from"
 
 
 @pytest.mark.parametrize("metric", ROWS, ids=lambda metric: metric.kind)
-def test_settings_survive_json(metric):
+def test_metric_settings_round_trip_through_json(metric):
     assert build_metric(json.loads(json.dumps(metric.settings()))) == metric
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("settings", "message"),
     [
         ({"kind": "clasification", "labels": ["a"]}, "did you mean classification"),
-        ({}, "unknown measure"),
+        ({}, "unknown metric"),
         ({"kind": "classification"}, "cannot be built"),
         ({"kind": "answers", "colour": 3}, "cannot be built from colour"),
     ],
 )
-def test_settings_of_no_measure_are_refused(given, told):
-    with pytest.raises(UserError, match=told):
-        build_metric(given)
+def test_invalid_metric_settings_raise(settings, message):
+    with pytest.raises(UserError, match=message):
+        build_metric(settings)
 
 
-def told(correct, n, *, start=0):
+def labelled_rows(correct, n, *, start=0):
     return [
         {"item": start + item, "truth": "yes", "predicted": "yes" if item < correct else "no"}
         for item in range(n)
@@ -140,36 +140,38 @@ def accuracy(rows):
     return score(LABELS, rows, split=SPLIT, bootstrap=FEW_RESAMPLES)[0]
 
 
-def test_ten_examples_rank_nothing():
+def test_ten_examples_do_not_rank_models():
     """0.9, 0.6 and 0.8 of ten examples were published as a ranking."""
-    best, worst, middle = (accuracy(told(correct, 10)) for correct in (9, 6, 8))
+    best, worst, middle = (accuracy(labelled_rows(correct, 10)) for correct in (9, 6, 8))
     assert [estimate.value for estimate in (best, worst, middle)] == [0.9, 0.6, 0.8]
     assert worst.high > best.low
     assert middle.low < worst.value < best.value < middle.high
-    apart = paired_difference(LABELS, "accuracy", told(9, 10), told(6, 10), split=SPLIT)
-    assert apart.value == pytest.approx(0.3)
-    assert difference_verdict(apart, higher_is_better=True) == "on too few to be told from"
+    difference = paired_difference(
+        LABELS, "accuracy", labelled_rows(9, 10), labelled_rows(6, 10), split=SPLIT
+    )
+    assert difference.value == pytest.approx(0.3)
+    assert difference_verdict(difference, higher_is_better=True) == "on too few to be told from"
 
 
-def test_a_share_has_wilsons_interval_and_says_so():
-    estimate = accuracy(told(9, 10))
+def test_proportion_has_wilson_interval_in_its_signature():
+    estimate = accuracy(labelled_rows(9, 10))
     assert (estimate.low, estimate.high) == pytest.approx((0.5958, 0.9821), abs=1e-4)
     assert "|interval:wilson-95%|" in estimate.signature
     assert f"|split:{SPLIT}|" in estimate.signature
 
 
-def test_one_item_has_no_drawn_interval():
+def test_one_item_has_no_bootstrap_interval():
     estimates = {
         estimate.name: estimate
-        for estimate in score(LABELS, told(1, 1), split=SPLIT, bootstrap=FEW_RESAMPLES)
+        for estimate in score(LABELS, labelled_rows(1, 1), split=SPLIT, bootstrap=FEW_RESAMPLES)
     }
     assert estimates["macro_f1"].no_interval
     assert estimates["macro_f1"].low is None
     assert estimates["accuracy"].low is not None
 
 
-def test_a_drawn_interval_is_that_of_the_bootstrap():
-    """The quick sums by counts give what drawing the columns themselves gives."""
+def test_interval_from_multiplicities_equals_plain_bootstrap():
+    """Sums weighted by multiplicity equal sums of the resampled statistics."""
     rows = [{"ndcg_at_10": x, "recall_at_100": x / 2, "mrr": x**2} for x in np.linspace(0, 1, 30)]
     means = FEW_RESAMPLES.intervals(
         RankingMetric().statistics(rows)[:3], lambda statistics: statistics.mean(axis=-1)
@@ -180,27 +182,27 @@ def test_a_drawn_interval_is_that_of_the_bootstrap():
         assert (estimate.low, estimate.high) == pytest.approx((low, high))
 
 
-def test_nothing_to_measure_is_refused():
-    with pytest.raises(UserError, match="nothing to measure"):
+def test_no_rows_raise():
+    with pytest.raises(UserError, match="nothing to score"):
         score(LABELS, [], split=SPLIT)
 
 
 @pytest.mark.parametrize(
-    ("theirs", "says"),
+    ("theirs", "message"),
     [
-        (told(3, 29), "30 texts of ours, 29 of theirs, 29 in both"),
-        (told(3, 30, start=5), "25 in both"),
-        ([row | {"truth": "no"} for row in told(3, 30)], "item 0 has another truth"),
-        ([{**row, "item": 0} for row in told(3, 30)], "number of another"),
+        (labelled_rows(3, 29), "30 texts of ours, 29 of theirs, 29 in both"),
+        (labelled_rows(3, 30, start=5), "25 in both"),
+        ([row | {"truth": "no"} for row in labelled_rows(3, 30)], "item 0 has another truth"),
+        ([{**row, "item": 0} for row in labelled_rows(3, 30)], "number of another"),
         ([{"truth": "yes", "predicted": "no"}] * 30, "no number"),
     ],
 )
-def test_other_items_are_not_compared(theirs, says):
-    with pytest.raises(UserError, match=says):
-        paired_difference(LABELS, "accuracy", told(20, 30), theirs, split=SPLIT)
+def test_paired_difference_needs_the_same_items(theirs, message):
+    with pytest.raises(UserError, match=message):
+        paired_difference(LABELS, "accuracy", labelled_rows(20, 30), theirs, split=SPLIT)
 
 
-def test_a_metric_that_counts_other_items_on_each_side_is_not_compared():
+def test_paired_difference_needs_the_same_counted_items():
     ours = [{"item": i, "predicted": "a", "truths": ["a"], "answerable": i > 0} for i in range(3)]
     theirs = [row | {"answerable": row["item"] < 2} for row in ours]
     with pytest.raises(UserError, match=r"same questions of ours \(2\) and of theirs \(2\)"):
@@ -211,12 +213,14 @@ def test_a_metric_that_counts_other_items_on_each_side_is_not_compared():
         )
 
 
-def test_a_metric_that_the_measure_lacks_is_refused():
+def test_unknown_score_name_raises_with_suggestion():
     with pytest.raises(UserError, match="did you mean accuracy"):
-        paired_difference(LABELS, "acuracy", told(2, 30), told(3, 30), split=SPLIT)
+        paired_difference(
+            LABELS, "acuracy", labelled_rows(2, 30), labelled_rows(3, 30), split=SPLIT
+        )
 
 
-def figure(low, high, *, n=MIN_ITEMS):
+def estimate_of(low, high, *, n=MIN_ITEMS):
     middle = None if low is None else (low + high) / 2
     reason = "" if low is not None else "none"
     return Estimate(
@@ -226,16 +230,16 @@ def figure(low, high, *, n=MIN_ITEMS):
 
 
 @pytest.mark.parametrize(
-    ("found", "higher", "lower"),
+    ("difference", "higher", "lower"),
     [
-        (figure(0.1, 0.3), "better than", "behind"),
-        (figure(-0.3, -0.1), "behind", "better than"),
-        (figure(-0.1, 0.3), "not distinguishable from", "not distinguishable from"),
-        (figure(0.0, 0.3), "not distinguishable from", "not distinguishable from"),
-        (figure(None, None), "not distinguishable from", "not distinguishable from"),
-        (figure(0.1, 0.3, n=MIN_ITEMS - 1), *["on too few to be told from"] * 2),
+        (estimate_of(0.1, 0.3), "better than", "behind"),
+        (estimate_of(-0.3, -0.1), "behind", "better than"),
+        (estimate_of(-0.1, 0.3), "not distinguishable from", "not distinguishable from"),
+        (estimate_of(0.0, 0.3), "not distinguishable from", "not distinguishable from"),
+        (estimate_of(None, None), "not distinguishable from", "not distinguishable from"),
+        (estimate_of(0.1, 0.3, n=MIN_ITEMS - 1), *["on too few to be told from"] * 2),
     ],
 )
-def test_verdicts(found, higher, lower):
-    assert difference_verdict(found, higher_is_better=True) == higher
-    assert difference_verdict(found, higher_is_better=False) == lower
+def test_difference_verdict(difference, higher, lower):
+    assert difference_verdict(difference, higher_is_better=True) == higher
+    assert difference_verdict(difference, higher_is_better=False) == lower

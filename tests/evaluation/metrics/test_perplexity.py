@@ -29,8 +29,8 @@ documents = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(documents)
-def test_every_interval_holds_its_value(rows):
-    per_token, tokens, spare = (np.array(column) for column in zip(*rows, strict=True))
+def test_every_interval_contains_its_value(rows):
+    per_token, tokens, spare = (np.array(values) for values in zip(*rows, strict=True))
     for estimate in METRIC.score(table(per_token * tokens, tokens, tokens + spare)).values():
         slack = 1e-9 * estimate.value
         assert estimate.low - slack <= estimate.value <= estimate.high + slack
@@ -38,7 +38,7 @@ def test_every_interval_holds_its_value(rows):
 
 @given(st.floats(0.01, 12), st.integers(1, 50), st.integers(2, 30))
 @settings(max_examples=40, deadline=None)
-def test_equal_documents_give_an_interval_without_width(per_token, tokens, n):
+def test_equal_documents_give_an_interval_of_zero_width(per_token, tokens, n):
     for estimate in METRIC.score(table([per_token * tokens] * n, [tokens] * n)).values():
         assert estimate.high - estimate.low == pytest.approx(0, abs=1e-9 * estimate.value)
         assert estimate.low == pytest.approx(estimate.value)
@@ -46,14 +46,14 @@ def test_equal_documents_give_an_interval_without_width(per_token, tokens, n):
 
 @given(st.integers(2, 50_000), st.lists(st.integers(1, 300), min_size=1, max_size=20))
 @settings(max_examples=40, deadline=None)
-def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(vocabulary, tokens):
+def test_perplexity_of_a_uniform_model_is_its_vocabulary_size(vocabulary, tokens):
     estimates = METRIC.score(table(np.log(vocabulary) * np.array(tokens), tokens))
     assert estimates["perplexity"].value == pytest.approx(vocabulary)
     assert estimates["loss_per_document"].value == pytest.approx(np.log(vocabulary))
     assert estimates["bits_per_byte"].value == pytest.approx(np.log2(vocabulary) / 4)
 
 
-def test_figures_by_hand():
+def test_scores_computed_by_hand():
     estimates = METRIC.score(table([6.0, 2.0], [3, 1], [10, 6]))
     assert estimates["perplexity"].value == pytest.approx(np.exp(8 / 4))
     assert estimates["perplexity_per_byte"].value == pytest.approx(np.exp(8 / 16))
@@ -61,11 +61,11 @@ def test_figures_by_hand():
     assert estimates["loss_per_document"].value == pytest.approx((6 / 3 + 2 / 1) / 2)
 
 
-def test_the_loss_of_each_document_is_kept():
+def test_losses_hold_nats_per_token_of_each_document():
     assert table([6.0, 5.0], [3, 1]).loss.tolist() == [2.0, 5.0]
 
 
-def test_figures_are_named_counted_and_signed():
+def test_estimates_have_name_n_and_signature():
     estimates = METRIC.score(table([6.0, 2.0], [3, 1]))
     assert list(estimates) == list(SCORE_UNITS)
     assert all(name == estimate.name and estimate.n == 2 for name, estimate in estimates.items())
@@ -75,7 +75,7 @@ def test_figures_are_named_counted_and_signed():
     )
 
 
-def test_one_document_says_why_it_has_no_interval():
+def test_one_document_has_a_reason_instead_of_an_interval():
     estimate = METRIC.score(table([6.0], [3]))["perplexity"]
     assert estimate.low is None
     assert "interval:none" in estimate.signature
@@ -83,31 +83,31 @@ def test_one_document_says_why_it_has_no_interval():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_loss_that_is_no_number_is_refused_by_name(bad):
+def test_non_finite_loss_raises_with_document_number(bad):
     with pytest.raises(UserError, match=r"dev:77abf00d: the loss of document 2 is (nan|inf)"):
         table([1.0, bad, bad], [1, 1, 1])
 
 
-def test_empty_documents_are_refused_by_name():
+def test_empty_documents_raise_with_document_number():
     with pytest.raises(UserError, match="document 3 has no tokens"):
         table([1.0, 1.0, 0.0], [1, 1, 0])
     with pytest.raises(UserError, match="document 1 has no bytes"):
         table([1.0, 1.0], [1, 1], [0, 5])
 
 
-def test_nothing_to_measure_and_tables_that_do_not_fit_are_refused():
-    with pytest.raises(UserError, match="nothing to measure"):
+def test_no_documents_and_mismatched_lengths_raise():
+    with pytest.raises(UserError, match="nothing to score"):
         table([], [])
     with pytest.raises(UserError, match="2 losses came with 3 counts of tokens"):
         table([1.0, 1.0], [1, 1, 1])
 
 
-def test_a_perplexity_beyond_floating_point_is_refused():
+def test_overflowing_perplexity_raises():
     with pytest.raises(UserError, match="1,000 nats a token are too many"):
         METRIC.score(table([1000.0, 1000.0], [1, 1]))
 
 
-def test_an_outlier_leaves_the_interval_finite():
+def test_interval_with_an_outlier_is_finite():
     estimate = METRIC.score(table([1.0, 900.0], [1, 1]))["perplexity"]
     assert np.isfinite([estimate.value, estimate.low, estimate.high]).all()
 
@@ -116,7 +116,7 @@ def test_an_outlier_leaves_the_interval_finite():
     ("shift", "verdict"),
     [(-0.2, "better than"), (0.2, "behind"), (0.0, "not distinguishable from")],
 )
-def test_standing_against_a_baseline(shift, verdict):
+def test_verdict_against_a_baseline(shift, verdict):
     generator = np.random.default_rng(5)
     tokens = generator.integers(5, 50, 300)
     loss = generator.normal(4, 1, 300)
@@ -129,7 +129,7 @@ def test_standing_against_a_baseline(shift, verdict):
     assert (difference.n, perplexity_verdict(difference)) == (300, verdict)
 
 
-def test_pairing_sees_what_separate_intervals_hide():
+def test_paired_difference_is_significant_where_intervals_overlap():
     generator = np.random.default_rng(6)
     tokens = np.full(200, 20)
     loss = generator.normal(4, 1, 200)
@@ -139,18 +139,18 @@ def test_pairing_sees_what_separate_intervals_hide():
     assert perplexity_verdict(METRIC.paired_difference(model, baseline)) == "better than"
 
 
-def test_one_document_decides_nothing():
+def test_one_document_gives_no_verdict():
     difference = METRIC.paired_difference(table([1.0], [3]), table([9.0], [3]))
     assert perplexity_verdict(difference) == "on too few to be told from"
     assert "one item" in difference.no_interval
 
 
-def test_other_documents_cannot_be_compared():
-    with pytest.raises(UserError, match="not measured on the same documents"):
+def test_paired_difference_needs_the_same_documents():
+    with pytest.raises(UserError, match="not evaluated on the same documents"):
         METRIC.paired_difference(table([1.0, 2.0], [3, 4]), table([1.0, 2.0], [4, 3]))
 
 
-def test_few_items_carry_no_verdict() -> None:
+def test_few_items_give_no_verdict() -> None:
     metric = Perplexity(split="dev", tokenizer="t")
 
     def verdict(items: int) -> str:

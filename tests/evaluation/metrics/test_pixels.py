@@ -1,4 +1,4 @@
-"""Pixels are measured by their squared error."""
+"""Mean squared error of masked pixels."""
 
 import numpy as np
 import pytest
@@ -13,32 +13,38 @@ from regard.evaluation.metrics.metric import (
 from regard.evaluation.metrics.pixels import MEAN_SQUARED_ERROR, PixelMetric
 
 
-def rows(away: float, n: int = 30):
+def rows(offset: float, n: int = 30):
     truths = np.random.default_rng(0).random((n, 4))
     return [
-        {"item": i, "truth": truth.tolist(), "predicted": (truth + away).tolist()}
+        {"item": i, "truth": truth.tolist(), "predicted": (truth + offset).tolist()}
         for i, truth in enumerate(truths)
     ]
 
 
-def test_the_mean_of_squares_and_which_is_better():
+def test_mean_squared_error_and_its_verdict():
     [estimate] = score(PixelMetric(), rows(0.1), split="dev")
     assert estimate.name == MEAN_SQUARED_ERROR
     assert estimate.value == pytest.approx(0.01)
     assert estimate.n == 30
-    found = paired_difference(PixelMetric(), MEAN_SQUARED_ERROR, rows(0.1), rows(0.2), split="dev")
+    difference = paired_difference(
+        PixelMetric(), MEAN_SQUARED_ERROR, rows(0.1), rows(0.2), split="dev"
+    )
     better = PixelMetric().higher_is_better(MEAN_SQUARED_ERROR)
-    assert difference_verdict(found, higher_is_better=better) == "better than"
+    assert difference_verdict(difference, higher_is_better=better) == "better than"
 
 
-def test_it_comes_back_from_its_settings():
+def test_settings_round_trip():
     assert build_metric(PixelMetric().settings()) == PixelMetric()
 
 
 @pytest.mark.parametrize(
-    ("predicted", "words"),
-    [([0.1], "1 pixels told where 2 are true"), ("0.1", "not a list"), ([True, 1], "not a list")],
+    ("predicted", "message"),
+    [
+        ([0.1], "1 pixels are predicted, 2 are true"),
+        ("0.1", "not a list"),
+        ([True, 1], "not a list"),
+    ],
 )
-def test_what_cannot_be_measured_is_said(predicted, words):
-    with pytest.raises(UserError, match=words):
+def test_invalid_rows_raise(predicted, message):
+    with pytest.raises(UserError, match=message):
         PixelMetric().statistics([{"item": 0, "truth": [0.1, 0.2], "predicted": predicted}])

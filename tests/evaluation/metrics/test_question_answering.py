@@ -17,7 +17,7 @@ from regard.evaluation.statistics.intervals import Bootstrap
 FEW_RESAMPLES = Bootstrap(resamples=80)
 
 
-def test_normalisation():
+def test_normalise_answer():
     assert normalise_answer("  The  Tower, of\nLondon! ") == "tower of london"
     assert normalise_answer("an apple a day; theatre") == "apple day theatre"
 
@@ -32,13 +32,13 @@ def test_normalisation():
         ("", [], (1, 1)),
         ("Paris", [], (0, 0)),
         ("", ["Paris"], (0, 0)),
-        # Normalisation leaves nothing of these; they are answers all the same.
+        # Normalisation empties these; they are answers nevertheless.
         ("the", [], (0, 0)),
         ("%", ["%"], (1, 1)),
         ("%", ["$"], (0, 0)),
     ],
 )
-def test_one_answer(predicted, truths, expected):
+def test_exact_match_and_f1_of_one_answer(predicted, truths, expected):
     assert exact_match_and_f1(predicted, truths) == pytest.approx(expected)
 
 
@@ -51,7 +51,7 @@ ROWS = [
 ]
 
 
-def test_split_by_answerable_with_counts_of_their_own():
+def test_scores_by_answerable_have_their_own_n():
     found = {
         f.name: (f.value, f.n)
         for f in score(AnswerMetric(), ROWS, split="dev", bootstrap=FEW_RESAMPLES)
@@ -65,7 +65,7 @@ def test_split_by_answerable_with_counts_of_their_own():
     }
 
 
-def test_a_metric_without_items_is_left_out():
+def test_score_without_items_is_omitted():
     names = [
         estimate.name
         for estimate in score(AnswerMetric(), ROWS[:3], split="dev", bootstrap=FEW_RESAMPLES)
@@ -80,15 +80,15 @@ def test_a_metric_without_items_is_left_out():
 
 
 @pytest.mark.parametrize(
-    ("row", "says"),
+    ("row", "message"),
     [
         ({"predicted": "a", "truths": [], "answerable": True}, "answerable, but without a truth"),
         ({"predicted": "a", "truths": "Rome"}, "not a list of texts"),
         ({"predicted": None, "truths": []}, "predicted is None, not a text"),
     ],
 )
-def test_rows_that_cannot_be_read_are_refused(row, says):
-    with pytest.raises(UserError, match=says):
+def test_invalid_rows_raise(row, message):
+    with pytest.raises(UserError, match=message):
         AnswerMetric().statistics([row])
 
 
@@ -110,8 +110,8 @@ def f1_at(tau, null, best, answered, silent):
 
 @settings(max_examples=120, deadline=None)
 @given(scored, st.floats(-12, 12))
-def test_no_threshold_is_better_than_the_best(rows, other):
-    scores = [np.array(column) for column in zip(*rows, strict=True)]
+def test_best_threshold_maximises_f1(rows, other):
+    scores = [np.array(values) for values in zip(*rows, strict=True)]
     tau, f1, curve = best_threshold(*scores)
     assert f1 == pytest.approx(f1_at(tau, *scores))
     assert f1_at(other, *scores) <= f1 + 1e-12
@@ -122,29 +122,29 @@ def test_no_threshold_is_better_than_the_best(rows, other):
 
 @settings(max_examples=60, deadline=None)
 @given(scored, st.randoms(use_true_random=False))
-def test_the_order_of_the_questions_does_not_move_the_threshold(rows, random):
+def test_best_threshold_does_not_depend_on_question_order(rows, random):
     mixed = random.sample(rows, len(rows))
     first, second = (best_threshold(*zip(*some, strict=True)) for some in (rows, mixed))
     assert first.tau == second.tau
 
 
-def test_the_threshold_by_hand():
+def test_best_threshold_computed_by_hand():
     # Margins 3, 1, −1: the first two have answers and are right, the third has none.
     tau, f1, curve = best_threshold([0, 0, 0], [3, 1, -1], [1, 1, 0], [0, 0, 1])
     assert (tau, f1) == (0, 1)
     assert curve == [(-2, pytest.approx(2 / 3)), (0, 1), (2, pytest.approx(2 / 3)), (4, 1 / 3)]
 
 
-def test_of_equal_thresholds_the_one_nearest_nought_is_taken():
+def test_ties_go_to_the_threshold_nearest_zero():
     assert best_threshold([0, 0], [5, 2], [1, 1], [1, 1]).tau == 1
     assert best_threshold([0, 0], [1, -1], [0, 0], [0, 0]).tau == 0
-    # ±1 are as near: the lower.
+    # A tie of ±1 goes to the lower.
     assert best_threshold([0], [0], [1], [1]).tau == -1
 
 
 @pytest.mark.parametrize(
     "scores", [([], [], [], []), ([1], [1, 2], [1], [1]), ([0], [np.nan], [1], [1])]
 )
-def test_scores_that_make_no_threshold_are_refused(scores):
+def test_invalid_threshold_scores_raise(scores):
     with pytest.raises(UserError, match=r"threshold|finite"):
         best_threshold(*scores)

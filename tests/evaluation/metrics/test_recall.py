@@ -19,12 +19,12 @@ rows = st.lists(
 
 
 @given(rows)
-def test_every_metric_is_a_share_of_the_rows_it_speaks_of(told: list[dict[str, Any]]) -> None:
-    items = [{"item": number, **row} for number, row in enumerate(told)]
+def test_every_score_is_a_proportion_of_its_rows(drawn: list[dict[str, Any]]) -> None:
+    items = [{"item": number, **row} for number, row in enumerate(drawn)]
     estimates = {one.name: one for one in score(RecallMetric(), items, split="dev")}
 
-    def correct(some: list[dict[str, Any]]) -> float:
-        return sum(row["predicted"] != "Rome" for row in some) / len(some)
+    def accuracy(subset: list[dict[str, Any]]) -> float:
+        return sum(row["predicted"] != "Rome" for row in subset) / len(subset)
 
     split = {
         "exact_match": items,
@@ -32,17 +32,17 @@ def test_every_metric_is_a_share_of_the_rows_it_speaks_of(told: list[dict[str, A
         "exact_match_unseen": [row for row in items if row.get("seen") is False],
         "exact_match_answered": [row for row in items if row.get("answered") is True],
     }
-    for name, some in split.items():
-        assert (name in estimates) == bool(some)
-        if some:
-            assert estimates[name].value == pytest.approx(correct(some))
-            assert estimates[name].n == len(some)
+    for name, subset in split.items():
+        assert (name in estimates) == bool(subset)
+        if subset:
+            assert estimates[name].value == pytest.approx(accuracy(subset))
+            assert estimates[name].n == len(subset)
     judged = [row["answered"] for row in items if "answered" in row]
     if judged:
         assert estimates["coverage"].value == pytest.approx(sum(judged) / len(judged))
 
 
-def test_it_is_known_by_its_settings() -> None:
+def test_settings_round_trip_and_unknown_score_raises() -> None:
     assert build_metric(RecallMetric(items="people").settings()) == RecallMetric(items="people")
     with pytest.raises(UserError, match="did you mean exact_match_seen"):
         RecallMetric().score_function("exact_match_sen")

@@ -20,7 +20,7 @@ from regard.evaluation.statistics.intervals import Bootstrap, wilson
 
 FEW_RESAMPLES = Bootstrap(resamples=80)
 
-HAND = rank_by_confidence([0.9, 0.8, 0.8, 0.3], [True, False, True, False])
+JUDGED = rank_by_confidence([0.9, 0.8, 0.8, 0.3], [True, False, True, False])
 
 pairs = st.lists(
     st.tuples(st.integers(0, 6).map(lambda x: x / 6), st.booleans()), min_size=1, max_size=6
@@ -31,8 +31,8 @@ def area(judged):
     return area_under_risk_coverage(judged, split="dev", bootstrap=FEW_RESAMPLES)
 
 
-def test_the_curve_by_hand():
-    points = [(p.threshold, p.coverage, p.risk, p.answered) for p in risk_coverage(HAND)]
+def test_risk_coverage_curve_by_hand():
+    points = [(p.threshold, p.coverage, p.risk, p.answered) for p in risk_coverage(JUDGED)]
     assert points == [
         (0.9, 0.25, 0, 1),
         (0.8, 0.75, pytest.approx(1 / 3), 3),
@@ -40,83 +40,83 @@ def test_the_curve_by_hand():
     ]
 
 
-def test_the_area_by_hand():
-    # Of the two at 0.8 each counts half: risks 0, ½/2, 1/3, 2/4.
-    assert area(HAND).value == pytest.approx((0 + 1 / 4 + 1 / 3 + 1 / 2) / 4)
+def test_aurc_by_hand():
+    # Each of the two at 0.8 counts half: risks 0, ½/2, 1/3, 2/4.
+    assert area(JUDGED).value == pytest.approx((0 + 1 / 4 + 1 / 3 + 1 / 2) / 4)
 
 
 @settings(max_examples=40, deadline=None)
 @given(pairs)
-def test_the_area_is_the_mean_over_all_orders_of_equals(rows):
+def test_aurc_is_the_mean_over_all_orders_of_ties(rows):
     areas = []
     for order in permutations(rows):
         ranked = sorted(order, key=lambda pair: -pair[0])
-        wrong = np.cumsum([not correct for _, correct in ranked])
-        areas.append(np.mean(wrong / np.arange(1, len(rows) + 1)))
+        incorrect = np.cumsum([not correct for _, correct in ranked])
+        areas.append(np.mean(incorrect / np.arange(1, len(rows) + 1)))
     assert area(rank_by_confidence(*zip(*rows, strict=True))).value == pytest.approx(np.mean(areas))
 
 
 @settings(max_examples=40, deadline=None)
 @given(pairs, st.randoms(use_true_random=False))
-def test_the_order_of_the_answers_changes_nothing(rows, random):
-    mixed = random.sample(rows, len(rows))
-    first, second = (rank_by_confidence(*zip(*some, strict=True)) for some in (rows, mixed))
+def test_results_do_not_depend_on_answer_order(rows, random):
+    shuffled = random.sample(rows, len(rows))
+    first, second = (rank_by_confidence(*zip(*some, strict=True)) for some in (rows, shuffled))
     assert area(first) == area(second)
     assert risk_coverage(first) == risk_coverage(second)
     assert reliability_bins(first) == reliability_bins(second)
 
 
-def test_a_sure_model_that_is_right_first_has_a_small_area():
+def test_aurc_is_small_where_confidence_ranks_correct_answers_first():
     correct = np.arange(100) < 70
-    sure = np.linspace(1, 0, 100)
-    good, bad = (area(rank_by_confidence(given, correct)) for given in (sure, -sure))
+    confidence = np.linspace(1, 0, 100)
+    good, bad = (area(rank_by_confidence(given, correct)) for given in (confidence, -confidence))
     assert good.value < 0.3 < bad.value
     assert good.low <= good.value <= good.high < bad.low
-    # A confidence that says nothing: every risk is the share of wrong answers.
+    # Constant confidence: every risk is the error rate.
     assert area(rank_by_confidence(np.ones(100), correct)).value == pytest.approx(0.3)
 
 
-def test_one_answer_has_no_interval():
+def test_one_answer_has_no_aurc_interval():
     assert area(rank_by_confidence([0.5], [True])).no_interval
 
 
 @settings(max_examples=80, deadline=None)
 @given(pairs, st.floats(0.01, 1))
-def test_a_threshold_covers_what_was_asked_and_no_higher_one_does(rows, coverage):
+def test_threshold_for_coverage_is_the_highest_that_suffices(rows, coverage):
     judged = rank_by_confidence(*zip(*rows, strict=True))
     threshold = threshold_for_coverage(judged, coverage)
     covered = [p.coverage for p in risk_coverage(judged) if p.threshold >= threshold]
     assert covered[-1] >= coverage - 1e-9
-    assert all(share < coverage for share in covered[:-1])
+    assert all(fraction < coverage for fraction in covered[:-1])
 
 
-def test_coverage_is_not_asked_beyond_rounding():
+def test_threshold_for_coverage_tolerates_rounding():
     assert threshold_for_coverage(rank_by_confidence(np.arange(100), [True] * 100), 0.07) == 93
 
 
 @settings(max_examples=80, deadline=None)
 @given(pairs, st.sampled_from([0.5, 2 / 3, 0.9, 1.0]))
-def test_a_threshold_keeps_the_precision_asked_with_most_answers(rows, precision):
+def test_threshold_for_precision_has_maximum_coverage(rows, precision):
     judged = rank_by_confidence(*zip(*rows, strict=True))
     threshold = threshold_for_precision(judged, precision)
-    kept = [p for p in risk_coverage(judged) if 1 - p.risk >= precision - 1e-12]
+    precise = [p for p in risk_coverage(judged) if 1 - p.risk >= precision - 1e-12]
     if threshold is None:
-        assert not kept
+        assert not precise
     else:
-        assert threshold == min(p.threshold for p in kept)
+        assert threshold == min(p.threshold for p in precise)
         assert selective_accuracy(judged, threshold, split="dev").value >= precision - 1e-12
 
 
-def test_accuracy_of_what_is_answered():
-    half = threshold_for_coverage(HAND, 0.5)
-    estimate = selective_accuracy(HAND, half, split="test:1")
+def test_selective_accuracy():
+    half = threshold_for_coverage(JUDGED, 0.5)
+    estimate = selective_accuracy(JUDGED, half, split="test:1")
     assert (estimate.value, estimate.n) == (pytest.approx(2 / 3), 3)
     assert (estimate.low, estimate.high) == wilson(2, 3)
     assert "|threshold:0.8|coverage:3/4|" in estimate.signature
-    assert selective_accuracy(HAND, 0.95, split="test:1") is None
+    assert selective_accuracy(JUDGED, 0.95, split="test:1") is None
 
 
-def test_calibration_by_hand():
+def test_expected_calibration_error_by_hand():
     judged = rank_by_confidence([0.95, 0.95, 0.15, 0.0, 1.0], [True, False, False, False, True])
     bins = {(b.low, b.high): (b.n, b.confidence, b.accuracy) for b in reliability_bins(judged)}
     assert bins == {
@@ -131,7 +131,7 @@ def test_calibration_by_hand():
 
 @settings(max_examples=60, deadline=None)
 @given(pairs)
-def test_every_answer_is_in_one_bin(rows):
+def test_every_answer_is_in_exactly_one_bin(rows):
     table = reliability_bins(rank_by_confidence(*zip(*rows, strict=True)), bins=7)
     assert sum(one.n for one in table) == len(rows)
     assert all(one.low - 1e-9 <= one.confidence <= one.high + 1e-9 for one in table)
@@ -140,13 +140,13 @@ def test_every_answer_is_in_one_bin(rows):
 @pytest.mark.parametrize(
     ("confidence", "correct"), [([], []), ([0.1], [True, False]), ([np.nan], [True])]
 )
-def test_answers_that_cannot_be_judged_are_refused(confidence, correct):
+def test_invalid_confidences_raise(confidence, correct):
     with pytest.raises(UserError, match=r"confidence"):
         rank_by_confidence(confidence, correct)
 
 
-def test_logits_are_no_probabilities():
+def test_confidence_and_coverage_out_of_range_raise():
     with pytest.raises(UserError, match="between 0 and 1"):
         reliability_bins(rank_by_confidence([2.5], [True]))
-    with pytest.raises(UserError, match="not a share above 0"):
-        threshold_for_coverage(HAND, 0)
+    with pytest.raises(UserError, match="not a fraction above 0"):
+        threshold_for_coverage(JUDGED, 0)

@@ -25,7 +25,7 @@ def value(score_name, truths, predicted):
     st.sampled_from([1.0, 1e-6, 1e9]),
     st.sampled_from([0.0, 1e4]),
 )
-def test_scipy_agrees(pairs, scale, shift):
+def test_correlations_equal_scipy(pairs, scale, shift):
     truths, predicted = (np.array(side, dtype=float) for side in zip(*pairs, strict=True))
     predicted = predicted * scale + shift * scale
     truths, predicted = truths.tolist(), predicted.tolist()
@@ -37,25 +37,25 @@ def test_scipy_agrees(pairs, scale, shift):
     )
 
 
-def test_ranks_alone_count_for_spearman():
+def test_spearman_depends_on_ranks_only():
     truths = [1, 2, 3, 4]
     assert value("spearman", truths, [1, 10, 100, 1000]) == pytest.approx(1)
     assert value("pearson", truths, [1, 10, 100, 1000]) < 0.9
     assert value("spearman", truths, [4, 3, 2, 1]) == pytest.approx(-1)
 
 
-def test_one_score_for_all_has_no_correlation():
+def test_constant_scores_have_correlation_zero():
     assert value("spearman", [1, 2, 3], [0.7] * 3) == 0
     assert value("pearson", [1, 2, 3], [0.7] * 3) == 0
 
 
-def test_draws_of_equal_items_stay_within_minus_one_and_one():
+def test_resamples_of_equal_items_stay_within_bounds():
     rows = [{"item": i, "truth": float(i == 2), "predicted": i / 3} for i in range(3)]
     for estimate in score(METRIC, rows, split="dev", bootstrap=Bootstrap(resamples=200)):
         assert -1 <= estimate.low <= estimate.value <= estimate.high <= 1
 
 
 @pytest.mark.parametrize("given", ["0.3", None, True, float("inf")])
-def test_scores_are_finite_numbers(given):
+def test_non_finite_scores_raise(given):
     with pytest.raises(UserError, match="not a finite number"):
         METRIC.statistics([{"truth": 1, "predicted": given}])

@@ -5,7 +5,7 @@ import pytest
 from regard.evaluation.statistics.estimate import Estimate, decimals_shown, signature
 
 
-def figure(**changes):
+def estimate(**changes):
     values = {
         "name": "perplexity",
         "value": 118.42,
@@ -18,14 +18,14 @@ def figure(**changes):
     return Estimate(**values | changes)
 
 
-def test_a_figure_prints_value_interval_and_n():
-    assert str(figure()) == "118.4 [113.9, 123.2], n = 2,104 documents"
+def test_str_has_value_interval_and_n():
+    assert str(estimate()) == "118.4 [113.9, 123.2], n = 2,104 documents"
 
 
-def test_a_figure_without_interval_prints_the_reason():
-    alone = figure(low=None, high=None, n=1, no_interval="one item")
-    assert str(alone) == "118.4, n = 1 document (no interval: one item)"
-    assert alone.as_dict()["no_interval"] == "one item"
+def test_str_without_interval_has_the_reason():
+    without_interval = estimate(low=None, high=None, n=1, no_interval="one item")
+    assert str(without_interval) == "118.4, n = 1 document (no interval: one item)"
+    assert without_interval.as_dict()["no_interval"] == "one item"
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,9 @@ def test_a_figure_without_interval_prints_the_reason():
         {"n": 0},
     ],
 )
-def test_an_interval_is_never_missing_without_a_reason(changes):
+def test_missing_interval_needs_a_reason(changes):
     with pytest.raises(ValueError, match="perplexity"):
-        figure(**changes)
+        estimate(**changes)
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,14 @@ def test_four_significant_digits_are_shown(value, decimals):
     assert decimals_shown(value) == decimals
 
 
-def test_as_dict_survives_json():
-    assert json.loads(json.dumps(figure().as_dict())) == figure().as_dict()
+def test_as_dict_round_trips_through_json():
+    assert json.loads(json.dumps(estimate().as_dict())) == estimate().as_dict()
 
 
-def test_a_signature_keeps_the_order_of_facts_and_names_the_version():
+def test_signature_keeps_order_and_ends_with_version():
     text = signature("perplexity", per="token", split="dev:77abf00d")
     assert text.startswith("perplexity|per:token|split:dev:77abf00d|regard:")
 
 
-def test_a_fact_cannot_forge_another_fact():
+def test_signature_escapes_separators():
     assert signature("a", split="dev|per:byte").count("|") == 2
