@@ -1,4 +1,4 @@
-"""What every position kind owes, whoever wrote it: the catalogue is walked, not listed."""
+"""Properties of every position kind of the catalogue."""
 
 from itertools import accumulate
 
@@ -22,25 +22,26 @@ ACTS = {"not at all", "on the embedding", "on queries and keys", "on the scores"
 CONTEXT = 16
 
 
-def settings_of(name: str) -> PositionKind:
-    made = POSITIONS.get(name).part()
-    assert isinstance(made, PositionKind)
-    return made
+def default_settings(name: str) -> PositionKind:
+    position = POSITIONS.get(name).part()
+    assert isinstance(position, PositionKind)
+    return position
 
 
-class Stage(nn.Module):
-    """One attention with the positions where they belong, random but for the seed."""
+class AttentionWithPositions(nn.Module):
+    """One attention layer with the position embedding or relative position, randomly
+    initialised."""
 
     def __init__(self, name: str, *, heads: int = 3, key_value_heads: int = 0) -> None:
         super().__init__()
         shape = HeadShape(width=4, heads=heads, context=CONTEXT)
-        made = settings_of(name)
-        self.vectors = made.build_embedding(width=shape.model_width, context=CONTEXT)
+        position = default_settings(name)
+        self.embedding = position.build_embedding(width=shape.model_width, context=CONTEXT)
         self.mixer: Mixer = build_mixer(
             Dot(),
             shape,
             key_value_heads=key_value_heads,
-            relative_position=made.build_relative_position(shape),
+            relative_position=position.build_relative_position(shape),
         )
         self.double()
         generator = torch.Generator().manual_seed(0)
@@ -49,89 +50,86 @@ class Stage(nn.Module):
                 parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator).double())
 
     def forward(self, x, mask, positions, cache=None):
-        if self.vectors is not None:
-            x = x + self.vectors(positions.last(x.shape[1]))
+        if self.embedding is not None:
+            x = x + self.embedding(positions.last(x.shape[1]))
         return self.mixer(x, mask=mask, positions=positions, cache=cache).out
 
 
-def rows(seed: int, batch: int, length: int, *, width: int = 12) -> torch.Tensor:
+def random_inputs(seed: int, batch: int, length: int, *, width: int = 12) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(batch, length, width, generator=generator, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("name", POSITIONS.names())
 class TestEveryPosition:
-    def test_is_documented_and_found(self, name):
+    def test_is_documented(self, name):
         entry = POSITIONS.get(name)
         assert entry.summary
         assert entry.properties["reach"]
         assert entry.properties["acts"] in ACTS
-        for field, about in entry.part.model_fields.items():
-            assert about.description, field
+        for setting, field in entry.part.model_fields.items():
+            assert field.description, setting
 
-    def test_acts_where_it_says(self, name):
-        made, acts = settings_of(name), POSITIONS.get(name).properties["acts"]
+    def test_acts_where_it_declares(self, name):
+        position, acts = default_settings(name), POSITIONS.get(name).properties["acts"]
         shape = HeadShape(width=4, heads=3, context=CONTEXT)
-        relative_position = made.build_relative_position(shape)
-        vectors = made.build_embedding(width=8, context=CONTEXT)
-        assert (vectors is not None) == (acts == "on the embedding")
-        sorts = {"on queries and keys": "rotation", "on the scores": "bias"}
-        assert made.relative_type == sorts.get(acts)
-        assert (relative_position is not None) == (acts in sorts)
+        relative_position = position.build_relative_position(shape)
+        embedding = position.build_embedding(width=8, context=CONTEXT)
+        assert (embedding is not None) == (acts == "on the embedding")
+        types = {"on queries and keys": "rotation", "on the scores": "bias"}
+        assert position.relative_type == types.get(acts)
+        assert (relative_position is not None) == (acts in types)
         if relative_position is not None:
-            x, row = rows(0, 1, 5, width=4)[:, None], torch.arange(5)[None]
-            turned = not torch.equal(relative_position.double().rotate(x, row), x)
-            assert turned == (acts == "on queries and keys")
+            x, row = random_inputs(0, 1, 5, width=4)[:, None], torch.arange(5)[None]
+            rotates = not torch.equal(relative_position.double().rotate(x, row), x)
+            assert rotates == (acts == "on queries and keys")
             assert (relative_position.bias(row, row) is not None) == (acts == "on the scores")
 
     def test_settings_survive_a_recipe(self, name):
-        made = settings_of(name)
-        if isinstance(made, AbsolutePositionKind):
-            made = type(made)(combine="concatenate", position_width=4)
-        assert read_settings(type(made), to_table(made)) == made
+        position = default_settings(name)
+        if isinstance(position, AbsolutePositionKind):
+            position = type(position)(combine="concatenate", position_width=4)
+        assert read_settings(type(position), to_table(position)) == position
 
     def test_parameters_are_counted_by_formula(self, name):
-        made = settings_of(name)
+        position = default_settings(name)
         for heads, width, context in [(1, 2, 1), (3, 4, 7), (2, 6, 40)]:
             shape = HeadShape(width=width, heads=heads, context=context)
-            for part, formula in [
-                (made.build_relative_position(shape), made.relative_parameters(shape)),
+            for module, formula in [
+                (position.build_relative_position(shape), position.relative_parameters(shape)),
                 (
-                    made.build_embedding(width=width, context=context),
-                    made.embedding_parameters(width=width, context=context),
+                    position.build_embedding(width=width, context=context),
+                    position.embedding_parameters(width=width, context=context),
                 ),
             ]:
-                counted = 0 if part is None else sum(p.numel() for p in part.parameters())
-                assert counted == formula
+                built = 0 if module is None else sum(p.numel() for p in module.parameters())
+                assert built == formula
 
-    def test_places_have_vectors_of_their_own(self, name):
-        module = settings_of(name).build_embedding(width=8, context=CONTEXT)
+    def test_position_embeddings_differ(self, name):
+        module = default_settings(name).build_embedding(width=8, context=CONTEXT)
         if module is None:
-            return  # it acts elsewhere: test_order_is_seen asks the same of every kind
-        vectors = module(torch.arange(CONTEXT)).detach()
-        assert vectors.shape == (CONTEXT, 8)
-        distances = torch.cdist(vectors, vectors) + torch.eye(CONTEXT)
+            return  # covered by test_outputs_depend_on_the_order
+        embeddings = module(torch.arange(CONTEXT)).detach()
+        assert embeddings.shape == (CONTEXT, 8)
+        distances = torch.cdist(embeddings, embeddings) + torch.eye(CONTEXT)
         assert float(distances.min()) > 1e-3
 
-    def test_order_is_seen(self, name):
-        """Without a mask, tokens in another order give other outputs, unless nothing tells it."""
-        stage, x, order = Stage(name), rows(0, 1, 6), torch.tensor([3, 1, 0, 5, 4, 2])
-        positions = TokenPositions.of_row(6)
-        out = stage(x, bidirectional(), positions)[:, order]
-        moved = stage(x[:, order], bidirectional(), positions)
-        blind = POSITIONS.get(name).properties["acts"] == "not at all"
-        assert torch.allclose(out, moved, atol=1e-9) == blind
+    def test_outputs_depend_on_the_order(self, name):
+        """Without a mask, outputs are permutation-equivariant only if there are no positions."""
+        attention, x = AttentionWithPositions(name), random_inputs(0, 1, 6)
+        order, positions = torch.tensor([3, 1, 0, 5, 4, 2]), TokenPositions.of_row(6)
+        out = attention(x, bidirectional(), positions)[:, order]
+        permuted = attention(x[:, order], bidirectional(), positions)
+        is_equivariant = POSITIONS.get(name).properties["acts"] == "not at all"
+        assert torch.allclose(out, permuted, atol=1e-9) == is_equivariant
 
-    def test_gradients_reach_what_is_trained(self, name):
-        stage = Stage(name)
-        stage(
-            rows(0, 2, CONTEXT), bidirectional(), TokenPositions.of_row(CONTEXT)
-        ).square().sum().backward()
-        parts = [
-            part for part in (stage.vectors, stage.mixer.relative_position) if part is not None
-        ]
-        for parameter in (p for part in parts for p in part.parameters()):
-            assert (parameter.grad.abs() > 1e-9).all()
+    def test_all_parameters_get_gradients(self, name):
+        attention = AttentionWithPositions(name)
+        x, positions = random_inputs(0, 2, CONTEXT), TokenPositions.of_row(CONTEXT)
+        attention(x, bidirectional(), positions).square().sum().backward()
+        for module in (attention.embedding, attention.mixer.relative_position):
+            for parameter in () if module is None else module.parameters():
+                assert (parameter.grad.abs() > 1e-9).all()
 
     @settings(max_examples=15, deadline=None)
     @given(
@@ -143,19 +141,19 @@ class TestEveryPosition:
     )
     def test_padded_equals_unpadded(self, name, length, before, after, key_value_heads, seed):
         """On both sides; the other row of the batch is full, so positions differ between rows."""
-        stage = Stage(name, key_value_heads=key_value_heads)
-        whole = before + length + after
-        x, other = rows(seed, 1, length), rows(seed + 1, 1, whole)
-        padded = torch.cat((rows(seed + 2, 1, before), x, rows(seed + 3, 1, after)), dim=1)
-        valid = torch.ones(2, whole, dtype=torch.bool)
+        attention = AttentionWithPositions(name, key_value_heads=key_value_heads)
+        total = before + length + after
+        x, other = random_inputs(seed, 1, length), random_inputs(seed + 1, 1, total)
+        left, right = random_inputs(seed + 2, 1, before), random_inputs(seed + 3, 1, after)
+        padded = torch.cat((left, x, right), dim=1)
+        valid = torch.ones(2, total, dtype=torch.bool)
         valid[0, :before] = valid[0, before + length :] = False
         mask = causal() & padding(valid)
-        together = stage(torch.cat((padded, other)), mask, TokenPositions.of_padded(valid))
-        alone = stage(x, causal(), TokenPositions.of_row(length))
+        together = attention(torch.cat((padded, other)), mask, TokenPositions.of_padded(valid))
+        alone = attention(x, causal(), TokenPositions.of_row(length))
         assert torch.allclose(together[:1, before : before + length], alone, atol=1e-12)
-        assert torch.allclose(
-            together[1:], stage(other, causal(), TokenPositions.of_row(whole)), atol=1e-12
-        )
+        alone = attention(other, causal(), TokenPositions.of_row(total))
+        assert torch.allclose(together[1:], alone, atol=1e-12)
 
     @settings(max_examples=15, deadline=None)
     @given(
@@ -164,25 +162,26 @@ class TestEveryPosition:
         key_value_heads=st.sampled_from([0, 1]),
         seed=st.integers(0, 999),
     )
-    def test_cached_equals_whole(self, name, pieces, before, key_value_heads, seed):
-        """In pieces through the cache, one row beginning later than the other."""
+    def test_cached_equals_one_pass(self, name, pieces, before, key_value_heads, seed):
+        """In pieces through the cache; one row is padded on the left."""
         length = sum(pieces)
-        stage, x = Stage(name, key_value_heads=key_value_heads), rows(seed, 2, length)
+        attention = AttentionWithPositions(name, key_value_heads=key_value_heads)
+        x = random_inputs(seed, 2, length)
         valid = torch.ones(2, length, dtype=torch.bool)
         valid[0, :before] = False
-        whole = stage(x, causal() & padding(valid), TokenPositions.of_padded(valid))
-        cache, outs = stage.mixer.new_cache(length), []
+        expected = attention(x, causal() & padding(valid), TokenPositions.of_padded(valid))
+        cache, outs = attention.mixer.new_cache(length), []
         for end, piece in zip(accumulate(pieces), pieces, strict=True):
-            seen = valid[:, :end]
-            mask, positions = causal() & padding(seen), TokenPositions.of_padded(seen)
-            outs.append(stage(x[:, end - piece : end], mask, positions, cache))
-        assert torch.allclose(torch.cat(outs, dim=1), whole, atol=1e-12)
+            so_far = valid[:, :end]
+            mask, positions = causal() & padding(so_far), TokenPositions.of_padded(so_far)
+            outs.append(attention(x[:, end - piece : end], mask, positions, cache))
+        assert torch.allclose(torch.cat(outs, dim=1), expected, atol=1e-12)
 
-    def test_saved_and_loaded_is_the_same(self, name):
-        stage, again = Stage(name), Stage(name)
+    def test_save_and_load(self, name):
+        attention, loaded = AttentionWithPositions(name), AttentionWithPositions(name)
         with torch.no_grad():
-            for parameter in again.parameters():
+            for parameter in loaded.parameters():
                 parameter.zero_()
-        again.load_state_dict(load(save(stage.state_dict())))
-        x, positions = rows(0, 2, 9), TokenPositions.of_row(9)
-        assert torch.equal(again(x, causal(), positions), stage(x, causal(), positions))
+        loaded.load_state_dict(load(save(attention.state_dict())))
+        x, positions = random_inputs(0, 2, 9), TokenPositions.of_row(9)
+        assert torch.equal(loaded(x, causal(), positions), attention(x, causal(), positions))

@@ -1,4 +1,4 @@
-"""What every tokenizer kind in the catalogue promises, whichever kinds there are."""
+"""Properties of every tokenizer kind in the catalogue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXTS = [
     "naïve café, naïve café",
     "",
 ] * 3
-STRANGE = [
+UNUSUAL = [
     "\U0010fffd",
     "日本語のテキスト",
     "\x00\x01",
@@ -71,25 +71,25 @@ def test_round_trip_keeps_what_the_kind_declares(entry: Entry, settings: Tokeniz
             assert "".join(back.split()) == "".join(text.split())
 
 
-def test_many_at_once_are_the_same_as_one_by_one(tokenizer: Tokenizer) -> None:
-    texts = TEXTS + STRANGE
+def test_encode_many_equals_encode(tokenizer: Tokenizer) -> None:
+    texts = TEXTS + UNUSUAL
     assert tokenizer.encode_many(texts) == [tokenizer.encode(text) for text in texts]
 
 
-def test_unknown_text_neither_fails_nor_leaves_the_vocabulary(tokenizer: Tokenizer) -> None:
-    for text in STRANGE:
+def test_unusual_text_gets_ids_of_the_vocabulary(tokenizer: Tokenizer) -> None:
+    for text in UNUSUAL:
         ids = tokenizer.encode(text)
         assert all(0 <= i < tokenizer.size for i in ids)
         tokenizer.decode(ids)
 
 
-def test_text_never_becomes_a_special(tokenizer: Tokenizer) -> None:
+def test_text_is_never_encoded_as_a_special_token(tokenizer: Tokenizer) -> None:
     spelled = " ".join(SPECIALS) + "".join(SPECIALS)
     unknown_or_ordinary = {tokenizer.unk, *range(len(SPECIALS), tokenizer.size)}
     assert set(tokenizer.encode(spelled)) <= unknown_or_ordinary
 
 
-def test_special_spellings_in_training_text_stay_text(
+def test_special_tokens_spelled_in_training_text_stay_text(
     entry: Entry, settings: TokenizerKind
 ) -> None:
     tokenizer = settings.train(iter(["say <stop> and [MASK] and <start>x<stop> again"] * 4 + TEXTS))
@@ -97,19 +97,19 @@ def test_special_spellings_in_training_text_stay_text(
     assert not set(ids) & (set(range(7)) - {tokenizer.unk})
 
 
-def test_saved_and_loaded_it_is_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_save_and_load(tokenizer: Tokenizer, tmp_path: Path) -> None:
     loaded = Tokenizer.load(tokenizer.save(tmp_path / "saved"))
     assert loaded.fingerprint == tokenizer.fingerprint
     assert loaded.name == tokenizer.name
-    assert loaded.encode_many(TEXTS + STRANGE) == tokenizer.encode_many(TEXTS + STRANGE)
+    assert loaded.encode_many(TEXTS + UNUSUAL) == tokenizer.encode_many(TEXTS + UNUSUAL)
 
 
-def test_training_twice_gives_one_fingerprint(settings: TokenizerKind) -> None:
+def test_training_is_deterministic(settings: TokenizerKind) -> None:
     fingerprints = {settings.train(iter(TEXTS)).fingerprint for _ in range(3)}
     assert len(fingerprints) == 1
 
 
-def test_nothing_to_learn_from(entry: Entry, settings: TokenizerKind) -> None:
+def test_empty_training_text_is_refused(entry: Entry, settings: TokenizerKind) -> None:
     if entry.name == "file":
         assert settings.train(iter([])).size > 0
     else:
@@ -117,9 +117,9 @@ def test_nothing_to_learn_from(entry: Entry, settings: TokenizerKind) -> None:
             settings.train(iter(["", "  \n"]))
 
 
-def test_a_size_the_text_cannot_fill_is_refused_and_the_size_named_works(entry: Entry) -> None:
+def test_a_vocabulary_too_large_for_the_text_is_refused_with_one_that_fits(entry: Entry) -> None:
     if "vocabulary" not in entry.part.model_fields:
-        pytest.skip(f"{entry.name} has no size")
+        pytest.skip(f"{entry.name} has no vocabulary size")
     with pytest.raises(UserError, match="this text fills only") as problem:
         entry.part(vocabulary=50_000).train(iter(TEXTS))
     filled = problem.value.filled
@@ -128,7 +128,7 @@ def test_a_size_the_text_cannot_fill_is_refused_and_the_size_named_works(entry: 
     assert entry.part(vocabulary=filled - 1).train(iter(TEXTS)).size == filled - 1
 
 
-def test_trouble_while_reading_reaches_the_person(settings: TokenizerKind, entry: Entry) -> None:
+def test_an_error_while_reading_text_propagates(settings: TokenizerKind, entry: Entry) -> None:
     def broken():
         yield "one good text"
         raise UserError("row 2 is torn", topic="data")
