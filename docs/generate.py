@@ -1,7 +1,7 @@
-"""Write docs/settings.md and docs/catalogue.md from the code: `make docs`; a test keeps them so.
+"""Generate docs/settings.md and docs/catalogue.md from the code (`make docs`).
 
-Settings come from the settings classes, the catalogue from what each part declares and from the
-text at the top of its file.
+Settings come from the settings classes and their docstrings, the catalogue from declared properties
+and module docstrings. `tests/test_docs.py` checks that both pages are up to date.
 """
 
 from __future__ import annotations
@@ -14,51 +14,56 @@ from pathlib import Path
 from pydantic.fields import FieldInfo
 
 from regard.api import catalogs
-from regard.cli.catalog.properties import broken_reason, other_properties, main_heading, main_property
+from regard.cli.catalog.properties import (
+    broken_reason,
+    main_heading,
+    main_property,
+    other_properties,
+)
 from regard.core.catalog import Catalog, Entry
 from regard.core.settings import Settings, catalog_field, dotted_keys, settings_class
 from regard.runs.recipe import Recipe
 
 DOCS = Path(__file__).parent
 SOURCE = DOCS.parent / "src"
-OPENING = """# Every setting of a recipe
+SETTINGS_INTRODUCTION = """# Settings
 
-Made from the code by `make docs`. A key with parts takes a name (`"dot"`) or a table
-(`{ kind = "dot" }`); the tables below list what each part adds.
+Every key of a recipe, generated from the code by `make docs`. A key with a catalogue takes a name
+(`"dot"`) or a table (`{ kind = "dot" }`); the sections below list the settings of each entry.
 """
 
-CATALOGUE_OPENING = """# Every named part
+CATALOGUE_INTRODUCTION = """# Catalogue
 
-Made from the code by `make docs`; `regard ls` shows the same, with parts of your own too
-(`--with my_kind.py`).
+Everything a recipe can name, generated from the code by `make docs`; `regard ls` shows the same,
+including custom kinds (`--with my_kind.py`).
 """
 
 
 def pages() -> dict[Path, str]:
-    """What each generated page holds."""
+    """The text of each generated page."""
     return {DOCS / "settings.md": settings_page(), DOCS / "catalogue.md": catalogue_page()}
 
 
 def catalogue_page() -> str:
-    return CATALOGUE_OPENING + "".join(_sort(catalog) for catalog in catalogs())
+    return CATALOGUE_INTRODUCTION + "".join(_catalog_section(catalog) for catalog in catalogs())
 
 
-def _sort(catalog: Catalog) -> str:
+def _catalog_section(catalog: Catalog) -> str:
     heading = main_heading(catalog.name)
     rows = [f"\n## {catalog.name}\n", f"| name | what it is | {heading} |", "|---|---|---|"]
     rows += [
-        f"| [{entry.name}](#{catalog.name}-{entry.name}) | {_shown(entry.summary)} "
-        f"| {_shown(main_property(entry))} |"
+        f"| [{entry.name}](#{catalog.name}-{entry.name}) | {_escape(entry.summary)} "
+        f"| {_escape(main_property(entry))} |"
         for entry in catalog
     ]
-    return "\n".join(rows) + "\n" + "".join(_part(entry) for entry in catalog)
+    return "\n".join(rows) + "\n" + "".join(_entry_section(entry) for entry in catalog)
 
 
-def _part(entry: Entry) -> str:
-    """Heading, one line, properties, the equation, and where to read it."""
-    # Without the line: it would move with every edit above it, and the page with it.
+def _entry_section(entry: Entry) -> str:
+    """Heading, summary, properties, equation and source file."""
+    # Without the line number, which would change with every edit above it.
     file = entry.source.rpartition(":")[0]
-    lines = [f"\n### {entry.catalog}: {entry.name}\n", f"{_shown(entry.summary)}\n"]
+    lines = [f"\n### {entry.catalog}: {entry.name}\n", f"{_escape(entry.summary)}\n"]
     if why := broken_reason(entry):
         lines.append(f"**{why[0].upper()}{why[1:]}.**\n")
     if more := other_properties(entry):
@@ -70,69 +75,69 @@ def _part(entry: Entry) -> str:
 
 
 def _equation(file: Path) -> str:
-    """The indented block of the text at the top of a file."""
+    """The first indented block of a module docstring."""
     text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
     blocks = [block for block in text.split("\n\n") if block.startswith("    ")]
     return textwrap.dedent(blocks[0]).rstrip() if blocks else ""
 
 
-def _shown(words: str) -> str:
-    """Words in Markdown: `<unk>` is no tag, `|` ends no cell."""
-    return words.replace("<", "&lt;").replace("|", "\\|")
+def _escape(text: str) -> str:
+    """Escape `<` and `|` for a Markdown table."""
+    return text.replace("<", "&lt;").replace("|", "\\|")
 
 
 def settings_page() -> str:
-    lines = [OPENING, "| key | default | what it is |", "|---|---|---|"]
+    lines = [SETTINGS_INTRODUCTION, "| key | default | what it is |", "|---|---|---|"]
     catalogs: dict[str, Catalog] = {}
     for key, field in dotted_keys(Recipe):
-        named = catalog_field(field)
-        if named is not None:
-            catalogs[key] = named.catalog
-            names = ", ".join(f"`{name}`" for name in named.catalog.names())
-            lines.append(f"| `{key}` | | {_described(field)} One of {names}. |")
+        catalog_setting = catalog_field(field)
+        if catalog_setting is not None:
+            catalogs[key] = catalog_setting.catalog
+            names = ", ".join(f"`{name}`" for name in catalog_setting.catalog.names())
+            lines.append(f"| `{key}` | | {_description(field)} One of {names}. |")
         else:
             lines.append(_row(key, field))
     for key, catalog in catalogs.items():
-        lines += _parts(key, catalog)
+        lines += _entry_settings(key, catalog)
     return "\n".join(lines) + "\n"
 
 
-def _parts(key: str, catalog: Catalog) -> Iterator[str]:
+def _entry_settings(key: str, catalog: Catalog) -> Iterator[str]:
     for entry in catalog:
-        part = settings_class(catalog, entry.name)
+        settings = settings_class(catalog, entry.name)
         yield f"\n## `{key}`: {entry.name}\n\n{entry.summary}\n"
         nested: dict[str, Catalog] = {}
         rows = []
-        for name, field in part.model_fields.items():
-            named = catalog_field(field)
-            if named is not None:
-                nested[f"{key}.{name}"] = named.catalog
-                names = ", ".join(f"`{one}`" for one in named.catalog.names())
-                rows.append(f"| `{key}.{name}` | | {_described(field)} One of {names}. |")
+        for name, field in settings.model_fields.items():
+            catalog_setting = catalog_field(field)
+            if catalog_setting is not None:
+                nested[f"{key}.{name}"] = catalog_setting.catalog
+                names = ", ".join(f"`{option}`" for option in catalog_setting.catalog.names())
+                rows.append(f"| `{key}.{name}` | | {_description(field)} One of {names}. |")
             else:
                 rows.append(_row(f"{key}.{name}", field))
         if rows:
             yield "| key | default | what it is |\n|---|---|---|"
             yield from rows
         for inner, inner_catalog in nested.items():
-            yield from _parts(inner, inner_catalog)
+            yield from _entry_settings(inner, inner_catalog)
 
 
 def _row(key: str, field: FieldInfo) -> str:
-    return f"| `{key}` | {_default(field)} | {_described(field)} |"
+    return f"| `{key}` | {_default(field)} | {_description(field)} |"
 
 
 def _default(field: FieldInfo) -> str:
     if field.is_required():
-        return "needed"
+        return "required"
     if field.default is None or isinstance(field.default, Settings):
         return ""
     value = list(field.default) if isinstance(field.default, tuple) else field.default
-    shown = str(value).lower() if isinstance(value, bool) else repr(value).replace("'", '"')
-    return f"`{shown}`"
+    text = str(value).lower() if isinstance(value, bool) else repr(value).replace("'", '"')
+    return f"`{text}`"
 
 
-def _described(field: FieldInfo) -> str:
+def _description(field: FieldInfo) -> str:
     return " ".join((field.description or "").split()).replace("|", "\\|")
 
 
