@@ -13,33 +13,36 @@ from regard.tasks.qa.abstention import (
     risk_tables,
 )
 
-answers = st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=1, max_size=60)
+Answers = list[tuple[int, bool]]
+"Confidence in twentieths, and whether the answer is right."
+
+answer_lists = st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=1, max_size=60)
 
 
-def rows_of(told: list[tuple[int, bool]]) -> list[Row]:
+def result_rows(answers: Answers) -> list[Row]:
     return [
-        {"predicted": "Oslo", "truths": ["Oslo" if right else "Rome"], "confidence": sure / 20}
-        for sure, right in told
+        {"predicted": "Oslo", "truths": ["Oslo" if right else "Rome"], "confidence": level / 20}
+        for level, right in answers
     ]
 
 
-@given(answers, st.floats(0.01, 1.0))
-def test_a_threshold_for_coverage_answers_that_share_and_no_higher_one_does(
-    told: list[tuple[int, bool]], coverage: float
+@given(answer_lists, st.floats(0.01, 1.0))
+def test_threshold_for_coverage_is_the_highest_that_reaches_it(
+    answers: Answers, coverage: float
 ) -> None:
-    chosen = choose_threshold(rows_of(told), coverage=coverage, precision=None)
-    given_answers = [right for sure, right in told if chosen.answers(sure / 20)]
-    assert len(given_answers) == chosen.answered >= coverage * len(told) - 1e-6
-    assert sum(given_answers) == chosen.right
-    higher = [sure for sure, _ in told if sure / 20 > chosen.threshold]
-    assert len(higher) < coverage * len(told)
+    chosen = choose_threshold(result_rows(answers), coverage=coverage, precision=None)
+    answered = [right for level, right in answers if chosen.answers(level / 20)]
+    assert len(answered) == chosen.answered >= coverage * len(answers) - 1e-6
+    assert sum(answered) == chosen.right
+    higher = [level for level, _ in answers if level / 20 > chosen.threshold]
+    assert len(higher) < coverage * len(answers)
 
 
-@given(answers, st.floats(0.05, 1.0))
-def test_a_threshold_for_precision_keeps_it_or_answers_nothing(
-    told: list[tuple[int, bool]], precision: float
+@given(answer_lists, st.floats(0.05, 1.0))
+def test_threshold_for_precision_reaches_it_or_answers_nothing(
+    answers: Answers, precision: float
 ) -> None:
-    chosen = choose_threshold(rows_of(told), coverage=0.5, precision=precision)
+    chosen = choose_threshold(result_rows(answers), coverage=0.5, precision=precision)
     if chosen.threshold == NEVER:
         assert chosen.answered == 0
         assert not chosen.answers(1.0)
@@ -48,34 +51,32 @@ def test_a_threshold_for_precision_keeps_it_or_answers_nothing(
         assert chosen.right >= precision * chosen.answered - 1e-9
 
 
-@given(answers)
-def test_it_survives_json_and_each_answer_of_dev_finds_its_like(
-    told: list[tuple[int, bool]],
-) -> None:
-    chosen = choose_threshold(rows_of(told), coverage=0.5, precision=None)
+@given(answer_lists)
+def test_json_round_trip_and_every_dev_confidence_has_a_bin(answers: Answers) -> None:
+    chosen = choose_threshold(result_rows(answers), coverage=0.5, precision=None)
     assert Abstention.from_dict(json.loads(json.dumps(chosen.as_dict()))) == chosen
-    for sure, _ in told:
-        alike = chosen.as_sure(sure / 20)
-        assert alike is not None
-        assert alike.low <= sure / 20 <= alike.high
-    assert sum(one.n for one in chosen.bins) == len(told)
+    for level, _ in answers:
+        reliability = chosen.reliability(level / 20)
+        assert reliability is not None
+        assert reliability.low <= level / 20 <= reliability.high
+    assert sum(each.n for each in chosen.bins) == len(answers)
 
 
-def test_no_answer_of_dev_was_as_sure() -> None:
-    chosen = choose_threshold(rows_of([(2, True), (4, False)]), coverage=0.5, precision=None)
-    assert chosen.as_sure(0.99) is None
+def test_reliability_is_none_where_dev_has_no_such_confidence() -> None:
+    chosen = choose_threshold(result_rows([(2, True), (4, False)]), coverage=0.5, precision=None)
+    assert chosen.reliability(0.99) is None
 
 
 def test_curves_are_thinned_and_keep_the_threshold() -> None:
-    told = [
+    rows = [
         {"predicted": "Oslo", "truths": ["Oslo"] * (n % 3 > 0), "confidence": n / 1000}
         for n in range(900)
     ]
-    chosen = choose_threshold(told, coverage=0.37, precision=None)
+    chosen = choose_threshold(rows, coverage=0.37, precision=None)
     assert len(chosen.curve) <= CURVE_POINTS
     assert chosen.threshold in {point.threshold for point in chosen.curve}
-    tables = risk_tables(told, threshold=chosen.threshold, split="test")
+    tables = risk_tables(rows, threshold=chosen.threshold, split="test")
     assert len(tables["risk_coverage"]) <= CURVE_POINTS
-    [answered] = [one for one in tables["risk"] if one["metric"] == "accuracy_answered"]
-    assert answered["value"] == pytest.approx(chosen.right / chosen.answered)
-    assert answered["low"] < answered["value"] < answered["high"]
+    [accuracy] = [row for row in tables["risk"] if row["metric"] == "accuracy_answered"]
+    assert accuracy["value"] == pytest.approx(chosen.right / chosen.answered)
+    assert accuracy["low"] < accuracy["value"] < accuracy["high"]

@@ -12,7 +12,7 @@ ROWS = [("Ada Lind", "Oslo"), ("ada lind", "Rome"), ("Bo Dunn", "Cork"), ("BO DU
 
 def csv_table(folder: Path) -> Path:
     file = folder / "people.csv"
-    lines = ["name,age,born", *(f"{name},7,{place}" for name, place in ROWS)]
+    lines = ["name,age,born", *(f"{name},7,{town}" for name, town in ROWS)]
     file.write_text("\n".join(lines))
     return file
 
@@ -30,7 +30,7 @@ def sqlite_table(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("make", [csv_table, sqlite_table])
-def test_exact_keys_go_before_alike_ones(tmp_path: Path, make: type) -> None:
+def test_exact_keys_win_over_normalised_ones(tmp_path: Path, make: type) -> None:
     table = LookupTable(make(tmp_path), "name", "born")
     table.check()
     assert table.look_up("Ada Lind") == ["Oslo"]
@@ -39,13 +39,13 @@ def test_exact_keys_go_before_alike_ones(tmp_path: Path, make: type) -> None:
     assert table.look_up("Nobody") == []
 
 
-def test_values_are_text_and_nothing_is_no_value(tmp_path: Path) -> None:
+def test_values_are_text_and_null_is_no_value(tmp_path: Path) -> None:
     table = LookupTable(sqlite_table(tmp_path), "name", "born")
     assert table.look_up("Di") == ["1920"]
     assert table.look_up("Cy") == []
 
 
-def test_two_columns_need_no_names(tmp_path: Path) -> None:
+def test_columns_of_a_two_column_table_need_no_names(tmp_path: Path) -> None:
     file = tmp_path / "two.tsv"
     file.write_text("who\twhere\nAda\tOslo\n")
     assert LookupTable(file).look_up("ada") == ["Oslo"]
@@ -55,29 +55,29 @@ def test_two_columns_need_no_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [csv_table, sqlite_table])
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("nam", "born", "--key: there is no column 'nam' — did you mean name?"),
         ("name", "brn", "--value: there is no column 'brn' — did you mean born?"),
     ],
 )
-def test_a_column_that_is_not_there_is_named(
-    tmp_path: Path, make: type, key: str, value: str, said: str
+def test_missing_columns_are_refused_by_name(
+    tmp_path: Path, make: type, key: str, value: str, message: str
 ) -> None:
     with pytest.raises(UserError) as caught:
         LookupTable(make(tmp_path), key, value).check()
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "people" in str(caught.value)
 
 
-def test_columns_have_to_be_told_where_there_are_more(tmp_path: Path) -> None:
+def test_ambiguous_columns_and_tables_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="which of its columns 'name', 'age', 'born' are meant"):
         LookupTable(csv_table(tmp_path), "name").check()
     with pytest.raises(UserError, match="tables the people, towns could be meant"):
         LookupTable(sqlite_table(tmp_path)).check()
 
 
-def test_files_that_are_no_tables_are_refused(tmp_path: Path) -> None:
+def test_missing_empty_and_broken_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no such file"):
         LookupTable(tmp_path / "gone.csv").check()
     empty = tmp_path / "empty.csv"

@@ -35,10 +35,10 @@ BORN = "Where was (.+) born"
 
 
 def row(question: str = "Where was Ada Lind born?", **values: Any) -> Record:
-    return Record({"question": question, **values}, at="asked.tsv, row 3")
+    return Record({"question": question, **values}, at="questions.tsv, row 3")
 
 
-def problem_of(
+def make_problem(
     *,
     tokenizer: Tokenizer = WORDS,
     family: str = "decoder",
@@ -48,7 +48,7 @@ def problem_of(
     return Recall(**values).build_problem([row(answer="Oslo")], Tools(tokenizer, context, family))
 
 
-def model_of(problem: RecallProblem, *, seed: int = 0) -> Model:
+def make_model(problem: RecallProblem, *, seed: int = 0) -> Model:
     context = problem.tools.context
     family = (
         Decoder(layers=1, heads=2, width=16, context=context)
@@ -59,82 +59,82 @@ def model_of(problem: RecallProblem, *, seed: int = 0) -> Model:
     return problem.attach_head(body, seed=seed).eval()
 
 
-# Rows
+# Examples
 
 
-def test_a_decoder_reads_question_marks_answer_in_one_row_and_tells_the_answer_alone() -> None:
-    [example] = problem_of().examples(row(answer="New Town"))
+def test_decoder_examples_are_question_masks_answer_with_loss_on_the_answer_only() -> None:
+    [example] = make_problem().examples(row(answer="New Town"))
     start, mask, stop = (WORDS.require(role) for role in ("start", "mask", "stop"))
     question, answer = WORDS.encode("Where was Ada Lind born?"), WORDS.encode("New Town")
-    whole = [start, *question, mask, mask, *answer, stop]
-    assert example.inputs.tolist() == whole[:-1]
-    assert example.targets.tolist() == whole[1:]
-    told = example.targets[example.weights > 0].tolist()
-    assert told == [*answer, stop]
+    ids = [start, *question, mask, mask, *answer, stop]
+    assert example.inputs.tolist() == ids[:-1]
+    assert example.targets.tolist() == ids[1:]
+    scored = example.targets[example.weights > 0].tolist()
+    assert scored == [*answer, stop]
     assert example.source is None
 
 
-def test_the_row_is_what_salient_pretraining_shows_of_a_gap_at_the_end() -> None:
+def test_decoder_examples_have_the_format_of_salient_pretraining() -> None:
     vocabulary = Vocabulary.from_tokenizer(BYTES)
     line = BYTES.encode("Ada Lind. born in Oslo")
     document = Document(np.array([vocabulary.start, *line, vocabulary.stop]), context=32)
-    shown = Salient(shift=0, drop=1.0, before=0, after=0).example(
+    pretraining = Salient(shift=0, drop=1.0, before=0, after=0).example(
         document, np.random.default_rng(0), vocabulary=vocabulary
     )
-    [asked] = problem_of(tokenizer=BYTES).examples(row("Ada Lind.", answer="Oslo"))
-    assert asked.inputs.tolist() == shown.inputs.tolist()
-    assert asked.targets.tolist() == shown.targets.tolist()
-    assert asked.weights.tolist() == shown.weights.tolist()
+    [example] = make_problem(tokenizer=BYTES).examples(row("Ada Lind.", answer="Oslo"))
+    assert example.inputs.tolist() == pretraining.inputs.tolist()
+    assert example.targets.tolist() == pretraining.targets.tolist()
+    assert example.weights.tolist() == pretraining.weights.tolist()
 
 
-def test_a_source_model_reads_the_question_as_its_source() -> None:
-    [example] = problem_of(family="recurrent").examples(row(answer="Oslo"))
+def test_the_question_is_the_source_of_an_encoder_decoder() -> None:
+    [example] = make_problem(family="recurrent").examples(row(answer="Oslo"))
     start, stop = WORDS.require("start"), WORDS.require("stop")
     assert example.source is not None
     assert example.source.tolist() == [start, *WORDS.encode("Where was Ada Lind born?")]
     assert example.targets.tolist() == [*WORDS.encode("Oslo"), stop]
 
 
-def test_several_answers_each_teach() -> None:
-    assert len(problem_of().examples(row(answer=["Oslo", "New Town"]))) == 2
-    assert problem_of().examples(row()) == []
+def test_each_answer_is_a_training_example() -> None:
+    assert len(make_problem().examples(row(answer=["Oslo", "New Town"]))) == 2
+    assert make_problem().examples(row()) == []
 
 
 @given(words=st.integers(1, 60), answer=st.integers(1, 40), context=st.integers(8, 40))
 @settings(max_examples=60)
-def test_what_does_not_fit_is_counted(words: int, answer: int, context: int) -> None:
-    problem = problem_of(context=context)
+def test_truncated_tokens_are_counted(words: int, answer: int, context: int) -> None:
+    problem = make_problem(context=context)
     record = row(" ".join(["Ada"] * words), answer=" ".join(["Oslo"] * answer))
     [example] = problem.examples(record)
     assert len(example.inputs) <= context
     stop, mask = WORDS.require("stop"), WORDS.require("mask")
-    asked = example.inputs.tolist().count(WORDS.encode("Ada")[0])
-    told = example.targets[example.weights > 0].tolist()
-    kept = len([token for token in told if token not in (stop, mask)])
-    assert problem.lost(record) == words - asked + answer - kept
-    assert (stop in told) == (kept == answer)
+    kept_words = example.inputs.tolist().count(WORDS.encode("Ada")[0])
+    scored = example.targets[example.weights > 0].tolist()
+    kept_answer = len([token for token in scored if token not in (stop, mask)])
+    assert problem.truncated_tokens(record) == words - kept_words + answer - kept_answer
+    assert (stop in scored) == (kept_answer == answer)
 
 
-def test_a_context_without_room_is_refused() -> None:
-    with pytest.raises(UserError, match=r"model\.context = 5 has no room for a question"):
-        problem_of(context=5, marks=3)
+def test_a_context_too_short_for_a_question_is_refused() -> None:
+    with pytest.raises(UserError, match=r"model\.context = 5 is too short for a question"):
+        make_problem(context=5, marks=3)
 
 
 # Answers
 
 
 @pytest.mark.parametrize("family", ["decoder", "recurrent"])
-def test_answers_carry_both_confidences_and_map_back(family: str) -> None:
-    problem = problem_of(family=family, samples=6)
-    model = model_of(problem)
+def test_answers_have_confidences_and_do_not_depend_on_the_batch(family: str) -> None:
+    problem = make_problem(family=family, samples=6)
+    model = make_model(problem)
     records = [row(answer="Oslo"), row("Where was Bo born?"), row(answer=["Oslo", "New Town"])]
     answers = problem.answer(model, records)
-    assert [one["item"] for one in answers] == [0, 1, 2]
-    for one in answers:
-        assert 0 < one["probability"] <= one["probability_per_token"] <= 1
-        assert one["confidence"] == one["probability"]
-        assert one["agreement"] * 6 == pytest.approx(round(one["agreement"] * 6))
-        assert one["answered"] is True
+    assert [answer["item"] for answer in answers] == [0, 1, 2]
+    for answer in answers:
+        assert 0 < answer["probability"] <= answer["probability_per_token"] <= 1
+        assert answer["confidence"] == answer["probability"]
+        assert answer["agreement"] * 6 == pytest.approx(round(answer["agreement"] * 6))
+        assert answer["answered"] is True
     assert ("truths" in answers[1], "loss" in answers[1]) == (False, False)
     assert answers[2]["truths"] == ["Oslo", "New Town"]
     assert answers[0]["predicted"] == answers[2]["predicted"]
@@ -144,142 +144,141 @@ def test_answers_carry_both_confidences_and_map_back(family: str) -> None:
     assert first["agreement"] == answers[0]["agreement"]
 
 
-def test_a_glance_says_the_same_without_draws() -> None:
-    problem = problem_of()
-    model = model_of(problem)
+def test_answers_in_training_are_the_same_without_samples() -> None:
+    problem = make_problem()
+    model = make_model(problem)
     records = [row(answer="Oslo"), row("Where was Bo born?", answer="Oslo")]
-    full, quick = problem.answer(model, records), problem.answer_in_training(model, records)
-    assert [one["predicted"] for one in full] == [one["predicted"] for one in quick]
-    assert "agreement" not in quick[0]
-    assert (
-        problem.metric.statistics(quick)[0].tolist() == problem.metric.statistics(full)[0].tolist()
-    )
+    full, cheap = problem.answer(model, records), problem.answer_in_training(model, records)
+    assert [row["predicted"] for row in full] == [row["predicted"] for row in cheap]
+    assert "agreement" not in cheap[0]
+    statistics = problem.metric.statistics
+    assert statistics(cheap)[0].tolist() == statistics(full)[0].tolist()
 
 
-def test_draws_agree_about_as_often_as_the_answer_is_probable() -> None:
-    problem = problem_of(samples=400, max_new_tokens=1)
-    [one] = problem.answer(model_of(problem), [row()])
-    error = (one["probability"] * (1 - one["probability"]) / 400) ** 0.5
-    assert abs(one["agreement"] - one["probability"]) < 4 * error + 1 / 400
+def test_agreement_estimates_the_probability_of_a_one_token_answer() -> None:
+    problem = make_problem(samples=400, max_new_tokens=1)
+    [answer] = problem.answer(make_model(problem), [row()])
+    probability = answer["probability"]
+    standard_error = (probability * (1 - probability) / 400) ** 0.5
+    assert abs(answer["agreement"] - probability) < 4 * standard_error + 1 / 400
 
 
-# The threshold
+# Abstention
 
 
-def test_the_threshold_answers_half_of_dev_and_is_kept() -> None:
-    problem = problem_of(samples=2)
-    model = model_of(problem)
+def test_tune_answers_half_of_dev_and_state_restores_the_threshold() -> None:
+    problem = make_problem(samples=2)
+    model = make_model(problem)
     names = ["Ada", "Lind", "was", "Where", "born", "Bo"]
     records = [row(f"Where was {name} born?", answer="Oslo") for name in names]
     [remark] = problem.tune(model, records)
     answers = problem.answer(model, records)
-    assert sum(one["answered"] for one in answers) == 3
+    assert sum(answer["answered"] for answer in answers) == 3
     assert "chosen on the 6 questions of dev to answer 50 % of them" in remark
-    again = problem.task.restore_problem(json.loads(json.dumps(problem.state())), problem.tools)
-    assert again.abstention == problem.abstention
-    assert again.answer(model, records) == answers
-    figures = {one.name: one for one in score(problem.metric, answers, split="dev")}
-    assert figures["coverage"].value == 0.5
-    assert figures["exact_match_answered"].n == 3
+    restored = problem.task.restore_problem(json.loads(json.dumps(problem.state())), problem.tools)
+    assert restored.abstention == problem.abstention
+    assert restored.answer(model, records) == answers
+    estimates = {each.name: each for each in score(problem.metric, answers, split="dev")}
+    assert estimates["coverage"].value == 0.5
+    assert estimates["exact_match_answered"].n == 3
     tables = problem.tables(answers, split="dev:12")
     assert tables.keys() == {"risk", "risk_coverage", "calibration"}
-    assert {one["metric"] for one in tables["risk"]} == {"aurc", "ece", "accuracy_answered"}
+    assert {row["metric"] for row in tables["risk"]} == {"aurc", "ece", "accuracy_answered"}
     assert tables["risk_coverage"][-1]["coverage"] == 1
 
 
-def test_a_precision_that_dev_never_reaches_leaves_all_unanswered() -> None:
-    problem = problem_of(precision=0.9, samples=0)
-    model = model_of(problem)
+def test_unreachable_precision_leaves_every_question_unanswered() -> None:
+    problem = make_problem(precision=0.9, samples=0)
+    model = make_model(problem)
     records = [row(answer="nowhere"), row("Where was Bo born?", answer="nowhere")]
     [remark] = problem.tune(model, records)
     assert remark.startswith("no threshold chosen on the 2 questions of dev")
-    assert not any(one["answered"] for one in problem.answer(model, records))
+    assert not any(answer["answered"] for answer in problem.answer(model, records))
 
 
-# Seen and not
+# Subjects seen in pretraining
 
 
-def test_what_pretraining_never_named_is_a_guess(
+def test_answers_about_unseen_subjects_are_guesses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     lines = [f"Person {n}. Person {n} was a painter." for n in range(200)]
     Path("lives.txt").write_text("\n".join(["Ada Lind. Born in Oslo.", *lines]))
-    problem = problem_of(seen_in="lives.txt", subject=BORN, samples=0)
+    problem = make_problem(seen_in="lives.txt", subject=BORN, samples=0)
     records = [row(answer="Oslo"), row("Where was Bo born?", answer="Oslo"), row("Who?")]
-    answers = problem.answer(model_of(problem), records)
-    assert [one.get("seen") for one in answers] == [True, False, None]
-    assert [one.get("guess") for one in answers] == [None, True, None]
-    assert "task.subject does not fit 1 of 3 questions" in problem.warnings(answers)[-1]
-    figures = {one.name: one.n for one in score(problem.metric, answers[:2], split="dev")}
-    assert (figures["exact_match_seen"], figures["exact_match_unseen"]) == (1, 1)
+    answers = problem.answer(make_model(problem), records)
+    assert [answer.get("seen") for answer in answers] == [True, False, None]
+    assert [answer.get("guess") for answer in answers] == [None, True, None]
+    assert "task.subject does not match 1 of 3 questions" in problem.warnings(answers)[-1]
+    counts = {each.name: each.n for each in score(problem.metric, answers[:2], split="dev")}
+    assert (counts["exact_match_seen"], counts["exact_match_unseen"]) == (1, 1)
 
 
 @pytest.mark.parametrize(
     ("value", "seen"), [(True, True), ("False", False), ("yes", True), (0, False), ("", None)]
 )
-def test_the_column_says_what_was_seen(value: Any, seen: bool | None) -> None:
-    assert problem_of().seen([row(seen=value), row()]) == [seen, None]
+def test_the_column_seen_is_parsed(value: Any, seen: bool | None) -> None:
+    assert make_problem().subjects_seen([row(seen=value), row()]) == [seen, None]
 
 
-def test_the_built_in_questions_and_lives_agree_on_who_was_seen() -> None:
-    [shipped] = Path(__file__).parents[3].glob("recipes/birthplaces.toml")
-    recipe = Recipe.load(shipped)
+def test_seen_of_the_builtin_questions_agrees_with_the_builtin_text() -> None:
+    recipe = Recipe.load(Path(__file__).parents[3] / "recipes/birthplaces.toml")
     assert isinstance(recipe.task, Recall)
     problem = recipe.task.build_problem([], Tools(WORDS, 32, "decoder"))
     corpus = open_records(recipe.data, recipe.task.columns(), optional=["seen"])
     for split in ("dev", "test"):
         rows = corpus.rows(split)
-        assert problem.seen(rows) == [record["seen"] for record in rows]
+        assert problem.subjects_seen(rows) == [record["seen"] for record in rows]
         assert 0 < sum(record["seen"] for record in rows) < len(rows)
 
 
-def test_subjects_come_from_the_first_group_that_fits() -> None:
+def test_the_subject_is_the_first_group_that_matches() -> None:
     task = Recall(subject=r"was (.+) born|birthplace of (.+)\?")
-    assert task.subject_of("Where was Ada Lind born?") == "Ada Lind"
-    assert task.subject_of("What is the birthplace of Bo ?") == "Bo"
-    assert task.subject_of("Who?") is None
+    assert task.find_subject("Where was Ada Lind born?") == "Ada Lind"
+    assert task.find_subject("What is the birthplace of Bo ?") == "Bo"
+    assert task.find_subject("Who?") is None
 
 
-def test_the_baseline_says_the_most_frequent_answer() -> None:
-    problem = problem_of()
+def test_baseline_predicts_the_most_frequent_answer() -> None:
+    problem = make_problem()
     train = [row(answer="Oslo"), row(answer="Oslo"), row(answer="New Town")]
     dev = [row(answer="Oslo", seen=True), row(answer="New Town", seen=False)]
-    [(label, parts)] = problem.baselines(train, {"dev": dev})
+    [(label, answers)] = problem.baselines(train, {"dev": dev})
     assert label == "most frequent answer"
-    assert [one["predicted"] for one in parts["dev"]] == ["Oslo", "Oslo"]
-    figures = {one.name: one.value for one in score(problem.metric, parts["dev"], split="dev")}
-    assert figures == {"exact_match": 0.5, "exact_match_seen": 1.0, "exact_match_unseen": 0.0}
+    assert [answer["predicted"] for answer in answers["dev"]] == ["Oslo", "Oslo"]
+    scores = {each.name: each.value for each in score(problem.metric, answers["dev"], split="dev")}
+    assert scores == {"exact_match": 0.5, "exact_match_seen": 1.0, "exact_match_unseen": 0.0}
     assert build_metric(problem.metric.settings()) == problem.metric
 
 
-def test_one_answer_to_everything_is_said() -> None:
+def test_warning_where_one_answer_is_given_to_everything() -> None:
     rows = [
-        {"item": n, "predicted": "Oslo", "truths": [place], "stopped": True}
-        for n, place in enumerate(["Oslo", "Rome", "Rome", "Bern"])
+        {"item": n, "predicted": "Oslo", "truths": [town], "stopped": True}
+        for n, town in enumerate(["Oslo", "Rome", "Rome", "Bern"])
     ]
-    assert "it predicts 'Oslo' for 4 of 4" in problem_of().warnings(rows)[0]
+    assert "it predicts 'Oslo' for 4 of 4" in make_problem().warnings(rows)[0]
 
 
-# What is refused
+# Errors
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"answer": " "}, "the answer is empty"),
         ({"answer": []}, "the answer is empty"),
         ({"answer": [{"a": 1}]}, "is no text"),
     ],
 )
-def test_rows_without_an_answer_are_refused_by_place(values: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError, match=said) as caught:
+def test_malformed_answers_are_refused_with_their_row(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
         Recall().texts(row(**values))
-    assert "asked.tsv, row 3" in str(caught.value)
+    assert "questions.tsv, row 3" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"subject": "Where was .+ born"}, "has no group"),
         ({"subject": "Where was (.+ born"}, "is no pattern"),
@@ -287,18 +286,18 @@ def test_rows_without_an_answer_are_refused_by_place(values: dict[str, Any], sai
         ({"confidence": "agreement", "samples": 0}, "needs samples"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(values: dict[str, Any], said: str) -> None:
+def test_unusable_settings_are_refused(values: dict[str, Any], message: str) -> None:
     table = {"name": "a", "data": {"corpus": "birthplaces"}, "task": {"kind": "recall", **values}}
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         Recipe.from_table(table)
 
 
-def test_a_pretraining_text_that_is_not_there_is_said_before_training(tmp_path: Path) -> None:
+def test_a_missing_pretraining_text_is_refused_before_training(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such file"):
-        problem_of(seen_in=str(tmp_path / "gone.txt"), subject=BORN)
+        make_problem(seen_in=str(tmp_path / "gone.txt"), subject=BORN)
 
 
-def test_a_table_of_data_survives_a_recipe() -> None:
+def test_seen_in_as_a_table_round_trips_through_a_recipe() -> None:
     seen_in = {"corpus": "biographies", "dev": 0.02, "test": 0.02}
     table = {
         "name": "a",
@@ -316,7 +315,7 @@ def test_a_table_of_data_survives_a_recipe() -> None:
 def test_an_encoder_is_refused() -> None:
     body = Encoder(layers=1, heads=2, width=16, context=32).build(vocabulary=50, seed=0)
     with pytest.raises(UserError, match="decoder"):
-        problem_of().attach_head(body, seed=0)
+        make_problem().attach_head(body, seed=0)
 
 
 # A whole training
@@ -329,19 +328,19 @@ TOWNS = {"Berg": "Oslo", "Rossi": "Rome", "Kern": "New Bern", "Petit": "Lyon", "
 
 
 def write_people(folder: Path) -> None:
-    """A family's town is where all of it were born; the pretraining text names some people."""
+    """Questions whose answer depends on the surname; the pretraining text mentions 70 people."""
     random = Random(0)
     people = [(first, family) for first in FIRST for family in TOWNS]
     random.shuffle(people)
-    parts = {"train": people[:40], "dev": people[40:60], "test": people[60:]}
-    for split, some in parts.items():
-        rows = [f"Where was {a} {b} born?\t{TOWNS[b]}" for a, b in some]
+    splits = {"train": people[:40], "dev": people[40:60], "test": people[60:]}
+    for split, members in splits.items():
+        rows = [f"Where was {a} {b} born?\t{TOWNS[b]}" for a, b in members]
         (folder / f"{split}.tsv").write_text("\n".join(rows))
-    told = [f"{a} {b}. {a} {b} was born in {TOWNS[b]} ." for a, b in people[:70]]
-    (folder / "lives.txt").write_text("\n".join(told))
+    lives = [f"{a} {b}. {a} {b} was born in {TOWNS[b]} ." for a, b in people[:70]]
+    (folder / "lives.txt").write_text("\n".join(lives))
 
 
-def test_a_training_recalls_and_knows_when_it_guesses(
+def test_training_recalls_and_reports_seen_and_unseen_subjects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -376,20 +375,21 @@ def test_a_training_recalls_and_knows_when_it_guesses(
         }
     )
     run = regard.train(recipe)
-    figures = run.figures()
-    of_test = {
-        (one["of"], one["metric"]): one for one in figures["figures"] if one["part"] == "test"
+    results = run.results()
+    estimates = {
+        (row["of"], row["metric"]): row for row in results["estimates"] if row["split"] == "test"
     }
-    assert of_test["model", "exact_match"]["value"] > 0.7
-    assert of_test["most frequent answer", "exact_match"]["value"] < 0.5
-    seen, unseen = (of_test["model", f"exact_match_{way}"]["n"] for way in ("seen", "unseen"))
+    assert estimates["model", "exact_match"]["value"] > 0.7
+    assert estimates["most frequent answer", "exact_match"]["value"] < 0.5
+    seen = estimates["model", "exact_match_seen"]["n"]
+    unseen = estimates["model", "exact_match_unseen"]["n"]
     assert seen + unseen == 20
     assert unseen >= 10
-    assert {one["part"] for one in figures["tables"]["risk_coverage"]} == {"dev", "test"}
-    assert any("chosen on the 20 questions of dev" in remark for remark in figures["remarks"])
-    looks = [json.loads(line) for line in (run.folder / "events.jsonl").read_text().splitlines()]
-    assert "exact_match" in next(e["figures"] for e in looks if e["event"] == "evaluation")
+    assert {row["split"] for row in results["tables"]["risk_coverage"]} == {"dev", "test"}
+    assert any("chosen on the 20 questions of dev" in remark for remark in results["remarks"])
+    events = [json.loads(line) for line in (run.folder / "events.jsonl").read_text().splitlines()]
+    assert "exact_match" in next(e["scores"] for e in events if e["event"] == "evaluation")
     loaded = regard.load(run.folder)
     assert isinstance(loaded.problem, RecallProblem)
     assert loaded.problem.abstention is not None
-    assert regard.evaluate(run.folder)["figures"] == figures["figures"]
+    assert regard.evaluate(run.folder)["estimates"] == results["estimates"]

@@ -1,4 +1,4 @@
-"""Similarity: scores come back in the person's range, words are learnt to mean the same."""
+"""Similarity: training, scores in the user's range, embeddings, inputs, errors."""
 
 import json
 
@@ -9,19 +9,19 @@ import regard
 from regard.core.errors import UserError
 from regard.data.record_corpus import Record
 from regard.data.tokenizers.word import Word
-from regard.evaluation.baselines.tfidf_cosine import WordCosine
+from regard.evaluation.baselines.tfidf_cosine import TfidfCosine
 from regard.runs.recipe import Recipe
 from regard.tasks import Tools
 from regard.tasks.retrieval.similarity import Similarity
 
 MEANINGS = [(f"a{n}", f"b{n}", f"c{n}") for n in range(8)]
-"Three words for each of eight meanings: two times in three a shared meaning shares no word."
+"Three synonyms for each of eight meanings: a shared meaning is a shared word one time in three."
 
 
 def rows(count, seed):
-    """Two meanings in each text; the score is how many both share, 0 to 2 (generated)."""
+    """Synthetic pairs of texts with two meanings each; the score counts shared meanings, 0 to 2."""
     generator = np.random.default_rng(seed)
-    made = []
+    records = []
     for _ in range(count):
         score = int(generator.integers(0, 3))
         meanings = generator.permutation(8)[: 4 - score].tolist()
@@ -30,13 +30,13 @@ def rows(count, seed):
             " ".join(MEANINGS[m][int(generator.integers(0, 3))] for m in side)
             for side in (first, second)
         )
-        made.append(dict(zip(("one", "two"), texts, strict=True)) | {"points": 10 * score})
-    return made
+        records.append(dict(zip(("one", "two"), texts, strict=True)) | {"points": 10 * score})
+    return records
 
 
-def write(place, made):
-    place.write_text("".join(json.dumps(row) + "\n" for row in made), encoding="utf-8")
-    return str(place)
+def write_jsonl(file, records):
+    file.write_text("".join(json.dumps(row) + "\n" for row in records), encoding="utf-8")
+    return str(file)
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +46,9 @@ def trained(tmp_path_factory):
         {
             "name": "alike",
             "data": {
-                "corpus": write(home / "train.jsonl", rows(800, 0)),
-                "dev": write(home / "dev.jsonl", rows(100, 1)),
-                "test": write(home / "test.jsonl", rows(100, 2)),
+                "corpus": write_jsonl(home / "train.jsonl", rows(800, 0)),
+                "dev": write_jsonl(home / "dev.jsonl", rows(100, 1)),
+                "test": write_jsonl(home / "test.jsonl", rows(100, 2)),
             },
             "tokenizer": {"kind": "word", "minimum_count": 1},
             "model": {"family": "encoder", "layers": 1, "heads": 2, "width": 32, "context": 8},
@@ -62,42 +62,43 @@ def trained(tmp_path_factory):
     return regard.train(recipe, out=home / "run")
 
 
-def figure(run, metric, of="model"):
+def run_score(run, metric, of="model"):
     return next(
         row["value"]
-        for row in run.figures()["figures"]
-        if (row["part"], row["metric"], row["of"]) == ("test", metric, of)
+        for row in run.results()["estimates"]
+        if (row["split"], row["metric"], row["of"]) == ("test", metric, of)
     )
 
 
-def test_what_means_the_same_is_learnt_where_counting_words_fails(trained):
-    assert figure(trained, "spearman") > 0.8
-    assert figure(trained, "spearman", WordCosine.label) < 0.7
-    assert {row["verdict"] for row in trained.figures()["comparisons"]} == {"better than"}
+def test_training_learns_synonyms_that_tfidf_cannot_see(trained):
+    assert run_score(trained, "spearman") > 0.8
+    assert run_score(trained, "spearman", TfidfCosine.label) < 0.7
+    assert {row["verdict"] for row in trained.results()["comparisons"]} == {"better than"}
 
 
-def test_rows_of_ones_own_get_a_score_in_ones_own_range(trained, tmp_path):
+def test_predicted_scores_are_in_the_range_of_the_task(trained, tmp_path):
     pairs = [{"one": "a1 a2", "two": "b1 b2"}, {"one": "a1 a2", "two": "b5 b6"}]
-    alike, apart = regard.predict(trained.folder, write(tmp_path / "mine.jsonl", pairs))
-    assert alike["predicted"] > 14 > 6 > apart["predicted"]
-    assert "truth" not in alike
-    assert "confidence" not in alike
+    similar, different = regard.predict(trained.folder, write_jsonl(tmp_path / "mine.jsonl", pairs))
+    assert similar["predicted"] > 14 > 6 > different["predicted"]
+    assert "truth" not in similar
+    assert "confidence" not in similar
 
 
-def test_texts_have_vectors_whose_products_are_the_scores(trained):
+def test_scores_are_scaled_products_of_unit_embeddings(trained):
     loaded = regard.load(trained.folder)
-    vectors = loaded.encode(["a1 a2", "b1 b2", "b5 b6"])
-    assert vectors.shape == (3, 32)
-    assert vectors.dtype == np.float32
-    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
+    embeddings = loaded.encode(["a1 a2", "b1 b2", "b5 b6"])
+    assert embeddings.shape == (3, 32)
+    assert embeddings.dtype == np.float32
+    assert np.linalg.norm(embeddings, axis=1) == pytest.approx(1, abs=1e-6)
     record = Record({"first": "a1 a2", "second": "b1 b2"})
     [row] = loaded.problem.answer(loaded.model, [record])
-    assert row["predicted"] == pytest.approx(20 * float(vectors[0] @ vectors[1]), abs=1e-4)
+    cosine = float(embeddings[0] @ embeddings[1])
+    assert row["predicted"] == pytest.approx(20 * cosine, abs=1e-4)
     assert loaded.encode([]).shape == (0, 32)
 
 
-def test_measuring_again_gives_the_same(trained):
-    assert regard.evaluate(trained.folder)["figures"] == trained.figures()["figures"]
+def test_evaluate_reproduces_the_results_of_training(trained):
+    assert regard.evaluate(trained.folder)["estimates"] == trained.results()["estimates"]
 
 
 def tools(context=8, family="encoder"):
@@ -108,7 +109,7 @@ def pair(score, first="good film", second="bad book"):
     return Record({"first": first, "second": second, "score": score}, at="pairs.csv, row 7")
 
 
-def test_each_text_stands_alone_in_its_row():
+def test_each_text_is_a_sequence_with_its_own_special_tokens():
     for family, specials in (("encoder", ("cls", "sep")), ("decoder", ("start", "stop"))):
         problem = Similarity(lowest=1, highest=5).build_problem(
             [pair("1"), pair(5)], tools(8, family)
@@ -121,40 +122,40 @@ def test_each_text_stands_alone_in_its_row():
         assert example.weights.sum() == 1
 
 
-def test_what_does_not_fit_is_counted():
+def test_truncated_tokens_are_counted():
     problem = Similarity().restore_problem({}, tools(context=4))
-    assert problem.lost(pair(1, "good bad film book", "good bad film")) == 3
+    assert problem.truncated_tokens(pair(1, "good bad film book", "good bad film")) == 3
 
 
 @pytest.mark.parametrize("score", ["", "much", True, None, "nan", 1.5, -0.1])
-def test_a_score_outside_the_range_is_refused_before_anything_is_trained(score):
+def test_scores_outside_the_range_are_refused_before_training(score):
     with pytest.raises(UserError, match="no number from 0 to 1") as caught:
         Similarity().items([pair(0.5), pair(score)])
     assert "pairs.csv, row 7" in str(caught.value)
 
 
-def test_equal_scores_teach_nothing():
+def test_training_rows_of_equal_score_are_refused():
     with pytest.raises(UserError, match="nothing to learn"):
         Similarity().build_problem([pair(1), pair("1")], tools())
 
 
-def test_a_range_has_two_ends():
+def test_an_empty_range_is_refused():
     table = {"name": "x", "data": {"corpus": "x.csv"}, "model": {"family": "encoder"}}
     with pytest.raises(UserError, match="above lowest"):
         Recipe.from_table(table | {"task": {"kind": "similarity", "lowest": 2, "highest": 2}})
 
 
-def test_one_score_for_all_is_said():
+def test_warning_where_all_pairs_get_one_score():
     problem = Similarity().restore_problem({}, tools())
     rows = [{"item": n, "predicted": 0.5 + n / 1e6} for n in range(9)]
     assert problem.warnings(rows) == ("all 9 pairs get nearly the same score, 0.5",)
     assert not problem.warnings([*rows, {"item": 9, "predicted": 0.7}])
 
 
-def test_a_model_of_texts_gives_no_vectors(trained):
+def test_a_language_model_gives_no_sentence_embeddings(trained):
     from dataclasses import replace
 
     loaded = regard.load(trained.folder)
     without = replace(loaded, saved=replace(loaded.saved, problem=None))
-    with pytest.raises(UserError, match="gives no vectors"):
+    with pytest.raises(UserError, match="has no sentence embeddings"):
         without.encode(["a1"])
