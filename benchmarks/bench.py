@@ -1,11 +1,10 @@
-"""`make bench`: regard beside its peers on the same work, and beside what the machine can do.
+"""`make bench`: regard against its peers on the same work, and against the matmul peak.
 
     .venv-bench/bin/python -m benchmarks.bench                  # all rows, about 40 minutes
-    .venv-bench/bin/python -m benchmarks.bench --only kinds     # some; the page is not written
+    .venv-bench/bin/python -m benchmarks.bench --only kinds     # some rows, without the page
 
-Writes benchmarks/results/<date>-<vectors>.json, docs/performance.md and its chart. Rows that need
-data of one's own (SST-2, the One Billion Words slice) look for it below the folder that REGARD_DATA
-names.
+Writes benchmarks/results/<date>-<simd>.json, docs/performance.md and its chart. Rows that need
+external data (SST-2, the One Billion Words slice) look for it under the folder REGARD_DATA.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from benchmarks.speed import (
     page,
     peak,
     sentences,
-    starting,
+    startup,
     training,
 )
-from benchmarks.speed.contest import Row
 from benchmarks.speed.data import MissingDataError
+from benchmarks.speed.timing import Row
 
 from regard.core import cpu
 from regard.ops.cpu import library
@@ -39,45 +38,45 @@ from regard.ops.cpu import library
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 REMARKS = HERE / "speed" / "remarks.md"
-PARTS: dict[str, Callable[..., Iterable[Row]]] = {
+BENCHMARKS: dict[str, Callable[..., Iterable[Row]]] = {
     "training": training.rows,
     "peak": peak.rows,
     "sentences": sentences.rows,
     "kinds": kinds.rows,
     "generation": generation.rows,
     "fine-tuning": fine_tuning.rows,
-    "starting": starting.rows,
+    "startup": startup.rows,
 }
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
-    asked.add_argument("--rounds", type=int, default=7)
-    asked.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    asked.add_argument("--page-of", type=Path, help="write the page of these results, and no more")
-    given = asked.parse_args()
-    if given.page_of:
-        results = json.loads(given.page_of.read_text(encoding="utf-8"))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=list(BENCHMARKS))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--page-of", type=Path, help="only write the page of these results")
+    arguments = parser.parse_args()
+    if arguments.page_of:
+        results = json.loads(arguments.page_of.read_text(encoding="utf-8"))
         page.write_page(results, DOCS, remarks=REMARKS.read_text(encoding="utf-8"))
         return
-    torch.set_num_threads(given.threads)
+    torch.set_num_threads(arguments.threads)
     results = {"date": date.today().isoformat(), "machine": machine(), "rows": [], "missing": []}
-    for name in given.only:
+    for name in arguments.only:
         try:
-            for row in PARTS[name](rounds=given.rounds):
+            for row in BENCHMARKS[name](rounds=arguments.rounds):
                 results["rows"].append(row.as_dict())
-                print(told(row), flush=True)
+                print(row_text(row), flush=True)
         except MissingDataError as reason:
             results["missing"].append(f"{name}: {reason}")
             print(f"{name}: not measured, {reason}", flush=True)
     folder = HERE / "results"
     folder.mkdir(exist_ok=True)
-    whole = set(given.only) == set(PARTS)
-    name = [results["date"], results["machine"]["vectors"], *([] if whole else given.only)]
+    is_complete = set(arguments.only) == set(BENCHMARKS)
+    name = [results["date"], results["machine"]["simd"], *([] if is_complete else arguments.only)]
     file = folder / f"{'-'.join(name).lower()}.json"
     file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    if whole:
+    if is_complete:
         page.write_page(results, DOCS, remarks=REMARKS.read_text(encoding="utf-8"))
     print(f"written: {file.relative_to(HERE.parent)}")
 
@@ -86,8 +85,8 @@ def machine() -> dict[str, Any]:
     return {
         "cores": len(os.sched_getaffinity(0)),
         "threads": torch.get_num_threads(),
-        "processor": processor_name(),
-        "vectors": cpu.simd_capability(),
+        "cpu": cpu_name(),
+        "simd": cpu.simd_capability(),
         "kernels": library.LIBRARY.name if library.LIBRARY else "none",
         "torch": torch.__version__,
         "python": platform.python_version(),
@@ -95,20 +94,20 @@ def machine() -> dict[str, Any]:
     }
 
 
-def processor_name() -> str:
+def cpu_name() -> str:
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
-    return platform.processor() or "an unnamed processor"
+    return platform.processor() or "an unnamed CPU"
 
 
-def told(row: Row) -> str:
-    figures = ", ".join(f"{name} {value:,.1f}" for name, value in row.figures.items())
+def row_text(row: Row) -> str:
+    medians = ", ".join(f"{name} {value:,.1f}" for name, value in row.medians.items())
     sign = "≥" if row.better == "higher" else "≤"
     return (
         f"{'✓' if row.reached else '✗'} {row.work}: {row.ratio.value:.2f} "
         f"[{row.ratio.low:.2f}, {row.ratio.high:.2f}] {row.ratio_of} "
-        f"(goal {sign} {row.goal:.3g}); {figures} {row.unit}"
+        f"(goal {sign} {row.goal:.3g}); {medians} {row.unit}"
     )
 
 

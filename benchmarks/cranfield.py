@@ -1,12 +1,12 @@
-"""Cranfield's SMART files as the tables that the task `retrieval` reads.
+"""Convert Cranfield's SMART files to tables for the task `retrieval`.
 
 python benchmarks/cranfield.py FOLDER OUT      then, beside OUT: regard train cranfield.toml
 
-documents.jsonl   id, text             every abstract that has a text, which begins with its title
-pairs.jsonl       query, document      its title and itself, to learn from: no query, no judgement
-queries.jsonl     query_id, query      numbered by their place in the file, as judgements do
-judgements.txt    query 0 document grade, as QRelsCorrectedforTRECeval has them: 1 to 4, and 5
-                  for the paper that the question came from
+documents.jsonl   id, text             every abstract with a text, which begins with its title
+pairs.jsonl       query, document      title and abstract, for training: no query, no judgement
+queries.jsonl     query_id, query      numbered by position in the file, as in the judgements
+judgements.txt    query 0 document grade, as in QRelsCorrectedforTRECeval: 1 to 4, and 5
+                  for the paper the query came from
 """
 
 import json
@@ -18,9 +18,9 @@ from pathlib import Path
 ENTRY = re.compile(r"^\.I +(\d+)\n(.*?)(?=^\.I |\Z)", re.DOTALL | re.MULTILINE)
 
 
-def field(entry: str, mark: str) -> str:
-    """What stands under a mark, on one line."""
-    found = re.search(rf"^\.{mark}\n(.*?)(?=^\.[A-Z]$|\Z)", entry, re.DOTALL | re.MULTILINE)
+def field(entry: str, tag: str) -> str:
+    """The text under a SMART tag, on one line."""
+    found = re.search(rf"^\.{tag}\n(.*?)(?=^\.[A-Z]$|\Z)", entry, re.DOTALL | re.MULTILINE)
     return " ".join(found[1].split()) if found else ""
 
 
@@ -31,10 +31,12 @@ def write(file: Path, rows: list[dict[str, str]]) -> None:
 
 def main(folder: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    whole = lzma.decompress((folder / "cran.all.1400.xz").read_bytes()).decode()
-    told = [(number, field(text, "T"), field(text, "W")) for number, text in ENTRY.findall(whole)]
-    documents = [(number, title, text) for number, title, text in told if text]
-    asked = [field(text, "W") for _, text in ENTRY.findall((folder / "cran.qry").read_text())]
+    archive = lzma.decompress((folder / "cran.all.1400.xz").read_bytes()).decode()
+    entries = [
+        (number, field(text, "T"), field(text, "W")) for number, text in ENTRY.findall(archive)
+    ]
+    documents = [(number, title, text) for number, title, text in entries if text]
+    queries = [field(text, "W") for _, text in ENTRY.findall((folder / "cran.qry").read_text())]
     write(out / "documents.jsonl", [{"id": number, "text": text} for number, _, text in documents])
     write(
         out / "pairs.jsonl",
@@ -42,7 +44,10 @@ def main(folder: Path, out: Path) -> None:
     )
     write(
         out / "queries.jsonl",
-        [{"query_id": str(place), "query": query} for place, query in enumerate(asked, start=1)],
+        [
+            {"query_id": str(number), "query": query}
+            for number, query in enumerate(queries, start=1)
+        ],
     )
     judgements = (folder / "QRelsCorrectedforTRECeval").read_text().split()
     lines = [" ".join(judgements[i : i + 4]) for i in range(0, len(judgements), 4)]

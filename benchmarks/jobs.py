@@ -1,13 +1,13 @@
-"""The trainings of a study, several processes of one thread at once against one after the other.
+"""The runs of a study: parallel single-threaded processes against sequential multi-threaded ones.
 
     .venv/bin/python benchmarks/jobs.py --repeats 3
-    .venv/bin/python benchmarks/jobs.py --seeds 0 --steps 5 --repeats 1      # the smallest form
+    .venv/bin/python benchmarks/jobs.py --seeds 0 --steps 5 --repeats 1      # minimal
 
-Trains every variant of the demo's study with every seed, both ways in turn: as many processes at
-once as there are cores, one thread each (what `regard compare --jobs 0` does), and one process at
-a time with a thread for each core. The first training fills the token cache and is not measured.
-Prints the seconds of each turn, the medians and their ratio; writes them to results/jobs.json
-where that folder exists.
+Trains every variant of the demo study with every seed in both configurations, alternating: one
+single-threaded process per core in parallel (as `regard compare --jobs 0`), and one process at a
+time with one thread per core. The first run fills the token cache and is not measured. Prints the
+seconds of each turn, the medians and their ratio; writes them to results/jobs.json if that folder
+exists.
 """
 
 from __future__ import annotations
@@ -32,67 +32,69 @@ DEMO = HERE.parent / "recipes" / "dot-vs-additive.toml"
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("--study", type=Path, default=DEMO)
-    asked.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    asked.add_argument("--steps", type=int, default=0, help="of each training; 0: its recipe's own")
-    asked.add_argument("--repeats", type=int, default=3)
-    given = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--study", type=Path, default=DEMO)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--steps", type=int, default=0, help="of each run; 0: as in its recipe")
+    parser.add_argument("--repeats", type=int, default=3)
+    arguments = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
     recipes = {
-        (variant.name, seed): shortened(variant.recipe, seed=seed, steps=given.steps)
-        for variant in LoadedStudy.load(given.study).variants
-        for seed in given.seeds
+        (variant.name, seed): with_seed_and_steps(variant.recipe, seed=seed, steps=arguments.steps)
+        for variant in LoadedStudy.load(arguments.study).variants
+        for seed in arguments.seeds
     }
-    ways = {f"{cores} processes × 1 thread": (cores, 1), f"1 process × {cores} threads": (1, cores)}
-    taken: dict[str, list[float]] = {name: [] for name in ways}
+    configurations = {
+        f"{cores} processes × 1 thread": (cores, 1),
+        f"1 process × {cores} threads": (1, cores),
+    }
+    times: dict[str, list[float]] = {name: [] for name in configurations}
     with tempfile.TemporaryDirectory() as name:
         os.environ["REGARD_CACHE"] = str(Path(name) / "cache")
-        train(Path(name) / "first", dict([next(iter(recipes.items()))]), at_once=1, threads=cores)
-        for turn in range(given.repeats):
-            # In turn, and every other time the other way round: neither is always the warm one.
-            for way in list(ways) if turn % 2 == 0 else list(reversed(ways)):
-                at_once, threads = ways[way]
-                folder = Path(name) / f"{turn}-{at_once}"
-                seconds = train(folder, recipes, at_once=at_once, threads=threads)
-                taken[way].append(seconds)
-                print(f"turn {turn}  {way:24} {seconds:8.1f} s", flush=True)
-    several, single = (median(taken[way]) for way in ways)
-    print(f"{len(recipes)} trainings of {given.study.name}, medians of {given.repeats}")
-    for way, seconds in zip(ways, (several, single), strict=True):
-        print(f"{way:24} {seconds:8.1f} s")
-    print(f"one after the other / at once {single / several:.2f}")
-    keep(taken, ratio=single / several, trainings=len(recipes), study=given.study.name)
+        train(Path(name) / "first", dict([next(iter(recipes.items()))]), processes=1, threads=cores)
+        for turn in range(arguments.repeats):
+            # Every other turn in reverse order: neither is always the warm one.
+            order = list(configurations) if turn % 2 == 0 else list(reversed(configurations))
+            for configuration in order:
+                processes, threads = configurations[configuration]
+                folder = Path(name) / f"{turn}-{processes}"
+                seconds = train(folder, recipes, processes=processes, threads=threads)
+                times[configuration].append(seconds)
+                print(f"turn {turn}  {configuration:24} {seconds:8.1f} s", flush=True)
+    parallel, sequential = (median(times[configuration]) for configuration in configurations)
+    print(f"{len(recipes)} runs of {arguments.study.name}, medians of {arguments.repeats}")
+    for configuration, seconds in zip(configurations, (parallel, sequential), strict=True):
+        print(f"{configuration:24} {seconds:8.1f} s")
+    print(f"sequential / parallel {sequential / parallel:.2f}")
+    write_results(times, ratio=sequential / parallel, runs=len(recipes), study=arguments.study.name)
 
 
-def shortened(recipe: Recipe, *, seed: int, steps: int) -> Recipe:
-    """The recipe with that seed and, where asked for, fewer steps."""
-    own: dict[str, object] = {"max_steps": steps, "epochs": None} if steps else {}
-    train = recipe.train.model_copy(update={"seed": seed, **own})
+def with_seed_and_steps(recipe: Recipe, *, seed: int, steps: int) -> Recipe:
+    """The recipe with that seed and, unless `steps` is 0, that number of steps."""
+    limits: dict[str, object] = {"max_steps": steps, "epochs": None} if steps else {}
+    train = recipe.train.model_copy(update={"seed": seed, **limits})
     return recipe.model_copy(update={"train": train})
 
 
 def train(
-    folder: Path, recipes: dict[tuple[str, int], Recipe], *, at_once: int, threads: int
+    folder: Path, recipes: dict[tuple[str, int], Recipe], *, processes: int, threads: int
 ) -> float:
-    """Seconds until all are finished, reports included."""
+    """Seconds until all runs are finished, with their reports."""
     (folder / "recipes").mkdir(parents=True)
     jobs = [
         Job(name, seed, with_threads(recipe, threads), folder / name / f"seed-{seed}")
         for (name, seed), recipe in recipes.items()
     ]
     began = time.perf_counter()
-    ended = run_jobs(jobs, at_once=at_once, recipes=folder / "recipes")
+    results = run_jobs(jobs, max_parallel=processes, recipes=folder / "recipes")
     seconds = time.perf_counter() - began
-    failed: Sequence[str] = [f"{one.job.title}: {one.reason}" for one in ended if one.reason]
+    failed: Sequence[str] = [f"{one.job.title}: {one.reason}" for one in results if one.reason]
     if failed:
         sys.exit(f"not measured: {failed[0]}")
     for job in jobs:
-        figures = json.loads((job.folder / "figures.json").read_text())
-        if figures["environment"]["threads"] != threads:
-            sys.exit(
-                f"not measured: {job.title} ran on {figures['environment']['threads']} threads"
-            )
+        used = json.loads((job.folder / "results.json").read_text())["environment"]["threads"]
+        if used != threads:
+            sys.exit(f"not measured: {job.title} ran on {used} threads")
     return seconds
 
 
@@ -100,12 +102,12 @@ def with_threads(recipe: Recipe, threads: int) -> Recipe:
     return recipe.model_copy(update={"train": recipe.train.model_copy(update={"threads": threads})})
 
 
-def keep(taken: dict[str, list[float]], **facts: object) -> None:
-    results = HERE / "results"
-    if results.is_dir():
+def write_results(times: dict[str, list[float]], **facts: object) -> None:
+    folder = HERE / "results"
+    if folder.is_dir():
         machine = {"cores": len(os.sched_getaffinity(0)), "platform": platform.platform()}
-        table = {"seconds": taken, **facts, "machine": machine}
-        (results / "jobs.json").write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n")
+        table = {"seconds": times, **facts, "machine": machine}
+        (folder / "jobs.json").write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

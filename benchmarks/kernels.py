@@ -15,19 +15,19 @@ from statistics import median
 
 import torch
 from benchmarks.speed import generation, training
-from benchmarks.speed.contest import OURS, ratio_by_round
-from benchmarks.speed.own_process import OwnProcess, times_by_process
 from benchmarks.speed.sizes import SIZES
+from benchmarks.speed.timing import OURS, ratio_by_round
+from benchmarks.speed.worker_process import WorkerProcess, interleaved_process_times
 
 OFF = {"REGARD_KERNELS": "off"}
-StartProcess = Callable[..., OwnProcess]
+StartProcess = Callable[..., WorkerProcess]
 "Starts a workload, given its environment."
 
 
 def main() -> None:
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     for name, start in workloads().items():
-        times = times_by_process(
+        times = interleaved_process_times(
             {"with": start(environment=None), "without": start(environment=OFF)}, rounds=7
         )
         print_times(name, {variant: 1e3 * median(each) for variant, each in times.items()})
@@ -38,17 +38,17 @@ def main() -> None:
 def workloads() -> Mapping[str, StartProcess]:
     steps = {
         f"one step, {size.name}, dropout {dropout:g}": partial(
-            training.process_of, OURS, size, dropout=dropout
+            training.start_worker, OURS, size, dropout=dropout
         )
         for size in SIZES
         for dropout in (0.0, 0.1)
     }
     generations = {
-        f"{generation.NEW} tokens, {count} prompt{'s'[: count > 1]}, {choice}": partial(
-            generation.process_of, OURS, count, choice
+        f"{generation.NEW_TOKENS} tokens, {count} prompt{'s'[: count > 1]}, {choice}": partial(
+            generation.start_worker, OURS, count, choice
         )
         for count in generation.GOALS
-        for choice in generation.CHOICES
+        for choice in generation.STRATEGIES
     }
     return {**steps, **generations}
 

@@ -2,9 +2,9 @@
 
     .venv-bench/bin/python -m benchmarks.malloc_tuning
 
-regard tells glibc to keep freed memory (`regard/core/malloc_tuning.py`). Anybody can do so by
-environment variables; hardly anybody does. Each peer takes its training step untuned and tuned, in
-turn with regard.
+regard configures glibc to retain freed memory (`regard/core/malloc_tuning.py`), which environment
+variables can do for any program. Each peer runs its training step untuned and tuned, interleaved
+with regard.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import os
 from statistics import median
 
 import torch
-from benchmarks.speed.contest import OURS, ratio_by_round
-from benchmarks.speed.own_process import times_by_process
 from benchmarks.speed.sizes import SIZES, Size
-from benchmarks.speed.training import process_of
+from benchmarks.speed.timing import OURS, ratio_by_round
+from benchmarks.speed.training import start_worker
+from benchmarks.speed.worker_process import interleaved_process_times
 
 TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(10**11)}
-"All freed memory is kept, also blocks larger than those that regard allocates and keeps."
+"Retains all freed memory, also blocks larger than those regard retains."
 PEERS = ("plain GPT", "plain GPT, compiled")
 
 
@@ -34,10 +34,10 @@ def compare(size: Size) -> None:
     for peer in PEERS:
         variants |= {peer: (peer, {}), f"{peer}, malloc tuned": (peer, TUNED)}
     processes = {
-        label: process_of(name, size, dropout=0.0, environment=environment)
+        label: start_worker(name, size, dropout=0.0, environment=environment)
         for label, (name, environment) in variants.items()
     }
-    times = times_by_process(processes, rounds=7)
+    times = interleaved_process_times(processes, rounds=7)
     print(f"one step, {size.name}")
     for label, seconds in times.items():
         ratio = ratio_by_round(seconds, times[OURS]).value

@@ -1,9 +1,9 @@
-"""Peak memory of a whole `regard train` on a large text: tokenizer, cache, training, figures.
+"""Peak memory of `regard train` on a large text: tokenizer, cache, training, evaluation.
 
     .venv/bin/python benchmarks/memory.py --megabytes 300
 
-The text is generated (seeded words with Zipf's frequencies, in sentences); only its size and the
-number of its distinct words matter here. Prints the peak resident memory of the process.
+The text is generated (random words with Zipf frequencies, in sentences); only its size and its
+number of distinct words matter. Prints the peak resident memory of the process.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ lr = 3e-3
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("--megabytes", type=int, default=300)
-    size = asked.parse_args().megabytes
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--megabytes", type=int, default=300)
+    size = parser.parse_args().megabytes
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_text(folder / "large.txt", megabytes=size)
         (folder / "large.toml").write_text(RECIPE)
         began = time.perf_counter()
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", "regard", "train", "large.toml", "--json"],
             cwd=folder,
             env={**os.environ, "REGARD_CACHE": str(folder / "cache")},
@@ -59,7 +59,7 @@ def main() -> None:
             check=True,
         )
         seconds = time.perf_counter() - began
-    corpus = json.loads(done.stdout)["corpus"]["splits"]["train"]
+    corpus = json.loads(completed.stdout)["corpus"]["splits"]["train"]
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     print(f"text          {size} MB (generated), {corpus['tokens']:,} training tokens")
     print(f"whole run     {seconds:.0f} s")

@@ -1,10 +1,10 @@
-"""Kill -9 a training again and again at random moments; the final weights must never change.
+"""Kill -9 a training run at random times and resume it; the final weights must not change.
 
     .venv/bin/python benchmarks/resume.py --kills 10 --seed 0
 
-Trains a small decoder with dropout on python-docs once without a stop, then once for each kill:
-killed at a random moment (before the first checkpoint, between checkpoints, while one is written,
-while the figures are taken), resumed, and compared by the SHA-256 of the final weights.
+Trains a small decoder with dropout on python-docs once without interruption, then once for each
+kill: killed at a random time (before the first checkpoint, between checkpoints, while one is
+written, during the final evaluation), resumed, and compared by the SHA-256 of the final weights.
 """
 
 from __future__ import annotations
@@ -47,24 +47,26 @@ documents = 300
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("--kills", type=int, default=10)
-    asked.add_argument("--seed", type=int, default=0)
-    given = asked.parse_args()
-    moments = random.Random(given.seed)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    generator = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "small.toml").write_text(RECIPE)
-        train(folder, "first").wait()  # fills the token cache, so that all others take one time
+        train(
+            folder, "first"
+        ).wait()  # fills the token cache, so that all others take the same time
         began = time.perf_counter()
-        train(folder, "whole").wait()
+        train(folder, "uninterrupted").wait()
         seconds = time.perf_counter() - began
-        expected = digest(folder, "whole")
-        print(f"never stopped, twice     {digest(folder, 'first')[:16]}")
+        expected = digest(folder, "uninterrupted")
+        print(f"uninterrupted, twice     {digest(folder, 'first')[:16]}")
         print(f"                         {expected[:16]}  ({seconds:.0f} s)")
-        same = 0
-        for kill in range(given.kills):
-            after = moments.uniform(0.15, 1.0) * seconds
+        identical = 0
+        for kill in range(arguments.kills):
+            after = generator.uniform(0.15, 1.0) * seconds
             process = train(folder, f"killed-{kill}")
             try:
                 process.wait(timeout=after)
@@ -72,18 +74,18 @@ def main() -> None:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-                reached = where(folder, f"killed-{kill}")
+                reached = progress(folder, f"killed-{kill}")
             train(folder, f"killed-{kill}", "--resume").wait()
             found = digest(folder, f"killed-{kill}")
-            same += found == expected
+            identical += found == expected
             print(f"killed after {after:5.1f} s       {found[:16]}  ({reached})")
-        print(f"{same} of {given.kills} the same")
-    sys.exit(same != given.kills)
+        print(f"{identical} of {arguments.kills} identical")
+    sys.exit(identical != arguments.kills)
 
 
-def train(folder: Path, out: str, *more: str) -> subprocess.Popen[bytes]:
+def train(folder: Path, out: str, *options: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "regard", "train", "small.toml", "--out", out, *more],
+        [sys.executable, "-m", "regard", "train", "small.toml", "--out", out, *options],
         cwd=folder,
         env={**os.environ, "REGARD_CACHE": str(folder / "cache")},
         stdout=subprocess.DEVNULL,
@@ -91,11 +93,11 @@ def train(folder: Path, out: str, *more: str) -> subprocess.Popen[bytes]:
     )
 
 
-def where(folder: Path, out: str) -> str:
+def progress(folder: Path, out: str) -> str:
     steps = sorted(path.name for path in (folder / out / "checkpoints").glob("step-*"))
     if (folder / out / "final").is_dir():
-        return "while measuring"
-    return f"newest checkpoint {steps[-1]}" if steps else "before the first checkpoint"
+        return "during the final evaluation"
+    return f"last checkpoint {steps[-1]}" if steps else "before the first checkpoint"
 
 
 def digest(folder: Path, out: str) -> str:

@@ -1,9 +1,9 @@
-"""Listing many runs: all read anew, with an index just made, and with an index that is there.
+"""Listing many runs: without the index, building the index, and with the index.
 
     .venv/bin/python benchmarks/runs_index.py --runs 5000
 
-The runs are generated: real in shape (resolved recipe, 125 steps of events, 24 figures), without
-weights. Prints the seconds of each way of listing and their ratios, and of the command itself.
+The runs are generated with realistic files (resolved recipe, 125 steps of events, 24 estimates) but
+without weights. Prints the seconds of each listing, their ratios, and the seconds of the command.
 """
 
 from __future__ import annotations
@@ -22,50 +22,50 @@ from regard.runs.archive.index import INDEX, find_runs, list_runs, read_facts
 from regard.runs.recipe import Recipe
 
 STEPS = 500
-PARTS = ("train", "dev", "test")
+SPLITS = ("train", "dev", "test")
 METRICS = ("perplexity", "perplexity_per_byte", "bits_per_byte", "loss_per_document")
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("--runs", type=int, default=5000)
-    count = asked.parse_args().runs
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=5000)
+    count = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         write_runs(root, count=count)
-        every = seconds_of(lambda: read_all(root))
-        first = seconds_of(lambda: list_runs(root))
-        second = min(seconds_of(lambda: list_runs(root)) for _ in range(3))
+        unindexed = time_seconds(lambda: read_all(root))
+        first = time_seconds(lambda: list_runs(root))
+        second = min(time_seconds(lambda: list_runs(root)) for _ in range(3))
         size = (root / INDEX).stat().st_size
-        command = seconds_of(lambda: by_command(root))
+        command = time_seconds(lambda: run_command(root))
     print(f"runs                      {count:,} (generated), index {size / 1e6:.1f} MB")
-    print(f"every folder read         {every:.2f} s")
+    print(f"every folder read         {unindexed:.2f} s")
     print(f"first listing, no index   {first:.2f} s")
     print(f"second listing            {second:.2f} s")
     print(f"first / second            {first / second:.1f}")
-    print(f"every folder / second     {every / second:.1f}")
-    print(f"regard runs, all printed  {command:.2f} s (a process of its own, index there)")
+    print(f"every folder / second     {unindexed / second:.1f}")
+    print(f"regard runs, all printed  {command:.2f} s (separate process, index exists)")
 
 
 def read_all(root: Path) -> None:
-    """What a listing without an index has to do, each time."""
-    for place, _ in find_runs(root):
-        read_facts(root / place, place=place)
+    """A listing without an index."""
+    for name, _ in find_runs(root):
+        read_facts(root / name, name=name)
 
 
-def by_command(root: Path) -> None:
+def run_command(root: Path) -> None:
     command = [sys.executable, "-m", "regard", "runs", "--in", str(root)]
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
 
 
-def seconds_of(work: Callable[[], object]) -> float:
+def time_seconds(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
 
 
 def write_runs(root: Path, *, count: int) -> None:
-    """Ten seeds a variant, one run in twenty unfinished."""
+    """Ten seeds per variant; one run in twenty is unfinished."""
     generator = random.Random(0)
     table = {"name": "generated", "data": {"corpus": "python-docs"}}
     for number in range(count):
@@ -75,7 +75,7 @@ def write_runs(root: Path, *, count: int) -> None:
         (folder / "recipe.toml").write_text(recipe.to_toml())
         (folder / "events.jsonl").write_text(events(generator))
         if number % 20:
-            (folder / "figures.json").write_text(json.dumps(figures(generator)))
+            (folder / "results.json").write_text(json.dumps(results(generator)))
 
 
 def events(generator: random.Random) -> str:
@@ -87,11 +87,11 @@ def events(generator: random.Random) -> str:
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
-def figures(generator: random.Random) -> dict[str, object]:
+def results(generator: random.Random) -> dict[str, object]:
     value = generator.uniform(100, 300)
     rows = [
         {
-            "part": part,
+            "split": split,
             "metric": metric,
             "of": of,
             "value": value,
@@ -99,23 +99,23 @@ def figures(generator: random.Random) -> dict[str, object]:
             "high": 1.05 * value,
             "n": 904,
             "items": "documents",
-            "signature": f"{metric}|per:token|tokenizer:c547f5da|part:{part}:3850d718",
+            "signature": f"{metric}|per:token|tokenizer:c547f5da|split:{split}:3850d718",
         }
-        for part in PARTS
+        for split in SPLITS
         for of in ("model", "unigram")
         for metric in METRICS
     ]
     sizes = {"documents": 904, "tokens": 40_000, "bytes": 150_000, "fingerprint": "3850d718"}
     return {
-        "schema": 1,
+        "schema": 2,
         "run": "generated",
         "finished": f"2026-11-{generator.randint(1, 28):02d}T21:56:41+00:00",
-        "figures": rows,
+        "estimates": rows,
         "audit": {"verdict": "clean", "sentence": "clean: generated"},
         "corpus": {
             "name": "python-docs",
             "generated": False,
-            "splits": dict.fromkeys(PARTS, sizes),
+            "splits": dict.fromkeys(SPLITS, sizes),
         },
         "tokenizer": {"name": "bpe", "size": 8000, "fingerprint": "c547f5da"},
         "cost": {"seconds": 125.0, "steps": STEPS, "parameters": 473_712},

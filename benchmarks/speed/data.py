@@ -1,4 +1,4 @@
-"""Where data of one's own lies; rows that need it and find none are left out, and that is said."""
+"""External data files; rows whose data is missing are skipped and listed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ VARIABLE = "REGARD_DATA"
 
 
 class MissingDataError(Exception):
-    """A row cannot be measured here, and why."""
+    """The data of a row is missing; the message names it."""
 
 
 def data_file(name: str) -> Path:
-    """A file below the folder that REGARD_DATA names."""
+    """A file under the folder REGARD_DATA."""
     folder = os.environ.get(VARIABLE)
     if not folder:
-        raise MissingDataError(f"{name} is looked for below {VARIABLE}, which is not set")
-    found = Path(folder) / name
-    if not found.is_file():
-        raise MissingDataError(f"there is no {name} below {VARIABLE}")
-    return found
+        raise MissingDataError(f"{VARIABLE}, the folder of {name}, is not set")
+    path = Path(folder) / name
+    if not path.is_file():
+        raise MissingDataError(f"there is no {name} under {VARIABLE}")
+    return path

@@ -1,10 +1,9 @@
-"""Writing against `transformers.generate`, from the same weights, alone and in a batch.
+"""Generation against `transformers.generate` with the same weights, one prompt and a batch.
 
-A decoder of width 192 with 6 layers, 6 heads, a vocabulary of 8,000 and a context of 256 is drawn
-by a seed and copied into transformers' GPT-2 by regard's own export. Both continue the same prompts
-greedily and have to write the same tokens; then both are timed in turn, prompts read included.
-Prompts of a batch have different lengths, so transformers gets them padded on the left with their
-attention mask.
+A randomly initialised decoder of width 192 with 6 layers, 6 heads, a vocabulary of 8,000 and a
+context of 256 is exported to transformers' GPT-2. Greedy decoding has to give the same tokens on
+both sides; then both are timed, interleaved, prefill included. Prompts of a batch have different
+lengths, so transformers gets them left-padded with their attention mask.
 """
 
 from __future__ import annotations
@@ -15,88 +14,90 @@ from statistics import median
 from typing import Any
 
 import torch
-from benchmarks.speed.contest import OURS, Row, ratio_by_round
-from benchmarks.speed.own_process import OwnProcess, take_turns, times_by_process
+from benchmarks.speed.timing import OURS, Row, ratio_by_round
+from benchmarks.speed.worker_process import WorkerProcess, interleaved_process_times, serve_turns
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.utils import logging
 
 from regard.generation.generate import Greedy, Sampling, Strategy, generate
 from regard.interop.huggingface.architectures.gpt2 import Gpt2
-from regard.interop.huggingface.tensors import gathered
+from regard.interop.huggingface.tensors import export_tensors
 from regard.models.architectures.language_model import LanguageModel
 from regard.models.families.decoder import Decoder
 
 VOCABULARY = 8_000
 PAD = 0
-NEW = 128
-TEXTS = 3
-"Of one turn: one text alone is written in a sixth of a second."
+NEW_TOKENS = 128
+REPEATS = 3
+"Generations in one turn: a single one takes a sixth of a second."
 GOALS = {1: 3.0, 16: 2.0}
 PEER = "transformers.generate"
 FAMILY = Decoder(layers=6, heads=6, width=192, context=256, activation="gelu-tanh")
-CHOICES: dict[str, tuple[Strategy, dict[str, Any]]] = {
+STRATEGIES: dict[str, tuple[Strategy, dict[str, Any]]] = {
     "greedy": (Greedy(), {"do_sample": False}),
     "top-k 50": (Sampling(top_k=50), {"do_sample": True, "top_k": 50, "top_p": 1.0}),
 }
-Write = Callable[[], list[list[int]]]
+Generate = Callable[[], list[list[int]]]
 
 
 def rows(*, rounds: int = 7) -> Iterator[Row]:
-    """One row for each count of prompts and each way to choose a token."""
+    """One row for each number of prompts and each decoding strategy."""
     for count in GOALS:
-        for choice in CHOICES:
-            yield contest(count, choice, rounds=rounds)
+        for strategy_name in STRATEGIES:
+            yield compare(count, strategy_name, rounds=rounds)
 
 
-def contest(count: int, choice: str, *, rounds: int) -> Row:
-    contestants = {name: process_of(name, count, choice) for name in (OURS, PEER)}
-    taken = times_by_process(contestants, rounds=rounds)
-    if contestants[OURS].said != contestants[PEER].said:
-        raise RuntimeError("from the same weights other tokens are written greedily")
+def compare(count: int, strategy_name: str, *, rounds: int) -> Row:
+    contestants = {name: start_worker(name, count, strategy_name) for name in (OURS, PEER)}
+    times = interleaved_process_times(contestants, rounds=rounds)
+    if contestants[OURS].info != contestants[PEER].info:
+        raise RuntimeError("greedy decoding from the same weights gives different tokens")
     return Row(
         "generation",
-        f"{NEW} tokens behind {count} prompt{'s'[: count > 1]}, {choice}",
+        f"{NEW_TOKENS} tokens after {count} prompt{'s'[: count > 1]}, {strategy_name}",
         "tokens/s",
-        {name: count * NEW / median(seconds) for name, seconds in taken.items()},
-        ratio_by_round(taken[PEER], taken[OURS]),
+        {name: count * NEW_TOKENS / median(seconds) for name, seconds in times.items()},
+        ratio_by_round(times[PEER], times[OURS]),
         f"time of {PEER} ÷ ours",
         GOALS[count],
         same_work="width 192 × 6 layers, the same weights; greedily the same tokens",
     )
 
 
-def process_of(
-    name: str, count: int, choice: str, *, environment: Mapping[str, str] | None = None
-) -> OwnProcess:
+def start_worker(
+    name: str, count: int, strategy_name: str, *, environment: Mapping[str, str] | None = None
+) -> WorkerProcess:
     module = "benchmarks.speed.generation"
-    return OwnProcess(module, name, count, choice, environment=environment)
+    return WorkerProcess(module, name, count, strategy_name, environment=environment)
 
 
-def turns_of(name: str, count: int, choice: str) -> None:
+def serve_worker(name: str, count: int, strategy_name: str) -> None:
     ours = FAMILY.build(vocabulary=VOCABULARY, seed=0).eval()
-    theirs, prompts = twin(ours), drawn_prompts(count)
-    by = 0 if name == OURS else 1
-    greedy = writers(ours, theirs, prompts, choice="greedy", new=NEW)[by]
-    asked = writers(ours, theirs, prompts, choice=choice, new=NEW)[by]
-    take_turns(asked, often=TEXTS, greedily=greedy())
+    theirs, prompts = export_to_transformers(ours), random_prompts(count)
+    side = 0 if name == OURS else 1
+    greedy = generate_functions(ours, theirs, prompts, strategy_name="greedy", new=NEW_TOKENS)[side]
+    timed = generate_functions(ours, theirs, prompts, strategy_name=strategy_name, new=NEW_TOKENS)[
+        side
+    ]
+    serve_turns(timed, repeats=REPEATS, greedily=greedy())
 
 
-def twin(model: LanguageModel) -> GPT2LMHeadModel:
-    """transformers' GPT-2 with the very weights of ours."""
+def export_to_transformers(model: LanguageModel) -> GPT2LMHeadModel:
+    """transformers' GPT-2 with our weights."""
     logging.set_verbosity_error()
     architecture = Gpt2()
     config = GPT2Config(**architecture.config(FAMILY, vocabulary=VOCABULARY))
     config.bos_token_id = config.eos_token_id = None
     config.pad_token_id = PAD
     peer = GPT2LMHeadModel(config)
-    peer.load_state_dict(gathered(model, architecture, family=FAMILY), strict=False)
+    peer.load_state_dict(export_tensors(model, architecture, family=FAMILY), strict=False)
     peer.tie_weights()
     return peer.eval()
 
 
-def drawn_prompts(count: int) -> list[list[int]]:
-    """Prompts of 8 to 39 tokens; the one that stands alone has 24."""
+def random_prompts(count: int) -> list[list[int]]:
+    """Prompts of 8 to 39 tokens; a single prompt has 24."""
     generator = torch.Generator().manual_seed(count)
     lengths = [24] if count == 1 else torch.randint(8, 40, (count,), generator=generator).tolist()
     return [
@@ -105,23 +106,23 @@ def drawn_prompts(count: int) -> list[list[int]]:
     ]
 
 
-def writers(
+def generate_functions(
     ours: LanguageModel,
     theirs: GPT2LMHeadModel,
     prompts: list[list[int]],
     *,
-    choice: str,
+    strategy_name: str,
     new: int,
-) -> tuple[Write, Write]:
-    """Both ways to write the same continuations."""
-    strategy, settings = CHOICES[choice]
-    ids, valid = padded_left(prompts)
+) -> tuple[Generate, Generate]:
+    """Generation of the same continuations by regard and by transformers."""
+    strategy, settings = STRATEGIES[strategy_name]
+    ids, valid = pad_left(prompts)
 
-    def write() -> list[list[int]]:
-        written = generate(ours, prompts, strategy=strategy, max_new_tokens=new, stop=None, pad=PAD)
-        return [list(one.ids) for one in written]
+    def generate_ours() -> list[list[int]]:
+        outputs = generate(ours, prompts, strategy=strategy, max_new_tokens=new, stop=None, pad=PAD)
+        return [list(output.ids) for output in outputs]
 
-    def write_there() -> list[list[int]]:
+    def generate_theirs() -> list[list[int]]:
         with torch.inference_mode():
             rows: Tensor = theirs.generate(
                 ids,
@@ -133,11 +134,11 @@ def writers(
             )
         return rows[:, ids.shape[1] :].tolist()
 
-    return write, write_there
+    return generate_ours, generate_theirs
 
 
-def padded_left(prompts: list[list[int]]) -> tuple[Tensor, Tensor]:
-    """Ids and which of them are tokens, both (b, longest)."""
+def pad_left(prompts: list[list[int]]) -> tuple[Tensor, Tensor]:
+    """Ids and attention mask, both (b, longest)."""
     longest = max(map(len, prompts))
     ids = torch.tensor([[PAD] * (longest - len(row)) + row for row in prompts])
     lengths = torch.tensor([len(row) for row in prompts])
@@ -145,4 +146,4 @@ def padded_left(prompts: list[list[int]]) -> tuple[Tensor, Tensor]:
 
 
 if __name__ == "__main__":
-    turns_of(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    serve_worker(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -1,4 +1,4 @@
-"""Kinds of attention against each other: what a kind costs in training, and how that grows."""
+"""Kinds of attention against each other: training time, and its scaling with length."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 
 import torch
-from benchmarks.speed.contest import (
-    Ratio,
-    Row,
-    growth_exponent,
-    ratio_by_round,
-    times_in_turn,
-    turns_here,
-)
 from benchmarks.speed.ours import our_step
 from benchmarks.speed.sizes import NARROW
+from benchmarks.speed.timing import (
+    Ratio,
+    Row,
+    in_process_turns,
+    interleaved_times,
+    ratio_by_round,
+    scaling_exponent,
+)
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention.attend import attend
@@ -48,13 +48,13 @@ def additive_row(rounds: int) -> Row:
         "additive": our_step(NARROW, dropout=0.0, attention=Additive()),
         "dot": our_step(NARROW, dropout=0.0, attention=Dot()),
     }
-    taken = times_in_turn(turns_here(runs), rounds=rounds)
+    times = interleaved_times(in_process_turns(runs), rounds=rounds)
     return Row(
         GROUP,
         f"one step, {NARROW.name}, additive vs. dot",
         "ms",
-        {name: 1e3 * median(seconds) for name, seconds in taken.items()},
-        ratio_by_round(taken["additive"], taken["dot"]),
+        {name: 1e3 * median(seconds) for name, seconds in times.items()},
+        ratio_by_round(times["additive"], times["dot"]),
         "additive ÷ dot",
         1.6,
         better="lower",
@@ -62,74 +62,74 @@ def additive_row(rounds: int) -> Row:
     )
 
 
-def pass_of(
+def attention_pass(
     function: AttentionFunction,
     mask: Mask,
     length: int,
     *,
     path: str,
-    within: Callable[[], AbstractContextManager[object]] = nullcontext,
+    context: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Callable[[], None]:
-    """Forward and backward of one causal attention, one row; refuses another path than told."""
+    """Forward and backward of one attention layer, batch size 1; raises unless it takes `path`."""
     generator = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(1, HEADS, length, WIDTH, generator=generator) for _ in range(3))
     for tensor in (q, k, v):
         tensor.requires_grad_()
 
     def run() -> None:
-        with within():
-            attended = attend(q, k, v, mask, function)
-            if attended.path != path:
-                raise RuntimeError(f"took the path {attended.path}, not {path}")
-            torch.autograd.grad(attended.out, (q, k, v), torch.ones_like(attended.out))
+        with context():
+            output = attend(q, k, v, mask, function)
+            if output.path != path:
+                raise RuntimeError(f"took the path {output.path}, not {path}")
+            torch.autograd.grad(output.out, (q, k, v), torch.ones_like(output.out))
 
     return run
 
 
-def shape_of(length: int) -> HeadShape:
+def head_shape(length: int) -> HeadShape:
     return HeadShape(width=WIDTH, heads=HEADS, context=length)
 
 
 def linear_rows(rounds: int) -> list[Row]:
-    taken: dict[str, dict[int, list[float]]] = {"linear": {}, "dot": {}}
+    times: dict[str, dict[int, list[float]]] = {"linear": {}, "dot": {}}
     for length in LENGTHS:
-        shape = shape_of(length)
+        shape = head_shape(length)
         runs = {
-            "linear": pass_of(
+            "linear": attention_pass(
                 LinearAttention().build(shape), causal(), length, path="linear-causal"
             ),
-            "dot": pass_of(as_function(Dot().build(shape)), causal(), length, path=DOT_PATH),
+            "dot": attention_pass(as_function(Dot().build(shape)), causal(), length, path=DOT_PATH),
         }
-        # A pass of a few milliseconds is timed ten times over.
-        often = max(1, 16384 // length)
-        repeated = {name: repeat(run, often) for name, run in runs.items()}
-        for name, seconds in times_in_turn(turns_here(repeated), rounds=rounds).items():
-            taken[name][length] = [one / often for one in seconds]
+        # Short passes are repeated within a turn.
+        repeats = max(1, 16384 // length)
+        repeated = {name: repeat(run, repeats) for name, run in runs.items()}
+        for name, seconds in interleaved_times(in_process_turns(repeated), rounds=rounds).items():
+            times[name][length] = [s / repeats for s in seconds]
     medians = {
         name: {n: median(seconds) for n, seconds in lengths.items()}
-        for name, lengths in taken.items()
+        for name, lengths in times.items()
     }
     exponents = {
-        name: growth_exponent(list(lengths), list(lengths.values()))
+        name: scaling_exponent(list(lengths), list(lengths.values()))
         for name, lengths in medians.items()
     }
-    figures = {
+    milliseconds = {
         f"{name}, n = {n:,}": 1e3 * seconds
         for name, lengths in medians.items()
         for n, seconds in lengths.items()
     }
-    spread = [
-        growth_exponent(LENGTHS, [taken["linear"][n][turn] for n in LENGTHS])
-        for turn in range(rounds)
+    by_round = [
+        scaling_exponent(LENGTHS, [times["linear"][n][round_] for n in LENGTHS])
+        for round_ in range(rounds)
     ]
-    what = f"causal attention forward and backward, {HEADS} heads of {WIDTH}, one row"
+    work = f"causal attention forward and backward, {HEADS} heads of {WIDTH}, one row"
     return [
         Row(
             GROUP,
-            f"{what}, 1k to 16k positions: scaling of linear attention",
+            f"{work}, 1k to 16k positions: scaling of linear attention",
             "ms",
-            figures,
-            Ratio(exponents["linear"], min(spread), max(spread)),
+            milliseconds,
+            Ratio(exponents["linear"], min(by_round), max(by_round)),
             "exponent of n",
             1.15,
             better="lower",
@@ -137,10 +137,10 @@ def linear_rows(rounds: int) -> list[Row]:
         ),
         Row(
             GROUP,
-            f"{what}, 4k positions: linear vs. dot",
+            f"{work}, 4k positions: linear vs. dot",
             "ms",
             {name: 1e3 * lengths[4096] for name, lengths in medians.items()},
-            ratio_by_round(taken["dot"][4096], taken["linear"][4096]),
+            ratio_by_round(times["dot"][4096], times["linear"][4096]),
             "time of dot ÷ linear",
             1.0,
         ),
@@ -149,32 +149,32 @@ def linear_rows(rounds: int) -> list[Row]:
 
 def group_rows(rounds: int) -> list[Row]:
     n = GROUPED_LENGTH
-    shape = shape_of(n)
+    shape = head_shape(n)
     grouped = as_function(Group(groups=8).build(shape))
     dot = as_function(Dot().build(shape))
     mask = grouped.restrict_mask(causal(), TokenPositions.of_row(n))
     runs = {
-        "group, 8 groups": pass_of(grouped, mask, n, path=f"blocks, {BLOCK_PATH}"),
-        "dot, fused": pass_of(dot, causal(), n, path=DOT_PATH),
-        "dot, explicit": pass_of(
-            dot, causal(), n, path="fused-causal", within=lambda: sdpa_kernel(SDPBackend.MATH)
+        "group, 8 groups": attention_pass(grouped, mask, n, path=f"blocks, {BLOCK_PATH}"),
+        "dot, fused": attention_pass(dot, causal(), n, path=DOT_PATH),
+        "dot, explicit": attention_pass(
+            dot, causal(), n, path="fused-causal", context=lambda: sdpa_kernel(SDPBackend.MATH)
         ),
     }
-    taken = times_in_turn(turns_here(runs), rounds=rounds)
-    found = []
+    times = interleaved_times(in_process_turns(runs), rounds=rounds)
+    rows = []
     for other in ("dot, fused", "dot, explicit"):
-        found.append(
+        rows.append(
             Row(
                 GROUP,
                 f"causal attention forward and backward, {n:,} positions, 8 groups vs. {other}",
                 "ms",
-                {name: 1e3 * median(taken[name]) for name in ("group, 8 groups", other)},
-                ratio_by_round(taken[other], taken["group, 8 groups"]),
+                {name: 1e3 * median(times[name]) for name in ("group, 8 groups", other)},
+                ratio_by_round(times[other], times["group, 8 groups"]),
                 f"time of {other} ÷ group",
                 4.0,
             )
         )
-    return found
+    return rows
 
 
 def as_function(part: object) -> AttentionFunction:
@@ -182,9 +182,9 @@ def as_function(part: object) -> AttentionFunction:
     return part
 
 
-def repeat(run: Callable[[], None], often: int) -> Callable[[], None]:
-    def all_of_them() -> None:
-        for _ in range(often):
+def repeat(run: Callable[[], None], times: int) -> Callable[[], None]:
+    def run_repeatedly() -> None:
+        for _ in range(times):
             run()
 
-    return all_of_them
+    return run_repeatedly

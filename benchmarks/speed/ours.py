@@ -1,4 +1,4 @@
-"""Regard's side of a contest: updates exactly as `regard train` makes them."""
+"""Regard's training steps, exactly as `regard train` runs them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import count, islice
 
 import torch
-from benchmarks.speed.peers import CLIP
+from benchmarks.speed.peers import MAX_GRAD_NORM
 from benchmarks.speed.sizes import Size
 
 from regard.batch import Batch
@@ -21,19 +21,21 @@ LR = 1e-5
 
 
 def our_step(size: Size, *, dropout: float, **changes: object) -> Callable[[], float]:
-    """One batch again and again; gives its loss."""
+    """A step on the same batch every time; returns its loss."""
     threads = torch.get_num_threads()
     machine = choose_machine("cpu", threads=threads)
     step = _updates(
-        size.model(dropout=dropout, **changes), Train(max_grad_norm=CLIP, threads=threads), machine
+        size.model(dropout=dropout, **changes),
+        Train(max_grad_norm=MAX_GRAD_NORM, threads=threads),
+        machine,
     )
     batch = size.batch()
     return lambda: step(batch)
 
 
-def our_run(bench: Experiment, batches: Sequence[Batch]) -> Callable[[], None]:
-    """All of these batches, each once."""
-    step = _updates(bench.model, bench.recipe.train, bench.machine)
+def our_run(experiment: Experiment, batches: Sequence[Batch]) -> Callable[[], None]:
+    """One step on each of these batches."""
+    step = _updates(experiment.model, experiment.recipe.train, experiment.machine)
 
     def run() -> None:
         for batch in batches:
@@ -42,20 +44,20 @@ def our_run(bench: Experiment, batches: Sequence[Batch]) -> Callable[[], None]:
     return run
 
 
-def first_batches(bench: Experiment, count: int) -> list[Batch]:
-    """Those that a training would begin with."""
-    return [batch for batch, _ in islice(bench.stream.batches_after(Cursor()), count)]
+def first_batches(experiment: Experiment, count: int) -> list[Batch]:
+    """The first batches of a training run."""
+    return [batch for batch, _ in islice(experiment.loader.batches_after(Cursor()), count)]
 
 
 def _updates(model: torch.nn.Module, settings: Train, machine: Machine) -> Callable[[Batch], float]:
-    optimizer, numbers = build_optimizer(model.train(), settings), count(1)
+    optimizer, steps = build_optimizer(model.train(), settings), count(1)
 
     def step(batch: Batch) -> float:
         loss, _ = update(
             model,
             optimizer,
             batch,
-            step=next(numbers),
+            step=next(steps),
             lr=LR,
             settings=settings,
             machine=machine,

@@ -42,8 +42,8 @@ def write_page(results: dict[str, Any], folder: Path, *, remarks: str) -> None:
     """`remarks` are notes on the rows, written below the tables."""
     machine = results["machine"]
     facts = (
-        f"{results['date']}, {machine['cores']} cores of {machine['processor']} with "
-        f"{machine['vectors']}, CPU kernels: {machine['kernels']}, torch "
+        f"{results['date']}, {machine['cores']} cores of {machine['cpu']} with "
+        f"{machine['simd']}, CPU kernels: {machine['kernels']}, torch "
         f"{machine['torch']}, {machine['threads']} threads, load before the run "
         f"{machine['load']:.1f}."
     )
@@ -64,7 +64,7 @@ def _table(group: str, rows: Sequence[dict[str, Any]]) -> list[str]:
         if row["group"] != group:
             continue
         values = "<br>".join(
-            f"{name} {_number(value)} {row['unit']}" for name, value in row["figures"].items()
+            f"{name} {_number(value)} {row['unit']}" for name, value in row["medians"].items()
         )
         sign = "≥" if row["better"] == "higher" else "≤"
         spread = f" [{row['low']:.2f}, {row['high']:.2f}]" if row["low"] < row["high"] else ""

@@ -1,8 +1,8 @@
-"""Other ways to the same decoder, with regard's own weights where they can be copied.
+"""Other implementations of the same decoder, with regard's weights where they can be copied.
 
-`PlainGpt` is what people write first: torch's usual modules, fused attention, all scores at once
-(nanoGPT is built so). It also stands for compiled code. Hugging Face's GPT-2 and x-transformers are
-taken as their packages give them.
+`PlainGpt` is the common implementation: torch modules, SDPA, all logits at once, as in nanoGPT; it
+is also timed under `torch.compile`. Hugging Face's GPT-2 and x-transformers come from their
+packages.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from benchmarks.speed.sizes import Size
 from torch import Tensor, nn
 
 from regard.interop.huggingface.architecture import ARCHITECTURES
-from regard.interop.huggingface.tensors import gathered
+from regard.interop.huggingface.tensors import export_tensors
 from regard.models.architectures.language_model import LanguageModel
 
-CLIP = 1.0
+MAX_GRAD_NORM = 1.0
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -29,17 +29,17 @@ class PlainBlock(nn.Module):
         self.heads, self.dropout = heads, dropout
         self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up_proj, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.up_proj, self.down_proj = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         self.drop = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         b, t, w = x.shape
-        parts = self.qkv(self.norm_1(x)).split(w, dim=2)
-        q, k, v = (part.view(b, t, self.heads, -1).transpose(1, 2) for part in parts)
-        dropped = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropped)
-        x = x + self.drop(self.out(mixed.transpose(1, 2).reshape(b, t, w)))
-        return x + self.drop(self.narrow(F.gelu(self.up_proj(self.norm_2(x)))))
+        qkv = self.qkv(self.norm_1(x)).split(w, dim=2)
+        q, k, v = (one.view(b, t, self.heads, -1).transpose(1, 2) for one in qkv)
+        dropout = self.dropout if self.training else 0.0
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout)
+        x = x + self.drop(self.out(attended.transpose(1, 2).reshape(b, t, w)))
+        return x + self.drop(self.down_proj(F.gelu(self.up_proj(self.norm_2(x)))))
 
 
 class PlainGpt(nn.Module):
@@ -58,41 +58,45 @@ class PlainGpt(nn.Module):
         x = self.drop(x)
         for block in self.blocks:
             x = block(x)
-        scores = self.norm(x) @ self.tokens.weight.T
-        return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+        logits = self.norm(x) @ self.tokens.weight.T
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
-    def take(self, ours: LanguageModel) -> None:
-        """Regard's weights, under the names they have here."""
-        held = ours.state_dict()
+    def copy_weights(self, ours: LanguageModel) -> None:
+        """Load regard's weights under the names of this model."""
+        weights = ours.state_dict()
         names = {"tokens.": "embedding.tokens.", "positions.": "embedding.positions."}
         names |= {"norm.": "stack.norm."}
         state = {}
         for theirs, our in names.items():
-            state |= {theirs + k.removeprefix(our): v for k, v in held.items() if k.startswith(our)}
+            state |= {
+                theirs + name.removeprefix(our): weight
+                for name, weight in weights.items()
+                if name.startswith(our)
+            }
         for number in range(len(self.blocks)):
             block = f"stack.blocks.{number}."
-            for sort in ("weight", "bias"):
-                parts = [held[f"{block}attention.{p}.{sort}"] for p in ("query", "key", "value")]
-                named = {
-                    "qkv": torch.cat(parts),
-                    "out": held[f"{block}attention.out.{sort}"],
-                    "norm_1": held[f"{block}attention_residual.norm.{sort}"],
-                    "norm_2": held[f"{block}mlp_residual.norm.{sort}"],
-                    "widen": held[f"{block}mlp.up_proj.{sort}"],
-                    "narrow": held[f"{block}mlp.down_proj.{sort}"],
+            for kind in ("weight", "bias"):
+                qkv = [weights[f"{block}attention.{p}.{kind}"] for p in ("query", "key", "value")]
+                layers = {
+                    "qkv": torch.cat(qkv),
+                    "out": weights[f"{block}attention.out.{kind}"],
+                    "norm_1": weights[f"{block}attention_residual.norm.{kind}"],
+                    "norm_2": weights[f"{block}mlp_residual.norm.{kind}"],
+                    "up_proj": weights[f"{block}mlp.up_proj.{kind}"],
+                    "down_proj": weights[f"{block}mlp.down_proj.{kind}"],
                 }
-                state |= {f"blocks.{number}.{name}.{sort}": one for name, one in named.items()}
+                state |= {f"blocks.{number}.{name}.{kind}": one for name, one in layers.items()}
         self.load_state_dict(state)
 
 
-def plain(size: Size, ours: LanguageModel, *, dropout: float) -> PlainGpt:
+def build_plain_gpt(size: Size, ours: LanguageModel, *, dropout: float) -> PlainGpt:
     model = PlainGpt(size, dropout=dropout)
-    model.take(ours)
+    model.copy_weights(ours)
     return model.train()
 
 
 class HuggingFaceGpt2(nn.Module):
-    """Hugging Face's GPT-2 with regard's weights; its own fused attention, its own loss."""
+    """Hugging Face's GPT-2 with regard's weights and its own attention."""
 
     def __init__(self, size: Size, ours: LanguageModel, *, dropout: float) -> None:
         super().__init__()
@@ -114,20 +118,20 @@ class HuggingFaceGpt2(nn.Module):
         architecture: Any = ARCHITECTURES.get("gpt2").part()
         family = size.family(dropout=dropout)
         missing, unexpected = self.model.load_state_dict(
-            gathered(ours, architecture, family=family), strict=False
+            export_tensors(ours, architecture, family=family), strict=False
         )
-        left = [name for name in missing if name != "lm_head.weight"]
-        if left or unexpected:
-            raise RuntimeError(f"weights were not copied whole: {left} {unexpected}")
+        absent = [name for name in missing if name != "lm_head.weight"]
+        if absent or unexpected:
+            raise RuntimeError(f"weights were not copied completely: {absent} {unexpected}")
         self.model.tie_weights()
 
     def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
-        scores = self.model(input_ids=ids).logits
-        return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+        logits = self.model(input_ids=ids).logits
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
 class XTransformer(nn.Module):
-    """x-transformers with fused attention and tied tables; its weights are its own."""
+    """x-transformers with fused attention and tied embeddings, and its own initial weights."""
 
     def __init__(self, size: Size, *, dropout: float) -> None:
         super().__init__()
@@ -151,12 +155,12 @@ class XTransformer(nn.Module):
         )
 
     def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
-        scores = self.model(ids)
-        return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+        logits = self.model(ids)
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
 class PeerStep:
-    """What one update is for every peer: forward, backward, clip, fused AdamW."""
+    """One training step of a peer: forward, backward, gradient clipping, fused AdamW."""
 
     def __init__(self, model: nn.Module, ids: Tensor, *, loss: Loss | None = None) -> None:
         self.model, self.loss = model, model if loss is None else loss
@@ -167,11 +171,11 @@ class PeerStep:
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss(self.inputs, self.targets)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), MAX_GRAD_NORM)
         self.optimizer.step()
         return float(loss.detach())
 
 
-def count(parameters: Iterable[nn.Parameter]) -> int:
-    """Each once, also where two names share one."""
-    return sum({id(one): one.numel() for one in parameters}.values())
+def count_parameters(parameters: Iterable[nn.Parameter]) -> int:
+    """Shared parameters count once."""
+    return sum({id(parameter): parameter.numel() for parameter in parameters}.values())

@@ -1,4 +1,4 @@
-"""The two sizes that everything about decoders is measured at, and their work by formula."""
+"""The two decoder sizes of the benchmarks, and their FLOPs by formula."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.models.families.decoder import Decoder
 
 @dataclass(frozen=True)
 class Size:
-    """A decoder and what one step reads."""
+    """A decoder and its batch shape."""
 
     name: str
     width: int
@@ -29,14 +29,14 @@ class Size:
 
     @property
     def matrix_parameters(self) -> int:
-        """Those that meet every token in a product: blocks and output layer (no biases, norms)."""
+        """Parameters of the matmuls of every token: blocks and output layer, no biases or norms."""
         return 12 * self.layers * self.width**2 + self.vocabulary * self.width
 
     @property
     def step_operations(self) -> int:
-        """Of forward and backward: two for each product of numbers, three times over.
+        """FLOPs of forward and backward: 2 per multiply-add, times 3.
 
-        Scores and mixed values of all causal pairs count as well, the table look-up does not.
+        Includes attention scores and weighted values of all causal pairs, not the embedding lookup.
         """
         pairs = self.rows * self.positions * (self.positions + 1) // 2
         attention = 2 * 2 * self.layers * self.width * pairs
@@ -56,7 +56,7 @@ class Size:
         return self.family(dropout=dropout, **changes).build(vocabulary=self.vocabulary, seed=0)
 
     def ids(self, *, seed: int = 1) -> torch.Tensor:
-        """(b,t+1): each place and the one it has to tell."""
+        """(b,t+1): inputs and targets, shifted by one."""
         generator = torch.Generator().manual_seed(seed)
         shape = (self.rows, self.positions + 1)
         return torch.randint(4, self.vocabulary, shape, generator=generator)
@@ -80,7 +80,7 @@ SIZES = (NARROW, WIDE)
 
 
 def matmul_peak(*, size: int = 1024, rounds: int = 20) -> float:
-    """Operations per second of one large float32 product: what this machine can do at best."""
+    """FLOP/s of the best of several large float32 matmuls."""
     import time
 
     a, b = torch.randn(size, size), torch.randn(size, size)

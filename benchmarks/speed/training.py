@@ -1,4 +1,4 @@
-"""One training step at two sizes, against peers, with and without dropout; and its peak memory."""
+"""One training step at two sizes against peers, with and without dropout, and its peak memory."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from statistics import median
 from typing import Any
 
 import torch
-from benchmarks.speed.contest import (
-    OURS,
-    Ratio,
-    Row,
-    added_megabytes,
-    fastest_other,
-    ratio_by_round,
-)
 from benchmarks.speed.ours import our_step
-from benchmarks.speed.own_process import OwnProcess, take_turns, times_by_process
 from benchmarks.speed.peers import (
     HuggingFaceGpt2,
     PeerStep,
     XTransformer,
-    count,
-    plain,
+    build_plain_gpt,
+    count_parameters,
 )
 from benchmarks.speed.sizes import NARROW, SIZES, WIDE, Size, matmul_peak
+from benchmarks.speed.timing import (
+    OURS,
+    Ratio,
+    Row,
+    added_peak_megabytes,
+    fastest_peer,
+    ratio_by_round,
+)
+from benchmarks.speed.worker_process import WorkerProcess, interleaved_process_times, serve_turns
 
 GROUP = "training"
 GOALS = {(NARROW, 0.0): 2.0, (NARROW, 0.1): 2.0, (WIDE, 0.0): 1.2, (WIDE, 0.1): 1.7}
 SAME_LOSS = 1e-4
 STEPS = 3
-"Of one turn: after a rest a first step takes longer."
+"Steps in one turn: the first after a pause takes longer."
 MEMORY_GOAL = 1 / 3
 PEERS = ("plain GPT", "plain GPT, compiled", "transformers GPT-2", "x-transformers")
 
@@ -42,19 +42,19 @@ PEERS = ("plain GPT", "plain GPT, compiled", "transformers GPT-2", "x-transforme
 def peer_step(name: str, size: Size, *, dropout: float) -> PeerStep:
     ours, ids = size.model(dropout=dropout), size.ids()
     if name.startswith("plain GPT"):
-        model = plain(size, ours, dropout=dropout)
+        model = build_plain_gpt(size, ours, dropout=dropout)
         return PeerStep(model, ids, loss=torch.compile(model) if "compiled" in name else None)
     if name == "transformers GPT-2":
         return PeerStep(HuggingFaceGpt2(size, ours, dropout=dropout).train(), ids)
     return PeerStep(XTransformer(size, dropout=dropout).train(), ids)
 
 
-def process_of(
+def start_worker(
     name: str, size: Size, *, dropout: float, environment: Mapping[str, str] | None = None
-) -> OwnProcess:
-    return OwnProcess(
+) -> WorkerProcess:
+    return WorkerProcess(
         "benchmarks.speed.training",
-        "--turns-of",
+        "--worker",
         name,
         SIZES.index(size),
         dropout,
@@ -62,64 +62,67 @@ def process_of(
     )
 
 
-def turns_of(name: str, size: Size, *, dropout: float) -> None:
+def serve_worker(name: str, size: Size, *, dropout: float) -> None:
     if name == OURS:
         step, parameters = our_step(size, dropout=dropout), size.model().parameters()
-        take_turns(step, often=STEPS, loss=step(), parameters=count(parameters))
+        serve_turns(step, repeats=STEPS, loss=step(), parameters=count_parameters(parameters))
     else:
         peer = peer_step(name, size, dropout=dropout)
-        take_turns(peer, often=STEPS, loss=peer(), parameters=count(peer.model.parameters()))
+        serve_turns(
+            peer, repeats=STEPS, loss=peer(), parameters=count_parameters(peer.model.parameters())
+        )
 
 
-def contest(size: Size, *, dropout: float, rounds: int, peak: float) -> Row:
-    contestants = {name: process_of(name, size, dropout=dropout) for name in (OURS, *PEERS)}
-    taken = times_by_process(contestants, rounds=rounds)
-    best = fastest_other(taken)
-    share = size.step_operations / median(taken[OURS]) / peak
+def compare(size: Size, *, dropout: float, rounds: int, peak: float) -> Row:
+    contestants = {name: start_worker(name, size, dropout=dropout) for name in (OURS, *PEERS)}
+    times = interleaved_process_times(contestants, rounds=rounds)
+    best = fastest_peer(times)
+    fraction = size.step_operations / median(times[OURS]) / peak
     return Row(
         GROUP,
         f"one step, {size.name}, {size.rows} × {size.positions} tokens, dropout {dropout:g}",
         "ms",
-        {name: 1e3 * median(seconds) for name, seconds in taken.items()},
-        ratio_by_round(taken[best], taken[OURS]),
+        {name: 1e3 * median(seconds) for name, seconds in times.items()},
+        ratio_by_round(times[best], times[OURS]),
         f"time of {best} ÷ ours",
         GOALS[size, dropout],
         same_work=same_work(
-            size, {name: one.said for name, one in contestants.items()}, dropout=dropout
+            size, {name: worker.info for name, worker in contestants.items()}, dropout=dropout
         ),
-        notes=[f"{100 * share:.0f} % of the matmul peak ({peak / 1e9:.0f} GFLOP/s)"],
+        notes=[f"{100 * fraction:.0f} % of the matmul peak ({peak / 1e9:.0f} GFLOP/s)"],
     )
 
 
-def same_work(size: Size, said: Mapping[str, Mapping[str, Any]], *, dropout: float) -> str:
-    """Refuse a contest in which somebody does something else."""
-    own = said[OURS]["parameters"]
-    for name, told in said.items():
-        number = told["parameters"]
-        if abs(number - own) > 0.01 * own:
-            raise RuntimeError(f"{name} has {number:,} parameters, regard {own:,}")
-    work = f"{own:,} parameters (others within 1 %), {size.tokens:,} tokens a step"
-    if dropout:  # each draws its own: losses differ by that
+def same_work(size: Size, infos: Mapping[str, Mapping[str, Any]], *, dropout: float) -> str:
+    """Raise if contestants differ in parameters, or in the loss from the same weights."""
+    ours = infos[OURS]["parameters"]
+    for name, info in infos.items():
+        theirs = info["parameters"]
+        if abs(theirs - ours) > 0.01 * ours:
+            raise RuntimeError(f"{name} has {theirs:,} parameters, regard {ours:,}")
+    work = f"{ours:,} parameters (others within 1 %), {size.tokens:,} tokens a step"
+    if dropout:  # losses differ by their random masks
         return work
-    copied = {name: told["loss"] for name, told in said.items() if name != "x-transformers"}
-    apart = max(copied.values()) - min(copied.values())
-    if not apart <= SAME_LOSS:
-        raise RuntimeError(f"from the same weights the losses differ by {apart:.2g}: {copied}")
+    losses = {name: info["loss"] for name, info in infos.items() if name != "x-transformers"}
+    difference = max(losses.values()) - min(losses.values())
+    if not difference <= SAME_LOSS:
+        raise RuntimeError(f"losses from the same weights differ by {difference:.2g}: {losses}")
     return (
-        f"{work}; loss from the same weights within {apart:.1g} (not x-transformers: own weights)"
+        f"{work}; loss from the same weights within {difference:.1g} "
+        "(not x-transformers: own weights)"
     )
 
 
 def memory_row() -> Row:
-    """Each contestant in a process of its own: three steps of 12,800 tokens."""
-    held = {name: measured_alone(name) for name in (OURS, *PEERS)}
-    leanest = min((name for name in held if name != OURS), key=lambda name: held[name])
+    """Each contestant in a separate process: three steps of 12,800 tokens."""
+    megabytes = {name: peak_memory_in_subprocess(name) for name in (OURS, *PEERS)}
+    leanest = min((name for name in megabytes if name != OURS), key=lambda name: megabytes[name])
     return Row(
         "memory",
         f"peak of training, {NARROW.name}, 12,800 tokens a step",
         "MB",
-        held,
-        Ratio.of_one(held[OURS] / held[leanest]),
+        megabytes,
+        Ratio.single(megabytes[OURS] / megabytes[leanest]),
         f"ours ÷ {leanest}",
         MEMORY_GOAL,
         better="lower",
@@ -127,14 +130,14 @@ def memory_row() -> Row:
     )
 
 
-def measured_alone(name: str) -> float:
+def peak_memory_in_subprocess(name: str) -> float:
     command = [sys.executable, "-m", "benchmarks.speed.training", "--memory-of", name]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return float(json.loads(told.splitlines()[-1]))
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return float(json.loads(output.splitlines()[-1]))
 
 
-def memory_of(name: str) -> float:
-    """MB that three steps add to this process at most."""
+def peak_memory(name: str) -> float:
+    """Peak MB that three steps add to this process."""
     size = Size(NARROW.name, 48, 3, 3, 26_600, rows=128, positions=100)
     if name == "x-transformers":
         import x_transformers  # noqa: F401
@@ -146,23 +149,23 @@ def memory_of(name: str) -> float:
         for _ in range(3):
             step()
 
-    return added_megabytes(train)
+    return added_peak_megabytes(train)
 
 
 def rows(*, rounds: int = 7) -> Iterator[Row]:
     peak = matmul_peak()
     for size, dropout in GOALS:
-        yield contest(size, dropout=dropout, rounds=rounds, peak=peak)
+        yield compare(size, dropout=dropout, rounds=rounds, peak=peak)
     yield memory_row()
 
 
 if __name__ == "__main__":
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--memory-of")
-    asked.add_argument("--turns-of", nargs=3, metavar=("NAME", "SIZE", "DROPOUT"))
-    given = asked.parse_args()
-    if given.memory_of:
-        print(json.dumps(memory_of(given.memory_of)))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--memory-of")
+    parser.add_argument("--worker", nargs=3, metavar=("NAME", "SIZE", "DROPOUT"))
+    arguments = parser.parse_args()
+    if arguments.memory_of:
+        print(json.dumps(peak_memory(arguments.memory_of)))
     else:
-        who, number, share = given.turns_of
-        turns_of(who, SIZES[int(number)], dropout=float(share))
+        name, index, dropout = arguments.worker
+        serve_worker(name, SIZES[int(index)], dropout=float(dropout))

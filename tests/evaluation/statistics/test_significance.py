@@ -24,8 +24,8 @@ SEED = st.integers(0, 2**32 - 1)
 
 def study(seed=0, *, seeds=5, n=60, planted=0.0):
     """Two methods, the second worse by `planted` nats per token."""
-    world = Simulation(seeds=seeds, n=n, trained=0.01)
-    return world.study(np.random.default_rng(seed), planted=planted)
+    simulation = Simulation(seeds=seeds, n=n, method_seed_std=0.01)
+    return simulation.study(np.random.default_rng(seed), planted=planted)
 
 
 def seed_tables(values, *, variant="a", split="dev:1"):
@@ -92,7 +92,7 @@ class TestDifference:
 
     def test_jackknife_agrees_with_the_bootstrap(self):
         a, b = study(seeds=3, n=500)
-        samples = bootstrap_se(a, b, draws=4000, generator=np.random.default_rng(0))
+        samples = bootstrap_se(a, b, resamples=4000, generator=np.random.default_rng(0))
         assert method_difference(a, b, perplexity).se_items == pytest.approx(samples, rel=0.05)
 
     def test_persistent_item_variance_is_separated(self):
@@ -323,24 +323,24 @@ class TestCalibration:
     @pytest.mark.parametrize("seeds", [2, 3, 5])
     @pytest.mark.parametrize(("balance", "n"), [(0.1, 50), (1.0, 300), (10.0, 50), (100.0, 50)])
     def test_false_positive_rate(self, balance, n, seeds):
-        world = Simulation.balanced(balance, seeds=seeds, n=n)
-        assert detection_rate(world.studies(1000)) <= 0.06
+        simulation = Simulation.balanced(balance, seeds=seeds, n=n)
+        assert detection_rate(simulation.studies(1000)) <= 0.06
 
     def test_false_positive_rate_on_many_items(self):
-        world = Simulation.balanced(10.0, seeds=3, n=2000)
-        assert detection_rate(world.studies(1000)) <= 0.06
+        simulation = Simulation.balanced(10.0, seeds=3, n=2000)
+        assert detection_rate(simulation.studies(1000)) <= 0.06
 
     @pytest.mark.parametrize("seeds", [2, 3, 5])
     def test_false_positive_rate_where_only_seeds_vary(self, seeds):
         # In nats, where the rate is nearest to 5 %; its standard deviation is 0.5 %.
-        world = Simulation.balanced(1000.0, seeds=seeds, n=20)
-        assert 0.035 <= detection_rate(world.studies(2000), ratio) <= 0.06
+        simulation = Simulation.balanced(1000.0, seeds=seeds, n=20)
+        assert 0.035 <= detection_rate(simulation.studies(2000), ratio) <= 0.06
 
     def test_family_wise_error_rate(self):
-        world = Simulation.balanced(100.0, seeds=5, n=50)
-        assert familywise_detection_rate(world, 1000, methods=4, judged=holm) <= 0.06
-        assert familywise_detection_rate(world, 300, methods=4, judged=list) > 0.08
+        simulation = Simulation.balanced(100.0, seeds=5, n=50)
+        assert familywise_detection_rate(simulation, 1000, methods=4, correct=holm) <= 0.06
+        assert familywise_detection_rate(simulation, 300, methods=4, correct=list) > 0.08
 
     def test_planted_difference_is_found(self):
-        world = Simulation(seeds=5, n=1000, trained=0.01)
-        assert detection_rate(world.studies(100, planted=0.1)) >= 0.95
+        simulation = Simulation(seeds=5, n=1000, method_seed_std=0.01)
+        assert detection_rate(simulation.studies(100, planted=0.1)) >= 0.95

@@ -1,4 +1,4 @@
-"""How long a person waits for `regard --help`."""
+"""Startup time of the command line: `regard --help`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import time
 from pathlib import Path
 from statistics import median
 
-from benchmarks.speed.contest import OURS, Ratio, Row
+from benchmarks.speed.timing import OURS, Ratio, Row
 
 
 def rows(*, rounds: int = 7) -> list[Row]:
     command = [str(Path(sys.executable).with_name("regard")), "--help"]
-    taken = []
+    times = []
     for _ in range(rounds + 1):
         began = time.perf_counter()
         subprocess.run(command, check=True, capture_output=True)
-        taken.append(time.perf_counter() - began)
-    seconds = sorted(taken[1:])  # the first fills the file cache
+        times.append(time.perf_counter() - began)
+    seconds = sorted(times[1:])  # the first fills the file cache
     return [
         Row(
             "command line",

@@ -1,8 +1,7 @@
-"""A contestant in a process of its own, which waits for its turn.
+"""A contestant in a separate process that runs on request.
 
-People run a training alone. How memory is asked for and given back holds for a whole process, and
-regard changes it (`regard/core/malloc_tuning.py`): in one process with it others would have that
-for nothing, and would not have it anywhere else.
+Malloc settings hold for a whole process, and regard changes them (`regard/core/malloc_tuning.py`):
+in one process with regard, peers would get its tuning, which they do not have when run alone.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from benchmarks.speed.contest import times_in_turn
+from benchmarks.speed.timing import interleaved_times
 
-QUIET = 0.1
-"Seconds until the threads of whoever had the last turn no longer wait for more by counting."
+SETTLE_SECONDS = 0.1
+"Pause before a turn, until the OpenMP threads of the previous contestant stop spinning."
 
 
-class OwnProcess:
-    """Started as `python -m MODULE ARGUMENTS`, where `take_turns` has to answer."""
+class WorkerProcess:
+    """`python -m MODULE ARGUMENTS`, which has to call `serve_turns`."""
 
     def __init__(
         self, module: str, *arguments: object, environment: Mapping[str, str] | None = None
@@ -41,23 +40,23 @@ class OwnProcess:
                 "OMP_NUM_THREADS": str(torch.get_num_threads()),
             },
         )
-        self.said: dict[str, Any] = self._heard()
-        "What it told of itself before the first turn."
+        self.info: dict[str, Any] = self._read()
+        "What the worker reported before its first turn."
 
     def __call__(self) -> float:
-        """One turn; the seconds that a run took."""
+        """One turn; returns the seconds of a run."""
         assert self._process.stdin is not None
-        time.sleep(QUIET)
+        time.sleep(SETTLE_SECONDS)
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        seconds: float = self._heard()
+        seconds: float = self._read()
         return seconds
 
     def end(self) -> None:
         self._process.kill()
         self._process.wait()
 
-    def _heard(self) -> Any:
+    def _read(self) -> Any:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -65,28 +64,28 @@ class OwnProcess:
         return json.loads(line)
 
 
-def times_by_process(
-    contestants: Mapping[str, OwnProcess], *, rounds: int
+def interleaved_process_times(
+    contestants: Mapping[str, WorkerProcess], *, rounds: int
 ) -> dict[str, list[float]]:
-    """Of all in turn; then they end."""
+    """Seconds by contestant and round; ends the processes afterwards."""
     try:
-        return times_in_turn(contestants, rounds=rounds)
+        return interleaved_times(contestants, rounds=rounds)
     finally:
-        for one in contestants.values():
-            one.end()
+        for worker in contestants.values():
+            worker.end()
 
 
-def take_turns(
-    run: Callable[[], object], *, warm_up: int = 2, often: int = 1, **said: object
+def serve_turns(
+    run: Callable[[], object], *, warm_up: int = 2, repeats: int = 1, **info: object
 ) -> None:
-    """In the process itself: tell, then run whenever asked to, so often in a turn."""
+    """In the worker: report `info`, then run `repeats` times for each line on stdin."""
     answers, sys.stdout = sys.stdout, sys.stderr
     for _ in range(warm_up):
         run()
-    print(json.dumps(said), file=answers, flush=True)
+    print(json.dumps(info), file=answers, flush=True)
     for _ in sys.stdin:
         gc.collect()
         began = time.perf_counter()
-        for _ in range(often):
+        for _ in range(repeats):
             run()
-        print((time.perf_counter() - began) / often, file=answers, flush=True)
+        print((time.perf_counter() - began) / repeats, file=answers, flush=True)
