@@ -1,4 +1,4 @@
-"""Which family for which task: every task that ships has advice, and the advice can be followed."""
+"""Advice on model families: every built-in task has one, and supports the advised family."""
 
 import json
 
@@ -9,12 +9,12 @@ from regard.core.errors import UserError
 from regard.models.families import FAMILIES
 from regard.runs.recipe import Recipe
 from regard.tasks import TASKS, Task
-from regard.tasks.advice import BEST, advise
+from regard.tasks.advice import RECOMMENDED, advise
 
 
 @pytest.mark.parametrize("task", TASKS.names())
-def test_the_advised_family_is_one_that_can(task: str) -> None:
-    assert task in BEST
+def test_the_recommended_family_supports_the_task(task: str) -> None:
+    assert task in RECOMMENDED
     assert advise(task).family in TASKS.get(task).properties["families"]
     assert advise(task).family in FAMILIES.names()
 
@@ -27,11 +27,11 @@ def test_the_advised_family_is_one_that_can(task: str) -> None:
         ("decoder", ("recall", "verbalised")),
     ],
 )
-def test_families_by_what_a_task_asks_for(family: str, tasks: tuple[str, ...]) -> None:
+def test_recommended_families(family: str, tasks: tuple[str, ...]) -> None:
     assert {advise(task).family for task in tasks} == {family}
 
 
-def test_a_task_of_ones_own_has_the_first_family_it_names() -> None:
+def test_a_users_task_is_advised_the_first_family_it_lists() -> None:
     TASKS.add("rhymes", families=("recurrent", "decoder"))(Task)
     try:
         assert advise("rhymes").family == "recurrent"
@@ -39,32 +39,29 @@ def test_a_task_of_ones_own_has_the_first_family_it_names() -> None:
         TASKS.remove("rhymes")
 
 
-def test_a_family_that_does_not_fit_is_refused_with_advice() -> None:
+def test_an_unsupported_family_is_refused_with_advice() -> None:
     table = {"name": "x", "data": {"corpus": "x"}, "model": "encoder", "task": "translation"}
-    with pytest.raises(UserError, match="best begun with an encoder-decoder: the source is read"):
+    with pytest.raises(UserError, match="best started with an encoder-decoder: the whole source"):
         Recipe.from_table(table)
 
 
-def test_ls_tells_it(tmp_path) -> None:
+def test_ls_shows_the_advice(tmp_path) -> None:
     workspace = Workspace(tmp_path)
-    shown = " ".join(workspace.run("ls", "task").split())
-    assert "best begun with an encoder-decoder: the source is read as a whole" in shown
-    assert "Pretrain anew where there is none for the language" in shown
-    assert "its bias comes with it" in shown
-    told = {
+    printed = " ".join(workspace.run("ls", "task").split())
+    assert "best started with an encoder-decoder: the whole source is encoded" in printed
+    assert "Pretrain from scratch where there is none for the language" in printed
+    assert "you inherit its bias" in printed
+    families = {
         row["name"]: row["advice"]["family"]
         for row in json.loads(workspace.run("ls", "task", "--json"))
     }
-    assert told["recall"] == "decoder"
+    assert families["recall"] == "decoder"
     assert "advice" not in workspace.run("ls", "mask", "--json")
 
 
-def test_validate_tells_it_where_the_recipe_has_another_family(tmp_path) -> None:
+def test_validate_advises_where_the_recipe_has_another_family(tmp_path) -> None:
     workspace = Workspace(tmp_path)
-    rows = [
-        f"{number} the film was {'fine' if number % 2 else 'dull'},{number % 2}"
-        for number in range(160)
-    ]
+    rows = [f"{n} the film was {'fine' if n % 2 else 'dull'},{n % 2}" for n in range(160)]
     workspace.write("rows.csv", "\n".join(["text,label", *rows]))
     for family in ("decoder", "encoder"):
         workspace.recipe(
@@ -75,6 +72,6 @@ def test_validate_tells_it_where_the_recipe_has_another_family(tmp_path) -> None
             model__family=family,
             task={"kind": "classification"},
         )
-    advice = "advice task.kind = 'classification' is best begun with an encoder"
+    advice = "advice task.kind = 'classification' is best started with an encoder"
     assert advice in " ".join(workspace.run("validate", "decoder.toml").split())
     assert "advice" not in workspace.run("validate", "encoder.toml")

@@ -353,5 +353,5 @@ def test_training_learns_to_find_answers_and_to_abstain(
     loaded = regard.load(run.folder)
     assert isinstance(loaded.problem, SpanProblem)
     assert loaded.problem.tau != 0
-    assert results["tables"]["f1_by_threshold"][0]["part"] == "dev"
+    assert results["tables"]["f1_by_threshold"][0]["split"] == "dev"
     assert regard.evaluate(run.folder)["estimates"] == results["estimates"]
