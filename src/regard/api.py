@@ -1,4 +1,4 @@
-"""The public verbs in Python; the commands say the same words and do no more.
+"""The public functions; each command of the command line calls the one of its name.
 
 run = regard.train("recipes/mini-gpt.toml")
 model = regard.load(run.folder)
@@ -41,7 +41,7 @@ from regard.objectives import OBJECTIVES
 from regard.runs.inspection.inspect import inspect_model
 from regard.runs.inspection.inspection import Inspection
 from regard.runs.models.base_model import weights_fingerprint
-from regard.runs.models.export import export_saved
+from regard.runs.models.export import export_saved_model
 from regard.runs.models.loaded_model import LoadedModel, load_model
 from regard.runs.observer import SILENT, Observer
 from regard.runs.preparation.prepare import prepare
@@ -58,18 +58,18 @@ def train(
     *,
     out: str | Path | None = None,
     resume: bool = False,
-    own_files: Sequence[str | Path] = (),
-    watch: Observer = SILENT,
+    user_files: Sequence[str | Path] = (),
+    observer: Observer = SILENT,
 ) -> Run:
-    """Train a recipe, measure the result, and give its run folder (`runs/<name>` or `out`).
+    """Train a recipe, evaluate the model, and return the run (`runs/<name>` or `out`).
 
-    `own_files` are Python files with parts that the recipe names; the run keeps a copy of them.
+    `user_files` are Python files with parts that the recipe names; the run keeps a copy of them.
     """
-    load_parts(own_files)
+    load_parts(user_files)
     if not isinstance(recipe, Recipe):
         recipe = Recipe.load(recipe)
     folder = Path(out) if out is not None else Path("runs") / recipe.name
-    return run_experiment(recipe, folder, resume=resume, watch=watch)
+    return run_experiment(recipe, folder, resume=resume, observer=observer)
 
 
 def load(
@@ -77,14 +77,14 @@ def load(
     *,
     tokenizer: str | Path | None = None,
     base: str | Path | None = None,
-    own_files: Sequence[str | Path] = (),
+    user_files: Sequence[str | Path] = (),
 ) -> LoadedModel:
     """A model with its tokenizer, from a run folder, a checkpoint, a `final` or imported folder.
 
     `tokenizer` names another file to use; it has to be the one the model was trained with. `base`
     is where the base of an adapter lies now, if it was moved.
     """
-    load_parts(own_files)
+    load_parts(user_files)
     return load_model(Path(folder), tokenizer=tokenizer, base=None if base is None else Path(base))
 
 
@@ -92,35 +92,35 @@ def evaluate(
     run: str | Path,
     *,
     base: str | Path | None = None,
-    own_files: Sequence[str | Path] = (),
-    watch: Observer = SILENT,
+    user_files: Sequence[str | Path] = (),
+    observer: Observer = SILENT,
 ) -> dict[str, Any]:
-    """Measure a finished run again, from its own recipe: figures with baselines, and remarks."""
-    home = Run(Path(run))
-    loaded = load(run, base=base, own_files=own_files)
-    if not home.recipe_file.is_file():
+    """Evaluate a finished run again, from its recipe: estimates, baselines and remarks."""
+    run_folder = Run(Path(run))
+    loaded = load(run, base=base, user_files=user_files)
+    if not run_folder.recipe_file.is_file():
         raise UserError(
-            f"{run} is a model without its recipe, so its corpus is not known",
+            f"{run} is a model without its recipe, so its corpus is unknown",
             topic="run",
             hint="Give the run folder it belongs to, such as runs/mini-gpt.",
         )
-    recipe = home.recipe()
+    recipe = run_folder.recipe()
     prepared = prepare(
         recipe,
         tokenizer=loaded.tokenizer,
-        learnt=loaded.problem.state() if loaded.problem else None,
-        watch=watch,
+        task_state=loaded.problem.state() if loaded.problem else None,
+        observer=observer,
     )
-    _refuse_other_text(home, prepared)
+    _check_same_text(run_folder, prepared)
     if isinstance(prepared, PreparedTask) and loaded.problem is not None:
-        prepared.problem = loaded.problem  # with what was chosen on dev, which stays as it was
-    measured = prepared.measure(loaded.model, device="cpu", watch=watch)
+        prepared.problem = loaded.problem  # keeps the thresholds chosen on dev
+    results = prepared.evaluate(loaded.model, device="cpu", observer=observer)
     return {
         "run": str(run),
-        "figures": measured.figures,
-        "comparisons": measured.comparisons,
-        "audit": home.figures().get("audit"),
-        "remarks": home.figures()["remarks"],
+        "estimates": results.estimates,
+        "comparisons": results.comparisons,
+        "audit": run_folder.results().get("audit"),
+        "remarks": run_folder.results()["remarks"],
         "weights": weights_fingerprint(loaded.folder),
     }
 
@@ -130,59 +130,64 @@ def predict(
     file: str | Path,
     *,
     header: bool = True,
-    own_files: Sequence[str | Path] = (),
+    user_files: Sequence[str | Path] = (),
     on_progress: OnProgress = ignore_progress,
 ) -> list[dict[str, Any]]:
-    """What a task's model answers to every row of a file, with how sure it is.
+    """Predictions of a task's model for every row of a file, with confidences.
 
-    `at` says where in the file a row stands, `record` is the row with all its columns. A row whose
-    text is empty has None as `predicted`.
+    `at` is the row's location in the file, `record` the row with all its columns. `predicted` is
+    None for a row without text.
     """
-    loaded = run if isinstance(run, LoadedModel) else load(run, own_files=own_files)
+    loaded = run if isinstance(run, LoadedModel) else load(run, user_files=user_files)
     if loaded.task is None or loaded.problem is None:
         raise UserError(
-            f"{loaded.folder} was trained on texts and has no task, so it answers nothing",
+            f"{loaded.folder} was trained on texts and has no task, so it predicts nothing",
             topic="predict",
-            hint="Let it write with `regard generate`, or train a recipe with a [task].",
+            hint="Generate text with `regard generate`, or train a recipe with a [task].",
         )
     task = loaded.task
     columns = task.columns()
-    asked = task.input_columns()
+    inputs = task.input_columns()
     rows = open_records(
         Data(corpus=str(file), header=header),
         columns,
         types=task.column_types(),
-        optional=[role for role in columns if role not in asked],
+        optional=[role for role in columns if role not in inputs],
         settings=task.column_settings(),
     ).all_records()
     answers = loaded.problem.answer(loaded.model, rows, on_progress=on_progress)
-    answered = {row.at: answer for row, answer in zip(rows, answers, strict=True)}
+    by_location = {row.at: answer for row, answer in zip(rows, answers, strict=True)}
     return [
-        {**answered.get(row.at, {"predicted": None}), "item": number, "at": row.at, "record": row}
+        {
+            **by_location.get(row.at, {"predicted": None}),
+            "item": number,
+            "at": row.at,
+            "record": row,
+        }
         for number, row in enumerate(_with_all_columns(Path(file), rows, header=header))
     ]
 
 
 def _with_all_columns(file: Path, rows: list[Record], *, header: bool) -> Iterable[Record]:
-    """Every row of the file as it stands there; a built-in set has no columns but what is read."""
+    """The rows of the file with all columns; a built-in corpus has no others."""
     if not file.is_file():
         return rows
     return read_records(file, ReadOptions(columns=None, header=header), DropCounts())
 
 
 def ledger(
-    run: str | Path, *, base: str | Path | None = None, own_files: Sequence[str | Path] = ()
+    run: str | Path, *, base: str | Path | None = None, user_files: Sequence[str | Path] = ()
 ) -> Ledger:
-    """Every tensor that a run trained, and the closed formula that says how many numbers it is.
+    """Every trained tensor of a run, and the closed formula of the parameter count.
 
-    Of an imported model it is what a training of all of it would train."""
-    saved = load(run, base=base, own_files=own_files).saved
+    For an imported model: what full fine-tuning would train."""
+    saved = load(run, base=base, user_files=user_files).saved
     counted = count_trained(saved.model, saved.adapter, saved.family, vocabulary=saved.vocabulary)
     return replace(counted, is_projected="imported" in saved.config)
 
 
 def import_model(source: str | Path, out: str | Path) -> ImportReport:
-    """A model folder from a Hugging Face folder, a GGUF file or `pip:NAME`, to start from."""
+    """Import a Hugging Face folder, a GGUF file or `pip:NAME` as a model folder to start from."""
     return exchange_import(str(source), Path(out))
 
 
@@ -192,15 +197,15 @@ def export_model(
     *,
     merge: bool = False,
     base: str | Path | None = None,
-    own_files: Sequence[str | Path] = (),
+    user_files: Sequence[str | Path] = (),
 ) -> ExportReport:
-    """A folder that transformers loads, from a run or a model folder.
+    """Export a run or a model folder as a folder that transformers loads.
 
-    An adapter lies in `out/adapter`, as peft reads it; with `merge` it is one with its base.
+    An adapter is written to `out/adapter` in peft's format; with `merge` it is merged instead.
     """
-    place = None if base is None else Path(base)
-    saved = load(run, base=place, own_files=own_files).saved
-    return export_saved(saved, Path(out), place=Path(run), merge=merge, base=place)
+    base_path = None if base is None else Path(base)
+    saved = load(run, base=base_path, user_files=user_files).saved
+    return export_saved_model(saved, Path(out), path=Path(run), merge=merge, base=base_path)
 
 
 def inspect(
@@ -208,13 +213,13 @@ def inspect(
     text: str,
     *,
     target: str | None = None,
-    own_files: Sequence[str | Path] = (),
+    user_files: Sequence[str | Path] = (),
 ) -> Inspection:
-    """What a model attends to in a text, in every layer and head, and the loss of each token.
+    """Attention weights of every layer and head on a text, and the loss of each token.
 
-    A model with a source reads the text as its source, and tells `target` or what it would write.
+    A seq2seq model takes the text as its source and predicts `target`, or its own generation.
     """
-    loaded = run if isinstance(run, LoadedModel) else load(run, own_files=own_files)
+    loaded = run if isinstance(run, LoadedModel) else load(run, user_files=user_files)
     return inspect_model(loaded, text, target=target)
 
 
@@ -225,19 +230,19 @@ def audit(
     *,
     lengths: Sequence[int] | None = None,
     seed: int = 0,
-    own_files: Sequence[str | Path] = (),
+    user_files: Sequence[str | Path] = (),
 ) -> Audit:
-    """Whether a model sees what `mask` forbids, what else changes its outputs, what cannot learn.
+    """Whether a model sees what `mask` forbids, what else changes its outputs, unused parameters.
 
     `model` is a run folder, a model of regard's, any module or Hugging Face model, or a callable
-    from token ids (b,t) or vectors (b,t,w) to outputs (b,t,…); it is left as it was. `mask` is a
+    from token ids (b,t) or embeddings (b,t,w) to outputs (b,t,…); it is not changed. `mask` is a
     name ("causal", "bidirectional", "prefix:3", …), a (t,t) table or a Mask, True = may attend;
-    without one it is what the model says it `sees`, else causal. A `sample` of inputs is needed
+    without one it is the model's `visibility`, else causal. A `sample` of inputs is needed
     where the vocabulary cannot be found. Of a callable that hides its module only the outputs can
     be compared: not its training mode, cache, padding or parameters.
     """
     if isinstance(model, str | Path):
-        model = load(model, own_files=own_files)
+        model = load(model, user_files=user_files)
     if isinstance(model, LoadedModel):
         model = model.model
     permission = None if mask is None else _permission(mask)
@@ -245,31 +250,31 @@ def audit(
 
 
 def _permission(mask: str | Tensor | Mask) -> Permission:
-    """What a mask lets through, at every length it can be written out for."""
+    """What a mask allows, as a function of the length."""
     if isinstance(mask, Tensor):
         return build_permission(mask)
     if isinstance(mask, Mask):
-        # What one row or one head may see counts as allowed: the audit asks what no path may.
+        # Allowed for one row or head counts as allowed: the audit looks for what none may see.
         return Permission(mask.name, lambda t: mask.dense(t, t).flatten(0, 1).any(dim=0))
     return Permission(mask, lambda t: parse_mask(mask, t).dense(t, t)[0, 0])
 
 
-def _refuse_other_text(run: Run, prepared: PreparedData) -> None:
-    then = run.figures()["corpus"]["splits"]
-    for name, part in prepared.statistics["splits"].items():
-        before, now = then[name]["fingerprint"], part["fingerprint"]
+def _check_same_text(run: Run, prepared: PreparedData) -> None:
+    splits = run.results()["corpus"]["splits"]
+    for name, split in prepared.statistics["splits"].items():
+        before, now = splits[name]["fingerprint"], split["fingerprint"]
         if before != now:
             raise UserError(
-                f"the text of {run.folder} has changed: its {name} part was {before[:8]}… and "
-                f"is {now[:8]}… now, so figures would speak of other documents",
+                f"the text of {run.folder} has changed: its {name} split was {before[:8]}… and "
+                f"is {now[:8]}… now, so scores would be of other documents",
                 topic="run",
                 hint="Put the old text back, or train on the new.",
             )
 
 
-def load_parts(own_files: Iterable[str | Path]) -> list[UserFile]:
-    """Run Python files of one's own, whose parts recipes can then name."""
-    return load_user_files(own_files, catalogs())
+def load_parts(user_files: Iterable[str | Path]) -> list[UserFile]:
+    """Run the user's Python files, so that recipes can name their parts."""
+    return load_user_files(user_files, catalogs())
 
 
 def catalogs() -> list[Catalog]:

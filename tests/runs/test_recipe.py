@@ -157,8 +157,8 @@ def test_a_mistake_in_an_override_is_told_as_one(file: Path) -> None:
 
 def test_a_start_beside_the_recipe_is_found_from_anywhere(file: Path) -> None:
     (file.parent / "first.toml").write_text(SMALL)
-    file.write_text('start = "first.toml"\n' + SMALL)
-    assert Recipe.load(file).start == str(file.parent / "first.toml")
+    file.write_text('init_from = "first.toml"\n' + SMALL)
+    assert Recipe.load(file).init_from == str(file.parent / "first.toml")
 
 
 def test_the_fingerprint_is_of_what_is_asked_for_not_of_its_name(file: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.adapters.small_models import LIKE_BERT, VOCABULARY, family_of, labelled
+from tests.adapters.small_models import LIKE_BERT, VOCABULARY, family_of, classifier
 from torch import nn
 
 from regard.adapters.full import Full
@@ -42,7 +42,7 @@ def unused_parameters(model) -> tuple[set[str], dict]:
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
 def test_what_a_task_trains_is_reached(pooling):
-    model = labelled(pooling=pooling, layers=1, **LIKE_BERT)
+    model = classifier(pooling=pooling, layers=1, **LIKE_BERT)
     Full().apply(model, seed=0)
     names, seen = unused_parameters(model)
     assert names == set()
@@ -51,7 +51,7 @@ def test_what_a_task_trains_is_reached(pooling):
 
 
 def test_what_the_head_does_not_read_is_named():
-    model = labelled(pooling="mean", layers=1, **LIKE_BERT)
+    model = classifier(pooling="mean", layers=1, **LIKE_BERT)
     Full().apply(model, seed=0)
     model.body.head.transform.linear.requires_grad_(True)
     model.body.pooler.requires_grad_(True)
@@ -65,7 +65,7 @@ def test_what_the_head_does_not_read_is_named():
 
 
 def test_without_rows_of_the_task_nothing_is_claimed():
-    seen = audit(labelled(layers=1, context=11))
+    seen = audit(classifier(layers=1, context=11))
     assert not seen.unused_parameters
     assert not any("gradient of every trained parameter" in one for one in seen.checked)
     assert any("unused parameters: below a task head" in one for one in seen.unchecked)

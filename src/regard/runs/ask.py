@@ -1,9 +1,9 @@
-"""One question to a model that recalls: its answer, how sure it is, and where the answer is from.
+"""Ask a closed-book QA model one question: the answer, its confidence, and where it comes from.
 
-sure enough, and seen in pretraining   →  the model answers
-else, with a table                     →  what stands in the table, where it has the subject
-sure enough, but never seen            →  the model answers, and it is called a guess
-else                                   →  nobody: "I don't know"
+confident, subject seen in pretraining   →  the model answers
+else, with a lookup table                →  the value in the table, if it has the subject
+confident, subject never seen            →  the model answers, marked as a guess
+else                                     →  nobody: "I don't know"
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ By = Literal["model", "table", "nobody"]
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a question came to."""
+    """The answer to a question, with its confidence and its origin."""
 
     question: str
     answer: str | None
@@ -32,26 +32,26 @@ class Answer:
     by: By
     "Who answers."
     reason: str
-    "Why so, in words."
-    best: str
-    "What the model says, whether it is given as the answer or held back."
-    measured_by: str
-    "Which of the two below the confidence is."
+    "Why, in words."
+    predicted: str
+    "The model's prediction, given as the answer or withheld."
+    confidence_kind: str
+    "Which of the two below is the confidence: probability or agreement."
     confidence: float
     probability: float
     agreement: float | None
-    "None where no answers were drawn."
+    "Fraction of sampled answers that agree; None if none were sampled."
     threshold: float | None
-    "None: the model answers always, because none was chosen yet."
-    as_sure: ReliabilityBin | None
-    "Dev's answers of like confidence; None where there were none, and for a guess."
+    "None: no threshold was chosen yet, so the model always answers."
+    reliability: ReliabilityBin | None
+    "Answers on dev of similar confidence; None if there were none, and for a guess."
     subject: str | None
     seen: bool | None
-    "Whether the pretraining text names the subject; None where that is not known."
+    "Whether the pretraining text mentions the subject; None if that is unknown."
 
     @property
     def guess(self) -> bool:
-        """Whether the model can have read nothing about it, and answers all the same."""
+        """Whether the model answers although its pretraining text never mentions the subject."""
         return self.by == "model" and self.seen is False
 
     def as_dict(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def ask(
     subject: str | None = None,
     table: LookupTable | None = None,
 ) -> Answer:
-    """`subject` says whom the question asks about, where the task's pattern does not tell."""
+    """`subject` is what the question is about, if the task's pattern does not find it."""
     question = question.strip()
     if not question:
         raise UserError("the question is empty", topic="ask", hint="Ask something.")
@@ -74,22 +74,22 @@ def ask(
     subject = subject or problem.task.find_subject(question)
     seen = _seen(problem, subject)
     doubt = _doubt(row, subject=subject, seen=seen)
-    looked_up = None if table is None or not doubt else _look_up(table, subject)
-    by, answer = _decided(row, looked_up)
+    lookup = None if table is None or not doubt else _look_up(table, subject)
+    by, answer = _decide(row, lookup)
     abstention = problem.abstention
     return Answer(
         question=question,
         answer=answer,
         by=by,
-        reason=_reason(by, doubt, looked_up),
-        best=row["predicted"],
-        measured_by=problem.task.confidence,
+        reason=_reason(by, doubt, lookup),
+        predicted=row["predicted"],
+        confidence_kind=problem.task.confidence,
         confidence=row["confidence"],
         probability=row["probability"],
         agreement=row.get("agreement"),
         threshold=None if abstention is None else abstention.threshold,
-        # Dev's people were mostly read of: their answers say nothing of one that was not.
-        as_sure=None
+        # Most subjects of dev were seen in pretraining: their answers say nothing of unseen ones.
+        reliability=None
         if abstention is None or seen is False
         else abstention.reliability(row["confidence"]),
         subject=subject,
@@ -97,56 +97,56 @@ def ask(
     )
 
 
-class _LookedUp(NamedTuple):
+class _Lookup(NamedTuple):
     value: str | None
-    said: str
+    text: str
     "What the table holds, in words."
 
 
 def _doubt(row: Row, *, subject: str | None, seen: bool | None) -> str:
-    """Why the model's answer should not stand; nothing where it may."""
+    """Why the model's prediction is not trusted; empty if it is."""
     if not row["answered"]:
         return "the model is not sure enough"
     if not row["predicted"]:
-        return "the model has no words for it"
+        return "the model predicts no words"
     return f"its pretraining text does not name {subject}" if seen is False else ""
 
 
-def _look_up(table: LookupTable, subject: str | None) -> _LookedUp:
+def _look_up(table: LookupTable, subject: str | None) -> _Lookup:
     if subject is None:
         raise UserError(
-            "what to look up is not known: the run's task.subject does not fit this question",
+            "the subject to look up is unknown: task.subject of the run does not match",
             topic="ask",
-            hint='Say it: --subject "Stanley Corrsin".',
+            hint='Give it: --subject "Stanley Corrsin".',
         )
     values = table.look_up(subject)
     if not values:
-        return _LookedUp(None, f"{table.file} has no row for {subject!r}")
+        return _Lookup(None, f"{table.file} has no row for {subject!r}")
     if len(values) > 1:
-        said = f"{table.file} has several values for {subject!r}: {', '.join(values)}"
-        return _LookedUp(None, said)
-    return _LookedUp(values[0], f"looked up in {table.file} under {subject!r}")
+        text = f"{table.file} has several values for {subject!r}: {', '.join(values)}"
+        return _Lookup(None, text)
+    return _Lookup(values[0], f"looked up in {table.file} under {subject!r}")
 
 
-def _decided(row: Row, looked_up: _LookedUp | None) -> tuple[By, str | None]:
-    if looked_up is not None and looked_up.value is not None:
-        return "table", looked_up.value
+def _decide(row: Row, lookup: _Lookup | None) -> tuple[By, str | None]:
+    if lookup is not None and lookup.value is not None:
+        return "table", lookup.value
     if row["answered"] and row["predicted"]:
         return "model", row["predicted"]
     return "nobody", None
 
 
-def _reason(by: By, doubt: str, looked_up: _LookedUp | None) -> str:
+def _reason(by: By, doubt: str, lookup: _Lookup | None) -> str:
     if by == "table":
-        assert looked_up is not None
-        return f"{looked_up.said}, because {doubt}"
+        assert lookup is not None
+        return f"{lookup.text}, because {doubt}"
     if by == "model":
         doubt = f"a guess: {doubt}" if doubt else "answered from memory"
-    return doubt if looked_up is None else f"{doubt}, and {looked_up.said}"
+    return doubt if lookup is None else f"{doubt}, and {lookup.text}"
 
 
 def _seen(problem: RecallProblem, subject: str | None) -> bool | None:
-    """Whether the pretraining text names the subject; not known where it is no longer there."""
+    """Whether the pretraining text mentions the subject; None if the text is gone."""
     if subject is None:
         return None
     try:

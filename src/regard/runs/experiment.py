@@ -1,4 +1,4 @@
-"""All that lies ready when a training begins: text, model, batches, machine."""
+"""An experiment assembled for training: data, model, batch loader, machine."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from regard import __version__
 from regard.adapters.ledger import Ledger, ledger
 from regard.evaluation.baselines.ngrams import check_keys_fit
 from regard.models.model import Model
-from regard.runs.models.base_model import base_table
-from regard.runs.models.init_from import InitialModel, body_of, inherit_settings
+from regard.runs.models.base_model import base_entry
+from regard.runs.models.init_from import InitialModel, inherit_settings, load_body
 from regard.runs.observer import Observer
-from regard.runs.preparation.prepare import prepare, said_dropped
+from regard.runs.preparation.prepare import dropped_remark, prepare
 from regard.runs.preparation.prepared import PreparedData
 from regard.runs.recipe import Recipe
 from regard.training.batch_loader import BatchLoader
@@ -22,18 +22,19 @@ from regard.training.forecast import Forecast, forecast
 
 @dataclass
 class Experiment:
-    """A recipe, resolved, and what was made from it."""
+    """A resolved recipe and everything built from it."""
 
     recipe: Recipe
     prepared: PreparedData
     model: Model
-    stream: BatchLoader
+    loader: BatchLoader
     machine: Machine
-    start: InitialModel | None
+    initial_model: InitialModel | None
 
     def config(self) -> dict[str, Any]:
         """What it takes to build the model again, for config.json."""
         table = self.recipe.to_table()
+        initial_model = self.initial_model
         config = {
             "regard": __version__,
             "model": table["model"],
@@ -41,63 +42,68 @@ class Experiment:
             "vocabulary": self.vocabulary,
             "tokenizer": self.prepared.tokenizer.fingerprint,
         }
-        if self.start is not None and self.start.architecture is not None:
-            config["architecture"] = self.start.architecture
-        if self.start is not None and self.recipe.adapt.saves_adapter_only:
-            named = str(self.recipe.start)
-            base = base_table(self.start.place, self.start.folder, named=named)
+        if initial_model is not None and initial_model.architecture is not None:
+            config["architecture"] = initial_model.architecture
+        if initial_model is not None and self.recipe.adapt.saves_adapter_only:
+            init_from = str(self.recipe.init_from)
+            base = base_entry(initial_model.path, initial_model.folder, init_from=init_from)
             config |= {"adapt": table["adapt"], "base": base}
         if self.recipe.task is None:
             return config
-        return {**config, "task": table["task"], "learnt": self.prepared.learnt()}
+        return {**config, "task": table["task"], "task_state": self.prepared.task_state()}
 
     @property
     def vocabulary(self) -> int:
-        """Rows of the token table."""
-        return self.prepared.tokenizer.size if self.start is None else self.start.vocabulary
+        """Rows of the token embedding."""
+        if self.initial_model is not None:
+            return self.initial_model.vocabulary
+        return self.prepared.tokenizer.size
 
     def ledger(self) -> Ledger:
-        """What is trained, counted twice."""
+        """Trained parameters, counted by tensor and by formula."""
         recipe = self.recipe
         return ledger(self.model, recipe.adapt, recipe.model, vocabulary=self.vocabulary)
 
     def samples(self) -> list[str]:
-        """What the model writes now."""
+        """Texts that the model generates in its present state."""
         return [sample["text"] for sample in self.prepared.samples(self.model)]
 
 
-def build_experiment(recipe: Recipe, *, start: InitialModel | None, watch: Observer) -> Experiment:
-    """Everything up to the first step."""
-    recipe = inherit_settings(recipe, start)
-    prepared = prepare(recipe, tokenizer=start.tokenizer if start else None, watch=watch)
-    said = start.remarks if start else ()
-    for text in (*said, said_dropped(prepared.statistics), *prepared.remarks()):
+def build_experiment(
+    recipe: Recipe, *, initial_model: InitialModel | None, observer: Observer
+) -> Experiment:
+    """Prepare the data and build the model: everything before the first step."""
+    recipe = inherit_settings(recipe, initial_model)
+    tokenizer = initial_model.tokenizer if initial_model else None
+    prepared = prepare(recipe, tokenizer=tokenizer, observer=observer)
+    import_remarks = initial_model.remarks if initial_model else ()
+    for text in (*import_remarks, dropped_remark(prepared.statistics), *prepared.remarks()):
         if text:
-            watch.on_event({"event": "remark", "text": text})
+            observer.on_event({"event": "remark", "text": text})
     check_keys_fit(recipe.evaluate.ngram, prepared.tokenizer.size)  # now, not after the training
     machine = choose_machine(recipe.train.device, threads=recipe.train.threads)
     seed = recipe.train.seed
-    if start is None:
+    if initial_model is None:
         body = recipe.model.build(vocabulary=prepared.tokenizer.size, seed=seed)
     else:
-        body = body_of(start)
-    model = prepared.fitted(body, seed=seed)
+        body = load_body(initial_model)
+    model = prepared.attach_head(body, seed=seed)
     recipe.adapt.apply(model, seed=seed)
-    stream = BatchLoader(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding_id)
-    stream.plan(0)  # says now, not after the forecast, where the text does not fill a batch
-    return Experiment(recipe, prepared, model.to(machine.device), stream, machine, start)
+    loader = BatchLoader(prepared.examples(), recipe.train, pad=prepared.tokenizer.padding_id)
+    loader.plan(0)  # raises now, not after the forecast, if the text does not fill a batch
+    return Experiment(recipe, prepared, model.to(machine.device), loader, machine, initial_model)
 
 
-def forecast_experiment(bench: Experiment) -> Forecast:
+def forecast_experiment(experiment: Experiment) -> Forecast:
     """Steps, time and memory, from a few real updates of a copy."""
-    first = bench.stream.plan(0)[:2]
-    every = bench.recipe.train.evaluate_every
-    looks = bench.stream.steps // every if every else 0
+    loader = experiment.loader
+    every = experiment.recipe.train.evaluate_every
+    evaluations = loader.steps // every if every else 0
     return forecast(
-        bench.model,
-        [bench.stream.build_batch(rows, epoch=0) for rows in first],
-        bench.recipe.train,
-        steps=bench.stream.steps,
-        evaluation_positions=bench.prepared.places_measured(looks=looks),
-        machine=bench.machine,
+        experiment.model,
+        [loader.build_batch(rows, epoch=0) for rows in loader.plan(0)[:2]],
+        experiment.recipe.train,
+        steps=loader.steps,
+        evaluation_positions=experiment.prepared.evaluation_positions(evaluations=evaluations),
+        machine=experiment.machine,
     )

@@ -1,4 +1,4 @@
-"""The end of a run: final weights, figures beside baselines, samples, cost."""
+"""The end of a run: final weights, estimates with baselines, samples, cost."""
 
 from __future__ import annotations
 
@@ -6,86 +6,90 @@ from datetime import UTC, datetime
 
 from regard.core.files import folder_with_manifest, write_json, write_text
 from regard.core.peak_memory import peak_memory_bytes
+from regard.runs.archive.record import RESULTS_SCHEMA
 from regard.runs.experiment import Experiment
 from regard.runs.items import write_items
 from regard.runs.models.adapter_files import save_adapter
 from regard.runs.models.base_model import weights_fingerprint
-from regard.runs.models.init_from import identity_of
+from regard.runs.models.init_from import run_identity
 from regard.runs.observer import Observer
-from regard.runs.run import FIGURES_SCHEMA, Run, check_whole
-from regard.runs.training_audit import recorded_audit, summary_of
+from regard.runs.run import Run, check_intact
+from regard.runs.training_audit import audit_summary, read_audit
 from regard.training.checkpoint import WEIGHTS_FILE, TrainingState, load_weights, save_model
 from regard.training.loop import FitResult
 
 
-def finish(bench: Experiment, run: Run, ended: FitResult, watch: Observer) -> None:
-    """The final weights, the figures and the samples; figures.json last, it means finished."""
-    recipe, state = bench.recipe, ended.state
-    remarks = list(bench.start.remarks) if bench.start else []
+def finish(experiment: Experiment, run: Run, fit_result: FitResult, observer: Observer) -> None:
+    """Final weights, evaluation and samples; results.json is written last and means finished."""
+    recipe, prepared, model = experiment.recipe, experiment.prepared, experiment.model
+    state, device = fit_result.state, experiment.machine.device
+    remarks = list(experiment.initial_model.remarks) if experiment.initial_model else []
     if recipe.train.patience and 0 < state.best_step < state.step:
         best = run.checkpoints / f"step-{state.best_step:06d}"
-        load_weights(bench.model, check_whole(best) / WEIGHTS_FILE)
+        load_weights(model, check_intact(best) / WEIGHTS_FILE)
+        stopped_early = fit_result.reason == "early"
         remarks.append(
             f"dev was best at step {state.best_step:,}; its weights were kept"
-            + (f" and training stopped early at {state.step:,}" if ended.reason == "early" else "")
+            + (f" and training stopped early at {state.step:,}" if stopped_early else "")
             + ". Dev chose them, so judge by test."
         )
-    bench.model.eval()
-    remarks += bench.prepared.tune(bench.model, device=bench.machine.device)
-    with folder_with_manifest(run.final) as inside:
+    model.eval()
+    remarks += prepared.tune(model, device=device)
+    with folder_with_manifest(run.final) as temporary:
         if recipe.adapt.saves_adapter_only:
-            remarks += save_adapter(inside, bench)
+            remarks += save_adapter(temporary, experiment)
         else:
-            save_model(inside, bench.model, bench.prepared.tokenizer, bench.config())
-    measured = bench.prepared.measure(bench.model, device=bench.machine.device, watch=watch)
-    write_items(run.folder, measured.items)
-    written = bench.prepared.samples(bench.model)
-    watch.on_progress("judging samples", 0, None)
-    health = bench.prepared.health(bench.model, measured)
-    write_text(run.samples_file, "\n\n".join(f"» {s['prompt']}⟩{s['text']}" for s in written))
-    watch.on_event({"event": "finish", "step": state.step, "seconds": state.seconds})
-    tokenizer = bench.prepared.tokenizer
+            save_model(temporary, model, prepared.tokenizer, experiment.config())
+    results = prepared.evaluate(model, device=device, observer=observer)
+    write_items(run.folder, results.items)
+    samples = prepared.samples(model)
+    observer.on_progress("evaluating samples", 0, None)
+    health = prepared.health(model, results)
+    write_text(run.samples_file, "\n\n".join(f"» {s['prompt']}⟩{s['text']}" for s in samples))
+    observer.on_event({"event": "finish", "step": state.step, "seconds": state.seconds})
+    tokenizer = prepared.tokenizer
+    identity = run_identity(recipe, source=prepared.source, initial_model=experiment.initial_model)
     write_json(
-        run.figures_file,
+        run.results_file,
         {
-            "schema": FIGURES_SCHEMA,
+            "schema": RESULTS_SCHEMA,
             "run": recipe.name,
             "finished": now(),
-            "identity": identity_of(recipe, source=bench.prepared.source, start=bench.start),
+            "identity": identity,
             "weights": weights_fingerprint(run.final),
-            "figures": measured.figures,
-            "comparisons": measured.comparisons,
-            "tables": measured.tables,
-            "measure": measured.measure,
-            "items": measured.fingerprints,
-            "order": bench.stream.order_fingerprint(),
-            "audit": summary_of(recorded_audit(run) or {}),
-            "remarks": measured.remarks + remarks,
-            "corpus": bench.prepared.statistics,
+            "estimates": results.estimates,
+            "comparisons": results.comparisons,
+            "tables": results.tables,
+            "metric": results.metric,
+            "items": results.fingerprints,
+            "order": experiment.loader.order_fingerprint(),
+            "audit": audit_summary(read_audit(run) or {}),
+            "remarks": results.remarks + remarks,
+            "corpus": prepared.statistics,
             "tokenizer": {
                 "name": tokenizer.name,
                 "size": tokenizer.size,
                 "fingerprint": tokenizer.fingerprint,
             },
-            "cost": _cost(bench, state),
-            "ledger": bench.ledger().as_dict(),
-            "samples": written,
+            "cost": _cost(experiment, state),
+            "ledger": experiment.ledger().as_dict(),
+            "samples": samples,
             "health": health,
-            "environment": bench.machine.as_dict(),
+            "environment": experiment.machine.as_dict(),
         },
     )
 
 
-def _cost(bench: Experiment, state: TrainingState) -> dict[str, float | None]:
+def _cost(experiment: Experiment, state: TrainingState) -> dict[str, float | None]:
     return {
         "seconds": state.seconds,
-        "waiting_share": state.data_wait_seconds / max(state.seconds, 1e-9),
+        "data_wait_fraction": state.data_wait_seconds / max(state.seconds, 1e-9),
         "steps": state.step,
         "tokens": state.tokens,
         "tokens_per_second": state.tokens / max(state.seconds, 1e-9),
         "peak_memory_bytes": peak_memory_bytes(),
-        "parameters": sum(p.numel() for p in bench.model.parameters()),
-        "padding_waste": bench.stream.padding_waste(),
+        "parameters": sum(p.numel() for p in experiment.model.parameters()),
+        "padding_waste": experiment.loader.padding_waste(),
     }
 
 

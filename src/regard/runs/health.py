@@ -1,7 +1,7 @@
-"""The health of a trained model: what it writes beside real text, and train beside dev.
+"""Health of a trained language model: its samples against real text, and the train–dev gap.
 
-Texts are drawn for this alone, at temperature 1 and without cuts: that is the distribution which
-perplexity speaks of, and sharper drawing alone would make any model repeat itself.
+The samples are drawn for this check alone, at temperature 1 and without top-p: the distribution
+that perplexity measures. A lower temperature alone would make any model repeat itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from regard.data.corpus import Split
 from regard.data.token_cache import TokenCache
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.evaluation.health.overfitting import overfitting
+from regard.evaluation.health.overfitting import document_loss_gap
 from regard.evaluation.health.samples import sample_health
 from regard.evaluation.metrics.perplexity import Losses
 from regard.generation.decoding_setup import bind_sources, suppressed_ids
@@ -26,19 +26,21 @@ from regard.models.model import Model
 from regard.runs.recipe import Recipe
 from regard.runs.results import choose_documents
 
-TEXTS = 40
-"Drawn to be judged: enough that short sentences make a few hundred tokens."
-MOST_NEW = 60
-"Tokens of each, at most."
-MOST_PIECES = 2000
-"Of real text, where documents are few and long."
-CANNOT_WRITE = "the model tells hidden tokens and cannot write, so there are no samples to judge"
-TOO_SHORT = "no dev text has two tokens, one to read and one to write, so no samples were judged"
+SAMPLES = 40
+"Samples drawn: enough that short sentences give a few hundred tokens."
+MAX_NEW_TOKENS = 60
+"Per sample."
+MAX_REFERENCES = 2000
+"Pieces of real text, where documents are few and long."
+CANNOT_GENERATE = (
+    "the model predicts masked tokens and cannot generate, so there are no samples to judge"
+)
+TOO_SHORT = "no dev text has two tokens, one to read and one to generate: no samples were judged"
 
 Ids = list[int]
 
 
-def health_of(
+def model_health(
     model: Model,
     recipe: Recipe,
     cache: TokenCache,
@@ -46,8 +48,8 @@ def health_of(
     *,
     tables: Mapping[Split, Losses],
 ) -> dict[str, Any]:
-    """For figures.json: the samples' health, and train against dev."""
-    gap = overfitting(tables["train"], tables["dev"])
+    """For results.json: health of the samples, and the loss on train against dev."""
+    gap = document_loss_gap(tables["train"], tables["dev"])
     return {
         "samples": _samples(model, recipe, cache, tokenizer),
         "train_and_dev": gap.as_dict(),
@@ -58,38 +60,38 @@ def _samples(
     model: Model, recipe: Recipe, cache: TokenCache, tokenizer: Tokenizer
 ) -> dict[str, Any]:
     dev = choose_documents(
-        cache, "dev", most=recipe.evaluate.documents, seed=recipe.data.split_seed
+        cache, "dev", limit=recipe.evaluate.documents, seed=recipe.data.split_seed
     )
     start = tokenizer.require("start")
-    writer: Decodable[Any]
+    decoder: Decodable[Any]
     if isinstance(model, LanguageModel):
-        writer, rows, after = model, TEXTS, "no prompt"
-        reference = _beginnings(dev.documents)
+        decoder, count, after = model, SAMPLES, "no prompt"
+        references = _beginnings(dev.documents)
     elif isinstance(model, Seq2SeqModel):
         halves = _halves(dev.documents, context=model.context)
         if not halves:
             return _unjudged(TOO_SHORT)
-        sources = [[start, *source] for source, _ in halves[:TEXTS]]
-        writer, rows = bind_sources(model, sources, tokenizer), len(sources)
+        sources = [[start, *source] for source, _ in halves[:SAMPLES]]
+        decoder, count = bind_sources(model, sources, tokenizer), len(sources)
         after = "halves of dev texts"
-        reference = [rest for _, rest in halves]
+        references = [continuation for _, continuation in halves]
     else:
-        return _unjudged(CANNOT_WRITE)
-    written = generate(
-        writer,
-        [[start]] * rows,
+        return _unjudged(CANNOT_GENERATE)
+    generated = generate(
+        decoder,
+        [[start]] * count,
         strategy=Sampling(),
-        max_new_tokens=MOST_NEW,
+        max_new_tokens=MAX_NEW_TOKENS,
         stop=tokenizer.require("stop"),
         pad=tokenizer.padding_id,
         seed=recipe.train.seed,
-        first_index=len(recipe.samples.prompts),  # not the numbers that people's samples had
+        first_index=len(recipe.samples.prompts),  # other random streams than the shown samples
         suppress_tokens=suppressed_ids(tokenizer),
     )
-    texts = [list(one.ids) for one in written]
-    judged = sample_health(texts, reference, unknown=tokenizer.unk, seed=recipe.train.seed)
-    drawn = f"{rows} texts of at most {MOST_NEW} tokens, temperature 1, after {after}"
-    return {**judged.as_dict(), "drawn": drawn}
+    samples = [list(sequence.ids) for sequence in generated]
+    health = sample_health(samples, references, unknown=tokenizer.unk, seed=recipe.train.seed)
+    drawn = f"{count} texts of at most {MAX_NEW_TOKENS} tokens, temperature 1, after {after}"
+    return {**health.as_dict(), "drawn": drawn}
 
 
 def _unjudged(why: str) -> dict[str, Any]:
@@ -97,20 +99,19 @@ def _unjudged(why: str) -> dict[str, Any]:
 
 
 def _beginnings(documents: Sequence[np.ndarray]) -> list[Ids]:
-    """Of each document; where they are few, all pieces of them."""
-    if len(documents) >= 2 * TEXTS:
-        return [ids[:MOST_NEW].tolist() for ids in documents]
-    pieces = (
-        ids[begin : begin + MOST_NEW] for ids in documents for begin in range(0, len(ids), MOST_NEW)
-    )
-    return [ids.tolist() for ids in islice(pieces, MOST_PIECES)]
+    """The beginning of each document; where documents are few, all their pieces."""
+    size = MAX_NEW_TOKENS
+    if len(documents) >= 2 * SAMPLES:
+        return [ids[:size].tolist() for ids in documents]
+    pieces = (ids[begin : begin + size] for ids in documents for begin in range(0, len(ids), size))
+    return [ids.tolist() for ids in islice(pieces, MAX_REFERENCES)]
 
 
 def _halves(documents: Sequence[np.ndarray], *, context: int) -> list[tuple[Ids, Ids]]:
-    """What such a model reads of a document, and what stands behind it."""
+    """The source that a seq2seq model reads of each document, and the text that follows it."""
     cuts = [min(len(ids) // 2, context // 2) for ids in documents]
     return [
-        (ids[:cut].tolist(), ids[cut : cut + MOST_NEW].tolist())
+        (ids[:cut].tolist(), ids[cut : cut + MAX_NEW_TOKENS].tolist())
         for ids, cut in zip(documents, cuts, strict=True)
         if cut
     ]

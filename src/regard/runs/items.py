@@ -1,9 +1,9 @@
-"""What was measured of each single item, one JSON line each: figures can be checked and compared.
+"""Per-item results of a run, one JSON object a line, so that scores can be checked and compared.
 
     items/dev.jsonl    {"item": 17, "nats": 83.2, "tokens": 21, "bytes": 96}
 
-Two runs are compared item by item only where they were measured on the same ones, which the
-fingerprint in figures.json tells.
+Two runs are compared item by item only if they were evaluated on the same items, which the
+fingerprints in results.json show.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from regard.evaluation.metrics.perplexity import Losses
 
 
 def write_items(folder: Path, items: Mapping[Split, Sequence[Row]]) -> None:
-    """One file a part; `folder` is the run's."""
+    """Write items/SPLIT.jsonl into the run folder for each split."""
     (folder / "items").mkdir(exist_ok=True)
-    for part, rows in items.items():
+    for split, rows in items.items():
         lines = (json.dumps(row, ensure_ascii=False) for row in rows)
-        write_text(folder / "items" / f"{part}.jsonl", "\n".join(lines) + "\n")
+        write_text(folder / "items" / f"{split}.jsonl", "\n".join(lines) + "\n")
 
 
-def read_items(folder: str | Path, part: str) -> list[dict[str, Any]]:
-    """The items of a part, as they were measured."""
-    file = Path(folder) / "items" / f"{part}.jsonl"
+def read_items(folder: str | Path, split: str) -> list[dict[str, Any]]:
+    """The items of a split as they were written."""
+    file = Path(folder) / "items" / f"{split}.jsonl"
     try:
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
     except FileNotFoundError:
@@ -53,8 +53,8 @@ def _damaged(file: Path, problem: Exception) -> UserError:
     return UserError(f"{file} is damaged ({problem})", topic="run")
 
 
-def rows_of(table: Losses) -> list[Row]:
-    """Of the documents that a language model told."""
+def loss_rows(table: Losses) -> list[Row]:
+    """One row per document from a language model's losses."""
     columns = zip(table.nll.tolist(), table.tokens.tolist(), table.bytes.tolist(), strict=True)
     return [
         {"item": number, "nats": nats, "tokens": tokens, "bytes": size}
@@ -62,20 +62,20 @@ def rows_of(table: Losses) -> list[Row]:
     ]
 
 
-def table_of(rows: Sequence[Row]) -> Losses:
-    """The inverse of `rows_of`."""
+def loss_table(rows: Sequence[Row]) -> Losses:
+    """The inverse of `loss_rows`."""
     nats = np.array([row["nats"] for row in rows], dtype=np.float64)
     tokens = np.array([row["tokens"] for row in rows], dtype=np.int64)
     size = np.array([row["bytes"] for row in rows], dtype=np.int64)
     return Losses(nll=nats, tokens=tokens, bytes=size, loss=nats / np.maximum(tokens, 1))
 
 
-def fingerprints_of(part: str, tells: str, tokenizer: str, table: Losses) -> dict[str, str]:
-    """`documents` is the same for two runs exactly if they were measured on the same documents,
-    `told` if they also told the same tokens of them."""
-    documents = [part, *map(str, table.bytes.tolist())]
-    told = [*documents, tells, tokenizer, *map(str, table.tokens.tolist())]
-    return {"documents": _hash(documents), "told": _hash(told)}
+def item_fingerprints(split: str, objective: str, tokenizer: str, table: Losses) -> dict[str, str]:
+    """`documents` is equal for two runs exactly if they were evaluated on the same documents,
+    `scored` if the same tokens of them were scored too."""
+    documents = [split, *map(str, table.bytes.tolist())]
+    scored = [*documents, objective, tokenizer, *map(str, table.tokens.tolist())]
+    return {"documents": _hash(documents), "scored": _hash(scored)}
 
 
 def _hash(facts: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
-"""One writer a run folder: the process that trains into it holds a lock beside it.
+"""One writer per run folder: the process that trains into it holds a file lock beside it.
 
-The lock lies beside the folder because a run is audited before its folder exists. It ends with its
-process, however that ends.
+The lock file is beside the folder because a run is audited before its folder exists. The system
+releases the lock when its process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from regard.core.errors import UserError
 
 @contextmanager
 def lock_run(folder: Path) -> Iterator[None]:
-    """Keep every other process from writing into `folder`; refused where one does already."""
-    is_first = not folder.parent.exists()
+    """Hold the lock of `folder`; an error if another process holds it."""
+    creates_parent = not folder.parent.exists()
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        lock = _acquired(_lock_file(folder))
+        lock = _acquire(_lock_file(folder))
     except Timeout:
         raise UserError(
             f"another process is training into {folder}",
@@ -32,13 +32,13 @@ def lock_run(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        if isinstance(lock, UnixFileLock):  # others remove their file themselves
+        if isinstance(lock, UnixFileLock):  # the other locks remove their file themselves
             with suppress(OSError):
-                # While the lock is held: whoever opened the file before sees that it is gone.
+                # While the lock is held: a process that opened the file before sees it is gone.
                 _lock_file(folder).unlink()
         lock.release()
-        if is_first:
-            with suppress(OSError):  # runs are in it
+        if creates_parent:
+            with suppress(OSError):  # not empty
                 folder.parent.rmdir()
 
 
@@ -54,20 +54,21 @@ def is_locked(folder: Path) -> bool:
 
 
 def _lock_file(folder: Path) -> Path:
-    return Path(os.path.abspath(folder.parent)) / f".{folder.name}.lock"  # noqa: PTH100 — no links
+    # abspath, not resolve: links in the path stay links.
+    return Path(os.path.abspath(folder.parent)) / f".{folder.name}.lock"  # noqa: PTH100
 
 
-def _acquired(file: Path) -> BaseFileLock:
-    """By the system where its file system has locks, by the existence of the file elsewhere."""
+def _acquire(file: Path) -> BaseFileLock:
+    """A system lock if the file system has locks; else the existence of a file is the lock."""
     try:
-        return _at_once(FileLock(file))
+        return _acquire_now(FileLock(file))
     except Timeout:
         raise
-    except OSError:  # no locks here: what the attempt left must not pass for one
+    except OSError:  # no locks here: the file of the attempt must not count as one
         file.unlink(missing_ok=True)
-        return _at_once(SoftFileLock(file.with_suffix(".soft-lock")))
+        return _acquire_now(SoftFileLock(file.with_suffix(".soft-lock")))
 
 
-def _at_once(lock: BaseFileLock) -> BaseFileLock:
+def _acquire_now(lock: BaseFileLock) -> BaseFileLock:
     lock.acquire(timeout=0)
     return lock

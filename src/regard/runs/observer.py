@@ -1,4 +1,4 @@
-"""How an experiment tells of itself while it runs."""
+"""Observer: receives the events and the progress of an experiment."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from regard.training.events import OnEvent, ignore_event
 
 @dataclass(frozen=True)
 class Observer:
-    """Who listens: the command line draws bars, a notebook may not care."""
+    """Callbacks of an experiment; the command line draws progress bars with them."""
 
     on_event: OnEvent = ignore_event
-    "Every event of the run, as it is written to events.jsonl."
+    "Gets every event of the run, as written to events.jsonl."
     on_progress: Callable[[str, int, int | None], None] = lambda stage, done, total: None
-    "Long work outside the training steps: what it is, how much is done, of how much."
+    "Gets long work outside the training steps: stage, how much is done, of how much (or None)."
 
     def progress(self, stage: str) -> Callable[[int, int | None], None]:
         def on_progress(done: int, total: int | None = None) -> None:

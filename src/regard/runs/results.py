@@ -1,7 +1,7 @@
-"""The final figures: the model and its baselines, on the same documents, with intervals.
+"""Final evaluation of a language model and its baselines on the same documents, with intervals.
 
-The training part is measured after training, on documents drawn by seed; its last batch never
-stands for it. Everything is counted per document, so that intervals draw whole documents.
+The training split is evaluated after training, on documents drawn by seed; the last batch never
+stands for it. Losses are kept per document, so that the bootstrap resamples whole documents.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from regard.evaluation.statistics.estimate import Estimate
 from regard.models.model import Model
 from regard.objectives import OBJECTIVES, Vocabulary
 from regard.objectives.causal import Causal
-from regard.runs.items import fingerprints_of
+from regard.runs.items import item_fingerprints
 from regard.runs.observer import Observer
 from regard.runs.recipe import Recipe
 from regard.training.document_losses import document_losses
 
 MODEL = "model"
-PARTS_JUDGED: tuple[Split, ...] = ("dev", "test")
-"Where baselines stand beside the model; on the text they counted they would only remember."
+JUDGED_SPLITS: tuple[Split, ...] = ("dev", "test")
+"Splits on which baselines are scored; on train an n-gram model has seen every document."
 PER_BYTE = ("perplexity_per_byte", "bits_per_byte")
-BEARABLE_UNKNOWN = 0.001
-"Share of <unk> up to which a figure per byte is still told."
+MAX_UNKNOWN_RATE = 0.001
+"Rate of <unk> up to which scores per byte are reported."
 
 
 Tables: TypeAlias = dict[tuple[Split, str], Losses]
-"Losses of each document, by part and by whose they are."
+"Losses of each document, by split and by model or baseline."
 
 
 @dataclass(frozen=True)
 class EvaluatedDocuments:
-    """The documents of a part that are measured."""
+    """The documents of a split that are evaluated."""
 
     documents: Sequence[np.ndarray]
     bytes: np.ndarray
@@ -51,154 +51,157 @@ class EvaluatedDocuments:
 
 @dataclass(frozen=True)
 class LanguageModelResults:
-    """Rows for figures.json, and the tables they were made of."""
+    """Rows for results.json, and the tables they were computed from."""
 
-    figures: list[dict[str, Any]]
+    estimates: list[dict[str, Any]]
     comparisons: list[dict[str, Any]]
     remarks: list[str]
     tables: Mapping[Split, Losses]
-    "What was measured of each document."
+    "The model's losses of each document."
     fingerprints: Mapping[Split, Mapping[str, str]]
 
 
-def choose_documents(cache: TokenCache, part: Split, *, most: int, seed: int) -> EvaluatedDocuments:
-    """All documents of a part, or `most` of them drawn by seed; the label says which."""
-    cached = cache.split(part)
-    label = f"{part}:{cached.fingerprint[:8]}"
-    numbers = np.arange(len(cached))
-    if len(cached) > most:
-        numbers = np.sort(np.random.default_rng([seed, most]).choice(numbers, most, replace=False))
-        label += f":{most}-drawn-seed{seed}"
-    return EvaluatedDocuments(
-        [cached[int(n)] for n in numbers], np.asarray(cached.bytes)[numbers], label
-    )
+def choose_documents(
+    cache: TokenCache, split: Split, *, limit: int, seed: int
+) -> EvaluatedDocuments:
+    """All documents of a split, or `limit` of them drawn by seed; the label says which."""
+    cached = cache.split(split)
+    label = f"{split}:{cached.fingerprint[:8]}"
+    indices = np.arange(len(cached))
+    if len(cached) > limit:
+        generator = np.random.default_rng([seed, limit])
+        indices = np.sort(generator.choice(indices, limit, replace=False))
+        label += f":{limit}-drawn-seed{seed}"
+    documents = [cached[int(index)] for index in indices]
+    return EvaluatedDocuments(documents, np.asarray(cached.bytes)[indices], label)
 
 
-def measure(
+def evaluate_language_model(
     model: Model,
     recipe: Recipe,
     cache: TokenCache,
     tokenizer: Tokenizer,
     *,
     device: str,
-    watch: Observer,
+    observer: Observer,
 ) -> LanguageModelResults:
-    """Figures of model and baselines on every part, and the differences between them."""
-    # The items belong to the data: every seed of a training is measured on the same.
+    """Estimates of model and baselines on every split, and the paired differences."""
+    # Documents are drawn by the seed of the data: every training seed is evaluated on the same.
     settings, seed = recipe.evaluate, recipe.data.split_seed
     objective = catalog_name(recipe.objective, OBJECTIVES)
     chosen = {
-        part: choose_documents(cache, part, most=settings.documents, seed=seed) for part in SPLITS
+        split: choose_documents(cache, split, limit=settings.documents, seed=seed)
+        for split in SPLITS
     }
     metrics = {
-        part: Perplexity(
-            split=chosen[part].label, tokenizer=tokenizer.fingerprint[:8], objective=objective
+        split: Perplexity(
+            split=chosen[split].label, tokenizer=tokenizer.fingerprint[:8], objective=objective
         )
-        for part in SPLITS
+        for split in SPLITS
     }
     tables: Tables = {}
-    counted = {}
+    is_scored = {}
     model.eval()
-    for part in SPLITS:
-        told = document_losses(
+    for split in SPLITS:
+        losses = document_losses(
             model,
-            chosen[part].documents,
+            chosen[split].documents,
             recipe.objective,
             vocabulary=Vocabulary.from_tokenizer(tokenizer),
             pad=tokenizer.padding_id,
             seed=seed,
             device=device,
-            on_progress=watch.progress(f"measuring {part}"),
+            on_progress=observer.progress(f"evaluating {split}"),
         )
-        tables[part, MODEL] = metrics[part].statistics(
-            told.losses, tokens=told.tokens, bytes=chosen[part].bytes
+        tables[split, MODEL] = metrics[split].statistics(
+            losses.losses, tokens=losses.tokens, bytes=chosen[split].bytes
         )
-        counted[part] = told.is_scored
+        is_scored[split] = losses.is_scored
     for baseline in language_model_baselines(
         iter(cache.split("train")),
-        {part: chosen[part].documents for part in PARTS_JUDGED},
+        {split: chosen[split].documents for split in JUDGED_SPLITS},
         vocabulary=tokenizer.size,
         start=tokenizer.require("start"),
         stop=tokenizer.require("stop"),
-        counted={part: counted[part] for part in PARTS_JUDGED},
+        is_scored={split: is_scored[split] for split in JUDGED_SPLITS},
         order=settings.ngram,
-        on_progress=watch.progress("baselines"),
+        on_progress=observer.progress("baselines"),
     ):
-        for part in PARTS_JUDGED:
-            tables[part, baseline.label] = metrics[part].statistics(
-                baseline.nll[part], tokens=tables[part, MODEL].tokens, bytes=chosen[part].bytes
+        for split in JUDGED_SPLITS:
+            tables[split, baseline.label] = metrics[split].statistics(
+                baseline.nll[split], tokens=tables[split, MODEL].tokens, bytes=chosen[split].bytes
             )
     if isinstance(recipe.objective, Causal):
-        measured = _told(tables, metrics, unknown=_too_much_unknown(cache))
+        results = _results(tables, metrics, unknown=_unknown_rates(cache))
     else:
-        measured = _of_some(_told(tables, metrics, unknown={}), objective)
+        results = _partly_scored(_results(tables, metrics, unknown={}), objective)
     fingerprints = {
-        part: fingerprints_of(part, objective, tokenizer.fingerprint, tables[part, MODEL])
-        for part in SPLITS
+        split: item_fingerprints(split, objective, tokenizer.fingerprint, tables[split, MODEL])
+        for split in SPLITS
     }
-    return replace(measured, fingerprints=fingerprints)
+    return replace(results, fingerprints=fingerprints)
 
 
-def _told(
+def _results(
     tables: Tables, metrics: Mapping[Split, Perplexity], *, unknown: Mapping[Split, float]
 ) -> LanguageModelResults:
-    """What the tables amount to; parts with too much `unknown` have no figure per byte."""
-    in_order = sorted(tables, key=lambda key: SPLITS.index(key[0]))  # the model stays first in each
-    judged = {part: len(tables[part, MODEL]) for part in PARTS_JUDGED}
+    """Scores of all tables; splits with too much `unknown` get no score per byte."""
+    keys = sorted(tables, key=lambda key: SPLITS.index(key[0]))  # the model stays first in each
+    counts = {split: len(tables[split, MODEL]) for split in JUDGED_SPLITS}
     return LanguageModelResults(
-        figures=[
-            _row(key, figure)
-            for key in in_order
-            for figure in metrics[key[0]].score(tables[key]).values()
-            if key[0] not in unknown or figure.name not in PER_BYTE
+        estimates=[
+            _row(key, estimate)
+            for key in keys
+            for estimate in metrics[key[0]].score(tables[key]).values()
+            if key[0] not in unknown or estimate.name not in PER_BYTE
         ],
         comparisons=[
             _comparison(key, metrics[key[0]].paired_difference(tables[key[0], MODEL], tables[key]))
-            for key in in_order
+            for key in keys
             if key[1] != MODEL
         ],
         remarks=[
-            f"{part}: {n} documents are too few for a verdict; it takes {MIN_ITEMS}"
-            for part, n in judged.items()
+            f"{split}: {n} documents are too few for a verdict; it takes {MIN_ITEMS}"
+            for split, n in counts.items()
             if n < MIN_ITEMS
         ]
         + [
-            f"{part}: no figure per byte, because {rate:.1%} of its tokens are <unk>: what stood "
-            "there was never predicted, and the figure would flatter"
-            for part, rate in unknown.items()
+            f"{split}: no score per byte, because {rate:.1%} of its tokens are <unk>: the text "
+            "behind them was never predicted, and the score would flatter"
+            for split, rate in unknown.items()
         ],
-        tables={part: tables[part, MODEL] for part in SPLITS},
+        tables={split: tables[split, MODEL] for split in SPLITS},
         fingerprints={},
     )
 
 
-def _of_some(measured: LanguageModelResults, objective: str) -> LanguageModelResults:
-    """Where only some tokens are told, no figure speaks of all bytes, and a remark says so."""
+def _partly_scored(results: LanguageModelResults, objective: str) -> LanguageModelResults:
+    """If only some tokens are scored, drop the scores per byte and add a remark."""
     remark = (
-        f"the objective {objective} tells some tokens of each document: figures are over those "
+        f"the objective {objective} predicts some tokens of each document: scores are over those "
         "alone, for model and baselines; the n-gram sees every token before them, and none after"
     )
     return replace(
-        measured,
-        figures=[row for row in measured.figures if row["metric"] not in PER_BYTE],
-        remarks=[remark, *measured.remarks],
+        results,
+        estimates=[row for row in results.estimates if row["metric"] not in PER_BYTE],
+        remarks=[remark, *results.remarks],
     )
 
 
-def _too_much_unknown(cache: TokenCache) -> dict[Split, float]:
-    """Parts whose text is not all in their tokens, with the share that is not."""
-    rates = {part: cache.split(part).unknown / len(cache.split(part).tokens) for part in SPLITS}
-    return {part: rate for part, rate in rates.items() if rate > BEARABLE_UNKNOWN}
+def _unknown_rates(cache: TokenCache) -> dict[Split, float]:
+    """Splits with too much text lost to <unk>, and the rate of <unk> there."""
+    rates = {split: cache.split(split).unknown / len(cache.split(split).tokens) for split in SPLITS}
+    return {split: rate for split, rate in rates.items() if rate > MAX_UNKNOWN_RATE}
 
 
-def _row(key: tuple[Split, str], figure: Estimate) -> dict[str, Any]:
-    part, of = key
-    row = figure.as_dict()
-    return {"part": part, "metric": row.pop("name"), "of": of, **row}
+def _row(key: tuple[Split, str], estimate: Estimate) -> dict[str, Any]:
+    split, of = key
+    row = estimate.as_dict()
+    return {"split": split, "metric": row.pop("name"), "of": of, **row}
 
 
 def _comparison(key: tuple[Split, str], difference: Estimate) -> dict[str, Any]:
     """Model minus baseline on the same documents, and the verdict that follows."""
-    part, of = key
+    split, of = key
     row = difference.as_dict() | {"metric": "perplexity", "verdict": perplexity_verdict(difference)}
-    return {"part": part, "against": of, **{k: v for k, v in row.items() if k != "name"}}
+    return {"split": split, "against": of, **{k: v for k, v in row.items() if k != "name"}}

@@ -1,9 +1,10 @@
-"""A run folder, the only lasting truth of an experiment.
+"""A run folder: everything that remains of an experiment.
 
-    runs/<name>/recipe.toml (resolved)   audit.json   events.jsonl   figures.json   report.html
-                samples.txt   checkpoints/step-000500/   final/   with/ (the person's own files)
+    runs/<name>/recipe.toml (resolved)   audit.json   events.jsonl   results.json   report.html
+                samples.txt   checkpoints/step-000500/   final/   with/ (the user's Python files)
 
-It comes into being in one step, holding its recipe, and is finished when figures.json is there.
+The folder is created atomically with its recipe inside. The run is finished when it has a
+results.json.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from typing import Any
 from regard.core.errors import UserError
 from regard.core.files import atomic_folder, find_damage, read_json, write_text
 from regard.core.user_files import check_same_code, copy_to_run, files_used_by
+from regard.runs.archive.record import RESULTS_SCHEMA
 from regard.runs.recipe import Recipe
 from regard.training.checkpoint import CONFIG_SCHEMA, latest_intact_checkpoint
 
-FIGURES_SCHEMA = 1
-AUDIT_SCHEMA = 1
+AUDIT_SCHEMA = 2
 
 
 @dataclass(frozen=True)
 class Run:
-    """The places of a run."""
+    """Paths of a run folder."""
 
     folder: Path
 
@@ -41,8 +42,8 @@ class Run:
         return self.folder / "audit.json"
 
     @property
-    def figures_file(self) -> Path:
-        return self.folder / "figures.json"
+    def results_file(self) -> Path:
+        return self.folder / "results.json"
 
     @property
     def samples_file(self) -> Path:
@@ -58,45 +59,45 @@ class Run:
 
     @property
     def is_finished(self) -> bool:
-        return self.figures_file.is_file() and self.final.is_dir()
+        return self.results_file.is_file() and self.final.is_dir()
 
     def recipe(self) -> Recipe:
         return Recipe.load(self.recipe_file)
 
-    def figures(self) -> dict[str, Any]:
-        return read_json(self.figures_file, schema=FIGURES_SCHEMA)
+    def results(self) -> dict[str, Any]:
+        return read_json(self.results_file, schema=RESULTS_SCHEMA)
 
     def model_folder(self) -> Path:
-        """The folder of the trained model; an error says what is wrong and what is still whole."""
+        """The folder of the trained model; if damaged, the error names an intact checkpoint."""
         if not self.final.is_dir():
             raise UserError(
                 f"{self.folder} has no trained model yet",
                 topic="run",
                 hint=f"Finish it: regard train {self.folder} --resume",
             )
-        return check_whole(self.final, fallback=self.checkpoints)
+        return check_intact(self.final, fallback=self.checkpoints)
 
 
-def refuse_existing(folder: Path) -> None:
+def check_new_folder(folder: Path) -> None:
     if folder.exists():
         raise UserError(
             f"{folder} exists already",
             topic="run",
-            hint="Add --resume to go on with it, --out ANOTHER_FOLDER to begin anew, or delete it.",
+            hint="Add --resume to continue it, --out ANOTHER_FOLDER to start again, or delete it.",
         )
 
 
 def create_run(folder: Path, recipe: Recipe) -> Run:
-    """A new run folder with its recipe in it; one that exists is never touched."""
-    refuse_existing(folder)
-    with atomic_folder(folder) as inside:
-        write_text(inside / "recipe.toml", recipe.to_toml())
-        copy_to_run(files_used_by(recipe.to_table()), inside)
+    """Create a run folder with its recipe; an existing folder is never touched."""
+    check_new_folder(folder)
+    with atomic_folder(folder) as temporary:
+        write_text(temporary / "recipe.toml", recipe.to_toml())
+        copy_to_run(files_used_by(recipe.to_table()), temporary)
     return Run(folder)
 
 
 def reopen_run(folder: Path, recipe: Recipe) -> Run:
-    """A run to go on with; its recipe has to ask for the same."""
+    """Open a run to resume; its recipe must be the same."""
     run = Run(folder)
     if not run.recipe_file.is_file():
         raise UserError(
@@ -107,7 +108,7 @@ def reopen_run(folder: Path, recipe: Recipe) -> Run:
     differences = recipe.differences(run.recipe())
     if differences:
         raise UserError(
-            f"{folder} was begun with another recipe ({'; '.join(differences[:3])})",
+            f"{folder} was started with another recipe ({'; '.join(differences[:3])})",
             topic="run",
             hint=f"Resume with its own: regard train {folder} --resume; or choose another --out.",
         )
@@ -115,19 +116,20 @@ def reopen_run(folder: Path, recipe: Recipe) -> Run:
     return run
 
 
-def check_whole(folder: Path, *, fallback: Path | None = None) -> Path:
-    """The folder itself, or an error which names the damaged file and what is still whole."""
-    complaint = find_damage(folder)
-    if complaint is None:
+def check_intact(folder: Path, *, fallback: Path | None = None) -> Path:
+    """`folder` if it is intact; else an error that names the damaged file and the latest intact
+    checkpoint below `fallback`."""
+    damage = find_damage(folder)
+    if damage is None:
         return folder
-    whole, _ = latest_intact_checkpoint(fallback) if fallback else (None, [])
+    intact, _ = latest_intact_checkpoint(fallback) if fallback else (None, [])
     raise UserError(
-        complaint,
+        damage,
         topic="run",
         hint=(
-            f"Step {int(whole.name.removeprefix('step-'))} is whole: use {whole}, "
+            f"Step {int(intact.name.removeprefix('step-'))} is intact: use {intact}, "
             f"or delete {folder} and run: regard train {folder.parent} --resume"
-            if whole
+            if intact
             else "Train it again."
         ),
     )

@@ -1,7 +1,7 @@
-"""A whole experiment: prepare, train, measure, and write the run folder.
+"""A complete experiment: prepare, audit, train, evaluate, and write the run folder.
 
-Every stage leaves the folder in a state from which `resume` goes on: before the first checkpoint
-it begins again, after the last it only measures.
+Every stage leaves the folder in a state that `resume` can continue: before the first checkpoint
+training starts again, after the last step only the evaluation is left.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from regard.runs.lock import lock_run
 from regard.runs.models.init_from import find_initial_model, inherit_settings
 from regard.runs.observer import SILENT, Observer
 from regard.runs.recipe import Recipe
-from regard.runs.run import Run, create_run, refuse_existing, reopen_run
+from regard.runs.run import Run, check_new_folder, create_run, reopen_run
 from regard.runs.training_audit import (
     audit_before_training,
-    record_audit,
-    recorded_audit,
-    summary_of,
+    audit_summary,
+    read_audit,
+    write_audit,
 )
 from regard.training.checkpoint import (
     TrainingState,
@@ -39,112 +39,116 @@ from regard.training.checkpoint import (
 from regard.training.device import choose_machine
 from regard.training.events import EventLog, OnEvent
 from regard.training.interrupt import TrainingInterrupt, stop_on_ctrl_c
-from regard.training.loop import Hooks, fit
+from regard.training.loop import EvalResult, Hooks, fit
 from regard.training.optimizer import build_optimizer
 
 
 def run_experiment(
-    recipe: Recipe, folder: Path, *, resume: bool = False, watch: Observer = SILENT
+    recipe: Recipe, folder: Path, *, resume: bool = False, observer: Observer = SILENT
 ) -> Run:
-    """Run a recipe into `folder`; with `resume`, go on with what is there."""
+    """Run a recipe into `folder`; with `resume`, continue what is there."""
     if not resume:
-        refuse_existing(folder)  # before the work, not after it
+        check_new_folder(folder)  # before the work, not after it
     with lock_run(folder):
-        return _run_locked(recipe, folder, resume=resume, watch=watch)
+        return _run_locked(recipe, folder, resume=resume, observer=observer)
 
 
-def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, watch: Observer) -> Run:
+def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, observer: Observer) -> Run:
     def run_first(first: Recipe, first_folder: Path) -> Run:
-        return run_experiment(first, first_folder, resume=True, watch=watch)
+        return run_experiment(first, first_folder, resume=True, observer=observer)
 
-    start = find_initial_model(recipe, runs=folder.parent, run_recipe=run_first)
-    resolved = inherit_settings(recipe, start)
+    initial_model = find_initial_model(recipe, runs=folder.parent, run_recipe=run_first)
+    resolved = inherit_settings(recipe, initial_model)
     run = reopen_run(folder, resolved) if resume and folder.exists() else None
     if run is not None and run.is_finished:
-        watch.on_event({"event": "remark", "text": f"{folder} is finished: nothing to do"})
+        observer.on_event({"event": "remark", "text": f"{folder} is finished: nothing to do"})
         return run
-    bench = build_experiment(recipe, start=start, watch=watch)
-    seen = recorded_audit(run) if run is not None else None
-    if seen is None:
-        watch.on_progress("auditing", 0, None)
-        seen = audit_before_training(bench.model, bench.recipe.model, bench.stream)
-    foreseen = forecast_experiment(bench) if run is None else None  # by a few steps of a copy
-    run = run or create_run(folder, resolved)  # not before: what cannot be used leaves none
-    record_audit(run, seen)
-    state, optimizer = _restore(bench, run, watch.on_event)
-    with _event_log(run, bench, state, watch) as on_event:
+    experiment = build_experiment(recipe, initial_model=initial_model, observer=observer)
+    audit = read_audit(run) if run is not None else None
+    if audit is None:
+        observer.on_progress("auditing", 0, None)
+        audit = audit_before_training(experiment.model, experiment.recipe.model, experiment.loader)
+    forecast = forecast_experiment(experiment) if run is None else None
+    run = run or create_run(folder, resolved)  # only now: a recipe that fails leaves no folder
+    write_audit(run, audit)
+    state, optimizer = _restore(experiment, run, observer.on_event)
+    with _event_log(run, experiment, state, observer) as on_event:
         if state.step == 0:
-            on_event({"event": "audit", **summary_of(seen)})
-            on_event({"event": "forecast", **(foreseen or forecast_experiment(bench)).as_dict()})
-        on_event(_opening(bench, state))
+            forecast = forecast or forecast_experiment(experiment)
+            on_event({"event": "audit", **audit_summary(audit)})
+            on_event({"event": "forecast", **forecast.as_dict()})
+        on_event(_start_event(experiment, state))
         with stop_on_ctrl_c() as stop_requested:
-            hooks = _hooks(bench, run, optimizer, on_event, stop_requested)
-            ended = fit(
-                bench.model,
+            hooks = _hooks(experiment, run, optimizer, on_event, stop_requested)
+            fit_result = fit(
+                experiment.model,
                 optimizer,
-                bench.stream,
-                bench.recipe.train,
+                experiment.loader,
+                experiment.recipe.train,
                 state=state,
-                machine=bench.machine,
+                machine=experiment.machine,
                 hooks=hooks,
             )
-            asked = ended.reason == "interrupted" or stop_requested()
-        if asked:
-            raise TrainingInterrupt(f"saved at step {ended.state.step:,}")
-        finish(bench, run, ended, replace(watch, on_event=on_event))
+            is_interrupted = fit_result.reason == "interrupted" or stop_requested()
+        if is_interrupted:
+            raise TrainingInterrupt(f"saved at step {fit_result.state.step:,}")
+        finish(experiment, run, fit_result, replace(observer, on_event=on_event))
     return run
 
 
-def _restore(bench: Experiment, run: Run, on_event: OnEvent) -> tuple[TrainingState, Optimizer]:
-    """The state of the newest whole checkpoint, or of the very beginning."""
-    optimizer = build_optimizer(bench.model, bench.recipe.train)
-    newest, damaged = latest_intact_checkpoint(run.checkpoints)
-    for complaint in damaged:
-        on_event({"event": "remark", "text": f"run: {complaint}; passed over"})
-    if newest is None:
+def _restore(
+    experiment: Experiment, run: Run, on_event: OnEvent
+) -> tuple[TrainingState, Optimizer]:
+    """Training state and optimizer of the latest intact checkpoint, or those of step 0."""
+    optimizer = build_optimizer(experiment.model, experiment.recipe.train)
+    checkpoint, damaged = latest_intact_checkpoint(run.checkpoints)
+    for damage in damaged:
+        on_event({"event": "remark", "text": f"run: {damage}; skipped"})
+    if checkpoint is None:
         if damaged:
             raise UserError(
-                f"no checkpoint of {run.folder} is whole ({damaged[0]})",
+                f"no checkpoint of {run.folder} is intact ({damaged[0]})",
                 topic="run",
-                hint="Begin anew with --out ANOTHER_FOLDER; this one was left as it is.",
+                hint="Start again with --out ANOTHER_FOLDER; this one was left as it is.",
             )
-        return _first_state(bench), optimizer
-    state = load_checkpoint(newest, bench.model, optimizer)
-    check_same_tokenizer(state.tokenizer, bench.prepared.tokenizer, owner=f"run {run.folder}")
-    if state.source != bench.prepared.source:
+        return _initial_state(experiment), optimizer
+    state = load_checkpoint(checkpoint, experiment.model, optimizer)
+    check_same_tokenizer(state.tokenizer, experiment.prepared.tokenizer, owner=f"run {run.folder}")
+    if state.source != experiment.prepared.source:
         raise UserError(
-            f"the text of {run.folder} has changed since it began, so it cannot go on with it",
+            f"the text of {run.folder} has changed since it began, so it cannot be resumed",
             topic="run",
-            hint="Put the old text back, or begin anew with --out ANOTHER_FOLDER.",
+            hint="Put the old text back, or start again with --out ANOTHER_FOLDER.",
         )
-    # Threads decide how sums are split and so the last bits: a resumed run keeps those it had.
-    bench.machine = choose_machine(bench.machine.device, threads=int(state.machine["threads"]))
-    for key, then in state.machine.items():
-        now = bench.machine.as_dict()[key]
-        if now != then:
-            text = f"{key} was {then} when this run began and is {now} now: bits may differ"
+    # The number of threads decides how sums are split, and so the last bits: keep it on resume.
+    threads = int(state.machine["threads"])
+    experiment.machine = choose_machine(experiment.machine.device, threads=threads)
+    for key, before in state.machine.items():
+        now = experiment.machine.as_dict()[key]
+        if now != before:
+            text = f"{key} was {before} when this run began and is {now} now: bits may differ"
             on_event({"event": "remark", "text": text})
     return state, optimizer
 
 
-def _first_state(bench: Experiment) -> TrainingState:
+def _initial_state(experiment: Experiment) -> TrainingState:
     return TrainingState(
-        source=bench.prepared.source,
-        tokenizer=bench.prepared.tokenizer.fingerprint,
-        machine=bench.machine.as_dict(),
+        source=experiment.prepared.source,
+        tokenizer=experiment.prepared.tokenizer.fingerprint,
+        machine=experiment.machine.as_dict(),
     )
 
 
 @contextmanager
 def _event_log(
-    run: Run, bench: Experiment, state: TrainingState, watch: Observer
+    run: Run, experiment: Experiment, state: TrainingState, observer: Observer
 ) -> Iterator[OnEvent]:
-    """Tells the folder, TensorBoard where asked for, and whoever watches."""
+    """Sends events to events.jsonl, to the observer, and to TensorBoard if the recipe wants it."""
     with ExitStack() as stack:
         log = EventLog(run.events_file, after_step=state.step)
         stack.callback(log.close)
-        listeners: list[OnEvent] = [log, watch.on_event]
-        if bench.recipe.train.tensorboard:
+        listeners: list[OnEvent] = [log, observer.on_event]
+        if experiment.recipe.train.tensorboard:
             from regard.training.tensorboard import TensorBoardLog
 
             board = TensorBoardLog(run.folder / "tensorboard", after_step=state.step)
@@ -158,35 +162,38 @@ def _event_log(
         yield on_event
 
 
-def _opening(bench: Experiment, state: TrainingState) -> dict[str, Any]:
+def _start_event(experiment: Experiment, state: TrainingState) -> dict[str, Any]:
     if state.step:
-        steps = bench.stream.steps
+        steps = experiment.loader.steps
         return {"event": "resume", "time": now(), "step": state.step, "steps": steps}
     return {
         "event": "start",
         "time": now(),
-        "steps": bench.stream.steps,
-        "parameters": sum(p.numel() for p in bench.model.parameters()),
+        "steps": experiment.loader.steps,
+        "parameters": sum(p.numel() for p in experiment.model.parameters()),
     }
 
 
 def _hooks(
-    bench: Experiment,
+    experiment: Experiment,
     run: Run,
     optimizer: Optimizer,
     on_event: OnEvent,
     stop_requested: Callable[[], bool],
 ) -> Hooks:
-    settings, tokenizer = bench.recipe.train, bench.prepared.tokenizer
+    settings, tokenizer = experiment.recipe.train, experiment.prepared.tokenizer
+
+    def evaluate() -> EvalResult:
+        return experiment.prepared.evaluate_dev(experiment.model, device=experiment.machine.device)
 
     def save(state: TrainingState) -> None:
         save_checkpoint(
             run.checkpoints,
-            bench.model,
+            experiment.model,
             optimizer,
             state,
             tokenizer=tokenizer,
-            config=bench.config(),
+            config=experiment.config(),
         )
         best = state.best_step if settings.patience else 0
         prune_checkpoints(
@@ -198,8 +205,8 @@ def _hooks(
 
     return Hooks(
         on_event=on_event,
-        evaluate=lambda: bench.prepared.look(bench.model, device=bench.machine.device),
-        samples=bench.samples,
+        evaluate=evaluate,
+        samples=experiment.samples,
         save=save,
         stop_requested=stop_requested,
     )

@@ -1,7 +1,7 @@
-"""The audit before a training: a model that sees what it must not see is not trained.
+"""The audit before training: a model that sees what its mask forbids is not trained.
 
-Kinds that are broken on purpose are refused too, unless the recipe says `on_purpose = true`; then
-the training goes on, and everything that tells of it begins with what is wrong.
+Attention kinds that are broken by design are refused too, unless the recipe says
+`on_purpose = true`; then training goes on, and every report starts with what is wrong.
 """
 
 from __future__ import annotations
@@ -29,57 +29,57 @@ from regard.models.task_models.task_model import TaskModel
 from regard.runs.run import AUDIT_SCHEMA, Run
 from regard.training.batch_loader import BatchLoader
 
-FEWEST_ROWS = 2
-"That a loss is asked on: one which tells rows from each other has nothing to tell of one alone."
-MOST_PLACES = 256
-"Of such rows together, as the gradients are found in float64."
+MIN_ROWS = 2
+"Rows of a batch: a contrastive loss is 0 on a single row."
+MAX_POSITIONS = 256
+"Positions of a batch: gradients are computed in float64."
 
 
-def audit_before_training(model: Model, family: Family, stream: BatchLoader) -> dict[str, Any]:
-    """The audit as it is recorded with the run; an error where the training must not begin."""
-    seen = _audit_as_trained(model, stream)
+def audit_before_training(model: Model, family: Family, loader: BatchLoader) -> dict[str, Any]:
+    """The audit as it is saved with the run; an error if training must not start."""
+    audit_result = _audit_as_trained(model, loader)
     broken = broken_kinds(family)
     for kind in broken:
         if not kind.on_purpose:
             raise UserError(
                 f"attention {catalog_name(kind, ATTENTION)} is broken: {kind.traits.broken}. "
-                f"The audit: {seen.sentence()}",
+                f"The audit: {audit_result.sentence()}",
                 topic="audit",
                 hint="Choose another kind; to study what it does, add on_purpose = true to its "
                 "table, and the report will say so.",
             )
-    if seen.verdict == "leak" and not broken:
+    if audit_result.verdict == "leak" and not broken:
         raise UserError(
-            f"the model {seen.sentence()}; what it would learn means nothing",
+            f"the model {audit_result.sentence()}; what it would learn means nothing",
             topic="audit",
-            hint="Mend the attention kind or mask: `regard check FILE` says what is wrong with a "
-            "kind of your own.",
+            hint="Fix the attention kind or the mask: `regard check FILE` says what is wrong with "
+            "a kind of your own.",
         )
     reasons = [f"{catalog_name(kind, ATTENTION)}: {kind.traits.broken}" for kind in broken]
-    return {**seen.as_dict(), "broken": reasons}
+    return {**audit_result.as_dict(), "broken": reasons}
 
 
-def _audit_as_trained(model: Model, stream: BatchLoader) -> Audit:
-    """Rows of one text; where documents of a row are kept apart, also rows of several. Under the
-    head of a task, what can learn is asked by its loss on rows of the training."""
-    loss_fn = _loss_on(_few_rows(stream)) if isinstance(model, TaskModel) else None
+def _audit_as_trained(model: Model, loader: BatchLoader) -> Audit:
+    """Audit rows of one text and, if packed documents are kept apart, rows of several. With a task
+    head, unused parameters are found by its loss on training rows."""
+    loss_fn = _loss_on(_small_batches(loader)) if isinstance(model, TaskModel) else None
     whole = audit(model, mask=model.visibility, loss_fn=loss_fn)
     if not isinstance(model, SequenceModel) or model.across_documents or whole.verdict != "clean":
         return whole
-    apart = audit(model.packed_audit_subject(), mask=_kept_apart(model.visibility))
-    if apart.verdict != "clean":
-        return apart
-    named = tuple(f"documents kept apart: {check}" for check in apart.checked)
-    return replace(whole, checked=whole.checked + named, seconds=whole.seconds + apart.seconds)
+    packed = audit(model.packed_audit_subject(), mask=_packed_mask(model.visibility))
+    if packed.verdict != "clean":
+        return packed
+    checked = tuple(f"documents kept apart: {check}" for check in packed.checked)
+    return replace(whole, checked=whole.checked + checked, seconds=whole.seconds + packed.seconds)
 
 
-def _few_rows(stream: BatchLoader) -> list[Batch]:
-    """Small batches of the first epoch, other rows in each."""
-    first = np.concatenate(stream.plan(0))[: BATCH_SIZE * len(DATA_SEEDS)]
-    fit = MOST_PLACES // int(stream.examples.lengths[first].max())
-    rows = first[: max(FEWEST_ROWS, min(BATCH_SIZE, fit)) * len(DATA_SEEDS)]
-    parts = np.array_split(rows, min(len(DATA_SEEDS), len(rows)))
-    return [stream.build_batch(part, epoch=0) for part in parts]
+def _small_batches(loader: BatchLoader) -> list[Batch]:
+    """Small batches of the first epoch, with different rows."""
+    first = np.concatenate(loader.plan(0))[: BATCH_SIZE * len(DATA_SEEDS)]
+    fitting = MAX_POSITIONS // int(loader.examples.lengths[first].max())
+    rows = first[: max(MIN_ROWS, min(BATCH_SIZE, fitting)) * len(DATA_SEEDS)]
+    batches = np.array_split(rows, min(len(DATA_SEEDS), len(rows)))
+    return [loader.build_batch(batch, epoch=0) for batch in batches]
 
 
 def _loss_on(batches: Sequence[Batch]) -> LossFunction:
@@ -92,43 +92,43 @@ def _loss_on(batches: Sequence[Batch]) -> LossFunction:
     return loss
 
 
-def _kept_apart(sees: str) -> Callable[[int], Tensor]:
-    """What a place may see of a row of several documents, for rows of t places: (t,t)."""
+def _packed_mask(visibility: str) -> Callable[[int], Tensor]:
+    """The mask of a row of several documents, (t,t) for length t; True = may attend."""
 
-    def allowed(places: int) -> Tensor:
-        mask = causal() if sees == "causal" else bidirectional()
-        table = (mask & same_document(audit_document_ids(places)[None])).dense(places, places)
+    def allowed(length: int) -> Tensor:
+        mask = causal() if visibility == "causal" else bidirectional()
+        table = (mask & same_document(audit_document_ids(length)[None])).dense(length, length)
         return table[0, 0]
 
     return allowed
 
 
-def recorded_audit(run: Run) -> dict[str, Any] | None:
-    """What the audit said when the run began."""
+def read_audit(run: Run) -> dict[str, Any] | None:
+    """The audit saved when the run began; None if there is none."""
     return read_json(run.audit_file, schema=AUDIT_SCHEMA) if run.audit_file.is_file() else None
 
 
-def reasons_against(model_folder: Path) -> tuple[str, ...]:
-    """Why what a model tells means nothing, by the audit of the run that it belongs to."""
-    for place in (model_folder, *model_folder.resolve().parents[:2]):
-        seen = recorded_audit(Run(place))
-        if seen is not None:
-            leak = (f"the model {seen['sentence']}",) if seen["verdict"] == "leak" else ()
-            return (*leak, *seen["broken"])
+def invalid_reasons(model_folder: Path) -> tuple[str, ...]:
+    """Why a model's predictions mean nothing, by the audit of its run; empty if they do."""
+    for folder in (model_folder, *model_folder.resolve().parents[:2]):
+        saved = read_audit(Run(folder))
+        if saved is not None:
+            leak = (f"the model {saved['sentence']}",) if saved["verdict"] == "leak" else ()
+            return (*leak, *saved["broken"])
     return ()
 
 
-def record_audit(run: Run, seen: dict[str, Any]) -> None:
-    write_json(run.audit_file, {"schema": AUDIT_SCHEMA, **seen})
+def write_audit(run: Run, audit_table: dict[str, Any]) -> None:
+    write_json(run.audit_file, {"schema": AUDIT_SCHEMA, **audit_table})
 
 
-def summary_of(seen: dict[str, Any]) -> dict[str, Any]:
-    """What a reader has to know of an audit."""
+def audit_summary(audit_table: dict[str, Any]) -> dict[str, Any]:
+    """The audit without its single leaks, for results.json and events.jsonl."""
     keys = ("verdict", "sentence", "broken", "mask", "leak_count", "findings", "unused_parameters")
-    return {key: seen[key] for key in (*keys, "checked", "unchecked", "seconds")}
+    return {key: audit_table[key] for key in (*keys, "checked", "unchecked", "seconds")}
 
 
 def broken_kinds(family: Family) -> list[BrokenKind]:
-    """The kinds of attention in a family that declare themselves broken."""
+    """The attention kinds of a family that declare themselves broken."""
     values = (getattr(family, name) for name in type(family).model_fields)
     return [value for value in values if isinstance(value, BrokenKind)]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.runs.archive.filters import Condition, choose, sort_runs
+from regard.runs.archive.filters import Condition, filter_runs, sort_runs
 from regard.runs.archive.index import ListedRun
 
 
@@ -53,7 +53,7 @@ def test_conditions(text, met):
         finished="2026-11-15T21:56:41+00:00",
         prompts=["", "a"],
     ).facts
-    assert Condition.parse(text).meets(facts) is met
+    assert Condition.parse(text).matches(facts) is met
 
 
 NUMBERS = st.one_of(st.integers(-1000, 1000), st.floats(allow_nan=False, allow_infinity=False))
@@ -62,7 +62,9 @@ NUMBERS = st.one_of(st.integers(-1000, 1000), st.floats(allow_nan=False, allow_i
 @given(seen=NUMBERS, given_value=NUMBERS)
 def test_opposite_conditions_share_every_run_that_has_the_key(seen, given_value):
     for one, other in (("=", "!="), ("<", ">="), (">", "<=")):
-        held = [Condition.parse(f"x{way}{given_value}").meets({"x": seen}) for way in (one, other)]
+        held = [
+            Condition.parse(f"x{way}{given_value}").matches({"x": seen}) for way in (one, other)
+        ]
         assert sorted(held) == [False, True]
 
 
@@ -78,20 +80,20 @@ def test_what_is_no_condition_is_said(text):
         ("model.atention.kind=dot", "did you mean model.attention.kind"),
         ("layers=3", "did you mean model.layers"),
         ("zzz=3", "no run here has the key zzz"),
-        ("model.layers<many", "model.layers holds a number such as 3"),
+        ("model.layers<many", "model.layers is a number such as 3"),
     ],
 )
 def test_a_condition_that_cannot_hold_is_an_error(text, says):
     runs = [run_with(model__layers=3, model__attention__kind="dot")]
     with pytest.raises(UserError, match=says):
-        choose(runs, [Condition.parse(text)])
-    assert choose([], [Condition.parse(text)]) == []
+        filter_runs(runs, [Condition.parse(text)])
+    assert filter_runs([], [Condition.parse(text)]) == []
 
 
 def test_choosing_takes_every_condition():
     runs = [run_with(a=1, b=1), run_with(a=1, b=2), run_with(a=2)]
     asked = [Condition.parse("a=1"), Condition.parse("b>1")]
-    assert choose(runs, asked) == [runs[1]]
+    assert filter_runs(runs, asked) == [runs[1]]
 
 
 @given(st.lists(st.one_of(st.none(), st.just(math.nan), NUMBERS, st.text(max_size=3))))

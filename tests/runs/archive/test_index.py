@@ -23,8 +23,8 @@ from regard.runs.archive.index import (
     ListedRun,
     RunState,
     find_runs,
-    in_order,
     list_runs,
+    natural_sort_key,
     read_facts,
 )
 
@@ -32,7 +32,7 @@ from regard.runs.archive.index import (
 def write_run(
     folder: Path, *, perplexity: float | None = 118.4, attention: str = "dot", **changes: Any
 ) -> Path:
-    """A run folder, finished where it has a perplexity; `changes` are keys of figures.json."""
+    """A run folder, finished where it has a perplexity; `changes` are keys of results.json."""
     folder.mkdir(parents=True, exist_ok=True)
     recipe = {
         "name": folder.name,
@@ -44,19 +44,19 @@ def write_run(
     step = {"event": "step", "step": 120, "loss": 5.0}
     (folder / "events.jsonl").write_text(f"{json.dumps(start)}\n{json.dumps(step)}\n")
     if perplexity is not None:
-        figure = {"part": "dev", "metric": "perplexity", "value": perplexity, "n": 904}
+        figure = {"split": "dev", "metric": "perplexity", "value": perplexity, "n": 904}
         ends = {"low": perplexity - 5, "high": perplexity + 5}
         table = {
-            "schema": 1,
+            "schema": 2,
             "run": folder.name,
             "finished": "2026-11-15T21:56:41+00:00",
-            "figures": [{**figure, **ends, "of": "model"}, {**figure, "of": "unigram"}],
+            "estimates": [{**figure, **ends, "of": "model"}, {**figure, "of": "unigram"}],
             "audit": {"verdict": "clean", "sentence": "clean: 12 checks"},
             "tokenizer": {"name": "bpe", "size": 8000, "fingerprint": "c547"},
             "cost": {"steps": 500, "parameters": 473_712, "seconds": 125.0},
             **changes,
         }
-        (folder / "figures.json").write_text(json.dumps(table))
+        (folder / "results.json").write_text(json.dumps(table))
     return folder
 
 
@@ -98,7 +98,7 @@ def test_a_finished_run_tells_its_recipe_and_its_figures(tmp_path):
 
 def test_an_unfinished_run_tells_how_far_it_got(tmp_path):
     folder = write_run(tmp_path / "a", perplexity=None)
-    audit = {"schema": 1, "verdict": "leak", "sentence": "leak: 7 reacts to 8", "broken": []}
+    audit = {"schema": 2, "verdict": "leak", "sentence": "leak: 7 reacts to 8", "broken": []}
     (folder / "audit.json").write_text(json.dumps(audit))
     (run,) = list_runs(tmp_path)
     assert run.state == RunState.UNFINISHED
@@ -134,11 +134,11 @@ def test_links_are_not_followed(tmp_path):
         ("recipe.toml", b'name = "half', "a/recipe.toml: not valid TOML"),
         ("recipe.toml", b"\xff\xfe", "a/recipe.toml is not text in UTF-8"),
         ("recipe.toml", b"x = " + b"[" * 5000, "a"),
-        ("figures.json", b'{"schema": 1, "run', "a/figures.json: damaged, not JSON"),
-        ("figures.json", b'{"schema": 7}', "a/figures.json: schema 7 is unknown"),
-        ("figures.json", b'{"schema": 1}', "a/figures.json: damaged at run"),
-        ("figures.json", b"[]", "a/figures.json: schema None is unknown"),
-        ("figures.json", b"[" * 100_000, "a"),
+        ("results.json", b'{"schema": 2, "run', "a/results.json: damaged, not JSON"),
+        ("results.json", b'{"schema": 7}', "a/results.json: schema 7 is unknown"),
+        ("results.json", b'{"schema": 2}', "a/results.json: damaged at run"),
+        ("results.json", b"[]", "a/results.json: schema None is unknown"),
+        ("results.json", b"[" * 100_000, "a"),
     ],
 )
 def test_one_damaged_run_is_said_and_the_others_go_on(tmp_path, file, content, says):
@@ -156,12 +156,12 @@ def test_a_damaged_run_that_is_mended_without_a_trace_is_seen(tmp_path, monkeypa
     write_run(tmp_path / "a")
 
     def forbidden(folder: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(folder / "figures.json"))
+        raise PermissionError(13, "Permission denied", str(folder / "results.json"))
 
     with monkeypatch.context() as patched:
-        patched.setattr(index, "_whole_figures", forbidden)
+        patched.setattr(index, "_read_results", forbidden)
         (run,) = list_runs(tmp_path)
-        assert run.facts["why"] == "a/figures.json cannot be read (Permission denied)"
+        assert run.facts["why"] == "a/results.json cannot be read (Permission denied)"
     assert list_runs(tmp_path)[0].state == RunState.FINISHED
 
 
@@ -170,7 +170,7 @@ def fail_to_read(folder: Path, *, place: str) -> dict[str, Any]:
 
 
 def test_what_may_change_within_a_tick_of_the_clock_is_not_kept(tmp_path):
-    file = write_run(tmp_path / "a", perplexity=111.5) / "figures.json"
+    file = write_run(tmp_path / "a", perplexity=111.5) / "results.json"
     then = file.stat().st_mtime_ns
     list_runs(tmp_path)
     write_run(tmp_path / "a", perplexity=222.5)
@@ -197,9 +197,9 @@ def test_what_did_not_change_is_not_read_again(tmp_path, monkeypatch):
         b"{",
         b"[]",
         b'{"schema": 0, "runs": {}}',
-        b'{"schema": 1, "runs": [1]}',
-        b'{"schema": 1, "runs": {"a": 3}}',
-        b'{"schema": 1, "runs": {"a": [[], {"run": "a", "state": "odd"}]}}',
+        b'{"schema": 3, "runs": [1]}',
+        b'{"schema": 3, "runs": {"a": 3}}',
+        b'{"schema": 3, "runs": {"a": [[], {"run": "a", "state": "odd"}]}}',
         b"\xff",
         b"[" * 100_000,
     ],
@@ -251,7 +251,7 @@ def test_a_folder_without_runs_gets_no_index(tmp_path):
 
 
 def test_an_index_is_true_from_every_working_folder(tmp_path, monkeypatch):
-    (write_run(tmp_path / "runs" / "a") / "figures.json").write_text("{")
+    (write_run(tmp_path / "runs" / "a") / "results.json").write_text("{")
     monkeypatch.chdir(tmp_path)
     here = list_runs(Path("runs"))
     monkeypatch.chdir(tmp_path / "runs")
@@ -286,27 +286,27 @@ def test_the_index_changes_nothing_but_speed(deeds):
             elif deed == "wait":
                 settle(root)
             elif deed == "spoil":
-                (root / INDEX).write_text('{"schema": 1, "runs": {"a": [[]')
+                (root / INDEX).write_text('{"schema": 3, "runs": {"a": [[]')
             elif deed in ("finish", "begin"):
                 write_run(folder, perplexity=perplexity)
             elif deed == "damage" and folder.exists():
-                (folder / "figures.json").write_text("{")
+                (folder / "results.json").write_text("{")
             elif deed == "delete" and folder.exists():
                 shutil.rmtree(folder)
-        fresh = {place: read_facts(root / place, place=place) for place, _ in find_runs(root)}
+        fresh = {place: read_facts(root / place, name=place) for place, _ in find_runs(root)}
         for _ in range(2):
             assert {run.name: run.facts for run in list_runs(root)} == fresh
 
 
 def test_names_are_ordered_as_people_count():
-    assert sorted(["s-10", "s-2", "s", "a-3", "s-2-b"], key=in_order) == [
+    assert sorted(["s-10", "s-2", "s", "a-3", "s-2-b"], key=natural_sort_key) == [
         "a-3",
         "s",
         "s-2",
         "s-2-b",
         "s-10",
     ]
-    in_order("7" * 10_000)  # longer than Python turns into a number
+    natural_sort_key("7" * 10_000)  # longer than Python turns into a number
 
 
 def test_hostile_words_are_made_fit_to_show(tmp_path):

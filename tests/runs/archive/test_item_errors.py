@@ -11,7 +11,7 @@ from regard.evaluation.metrics.question_answering import AnswerMetric
 from regard.evaluation.metrics.ranking import RankingMetric
 from regard.evaluation.metrics.recall import RecallMetric
 from regard.evaluation.metrics.similarity import SimilarityMetric
-from regard.runs.archive.item_errors import errors_of
+from regard.runs.archive.item_errors import read_errors
 
 TRUTHS = ["a", "a", "b", "b", "b", "a"]
 
@@ -19,7 +19,7 @@ TRUTHS = ["a", "a", "b", "b", "b", "a"]
 def answered(make_run, name, answers, *, which="one"):
     """A run that gave these answers (made by a program)."""
     measure = ClassificationMetric(labels=("a", "b")).settings()
-    made = make_run(items={"dev": {"documents": which, "told": which}}, measure=measure)
+    made = make_run(items={"dev": {"documents": which, "scored": which}}, metric=measure)
     folder = made.rename(made.with_name(name))
     (folder / "items").mkdir()
     lines = [
@@ -40,19 +40,19 @@ def answered(make_run, name, answers, *, which="one"):
 
 
 def test_the_worst_first_and_who_is_taken_for_whom(make_run):
-    found = errors_of([answered(make_run, "x", "aabaab")], part="dev")
+    found = read_errors([answered(make_run, "x", "aabaab")], split="dev")
     assert [item.item for item in found.worst(10)] == [5, 4, 3]
-    assert found.worst(1)[0].shown == "text 5"
+    assert found.worst(1)[0].input == "text 5"
     assert found.confusion == {("a", "a"): 2, ("b", "b"): 1, ("b", "a"): 2, ("a", "b"): 1}
 
 
 def test_where_two_differ(make_run):
     first, second = answered(make_run, "x", "aabaab"), answered(make_run, "y", "aabbba")
-    found = errors_of([first, second], part="dev")
+    found = read_errors([first, second], split="dev")
     assert list(found.agreement.values()) == [3, 0, 3, 0]
     assert [item.item for item in found.differing(10)] == [3, 4, 5]
     assert found.p == pytest.approx(0.25)  # 2 · (1/2)³
-    same = errors_of([first, first], part="dev")
+    same = read_errors([first, first], split="dev")
     assert same.p is None
     assert same.differing(10) == []
 
@@ -60,17 +60,17 @@ def test_where_two_differ(make_run):
 def test_other_items_are_not_put_side_by_side(make_run):
     first = answered(make_run, "x", "aabaab")
     other = answered(make_run, "y", "aabaab", which="another")
-    with pytest.raises(UserError, match="other items of dev"):
-        errors_of([first, other], part="dev")
+    with pytest.raises(UserError, match="different items of dev"):
+        read_errors([first, other], split="dev")
 
 
 def test_a_damaged_line_is_named(make_run):
     folder = answered(make_run, "x", "aabaab")
     (folder / "items" / "dev.jsonl").write_text('{"item": 0\n')
     with pytest.raises(UserError, match=r"dev\.jsonl is damaged"):
-        errors_of([folder], part="dev")
+        read_errors([folder], split="dev")
     with pytest.raises(UserError, match=r"train\.jsonl is missing"):
-        errors_of([folder], part="train")
+        read_errors([folder], split="train")
 
 
 @pytest.mark.parametrize(

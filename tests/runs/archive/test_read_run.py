@@ -33,14 +33,14 @@ def test_everything_written_is_read(make_run):
     )
     assert run.events.finished_at == run.events.last_step == 1200
     assert run.events.unreadable_lines == 0
-    assert run.figures is not None
-    assert len(run.figures.figures) == 36
-    assert run.figures.corpus is not None
-    assert run.figures.corpus.splits["dev"].documents == 2104
+    assert run.results is not None
+    assert len(run.results.estimates) == 36
+    assert run.results.corpus is not None
+    assert run.results.corpus.splits["dev"].documents == 2104
 
 
 def test_comparisons_are_read_as_they_were_recorded(make_run):
-    compared = read_run(make_run(model=100.0, kneser_ney=90.0)).figures.comparisons
+    compared = read_run(make_run(model=100.0, kneser_ney=90.0)).results.comparisons
     assert [(c.part, c.against, c.verdict) for c in compared] == [
         ("dev", "Kneser-Ney 3-gram", BaselineVerdict.BEHIND),
         ("dev", "unigram", BaselineVerdict.BETTER),
@@ -52,10 +52,10 @@ def test_comparisons_are_read_as_they_were_recorded(make_run):
 
 def test_a_run_that_recorded_no_comparisons_has_none(make_run):
     folder = make_run()
-    table = json.loads((folder / "figures.json").read_text())
+    table = json.loads((folder / "results.json").read_text())
     del table["comparisons"]
-    (folder / "figures.json").write_text(json.dumps(table))
-    assert read_run(folder).figures.comparisons == ()
+    (folder / "results.json").write_text(json.dumps(table))
+    assert read_run(folder).results.comparisons == ()
 
 
 @pytest.mark.parametrize(
@@ -63,21 +63,21 @@ def test_a_run_that_recorded_no_comparisons_has_none(make_run):
     [
         ({"verdict": "ahead of"}, r"damaged at comparisons\.0\.verdict: .*'better than', 'behind'"),
         ({"against": "4-gram"}, r"damaged: .*compared with 4-gram, .*no such figure of 4-gram"),
-        ({"part": "far"}, r"damaged: .*far perplexity .*no such figure of model"),
+        ({"split": "far"}, r"damaged: .*far perplexity .*no such estimate of model"),
     ],
 )
 def test_a_comparison_that_cannot_be_shown_is_named(make_run, change, says):
     folder = make_run()
-    table = json.loads((folder / "figures.json").read_text())
+    table = json.loads((folder / "results.json").read_text())
     table["comparisons"][0] |= change
-    (folder / "figures.json").write_text(json.dumps(table))
+    (folder / "results.json").write_text(json.dumps(table))
     with pytest.raises(UserError, match=says):
         read_run(folder)
 
 
 def test_a_run_without_figures_is_unfinished_not_an_error(make_run):
     run = read_run(make_run(finished=False))
-    assert run.figures is None
+    assert run.results is None
     assert run.name == "mini-gpt"
 
 
@@ -114,7 +114,7 @@ def test_an_event_of_a_later_version_is_passed_over(make_run):
 
 
 def test_not_a_run(tmp_path):
-    with pytest.raises(UserError, match=r"run: .*: not a run: it holds neither recipe.toml nor"):
+    with pytest.raises(UserError, match=r"run: .*: not a run: it has neither recipe.toml nor"):
         read_run(tmp_path)
     with pytest.raises(UserError, match=r"nowhere: not a run: it is no folder"):
         read_run(tmp_path / "nowhere")
@@ -123,16 +123,16 @@ def test_not_a_run(tmp_path):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ('{"schema": 1, "run"', r"figures\.json: damaged, not JSON .*Delete the file"),
+        ('{"schema": 2, "run"', r"results\.json: damaged, not JSON .*Delete the file"),
         ("\xff", r"damaged, not JSON"),
-        ('{"schema": 7}', r"schema 7 is unknown; this regard reads schema 1"),
+        ('{"schema": 7}', r"schema 7 is unknown; this regard reads schema 2"),
         ("[]", r"schema None is unknown"),
-        ('{"schema": 1, "run": "a"}', r"damaged at finished: Field required"),
+        ('{"schema": 2, "run": "a"}', r"damaged at finished: Field required"),
     ],
 )
 def test_figures_that_cannot_be_read_are_named(make_run, content, says):
     folder = make_run()
-    (folder / "figures.json").write_bytes(content.encode("latin-1"))
+    (folder / "results.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(UserError, match=says) as problem:
         read_run(folder)
     assert problem.value.topic == "run"

@@ -66,7 +66,7 @@ def test_an_encoder_is_asked_for_each_token_hidden_alone(tokenizer):
     seen = inspect_text(model, tokenizer, TEXT)
     assert (seen.row.tokens[0], seen.row.tokens[-1]) == ("<start>", "<stop>")
     assert [told.token for told in seen.losses] == list(seen.row.tokens[1:-1])
-    assert any("hidden alone" in remark for remark in seen.remarks)
+    assert any("masked alone" in remark for remark in seen.remarks)
     ids = torch.tensor([seen.row.ids])
     ids[0, 2] = tokenizer.require("mask")
     scores = torch.log_softmax(model.logits(ids)[0, 2], dim=-1)
@@ -135,7 +135,7 @@ def test_json_holds_the_same_with_six_digits(tokenizer):
         ("", None, "the text is empty"),
         (" \n\t", None, "the text is empty"),
         ("caf\udce9", None, "the text is not valid UTF-8"),
-        ("the cat", "a dog", "this model reads one text alone"),
+        ("the cat", "a dog", "this model takes one text alone"),
     ],
 )
 def test_what_cannot_be_read_is_said(text, target, says, tokenizer):
@@ -149,14 +149,14 @@ def test_an_empty_target_is_refused(tokenizer):
 
 
 def test_a_model_without_attention_has_nothing_to_show(tokenizer):
-    with pytest.raises(UserError, match="no attention to look at"):
+    with pytest.raises(UserError, match="no attention to inspect"):
         inspect_text(build("recurrent", tokenizer), tokenizer, TEXT)
 
 
 def test_a_diverged_model_is_named(tokenizer):
     model = build("decoder", tokenizer)
     model.stack.blocks[1].attention.query.weight.data.fill_(torch.nan)
-    with pytest.raises(UserError, match=r"weights of block\.1\.attention are not all numbers"):
+    with pytest.raises(UserError, match=r"weights of block\.1\.attention are not all finite"):
         inspect_text(model, tokenizer, TEXT)
 
 
@@ -202,9 +202,9 @@ def test_names_tell_part_and_layer():
         "decoder.block.0.cross_attention": ("decoder cross attention", 0),
         "attention": ("attention", 0),
     }
-    for name, (part, layer) in names.items():
+    for name, (stack, layer) in names.items():
         one = AttentionMap(name, row, row, np.ones((1, 1, 1)))
-        assert (one.part, one.layer) == (part, layer)
+        assert (one.stack, one.layer) == (stack, layer)
 
 
 @settings(max_examples=50)

@@ -45,12 +45,14 @@ def test_peft_reads_what_it_has_a_place_for(tmp_path, kind, adapter):
 def test_a_remark_says_why_it_cannot(tmp_path):
     sort, [remark] = written(tmp_path, "lora", **LIKE_BERT, attention="additive")
     assert sort is None
-    assert remark.startswith("peft cannot read the adapter: this model is made as none of transf")
+    assert remark.startswith(
+        "peft cannot read the adapter: no architecture of transformers matches"
+    )
     assert "bert does not have attention" in remark
 
 
 def test_a_prompt_that_reads_itself_alone_has_no_place_there(tmp_path):
     sort, [remark] = written(tmp_path, "prompt", **LIKE_BERT, across_documents=False)
     assert sort is None
-    assert "across_documents = false a prompt reads itself alone" in remark
+    assert "across_documents = false a prompt attends to itself alone" in remark
     assert written(tmp_path, "lora", **LIKE_BERT, across_documents=False) == ("LORA", [])

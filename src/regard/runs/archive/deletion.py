@@ -1,7 +1,7 @@
-"""Deleting runs: only folders that are runs, only as chosen, and each in one step.
+"""Delete runs: only run folders, only those chosen, each atomically.
 
-What is deleted goes under a hidden name first and is then removed: a run is there or it is not,
-even when the deletion is killed. Links are never followed.
+A folder is renamed to a hidden name first and then removed: a run exists or it does not, even if
+the deletion is killed. Links are never followed.
 """
 
 from __future__ import annotations
@@ -17,63 +17,64 @@ from regard.core.errors import UserError
 from regard.runs.archive.filters import Condition
 from regard.runs.archive.index import RECIPE, STAMPED, ListedRun, read_facts
 
-TRACES = {*STAMPED, "audit.json"} - {RECIPE}
-"What a training leaves in its folder besides the recipe."
-ASIDE = ".regard-deleted-"
+RUN_FILES = {*STAMPED, "audit.json"} - {RECIPE}
+"Files that a training writes besides the recipe."
+HIDDEN_PREFIX = ".regard-deleted-"
 
 
 def check_deletable(
-    doomed: Sequence[ListedRun],
-    everything: Sequence[ListedRun],
+    chosen: Sequence[ListedRun],
+    all_runs: Sequence[ListedRun],
     *,
     conditions: Sequence[Condition] = (),
-    needless: frozenset[str] = frozenset(),
+    confirmed: frozenset[str] = frozenset(),
     root: Path,
 ) -> None:
-    """Refuse the whole where one of the runs must not go; others may not need those `needless`."""
-    for run in doomed:
-        _check_is_the_run_meant(run, conditions, root=root)
-    going = {run.name for run in doomed}
-    known_as: dict[Path, list[str]] = {}
-    for run in doomed:
-        for place in _places(run):
-            known_as.setdefault(place, []).append(run.name)
-    for other in everything:
-        if other.name in going:
+    """Refuse the whole deletion if one run must stay. A run that others start from is deleted only
+    if it is `confirmed`, that is, given by name."""
+    for run in chosen:
+        _check_unchanged(run, conditions, root=root)
+    names = {run.name for run in chosen}
+    names_by_path: dict[Path, list[str]] = {}
+    for run in chosen:
+        for path in _paths(run):
+            names_by_path.setdefault(path, []).append(run.name)
+    for other in all_runs:
+        if other.name in names:
             continue
         for above in PurePosixPath(other.name).parents:
-            if str(above) in going:
+            if str(above) in names:
                 raise UserError(
-                    f"{above} holds another run, {other.name}; nothing was deleted",
+                    f"{above} contains another run, {other.name}; nothing was deleted",
                     topic="runs",
                     hint="Move that one elsewhere, or delete both.",
                 )
-        for start in _possible_starts(other, root):
-            for name in known_as.get(start, ()):
-                if name not in needless:
+        for path in _initial_model_paths(other, root):
+            for name in names_by_path.get(path, ()):
+                if name not in confirmed:
                     raise UserError(
                         f"{other.name} starts from {name}; nothing was deleted",
                         topic="runs",
-                        hint=f"Delete both, or say it by name: regard runs {name} --delete --yes",
+                        hint=f"Delete both, or give it by name: regard runs {name} --delete --yes",
                     )
 
 
-def delete_runs(doomed: Sequence[ListedRun]) -> None:
-    # A run may hold another one: the inner goes first.
-    for run in sorted(doomed, key=lambda run: -len(run.folder.parts)):
+def delete_runs(chosen: Sequence[ListedRun]) -> None:
+    # A run may contain another one: the inner goes first.
+    for run in sorted(chosen, key=lambda run: -len(run.folder.parts)):
         _delete(run.folder)
 
 
-def _check_is_the_run_meant(run: ListedRun, conditions: Sequence[Condition], *, root: Path) -> None:
-    """Look at the folder itself, not at the index: it has to be a run that was chosen."""
+def _check_unchanged(run: ListedRun, conditions: Sequence[Condition], *, root: Path) -> None:
+    """Read the folder itself, not the index: it must still be the run that was chosen."""
     names = {entry.name for entry in run.folder.iterdir()} if run.folder.is_dir() else set()
-    facts = read_facts(run.folder, place=run.name)
+    facts = read_facts(run.folder, name=run.name)
     linked = run.folder.resolve() != root.resolve() / run.folder.relative_to(root)
     if linked or RECIPE not in names:
         what = "it is not a run any more"
-    elif not names & TRACES and (other := sorted(names - {RECIPE, "with"})):
-        what = f"no training began there, and it holds other things ({other[0]})"
-    elif facts["state"] != run.state or not all(one.meets(facts) for one in conditions):
+    elif not names & RUN_FILES and (other := sorted(names - {RECIPE, "with"})):
+        what = f"no training began there, and it contains other files ({other[0]})"
+    elif facts["state"] != run.state or not all(one.matches(facts) for one in conditions):
         what = "it has changed since it was chosen"
     else:
         return
@@ -85,10 +86,10 @@ def _check_is_the_run_meant(run: ListedRun, conditions: Sequence[Condition], *, 
     )
 
 
-def _places(run: ListedRun) -> Iterator[Path]:
-    """What a `start` that means this run leads to: its folder, or the recipe it is the result of.
+def _paths(run: ListedRun) -> Iterator[Path]:
+    """Paths by which an `init_from` may name this run: its folder, or the recipe it was run from.
 
-    The result of NAME.toml stands in the folder NAME, or NAME-1a2b3c4d with some of its identity.
+    The run of NAME.toml is in the folder NAME, or NAME-1a2b3c4d with the start of its identity.
     """
     folder = run.folder.resolve()
     yield folder
@@ -96,38 +97,38 @@ def _places(run: ListedRun) -> Iterator[Path]:
         yield folder.parent / f"{name}.toml"
 
 
-def _possible_starts(run: ListedRun, root: Path) -> Iterator[Path]:
-    """What its recipe's `start` may lead to, seen from here or from beside the runs."""
-    start = run.facts.get("start")
-    if not isinstance(start, str):
+def _initial_model_paths(run: ListedRun, root: Path) -> Iterator[Path]:
+    """Paths that its recipe's `init_from` may mean, from the working folder or beside the runs."""
+    init_from = run.facts.get("init_from")
+    if not isinstance(init_from, str):
         return
-    for place in (Path(start), root.resolve().parent / start):
-        if place.suffix == ".toml":  # its result was made beside the run
-            yield run.folder.resolve().parent / f"{_name_of(place)}.toml"
+    for path in (Path(init_from), root.resolve().parent / init_from):
+        if path.suffix == ".toml":  # its run is beside this one
+            yield run.folder.resolve().parent / f"{_recipe_name(path)}.toml"
         else:
-            yield place.resolve()
+            yield path.resolve()
 
 
-def _name_of(recipe: Path) -> str:
+def _recipe_name(recipe: Path) -> str:
     try:
         return str(tomllib.loads(recipe.read_text(encoding="utf-8-sig")).get("name", recipe.stem))
-    except (OSError, ValueError):  # moved or changed since: by custom it bears its name
+    except (OSError, ValueError):  # moved or changed since: usually the file has its name
         return recipe.stem
 
 
 def _delete(folder: Path) -> None:
-    aside = folder.with_name(f"{ASIDE}{secrets.token_hex(4)}")
-    folder.rename(aside)
-    if aside.is_symlink() or not (aside / RECIPE).is_file():
-        aside.rename(folder)  # changed in the last moment
+    hidden = folder.with_name(f"{HIDDEN_PREFIX}{secrets.token_hex(4)}")
+    folder.rename(hidden)
+    if hidden.is_symlink() or not (hidden / RECIPE).is_file():
+        hidden.rename(folder)  # changed at the last moment
         raise UserError("it is not a run any more", topic="runs", where=str(folder))
-    # With it goes what a killed deletion left beside it.
-    for left in folder.parent.glob(f"{ASIDE}*"):
+    # Also remove what a killed deletion left.
+    for left in folder.parent.glob(f"{HIDDEN_PREFIX}*"):
         if not left.is_symlink():
             shutil.rmtree(left, ignore_errors=True)
-    if aside.exists():
+    if hidden.exists():
         raise UserError(
-            f"some of its files cannot be removed; they are in {aside}",
+            f"some of its files cannot be removed; they are in {hidden}",
             topic="runs",
             where=str(folder),
             hint="Change their permissions, then delete that folder.",

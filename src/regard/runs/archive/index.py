@@ -1,10 +1,10 @@
-"""The runs below a folder, each as a table of facts, and an index that spares reading them again.
+"""List the runs below a folder, each as a table of facts, with an index that caches them.
 
     {"run": "mini-gpt", "state": "finished", "model.attention.kind": "dot", "dev.perplexity": 118.4}
 
-Run folders are the only truth. `.index.json` keeps the facts of each folder beside time and size
-of the files they come from; what changed is read again, what is gone is dropped, damaged and very
-new runs are not kept, and an index that cannot be used is made anew. Links are not followed.
+Run folders are the only source. `.index.json` caches the facts of each folder with modification
+time and size of its files: changed folders are read again, missing ones dropped, damaged and very
+recent ones not cached, and an unusable index is rebuilt. Links are not followed.
 """
 
 from __future__ import annotations
@@ -24,26 +24,25 @@ from typing import Any, TypeAlias
 from regard.core.errors import UserError
 from regard.core.files import write_text
 from regard.core.toml import flatten, read_toml
-from regard.runs.archive.read_run import SCHEMA as FIGURES_SCHEMA
 from regard.runs.archive.read_run import printable, read_run
-from regard.runs.archive.record import MODEL, AuditRecord, ResultsRecord, RunRecord
+from regard.runs.archive.record import MODEL, RESULTS_SCHEMA, AuditRecord, ResultsRecord, RunRecord
 
-SCHEMA = 2
-"Of the index; raised whenever the same folder would give other facts."
+SCHEMA = 3
+"Schema of the index; raised whenever the same folder would give other facts."
 INDEX = ".index.json"
 RECIPE = "recipe.toml"
-STAMPED = (RECIPE, "figures.json", "events.jsonl")
-DEEPEST = 5
-"How many folders below the first a run may stand."
-WITHIN_A_RUN = {"checkpoints", "final", "with"}
-"Folders that belong to a run; nobody's run is looked for inside them."
-TICK = 2_000_000_000
-"Nanoseconds that the coarsest clock of a file system may stand still."
+STAMPED = (RECIPE, "results.json", "events.jsonl")
+MAX_DEPTH = 5
+"Levels below the root at which runs are found."
+RUN_SUBFOLDERS = {"checkpoints", "final", "with"}
+"Folders of a run; they are not searched for other runs."
+CLOCK_RESOLUTION = 2_000_000_000
+"Of the coarsest file system timestamps (FAT), in nanoseconds."
 INVALID = "INVALID"
 
 Facts: TypeAlias = dict[str, Any]
 Stamp: TypeAlias = list[list[int] | None]
-"Time (ns) and size of each file in STAMPED; None where it is not there."
+"Modification time (ns) and size of each file in STAMPED; None if it does not exist."
 OnProgress: TypeAlias = Callable[[int, int], None]
 
 
@@ -55,14 +54,14 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True)
 class ListedRun:
-    """A run folder and what is known of it, by the keys that filters and sorting name."""
+    """A run folder and its facts, by the keys that filters and sorting use."""
 
     folder: Path
     facts: Facts
 
     @property
     def name(self) -> str:
-        """Its place below the folder that was searched."""
+        """Its path below the root."""
         return str(self.facts["run"])
 
     @property
@@ -71,36 +70,36 @@ class ListedRun:
 
 
 def ignore(done: int, total: int) -> None:
-    """The progress nobody watches."""
+    """An `OnProgress` that does nothing."""
 
 
 def list_runs(root: Path, *, on_progress: OnProgress = ignore) -> list[ListedRun]:
-    """Every run below `root`, by name; `on_progress` hears of the folders that must be read."""
+    """Every run below `root`, by name; `on_progress` counts the folders that must be read."""
     now = time.time_ns()
     stamps = dict(find_runs(root))
-    known = _read_index(root / INDEX)
+    cached = _read_index(root / INDEX)
     facts: dict[str, Facts] = {
-        place: known[place][1]
-        for place, stamp in stamps.items()
-        if place in known and known[place][0] == stamp
+        name: cached[name][1]
+        for name, stamp in stamps.items()
+        if name in cached and cached[name][0] == stamp
     }
-    changed = [place for place in stamps if place not in facts]
-    for done, place in enumerate(changed):
+    changed = [name for name in stamps if name not in facts]
+    for done, name in enumerate(changed):
         on_progress(done, len(changed))
-        facts[place] = read_facts(root / place, place=place)
-    # A damaged run may be mended by what no stamp tells: permissions, another version of regard.
-    kept = {
-        place: (stamp, facts[place])
-        for place, stamp in stamps.items()
-        if facts[place]["state"] != RunState.DAMAGED and _is_settled(stamp, now)
+        facts[name] = read_facts(root / name, name=name)
+    # A damaged run may be repaired without a change of its stamp: permissions, another version.
+    entries = {
+        name: (stamp, facts[name])
+        for name, stamp in stamps.items()
+        if facts[name]["state"] != RunState.DAMAGED and _is_settled(stamp, now)
     }
-    if kept != known:
-        _write_index(root / INDEX, kept)
-    return [ListedRun(root / place, facts[place]) for place in sorted(stamps, key=in_order)]
+    if entries != cached:
+        _write_index(root / INDEX, entries)
+    return [ListedRun(root / name, facts[name]) for name in sorted(stamps, key=natural_sort_key)]
 
 
-def in_order(name: str) -> list[tuple[int, str]]:
-    """A sorting key that puts seed-2 before seed-10."""
+def natural_sort_key(name: str) -> list[tuple[int, str]]:
+    """A sort key that puts seed-2 before seed-10."""
     parts = re.split(r"\d+", name), (digits.lstrip("0") for digits in re.findall(r"\d+", name))
     return [
         key
@@ -110,7 +109,7 @@ def in_order(name: str) -> list[tuple[int, str]]:
 
 
 def find_runs(root: Path) -> Iterator[tuple[str, Stamp]]:
-    """The place below `root` of every folder that holds a recipe.toml, and its stamp."""
+    """Path below `root` and stamp of every folder that has a recipe.toml."""
     try:
         with os.scandir(root) as entries:
             folders = [(entry.path, entry.name) for entry in entries if _is_searched(entry)]
@@ -119,28 +118,28 @@ def find_runs(root: Path) -> Iterator[tuple[str, Stamp]]:
             "there is no such folder",
             topic="runs",
             where=str(root),
-            hint="`regard train` makes runs/ where it is started; --in FOLDER looks elsewhere.",
+            hint="`regard train` creates runs/ in the working folder; else give --in FOLDER.",
         ) from None
     while folders:
-        path, place = folders.pop()
+        path, name = folders.pop()
         files: dict[str, os.stat_result] = {}
         inner: list[tuple[str, str]] = []
-        # Another process may delete what we are looking at, or forbid it: then it is not there.
+        # Another process may delete a folder meanwhile, or forbid reading it: then it is skipped.
         with suppress(OSError), os.scandir(path) as entries:
             for entry in entries:
                 if entry.name in STAMPED and entry.is_file():
                     files[entry.name] = entry.stat()
                 elif _is_searched(entry):
-                    inner.append((entry.path, f"{place}/{entry.name}"))
+                    inner.append((entry.path, f"{name}/{entry.name}"))
         if RECIPE in files:
-            yield place, [_stamp(files.get(name)) for name in STAMPED]
-            inner = [pair for pair in inner if pair[1].rpartition("/")[2] not in WITHIN_A_RUN]
-        if place.count("/") + 1 < DEEPEST:
+            yield name, [_stamp(files.get(file)) for file in STAMPED]
+            inner = [pair for pair in inner if pair[1].rpartition("/")[2] not in RUN_SUBFOLDERS]
+        if name.count("/") + 1 < MAX_DEPTH:
             folders += inner
 
 
 def _is_searched(entry: os.DirEntry[str]) -> bool:
-    # What is being made or deleted has a hidden name.
+    # Folders being created or deleted have a hidden name.
     return not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
 
 
@@ -149,82 +148,82 @@ def _stamp(stat: os.stat_result | None) -> list[int] | None:
 
 
 def _is_settled(stamp: Stamp, now: int) -> bool:
-    """Whether a later change must show in the stamp; within a tick of the clock it need not."""
-    return all(now - one[0] > TICK for one in stamp if one is not None)
+    """Whether a later change must show in the stamp: files are older than the clock resolution."""
+    return all(now - one[0] > CLOCK_RESOLUTION for one in stamp if one is not None)
 
 
-def read_facts(folder: Path, *, place: str) -> Facts:
-    """What one run folder says; where it cannot be read, the state is damaged and says why."""
-    facts: Facts = {"run": printable(place)}
+def read_facts(folder: Path, *, name: str) -> Facts:
+    """Facts of one run folder; if it cannot be read, its state is damaged and `why` says why."""
+    facts: Facts = {"run": printable(name)}
     try:
-        # Through JSON, so that facts are the same whether they come from the folder or the index.
+        # Through JSON, so that facts from the folder equal those from the index.
         table = json.dumps(flatten(read_toml(folder / RECIPE, topic="run").table), default=str)
         facts = {**printable(json.loads(table)), **facts}
-        if (figures := _whole_figures(folder)) is not None:
-            return {**facts, "state": RunState.FINISHED.value, **printable(_measured(figures))}
-        return {**facts, "state": RunState.UNFINISHED.value, **_begun(read_run(folder))}
+        if (results := _read_results(folder)) is not None:
+            return {**facts, "state": RunState.FINISHED.value, **printable(_results_facts(results))}
+        return {**facts, "state": RunState.UNFINISHED.value, **_unfinished_facts(read_run(folder))}
     except UserError as problem:
         why = str(problem)
     except OSError as problem:
         why = f"{problem.filename or folder} cannot be read ({problem.strerror})"
     except (ValueError, RecursionError) as problem:  # numbers too long, tables too deep
-        why = f"{folder} holds what no run holds ({problem})"
-    # An index is read from other working folders too: it names places below its own.
-    why = printable(why.removeprefix("run: ").replace(str(folder), place))
+        why = f"{folder} cannot be the folder of a run ({problem})"
+    # The index is used from other working folders too: name the path below its root.
+    why = printable(why.removeprefix("run: ").replace(str(folder), name))
     return {**facts, "state": RunState.DAMAGED.value, "why": why}
 
 
-def _whole_figures(folder: Path) -> ResultsRecord | None:
-    """The figures of a finished run, without its events, which take longer to read than all else.
+def _read_results(folder: Path) -> ResultsRecord | None:
+    """The results of a finished run, without its events, which take longest to read.
 
-    Where they are not whole there are none here: `read_run` says what is wrong with them.
+    None if they are damaged: `read_run` says what is wrong with them.
     """
     try:
-        table = json.loads((folder / "figures.json").read_bytes())
-        return ResultsRecord.model_validate(table) if table["schema"] == FIGURES_SCHEMA else None
+        table = json.loads((folder / "results.json").read_bytes())
+        return ResultsRecord.model_validate(table) if table["schema"] == RESULTS_SCHEMA else None
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
 
-def _measured(figures: ResultsRecord) -> Facts:
-    """The facts of a finished run."""
-    cost = figures.cost.model_dump(exclude_none=True)
+def _results_facts(results: ResultsRecord) -> Facts:
+    """Facts of a finished run."""
+    cost = results.cost.model_dump(exclude_none=True)
     facts: Facts = {f"cost.{key}": value for key, value in cost.items()}
-    facts["finished"] = figures.finished
-    facts["metric"] = figures.main
+    facts["finished"] = results.finished
+    facts["metric"] = results.main
     for key in ("parameters", "steps"):
         if key in cost:
             facts[key] = cost[key]
-    for figure in figures.figures:
-        if figure.of == MODEL:
-            key = f"{figure.part}.{figure.metric}"
-            said = {"": figure.value, ".low": figure.low, ".high": figure.high, ".n": figure.n}
-            facts |= {key + part: value for part, value in said.items() if value is not None}
-    if figures.corpus is not None:
-        for name, part in figures.corpus.splits.items():
-            facts[f"{name}.fingerprint"] = part.fingerprint
-    if figures.tokenizer is not None:
-        facts["tokenizer.fingerprint"] = figures.tokenizer.fingerprint
-    answers = figures.health.predictions if figures.health else None
-    if answers is not None and answers.collapsed:
-        facts["collapsed"] = answers.collapsed
-    return facts | _audited(figures.audit)
+    for row in results.estimates:
+        if row.of == MODEL:
+            key = f"{row.split}.{row.metric}"
+            values = {"": row.value, ".low": row.low, ".high": row.high, ".n": row.n}
+            facts |= {key + end: value for end, value in values.items() if value is not None}
+    if results.corpus is not None:
+        for name, split in results.corpus.splits.items():
+            facts[f"{name}.fingerprint"] = split.fingerprint
+    if results.tokenizer is not None:
+        facts["tokenizer.fingerprint"] = results.tokenizer.fingerprint
+    predictions = results.health.predictions if results.health else None
+    if predictions is not None and predictions.collapsed:
+        facts["collapsed"] = predictions.collapsed
+    return facts | _audit_facts(results.audit)
 
 
-def _begun(record: RunRecord) -> Facts:
-    """The facts of a run that has not ended."""
+def _unfinished_facts(record: RunRecord) -> Facts:
+    """Facts of a run that is not finished."""
     start = record.events.start
-    told = {"parameters": start.parameters, "steps_planned": start.steps}
-    facts: Facts = {key: value for key, value in told.items() if value is not None}
+    planned = {"parameters": start.parameters, "steps_planned": start.steps}
+    facts: Facts = {key: value for key, value in planned.items() if value is not None}
     facts["steps"] = record.events.last_step
     try:
-        seen = json.loads((record.folder / "audit.json").read_bytes())
-        return facts | _audited(AuditRecord.model_validate(printable(seen)))
+        audit = json.loads((record.folder / "audit.json").read_bytes())
+        return facts | _audit_facts(AuditRecord.model_validate(printable(audit)))
     except (FileNotFoundError, ValueError):  # not audited yet, or by another version
         return facts
 
 
-def _audited(audit: AuditRecord | None) -> Facts:
+def _audit_facts(audit: AuditRecord | None) -> Facts:
     if audit is None:
         return {}
     verdict = audit.verdict if audit.is_valid else INVALID
@@ -232,12 +231,12 @@ def _audited(audit: AuditRecord | None) -> Facts:
 
 
 def _read_index(file: Path) -> dict[str, tuple[Stamp, Facts]]:
-    """What the index knows; nothing where it is not to be trusted."""
+    """The cached facts; empty if the index cannot be used."""
     try:
         table = json.loads(file.read_bytes())
         if table["schema"] != SCHEMA:
             return {}
-        runs = {place: (stamp, facts) for place, (stamp, facts) in table["runs"].items()}
+        runs = {name: (stamp, facts) for name, (stamp, facts) in table["runs"].items()}
         for _, facts in runs.values():
             _ = facts["run"], RunState(facts["state"])
         return runs
@@ -246,6 +245,6 @@ def _read_index(file: Path) -> dict[str, tuple[Stamp, Facts]]:
 
 
 def _write_index(file: Path, runs: dict[str, tuple[Stamp, Facts]]) -> None:
-    # Where nothing can be written, the list is as true and only slower.
+    # Without write permission the list is the same, only slower.
     with suppress(OSError):
         write_text(file, json.dumps({"schema": SCHEMA, "runs": runs}, separators=(",", ":")))

@@ -1,11 +1,11 @@
-"""A run folder, read back: everything a report or a comparison shows comes from these files alone.
+"""Read a run folder: reports and comparisons show what is in these files, and nothing else.
 
     recipe.toml     the resolved recipe
-    events.jsonl    what happened, one JSON object a line
-    figures.json    what was measured at the end; absent while the run is not finished
+    events.jsonl    events of the training, one JSON object a line
+    results.json    the final evaluation; absent while the run is not finished
 
-A run may have been killed and resumed. What the events say past the step it was resumed from was
-undone, so it is left out here; a line cut short by the kill is left out too.
+A run may have been killed and resumed. Events after the step it was resumed from are dropped, and
+so is a line truncated by the kill.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from regard.core.errors import UserError
 from regard.runs.archive.record import (
+    RESULTS_SCHEMA,
     EvaluationEvent,
     Events,
     ResultsRecord,
@@ -28,27 +29,28 @@ from regard.runs.archive.record import (
     StepEvent,
 )
 
-SCHEMA = 1
+FORMER_RESULTS = "figures.json"
+"Name and keys of results.json in schema 1."
 
 
 def read_run(folder: Path) -> RunRecord:
     """The run in `folder`, finished or not."""
     recipe, events = folder / "recipe.toml", folder / "events.jsonl"
     if not folder.is_dir() or not (recipe.is_file() or events.is_file()):
-        there = "holds neither recipe.toml nor events.jsonl" if folder.is_dir() else "is no folder"
+        problem = "has neither recipe.toml nor events.jsonl" if folder.is_dir() else "is no folder"
         raise UserError(
-            f"not a run: it {there}",
+            f"not a run: it {problem}",
             topic="run",
             where=str(folder),
             hint="Give the folder that `regard train` wrote, such as runs/mini-gpt.",
         )
-    figures = _read_figures(folder / "figures.json")
+    results = _read_results(folder / "results.json")
     return RunRecord(
         folder=folder,
-        name=(figures.run if figures else "") or printable(folder.resolve().name),
+        name=(results.run if results else "") or printable(folder.resolve().name),
         recipe=printable(recipe.read_bytes().decode(errors="replace")) if recipe.is_file() else "",
         events=_read_events(events),
-        figures=figures,
+        results=results,
     )
 
 
@@ -56,16 +58,16 @@ AnyJson = TypeVar("AnyJson")
 
 
 def printable(value: AnyJson) -> AnyJson:
-    """JSON with every text fit to be shown: `[U+0000]` for what would hide, reorder or break it.
+    """JSON with every text safe to show: control characters become `[U+0000]` and the like.
 
-    A model may write anything: control characters, half surrogates that UTF-8 cannot hold, and
-    overrides of the writing direction that would make a page read as what it is not.
+    A model may generate anything: control characters, lone surrogates, which UTF-8 cannot encode,
+    and bidirectional overrides, which change what a page seems to say.
     """
     shown: Any = value
     if isinstance(value, str):
-        # Through UTF-16, two halves that belong together become the one character they mean.
-        whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        shown = whole.replace("\r\n", "\n").translate(_SHOWN)
+        # Through UTF-16, surrogate pairs become the character they encode.
+        text = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        shown = text.replace("\r\n", "\n").translate(_SHOWN)
     elif isinstance(value, list):
         shown = [printable(item) for item in value]
     elif isinstance(value, dict):
@@ -79,8 +81,16 @@ _DIRECTIONS = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 _SHOWN = {code: f"[U+{code:04X}]" for code in _CONTROLS | _DIRECTIONS}
 
 
-def _read_figures(file: Path) -> ResultsRecord | None:
+def _read_results(file: Path) -> ResultsRecord | None:
     if not file.exists():
+        if (former := file.with_name(FORMER_RESULTS)).exists():
+            raise UserError(
+                f"schema 1 of an earlier version; this regard reads {file.name}, schema "
+                f"{RESULTS_SCHEMA}",
+                topic="run",
+                where=str(former),
+                hint="Use the version of regard that wrote it, or train the run again.",
+            )
         return None
     hint = "Delete the file to report what the events say, or train the run again."
     try:
@@ -89,9 +99,9 @@ def _read_figures(file: Path) -> ResultsRecord | None:
         what = f"damaged, not JSON ({problem})"
         raise UserError(what, topic="run", where=str(file), hint=hint) from None
     schema = table.get("schema") if isinstance(table, dict) else None
-    if schema != SCHEMA:
+    if schema != RESULTS_SCHEMA:
         raise UserError(
-            f"schema {schema!r} is unknown; this regard reads schema {SCHEMA}",
+            f"schema {schema!r} is unknown; this regard reads schema {RESULTS_SCHEMA}",
             topic="run",
             where=str(file),
             hint="Use the version of regard that wrote it.",
@@ -114,8 +124,8 @@ def _read_events(file: Path) -> Events:
             try:
                 _add(events, json.loads(line))
             except (ValueError, TypeError, AttributeError, KeyError):
-                # Broken JSON, or JSON that is no event. Without its newline it is merely the line
-                # being written while we read, or cut short by a kill.
+                # Broken JSON, or JSON that is no event. A line without its newline is still being
+                # written, or was truncated by a kill.
                 events.unreadable_lines += line.endswith(b"\n")
     return events
 
@@ -132,9 +142,9 @@ def _add(events: Events, table: dict[str, Any]) -> None:
         _append(events.samples, SamplesEvent.model_validate(printable(table)))
     elif kind == "resume":
         events.resumed_from.append(int(table["step"]))
-        for seen in _series(events):
-            while seen and seen[-1].step > table["step"]:
-                seen.pop()
+        for series in _series(events):
+            while series and series[-1].step > table["step"]:
+                series.pop()
     elif kind == "finish":
         events.finished_at = int(table["step"])
 
@@ -142,11 +152,11 @@ def _add(events: Events, table: dict[str, Any]) -> None:
 AtStep = TypeVar("AtStep", StepEvent, EvaluationEvent, SamplesEvent)
 
 
-def _append(seen: list[AtStep], event: AtStep) -> None:
-    # Steps only go back when a run is resumed; the resume line itself may have been lost.
-    while seen and seen[-1].step >= event.step:
-        seen.pop()
-    seen.append(event)
+def _append(series: list[AtStep], event: AtStep) -> None:
+    # Steps go back only on a resume; the resume event itself may have been lost.
+    while series and series[-1].step >= event.step:
+        series.pop()
+    series.append(event)
 
 
 def _series(events: Events) -> Iterator[list[Any]]:

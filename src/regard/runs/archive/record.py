@@ -1,4 +1,4 @@
-"""What a run left behind, as typed values: its events, and the figures measured at its end."""
+"""Typed records of a run folder: its events and its final results."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+RESULTS_SCHEMA = 2
+"Of results.json."
 MODEL = "model"
-"What a figure of the run's own model is said to be of; any other name is a baseline's."
+"`of` in rows of the run's own model; any other name is a baseline's."
 
 
 class ArchiveRecord(BaseModel):
-    """A value from a run folder; keys this version does not know are passed over."""
+    """A record from a run folder; unknown keys are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -39,8 +41,8 @@ class EvaluationEvent(ArchiveRecord):
     step: int
     loss: float
     n: int
-    figures: dict[str, float] = {}
-    "By name, as people watched them."
+    scores: dict[str, float] = {}
+    "By name, as shown during training."
     items: str = "documents"
 
 
@@ -50,9 +52,9 @@ class SamplesEvent(ArchiveRecord):
 
 
 class EstimateRecord(ArchiveRecord):
-    """A value with its interval, and on how many items of a part it stands."""
+    """A value with its interval and the number of items of a split behind it."""
 
-    part: str
+    split: str
     metric: str
     value: float
     low: float | None = None
@@ -61,14 +63,14 @@ class EstimateRecord(ArchiveRecord):
     items: str = "documents"
     signature: str = ""
     no_interval: str = ""
-    "Why there is no interval, where there is none."
+    "Why there is no interval, if there is none."
 
 
 class ScoreRecord(EstimateRecord):
-    """One measured value."""
+    """An estimate of a metric for the model or a baseline."""
 
     of: str
-    "Whose it is: the model's or a baseline's."
+    "The model or a baseline."
 
 
 class BaselineVerdict(StrEnum):
@@ -80,7 +82,7 @@ class BaselineVerdict(StrEnum):
 
 
 class ComparisonRecord(EstimateRecord):
-    """The model minus a baseline, drawn anew on the same items, and what the run made of it."""
+    """The model minus a baseline, by paired bootstrap on the same items, with its verdict."""
 
     against: str
     verdict: BaselineVerdict
@@ -91,7 +93,7 @@ class HistogramRecord(ArchiveRecord):
     counts: tuple[int, ...]
 
     @model_validator(mode="after")
-    def one_count_between_two_edges(self) -> Self:
+    def _check_edges(self) -> Self:
         if len(self.edges) != len(self.counts) + 1:
             raise ValueError(f"{len(self.edges)} edges cannot bound {len(self.counts)} counts")
         return self
@@ -108,12 +110,12 @@ class SplitRecord(ArchiveRecord):
     median_length: float | None = None
     max_length: int | None = None
     truncated_tokens: int = 0
-    "Tokens beyond the longest document allowed, which were left out."
+    "Tokens beyond the maximum document length, which were dropped."
     histogram: HistogramRecord | None = None
 
 
 class OverlapRecord(ArchiveRecord):
-    """Shares of a part that also stand in the training set."""
+    """Fractions of a split that also occur in the training split."""
 
     documents: float
     ngrams: float
@@ -129,11 +131,11 @@ class CorpusRecord(ArchiveRecord):
     splits: dict[str, SplitRecord]
     overlap: dict[str, OverlapRecord] = {}
     dropped: dict[str, Any] = {}
-    "Counts by reason; a table (such as the counts of each file) may stand beside them."
+    "Counts by reason; tables (such as counts by file) are possible too."
 
     @property
     def dropped_counts(self) -> dict[str, int]:
-        """Why something was left out, and how often, where it was."""
+        """Reasons with a positive count."""
         return {why: n for why, n in self.dropped.items() if isinstance(n, int) and n}
 
 
@@ -145,8 +147,8 @@ class TokenizerRecord(ArchiveRecord):
 
 class CostRecord(ArchiveRecord):
     seconds: float | None = None
-    waiting_share: float | None = None
-    "Of these seconds, in which no batch was ready to be learnt from."
+    data_wait_fraction: float | None = None
+    "Fraction of these seconds spent waiting for a batch."
     steps: int | None = None
     tokens: int | None = None
     tokens_per_second: float | None = None
@@ -156,7 +158,7 @@ class CostRecord(ArchiveRecord):
 
 
 class TrainedTensorRecord(ArchiveRecord):
-    """One tensor that was trained."""
+    """One trained tensor."""
 
     name: str
     shape: tuple[int, ...]
@@ -164,7 +166,7 @@ class TrainedTensorRecord(ArchiveRecord):
 
 
 class LedgerTerm(ArchiveRecord):
-    """A part of what was trained, by formula."""
+    """One term of the closed formula."""
 
     name: str
     formula: str
@@ -172,7 +174,7 @@ class LedgerTerm(ArchiveRecord):
 
 
 class LedgerRecord(ArchiveRecord):
-    """What was trained: each tensor, and the closed formula that says how many numbers it holds."""
+    """Trained parameters: counted by tensor, and by a closed formula."""
 
     adapter: str
     rows: tuple[TrainedTensorRecord, ...]
@@ -189,7 +191,7 @@ class SampleRecord(ArchiveRecord):
 
 
 class RepetitionRecord(ArchiveRecord):
-    """Shares of a set of texts, and the longest run of one token in it."""
+    """Repetition rates of a set of texts, and the longest run of one token."""
 
     distinct_1: float
     distinct_2: float
@@ -197,24 +199,24 @@ class RepetitionRecord(ArchiveRecord):
     repetition: float
     longest_run: float
     alike: float
-    unknown_share: float
+    unknown_rate: float
 
 
 class SampleHealthRecord(ArchiveRecord):
-    """What the model writes, beside real text of the same length."""
+    """Samples of the model against real text of the same length."""
 
     sentence: str
     flags: tuple[str, ...] = ()
     drawn: str = ""
-    "How the texts that were judged came about."
+    "How the judged texts were drawn."
     unjudged: str = ""
-    "Why nothing is said of them."
+    "Why they were not judged, if they were not."
     samples: RepetitionRecord | None = None
     reference: RepetitionRecord | None = None
 
 
 class TrainDevGapRecord(ArchiveRecord):
-    """How much worse dev is than train, in nats per token."""
+    """Loss on dev minus loss on train, in nats per token."""
 
     fit: str
     sentence: str
@@ -224,27 +226,27 @@ class TrainDevGapRecord(ArchiveRecord):
 
 
 class PredictionsRecord(ArchiveRecord):
-    """What is wrong with the answers as a whole."""
+    """What is wrong with the predictions as a whole."""
 
     flags: tuple[str, ...] = ()
     n: int = 0
     collapsed: str = ""
-    "How one class is answered for every row, in words; nothing where it is not so."
+    "How the predictions have collapsed to one class, in words; empty if not."
 
 
 class HealthRecord(ArchiveRecord):
     samples: SampleHealthRecord | None = None
-    "None where the model answers instead of writing."
+    "None for a task."
     predictions: PredictionsRecord | None = None
-    "None where it writes instead of answering."
+    "None for a language model."
     train_and_dev: TrainDevGapRecord | None = None
-    "None where answers have no loss."
+    "None if answers have no loss."
 
     @property
     def flags(self) -> tuple[str, ...]:
         """Everything that is wrong, a sentence each."""
-        judged = (self.samples, self.predictions)
-        return tuple(flag for one in judged if one is not None for flag in one.flags)
+        records = (self.samples, self.predictions)
+        return tuple(flag for record in records if record is not None for flag in record.flags)
 
 
 class FindingRecord(ArchiveRecord):
@@ -260,12 +262,12 @@ class UnusedParameterRecord(ArchiveRecord):
 
 
 class AuditRecord(ArchiveRecord):
-    """What the audit before the training saw."""
+    """The audit before training."""
 
     verdict: str
     sentence: str
     broken: tuple[str, ...] = ()
-    "Kinds of attention that declare themselves broken, and why."
+    "Attention kinds that declare themselves broken, and why."
     mask: str = ""
     findings: tuple[FindingRecord, ...] = ()
     unused_parameters: tuple[UnusedParameterRecord, ...] = ()
@@ -274,69 +276,69 @@ class AuditRecord(ArchiveRecord):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the run's figures mean what they say."""
+        """Whether the run's scores mean anything."""
         return self.verdict != "leak" and not self.broken
 
 
 class ResultsRecord(ArchiveRecord):
-    """All of figures.json."""
+    """All of results.json."""
 
     run: str
     finished: str
-    figures: tuple[ScoreRecord, ...]
+    estimates: tuple[ScoreRecord, ...]
     comparisons: tuple[ComparisonRecord, ...] = ()
     remarks: tuple[str, ...] = ()
     audit: AuditRecord | None = None
-    "None in a run of a version that had no audit."
-    measure: dict[str, Any] = {"kind": "perplexity"}
-    "What turns the run's items into figures."
+    "None if the run was not audited."
+    metric: dict[str, Any] = {"kind": "perplexity"}
+    "Settings of the metric that turns the run's items into estimates."
     items: dict[str, dict[str, str]] = {}
-    "By part: which documents were measured, and which of their tokens were told."
+    "By split: fingerprints of the evaluated documents, and of their scored tokens."
     tables: dict[str, list[dict[str, Any]]] = {}
-    "What figures over all items hide, by name: a curve, a score by length."
+    "Breakdowns of the scores, by name: a curve, a score by length."
     order: str = ""
-    "The same for two runs that read the same rows in the same order."
+    "Equal for two runs that were trained on the same rows in the same order."
     corpus: CorpusRecord | None = None
     tokenizer: TokenizerRecord | None = None
     cost: CostRecord = CostRecord()
     ledger: LedgerRecord | None = None
-    "None in a run of a version that kept none."
+    "None if the run has none."
     samples: tuple[SampleRecord, ...] = ()
     health: HealthRecord | None = None
-    "None in a run of a version that did not look."
+    "None if the run has none."
     environment: dict[str, str | int | float | None] = {}
 
     @property
     def main(self) -> str:
-        """The metric that the run is judged by: the first of the model's."""
-        return next((figure.metric for figure in self.figures if figure.of == MODEL), "perplexity")
+        """Name of the score that the run is judged by: the model's first."""
+        return next((row.metric for row in self.estimates if row.of == MODEL), "perplexity")
 
     @property
     def samples_belie_perplexity(self) -> bool:
-        """Whether the model beats the unigram baseline, and yet what it writes is flagged."""
-        beats = any(
-            compared.against.startswith("unigram") and compared.verdict is BaselineVerdict.BETTER
-            for compared in self.comparisons
+        """Whether the model beats the unigram baseline, and yet its samples are flagged."""
+        beats_unigram = any(
+            row.against.startswith("unigram") and row.verdict is BaselineVerdict.BETTER
+            for row in self.comparisons
         )
-        return beats and self.health is not None and bool(self.health.flags)
+        return beats_unigram and self.health is not None and bool(self.health.flags)
 
     @model_validator(mode="after")
-    def both_sides_of_a_comparison_were_measured(self) -> Self:
-        # A page sets the two figures side by side; without one, a verdict would silently vanish.
-        measured = {(figure.part, figure.metric, figure.of) for figure in self.figures}
-        for compared in self.comparisons:
-            for side in (MODEL, compared.against):
-                if (compared.part, compared.metric, side) not in measured:
+    def _check_comparisons(self) -> Self:
+        # A report shows both estimates side by side; without one, a verdict would silently vanish.
+        measured = {(row.split, row.metric, row.of) for row in self.estimates}
+        for row in self.comparisons:
+            for side in (MODEL, row.against):
+                if (row.split, row.metric, side) not in measured:
                     raise ValueError(
-                        f"{compared.part} {compared.metric} is compared with {compared.against}, "
-                        f"but there is no such figure of {side}"
+                        f"{row.split} {row.metric} is compared with {row.against}, "
+                        f"but there is no such estimate of {side}"
                     )
         return self
 
 
 @dataclass
 class Events:
-    """What events.jsonl says, without what a resume undid."""
+    """The events of events.jsonl, without those that a resume undid."""
 
     start: StartEvent = field(default_factory=StartEvent)
     steps: list[StepEvent] = field(default_factory=list)
@@ -348,8 +350,8 @@ class Events:
 
     @property
     def last_step(self) -> int:
-        seen = (self.steps, self.evaluations, self.samples)
-        return max((events[-1].step for events in seen if events), default=0)
+        series = (self.steps, self.evaluations, self.samples)
+        return max((events[-1].step for events in series if events), default=0)
 
 
 @dataclass(frozen=True)
@@ -358,5 +360,5 @@ class RunRecord:
     name: str
     recipe: str
     events: Events
-    figures: ResultsRecord | None
+    results: ResultsRecord | None
     "None while the run is not finished."

@@ -1,9 +1,9 @@
-"""Look into a model with one text: what it attends to, and how well it tells each token.
+"""Inspect a model on one text: attention weights, and the loss of each token.
 
-A decoder reads the text and tells each next token. An encoder reads it whole; for the losses each
-token is then hidden alone and told from all others (Salazar et al., 2020). A model with a source
-reads the text as its source and tells a target: what it would write itself, where none is given.
-Shapes: t place.
+A decoder predicts each next token. An encoder sees the whole text; for the losses each token is
+masked alone and predicted from all others (pseudo-log-likelihood, Salazar et al., 2020). A seq2seq
+model takes the text as its source and predicts a target, by default its own greedy generation.
+Shapes: t position.
 """
 
 from __future__ import annotations
@@ -28,75 +28,76 @@ from regard.models.model import Model
 from regard.objectives import Vocabulary
 from regard.runs.inspection.inspection import AttentionMap, Inspection, TokenLoss, TokenRow
 from regard.runs.models.loaded_model import LoadedModel
-from regard.runs.training_audit import reasons_against
+from regard.runs.training_audit import invalid_reasons
 
-MOST_WRITTEN = 60
-"Tokens of a target that the model writes itself."
-PLACES_AT_ONCE = 2048
-OF_RECURRENT = "attention"
-"A recurrent model's only one, from target to source."
+MAX_NEW_TOKENS = 60
+"Of a target that the model generates itself."
+BATCH_POSITIONS = 2048
+RECURRENT_ATTENTION = "attention"
+"Name of a recurrent model's only attention, from target to source."
 
-Writer: TypeAlias = EncoderDecoderModel | RecurrentModel
+SourceModel: TypeAlias = EncoderDecoderModel | RecurrentModel
 
 
 def inspect_model(loaded: LoadedModel, text: str, *, target: str | None = None) -> Inspection:
-    """What a loaded model attends to in a text, with what its run's audit says against it."""
-    seen = inspect_text(loaded.model, loaded.tokenizer, text, target=target)
-    return replace(seen, invalid=reasons_against(loaded.folder))
+    """Inspect a loaded model; `invalid` repeats what the audit of its run found."""
+    inspection = inspect_text(loaded.model, loaded.tokenizer, text, target=target)
+    return replace(inspection, invalid=invalid_reasons(loaded.folder))
 
 
 def inspect_text(
     model: Model, tokenizer: Tokenizer, text: str, *, target: str | None = None
 ) -> Inspection:
-    """Read `text` once and keep every attention's weights; `target` is for models with a source."""
+    """Run `text` through the model and record all attention weights; `target` is for seq2seq."""
     model.eval()
-    ids = _encoded(tokenizer, text, "text")
-    if isinstance(model, Writer):
-        wanted = None if target is None else _encoded(tokenizer, target, "target")
-        passage = _with_source(model, tokenizer, ids, wanted)
+    ids = _encode(tokenizer, text, "text")
+    if isinstance(model, SourceModel):
+        target_ids = None if target is None else _encode(tokenizer, target, "target")
+        prepared = _with_source(model, tokenizer, ids, target_ids)
     elif target is not None:
         raise UserError(
-            "a target is given, and this model reads one text alone",
+            "a target is given, and this model takes one text alone",
             topic="inspect",
-            hint="Leave --target out: it is for models that write from a source.",
+            hint="Leave --target out: it is for seq2seq models.",
         )
     else:
-        passage = _alone(model, tokenizer, ids)
+        prepared = _single_row(model, tokenizer, ids)
     recorder = AttentionRecorder()
-    losses = _passed(model, tokenizer, passage.example, recorder)
-    row, source = _row(tokenizer, passage.example.inputs), None
-    if passage.example.source is not None:
-        source = _row(tokenizer, passage.example.source)
+    example = prepared.example
+    losses = _losses(model, tokenizer, example, recorder)
+    row, source = _row(tokenizer, example.inputs), None
+    if example.source is not None:
+        source = _row(tokenizer, example.source)
     if isinstance(model, EncoderModel):
-        told, remarks = _told_when_hidden(model, tokenizer, row)
+        token_losses, remarks = _masked_losses(model, tokenizer, row)
     else:
-        spelled = _spelled(tokenizer, passage.example.targets)
-        told, remarks = tuple(map(TokenLoss, spelled, losses.tolist())), []
-    _check_numbers(recorder, told)
+        tokens = _token_texts(tokenizer, example.targets)
+        token_losses, remarks = tuple(map(TokenLoss, tokens, losses.tolist())), []
+    _check_finite(recorder, token_losses)
     return Inspection(
         text=text,
         row=row,
         source=source,
-        losses=told,
+        losses=token_losses,
         maps=_maps(recorder, row, source),
         remarks=(
-            *passage.remarks,
+            *prepared.remarks,
             *remarks,
-            *_unknown(tokenizer, row, source),
+            *_unknown_remarks(tokenizer, row, source),
             *(f"{name} has no weights to show: its kind makes none" for name in recorder.missing),
         ),
     )
 
 
 @dataclass(frozen=True)
-class _Passage:
+class _PreparedExample:
     example: Example
     remarks: tuple[str, ...] = ()
 
 
-def _encoded(tokenizer: Tokenizer, text: str, what: str) -> list[int]:
+def _encode(tokenizer: Tokenizer, text: str, what: str) -> list[int]:
     if text != text.encode(errors="replace").decode():
-        raise UserError(f"the {what} is not valid UTF-8", topic="inspect", hint="Type it anew.")
+        raise UserError(f"the {what} is not valid UTF-8", topic="inspect", hint="Type it again.")
     ids = tokenizer.encode(text) if text.strip() else []
     if not ids:
         raise UserError(
@@ -107,48 +108,50 @@ def _encoded(tokenizer: Tokenizer, text: str, what: str) -> list[int]:
     return ids
 
 
-def _alone(model: Model, tokenizer: Tokenizer, ids: list[int]) -> _Passage:
-    """A row of its own: a decoder tells what follows each place, an encoder reads it whole."""
+def _single_row(model: Model, tokenizer: Tokenizer, ids: list[int]) -> _PreparedExample:
+    """The text as one row: a decoder predicts each next token, an encoder sees all of it."""
     row = [tokenizer.require("start"), *ids, tokenizer.require("stop")]
     shift = 0 if isinstance(model, EncoderModel) else 1
     inputs, targets = row[: len(row) - shift], row[shift:]
-    remarks = _cut_remark("row", len(inputs), model.context, "first")
-    return _Passage(_example(inputs[: model.context], targets[: model.context]), remarks)
+    remarks = _truncation_remark("row", len(inputs), model.context, "first")
+    example = _example(inputs[: model.context], targets[: model.context])
+    return _PreparedExample(example, remarks)
 
 
 def _with_source(
-    model: Writer,
+    model: SourceModel,
     tokenizer: Tokenizer,
     ids: list[int],
-    wanted: list[int] | None,
-) -> _Passage:
+    target_ids: list[int] | None,
+) -> _PreparedExample:
     start, stop = tokenizer.require("start"), tokenizer.require("stop")
-    remarks = list(_cut_remark("source", len(ids) + 1, model.context, "last"))
-    source = [start, *ids][-model.context :]  # as generation does: what stands nearest counts most
-    if wanted is None:
-        targets = _written(model, tokenizer, source)
-        remarks.append("no target is given: this is what the model writes, the likeliest each time")
+    remarks = list(_truncation_remark("source", len(ids) + 1, model.context, "last"))
+    source = [start, *ids][-model.context :]  # as in generation: the last tokens are kept
+    if target_ids is None:
+        targets = _generate_target(model, tokenizer, source)
+        remarks.append("no target is given: this is the model's greedy generation")
     else:
-        targets = [*wanted, stop]
-        remarks += _cut_remark("target", len(targets), model.context, "first")
+        targets = [*target_ids, stop]
+        remarks += _truncation_remark("target", len(targets), model.context, "first")
         targets = targets[: model.context]
-    return _Passage(_example([start, *targets[:-1]], targets, source), tuple(remarks))
+    example = _example([start, *targets[:-1]], targets, source)
+    return _PreparedExample(example, tuple(remarks))
 
 
-def _written(model: Writer, tokenizer: Tokenizer, source: list[int]) -> list[int]:
-    """The tokens that the model writes, its stop among them where it comes to one."""
+def _generate_target(model: SourceModel, tokenizer: Tokenizer, source: list[int]) -> list[int]:
+    """The tokens that the model generates, with the stop token if it ends with one."""
     stop = tokenizer.require("stop")
-    given = torch.tensor([source])
-    [written] = generate(
-        model.bind_source(given, torch.ones_like(given, dtype=torch.bool)),
+    source_ids = torch.tensor([source])
+    [generated] = generate(
+        model.bind_source(source_ids, torch.ones_like(source_ids, dtype=torch.bool)),
         [[tokenizer.require("start")]],
         strategy=Greedy(),
-        max_new_tokens=min(MOST_WRITTEN, model.context),
+        max_new_tokens=min(MAX_NEW_TOKENS, model.context),
         stop=stop,
         pad=tokenizer.padding_id,
         suppress_tokens=tuple(Vocabulary.from_tokenizer(tokenizer).specials - {stop}),
     )
-    return [*written.ids, stop] if written.stopped else list(written.ids)
+    return [*generated.ids, stop] if generated.stopped else list(generated.ids)
 
 
 def _example(
@@ -162,52 +165,52 @@ def _example(
     )
 
 
-def _cut_remark(what: str, length: int, context: int, kept: str) -> tuple[str, ...]:
+def _truncation_remark(what: str, length: int, context: int, kept: str) -> tuple[str, ...]:
     if length <= context:
         return ()
     return (
-        f"the {what} has {length:,} tokens and the model sees {context:,}: the {kept} are read",
+        f"the {what} has {length:,} tokens and the context is {context:,}: the {kept} are kept",
     )
 
 
 @torch.inference_mode()
-def _passed(
+def _losses(
     model: Model, tokenizer: Tokenizer, example: Example, recorder: AttentionRecorder | None = None
 ) -> Tensor:
-    """The loss at each place, (t)."""
+    """The loss at each position, (t)."""
     batch = collate([example], pad_id=tokenizer.padding_id, rows=[0])
     return model.losses(batch, recorder=recorder)[0]
 
 
 @torch.inference_mode()
-def _told_when_hidden(
+def _masked_losses(
     model: Model, tokenizer: Tokenizer, row: TokenRow
 ) -> tuple[tuple[TokenLoss, ...], list[str]]:
-    """Each token's loss where it alone is hidden: an encoder that sees a token need not tell it."""
+    """Each token's loss with that token alone masked: an encoder that sees it only copies it."""
     if tokenizer.mask is None:
-        return (), ["no losses: the tokenizer has no [MASK] to hide tokens with"]
+        return (), ["no losses: the tokenizer has no [MASK]"]
     specials = Vocabulary.from_tokenizer(tokenizer).specials
-    places = [place for place, one in enumerate(row.ids) if one not in specials]
-    together = max(1, PLACES_AT_ONCE // len(row.ids))
-    told: list[TokenLoss] = []
-    for begin in range(0, len(places), together):
-        chosen = places[begin : begin + together]
-        hidden = np.tile(np.array(row.ids, dtype=np.int64), (len(chosen), 1))
-        hidden[np.arange(len(chosen)), chosen] = tokenizer.mask
+    positions = [position for position, token in enumerate(row.ids) if token not in specials]
+    batch_size = max(1, BATCH_POSITIONS // len(row.ids))
+    found: list[TokenLoss] = []
+    for begin in range(0, len(positions), batch_size):
+        chosen = positions[begin : begin + batch_size]
+        masked = np.tile(np.array(row.ids, dtype=np.int64), (len(chosen), 1))
+        masked[np.arange(len(chosen)), chosen] = tokenizer.mask
         batch = collate(
-            [_example(one.tolist(), row.ids) for one in hidden],
+            [_example(ids.tolist(), row.ids) for ids in masked],
             pad_id=tokenizer.padding_id,
             rows=chosen,
         )
         losses = model.losses(batch)[torch.arange(len(chosen)), torch.tensor(chosen)]
-        told += [TokenLoss(row.tokens[p], x) for p, x in zip(chosen, losses.tolist(), strict=True)]
-    return tuple(told), ["for its loss each token is hidden alone and told from all others"]
+        found += [TokenLoss(row.tokens[p], x) for p, x in zip(chosen, losses.tolist(), strict=True)]
+    return tuple(found), ["for its loss each token is masked alone and predicted from all others"]
 
 
-def _check_numbers(recorder: AttentionRecorder, told: Sequence[TokenLoss]) -> None:
+def _check_finite(recorder: AttentionRecorder, losses: Sequence[TokenLoss]) -> None:
     if not recorder.weights and not recorder.missing:
         raise UserError(
-            "this model has no attention to look at",
+            "this model has no attention to inspect",
             topic="inspect",
             hint='Train one that has: a recurrent model with model.attention = "additive", '
             "or a Transformer.",
@@ -216,18 +219,18 @@ def _check_numbers(recorder: AttentionRecorder, told: Sequence[TokenLoss]) -> No
         raise UserError(
             f"this model's attention gives no weights ({', '.join(recorder.missing[:3])})",
             topic="inspect",
-            hint="Its kind has to give Attended.weights when asked with want_weights=True.",
+            hint="Its kind must return AttentionOutput.weights when need_weights=True.",
         )
     for name, weights in recorder.weights.items():
         if not bool(weights.isfinite().all()):
             raise UserError(
-                f"the weights of {name} are not all numbers",
+                f"the weights of {name} are not all finite",
                 topic="inspect",
                 hint="Look for a diverged training in the run's report.",
             )
-    if not all(np.isfinite(one.loss) for one in told):
+    if not all(np.isfinite(token.loss) for token in losses):
         raise UserError(
-            "the model's losses are not all numbers",
+            "the model's losses are not all finite",
             topic="inspect",
             hint="Look for a diverged training in the run's report.",
         )
@@ -241,13 +244,15 @@ def _maps(
         queries, keys = row, row
         if source is not None and name.startswith("encoder."):
             queries, keys = source, source
-        elif source is not None and (name == OF_RECURRENT or name.endswith(".cross_attention")):
+        elif source is not None and (
+            name == RECURRENT_ATTENTION or name.endswith(".cross_attention")
+        ):
             keys = source
         maps.append(AttentionMap(name, queries, keys, weights[0].double().cpu().numpy()))
     return tuple(maps)
 
 
-def _unknown(tokenizer: Tokenizer, row: TokenRow, source: TokenRow | None) -> list[str]:
+def _unknown_remarks(tokenizer: Tokenizer, row: TokenRow, source: TokenRow | None) -> list[str]:
     ids = [*row.ids, *(source.ids if source else ())]
     count = ids.count(tokenizer.unk) if tokenizer.unk is not None else 0
     if not count:
@@ -256,17 +261,17 @@ def _unknown(tokenizer: Tokenizer, row: TokenRow, source: TokenRow | None) -> li
 
 
 def _row(tokenizer: Tokenizer, ids: Ints) -> TokenRow:
-    return TokenRow(tuple(ids.tolist()), tuple(_spelled(tokenizer, ids)))
+    return TokenRow(tuple(ids.tolist()), tuple(_token_texts(tokenizer, ids)))
 
 
-def _spelled(tokenizer: Tokenizer, ids: Ints) -> list[str]:
-    """Each piece on its own, as text where it is text; a dot stands for a space."""
-    spelled = []
-    for one, piece in zip(ids.tolist(), tokenizer.tokens(ids), strict=True):
-        alone = tokenizer.decode([one])
-        if piece.startswith("▁") and not alone.startswith("▁"):  # how some spell a space
-            alone = f" {alone.lstrip()}"
-        elif not alone or "\ufffd" in alone:  # a special, or bytes that are half a character
-            alone = piece
-        spelled.append(alone.replace(" ", "·"))
-    return spelled
+def _token_texts(tokenizer: Tokenizer, ids: Ints) -> list[str]:
+    """Each token decoded alone, or its piece if it is no text; a dot stands for a space."""
+    texts = []
+    for token, piece in zip(ids.tolist(), tokenizer.tokens(ids), strict=True):
+        text = tokenizer.decode([token])
+        if piece.startswith("▁") and not text.startswith("▁"):  # SentencePiece's space
+            text = f" {text.lstrip()}"
+        elif not text or "\ufffd" in text:  # a special, or bytes that are half a character
+            text = piece
+        texts.append(text.replace(" ", "·"))
+    return texts

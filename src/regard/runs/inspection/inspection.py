@@ -1,7 +1,7 @@
-"""What a look into a model gives: tokens, the loss of each, and every attention's weights.
+"""The result of inspecting a model: tokens, the loss of each, and all attention weights.
 
-Shapes: h heads, i query, j key. Weights of a softmax are from 0 to 1; those of a person's own rule
-may be anything.
+Shapes: h heads, i query, j key. Weights of a softmax are in [0, 1]; those of a user's attention
+function may be anything.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 
 SCHEMA = 1
 DIGITS = 6
-"Of weights and losses, where they are written as JSON."
+"Decimals of weights and losses in JSON."
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class TokenRow:
-    """Tokens in the order in which a model reads them."""
+    """Tokens of one row, in order."""
 
     ids: tuple[int, ...]
     tokens: tuple[str, ...]
-    "As people read them: a dot stands for a space."
+    "As shown: a dot stands for a space."
 
     def as_dict(self) -> dict[str, Any]:
         return {"ids": list(self.ids), "tokens": list(self.tokens)}
@@ -36,13 +36,13 @@ class TokenRow:
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """The weights of one attention."""
+    """The weights of one attention layer."""
 
     name: str
     queries: TokenRow
     keys: TokenRow
     weights: Floats
-    "(h,i,j): how much of each key a query takes; a query that may see nothing has zeros."
+    "(h,i,j): weight of each key for a query; zeros for a fully masked query."
 
     @property
     def layer(self) -> int:
@@ -50,20 +50,20 @@ class AttentionMap:
         return int(found[1]) if found else 0
 
     @property
-    def part(self) -> str:
-        """What the maps of all layers share: `encoder attention`, `decoder cross attention`."""
+    def stack(self) -> str:
+        """The name without the layer: `encoder attention`, `decoder cross attention`."""
         return re.sub(r"\bblock\.\d+\.", "", self.name).replace(".", " ").replace("_", " ")
 
     @cached_property
     def entropies(self) -> Floats:
-        """(h): how spread a head's weights are, in nats, as a mean over the queries that look."""
+        """(h): entropy of a head's weights in nats, averaged over queries with any weight."""
         sizes = np.abs(self.weights)
         total = sizes.sum(axis=-1, keepdims=True)
-        shares = np.divide(sizes, total, out=np.zeros_like(sizes), where=total > 0)
-        logarithms = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
-        looking = (total[..., 0] > 0).sum(axis=-1)
-        spread: Floats = -(shares * logarithms).sum(axis=(-2, -1)) / np.maximum(looking, 1)
-        return np.maximum(spread, 0.0)  # −0.0 otherwise, where all weight is on one key
+        p = np.divide(sizes, total, out=np.zeros_like(sizes), where=total > 0)
+        log_p = np.log(p, out=np.zeros_like(p), where=p > 0)
+        queries = (total[..., 0] > 0).sum(axis=-1)
+        entropy: Floats = -(p * log_p).sum(axis=(-2, -1)) / np.maximum(queries, 1)
+        return np.maximum(entropy, 0.0)  # not −0.0, where all weight is on one key
 
 
 @dataclass(frozen=True)
@@ -75,22 +75,22 @@ class TokenLoss:
 
 @dataclass(frozen=True)
 class Inspection:
-    """A text as a model sees it."""
+    """A text with the model's losses and attention weights."""
 
     text: str
     row: TokenRow
-    "What the model read; of a model with a source, the target."
+    "The input tokens; for a seq2seq model, the target."
     source: TokenRow | None
     losses: tuple[TokenLoss, ...]
-    "Of the tokens that were told, in order."
+    "Of the predicted tokens, in order."
     maps: tuple[AttentionMap, ...]
     remarks: tuple[str, ...] = ()
     invalid: tuple[str, ...] = ()
-    "Why its losses mean nothing, as the audit of its run says; empty where it says nothing."
+    "Why its losses mean nothing, by the audit of its run; empty if they do."
 
     @property
     def mean_loss(self) -> float | None:
-        return float(np.mean([told.loss for told in self.losses])) if self.losses else None
+        return float(np.mean([token.loss for token in self.losses])) if self.losses else None
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; weights are rounded to 6 digits."""
@@ -104,7 +104,7 @@ class Inspection:
             "row": self.row.as_dict(),
             "source": None if self.source is None else self.source.as_dict(),
             "losses": [
-                {"token": told.token, "loss": round(told.loss, DIGITS)} for told in self.losses
+                {"token": one.token, "loss": round(one.loss, DIGITS)} for one in self.losses
             ],
             "attention": [
                 {
@@ -123,7 +123,7 @@ class Inspection:
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> Inspection:
-        """The inverse of `as_dict`, but for the digits it rounds away."""
+        """The inverse of `as_dict`, up to rounding."""
         rows = {
             role: None
             if (ids := table[role]) is None
@@ -136,7 +136,7 @@ class Inspection:
             text=table["text"],
             row=row,
             source=rows["source"],
-            losses=tuple(TokenLoss(**told) for told in table["losses"]),
+            losses=tuple(TokenLoss(**one) for one in table["losses"]),
             maps=tuple(
                 AttentionMap(
                     one["name"],

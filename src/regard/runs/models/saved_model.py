@@ -1,6 +1,7 @@
-"""A trained model as it lies in a folder: weights, tokenizer, and what they belong to.
+"""A trained model in its folder: weights, tokenizer, config.
 
-A model that was adapted lies there as what was trained alone; its base is found and put below it.
+An adapted model's folder holds only the tensors that were trained; its base model is found and
+loaded below them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from regard.models.task_models.task_model import TaskModel
 from regard.objectives import OBJECTIVES, Objective
 from regard.runs.models.adapter_files import load_adapter
 from regard.runs.models.base_model import find_base
-from regard.runs.recipe import tools_of
+from regard.runs.recipe import build_tools
 from regard.runs.run import read_config
 from regard.tasks import TASKS, Problem, Task
 from regard.training.checkpoint import WEIGHTS_FILE, load_weights
@@ -31,18 +32,18 @@ from regard.training.checkpoint import WEIGHTS_FILE, load_weights
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A model with all that it was trained to do."""
+    """A model with its tokenizer, objective, task and adapter."""
 
     model: Model
     tokenizer: Tokenizer
     family: Family
     vocabulary: int
-    "Rows of its token table."
+    "Rows of its token embedding."
     objective: Objective
-    "What it was trained to tell of texts, it or the model it was started from."
+    "Training objective on texts, of this model or of its initial model."
     task: Task | None
     problem: Problem | None
-    "Its task with what was learnt of it."
+    "Its task with the state derived from the training rows."
     adapter: Adapter
     config: Mapping[str, Any]
 
@@ -52,54 +53,53 @@ class SavedModel:
         return self.model.body if isinstance(self.model, TaskModel) else self.model
 
     def plain_body(self) -> Model:
-        """The body as its family builds it: what an adapter added is folded into the weights."""
+        """The body as its family builds it, with the adapter merged into the weights."""
         if self.adapter.virtual_tokens:
             kind = catalog_name(self.adapter, ADAPTERS)
             raise UserError(
-                f"this model was adapted by a {kind}, which is no part of its weights, so it "
-                "cannot be taken without it",
+                f"this model was adapted by {kind} tuning, which cannot be merged into its weights",
                 topic="model",
-                hint="Start from its base, or adapt it by LoRA, which can be merged.",
+                hint="Start from its base model, or adapt it by LoRA, which can be merged.",
             )
         self.adapter.merge(self.model)
         return self.body.requires_grad_(True)
 
 
-def load_saved(
-    home: Path, *, place: Path, tokenizer: Tokenizer | None = None, base: Path | None = None
+def load_saved_model(
+    folder: Path, *, path: Path, tokenizer: Tokenizer | None = None, base: Path | None = None
 ) -> SavedModel:
-    """From a folder that was found whole; errors speak of `place`, as the person named it. `base`
-    is where an adapter's base lies, if not where it was."""
-    config = read_config(home)
-    text = tokenizer or Tokenizer.load(home)
-    check_same_tokenizer(config["tokenizer"], text, owner=f"model {place}")
-    with suggest_run_files(place):
+    """Load from a model folder that was checked intact. Errors name `path`, as the user gave it;
+    `base` is the new path of an adapter's base model, if it was moved."""
+    config = read_config(folder)
+    tokenizer = tokenizer or Tokenizer.load(folder)
+    check_same_tokenizer(config["tokenizer"], tokenizer, owner=f"model {path}")
+    with suggest_run_files(path):
         family, objective = family_of(config), objective_of(config)
-        task = _part(TASKS, config["task"], key="task") if "task" in config else None
-    check_same_code(files_used_by(config), place)
+        task = _read_part(TASKS, config["task"], key="task") if "task" in config else None
+    check_same_code(files_used_by(config), path)
     assert task is None or isinstance(task, Task)
     adapter: Adapter = Full()
     if "adapt" in config:
-        adapter = _adapter_of(config)
-        below = find_base(config["base"], owner=place, given=base)
-        model = load_saved(below, place=below).plain_body()
+        adapter = _read_adapter(config)
+        base_folder = find_base(config["base"], owner=path, given=base)
+        model = load_saved_model(base_folder, path=base_folder).plain_body()
     else:
         model = family.build(vocabulary=config["vocabulary"], seed=0)
     problem = None
     if task is not None:
-        tools = tools_of(task, family, text, taken=adapter.virtual_tokens)
-        problem = task.restore_problem(config["learnt"], tools)
+        tools = build_tools(task, family, tokenizer, virtual_tokens=adapter.virtual_tokens)
+        problem = task.restore_problem(config["task_state"], tools)
         model = problem.attach_head(model, seed=0)
     adapter.apply(model, seed=0)
-    if adapter.saves_adapter_only and not (home / WEIGHTS_FILE).is_file():
+    if adapter.saves_adapter_only and not (folder / WEIGHTS_FILE).is_file():
         load_adapter(
-            model, home, family=family, tokenizer=text, architecture=architecture_of(config)
+            model, folder, family=family, tokenizer=tokenizer, architecture=architecture_of(config)
         )
     else:
-        load_weights(model, home / WEIGHTS_FILE)
+        load_weights(model, folder / WEIGHTS_FILE)
     return SavedModel(
         model.eval(),
-        text,
+        tokenizer,
         family,
         int(config["vocabulary"]),
         objective,
@@ -111,29 +111,31 @@ def load_saved(
 
 
 def architecture_of(config: Mapping[str, Any]) -> str | None:
-    """What other tools call a model that came from one, itself or what it was started from."""
-    found = config.get("imported", config).get("architecture")
-    return None if found is None else str(found)
+    """Hugging Face architecture of an imported model, or of the model it was started from."""
+    name = config.get("imported", config).get("architecture")
+    return None if name is None else str(name)
 
 
 def family_of(config: Mapping[str, Any]) -> Family:
-    family = _part(FAMILIES, config["model"], key="model", selector="family")
+    family = _read_part(FAMILIES, config["model"], key="model", selector="family")
     assert isinstance(family, Family)
     return family
 
 
 def objective_of(config: Mapping[str, Any]) -> Objective:
-    objective = _part(OBJECTIVES, config["objective"], key="objective")
+    objective = _read_part(OBJECTIVES, config["objective"], key="objective")
     assert isinstance(objective, Objective)
     return objective
 
 
-def _adapter_of(config: Mapping[str, Any]) -> Adapter:
-    adapter = _part(ADAPTERS, config["adapt"], key="adapt")
+def _read_adapter(config: Mapping[str, Any]) -> Adapter:
+    adapter = _read_part(ADAPTERS, config["adapt"], key="adapt")
     assert isinstance(adapter, Adapter)
     return adapter
 
 
-def _part(catalog: Catalog, table: dict[str, Any], *, key: str, selector: str = "kind") -> Settings:
+def _read_part(
+    catalog: Catalog, table: dict[str, Any], *, key: str, selector: str = "kind"
+) -> Settings:
     rest = dict(table)
     return read_settings(settings_class(catalog, rest.pop(selector)), rest, key=key)

@@ -1,8 +1,8 @@
-"""What a recipe trains and judges a model on, ready in the tokens of one tokenizer.
+"""A recipe's data under one tokenizer, ready for training and evaluation.
 
-There are two sorts: text, which an objective turns into examples (`language.py`), and the rows of
-a task (`task.py`). All that stands around them (bench, training, the end of a run) knows this
-shape alone.
+Two classes implement it: `PreparedText`, from which an objective draws examples (`text.py`), and
+`PreparedTask`, the rows of a task (`task.py`). Experiment, training and the end of a run use this
+interface alone.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from regard.training.loop import EvalResult
 
 @dataclass(frozen=True)
 class SplitResults:
-    """What figures.json tells of a model."""
+    """The final evaluation of a model on every split, as it is written to results.json."""
 
-    figures: list[dict[str, Any]]
+    estimates: list[dict[str, Any]]
     comparisons: list[dict[str, Any]]
     "The model minus each baseline, on the same items."
     remarks: list[str]
     items: Mapping[Split, Sequence[Row]]
-    "What was measured of each single item."
+    "Per-item results."
     fingerprints: Mapping[Split, Mapping[str, str]]
-    "Which items those are: figures on others are not put beside them."
-    measure: Mapping[str, Any]
-    "What turns items into figures, as settings."
+    "Of the items: only scores on the same ones are compared."
+    metric: Mapping[str, Any]
+    "Settings of the metric that turns items into estimates."
     tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)
-    "Figures of some items apart, each row with its part: by length, by sort."
+    "Scores of subsets of the items, by length or type; each row names its split."
 
 
 class PreparedData(ABC):
-    """All that training and judging read."""
+    """Everything that training and evaluation read."""
 
     def __init__(
         self, recipe: Recipe, tokenizer: Tokenizer, *, source: str, statistics: dict[str, Any]
@@ -49,45 +49,45 @@ class PreparedData(ABC):
         self.recipe = recipe
         self.tokenizer = tokenizer
         self.source = source
-        "Hash of what everything was made from."
+        "Hash of the source files."
         self.statistics = statistics
 
     @abstractmethod
     def examples(self) -> Examples:
-        """Of the training part."""
+        """Examples of the training split."""
 
     @abstractmethod
-    def look(self, model: Model, *, device: str) -> EvalResult:
-        """At a few items of dev, while it trains."""
+    def evaluate_dev(self, model: Model, *, device: str) -> EvalResult:
+        """Evaluate on train.evaluate_documents items of dev, during training."""
 
     @abstractmethod
-    def places_measured(self, *, looks: int) -> int:
-        """About how many places go through the model in so many looks and in the final figures."""
+    def evaluation_positions(self, *, evaluations: int) -> int:
+        """About how many positions `evaluations` on dev and the final evaluation process."""
 
     @abstractmethod
-    def measure(self, model: Model, *, device: str, watch: Observer) -> SplitResults:
-        """Figures of model and baselines on every part."""
+    def evaluate(self, model: Model, *, device: str, observer: Observer) -> SplitResults:
+        """The final evaluation: estimates of model and baselines on every split."""
 
     @abstractmethod
-    def health(self, model: Model, measured: SplitResults) -> dict[str, Any]:
-        """What else is wrong with the model, for figures.json."""
+    def health(self, model: Model, results: SplitResults) -> dict[str, Any]:
+        """What the scores do not show, for results.json."""
 
     @abstractmethod
     def samples(self, model: Model) -> list[dict[str, str]]:
-        """Prompts and what the model writes after them; nothing where it cannot write."""
+        """Prompts and the model's continuations or answers; empty if it cannot generate."""
 
     def remarks(self) -> list[str]:
-        """What people have to know of the training part before anything is trained."""
+        """What users have to know of the training split before training starts."""
         return []
 
-    def fitted(self, model: Model, *, seed: int) -> Model:
-        """The model with the head it needs; by default as it is."""
+    def attach_head(self, model: Model, *, seed: int) -> Model:
+        """The model with the head it needs; by default unchanged."""
         return model
 
-    def learnt(self) -> Mapping[str, Any]:
-        """What has to be kept with the model besides its weights."""
+    def task_state(self) -> Mapping[str, Any]:
+        """What is saved with the model besides its weights."""
         return {}
 
     def tune(self, model: Model, *, device: str) -> list[str]:
-        """Choose on dev what is chosen after training, and say so."""
+        """Choose on dev what is chosen after training; remarks say what was."""
         return []

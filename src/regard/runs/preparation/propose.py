@@ -1,4 +1,4 @@
-"""A first recipe for a person's own text: sizes follow from a look at it, comments say why."""
+"""Propose a first recipe for a user's text: sizes follow from a preview, comments say why."""
 
 from __future__ import annotations
 
@@ -14,127 +14,127 @@ from regard.core.errors import UserError
 from regard.data.corpus import Data, open_corpus
 from regard.data.readers.records import Unit
 
-CHARACTERS_SEEN = 30_000_000
-"A glance stops here; sizes then are lower bounds, and nothing proposed depends on more."
+MAX_CHARACTERS = 30_000_000
+"The preview stops here; its sizes are then lower bounds, and the proposal needs no more."
 TOKENS_PER_WORD = 1.4
-"A byte-pair tokenizer's usual fertility; only used to propose sizes."
-AIM_TOKENS = 2_000_000
-"Tokens to train on in all: a couple of minutes on two cores at the size proposed."
+"Typical fertility of a BPE tokenizer; used only to propose sizes."
+TRAINING_TOKENS = 2_000_000
+"Tokens processed in training: a couple of minutes on two cores at the proposed size."
 
 
 @dataclass(frozen=True)
 class CorpusPreview:
-    """What a glance at the text shows."""
+    """Document lengths of a corpus, or of its beginning."""
 
-    words_each: list[int]
+    document_words: list[int]
     complete: bool
-    "Whether the glance saw all of it."
+    "Whether the preview read the whole corpus."
 
     @property
     def tokens(self) -> int:
-        """About how many tokens were seen."""
-        return round(sum(self.words_each) * TOKENS_PER_WORD)
+        """Estimated tokens of the previewed text."""
+        return round(sum(self.document_words) * TOKENS_PER_WORD)
 
 
 def preview_corpus(corpus: Sequence[str], *, column: str, unit: Unit) -> CorpusPreview:
     opened = open_corpus(Data(corpus=tuple(corpus), text=column, unit=unit))
-    words_each, seen = [], 0
+    document_words, characters = [], 0
     for _, text in opened.texts_with_split():
-        words_each.append(len(text.split()))
-        seen += len(text)
-        if seen > CHARACTERS_SEEN:
-            return CorpusPreview(words_each, complete=False)
-    return CorpusPreview(words_each, complete=True)
+        document_words.append(len(text.split()))
+        characters += len(text)
+        if characters > MAX_CHARACTERS:
+            return CorpusPreview(document_words, complete=False)
+    return CorpusPreview(document_words, complete=True)
 
 
 def propose_unit(path: Path) -> Unit:
-    """Paragraphs where blank lines part wrapped lines; else every line is a document."""
+    """Paragraphs if blank lines separate wrapped lines; else each line is a document."""
     from regard.data.readers.lines import read_lines
 
-    seen = list(islice(read_lines(path), 1000))
-    blank = sum(not line.strip() for line in seen)
-    full = len(seen) - blank
+    lines = list(islice(read_lines(path), 1000))
+    blank = sum(not line.strip() for line in lines)
+    full = len(lines) - blank
     wrapped = blank >= 2 and full / (blank + 1) >= 1.5
     return "paragraph" if wrapped else "line"
 
 
-def propose(
-    name: str, corpus: Sequence[str], *, column: str | None, unit: Unit, seen: CorpusPreview
+def propose_recipe(
+    name: str, corpus: Sequence[str], *, column: str | None, unit: Unit, preview: CorpusPreview
 ) -> str:
     """The recipe as TOML text."""
-    if seen.tokens < 300:
+    if preview.tokens < 300:
         raise UserError(
-            f"about {seen.tokens} tokens are too few to train and test on",
+            f"about {preview.tokens} tokens are too few to train and test on",
             topic="data",
             where=", ".join(corpus) + (f", column {column!r}" if column else ""),
             hint="Give more text; some thousands of words at least.",
         )
-    context = _context(seen)
-    batch = _batch_tokens(seen, context)
-    epochs = max(1, min(20, round(AIM_TOKENS / seen.tokens)))
-    named = json.dumps(corpus[0]) if len(corpus) == 1 else json.dumps(list(corpus))
-    about = "about" if seen.complete else "at least"
-    read_lines = [
-        f"# {name}: {about} {seen.tokens:,} tokens; check it with `regard validate`, "
+    context = _context(preview)
+    batch = _batch_tokens(preview, context)
+    epochs = max(1, min(20, round(TRAINING_TOKENS / preview.tokens)))
+    corpus_value = json.dumps(corpus[0]) if len(corpus) == 1 else json.dumps(list(corpus))
+    about = "about" if preview.complete else "at least"
+    lines = [
+        f"# {name}: {about} {preview.tokens:,} tokens; check it with `regard validate`, "
         "run it with `regard train`.",
         f"name = {json.dumps(name)}",
         "",
         "[data]",
-        f"corpus = {named}",
+        f"corpus = {corpus_value}",
     ]
     if column is not None:
-        read_lines.append(f"text = {json.dumps(column)}".ljust(34) + "# the column that is read")
+        lines.append(f"text = {json.dumps(column)}".ljust(34) + "# the column with the text")
     elif unit != "line":
-        read_lines.append(f'unit = "{unit}"'.ljust(34) + "# what one document is")
-    read_lines += [
-        _said("dev = 0.05", "share of the documents to choose on"),
-        _said("test = 0.05", "share that only judges"),
+        lines.append(f'unit = "{unit}"'.ljust(34) + "# what one document is")
+    lines += [
+        _line("dev = 0.05", "fraction of the documents for choosing and early stopping"),
+        _line("test = 0.05", "fraction for the final evaluation alone"),
         "",
         "[tokenizer]",
-        _said('kind = "bpe"', "or wordpiece, unigram, word, character: regard ls tokenizer"),
-        *([_said(f"vocabulary = {v}", "pieces")] if (v := _vocabulary(seen)) else []),
+        _line('kind = "bpe"', "or wordpiece, unigram, word, character: regard ls tokenizer"),
+        *([_line(f"vocabulary = {v}", "pieces")] if (v := _vocabulary(preview)) else []),
         "",
         "[model]",
         'family = "decoder"',
         "layers = 4",
         "heads = 4",
-        _said("width = 128", "larger learns more and takes longer"),
-        _said(f"context = {context}", "tokens seen at once"),
-        _said("dropout = 0.1", "small text is soon learned by heart"),
+        _line("width = 128", "larger learns more and takes longer"),
+        _line(f"context = {context}", "tokens of a training row"),
+        _line("dropout = 0.1", "small corpora overfit soon"),
         "",
         "[train]",
-        _said(f"epochs = {epochs}", "passes over the text"),
-        _said(f"batch_tokens = {batch}", "tokens in one update"),
+        _line(f"epochs = {epochs}", "passes over the text"),
+        _line(f"batch_tokens = {batch}", "tokens in one update"),
         "lr = 1e-3",
-        _said("patience = 5", "stop when dev has not improved for five looks"),
+        _line("patience = 5", "stop when dev has not improved in five evaluations"),
         "evaluate_every = 50",
         "seed = 0",
         "",
     ]
-    return "\n".join(read_lines)
+    return "\n".join(lines)
 
 
-def _said(setting: str, why: str) -> str:
+def _line(setting: str, why: str) -> str:
     return f"{setting:<33} # {why}"
 
 
-def _context(seen: CorpusPreview) -> int:
-    """Nine documents in ten fit whole, between 32 and 256 tokens."""
-    tokens = float(np.quantile(seen.words_each, 0.9)) * TOKENS_PER_WORD
-    wanted = int(min(256, max(32, -(-tokens // 16) * 16)))
-    while wanted > 8 and seen.tokens < 20 * wanted:
-        wanted //= 2
-    return wanted
+def _context(preview: CorpusPreview) -> int:
+    """Nine documents in ten fit whole; between 32 and 256 tokens."""
+    tokens = float(np.quantile(preview.document_words, 0.9)) * TOKENS_PER_WORD
+    context = int(min(256, max(32, -(-tokens // 16) * 16)))
+    while context > 8 and preview.tokens < 20 * context:
+        context //= 2
+    return context
 
 
-def _batch_tokens(seen: CorpusPreview, context: int) -> int:
-    """3,200, or less where the text would give fewer than ten batches."""
-    return max(context, min(3200, int(seen.tokens * 0.9) // 10))
+def _batch_tokens(preview: CorpusPreview, context: int) -> int:
+    """3,200, or fewer if the text would fill less than ten batches."""
+    return max(context, min(3200, int(preview.tokens * 0.9) // 10))
 
 
-def _vocabulary(seen: CorpusPreview) -> int | None:
-    """None leaves it to the tokenizer, which takes as many pieces as a short text fills."""
+def _vocabulary(preview: CorpusPreview) -> int | None:
+    """None leaves it to the tokenizer, which takes as many pieces as a short text allows."""
     for tokens, size in ((20_000_000, 16_000), (1_000_000, 8000), (300_000, 4000)):
-        if seen.tokens >= tokens:
+        if preview.tokens >= tokens:
             return size
     return None

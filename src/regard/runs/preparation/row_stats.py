@@ -1,4 +1,4 @@
-"""What the rows of a task hold, told in the same words as a corpus of texts."""
+"""Statistics of a task's rows, with the same keys as those of a text corpus."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.tasks import Task
 
 
-class _Texts:
-    """Each row as one text, for the search of overlap."""
+class _RowTexts:
+    """Each row as one text, to measure overlap."""
 
     def __init__(self, texts: Mapping[Split, Sequence[str]]) -> None:
         self._texts = texts
@@ -31,33 +31,33 @@ def task_statistics(
     task: Task,
     tokenizer: Tokenizer,
 ) -> dict[str, Any]:
-    """Sizes, lengths and unknown tokens of every part, and how much of dev and test is in train."""
-    texts = {part: [" ".join(task.texts(row)) for row in records[part]] for part in SPLITS}
-    encoded = {part: tokenizer.encode_many(texts[part]) for part in SPLITS}
-    lengths = {part: np.array([len(ids) for ids in encoded[part]]) for part in SPLITS}
+    """Sizes, lengths and unknown tokens of each split, and how much of dev and test is in train."""
+    texts = {split: [" ".join(task.texts(row)) for row in records[split]] for split in SPLITS}
+    encoded = {split: tokenizer.encode_many(texts[split]) for split in SPLITS}
+    lengths = {split: np.array([len(ids) for ids in encoded[split]]) for split in SPLITS}
     edges = histogram_edges(np.concatenate(list(lengths.values())))
-    known = {part: [task.identity_text(row) for row in records[part]] for part in SPLITS}
-    overlap = measure_overlap(_Texts(known))
+    identities = {split: [task.identity_text(row) for row in records[split]] for split in SPLITS}
+    overlap = measure_overlap(_RowTexts(identities))
     return {
         "name": corpus.name,
         "generated": corpus.generated,
         "splits": {
-            part: _part(texts[part], encoded[part], lengths[part], tokenizer)
+            split: _split_statistics(texts[split], encoded[split], lengths[split], tokenizer)
             | {
-                "fingerprint": corpus.fingerprints[part],
+                "fingerprint": corpus.fingerprints[split],
                 "histogram": {
                     "edges": edges,
-                    "counts": np.histogram(lengths[part], edges)[0].tolist(),
+                    "counts": np.histogram(lengths[split], edges)[0].tolist(),
                 },
             }
-            for part in SPLITS
+            for split in SPLITS
         },
-        "overlap": {part: asdict(found) for part, found in overlap.items()},
+        "overlap": {split: asdict(one) for split, one in overlap.items()},
         "dropped": {**corpus.dropped.as_dict(), "without_tokens": 0},
     }
 
 
-def _part(
+def _split_statistics(
     texts: Sequence[str], encoded: Sequence[list[int]], lengths: np.ndarray, tokenizer: Tokenizer
 ) -> dict[str, Any]:
     tokens = int(lengths.sum())

@@ -1,4 +1,4 @@
-"""The rows of a task, packed for one tokenizer: what is trained on, looked at and judged."""
+"""The rows of a task under one tokenizer: training, evaluation on dev, final evaluation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regard.core.settings import catalog_name
 from regard.data.corpus import SPLITS, Split
 from regard.data.record_corpus import Record
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.evaluation.health.overfitting import row_gap
+from regard.evaluation.health.overfitting import row_loss_gap
 from regard.evaluation.metrics.metric import (
     MIN_ITEMS,
     TUNED,
@@ -35,13 +35,13 @@ from regard.tasks import Problem, Task, example_length, mean_loss
 from regard.training.loop import EvalResult
 
 MODEL = "model"
-PARTS_JUDGED: tuple[Split, ...] = ("dev", "test")
-SHOWN = 3
-"Rows of dev that people are shown with their answers."
+JUDGED_SPLITS: tuple[Split, ...] = ("dev", "test")
+SHOWN_ANSWERS = 3
+"Rows of dev shown with the model's answers."
 
 
-class PackedExamples:
-    """Examples that lie ready; the problem may draw something of them anew each time."""
+class TaskExamples:
+    """Examples built once; the problem may add random draws in each epoch."""
 
     def __init__(self, examples: Sequence[Example], problem: Problem) -> None:
         self._examples = examples
@@ -72,200 +72,202 @@ class PreparedTask(PreparedData):
         self.records = records
         self.problem = problem
 
-    def examples(self) -> PackedExamples:
-        packed = [e for record in self.records["train"] for e in self.problem.examples(record)]
-        return PackedExamples(packed, self.problem)
+    def examples(self) -> TaskExamples:
+        examples = [e for record in self.records["train"] for e in self.problem.examples(record)]
+        return TaskExamples(examples, self.problem)
 
     def remarks(self) -> list[str]:
-        return list(self._said_of_training)
+        return list(self._training_remarks)
 
-    def fitted(self, model: Model, *, seed: int) -> Model:
+    def attach_head(self, model: Model, *, seed: int) -> Model:
         return self.problem.attach_head(model, seed=seed)
 
-    def learnt(self) -> Mapping[str, Any]:
+    def task_state(self) -> Mapping[str, Any]:
         return self.problem.state()
 
     def tune(self, model: Model, *, device: str) -> list[str]:
         return self.problem.tune(model, self.records["dev"], device=device)
 
-    def look(self, model: Model, *, device: str) -> EvalResult:
-        dev, _ = self._chosen("dev", self.recipe.train.evaluate_documents)
+    def evaluate_dev(self, model: Model, *, device: str) -> EvalResult:
+        dev, _ = self._choose_records("dev", self.recipe.train.evaluate_documents)
         examples = [example for record in dev for example in self.problem.examples(record)]
         pad = self.tokenizer.padding_id
         loss = mean_loss(model, examples, pad=pad, device=device)
-        measure = self.problem.metric
-        figures, trouble = {"loss": loss}, ""
+        metric = self.problem.metric
+        scores, warning = {"loss": loss}, ""
         if self.problem.is_fast_to_answer:
-            main = measure.score_names[0]
+            main = metric.score_names[0]
             answers = self.problem.answer_in_training(model, dev, device=device)
-            figures = {
-                main: float(measure.score_function(main)(_sums(measure.statistics(answers))))
-            }
-            if found := self.problem.collapse(answers):
-                trouble = f"dev: {found}. Try: {', '.join(cures(self.recipe, model))}"
-        return EvalResult(loss, len(dev), figures, items=measure.items, warning=trouble)
+            totals = np.asarray(metric.statistics(answers).sum(axis=-1))
+            scores = {main: float(metric.score_function(main)(totals))}
+            if collapse := self.problem.collapse(answers):
+                warning = f"dev: {collapse}. Try: {', '.join(_remedies(self.recipe, model))}"
+        return EvalResult(loss, len(dev), scores, items=metric.items, warning=warning)
 
-    def places_measured(self, *, looks: int) -> int:
+    def evaluation_positions(self, *, evaluations: int) -> int:
         recipe = self.recipe
         final = sum(
-            self._places(part, recipe.evaluate.documents, self.problem.positions_to_answer)
-            for part in SPLITS
+            self._positions(split, recipe.evaluate.documents, self.problem.positions_to_answer)
+            for split in SPLITS
         )
-        look = self._places("dev", recipe.train.evaluate_documents, self._places_read)
-        return looks * look + final
+        on_dev = self._positions("dev", recipe.train.evaluate_documents, self._example_positions)
+        return evaluations * on_dev + final
 
-    def measure(self, model: Model, *, device: str, watch: Observer) -> SplitResults:
-        measure = self.problem.metric
-        chosen = {part: self._chosen(part, self.recipe.evaluate.documents) for part in SPLITS}
-        labels = {part: label for part, (_, label) in chosen.items()}
+    def evaluate(self, model: Model, *, device: str, observer: Observer) -> SplitResults:
+        metric = self.problem.metric
+        chosen = {
+            split: self._choose_records(split, self.recipe.evaluate.documents) for split in SPLITS
+        }
+        labels = {split: label for split, (_, label) in chosen.items()}
         answers: dict[str, Mapping[Split, list[Row]]] = {
             MODEL: {
-                part: self.problem.answer(
+                split: self.problem.answer(
                     model,
                     records,
                     device=device,
-                    on_progress=watch.progress(f"answering {part}"),
+                    on_progress=observer.progress(f"answering {split}"),
                 )
-                for part, (records, _) in chosen.items()
+                for split, (records, _) in chosen.items()
             }
         }
-        watch.on_progress("baselines", 0, None)
-        judged = {part: chosen[part][0] for part in PARTS_JUDGED}
+        observer.on_progress("baselines", 0, None)
+        judged = {split: chosen[split][0] for split in JUDGED_SPLITS}
         answers |= dict(self.problem.baselines(self.records["train"], judged))
-        figures = [
-            _row(part, of, figure)
-            for part in SPLITS
+        estimates = [
+            _row(split, of, estimate)
+            for split in SPLITS
             for of, rows in answers.items()
-            if part in rows
-            for figure in score(measure, rows[part], split=labels[part])
+            if split in rows
+            for estimate in score(metric, rows[split], split=labels[split])
         ]
         ours = answers[MODEL]
         return SplitResults(
-            figures,
+            estimates,
             [
-                self._comparison(part, of, ours[part], rows[part], label=labels[part])
-                for part in PARTS_JUDGED
+                self._comparison(split, of, ours[split], rows[split], label=labels[split])
+                for split in JUDGED_SPLITS
                 for of, rows in answers.items()
                 if of != MODEL
             ],
-            self._remarks(answers[MODEL]),
-            items={part: _with_records(ours[part], chosen[part][0]) for part in SPLITS},
-            fingerprints={part: self._fingerprints(chosen[part][0]) for part in SPLITS},
-            measure=measure.settings(),
+            self._evaluation_remarks(ours),
+            items={split: _with_records(ours[split], chosen[split][0]) for split in SPLITS},
+            fingerprints={split: self._fingerprints(chosen[split][0]) for split in SPLITS},
+            metric=metric.settings(),
             tables=self._tables(ours, labels),
         )
 
-    def health(self, model: Model, measured: SplitResults) -> dict[str, Any]:
-        dev = list(measured.items["dev"])
+    def health(self, model: Model, results: SplitResults) -> dict[str, Any]:
+        dev = list(results.items["dev"])
         predictions = {
             "flags": list(self.problem.warnings(dev)),
             "n": len(dev),
             "collapsed": self.problem.collapse(dev),
         }
-        gap = row_gap(_losses(measured.items["train"]), _losses(dev), items=self._items)
+        gap = row_loss_gap(_losses(results.items["train"]), _losses(dev), items=self._items)
         return {
             "predictions": predictions,
             "train_and_dev": gap.as_dict() if gap is not None else None,
         }
 
     def samples(self, model: Model) -> list[dict[str, str]]:
-        shown, _ = self._chosen("dev", self.recipe.evaluate.documents)
-        records = shown[:SHOWN]
+        chosen, _ = self._choose_records("dev", self.recipe.evaluate.documents)
+        records = chosen[:SHOWN_ANSWERS]
         device = str(next(model.parameters()).device)
         return [
-            {"prompt": " ¦ ".join(self.task.input_texts(record)), "text": _said(row)}
+            {"prompt": " ¦ ".join(self.task.input_texts(record)), "text": _answer_text(row)}
             for record, row in zip(
                 records, self.problem.answer(model, records, device=device), strict=True
             )
         ]
 
     @cached_property
-    def _said_of_training(self) -> tuple[str, ...]:
+    def _training_remarks(self) -> tuple[str, ...]:
         return tuple(self.problem.remarks(self.records["train"]))
 
     @property
     def _items(self) -> str:
         return self.problem.metric.items
 
-    def _chosen(self, part: Split, most: int) -> tuple[list[Record], str]:
-        """The records of a part, or `most` of them drawn by seed; the label says which."""
-        records, seed = self.records[part], self.recipe.data.split_seed
-        label = f"{part}:{self.statistics['splits'][part]['fingerprint'][:8]}"
-        if len(records) <= most:
+    def _choose_records(self, split: Split, limit: int) -> tuple[list[Record], str]:
+        """The records of a split, or `limit` of them drawn by seed; the label says which."""
+        records, seed = self.records[split], self.recipe.data.split_seed
+        label = f"{split}:{self.statistics['splits'][split]['fingerprint'][:8]}"
+        if len(records) <= limit:
             return list(records), label
-        numbers = np.random.default_rng([seed, most]).choice(len(records), most, replace=False)
-        return [records[int(n)] for n in np.sort(numbers)], f"{label}:{most}-drawn-seed{seed}"
+        indices = np.random.default_rng([seed, limit]).choice(len(records), limit, replace=False)
+        return [records[int(i)] for i in np.sort(indices)], f"{label}:{limit}-drawn-seed{seed}"
 
-    def _places(self, part: Split, most: int, cost: Callable[[Record], int]) -> int:
-        records, _ = self._chosen(part, most)
-        few = records[:50]
-        return round(sum(map(cost, few)) / max(len(few), 1) * len(records))
+    def _positions(self, split: Split, limit: int, cost: Callable[[Record], int]) -> int:
+        """Positions of the chosen records, extrapolated from the first 50."""
+        records, _ = self._choose_records(split, limit)
+        first = records[:50]
+        return round(sum(map(cost, first)) / max(len(first), 1) * len(records))
 
-    def _places_read(self, record: Record) -> int:
+    def _example_positions(self, record: Record) -> int:
         return sum(map(example_length, self.problem.examples(record)))
 
     def _comparison(
-        self, part: Split, of: str, ours: Sequence[Row], theirs: Sequence[Row], *, label: str
+        self, split: Split, of: str, ours: Sequence[Row], theirs: Sequence[Row], *, label: str
     ) -> dict[str, Any]:
-        measure = self.problem.metric
-        main = measure.score_names[0]
-        found = paired_difference(measure, main, ours, theirs, split=label)
-        verdict = difference_verdict(found, higher_is_better=measure.higher_is_better(main))
-        if part == "dev" and self.problem.is_tuned_on_dev:
+        metric = self.problem.metric
+        main = metric.score_names[0]
+        difference = paired_difference(metric, main, ours, theirs, split=label)
+        verdict = difference_verdict(difference, higher_is_better=metric.higher_is_better(main))
+        if split == "dev" and self.problem.is_tuned_on_dev:
             verdict = TUNED
-        row = {key: value for key, value in found.as_dict().items() if key != "name"}
-        return {"part": part, "against": of, **row, "metric": main, "verdict": verdict}
+        row = {key: value for key, value in difference.as_dict().items() if key != "name"}
+        return {"split": split, "against": of, **row, "metric": main, "verdict": verdict}
 
     def _tables(
         self, answers: Mapping[Split, Sequence[Row]], labels: Mapping[Split, str]
     ) -> dict[str, list[Row]]:
         tables: dict[str, list[Row]] = {}
-        for part in PARTS_JUDGED:
-            for name, rows in self.problem.tables(answers[part], split=labels[part]).items():
-                tables.setdefault(name, []).extend({"part": part, **row} for row in rows)
+        for split in JUDGED_SPLITS:
+            for name, rows in self.problem.tables(answers[split], split=labels[split]).items():
+                tables.setdefault(name, []).extend({"split": split, **row} for row in rows)
         return tables
 
-    def _remarks(self, answers: Mapping[Split, Sequence[Row]]) -> list[str]:
+    def _evaluation_remarks(self, answers: Mapping[Split, Sequence[Row]]) -> list[str]:
         remarks = self.remarks() + [
-            f"{part}: {warning}"
-            for part in PARTS_JUDGED
-            for warning in self.problem.warnings(answers[part])
+            f"{split}: {warning}"
+            for split in JUDGED_SPLITS
+            for warning in self.problem.warnings(answers[split])
         ]
-        for part in SPLITS:
-            lost = [self.problem.truncated_tokens(record) for record in self.records[part]]
-            if longer := sum(some > 0 for some in lost):
+        for split in SPLITS:
+            lost = [self.problem.truncated_tokens(record) for record in self.records[split]]
+            if truncated := sum(tokens > 0 for tokens in lost):
                 remarks.append(
-                    f"{part}: {longer:,} of {len(lost):,} rows are longer than the "
-                    f"{self.problem.tools.context} places there are, and lose {sum(lost):,} tokens"
+                    f"{split}: {truncated:,} of {len(lost):,} rows are longer than the context of "
+                    f"{self.problem.tools.context} tokens, and lose {sum(lost):,} tokens"
                 )
         return remarks + [
-            f"{part}: {len(answers[part])} {self._items} are too few for a verdict; it takes "
+            f"{split}: {len(answers[split])} {self._items} are too few for a verdict; it takes "
             f"{MIN_ITEMS}"
-            for part in PARTS_JUDGED
-            if len(answers[part]) < MIN_ITEMS
+            for split in JUDGED_SPLITS
+            if len(answers[split]) < MIN_ITEMS
         ]
 
     def _fingerprints(self, records: Sequence[Record]) -> dict[str, str]:
-        facts = [json.dumps(dict(record), sort_keys=True) for record in records]
-        told = [*facts, json.dumps(self.problem.metric.settings(), sort_keys=True)]
-        return {"documents": _hash(facts), "told": _hash(told)}
+        documents = [json.dumps(dict(record), sort_keys=True) for record in records]
+        scored = [*documents, json.dumps(self.problem.metric.settings(), sort_keys=True)]
+        return {"documents": _hash(documents), "scored": _hash(scored)}
 
 
-def cures(recipe: Recipe, model: Model) -> list[str]:
-    """What to try where a training answers one class for every row."""
-    found = [
+def _remedies(recipe: Recipe, model: Model) -> list[str]:
+    """What to try where a training predicts one class for every row."""
+    remedies = [
         f"a lower train.lr (now {recipe.train.lr:g})",
         f"a higher train.warmup_ratio (now {recipe.train.warmup_ratio:g})",
     ]
-    if recipe.start is None:
-        return [*found, "more train.epochs"]
+    if recipe.init_from is None:
+        return [*remedies, "more train.epochs"]
     head_first = isinstance(model, TaskModel) and catalog_name(recipe.adapt, ADAPTERS) != "head"
-    return [*found, *['adapt.kind = "head" first'] * head_first]
+    return [*remedies, *['adapt.kind = "head" first'] * head_first]
 
 
-def _row(part: Split, of: str, figure: Estimate) -> dict[str, Any]:
-    row = figure.as_dict()
-    return {"part": part, "metric": row.pop("name"), "of": of, **row}
+def _row(split: Split, of: str, estimate: Estimate) -> dict[str, Any]:
+    row = estimate.as_dict()
+    return {"split": split, "metric": row.pop("name"), "of": of, **row}
 
 
 def _with_records(answers: Sequence[Row], records: Sequence[Record]) -> list[Row]:
@@ -278,16 +280,13 @@ def _losses(rows: Sequence[Row]) -> list[float]:
     return [row["loss"] for row in rows if "loss" in row]
 
 
-def _said(row: Row) -> str:
+def _answer_text(row: Row) -> str:
+    """A prediction with the truth beside it, where the record has one."""
     truth = row.get("truth", row.get("truths"))
     if truth is None:
         return str(row["predicted"])
-    told = " or ".join(map(str, truth)) if isinstance(truth, list | tuple) else str(truth)
-    return f"{row['predicted']}  (true: {told or 'no answer'})"
-
-
-def _sums(columns: np.ndarray) -> np.ndarray:
-    return np.asarray(columns.sum(axis=-1))
+    text = " or ".join(map(str, truth)) if isinstance(truth, list | tuple) else str(truth)
+    return f"{row['predicted']}  (true: {text or 'no answer'})"
 
 
 def _hash(facts: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Text that an objective turns into examples: a language model's corpus, tokens and figures."""
+"""Texts from which an objective draws examples: training and evaluation of language models."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from regard.evaluation.metrics.perplexity import MAX_NATS
 from regard.generation.decoding_setup import can_generate
 from regard.models.model import Model
 from regard.objectives import Vocabulary
-from regard.runs.health import health_of
-from regard.runs.items import rows_of, table_of
+from regard.runs.health import model_health
+from regard.runs.items import loss_rows, loss_table
 from regard.runs.observer import Observer
 from regard.runs.preparation.prepared import PreparedData, SplitResults
 from regard.runs.recipe import Recipe
-from regard.runs.results import choose_documents, measure
-from regard.runs.samples import strategy_of, write_texts
+from regard.runs.results import choose_documents, evaluate_language_model
+from regard.runs.samples import build_strategy, generate_texts
 from regard.training.batch_loader import Examples, ObjectiveExamples
 from regard.training.document_losses import document_losses
 from regard.training.loop import EvalResult
@@ -46,67 +46,71 @@ class PreparedText(PreparedData):
         kind = PackedBlocks if self.recipe.train.batches == "packed" else DocumentChunks
         rows = kind(
             self.cache.split("train"),
-            context=self.recipe.room,
+            context=self.recipe.token_context,
             start=self.tokenizer.require("start"),
             stop=self.tokenizer.require("stop"),
         )
         return ObjectiveExamples(rows, self.recipe.objective, self.vocabulary)
 
-    def look(self, model: Model, *, device: str) -> EvalResult:
-        drawn_by = self.recipe.data.split_seed
+    def evaluate_dev(self, model: Model, *, device: str) -> EvalResult:
+        seed = self.recipe.data.split_seed
         dev = choose_documents(
-            self.cache, "dev", most=self.recipe.train.evaluate_documents, seed=drawn_by
+            self.cache, "dev", limit=self.recipe.train.evaluate_documents, seed=seed
         )
-        told = document_losses(
+        losses = document_losses(
             model,
             dev.documents,
             self.recipe.objective,
             vocabulary=self.vocabulary,
             pad=self.tokenizer.padding_id,
-            seed=drawn_by,
+            seed=seed,
             device=device,
         )
-        loss = float(told.losses.sum() / told.tokens.sum())
-        return EvalResult(loss, len(told.losses), {"perplexity": math.exp(min(loss, MAX_NATS))})
+        loss = float(losses.losses.sum() / losses.tokens.sum())
+        return EvalResult(loss, len(losses.losses), {"perplexity": math.exp(min(loss, MAX_NATS))})
 
-    def places_measured(self, *, looks: int) -> int:
+    def evaluation_positions(self, *, evaluations: int) -> int:
         recipe = self.recipe
-        final = sum(self._places(part, recipe.evaluate.documents) for part in SPLITS)
-        return looks * self._places("dev", recipe.train.evaluate_documents) + final
+        final = sum(self._positions(split, recipe.evaluate.documents) for split in SPLITS)
+        return evaluations * self._positions("dev", recipe.train.evaluate_documents) + final
 
-    def measure(self, model: Model, *, device: str, watch: Observer) -> SplitResults:
-        told = measure(model, self.recipe, self.cache, self.tokenizer, device=device, watch=watch)
+    def evaluate(self, model: Model, *, device: str, observer: Observer) -> SplitResults:
+        results = evaluate_language_model(
+            model, self.recipe, self.cache, self.tokenizer, device=device, observer=observer
+        )
         return SplitResults(
-            told.figures,
-            told.comparisons,
-            told.remarks,
-            items={part: rows_of(table) for part, table in told.tables.items()},
-            fingerprints=told.fingerprints,
-            measure=DocumentMetric().settings(),
+            results.estimates,
+            results.comparisons,
+            results.remarks,
+            items={split: loss_rows(table) for split, table in results.tables.items()},
+            fingerprints=results.fingerprints,
+            metric=DocumentMetric().settings(),
         )
 
-    def health(self, model: Model, measured: SplitResults) -> dict[str, Any]:
-        tables = {part: table_of(measured.items[part]) for part in SPLITS}
-        return health_of(model, self.recipe, self.cache, self.tokenizer, tables=tables)
+    def health(self, model: Model, results: SplitResults) -> dict[str, Any]:
+        tables = {split: loss_table(results.items[split]) for split in SPLITS}
+        return model_health(model, self.recipe, self.cache, self.tokenizer, tables=tables)
 
     def samples(self, model: Model) -> list[dict[str, str]]:
         if not can_generate(model):
             return []
-        asked = self.recipe.samples
-        texts = write_texts(
+        settings = self.recipe.samples
+        texts = generate_texts(
             model,
             self.tokenizer,
-            asked.prompts,
-            strategy=strategy_of(asked),
-            max_new_tokens=asked.max_new_tokens,
+            settings.prompts,
+            strategy=build_strategy(settings),
+            max_new_tokens=settings.max_new_tokens,
             seed=self.recipe.train.seed,
         )
         return [
             {"prompt": prompt, "text": text}
-            for prompt, text in zip(asked.prompts, texts, strict=True)
+            for prompt, text in zip(settings.prompts, texts, strict=True)
         ]
 
-    def _places(self, part: Split, most: int) -> int:
-        chosen = choose_documents(self.cache, part, most=most, seed=self.recipe.data.split_seed)
+    def _positions(self, split: Split, limit: int) -> int:
+        chosen = choose_documents(self.cache, split, limit=limit, seed=self.recipe.data.split_seed)
         lengths = np.array([len(ids) for ids in chosen.documents])
-        return self.recipe.objective.evaluation_positions(lengths, context=self.recipe.room)
+        return self.recipe.objective.evaluation_positions(
+            lengths, context=self.recipe.token_context
+        )
