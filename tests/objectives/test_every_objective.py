@@ -98,10 +98,10 @@ def recipe(workspace, objective: dict[str, object], **model: object) -> regard.R
 )
 def test_objective_trains_and_is_evaluated(workspace, tmp_path, objective, model):
     run = regard.train(recipe(workspace, objective, **model), out=tmp_path / "run")
-    figures = run.figures()
-    assert figures["audit"]["verdict"] == "clean"
-    assert not [one for one in figures["audit"]["unused_parameters"] if "boundary" in one["name"]]
-    estimates = {(row["part"], row["of"]): row for row in figures["figures"]}
+    results = run.results()
+    assert results["audit"]["verdict"] == "clean"
+    assert not [row for row in results["audit"]["unused_parameters"] if "boundary" in row["name"]]
+    estimates = {(row["split"], row["of"]): row for row in results["estimates"]}
     assert np.isfinite(estimates["dev", "model"]["value"])
     assert f"tells:{objective['kind']}" in estimates["dev", "model"]["signature"]
     loaded = regard.load(run.folder)

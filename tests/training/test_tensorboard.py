@@ -13,7 +13,7 @@ def test_events_are_written_as_scalars(tmp_path):
     board = TensorBoardLog(tmp_path, after_step=0)
     board({"event": "start", "steps": 2})
     board({"event": "step", "step": 1, "loss": 4.5, "lr": 0.1, "gradient_norm": 2.0})
-    board({"event": "evaluation", "step": 2, "loss": 3.5, "figures": {"perplexity": 33.1}})
+    board({"event": "evaluation", "step": 2, "loss": 3.5, "scores": {"perplexity": 33.1}})
     board.close()
     accumulator = reader.EventAccumulator(str(tmp_path))
     accumulator.Reload()

@@ -30,7 +30,7 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.training.batch_loader import Cursor
 
 STATE_SCHEMA = 2
-CONFIG_SCHEMA = 2
+CONFIG_SCHEMA = 3
 WEIGHTS_FILE = "model.safetensors"
 OPTIMIZER_FILE = "optimizer.safetensors"
 ADAPTER_FILE = "adapter_model.safetensors"
@@ -122,6 +122,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> TrainingState:
+    state = read_json(path / "state.json", schema=STATE_SCHEMA)
     load_weights(model, path / WEIGHTS_FILE)
     saved = read_tensors(path / OPTIMIZER_FILE)
     for name, parameter in model.named_parameters():
@@ -135,7 +136,7 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> Train
                 key: tensor if key == "step" else tensor.to(parameter.device)
                 for key, tensor in moments.items()
             }
-    return TrainingState.from_dict(read_json(path / "state.json", schema=STATE_SCHEMA))
+    return TrainingState.from_dict(state)
 
 
 def list_checkpoints(folder: Path) -> list[Path]:

@@ -238,7 +238,7 @@ def _evaluate(
             "event": "evaluation",
             **_progress(state),
             "loss": result.loss,
-            "figures": dict(result.scores),
+            "scores": dict(result.scores),
             "n": result.n,
             "items": result.items,
         }

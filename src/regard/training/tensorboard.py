@@ -28,7 +28,7 @@ class TensorBoardLog:
         if kind not in TAG_PREFIXES:
             return
         scalars = ("loss", "lr", "gradient_norm") if kind == "step" else ("loss",)
-        values = {name: event[name] for name in scalars} | event.get("figures", {})
+        values = {name: event[name] for name in scalars} | event.get("scores", {})
         for name, value in values.items():
             self._writer.add_scalar(f"{TAG_PREFIXES[kind]}/{name}", value, event["step"])
 
