@@ -1,4 +1,4 @@
-"""Every built-in set that regard makes itself: as declared, the same everywhere, cleanly cut."""
+"""Built-in generated sets: columns as declared, reproducible, splits disjoint."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from regard.data.builtin import BUILTIN
 from regard.data.builtin.generated import assign_splits, rows_identity, word_list
 
-MADE = [entry.name for entry in BUILTIN if entry.properties["generated"]]
-RECORDS = [name for name in MADE if "columns" in BUILTIN.get(name).properties]
-CUT = [name for name in [*RECORDS, "digits"] if name != "lookup-notes"]
+GENERATED = [entry.name for entry in BUILTIN if entry.properties["generated"]]
+RECORDS = [name for name in GENERATED if "columns" in BUILTIN.get(name).properties]
+WITH_SPLITS = [name for name in [*RECORDS, "digits"] if name != "lookup-notes"]
 IDENTITIES = (
     "from regard.data.builtin import BUILTIN\n"
     "print([BUILTIN.get(name).properties['identity']() for name in %r])"
@@ -25,69 +25,69 @@ def rows(name: str) -> list[dict]:
     return list(BUILTIN.get(name).part())
 
 
-def test_the_sets_of_the_specification_are_there() -> None:
-    assert {"biographies", "birthplaces", "passages", "opinions", "statements"} <= set(MADE)
-    assert {"phrases", "headlines", "lookups", "lookup-notes"} <= set(MADE)
+def test_specified_sets_exist() -> None:
+    assert {"biographies", "birthplaces", "passages", "opinions", "statements"} <= set(GENERATED)
+    assert {"phrases", "headlines", "lookups", "lookup-notes"} <= set(GENERATED)
     real = {entry.name for entry in BUILTIN if not entry.properties["generated"]}
     assert {"python-docs", "digits", "movie-reviews", "verses"} <= real
 
 
-def test_another_process_makes_the_same() -> None:
-    ours = [BUILTIN.get(name).properties["identity"]() for name in MADE]
-    told = subprocess.run(
-        [sys.executable, "-c", IDENTITIES % MADE],
+def test_another_process_generates_the_same() -> None:
+    ours = [BUILTIN.get(name).properties["identity"]() for name in GENERATED]
+    printed = subprocess.run(
+        [sys.executable, "-c", IDENTITIES % GENERATED],
         capture_output=True,
         check=True,
         text=True,
         env={**os.environ, "PYTHONHASHSEED": "7"},
     ).stdout
-    assert told.strip() == str(ours)
+    assert printed.strip() == str(ours)
     assert len({digest for _, _, digest in ours}) == len(ours)
 
 
 @pytest.mark.parametrize("name", [*RECORDS, "digits"])
-def test_rows_have_the_columns_they_declare(name: str) -> None:
+def test_rows_have_the_declared_columns(name: str) -> None:
     columns = set(BUILTIN.get(name).properties["columns"])
     for row in rows(name):
-        assert row.keys() - {"part", "group"} == columns
+        assert row.keys() - {"split", "group"} == columns
         assert all(row[column] != "" for column in columns)
 
 
-@pytest.mark.parametrize("name", CUT)
-def test_parts_share_no_group_and_no_row(name: str) -> None:
+@pytest.mark.parametrize("name", WITH_SPLITS)
+def test_splits_share_no_group_and_no_row(name: str) -> None:
     columns = BUILTIN.get(name).properties["columns"]
-    homes = defaultdict(set)
+    found = defaultdict(set)
     for row in rows(name):
-        homes[repr([row[column] for column in columns])].add(row["part"])
-        homes[f"group {row.get('group', repr(row))}"].add(row["part"])
-    assert all(len(parts) == 1 for parts in homes.values())
+        found[repr([row[column] for column in columns])].add(row["split"])
+        found[f"group {row.get('group', repr(row))}"].add(row["split"])
+    assert all(len(splits) == 1 for splits in found.values())
 
 
-@pytest.mark.parametrize("name", CUT)
-def test_the_first_rows_hold_every_part(name: str) -> None:
-    # data.limit reads the beginning alone
-    counts = Counter(row["part"] for row in rows(name)[:400])
+@pytest.mark.parametrize("name", WITH_SPLITS)
+def test_first_rows_contain_every_split(name: str) -> None:
+    # data.limit reads only the first rows
+    counts = Counter(row["split"] for row in rows(name)[:400])
     assert set(counts) == {"train", "dev", "test"}
     assert counts.most_common(1)[0][0] == "train"
 
 
-def test_a_row_given_away_can_be_changed() -> None:
+def test_rows_are_copies() -> None:
     rows("opinions")[0]["text"] = "changed"
     assert rows("opinions")[0]["text"] != "changed"
 
 
-def test_identity_follows_the_rows() -> None:
+def test_identity_depends_on_the_rows() -> None:
     one = rows_identity("x", lambda: [{"a": 1}])()
     assert one == rows_identity("x", lambda: [{"a": 1}])()
     assert one[2] != rows_identity("x", lambda: [{"a": 2}])()[2]
     assert one[1] == len('{"a": 1}\n')
 
 
-def test_parts_must_hold_every_item() -> None:
+def test_split_sizes_must_cover_every_item() -> None:
     from random import Random
 
     sizes = {"train": 2, "test": 1}
-    assert Counter(part for part, _ in assign_splits("abc", sizes, Random(0))) == sizes
+    assert Counter(split for split, _ in assign_splits("abc", sizes, Random(0))) == sizes
     assert [item for _, item in assign_splits("abc", sizes, Random(0))] == ["a", "b", "c"]
     with pytest.raises(ValueError, match="zip"):
         list(assign_splits("abcd", sizes, Random(0)))

@@ -1,4 +1,4 @@
-"""Digits: scikit-learn's own images, parts cut by image, questions that give nothing away."""
+"""Digits: scikit-learn's images, split by image; the question alone does not reveal the answer."""
 
 from __future__ import annotations
 
@@ -13,58 +13,58 @@ from regard.data.builtin import packages
 from regard.data.builtin.digits import QUESTIONS, digits
 
 
-def test_the_images_are_those_of_scikit_learn() -> None:
-    images, shown = load_digits(return_X_y=True)
-    named = {row["group"]: row for row in digits() if row["answer"].isdigit()}
-    assert len(named) == len(images) == 1_797
-    for number, (image, digit) in enumerate(zip(images, shown, strict=True)):
-        row = named[f"image {number}"]
+def test_images_are_those_of_scikit_learn() -> None:
+    images, labels = load_digits(return_X_y=True)
+    by_image = {row["group"]: row for row in digits() if row["answer"].isdigit()}
+    assert len(by_image) == len(images) == 1_797
+    for number, (image, digit) in enumerate(zip(images, labels, strict=True)):
+        row = by_image[f"image {number}"]
         assert row["image"] == list(image)
         assert row["answer"] == str(digit)
 
 
-def test_every_image_has_three_questions_in_one_part() -> None:
-    asked = defaultdict(list)
+def test_every_image_has_three_questions_in_one_split() -> None:
+    questions = defaultdict(list)
     for row in digits():
         assert len(row["image"]) == 64
-        assert all(isinstance(ink, int) and 0 <= ink <= 16 for ink in row["image"])
-        asked[row["group"]].append(row)
+        assert all(isinstance(pixel, int) and 0 <= pixel <= 16 for pixel in row["image"])
+        questions[row["group"]].append(row)
     assert all(
-        len(rows) == 3 and len({row["part"] for row in rows}) == 1 for rows in asked.values()
+        len(rows) == 3 and len({row["split"] for row in rows}) == 1 for rows in questions.values()
     )
 
 
-def test_no_image_is_in_two_parts_under_two_numbers() -> None:
-    homes = defaultdict(set)
+def test_identical_images_are_in_one_split() -> None:
+    found = defaultdict(set)
     for row in digits():
-        homes[tuple(row["image"])].add(row["part"])
-    assert all(len(parts) == 1 for parts in homes.values())
+        found[tuple(row["image"])].add(row["split"])
+    assert all(len(splits) == 1 for splits in found.values())
 
 
 def test_answers_agree_with_the_digit() -> None:
-    of = {row["group"]: int(row["answer"]) for row in digits() if row["answer"].isdigit()}
+    digit_of = {row["group"]: int(row["answer"]) for row in digits() if row["answer"].isdigit()}
     even, large = (set(QUESTIONS[kind][0]) for kind in (1, 2))
     for row in digits():
-        digit = of[row["group"]]
+        digit = digit_of[row["group"]]
         if row["question"] in even:
             assert row["answer"] == ("no" if digit % 2 else "yes")
         elif row["question"] in large:
             assert row["answer"] == ("no" if digit < 5 else "yes")
 
 
-def test_the_question_alone_does_not_solve_it() -> None:
+def test_question_alone_does_not_solve_it() -> None:
     best = defaultdict(Counter)
     for row in digits():
-        if row["part"] == "train":
+        if row["split"] == "train":
             best[row["question"]][row["answer"]] += 1
-    judged = [row for row in digits() if row["part"] != "train"]
-    right = [best[row["question"]].most_common(1)[0][0] == row["answer"] for row in judged]
-    assert np.mean(right) < 0.45
+    held_out = [row for row in digits() if row["split"] != "train"]
+    correct = [best[row["question"]].most_common(1)[0][0] == row["answer"] for row in held_out]
+    assert np.mean(correct) < 0.45
     assert len(best) == 9
 
 
-def test_a_missing_package_is_said_with_the_command_that_brings_it() -> None:
+def test_missing_package_names_the_pip_command() -> None:
     with pytest.raises(UserError, match=r"no-such-thing.*pip install 'regard\[x\]'"):
         packages.packaged_file("no-such-thing", "a.csv", corpus="c", install="'regard[x]'")
-    with pytest.raises(UserError, match=r"scikit-learn .* has no file nowhere.csv"):
+    with pytest.raises(UserError, match=r"scikit-learn has no file nowhere.csv"):
         packages.packaged_file("scikit-learn", "nowhere.csv", corpus="c", install="scikit-learn")

@@ -1,4 +1,4 @@
-"""Look-ups: every question has its note, synonyms find it, common words find some."""
+"""Look-ups: every query has its note; synonyms find all notes, common words only some."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Bm25:
     def __init__(self, documents: list[str]) -> None:
         self.lengths = np.array([len(words(document)) for document in documents])
         self.counts: dict[str, dict[int, int]] = defaultdict(dict)
-        for place, document in enumerate(documents):
+        for number, document in enumerate(documents):
             for word, count in Counter(words(document)).items():
-                self.counts[word][place] = count
+                self.counts[word][number] = count
 
-    def order(self, query: str) -> list[int]:
+    def rank(self, query: str) -> list[int]:
         scores = np.zeros(len(self.lengths))
-        longer = 0.25 + 0.75 * self.lengths / self.lengths.mean()
+        length_norm = 0.25 + 0.75 * self.lengths / self.lengths.mean()
         for word in words(query):
-            holders = self.counts.get(word, {})
-            rarity = log(1 + (len(scores) - len(holders) + 0.5) / (len(holders) + 0.5))
-            for place, count in holders.items():
-                scores[place] += rarity * count * 2.2 / (count + 1.2 * longer[place])
+            postings = self.counts.get(word, {})
+            idf = log(1 + (len(scores) - len(postings) + 0.5) / (len(postings) + 0.5))
+            for number, count in postings.items():
+                scores[number] += idf * count * 2.2 / (count + 1.2 * length_norm[number])
         return list(np.argsort(-scores, kind="stable"))
 
 
@@ -37,38 +37,38 @@ def words(text: str) -> list[str]:
 
 
 def meaning(text: str) -> tuple[str, ...]:
-    """The concepts a text words, whichever way."""
+    """The concepts of a text, whatever their wording."""
     return tuple(
         next(one for one in concepts if re.search(rf"\b(?:{one})\b", text))
         for concepts in (THINGS, TROUBLES, TIMES)
     )
 
 
-def test_every_document_is_in_the_collection_under_its_number() -> None:
+def test_every_document_is_in_the_collection_under_its_id() -> None:
     notes = {row["id"]: row["text"] for row in lookup_notes()}
     assert len(notes) == len(set(notes.values())) == 2_000
     assert all(notes[row["document_id"]] == row["document"] for row in lookups())
-    asked = [row["document_id"] for row in lookups()]
-    assert len(set(asked)) == len(asked) < len(notes)
+    relevant = [row["document_id"] for row in lookups()]
+    assert len(set(relevant)) == len(relevant) < len(notes)
 
 
-def test_whoever_knows_the_synonyms_finds_every_note() -> None:
+def test_synonyms_identify_every_note() -> None:
     by_meaning = Counter(meaning(row["text"]) for row in lookup_notes())
     assert by_meaning.most_common(1)[0][1] == 1
     assert all(meaning(row["query"]) == meaning(row["document"]) for row in lookups())
 
 
-def test_every_wording_is_seen_in_training() -> None:
+def test_every_wording_occurs_in_train() -> None:
     seen = " ".join(
-        f"{row['query']} {row['document']}" for row in lookups() if row["part"] == "train"
+        f"{row['query']} {row['document']}" for row in lookups() if row["split"] == "train"
     )
     for concept in (*THINGS, *TROUBLES, *TIMES):
         assert all(wording in seen for wording in concept.split("|"))
 
 
-def test_common_words_find_some_notes_and_not_all() -> None:
+def test_bm25_finds_only_some_notes() -> None:
     index = Bm25([row["text"] for row in lookup_notes()])
-    judged = [row for row in lookups() if row["part"] == "test"]
-    ranks = np.array([index.order(r["query"]).index(int(r["document_id"])) for r in judged])
+    held_out = [row for row in lookups() if row["split"] == "test"]
+    ranks = np.array([index.rank(r["query"]).index(int(r["document_id"])) for r in held_out])
     assert 0.05 < np.mean(ranks == 0) < 0.6
     assert 0.3 < np.mean(ranks < 10) < 0.85

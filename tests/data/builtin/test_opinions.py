@@ -1,4 +1,4 @@
-"""Opinions: balanced, and word order decides where a bag of words cannot."""
+"""Opinions: balanced, and decided by negation and word order, not by a bag of words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from regard.data.builtin.opinions import (
     opinions,
 )
 
-SUBJECTS = "|".join(sorted({one for names in ASPECTS.values() for one in names.split(",")}))
+SUBJECTS = "|".join(sorted({name for names in ASPECTS.values() for name in names.split(",")}))
 ADJECTIVES = "|".join(word for words in WORDS.values() for word in words)
 
 
@@ -34,8 +34,8 @@ def pattern(template: str, **fields: str) -> re.Pattern[str]:
 
 
 CLAUSES = [
-    (pattern(template, aspect=f"(?:{SUBJECTS})", word=f"(?P<word>{ADJECTIVES})"), turned)
-    for templates, turned in ((NEGATION, True), (PSEUDO_NEGATION, False), (PLAIN, False))
+    (pattern(template, aspect=f"(?:{SUBJECTS})", word=f"(?P<word>{ADJECTIVES})"), is_negated)
+    for templates, is_negated in ((NEGATION, True), (PSEUDO_NEGATION, False), (PLAIN, False))
     for template in templates
 ]
 CONTRASTS = [
@@ -44,15 +44,15 @@ CONTRASTS = [
 
 
 def clause_verdict(clause: str) -> str | None:
-    for shape, turned in CLAUSES:
+    for shape, is_negated in CLAUSES:
         if found := shape.fullmatch(clause):
             label = "positive" if found["word"] in WORDS["positive"] else "negative"
-            return OPPOSITE[label] if turned else label
+            return OPPOSITE[label] if is_negated else label
     return None
 
 
 def verdict(text: str) -> str | None:
-    """What somebody says who knows the rules: the clause that decides, turned where denied."""
+    """The label by rule: that of the deciding clause, reversed if negated."""
     for sentence in text.rstrip(".").split(". "):
         for shape in CONTRASTS:
             found = shape.fullmatch(sentence)
@@ -64,29 +64,29 @@ def verdict(text: str) -> str | None:
 
 
 @pytest.mark.parametrize("words", [(1, 1), (1, 2)])
-def test_tfidf_gets_most_of_it_and_does_not_solve_it(words: tuple[int, int]) -> None:
+def test_tfidf_does_not_solve_it(words: tuple[int, int]) -> None:
     rows = list(opinions())
-    train, judged = (
-        [row for row in rows if (row["part"] == "train") == is_train] for is_train in (True, False)
+    train, held_out = (
+        [row for row in rows if (row["split"] == "train") == is_train] for is_train in (True, False)
     )
     model = make_pipeline(
         TfidfVectorizer(ngram_range=words, sublinear_tf=True),
         LogisticRegression(C=10.0, max_iter=1000),
     )
     model.fit([row["text"] for row in train], [row["label"] for row in train])
-    accuracy = model.score([row["text"] for row in judged], [row["label"] for row in judged])
+    accuracy = model.score([row["text"] for row in held_out], [row["label"] for row in held_out])
     assert 0.70 < accuracy < 0.90
 
 
-def test_labels_are_balanced_and_no_text_stands_twice() -> None:
+def test_labels_are_balanced_and_texts_unique() -> None:
     rows = list(opinions())
-    for part in ("train", "dev", "test"):
-        labels = Counter(row["label"] for row in rows if row["part"] == part)
+    for split in ("train", "dev", "test"):
+        labels = Counter(row["label"] for row in rows if row["split"] == split)
         assert abs(labels["positive"] / labels.total() - 0.5) < 0.06
     assert len({row["text"] for row in rows}) == len(rows)
 
 
-def test_the_same_words_in_another_order_get_another_label() -> None:
+def test_same_words_in_another_order_have_another_label() -> None:
     blame, praise = "the plot is dull", "the acting is witty"
     for template in CONTRAST:
         one = template.format(verdict=praise, other=blame)
@@ -96,5 +96,5 @@ def test_the_same_words_in_another_order_get_another_label() -> None:
 
 
 @given(st.integers(0, 2**32), st.sampled_from(sorted(WORDS)))
-def test_whoever_knows_the_rules_is_always_right(seed: int, label: str) -> None:
+def test_rules_give_the_label(seed: int, label: str) -> None:
     assert verdict(opinion(label, Random(seed))) == label

@@ -1,4 +1,4 @@
-"""Real text in pip packages: movie reviews and verses, where they are installed."""
+"""Real text in pip packages: movie reviews and verses, if they are installed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_another_layout_is_refused(tmp_path, monkeypatch) -> None:
 
 
 @with_verses
-def test_verses_of_both_versions_say_the_same() -> None:
+def test_verses_of_both_versions_correspond() -> None:
     rows = list(verses())
     assert 30_500 < len(rows) < 31_102
     assert len({row["book"] for row in rows}) == 66
@@ -63,28 +63,28 @@ def test_verses_of_both_versions_say_the_same() -> None:
 
 
 @with_verses
-def test_names_in_a_verse_stand_in_its_translation_in_every_book() -> None:
-    # verses that have slipped by one, as the package's own places give them, share few names
-    kept = defaultdict(list)
+def test_names_of_a_verse_occur_in_its_translation() -> None:
+    # misaligned verses, as by the offsets of the package, share few names
+    found = defaultdict(list)
     for row in verses():
         for name in ("Moses", "David", "Jerusalem", "Israel", "Jesus", "Judah", "Paul", "Egypt"):
             if re.search(rf"\b{name}\b", row["source"]):
-                kept[row["book"]].append(bool(re.search(rf"\b{name}\b", row["target"])))
-    shares = {book: np.mean(found) for book, found in kept.items() if len(found) >= 10}
-    assert len(shares) > 40
-    assert min(shares.values()) > 0.75
+                found[row["book"]].append(bool(re.search(rf"\b{name}\b", row["target"])))
+    fractions = {book: np.mean(kept) for book, kept in found.items() if len(kept) >= 10}
+    assert len(fractions) > 40
+    assert min(fractions.values()) > 0.75
 
 
 @with_verses
-def test_verses_are_clean_and_parts_are_books_that_share_no_source() -> None:
+def test_verses_are_clean_and_split_by_book() -> None:
     rows = list(verses())
     assert not any(re.search(r"[\\\[\]\n{}]", row["source"] + row["target"]) for row in rows)
-    books = {part: {row["book"] for row in rows if row["part"] == part} for part in BOOKS}
-    assert books == {part: set(names) for part, names in BOOKS.items()}
-    sizes = Counter(row["part"] for row in rows)
-    assert all(1_200 < sizes[part] < 1_700 for part in ("dev", "test"))
-    train = {row["source"] for row in rows if row["part"] == "train"}
-    assert all(row["source"] not in train for row in rows if row["part"] != "train")
+    books = {split: {row["book"] for row in rows if row["split"] == split} for split in BOOKS}
+    assert books == {split: set(names) for split, names in BOOKS.items()}
+    sizes = Counter(row["split"] for row in rows)
+    assert all(1_200 < sizes[split] < 1_700 for split in ("dev", "test"))
+    train = {row["source"] for row in rows if row["split"] == "train"}
+    assert all(row["source"] not in train for row in rows if row["split"] != "train")
 
 
 @with_verses

@@ -1,4 +1,4 @@
-"""Passages and statements: answers stand where they are said to, and no trick of words tells."""
+"""Passages and statements: answer offsets are exact, and word statistics do not solve them."""
 
 from __future__ import annotations
 
@@ -21,38 +21,44 @@ def tokens(text: str) -> list[str]:
 
 
 def overlap(question: str, text: str) -> float:
-    """The share of the question's words that stand in the text."""
+    """Fraction of the question's words that occur in the text."""
     return float(np.mean([word in tokens(text) for word in tokens(question)]))
 
 
-def repeated(question: str, text: str) -> float:
-    """How often the question's words stand in the text."""
+def occurrences(question: str, text: str) -> float:
+    """Number of occurrences of the question's words in the text."""
     counts = Counter(tokens(text))
     return float(sum(counts[word] for word in set(tokens(question))))
 
 
 def best_threshold(scores: Sequence[float], truth: Sequence[bool]) -> float:
-    """The accuracy of the best rule `score ≥ t`, either way round."""
+    """Accuracy of the best rule `score ≥ t` or its negation."""
     values, answers = np.array(scores), np.array(truth)
-    shares = [float(((values >= t) == answers).mean()) for t in np.unique(values)]
-    return max(*shares, *(1 - share for share in shares))
+    accuracies = [float(((values >= t) == answers).mean()) for t in np.unique(values)]
+    return max(*accuracies, *(1 - accuracy for accuracy in accuracies))
 
 
-def by_words(rows: list[dict], columns: Sequence[str], label: Callable[[dict], object]) -> float:
-    """The accuracy of TF-IDF + logistic regression, learned on train, on the others."""
-    train = [row for row in rows if row["part"] == "train"]
-    judged = [row for row in rows if row["part"] != "train"]
+def tfidf_accuracy(
+    rows: list[dict], columns: Sequence[str], label: Callable[[dict], object]
+) -> float:
+    """Accuracy of TF-IDF + logistic regression, fitted on train, on dev and test."""
+    train = [row for row in rows if row["split"] == "train"]
+    held_out = [row for row in rows if row["split"] != "train"]
     sides = []
     for column in columns:
         vectors = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
         vectors.fit([row[column] for row in train])
-        sides.append([vectors.transform([row[column] for row in part]) for part in (train, judged)])
-    known, asked = (hstack(side).tocsr() for side in zip(*sides, strict=True))
-    model = LogisticRegression(C=3.0, max_iter=500).fit(known, [label(row) for row in train])
-    return float(model.score(asked, [label(row) for row in judged]))
+        sides.append(
+            [vectors.transform([row[column] for row in split]) for split in (train, held_out)]
+        )
+    train_features, held_out_features = (hstack(side).tocsr() for side in zip(*sides, strict=True))
+    model = LogisticRegression(C=3.0, max_iter=500).fit(
+        train_features, [label(row) for row in train]
+    )
+    return float(model.score(held_out_features, [label(row) for row in held_out]))
 
 
-def test_answers_stand_where_they_are_said_to() -> None:
+def test_answer_starts_are_exact() -> None:
     for row in passages():
         assert row["impossible"] == (not row["answers"])
         assert len(row["answers"]) == len(row["answer_starts"]) == (not row["impossible"])
@@ -60,10 +66,10 @@ def test_answers_stand_where_they_are_said_to() -> None:
             assert row["context"][start : start + len(answer)] == answer
 
 
-def test_three_of_five_questions_have_an_answer_in_every_part() -> None:
-    counts = Counter((row["part"], row["impossible"]) for row in passages())
-    for part in ("train", "dev", "test"):
-        assert counts[part, True] * 3 == counts[part, False] * 2
+def test_three_of_five_questions_are_answerable_in_every_split() -> None:
+    counts = Counter((row["split"], row["impossible"]) for row in passages())
+    for split in ("train", "dev", "test"):
+        assert counts[split, True] * 3 == counts[split, False] * 2
 
 
 def test_every_question_names_somebody_of_the_passage() -> None:
@@ -73,28 +79,28 @@ def test_every_question_names_somebody_of_the_passage() -> None:
         assert all(name in row["context"] for name in people)
 
 
-def test_withheld_people_are_in_no_passage() -> None:
-    told = {person.name for person in world() if person.told}
+def test_passages_name_no_withheld_person() -> None:
+    seen = {person.name for person in world() if person.seen}
     titles = [row["title"] for row in passages()] + [row["group"] for row in statements()]
-    assert {name for title in titles for name in title.split(" and ")} <= told
+    assert {name for title in titles for name in title.split(" and ")} <= seen
 
 
-def test_common_words_do_not_tell_whether_there_is_an_answer() -> None:
+def test_word_overlap_does_not_reveal_answerability() -> None:
     rows = list(passages())
     possible = [not row["impossible"] for row in rows]
-    for score in (overlap, repeated):
+    for score in (overlap, occurrences):
         found = [score(row["question"], row["context"]) for row in rows]
         assert best_threshold(found, possible) < 0.63
 
 
-def test_neither_the_question_nor_all_words_tell_whether_there_is_an_answer() -> None:
+def test_tfidf_does_not_reveal_answerability() -> None:
     rows = list(passages())
-    assert by_words(rows, ["question"], lambda row: row["impossible"]) < 0.64
-    assert by_words(rows, ["question", "context"], lambda row: row["impossible"]) < 0.64
+    assert tfidf_accuracy(rows, ["question"], lambda row: row["impossible"]) < 0.64
+    assert tfidf_accuracy(rows, ["question", "context"], lambda row: row["impossible"]) < 0.64
 
 
-def test_the_kind_of_answer_alone_does_not_find_it() -> None:
-    # a passage holds several towns, so asking for one leaves a choice
+def test_answer_type_alone_does_not_find_the_answer() -> None:
+    # most passages contain several towns
     towns = {person.birthplace for person in world()}
     pattern = re.compile("|".join(sorted(map(re.escape, towns), key=len, reverse=True)))
     found = [
@@ -106,34 +112,34 @@ def test_the_kind_of_answer_alone_does_not_find_it() -> None:
 
 
 def test_half_of_the_claims_are_true() -> None:
-    counts = Counter((row["part"], row["label"]) for row in statements())
-    for part in ("train", "dev", "test"):
-        assert counts[part, "yes"] == counts[part, "no"]
-    denied = Counter(row["label"] for row in statements() if " not " in row["claim"])
-    assert abs(denied["yes"] / denied.total() - 0.5) < 0.06
+    counts = Counter((row["split"], row["label"]) for row in statements())
+    for split in ("train", "dev", "test"):
+        assert counts[split, "yes"] == counts[split, "no"]
+    negated = Counter(row["label"] for row in statements() if " not " in row["claim"])
+    assert abs(negated["yes"] / negated.total() - 0.5) < 0.06
 
 
-def test_neither_claim_nor_common_words_tell_whether_it_is_true() -> None:
+def test_word_statistics_do_not_decide_claims() -> None:
     rows = list(statements())
-    assert by_words(rows, ["claim"], lambda row: row["label"]) < 0.57
-    assert by_words(rows, ["claim", "passage"], lambda row: row["label"]) < 0.57
+    assert tfidf_accuracy(rows, ["claim"], lambda row: row["label"]) < 0.57
+    assert tfidf_accuracy(rows, ["claim", "passage"], lambda row: row["label"]) < 0.57
     true = [row["label"] == "yes" for row in rows]
-    for score in (overlap, repeated):
+    for score in (overlap, occurrences):
         found = [score(row["claim"], row["passage"]) for row in rows]
         assert best_threshold(found, true) < 0.55
 
 
-def test_a_reader_who_knows_the_relations_decides_every_plain_claim() -> None:
-    # the sentence with the claimed value is about the person claimed, or it is not
+def test_sentence_with_the_value_decides_every_plain_claim() -> None:
+    # true if a sentence with the claimed value names the person
     value_of = re.compile(r"([A-Z]\w+(?: [A-Z]\w+)*)\.$|(\d{4})\.$")
-    right = []
+    correct = []
     for row in statements():
         value = value_of.search(row["claim"])
         if value is None or " not " in row["claim"]:
             continue
         words = value[1] or value[2]
         name = next(name for name in row["group"].split(" and ") if name in row["claim"])
-        said = [s for s in row["passage"].split(". ") if words in s]
-        right.append((row["label"] == "yes") == any(name in sentence for sentence in said))
-    assert len(right) > 1000
-    assert np.mean(right) > 0.99
+        stated = [s for s in row["passage"].split(". ") if words in s]
+        correct.append((row["label"] == "yes") == any(name in sentence for sentence in stated))
+    assert len(correct) > 1000
+    assert np.mean(correct) > 0.99

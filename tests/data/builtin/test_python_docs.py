@@ -1,4 +1,4 @@
-"""python-docs: real text of this Python, in a fixed order, grouped by what it documents."""
+"""python-docs: documentation of this Python, in a fixed order, grouped by owner."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from regard.data.builtin.python_docs import identity, python_docs, tidy
 from regard.data.corpus import SPLITS, Data, open_corpus
 
 
-def test_it_is_in_the_catalogue_as_real_text() -> None:
+def test_registered_as_real_text() -> None:
     assert BUILTIN.get("python-docs").properties["generated"] is False
     assert not open_corpus(Data(corpus="python-docs")).generated
 
 
-def test_there_is_enough_and_nothing_twice() -> None:
+def test_size_and_no_duplicates() -> None:
     texts = [document.text for document in python_docs()]
     assert 200_000 < sum(len(text.split()) for text in texts) < 600_000
     assert len(set(texts)) == len(texts)
     assert all("\n\n" not in text and text == text.rstrip() for text in texts)
 
 
-def test_it_knows_topics_modules_classes_and_methods_by_their_owner() -> None:
+def test_documents_are_grouped_by_topic_module_and_class() -> None:
     groups = defaultdict(list)
     for document in python_docs():
         groups[document.group].append(document.text)
     assert any("debugging assertions" in text for text in groups["topic assert"])
     assert any("JSON" in text for text in groups["json"])
-    # a docstring of a method counts with its class
+    # a method's docstring belongs to its class
     assert any("Format the specified record as text" in t for t in groups["logging:Formatter"])
     assert not any((group or "").startswith(("test", "idlelib")) for group in groups)
 
 
-def test_no_docstring_straddles_parts() -> None:
+def test_groups_never_straddle_splits() -> None:
     owner = {document.text: document.group for document in python_docs()}
     corpus = open_corpus(Data(corpus="python-docs"))
-    groups = {part: {owner[text] for text in corpus.texts(part)} for part in SPLITS}
+    groups = {split: {owner[text] for text in corpus.texts(split)} for split in SPLITS}
     assert not groups["train"] & groups["dev"]
     assert not groups["train"] & groups["test"]
     assert not groups["dev"] & groups["test"]
     assert min(map(len, groups.values())) > 50
 
 
-def test_another_process_reads_the_same_and_imports_none_of_it() -> None:
+def test_another_process_reads_the_same_without_imports() -> None:
     program = (
         "import sys, hashlib;"
         "from regard.data.builtin.python_docs import python_docs;"
@@ -53,8 +53,10 @@ def test_another_process_reads_the_same_and_imports_none_of_it() -> None:
         "print(d, 'this' in sys.modules or 'tkinter' in sys.modules)"
     )
     ours = hashlib.sha256(repr(list(python_docs())).encode()).hexdigest()
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout
-    assert told.decode().split() == [ours, "False"]
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True
+    ).stdout
+    assert printed.decode().split() == [ours, "False"]
 
 
 def test_identity_is_stable_and_a_sha256() -> None:

@@ -13,7 +13,7 @@ ENGLISH = [f"the quick brown fox number {i % 7} jumps over the lazy dog" for i i
 LATIN = [f"arma virumque cano troiae qui primus ab oris {i % 5}" for i in range(60)]
 
 
-def test_a_tokenizer_of_another_language_is_worth_replacing() -> None:
+def test_tokenizer_of_another_language_should_be_retrained() -> None:
     advice = advise(
         Bpe(vocabulary=300).train(iter(LATIN)),
         train_texts=lambda: iter(ENGLISH),
@@ -24,12 +24,12 @@ def test_a_tokenizer_of_another_language_is_worth_replacing() -> None:
     assert advice.documents == 20
     assert advice.existing.words == sum(len(text.split()) for text in ENGLISH[:20])
     assert advice.saving_interval[0] <= advice.saving <= advice.saving_interval[1]
-    for figure in ("20 held-out documents", "220 words", f"{advice.existing.fertility:.2f}"):
-        assert figure in advice.sentence
+    for number in ("20 held-out documents", "220 words", f"{advice.existing.fertility:.2f}"):
+        assert number in advice.sentence
     json.dumps(advice.as_dict())
 
 
-def test_its_own_tokenizer_is_kept() -> None:
+def test_tokenizer_of_the_same_text_is_kept() -> None:
     existing = Bpe(vocabulary=300).train(iter(ENGLISH))
     advice = advise(existing, train_texts=lambda: iter(ENGLISH), held_out=ENGLISH[:20])
     assert not advice.retrain
@@ -37,16 +37,16 @@ def test_its_own_tokenizer_is_kept() -> None:
     assert advice.sentence.startswith("Keep bpe")
 
 
-def test_lost_words_are_a_reason_of_their_own() -> None:
+def test_unknown_words_alone_justify_retraining() -> None:
     existing = Word().train(iter(LATIN))
     advice = advise(existing, train_texts=lambda: iter(ENGLISH), held_out=ENGLISH[:20])
-    assert advice.saving == 0  # a word is a word
+    assert advice.saving == 0  # both have one token per word
     assert advice.existing.unknown_rate > 0.8
     assert advice.fresh.unknown_rate < 0.05
     assert advice.retrain
 
 
-def test_a_size_the_text_cannot_fill_is_compared_at_what_it_fills() -> None:
+def test_unfillable_vocabulary_is_compared_at_the_size_the_text_fills() -> None:
     existing = Bpe(vocabulary=300).train(iter(LATIN))
     advice = advise(existing, train_texts=lambda: iter(["ab ab"]), held_out=["ab"])
     assert advice.fresh.size < 300
@@ -54,24 +54,24 @@ def test_a_size_the_text_cannot_fill_is_compared_at_what_it_fills() -> None:
 
 
 @pytest.mark.parametrize("name", ["bpe", "wordpiece", "unigram", "word", "character"])
-def test_the_same_kind_is_found_again(name: str) -> None:
+def test_same_kind_detects_the_kind(name: str) -> None:
     tokenizer = TOKENIZERS.get(name).part().train(iter(ENGLISH))
     kind = same_kind(tokenizer)
     assert type(kind) is TOKENIZERS.get(name).part
     assert getattr(kind, "vocabulary", tokenizer.size) == tokenizer.size
 
 
-def test_plain_bpe_is_not_taken_for_bytes() -> None:
+def test_same_kind_detects_character_level_bpe() -> None:
     assert not same_kind(Bpe(bytes=False).train(iter(ENGLISH))).bytes
 
 
-def test_saving_of_sums() -> None:
+def test_saved_fraction_is_a_ratio_of_sums() -> None:
     saving, interval = saved_fraction(np.array([10, 30]), np.array([5, 15]))
     assert saving == pytest.approx(0.5)
     assert interval == pytest.approx((0.5, 0.5))
 
 
-def test_interval_covers_the_truth_about_95_times_in_100() -> None:
+def test_interval_coverage_is_about_95_percent() -> None:
     generator = np.random.default_rng(0)
     covered = 0
     for _ in range(400):
@@ -82,7 +82,7 @@ def test_interval_covers_the_truth_about_95_times_in_100() -> None:
     assert 0.91 < covered / 400 < 0.985
 
 
-def test_nothing_held_out() -> None:
+def test_blank_held_out_text_is_refused() -> None:
     existing = Bpe(vocabulary=300).train(iter(ENGLISH))
     with pytest.raises(UserError, match="no words to compare"):
         advise(existing, train_texts=lambda: iter(ENGLISH), held_out=[" "])

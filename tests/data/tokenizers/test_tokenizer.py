@@ -17,24 +17,24 @@ from regard.data.tokenizers.word import Word
 TEXTS = ["the cat sat on the mat, the dog did not", "a dog and a cat"] * 3
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "##s", "sat", ",", "."]
 
-bytes_bpe = Bpe().train(iter(TEXTS))
+byte_bpe = Bpe().train(iter(TEXTS))
 
 
 def with_vocabulary(*words: str) -> Tokenizer:
     engine = tokenizers.Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}))
-    return Tokenizer(engine, name="made up")
+    return Tokenizer(engine, name="invented")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_bytes_lose_nothing(text: str) -> None:
-    assert bytes_bpe.decode(bytes_bpe.encode(text)) == text
+def test_byte_level_bpe_is_lossless(text: str) -> None:
+    assert byte_bpe.decode(byte_bpe.encode(text)) == text
 
 
-def test_plain_bpe_knows_only_its_characters() -> None:
+def test_character_level_bpe_knows_only_seen_characters() -> None:
     tokenizer = Bpe(bytes=False).train(iter(TEXTS))
     assert tokenizer.decode(tokenizer.encode(TEXTS[0])) == TEXTS[0]
     assert tokenizer.encode("é") == [tokenizer.encode("a ")[-1], tokenizer.unk]
-    assert bytes_bpe.encode("é") != [bytes_bpe.unk]
+    assert byte_bpe.encode("é") != [byte_bpe.unk]
 
 
 def test_bpe_merges_the_most_frequent_pair_first() -> None:
@@ -49,7 +49,7 @@ def test_rare_words_are_unknown_and_stay_visible() -> None:
     assert tokenizer.decode(tokenizer.encode("one two three")) == "one <unk> three"
 
 
-def test_word_vocabulary_takes_the_most_frequent() -> None:
+def test_word_vocabulary_keeps_the_most_frequent() -> None:
     tokenizer = Word(vocabulary=9, minimum_count=1).train(iter(["c b b a a a"]))
     assert tokenizer.tokens([7, 8]) == ["a", "b"]
 
@@ -62,26 +62,26 @@ def test_word_punctuation_apart_or_attached() -> None:
     assert attached.tokens(attached.encode(text[0])) == ["can't", "stop."]
 
 
-def test_a_corpus_that_writes_unk_means_unk() -> None:
+def test_unk_in_the_corpus_is_the_unknown_token() -> None:
     tokenizer = Word(punctuation="attached").train(iter(["the <unk> sat"] * 2))
     assert tokenizer.encode("the <unk> sat")[1] == tokenizer.unk
 
 
-def test_characters_are_one_id_each() -> None:
+def test_one_id_per_character() -> None:
     tokenizer = Character().train(iter(["ab\n c"]))
     assert tokenizer.size == 7 + 5
     assert len(tokenizer.encode("a\n\n b")) == 5
     assert tokenizer.decode(tokenizer.encode("a\n\n b")) == "a\n\n b"
 
 
-def test_unigram_scores_do_not_depend_on_hash_order() -> None:
-    once = [("ab", -1.0), ("x", -9.0 + 1e-4), ("y", -9.0), ("z", -9.0 + 2e-4), ("cd", -8.5)]
-    again = [("ab", -1.0 + 1e-12), ("x", -9.0), ("y", -9.0 + 2e-4), ("z", -9.0 + 1e-4)]
-    assert deterministic_scores(once) == deterministic_scores([*again, ("cd", -8.5)])
-    assert [piece for piece, _ in deterministic_scores(once)] == ["ab", "cd", "x", "y", "z"]
+def test_unigram_scores_are_independent_of_hash_order() -> None:
+    first = [("ab", -1.0), ("x", -9.0 + 1e-4), ("y", -9.0), ("z", -9.0 + 2e-4), ("cd", -8.5)]
+    second = [("ab", -1.0 + 1e-12), ("x", -9.0), ("y", -9.0 + 2e-4), ("z", -9.0 + 1e-4)]
+    assert deterministic_scores(first) == deterministic_scores([*second, ("cd", -8.5)])
+    assert [piece for piece, _ in deterministic_scores(first)] == ["ab", "cd", "x", "y", "z"]
 
 
-def test_too_many_unigram_pieces_lose_the_least_likely_but_no_character() -> None:
+def test_excess_unigram_pieces_are_pruned_but_no_character() -> None:
     pieces = [("ab", -1.0), ("cd", -2.0), ("x", -9.0), ("y", -8.0)]
     assert [piece for piece, _ in prune_pieces(pieces, 3)] == ["ab", "x", "y"]
     assert [piece for piece, _ in prune_pieces(pieces, 1)] == ["x", "y"]
@@ -103,49 +103,51 @@ def test_too_many_unigram_pieces_lose_the_least_likely_but_no_character() -> Non
         (tuple(BERT), "pad", "[PAD]"),
     ],
 )
-def test_roles_by_other_peoples_spellings(words: tuple[str, ...], role: str, spelled: str) -> None:
+def test_roles_by_spellings_of_other_tokenizers(
+    words: tuple[str, ...], role: str, spelled: str
+) -> None:
     assert with_vocabulary(*words).require(role) == words.index(spelled)
 
 
-def test_a_missing_role_names_tokenizer_and_role() -> None:
+def test_missing_role_names_tokenizer_and_role() -> None:
     gpt2 = with_vocabulary("<|endoftext|>", "a")
     assert gpt2.unk is None
     assert gpt2.pad is None
-    with pytest.raises(UserError, match=r"made up \(2 pieces\) has no token for 'mask'"):
+    with pytest.raises(UserError, match=r"invented \(2 pieces\) has no token for 'mask'"):
         gpt2.require("mask")
 
 
 @pytest.mark.parametrize(
-    ("words", "filler"),
+    ("words", "padding"),
     [
         (("a", "<pad>", "</s>"), "<pad>"),
         (("a", "<|endoftext|>"), "<|endoftext|>"),
         (("a", "b"), "a"),
     ],
 )
-def test_rows_are_filled_up_also_where_there_is_no_pad_token(words, filler) -> None:
-    assert with_vocabulary(*words).padding_id == words.index(filler)
+def test_padding_id_without_a_pad_token(words, padding) -> None:
+    assert with_vocabulary(*words).padding_id == words.index(padding)
 
 
-def test_decode_drops_specials() -> None:
-    ids = [bytes_bpe.start, *bytes_bpe.encode("the cat"), bytes_bpe.stop, bytes_bpe.pad]
-    assert bytes_bpe.decode(ids) == "the cat"
+def test_decode_drops_special_tokens() -> None:
+    ids = [byte_bpe.start, *byte_bpe.encode("the cat"), byte_bpe.stop, byte_bpe.pad]
+    assert byte_bpe.decode(ids) == "the cat"
 
 
-def test_padding_and_truncation_in_a_file_are_switched_off(tmp_path) -> None:
-    plain = bytes_bpe.save(tmp_path / "plain")
+def test_padding_and_truncation_of_a_file_are_disabled(tmp_path) -> None:
+    plain = byte_bpe.save(tmp_path / "plain")
     engine = tokenizers.Tokenizer.from_file(str(plain / "tokenizer.json"))
     engine.enable_truncation(2)
     engine.enable_padding(length=8)
     engine.save(str(tmp_path / "other.json"))
     loaded = Tokenizer.load(tmp_path / "other.json")
     assert loaded.name == "other"
-    assert loaded.encode(TEXTS[0]) == bytes_bpe.encode(TEXTS[0])
-    assert loaded.fingerprint == bytes_bpe.fingerprint
+    assert loaded.encode(TEXTS[0]) == byte_bpe.encode(TEXTS[0])
+    assert loaded.fingerprint == byte_bpe.fingerprint
 
 
-def test_saved_config_is_what_transformers_reads(tmp_path) -> None:
-    config = json.loads((bytes_bpe.save(tmp_path) / "tokenizer_config.json").read_text())
+def test_saved_config_is_that_of_transformers(tmp_path) -> None:
+    config = json.loads((byte_bpe.save(tmp_path) / "tokenizer_config.json").read_text())
     assert config["tokenizer_class"] == "PreTrainedTokenizerFast"
     assert (config["bos_token"], config["eos_token"]) == ("<start>", "<stop>")
     assert (config["pad_token"], config["mask_token"]) == ("<pad>", "[MASK]")
@@ -171,7 +173,7 @@ def test_vocab_txt_without_capitals_lower_cases(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "says"),
+    ("name", "content", "message"),
     [
         ("vocab.txt", b"the\ncat\n", "not a WordPiece vocabulary"),
         ("vocab.txt", b"[UNK]\nthe\ncat\nthe\n", "lines 2 and 4 hold the same piece"),
@@ -187,16 +189,16 @@ def test_vocab_txt_without_capitals_lower_cases(tmp_path) -> None:
         ),
     ],
 )
-def test_damaged_files(tmp_path, name: str, content: bytes, says: str) -> None:
+def test_damaged_files(tmp_path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
     for path in (tmp_path, tmp_path / name):
-        with pytest.raises(UserError, match=says) as problem:
+        with pytest.raises(UserError, match=message) as problem:
             Tokenizer.load(path)
         assert str(tmp_path / name) in str(problem.value)
 
 
-def test_half_a_file(tmp_path) -> None:
-    file = bytes_bpe.save(tmp_path) / "tokenizer.json"
+def test_truncated_file(tmp_path) -> None:
+    file = byte_bpe.save(tmp_path) / "tokenizer.json"
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(UserError, match="damaged"):
         Tokenizer.load(tmp_path)
@@ -209,40 +211,40 @@ def test_missing_files(tmp_path) -> None:
         Tokenizer.load(tmp_path / "nothing.json")
 
 
-def test_damaged_names(tmp_path) -> None:
-    (bytes_bpe.save(tmp_path) / "tokenizer_config.json").write_text("{\n,")
+def test_damaged_tokenizer_config(tmp_path) -> None:
+    (byte_bpe.save(tmp_path) / "tokenizer_config.json").write_text("{\n,")
     with pytest.raises(UserError, match=r"tokenizer_config.json, line 2: is not JSON"):
         Tokenizer.load(tmp_path)
 
 
-def test_a_folder_that_cannot_be_written(tmp_path) -> None:
+def test_unwritable_folder(tmp_path) -> None:
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(UserError, match=r"tokenizer: .*taken: cannot be written"):
-        bytes_bpe.save(tmp_path / "taken")
+        byte_bpe.save(tmp_path / "taken")
     assert (tmp_path / "taken").read_text() == "a file"
 
 
-def test_the_wrong_tokenizer_is_refused_by_name() -> None:
-    check_same_tokenizer(bytes_bpe.fingerprint, bytes_bpe, owner="model runs/a")
+def test_another_tokenizer_is_refused_by_name() -> None:
+    check_same_tokenizer(byte_bpe.fingerprint, byte_bpe, owner="model runs/a")
     other = Character().train(iter(TEXTS))
     with pytest.raises(UserError) as problem:
-        check_same_tokenizer(bytes_bpe.fingerprint, other, owner="model runs/a")
+        check_same_tokenizer(byte_bpe.fingerprint, other, owner="model runs/a")
     assert str(problem.value) == (
-        f"model runs/a expects tokenizer {bytes_bpe.short_fingerprint}…, this file is {other.short_fingerprint}… "
-        f"(character, {other.size} pieces): ids would mean other words"
+        f"model runs/a expects tokenizer {byte_bpe.short_fingerprint}…, this file is "
+        f"{other.short_fingerprint}… (character, {other.size} pieces): ids would mean other words"
     )
 
 
-def test_a_size_too_small_names_one_that_works() -> None:
+def test_too_small_vocabulary_names_a_sufficient_size() -> None:
     for name in ("bpe", "wordpiece", "unigram"):
-        part = TOKENIZERS.get(name).part
+        kind = TOKENIZERS.get(name).part
         with pytest.raises(UserError, match=r"Set tokenizer\.vocabulary = \d+ or more") as problem:
-            part(vocabulary=9).train(iter(TEXTS))
+            kind(vocabulary=9).train(iter(TEXTS))
         needed = int(str(problem.value).split("vocabulary = ")[-1].split()[0])
-        assert part(vocabulary=needed).train(iter(TEXTS)).size == needed
+        assert kind(vocabulary=needed).train(iter(TEXTS)).size == needed
 
 
-def test_gaps_in_a_vocabulary_do_not_shrink_the_embedding() -> None:
+def test_size_counts_gaps_in_the_ids() -> None:
     engine = tokenizers.Tokenizer(models.WordLevel({"<unk>": 0, "a": 9}, unk_token="<unk>"))
     engine.pre_tokenizer = pre_tokenizers.Whitespace()
     assert Tokenizer(engine, name="gaps").size == 10

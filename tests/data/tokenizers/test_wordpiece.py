@@ -13,8 +13,8 @@ from regard.data.tokenizers.wordpiece import (
 )
 
 
-def slow_pieces(words: dict[str, int], *, minimum_count: int) -> list[str]:
-    """The definition, word for word: count everything anew before each merge."""
+def reference_pieces(words: dict[str, int], *, minimum_count: int) -> list[str]:
+    """The definition: recount everything before each merge."""
     texts = [(to_characters(word), count) for word, count in words.items()]
     pieces = sorted({symbol for symbols, _ in texts for symbol in symbols})
     while True:
@@ -44,21 +44,25 @@ toy_words = st.dictionaries(
 
 
 @given(toy_words, st.integers(1, 4))
-def test_the_quick_way_equals_the_definition(words: dict[str, int], minimum_count: int) -> None:
-    expected = slow_pieces(words, minimum_count=minimum_count)
+def test_incremental_merging_equals_the_reference(
+    words: dict[str, int], minimum_count: int
+) -> None:
+    expected = reference_pieces(words, minimum_count=minimum_count)
     assert list(learn_pieces(words, minimum_count=minimum_count)) == expected
 
 
 @given(toy_words)
-def test_the_order_of_words_does_not_matter(words: dict[str, int]) -> None:
-    turned = dict(reversed(words.items()))
-    assert list(learn_pieces(words, minimum_count=2)) == list(learn_pieces(turned, minimum_count=2))
+def test_pieces_are_independent_of_word_order(words: dict[str, int]) -> None:
+    reordered = dict(reversed(words.items()))
+    assert list(learn_pieces(words, minimum_count=2)) == list(
+        learn_pieces(reordered, minimum_count=2)
+    )
 
 
-def test_the_score_is_not_the_count() -> None:
+def test_merges_by_score_not_by_count() -> None:
     """`##u ##g` is the most frequent pair (20), yet `##g ##s` has the best score: 5/(20·5) = 1/20.
 
-    Then every pair holds `##u` and scores 1/36: of equal ones the most frequent goes first.
+    Then every pair contains `##u` and scores 1/36: the most frequent goes first.
     """
     words = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
     alphabet = 7  # b h p ##g ##n ##s ##u
@@ -66,16 +70,16 @@ def test_the_score_is_not_the_count() -> None:
     assert learned == ["##gs", "pu", "hu"]
 
 
-def test_merging_goes_from_the_left() -> None:
+def test_merging_is_left_to_right() -> None:
     assert merge_pair(["a", "##a", "##a", "##a"], ("##a", "##a")) == ["a", "##aa", "##a"]
 
 
-def test_pairs_seen_too_seldom_are_never_merged() -> None:
+def test_rare_pairs_are_never_merged() -> None:
     assert list(learn_pieces({"ab": 1, "cd": 2}, minimum_count=2))[-1] == "cd"
     assert "ab" not in learn_pieces({"ab": 1, "cd": 2}, minimum_count=2)
 
 
-def test_encoding_takes_the_longest_match() -> None:
+def test_encoding_is_longest_match_first() -> None:
     texts = ["hug hugs pug pun bun hugs hug pug pun bun"] * 4
     tokenizer = WordPiece().train(iter(texts))
     assert tokenizer.tokens(tokenizer.encode("hugs")) == ["hugs"]
@@ -87,12 +91,12 @@ def test_encoding_takes_the_longest_match() -> None:
         assert pieces[0] == word[:longest]
 
 
-def test_a_word_with_an_unseen_character_is_unknown() -> None:
+def test_word_with_an_unseen_character_is_unknown() -> None:
     tokenizer = WordPiece().train(iter(["hug pug"] * 2))
     assert tokenizer.encode("hug hüg") == [*tokenizer.encode("hug"), tokenizer.unk]
 
 
-def test_punctuation_stands_apart_and_very_long_words_teach_nothing() -> None:
+def test_punctuation_is_separate_and_very_long_words_are_ignored() -> None:
     tokenizer = WordPiece().train(iter(["hug, pug. " + "q" * 101] * 2))
     assert tokenizer.tokens(tokenizer.encode("hug,pug.")) == ["hug", ",", "pug", "."]
     assert tokenizer.encode("q" * 101) == [tokenizer.unk]

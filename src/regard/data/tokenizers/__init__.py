@@ -1,8 +1,8 @@
-"""The tokenizer kinds: each file holds one, as settings that can be trained on text.
+"""Tokenizer kinds: one file each, settings that train a tokenizer on text.
 
-A kind reads its texts once, as a stream, and gives a `Tokenizer` whose first seven ids are the
-specials. A property says what its round trip keeps: `text` (everything it has characters for) or
-`words` (spacing may change).
+A kind streams its texts once and returns a `Tokenizer` whose first seven ids are special tokens.
+The property `keeps` says what survives encoding and decoding: `text` (everything that it has
+characters for) or `words` (spacing may change).
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 TOKENIZERS = Catalog("tokenizer", home="regard.data.tokenizers")
 
 DEFAULT_VOCABULARY = 8000
-"Pieces of a kind that has a size, where the recipe does not say; fewer where text is short."
+"Vocabulary size if the recipe gives none; smaller if the text has fewer pieces."
 
 OnProgress = Callable[[int, int | None], None]
 
 
 def no_progress(done: int, total: int | None) -> None:
-    """Nobody watches."""
+    """A progress callback that does nothing."""
 
 
 class TokenizerKind(Settings, ABC):
-    """Settings from which a tokenizer comes."""
+    """Settings that train a tokenizer."""
 
     sentinels: int = Field(default=0, ge=0)
-    "Special tokens <extra_0>, <extra_1>, … for hidden spans, beside the vocabulary (see spans)."
+    "Sentinel tokens <extra_0>, <extra_1>, … for masked spans, in addition to the vocabulary."
 
     def train(self, texts: Iterator[str], *, on_progress: OnProgress = no_progress) -> Tokenizer:
-        """Read `texts` once; `on_progress` is told how many were read, or pieces were found."""
+        """Train on `texts`, read once; `on_progress` receives the texts read or pieces learned."""
         return self.learn(texts, on_progress=on_progress).with_sentinels(self.sentinels)
 
     @abstractmethod
@@ -46,11 +46,11 @@ class TokenizerKind(Settings, ABC):
 
 
 class VocabularyNotFilledError(UserError):
-    """The text holds fewer pieces than were asked for; `filled` is how many it has."""
+    """The text has fewer pieces than requested; `filled` is their number."""
 
-    def __init__(self, *, asked: int, filled: int) -> None:
+    def __init__(self, *, requested: int, filled: int) -> None:
         super().__init__(
-            f"vocabulary = {asked:,} but this text fills only {filled:,} pieces",
+            f"vocabulary = {requested:,} but this text fills only {filled:,} pieces",
             topic="tokenizer",
             hint=f"Set tokenizer.vocabulary = {filled} or less, or give more text.",
         )
@@ -58,7 +58,7 @@ class VocabularyNotFilledError(UserError):
 
 
 def nonblank_texts(texts: Iterator[str], on_progress: OnProgress) -> Iterator[str]:
-    """The texts that hold anything, counted as they pass; none at all is an error."""
+    """The texts that are not blank, counted for `on_progress`; none at all is an error."""
     read = 0
     for text in texts:
         if text and not text.isspace():
@@ -68,7 +68,7 @@ def nonblank_texts(texts: Iterator[str], on_progress: OnProgress) -> Iterator[st
                 on_progress(read, None)
     if not read:
         raise UserError(
-            "the training part holds no text, so there is nothing to learn pieces from",
+            "the training split has no text to learn pieces from",
             topic="tokenizer",
             hint="Give more documents (a split needs several), or check data.corpus and data.text.",
         )
@@ -76,9 +76,9 @@ def nonblank_texts(texts: Iterator[str], on_progress: OnProgress) -> Iterator[st
 
 
 def check_vocabulary_size(tokenizer: Tokenizer, *, vocabulary: int | None) -> Tokenizer:
-    """The tokenizer, if it has the size that was asked for; None asked for no certain size."""
+    """The tokenizer, if it has the requested size; with None, at most the default size."""
     if vocabulary is not None and tokenizer.size < vocabulary:
-        raise VocabularyNotFilledError(asked=vocabulary, filled=tokenizer.size)
+        raise VocabularyNotFilledError(requested=vocabulary, filled=tokenizer.size)
     if tokenizer.size > (vocabulary or DEFAULT_VOCABULARY):
         raise vocabulary_too_small(vocabulary or DEFAULT_VOCABULARY, needed=tokenizer.size)
     return tokenizer
@@ -87,16 +87,16 @@ def check_vocabulary_size(tokenizer: Tokenizer, *, vocabulary: int | None) -> To
 def vocabulary_too_small(vocabulary: int, *, needed: int) -> UserError:
     return UserError(
         f"vocabulary = {vocabulary:,} cannot hold this text's single characters "
-        f"and the specials, which are {needed:,} pieces",
+        f"and the special tokens, which are {needed:,} pieces",
         topic="tokenizer",
         hint=f"Set tokenizer.vocabulary = {needed} or more.",
     )
 
 
 def metaspace_pre_tokenizer() -> pre_tokenizers.PreTokenizer:
-    """Words keep the space before them as `▁`, so that text can be put together again.
+    """Words keep the space before them as `▁`, so that decoding restores it.
 
-    Punctuation stands alone, so no piece can be learned that spells a special like `<stop>`.
+    Punctuation is isolated, so no learned piece can spell a special token like `<stop>`.
     """
     return pre_tokenizers.Sequence(
         [

@@ -1,10 +1,10 @@
-"""Advice: keep an existing tokenizer, or train one on this text?
+"""Advice: keep an existing tokenizer, or train a new one on this text?
 
     fertility = tokens / whitespace words          unknown rate = <unk> / tokens
 
 Both are measured on held-out text, for the existing tokenizer and for a new one of the same kind
-and size trained on the rest. The saving is 1 − Σ new / Σ existing tokens over the documents, with
-the 95 % interval of a ratio of sums (documents taken as independent).
+and size, trained on the rest. The saving is 1 − Σ new / Σ existing tokens over documents, with the
+95 % interval of a ratio of sums (documents assumed independent).
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from regard.data.tokenizers import (
 )
 from regard.data.tokenizers.tokenizer import Tokenizer
 
-WORTHWHILE_SAVING = 0.10
-"Fewer tokens than this share are no reason to give up a pretrained model's tokenizer."
-BEARABLE_UNKNOWN = 0.01
-"More unknown tokens than this, beyond the new tokenizer's own, are lost words."
+MIN_SAVING = 0.10
+"Smaller fractions of tokens saved do not justify giving up a pretrained model's tokenizer."
+MAX_EXTRA_UNKNOWN_RATE = 0.01
+"Unknown rate above that of the new tokenizer from which too many words are lost."
 
 
 @dataclass(frozen=True)
 class TokenizerFit:
-    """How one tokenizer cuts the held-out text."""
+    """Token counts of one tokenizer on the held-out text."""
 
     name: str
     size: int
@@ -49,16 +49,16 @@ class TokenizerFit:
 
 @dataclass(frozen=True)
 class TokenizerAdvice:
-    """Both fits, what a new tokenizer saves, and what to do, in words."""
+    """Both fits, the saving of a new tokenizer, and a recommendation in words."""
 
     existing: TokenizerFit
     fresh: TokenizerFit
     documents: int
     saving: float
-    "Share of tokens that the new one saves; negative where it needs more."
+    "Fraction of tokens that the new one saves; negative if it needs more."
     saving_interval: tuple[float, float] | None
-    "95 %; none with a single document."
-    train_anew: bool
+    "95 %; None for a single document."
+    retrain: bool
     sentence: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -72,13 +72,13 @@ def advise(
     held_out: Iterable[str],
     on_progress: OnProgress = no_progress,
 ) -> TokenizerAdvice:
-    """`train_texts` opens the stream anew each time: it is read twice where text is short."""
+    """Compare with a new tokenizer; `train_texts` may be called twice, if the text is short."""
     kind = same_kind(existing)
     try:
         fresh = kind.train(train_texts(), on_progress=on_progress)
     except (
         VocabularyNotFilledError
-    ) as short:  # then the largest vocabulary that this text fills is compared
+    ) as short:  # compare with the largest vocabulary that this text fills
         smaller = kind.model_copy(update={"vocabulary": short.filled})
         fresh = smaller.train(train_texts(), on_progress=on_progress)
     counts = _count(held_out, existing, fresh)
@@ -95,8 +95,8 @@ def advise(
     )
     saving, interval = saved_fraction(counts[:, 1], counts[:, 3])
     sure_saving = interval[0] if interval else saving
-    train_anew = (
-        sure_saving > WORTHWHILE_SAVING or old.unknown_rate > new.unknown_rate + BEARABLE_UNKNOWN
+    retrain = (
+        sure_saving > MIN_SAVING or old.unknown_rate > new.unknown_rate + MAX_EXTRA_UNKNOWN_RATE
     )
     return TokenizerAdvice(
         existing=old,
@@ -104,8 +104,8 @@ def advise(
         documents=len(counts),
         saving=saving,
         saving_interval=interval,
-        train_anew=train_anew,
-        sentence=_say(old, new, saving, interval, len(counts), train_anew),
+        retrain=retrain,
+        sentence=_recommendation(old, new, saving, interval, len(counts), retrain),
     )
 
 
@@ -146,8 +146,8 @@ def saved_fraction(
 
 
 def _count(held_out: Iterable[str], *tokenizers: Tokenizer) -> NDArray[np.int64]:
-    """One line a document that has words: its words, then tokens and unknowns of each tokenizer."""
-    lines: list[list[int]] = []
+    """A row per document: words, then tokens and unknowns of each tokenizer; blank ones skipped."""
+    rows: list[list[int]] = []
     stream = (text for text in held_out if text and not text.isspace())
     while texts := list(islice(stream, 1024)):
         columns = [[len(text.split()) for text in texts]]
@@ -156,41 +156,41 @@ def _count(held_out: Iterable[str], *tokenizers: Tokenizer) -> NDArray[np.int64]
             columns.append([len(ids) for ids in encoded])
             unknown = -1 if tokenizer.unk is None else tokenizer.unk
             columns.append([ids.count(unknown) for ids in encoded])
-        lines.extend(list(line) for line in zip(*columns, strict=True))
-    return np.array(lines, dtype=np.int64).reshape(len(lines), 1 + 2 * len(tokenizers))
+        rows.extend(list(row) for row in zip(*columns, strict=True))
+    return np.array(rows, dtype=np.int64).reshape(len(rows), 1 + 2 * len(tokenizers))
 
 
 def _fit(
     tokenizer: Tokenizer, words: int, *, tokens: NDArray[np.int64], unknown: NDArray[np.int64]
 ) -> TokenizerFit:
-    total, lost = int(tokens.sum()), int(unknown.sum())
+    total, unknowns = int(tokens.sum()), int(unknown.sum())
     return TokenizerFit(
         name=tokenizer.name,
         size=tokenizer.size,
         fingerprint=tokenizer.fingerprint,
         tokens=total,
-        unknown=lost,
+        unknown=unknowns,
         words=words,
         fertility=total / words,
-        unknown_rate=lost / total if total else 0.0,
+        unknown_rate=unknowns / total if total else 0.0,
     )
 
 
-def _say(
+def _recommendation(
     old: TokenizerFit,
     new: TokenizerFit,
     saving: float,
     interval: tuple[float, float] | None,
     documents: int,
-    train_anew: bool,
+    retrain: bool,
 ) -> str:
     bounds = f" [{interval[0]:+.1%}, {interval[1]:+.1%}]" if interval else ""
-    figures = (
+    comparison = (
         f"on {documents:,} held-out documents ({old.words:,} words) {old.name} "
-        f"({old.size:,} pieces) needs {old.fertility:.2f} tokens a word with "
+        f"({old.size:,} pieces) needs {old.fertility:.2f} tokens per word with "
         f"{old.unknown_rate:.2%} unknown, a new {new.name} of {new.size:,} pieces "
         f"{new.fertility:.2f} with {new.unknown_rate:.2%}: tokens saved {saving:+.1%}{bounds}"
     )
-    if train_anew:
-        return f"Train a new one: {figures}. A model made with the old one must be trained anew."
-    return f"Keep {old.name}: {figures}."
+    if retrain:
+        return f"Train a new one: {comparison}. A model of the old one must be trained again."
+    return f"Keep {old.name}: {comparison}."

@@ -1,8 +1,8 @@
-"""Byte-pair encoding: begin with single characters, merge the most frequent pair, again and again.
+"""Byte-pair encoding: start with bytes or characters, repeatedly merge the most frequent pair.
 
-    next merge = argmax over (a, b) of count(ab);  text is encoded by applying merges in that order
+    next merge = argmax over (a, b) of count(ab);  encoding applies the merges in that order
 
-Sennrich, Haddow and Birch, 2016; over bytes: Radford et al., 2019.
+Sennrich, Haddow and Birch, 2016; byte-level: Radford et al., 2019.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
 @TOKENIZERS.add("bpe", keeps="text")
 class Bpe(TokenizerKind):
-    """Byte-pair encoding: merges the most frequent pair; over bytes nothing is ever unknown."""
+    """Byte-pair encoding: merges the most frequent pair; byte-level, nothing is unknown."""
 
     vocabulary: int | None = Field(default=None, ge=len(SPECIALS) + 1)
-    "Pieces in all, specials included; left out, 8,000 or as many as the text fills."
+    "Number of pieces, special tokens included; by default 8,000, or fewer if the text has fewer."
     bytes: bool = True
-    "Begin with the 256 bytes; false begins with the text's characters, others become <unk>."
+    "Start with the 256 bytes; false starts with the text's characters, others become <unk>."
     minimum_count: int = Field(default=2, ge=1)
-    "A pair seen less often is never merged."
+    "Less frequent pairs are never merged."
 
     def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
-        engine = _over_bytes() if self.bytes else _over_characters()
+        engine = _byte_level() if self.bytes else _character_level()
         trainer = trainers.BpeTrainer(
             vocab_size=self.vocabulary or DEFAULT_VOCABULARY,
             min_frequency=self.minimum_count,
@@ -49,14 +49,14 @@ class Bpe(TokenizerKind):
         return check_vocabulary_size(Tokenizer(engine, name="bpe"), vocabulary=self.vocabulary)
 
 
-def _over_bytes() -> tokenizers.Tokenizer:
+def _byte_level() -> tokenizers.Tokenizer:
     engine = tokenizers.Tokenizer(models.BPE())
     engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     engine.decoder = decoders.ByteLevel()
     return engine
 
 
-def _over_characters() -> tokenizers.Tokenizer:
+def _character_level() -> tokenizers.Tokenizer:
     engine = tokenizers.Tokenizer(models.BPE(unk_token="<unk>"))
     engine.pre_tokenizer = metaspace_pre_tokenizer()
     engine.decoder = decoders.Metaspace()

@@ -1,4 +1,4 @@
-"""Character-level: one id a character, spaces and line breaks too; nothing is lost."""
+"""Character-level tokenizer: one id per character, spaces and line breaks included; lossless."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
 @TOKENIZERS.add("character", keeps="text")
 class Character(TokenizerKind):
-    """Character-level: every character has an id; one that training never saw becomes <unk>."""
+    """Character-level: one id per character; characters not seen in training become <unk>."""
 
     minimum_count: int = Field(default=1, ge=1)
-    "Characters seen less often become <unk>."
+    "Less frequent characters become <unk>."
 
     def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
         counts: Counter[str] = Counter()

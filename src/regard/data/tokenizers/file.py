@@ -1,4 +1,4 @@
-"""A tokenizer from elsewhere: tokenizer.json, a WordPiece vocab.txt, or a folder with one."""
+"""An existing tokenizer: tokenizer.json, a WordPiece vocab.txt, or a folder with one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 
 @TOKENIZERS.add("file", keeps="words")
 class File(TokenizerKind):
-    """Loaded from tokenizer.json, vocab.txt or a folder; learns nothing from the text."""
+    """Loaded from tokenizer.json, vocab.txt or a folder; not trained."""
 
     path: str = Field(min_length=1)
-    "The tokenizer.json, the vocab.txt (lower-cases where it has no capitals), or their folder."
+    "A tokenizer.json, a vocab.txt (lower-casing if it has no capitals), or their folder."
 
     def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
         return Tokenizer.load(self.path)

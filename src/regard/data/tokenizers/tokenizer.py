@@ -1,12 +1,12 @@
-"""A tokenizer: text to ids and back, with the roles its special tokens play and a fingerprint.
+"""`Tokenizer`: text to ids and back, with the roles of its special tokens and a fingerprint.
 
-It wraps a `tokenizers.Tokenizer`, whatever its kind, and fixes three things for an experiment:
+It wraps a `tokenizers.Tokenizer` of any kind and adds three guarantees:
 
-- Text is only ever text. A document that spells `<stop>` is cut into pieces like any other words;
-  special ids come from packing alone. `decode` drops special tokens but keeps `<unk>` in sight.
-- Padding and truncation written into a file are switched off: they would shorten text unseen.
-- The fingerprint (SHA-256 of the canonical tokenizer.json) goes wherever ids go, so that ids of
-  one tokenizer never reach a model of another.
+- Text never encodes to special tokens: a document that spells `<stop>` is split into ordinary
+  pieces. `decode` drops special tokens but keeps `<unk>` visible.
+- Padding and truncation saved in a file are disabled: they would shorten text silently.
+- The fingerprint (SHA-256 of the canonical tokenizer.json) is stored with ids and models, so that
+  ids of one tokenizer never reach a model of another.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ SPECIAL_SPELLINGS = {
     "sep": ("[SEP]", "</s>"),
     "mask": ("[MASK]", "<mask>"),
 }
-"How each role is spelled, ours first, then GPT-2's, LLaMA's, RoBERTa's and BERT's."
+"Spellings of each role: ours first, then those of GPT-2, LLaMA, RoBERTa and BERT."
 
 SPECIALS = tuple(spellings[0] for spellings in SPECIAL_SPELLINGS.values())
-"The specials of every tokenizer trained here, at ids 0 to 6."
+"The special tokens of every tokenizer trained here, at ids 0 to 6."
 
 SENTINELS = ("<extra_{}>", "<extra_id_{}>")
-"How the tokens that stand for hidden spans are spelled, by number: ours, then T5's."
+"Spellings of the sentinel tokens of masked spans, by number: ours, then T5's."
 
 HUGGING_FACE_ROLES = {"start": "bos_token", "stop": "eos_token"}
 
 
 class Tokenizer:
-    """One vocabulary and the rule that cuts text into it."""
+    """A vocabulary and the algorithm that encodes text with it."""
 
     def __init__(self, engine: tokenizers.Tokenizer, *, name: str) -> None:
         engine.no_padding()
         engine.no_truncation()
-        engine.encode_special_tokens = True  # means: cut them up, do not recognise them in text
+        engine.encode_special_tokens = True  # means: split them, do not recognise them in text
         self._engine = engine
         self.name = name
         self._roles = {
             role: next((i for word in words if (i := engine.token_to_id(word)) is not None), None)
             for role, words in SPECIAL_SPELLINGS.items()
         }
-        marked = {i for i, token in engine.get_added_tokens_decoder().items() if token.special}
-        self._silent = (marked | set(self._roles.values())) - {self.unk}
-        self.sentinels = _sentinels(engine, marked)
-        "The tokens that stand for hidden spans, the first span's first; often none."
+        special = {i for i, token in engine.get_added_tokens_decoder().items() if token.special}
+        self._skipped = (special | set(self._roles.values())) - {self.unk}
+        self.sentinels = _sentinels(engine, special)
+        "Ids of the sentinel tokens of masked spans, in order; often none."
 
     @property
     def pad(self) -> int | None:
@@ -94,12 +94,12 @@ class Tokenizer:
 
     @property
     def padding_id(self) -> int:
-        """What fills rows up: the pad token, or where there is none (GPT-2) any other id, because
-        masks keep such places from being read."""
+        """The id that pads rows: the pad token, or any other id if there is none (GPT-2), because
+        padding is masked."""
         return next(i for i in (self.pad, self.stop, 0) if i is not None)
 
     def require(self, role: str) -> int:
-        """The id that plays `role`, or an error which names tokenizer and role."""
+        """The id of a role; a missing one is an error."""
         found = self._roles[role]
         if found is None:
             raise UserError(
@@ -112,17 +112,17 @@ class Tokenizer:
 
     @cached_property
     def size(self) -> int:
-        """Rows an embedding needs: the largest id plus one, so that gaps in a file do no harm."""
+        """Rows of the embedding: the largest id plus one, because ids may have gaps."""
         return max(self._engine.get_vocab(with_added_tokens=True).values()) + 1
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:
-        """The plain text of each id, with a space before it where it begins a word; specials have
-        none, and <unk> is a word that nobody can read."""
+        """The plain text of each id, with a leading space if it begins a word; empty for special
+        tokens, a replacement character for <unk>."""
         spell = piece_to_text(self.to_dict())
         tokens = {i: token for token, i in self._engine.get_vocab(with_added_tokens=True).items()}
         plain = [spell(tokens[i]) if i in tokens else "" for i in range(self.size)]
-        for i in self._silent:
+        for i in self._skipped:
             if i is not None:
                 plain[i] = ""
         if self.unk is not None:
@@ -138,7 +138,7 @@ class Tokenizer:
 
     @property
     def short_fingerprint(self) -> str:
-        """The first eight digits of the fingerprint, for people."""
+        """The first eight digits of the fingerprint, for display."""
         return self.fingerprint[:8]
 
     def to_dict(self) -> dict[str, Any]:
@@ -147,11 +147,11 @@ class Tokenizer:
         return {key: value for key, value in table.items() if key not in ("padding", "truncation")}
 
     def encode(self, text: str) -> list[int]:
-        """The ids of `text`, no special added."""
+        """The ids of `text`, without special tokens."""
         return list(self._engine.encode(text, add_special_tokens=False).ids)
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """`encode`, and the characters of `text` that each id stands for, the end excluded."""
+        """`encode`, and the character range [start, end) of each id in `text`."""
         encoding = self._engine.encode(text, add_special_tokens=False)
         return list(encoding.ids), list(encoding.offsets)
 
@@ -161,16 +161,16 @@ class Tokenizer:
         return [list(encoding.ids) for encoding in batch]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of `ids`; specials are dropped, except `<unk>`, which a reader should see."""
-        kept = [int(i) for i in ids if int(i) not in self._silent]
+        """The text of `ids`; special tokens are dropped, except `<unk>`."""
+        kept = [int(i) for i in ids if int(i) not in self._skipped]
         return str(self._engine.decode(kept, skip_special_tokens=False))
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Each id's piece as the vocabulary spells it."""
+        """The piece of each id as the vocabulary spells it."""
         return [str(self._engine.id_to_token(int(i))) for i in ids]
 
     def with_sentinels(self, count: int) -> Tokenizer:
-        """The same with at least so many sentinels, new ones behind all other ids."""
+        """The tokenizer with at least `count` sentinels; new ones follow all other ids."""
         if count <= len(self.sentinels):
             return self
         engine = tokenizers.Tokenizer.from_str(self._engine.to_str())
@@ -179,7 +179,7 @@ class Tokenizer:
         return Tokenizer(engine, name=self.name)
 
     def save(self, folder: str | Path) -> Path:
-        """tokenizer.json, and the tokenizer_config.json that transformers reads, into `folder`."""
+        """Write tokenizer.json, and tokenizer_config.json for transformers, into `folder`."""
         folder = Path(folder)
         config = {
             "tokenizer_class": "PreTrainedTokenizerFast",
@@ -196,7 +196,7 @@ class Tokenizer:
             write_json(folder / "tokenizer_config.json", config)
         except OSError as problem:
             if problem.errno == errno.ENOSPC:
-                raise  # the command line has its own words for a full disk
+                raise  # the command line explains a full disk itself
             raise UserError(
                 f"cannot be written ({problem.strerror})", topic="tokenizer", where=str(folder)
             ) from None
@@ -204,24 +204,24 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        """From a tokenizer.json, a WordPiece vocab.txt, or a folder that holds one of them.
+        """Load a tokenizer.json, a WordPiece vocab.txt, or a folder with one of them.
 
-        A vocab.txt does not say whether text is lower-cased first; a vocabulary without capitals
-        is taken to mean so, and the tokenizer's name then says `lower-casing`.
+        A vocab.txt does not say whether text is lower-cased first; this is assumed if it has no
+        capitals, and the tokenizer's name then says `lower-casing`.
         """
         path = Path(path)
         file = _file_in(path) if path.is_dir() else path
         text = _read(file)
         if file.suffix == ".txt":
-            engine, remark = _from_vocabulary(text, file)
+            engine, suffix = _from_vocabulary(text, file)
         else:
-            engine, remark = _from_json(text, file), ""
+            engine, suffix = _from_json(text, file), ""
         _check_unknowns(engine, file)
-        return cls(engine, name=_name_beside(file) + remark)
+        return cls(engine, name=_saved_name(file) + suffix)
 
 
 def check_same_tokenizer(expected_fingerprint: str, tokenizer: Tokenizer, *, owner: str) -> None:
-    """Refuse a tokenizer other than the one `owner` (`model runs/minilm`) was made with."""
+    """Refuse another tokenizer than the one that `owner` (`model runs/minilm`) was trained with."""
     if tokenizer.fingerprint != expected_fingerprint:
         raise UserError(
             f"{owner} expects tokenizer {expected_fingerprint[:8]}…, this file is "
@@ -230,15 +230,15 @@ def check_same_tokenizer(expected_fingerprint: str, tokenizer: Tokenizer, *, own
         )
 
 
-def _sentinels(engine: tokenizers.Tokenizer, marked: set[int]) -> tuple[int, ...]:
-    """Numbered from 0 without a gap; a word of the text that is spelled so is none."""
+def _sentinels(engine: tokenizers.Tokenizer, special: set[int]) -> tuple[int, ...]:
+    """Special tokens numbered from 0 without a gap; an ordinary piece of that spelling is none."""
     found: list[int] = []
     while True:
-        spelled = (engine.token_to_id(form.format(len(found))) for form in SENTINELS)
-        special = next((i for i in spelled if i is not None and i in marked), None)
-        if special is None:
+        ids = (engine.token_to_id(spelling.format(len(found))) for spelling in SENTINELS)
+        sentinel = next((i for i in ids if i is not None and i in special), None)
+        if sentinel is None:
             return tuple(found)
-        found.append(special)
+        found.append(sentinel)
 
 
 def _file_in(folder: Path) -> Path:
@@ -246,7 +246,7 @@ def _file_in(folder: Path) -> Path:
         if (folder / name).is_file():
             return folder / name
     raise UserError(
-        "holds neither tokenizer.json nor vocab.txt",
+        "has neither tokenizer.json nor vocab.txt",
         topic="tokenizer",
         where=str(folder),
         hint="Train one: regard tokenizer train SOURCE --out FOLDER.",
@@ -290,14 +290,14 @@ def _from_vocabulary(text: str, file: Path) -> tuple[tokenizers.Tokenizer, str]:
             f"lines {first:,} and {second:,} hold the same piece",
             topic="tokenizer",
             where=str(file),
-            hint="A vocabulary lists each piece once, one a line.",
+            hint="A vocabulary lists each piece once, one per line.",
         )
     if unknown is None:
         raise UserError(
             f"has no line {SPECIAL_SPELLINGS['unk'][1]}, so it is not a WordPiece vocabulary",
             topic="tokenizer",
             where=str(file),
-            hint="Give a tokenizer.json, or BERT's vocab.txt with one piece a line.",
+            hint="Give a tokenizer.json, or BERT's vocab.txt with one piece per line.",
         )
     lowercase = all(piece == piece.lower() for piece in ids if piece not in known)
     engine = tokenizers.Tokenizer(models.WordPiece(ids, unk_token=unknown))
@@ -314,11 +314,11 @@ def _first_repeated(pieces: list[str]) -> tuple[int, int]:
         if piece in seen:
             return seen[piece], line
         seen[piece] = line
-    raise AssertionError("called only where a piece stands twice")
+    raise AssertionError("called only if a piece is repeated")
 
 
 def _check_unknowns(engine: tokenizers.Tokenizer, file: Path) -> None:
-    """A file may parse and yet fail on the first character it does not know: find out now."""
+    """A file may parse and yet fail on the first unknown character: check it now."""
     try:
         engine.encode("\U0010fffd")
     except Exception as problem:  # bare Exception again
@@ -326,12 +326,12 @@ def _check_unknowns(engine: tokenizers.Tokenizer, file: Path) -> None:
             f"cannot encode characters it does not know ({problem})",
             topic="tokenizer",
             where=str(file),
-            hint="Its vocabulary lacks its own unknown token; get the file anew.",
+            hint="Its vocabulary lacks its unknown token; download the file again.",
         ) from None
 
 
-def _name_beside(file: Path) -> str:
-    """The name saved in tokenizer_config.json, else the folder's or file's own."""
+def _saved_name(file: Path) -> str:
+    """The name saved in tokenizer_config.json, else that of the folder or file."""
     config = file.with_name("tokenizer_config.json")
     if config.is_file() and file.name in ("tokenizer.json", "vocab.txt"):
         try:
@@ -341,7 +341,7 @@ def _name_beside(file: Path) -> str:
                 f"is not JSON ({problem.msg})",
                 topic="tokenizer",
                 where=f"{config}, line {problem.lineno}",
-                hint="Get it anew, or delete it: only names are read from it.",
+                hint="Download it again, or delete it: only the name is read from it.",
             ) from None
         if isinstance(table, dict) and isinstance(table.get("name_or_path"), str):
             name = str(table["name_or_path"]).rstrip("/").rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Unigram: begin with many pieces, drop those the text misses least, until the size is reached.
+"""Unigram: start with many pieces, prune those that reduce the likelihood least.
 
 encode(text) = argmax over segmentations of Π p(piece);  p fitted by EM        Kudo, 2018
 """
@@ -27,15 +27,15 @@ from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
 @TOKENIZERS.add("unigram", keeps="words")
 class Unigram(TokenizerKind):
-    """Unigram: starts large and prunes; the likeliest segmentation wins; one leading space is lost.
+    """Unigram: prunes a large vocabulary; most likely segmentation; loses one leading space.
 
-    A run of characters that training never saw becomes one <unk>.
+    A run of characters not seen in training becomes one <unk>.
     """
 
     vocabulary: int | None = Field(default=None, ge=len(SPECIALS) + 1)
-    "Pieces in all, specials included; left out, 8,000 or as many as the text fills."
+    "Number of pieces, special tokens included; by default 8,000, or fewer if the text has fewer."
     longest_piece: int = Field(default=16, ge=1)
-    "Characters a piece may have."
+    "Maximum length of a piece in characters."
 
     def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
         engine = tokenizers.Tokenizer(models.Unigram())
@@ -52,14 +52,15 @@ class Unigram(TokenizerKind):
         alphabet: set[str] = set()
         try:
             engine.train_from_iterator(
-                _noting(nonblank_texts(texts, on_progress), alphabet), trainer
+                _collect_characters(nonblank_texts(texts, on_progress), alphabet), trainer
             )
         except Exception as problem:
-            # The library raises bare Exception for this; its text is all there is to go by.
+            # The library raises bare Exception for this, told apart only by its message.
             if "not large enough" not in str(problem):
                 raise
-            marked = {"▁"} | alphabet - {" "}
-            raise vocabulary_too_small(vocabulary, needed=len(SPECIALS) + len(marked)) from None
+            characters = {"▁"} | alphabet - {" "}
+            needed = len(SPECIALS) + len(characters)
+            raise vocabulary_too_small(vocabulary, needed=needed) from None
         pieces = deterministic_scores(
             json.loads(engine.to_str())["model"]["vocab"][len(SPECIALS) :]
         )
@@ -73,11 +74,11 @@ class Unigram(TokenizerKind):
 
 
 def deterministic_scores(pieces: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
-    """The same pieces and scores, whatever order the library's hash tables had this time.
+    """Pieces and scores that do not depend on the order of the library's hash tables.
 
-    The trainer adds up in hash order, which moves the last digits, and it gives characters that
-    were pruned the lowest score plus 0, 1, 2 … ten-thousandths, in hash order too. Rounding mends
-    the one, the lowest score for all such characters the other.
+    The trainer sums in hash order, which changes the last digits, and gives pruned characters the
+    lowest score plus 0, 1, 2 … ten-thousandths, also in hash order. Rounding fixes the former, the
+    lowest score for all such characters the latter.
     """
     scores = {piece: round(score, 6) for piece, score in pieces}
     lowest = min(scores.values())
@@ -88,16 +89,16 @@ def deterministic_scores(pieces: Iterable[tuple[str, float]]) -> list[tuple[str,
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
 
 
-def prune_pieces(pieces: list[tuple[str, float]], room: int) -> list[tuple[str, float]]:
-    """Drop the last pieces of several characters: the trainer overshoots where room is scarce."""
-    excess = max(len(pieces) - room, 0)
+def prune_pieces(pieces: list[tuple[str, float]], limit: int) -> list[tuple[str, float]]:
+    """Drop the last multi-character pieces: the trainer may overshoot a small vocabulary."""
+    excess = max(len(pieces) - limit, 0)
     longer = [piece for piece, _ in pieces if len(piece) > 1]
     dropped = set(longer[len(longer) - excess :] if excess < len(longer) else longer)
     return [(piece, score) for piece, score in pieces if piece not in dropped]
 
 
-def _noting(texts: Iterator[str], alphabet: set[str]) -> Iterator[str]:
-    """The texts unchanged; their characters gather in `alphabet`."""
+def _collect_characters(texts: Iterator[str], alphabet: set[str]) -> Iterator[str]:
+    """Pass the texts on unchanged and add their characters to `alphabet`."""
     for text in texts:
         alphabet.update(text)
         yield text

@@ -1,4 +1,4 @@
-"""Counting in words where there is no tokenizer: whitespace words, numbered as they come."""
+"""Whitespace words as tokens, for statistics without a tokenizer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class WhitespaceTokenizer:
-    """Looks like a tokenizer to the token cache; memory grows with the vocabulary only."""
+    """A `TokenizerLike` of the token cache; ids in order of appearance."""
 
     fingerprint: Final = "whitespace words"
     size: Final = 1 << 32
@@ -21,5 +21,5 @@ class WhitespaceTokenizer:
         return [[ids.setdefault(word, len(ids)) for word in text.split()] for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
-        words = list(self._ids)  # a dict keeps the order in which ids were given
+        words = list(self._ids)  # dicts keep insertion order, which is the order of ids
         return " ".join(words[i] for i in ids)

@@ -1,10 +1,10 @@
-"""WordPiece: merge the pair whose parts most seldom stand without each other.
+"""WordPiece: merge the pair with the highest score, the count over the counts of its symbols.
 
     next merge = argmax over (a, b) of count(ab) / (count(a) · count(b))
 
 Schuster and Nakajima, 2012; Devlin et al., 2019. Text is encoded word by word, longest match first;
 pieces inside a word carry `##`. The `tokenizers` library's own trainer merges by count(ab) as BPE
-does, so the merging is here; the result is an ordinary `tokenizers` WordPiece vocabulary.
+does, so merging is implemented here; the result is an ordinary `tokenizers` WordPiece vocabulary.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
 CONTINUATION_PREFIX = "##"
 MAX_WORD_LENGTH = 100
-"Longer words encode as one <unk>, as BERT's do, so they teach nothing either."
+"Longer words encode as one <unk>, as in BERT, so training ignores them."
 
 Pair = tuple[str, str]
 Key = tuple[float, int, str, str]
@@ -41,20 +41,21 @@ Key = tuple[float, int, str, str]
 class WordPiece(TokenizerKind):
     """WordPiece: merges by pair score, encodes by longest match; spacing is lost.
 
-    A word with a character that training never saw becomes one <unk>.
+    A word with a character not seen in training becomes one <unk>.
     """
 
     vocabulary: int | None = Field(default=None, ge=len(SPECIALS) + 1)
-    "Pieces in all, specials included; left out, 8,000 or as many as the text fills."
+    "Number of pieces, special tokens included; by default 8,000, or fewer if the text has fewer."
     minimum_count: int = Field(default=2, ge=1)
-    "A pair seen less often is never merged; the score favours rare pairs, so raising it helps."
+    "Less frequent pairs are never merged; the score favours rare pairs, so raising it helps."
 
     def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
-        clean = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
-        cut = pre_tokenizers.BertPreTokenizer()
+        normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+        pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         words: Counter[str] = Counter()
         for text in nonblank_texts(texts, on_progress):
-            words.update(word for word, _ in cut.pre_tokenize_str(clean.normalize_str(text)))
+            normalized = normalizer.normalize_str(text)
+            words.update(word for word, _ in pre_tokenizer.pre_tokenize_str(normalized))
         pieces = list(SPECIALS)
         limit = self.vocabulary or DEFAULT_VOCABULARY
         for piece in learn_pieces(words, minimum_count=self.minimum_count):
@@ -70,7 +71,7 @@ class WordPiece(TokenizerKind):
         engine = tokenizers.Tokenizer(
             models.WordPiece(ids, unk_token="<unk>", max_input_chars_per_word=MAX_WORD_LENGTH)
         )
-        engine.normalizer, engine.pre_tokenizer = clean, cut
+        engine.normalizer, engine.pre_tokenizer = normalizer, pre_tokenizer
         engine.decoder = decoders.WordPiece(prefix=CONTINUATION_PREFIX)
         engine.add_special_tokens(list(SPECIALS))
         return check_vocabulary_size(
@@ -89,10 +90,10 @@ def join(left: str, right: str) -> str:
 
 
 def merge_pair(symbols: list[str], pair: Pair) -> list[str]:
-    """Every `pair` in `symbols`, from the left, becomes one symbol."""
+    """Merge every `pair` in `symbols`, from left to right."""
     merged: list[str] = []
     for symbol in symbols:
-        # A symbol made by this very merge cannot be the left half again: it is longer than it.
+        # The merged symbol cannot be the left half again: it is longer.
         if merged and merged[-1] == pair[0] and symbol == pair[1]:
             merged[-1] = join(*pair)
         else:
@@ -109,18 +110,18 @@ def alphabet(words: Iterable[str]) -> list[str]:
 def learn_pieces(words: Mapping[str, int], *, minimum_count: int) -> Iterator[str]:
     """The alphabet, then each new piece in the order of merging, until no pair is left.
 
-    Of equal scores the more frequent pair goes first, then the one first in the alphabet.
+    Ties are broken by count, then alphabetically.
     """
     yield from alphabet(words)
     yield from PairMerger(words, minimum_count=minimum_count)
 
 
 class PairMerger(Iterator[str]):
-    """The segmentation of all words so far, with every count that the next merge needs.
+    """The current segmentation of all words, with the counts that the next merge needs.
 
-    A merge of (a, b) changes the counts of a, b and ab, hence the score of every pair that holds
-    one of them and of no other. Those pairs are pushed anew; an entry of the heap whose key is no
-    longer its pair's key is out of date and skipped.
+    A merge of (a, b) changes the counts of a, b and ab, hence only the scores of pairs that contain
+    one of them. Those are pushed to the heap again; a heap entry whose key differs from its pair's
+    current key is stale and skipped.
     """
 
     def __init__(self, words: Mapping[str, int], *, minimum_count: int) -> None:
@@ -140,7 +141,7 @@ class PairMerger(Iterator[str]):
         self._push(self.pair_count)
 
     def __next__(self) -> str:
-        """Merge until a piece appears that no earlier merge had made."""
+        """Merge until a new piece appears."""
         while (pair := self._best()) is not None:
             piece = join(*pair)
             self._merge(pair)
@@ -167,11 +168,11 @@ class PairMerger(Iterator[str]):
             self.pairs_with[left] | self.pairs_with[right] | self.pairs_with[join(left, right)]
         )
         if len(self.heap) > 8 * len(self.keys) + 1024:
-            self.heap = list(self.keys.values())  # without the entries that are out of date
+            self.heap = list(self.keys.values())  # without stale entries
             heapq.heapify(self.heap)
 
     def _count(self, number: int, *, sign: int) -> None:
-        """Add a word's symbols and pairs to the counts, or take them out."""
+        """Add a word's symbols and pairs to the counts, or subtract them (sign −1)."""
         symbols, times = self.words[number], sign * self.counts[number]
         for symbol in symbols:
             self.symbol_count[symbol] += times
@@ -200,7 +201,7 @@ class PairMerger(Iterator[str]):
                 heapq.heappush(self.heap, key)
 
     def _forget(self, pair: Pair) -> None:
-        """A pair that no word holds any more would only be looked at in vain."""
+        """Remove a pair that no word contains any more."""
         del self.pair_count[pair]
         self.words_with.pop(pair, None)
         for symbol in pair:
