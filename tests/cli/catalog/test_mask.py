@@ -18,11 +18,11 @@ def new_console():
     console.console.cache_clear()
 
 
-def regard(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["regard", "mask", *words])
-    with pytest.raises(SystemExit) as left:
+def regard(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["regard", "mask", *args])
+    with pytest.raises(SystemExit) as exit_info:
         app.main()
-    return int(left.value.code or 0)  # type: ignore[arg-type]
+    return int(exit_info.value.code or 0)  # type: ignore[arg-type]
 
 
 def test_prefix_mask_with_labels(monkeypatch, capsys):
@@ -48,8 +48,8 @@ def test_composed_mask(monkeypatch, capsys):
 
 
 def test_options_set_the_numbers(monkeypatch, capsys):
-    words = ("sliding-window | same-block", "--window", "1", "--block", "2", "--length", "3")
-    assert regard(monkeypatch, *words) == 0
+    args = ("sliding-window | same-block", "--window", "1", "--block", "2", "--length", "3")
+    assert regard(monkeypatch, *args) == 0
     assert capsys.readouterr().out.split("\n", 1)[1] == "■ ■ ·\n■ ■ ·\n· · ■\n"
 
 
@@ -61,7 +61,7 @@ def test_svg_file(monkeypatch, capsys, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("args", "message"),
     [
         (["causl"], "did you mean causal?"),
         (["causal & (sliding-window:4"], "not closed"),
@@ -81,11 +81,11 @@ def test_svg_file(monkeypatch, capsys, tmp_path: Path):
         (["causal", "--block", "3"], "Write same-block, or leave --block out."),
     ],
 )
-def test_errors_are_one_sentence(monkeypatch, capsys, words, says):
-    assert regard(monkeypatch, *words) == 2
+def test_errors_are_one_sentence(monkeypatch, capsys, args, message):
+    assert regard(monkeypatch, *args) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert says in printed.err
+    assert message in printed.err
     assert printed.err.count("\n") == 1
 
 

@@ -1,4 +1,4 @@
-"""`regard lesson`: lists, runs, writes pages; one sentence and exit code 2 where it cannot."""
+"""`regard lesson`: list, runs, pages; errors are one sentence and exit code 2."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ from regard.lessons.topics.by_hand import one_key
 
 @pytest.fixture(autouse=True)
 def new_console(tmp_path, monkeypatch):
-    """Each command is a process of its own for a person; the console is made once a process."""
+    """As in a new process: the console is cached per process."""
     monkeypatch.chdir(tmp_path)
     console.console.cache_clear()
     console.side_console.cache_clear()
@@ -24,14 +24,14 @@ def new_console(tmp_path, monkeypatch):
     console.side_console.cache_clear()
 
 
-def regard(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["regard", "lesson", *words])
-    with pytest.raises(SystemExit) as left:
+def regard(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["regard", "lesson", *args])
+    with pytest.raises(SystemExit) as exit_info:
         app.main()
-    return int(left.value.code or 0)  # type: ignore[arg-type]
+    return int(exit_info.value.code or 0)  # type: ignore[arg-type]
 
 
-def test_it_lists_by_topic(monkeypatch, capsys):
+def test_list_by_topic(monkeypatch, capsys):
     assert regard(monkeypatch) == 0
     out = capsys.readouterr().out
     assert out.index("attention by hand") < out.index("copying") < out.index("masks\n")
@@ -42,7 +42,7 @@ def test_it_lists_by_topic(monkeypatch, capsys):
     assert beta == {"name": "beta", "type": "float", "default": 20.0, "low": 1, "high": 50}
 
 
-def test_it_runs_one_and_writes_its_page(monkeypatch, capsys):
+def test_lesson_is_run_and_its_page_written(monkeypatch, capsys):
     assert regard(monkeypatch, "average-of-two", "--set", "β=10", "--set", "keys=4") == 0
     out = capsys.readouterr().out
     assert "Which query returns the average of two values?" in out
@@ -52,7 +52,7 @@ def test_it_runs_one_and_writes_its_page(monkeypatch, capsys):
     assert Path("lessons/average-of-two.html").read_text(encoding="utf-8").startswith("<!doctype")
 
 
-def test_json_writes_a_page_only_where_asked(monkeypatch, capsys):
+def test_json_writes_a_page_only_with_out(monkeypatch, capsys):
     assert regard(monkeypatch, "copying", "--json") == 0
     assert json.loads(capsys.readouterr().out)["passed"] is True
     assert not Path("lessons").exists()
@@ -72,14 +72,14 @@ def test_all_writes_a_booklet(monkeypatch, capsys):
     assert Path("book/notebooks/masks.ipynb").is_file()
 
 
-def test_a_check_that_fails_is_exit_code_1(monkeypatch, capsys):
+def test_failing_check_gives_exit_code_1(monkeypatch, capsys):
     monkeypatch.setattr(one_key, "above", lambda name, *_: below(name, 2, 1))
     assert regard(monkeypatch, "copying") == 1
     assert "✗" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("args", "message"),
     [
         (("copyng",), "unknown lesson 'copyng' — did you mean copying?"),
         (
@@ -88,14 +88,14 @@ def test_a_check_that_fails_is_exit_code_1(monkeypatch, capsys):
         ),
         (("copying", "--set", "bet=5"), "unknown parameter bet — did you mean beta?"),
         (("copying", "--set", "beta"), "--set beta: write it as name=value"),
-        (("copying", "--topic", "masks"), "--topic goes with `all`"),
+        (("copying", "--topic", "masks"), "--topic only applies to `all`"),
         (("all", "--topic", "mask"), "unknown topic 'mask' — did you mean masks?"),
-        (("all", "--set", "beta=5"), "--set goes with one lesson"),
+        (("all", "--set", "beta=5"), "--set needs a single lesson"),
         (("copying", "--out", "."), "is a folder. Name a file."),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(monkeypatch, capsys, words, said):
-    assert regard(monkeypatch, *words) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+def test_errors_are_one_sentence(monkeypatch, capsys, args, message):
+    assert regard(monkeypatch, *args) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

@@ -1,4 +1,4 @@
-"""`regard check`: what it prints, what it answers, and with which exit code."""
+"""`regard check`: output, JSON and exit codes."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from tests.journeys.workspace import Workspace
 
 from regard.core import user_files
 
-SOUND = '''"""Sound."""
+CORRECT = '''"""Correct."""
 
 from regard.attention.kinds import AttentionKind, BrokenKind, kind
 from regard.attention.kinds.dot import DotProduct
@@ -20,13 +20,13 @@ class Mine(AttentionKind):
     """{name}, for a test."""
 
     def build(self, shape):
-        return Rule()
+        return Function()
 
 
-class Rule(DotProduct):
+class Function(DotProduct):
     pass
 '''
-LEAKY = SOUND.replace(
+LEAKY = CORRECT.replace(
     "    pass\n",
     "    ignores_masked_keys = False\n\n"
     "    def fast(self, inputs):\n"
@@ -34,8 +34,8 @@ LEAKY = SOUND.replace(
     "    def normalise(self, scores, allowed):\n"
     "        return scores.softmax(-1) * allowed\n",
 )
-SOUND_ON_PURPOSE, LEAKY_ON_PURPOSE = (
-    text.replace("Mine(AttentionKind)", "Mine(BrokenKind)") for text in (SOUND, LEAKY)
+CORRECT_ON_PURPOSE, LEAKY_ON_PURPOSE = (
+    text.replace("Mine(AttentionKind)", "Mine(BrokenKind)") for text in (CORRECT, LEAKY)
 )
 ON_PURPOSE = ', broken="on purpose", fails=("forbidden-keys", "padding", "cache")'
 FAMILY = '''
@@ -43,7 +43,7 @@ from regard.models.families import FAMILIES, Family
 
 @FAMILIES.add("mine", predicts="nothing", objectives=())
 class Mine(Family):
-    """A family of one's own."""
+    """A user's own family."""
 '''
 
 
@@ -55,8 +55,8 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
         user_files.unload(file)
 
 
-def test_a_sound_kind_passes(workspace: Workspace) -> None:
-    workspace.write("mine.py", SOUND.format(name="mine", declared=""))
+def test_correct_kind_passes(workspace: Workspace) -> None:
+    workspace.write("mine.py", CORRECT.format(name="mine", declared=""))
     result = workspace.invoke("check", "mine.py", "--configurations", "3")
     assert result.exit_code == 0
     assert "attention mine  mine.py:7" in result.stdout
@@ -65,7 +65,7 @@ def test_a_sound_kind_passes(workspace: Workspace) -> None:
     assert "as declared: 14 contracts" in result.stdout
 
 
-def test_a_leaky_kind_fails_with_numbers(workspace: Workspace) -> None:
+def test_leaking_kind_fails_with_numbers(workspace: Workspace) -> None:
     workspace.write("leaky.py", LEAKY.format(name="leaky", declared=""))
     result = workspace.invoke("check", "leaky.py", "--configurations", "8")
     assert result.exit_code == 1
@@ -73,49 +73,53 @@ def test_a_leaky_kind_fails_with_numbers(workspace: Workspace) -> None:
     assert "allowed 1e-12" in result.stdout
 
 
-def test_what_is_broken_on_purpose_is_as_declared(workspace: Workspace) -> None:
+def test_deliberately_broken_kind_is_as_declared(workspace: Workspace) -> None:
     workspace.write("leaky.py", LEAKY_ON_PURPOSE.format(name="leaky", declared=ON_PURPOSE))
     result = workspace.invoke("check", "leaky.py", "--configurations", "8")
     assert result.exit_code == 0
     assert result.stdout.count("as declared: ") == 4
 
 
-def test_a_declared_failure_that_does_not_happen_is_one(workspace: Workspace) -> None:
-    workspace.write("mine.py", SOUND_ON_PURPOSE.format(name="mine", declared=ON_PURPOSE))
+def test_declared_failure_must_happen(workspace: Workspace) -> None:
+    workspace.write("mine.py", CORRECT_ON_PURPOSE.format(name="mine", declared=ON_PURPOSE))
     result = workspace.invoke("check", "mine.py", "--configurations", "3")
     assert result.exit_code == 1
     assert "declared to fail, and holds everywhere" in result.stdout
 
 
 @pytest.mark.parametrize(
-    ("text", "declared", "says"),
+    ("text", "declared", "message"),
     [
-        (SOUND, ON_PURPOSE, "says what is broken, and Mine is no BrokenKind: derive it"),
-        (SOUND_ON_PURPOSE, "", "Mine is a BrokenKind, and kind 'mine' does not say what is wrong"),
+        (CORRECT, ON_PURPOSE, "says what is broken, and Mine is no BrokenKind: derive it"),
+        (
+            CORRECT_ON_PURPOSE,
+            "",
+            "Mine is a BrokenKind, and kind 'mine' does not say what is broken",
+        ),
     ],
 )
-def test_half_a_declaration_is_refused(
-    workspace: Workspace, text: str, declared: str, says: str
+def test_incomplete_declaration_is_refused(
+    workspace: Workspace, text: str, declared: str, message: str
 ) -> None:
     workspace.write("mine.py", text.format(name="mine", declared=declared))
     result = workspace.invoke("check", "mine.py")
     assert result.exit_code == 2
-    assert says in result.error
+    assert message in result.error
     assert result.error.startswith("part: mine.py, line 7: ")
 
 
-def test_json_holds_every_result(workspace: Workspace) -> None:
+def test_json_has_every_result(workspace: Workspace) -> None:
     workspace.write("leaky.py", LEAKY.format(name="leaky", declared=""))
     result = workspace.invoke("check", "leaky.py", "--configurations", "8", "--json")
     assert result.exit_code == 1
-    told = json.loads(result.stdout)
-    (part,) = told["parts"]
-    assert (told["as_declared"], part["catalog"], part["name"]) == (False, "attention", "leaky")
-    wrong = {r["contract"] for r in part["results"] if not r["as_declared"]}
-    assert wrong == {"forbidden-keys", "padding", "cache"}
+    table = json.loads(result.stdout)
+    (part,) = table["parts"]
+    assert (table["as_declared"], part["catalog"], part["name"]) == (False, "attention", "leaky")
+    broken = {r["contract"] for r in part["results"] if not r["as_declared"]}
+    assert broken == {"forbidden-keys", "padding", "cache"}
 
 
-def test_other_sorts_load_and_have_no_contracts_yet(workspace: Workspace) -> None:
+def test_part_without_contracts_is_loaded(workspace: Workspace) -> None:
     workspace.write("family.py", FAMILY)
     result = workspace.invoke("check", "family.py")
     assert result.exit_code == 0
@@ -124,27 +128,25 @@ def test_other_sorts_load_and_have_no_contracts_yet(workspace: Workspace) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("x = 1\n", "check: mine.py adds no part."),
         ("x = undefined\n", "part: mine.py, line 1: NameError: name 'undefined' is not defined"),
         (
-            SOUND.format(name="dot", declared=""),
+            CORRECT.format(name="dot", declared=""),
             "attention 'dot': the name is taken by regard/attention/kinds/dot.py:",
         ),
     ],
 )
-def test_what_cannot_be_checked_is_said_in_a_sentence(
-    workspace: Workspace, text: str, says: str
-) -> None:
+def test_errors_are_one_sentence(workspace: Workspace, text: str, message: str) -> None:
     workspace.write("mine.py", text)
     result = workspace.invoke("check", "mine.py")
     assert result.exit_code == 2
-    assert says in result.error
+    assert message in result.error
     assert result.stdout == ""
 
 
-def test_a_missing_file_is_said(workspace: Workspace) -> None:
+def test_missing_file_is_refused(workspace: Workspace) -> None:
     result = workspace.invoke("check", "gone.py")
     assert result.exit_code == 2
     assert result.error.startswith("part: gone.py does not exist. Give the path of a Python")

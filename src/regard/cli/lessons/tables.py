@@ -1,4 +1,4 @@
-"""What lessons and exercises look like in a terminal: numbers, checks, weights as bars."""
+"""Lessons and exercises in the terminal: tables of values and checks, attention as bars."""
 
 from __future__ import annotations
 
@@ -14,53 +14,54 @@ if TYPE_CHECKING:
     from regard.lessons.exercise import AttentionMap
     from regard.lessons.lesson import Check, LessonTable
 
-BAR = 24
-"Letters of a bar that stands for a weight of 1."
+BAR_WIDTH = 24
+"Characters of the bar of a weight of 1."
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 SHADES = " ░▒▓█"
-MOST_COLUMNS = 24
+MAX_COLUMNS = 24
 
 
 def numbers_table(table: LessonTable) -> RichTable:
-    shown = RichTable(box=None, padding=(0, 3, 0, 0), header_style="dim")
+    rich_table = RichTable(box=None, padding=(0, 3, 0, 0), header_style="dim")
     for number, column in enumerate(table.columns):
-        shown.add_column(Text(column), justify="left" if number == 0 else "right")
+        rich_table.add_column(Text(column), justify="left" if number == 0 else "right")
     for row in table.rows:
-        shown.add_row(*(Text(format_value(cell)) for cell in row))
-    return shown
+        rich_table.add_row(*(Text(format_value(cell)) for cell in row))
+    return rich_table
 
 
 def checks_table(checks: Sequence[Check]) -> RichTable:
-    shown = RichTable(box=None, show_header=False, padding=(0, 2, 0, 0))
+    rich_table = RichTable(box=None, show_header=False, padding=(0, 2, 0, 0))
     for check in checks:
         mark = Text("✓", style="green") if check.passed else Text("✗", style="bold red")
-        shown.add_row(
+        rich_table.add_row(
             mark, Text(check.name), Text(format_measured(check)), Text(format_expected(check))
         )
-    return shown
+    return rich_table
 
 
 def draw_attention(weights: AttentionMap) -> Text:
-    """One query as bars; several as a map, the darker the heavier."""
-    names = max(map(len, (weights.columns if len(weights.rows) == 1 else weights.rows)), default=0)
+    """One query as bars, several as a heat map."""
+    names = weights.columns if len(weights.rows) == 1 else weights.rows
+    width = max(map(len, names), default=0)
     if len(weights.rows) == 1:
         row = weights.values.reshape(-1).tolist()
         lines = [
-            f"  {name.ljust(names)}  {_bar(value)} {format_value(float(value))}"
+            f"  {name.ljust(width)}  {_bar(value)} {format_value(float(value))}"
             for name, value in zip(weights.columns, row, strict=True)
         ]
     else:
         lines = [
-            f"  {name.ljust(names)}  {' '.join(_shade(value) * 2 for value in row[:MOST_COLUMNS])}"
+            f"  {name.ljust(width)}  {' '.join(_shade(value) * 2 for value in row[:MAX_COLUMNS])}"
             for name, row in zip(weights.rows, weights.values.tolist(), strict=True)
         ]
     return Text("\n".join(lines))
 
 
 def _bar(value: float) -> str:
-    filled = round(8 * BAR * min(max(value, 0.0), 1.0))
-    whole, rest = divmod(filled, 8)
-    return ("█" * whole + (EIGHTHS[rest] if rest else "")).ljust(BAR, "·")
+    eighths = round(8 * BAR_WIDTH * min(max(value, 0.0), 1.0))
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (EIGHTHS[rest] if rest else "")).ljust(BAR_WIDTH, "·")
 
 
 def _shade(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What a study found, in the terminal: what means nothing, the verdict, and then the figures."""
+"""The outcome of a study in the terminal: invalid variants, verdicts, then the score table."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from regard.reports.evidence import Evidence
     from regard.studies.outcome import Outcome, VariantOutcome, VerdictOutcome
 
-LABEL = 9
-"Columns that VERDICT, INVALID and their like take."
-TO_FILL_IN = "the same command trains what is missing; delete the folder of a damaged run first"
-LONGEST_NAME = 24
-"Columns that a variant's or a baseline's name takes; longer ones go on below."
-NARROW = 100
-"Below so many columns the terminal shows what decides and leaves out what it cost."
+LABEL_WIDTH = 9
+"Width of labels such as VERDICT and INVALID."
+HOW_TO_COMPLETE = "the same command trains missing runs; delete the folder of a damaged run first"
+MAX_NAME_WIDTH = 24
+"Width of names of variants and baselines; longer ones wrap."
+MIN_WIDTH_FOR_COST = 100
+"Terminal width from which on training time and speed are shown."
 
 
 def print_outcome(outcome: Outcome, report: Path) -> None:
-    """Everything a person has to know without opening the report at `report`."""
+    """Print what the report at `report` says first."""
     from rich.padding import Padding
 
     from regard.reports import study_text
@@ -44,14 +44,14 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
     for sentence in (*outcome.missing, *evidence.unreadable_runs):
         _say("MISSING", sentence, style="yellow")
     if outcome.missing or evidence.unreadable_runs:
-        _say("", TO_FILL_IN, style="dim")
+        _say("", HOW_TO_COMPLETE, style="dim")
     if outcome.unequal or outcome.missing or evidence.unreadable_runs:
         console().print()
-    judged = study_text.verdicts_by_score(outcome)
-    for figure, verdicts in judged.items():
-        for one in verdicts:
-            _print_verdict(one, decides=figure == outcome.decides)
-    if not judged:
+    verdicts_by_score = study_text.verdicts_by_score(outcome)
+    for score_key, verdicts in verdicts_by_score.items():
+        for verdict in verdicts:
+            _print_verdict(verdict, decides=score_key == outcome.decides)
+    if not verdicts_by_score:
         _say("VERDICT", f"none: {study_text.no_verdict_reason(outcome)}")
     for remark in outcome.remarks:
         _say("", remark, style="dim")
@@ -59,44 +59,44 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
     console().print(Padding(_table(evidence), (0, 0, 0, 2)))
     if evidence.sample_flags:
         console().print()
-    answer = any((variant.health or {}).get("predictions") for variant in outcome.variants)
+    predicts = any((variant.health or {}).get("predictions") for variant in outcome.variants)
     for name, flags in evidence.sample_flags.items():
-        _say("ANSWERS" if answer else "SAMPLES", f"{name}: {flags}", style="yellow")
+        _say("ANSWERS" if predicts else "SAMPLES", f"{name}: {flags}", style="yellow")
     console().print(f"\n  report  {report}", markup=False, soft_wrap=True)
 
 
-def _print_verdict(one: VerdictOutcome, *, decides: bool) -> None:
-    """The deciding figure in full; the same on the other part in one line."""
+def _print_verdict(verdict: VerdictOutcome, *, decides: bool) -> None:
+    """The verdict on the deciding score in full, on the other split in one line."""
     from regard.reports.study_text import short_label, verdict_sentence
 
-    told = verdict_sentence(one)
-    if one.value is None:
+    sentence, score = verdict_sentence(verdict), short_label(verdict.score_key)
+    if verdict.value is None:
         if decides:
-            _say("VERDICT", f"{told}: {'; '.join(one.notes)}", style="dim")
+            _say("VERDICT", f"{sentence}: {'; '.join(verdict.notes)}", style="dim")
     elif decides:
-        _say("VERDICT", told, style="bold green" if one.better else "bold")
-        for place, note in enumerate(one.notes or (f"by {short_label(one.score_key)}",)):
-            _say("", f"{short_label(one.score_key)}, {note}" if place == 0 and one.notes else note)
+        _say("VERDICT", sentence, style="bold green" if verdict.better else "bold")
+        for number, note in enumerate(verdict.notes or (f"by {score}",)):
+            _say("", f"{score}, {note}" if number == 0 and verdict.notes else note)
     else:
-        first = "" if one.better or not one.notes else f" ({one.notes[0]})"
-        _say("", f"{short_label(one.score_key)}: {told}{first}", style="dim")
+        first = "" if verdict.better or not verdict.notes else f" ({verdict.notes[0]})"
+        _say("", f"{score}: {sentence}{first}", style="dim")
 
 
-def _say(label: str, words: str, *, style: str = "") -> None:
-    """A label and a sentence; further lines of it stand under its first word."""
+def _say(label: str, text: str, *, style: str = "") -> None:
+    """A label and a sentence with a hanging indent."""
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
     row = Table.grid(padding=0)
-    row.add_column(width=max(LABEL, len(label) + 2), no_wrap=True)
+    row.add_column(width=max(LABEL_WIDTH, len(label) + 2), no_wrap=True)
     row.add_column(overflow="fold")
-    row.add_row(Text(label, style=style), Text(words, style=style))
+    row.add_row(Text(label, style=style), Text(text, style=style))
     console().print(Padding(row, (0, 0, 0, 2)))
 
 
 def _table(evidence: Evidence) -> Table:
-    """The deciding figure with its interval, the same metric on the other parts, and the cost."""
+    """The deciding score with its interval, the same metric on other splits, and the cost."""
     from rich.table import Table
     from rich.text import Text
 
@@ -112,21 +112,21 @@ def _table(evidence: Evidence) -> Table:
     from regard.reports.versus_baselines import with_interval
 
     outcome = evidence.outcome
-    cost = console().width >= NARROW
+    cost = console().width >= MIN_WIDTH_FOR_COST
     metric = outcome.decides.partition(".")[2]
     keys = score_keys(outcome, metric)
     table = Table(box=None, padding=(0, 2, 0, 0))
     names = [short_label(key) if key == outcome.decides else key.partition(".")[0] for key in keys]
-    table.add_column("variant", max_width=LONGEST_NAME, overflow="fold")
+    table.add_column("variant", max_width=MAX_NAME_WIDTH, overflow="fold")
     for heading in ("parameters", *names, *(("time", "tokens/s") if cost else ())):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("audit", overflow="fold", min_width=LONGEST_NAME)
+    table.add_column("audit", overflow="fold", min_width=MAX_NAME_WIDTH)
     for variant in outcome.variants:
-        told = {key: format_spread(variant.estimates.get(key)) for key in keys}
+        scores = {key: format_spread(variant.estimates.get(key)) for key in keys}
         table.add_row(
             Text(variant.name),
-            _sizes(variant),
-            *(_figure(told[key], key == outcome.decides, variant.is_ranked) for key in keys),
+            _parameters(variant),
+            *(_score(scores[key], key == outcome.decides, variant.is_ranked) for key in keys),
             *(
                 (
                     duration(nan_to_none(variant.seconds)),
@@ -136,33 +136,33 @@ def _table(evidence: Evidence) -> Table:
             ),
             Text(audit_label(variant), style="" if variant.is_ranked else "bold red"),
         )
-    for of, figures, standing in baseline_rows(evidence, metric):
-        shown = [with_interval(figures[key]) if key in figures else "" for key in keys]
+    for name, estimates, comparison in baseline_rows(evidence, metric):
+        scores = {key: with_interval(estimates[key]) if key in estimates else "" for key in keys}
         table.add_row(
-            Text(f"─ {of}"),
+            Text(f"─ {name}"),
             "",
-            *(_figure(text, keys[n] == outcome.decides, True) for n, text in enumerate(shown)),
+            *(_score(scores[key], key == outcome.decides, True) for key in keys),
             *(("", "") * cost),
-            Text(f"baseline: {standing}" if standing else "baseline"),
+            Text(f"baseline: {comparison}" if comparison else "baseline"),
             style="dim",
         )
     return table
 
 
-def _figure(text: str, decides: bool, valid: bool) -> Text:
-    """The interval only where it decides; what means nothing in parentheses, and struck."""
+def _score(text: str, decides: bool, valid: bool) -> Text:
+    """With interval only if it decides; in parentheses and struck through if invalid."""
     from rich.text import Text
 
     shown = text if decides else text.partition(" [")[0]
     return Text(shown) if valid else Text(f"({shown})", style="strike")
 
 
-def _sizes(variant: VariantOutcome) -> str:
-    """`1.13 M`, or `770 of 22.71 M` where so many were trained."""
-    whole = _size(variant.parameters)
-    return whole if variant.trained is None else f"{_size(variant.trained)} of {whole}"
+def _parameters(variant: VariantOutcome) -> str:
+    """`1.13 M`, or `770 of 22.71 M` if only those are trained."""
+    total = _millions(variant.parameters)
+    return total if variant.trained is None else f"{_millions(variant.trained)} of {total}"
 
 
-def _size(parameters: int) -> str:
-    """`1.13 M`"""
+def _millions(parameters: int) -> str:
+    """`1.13 M`, or all digits below 0.1 M."""
     return f"{parameters / 1e6:,.2f} M" if parameters >= 1e5 else f"{parameters:,}"

@@ -1,4 +1,4 @@
-"""What a person sees while a model trains: stages, a bar with the figures that matter, samples."""
+"""Live display of a training: stages, a progress bar with loss and scores, samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def training_display() -> Iterator[Observer]:
-    """A watch that draws on standard error; bars where it is a terminal, lines where not."""
+    """An observer that prints to standard error: bars in a terminal, lines otherwise."""
     from regard.runs.observer import Observer
 
     display = Display()
@@ -31,14 +31,14 @@ class Display:
         self.stages: dict[str, TaskID] = {}
         self.training: TaskID | None = None
         self.steps = 0
-        self.shown = {"loss": "", "dev": "", "speed": ""}
-        self.seen = (0.0, 0)
+        self.status = {"loss": "", "dev": "", "speed": ""}
+        self.last_step = (0.0, 0)  # seconds, tokens
 
     def on_progress(self, stage: str, done: int, total: int | None) -> None:
         if stage not in self.stages:
             for task in self.stages.values():
                 self.bars.update(task, visible=False)
-            self.stages[stage] = self.bars.add_task(stage, figures="")
+            self.stages[stage] = self.bars.add_task(stage, status="")
         self.bars.update(self.stages[stage], completed=done, total=total)
 
     def on_event(self, event: dict[str, Any]) -> None:
@@ -47,12 +47,12 @@ class Display:
                 self.steps = event["steps"]
                 self.console.print(f"  {forecast_sentence(event)}", markup=False)
             case "audit":
-                sound = event["verdict"] == "clean" and not event["broken"]
+                is_valid = event["verdict"] == "clean" and not event["broken"]
                 text = f"  audit  {event['sentence']}"
-                style = "dim" if sound else "bold red"
+                style = "dim" if is_valid else "bold red"
                 self.console.print(text, style=style, markup=False, soft_wrap=True)
             case "start" | "resume":
-                self._begin(event)
+                self._start(event)
             case "step":
                 self._step(event)
             case "evaluation":
@@ -66,57 +66,57 @@ class Display:
             case "finish" if self.training is not None:
                 self.bars.update(self.training, visible=False)
 
-    def _begin(self, event: dict[str, Any]) -> None:
+    def _start(self, event: dict[str, Any]) -> None:
         for task in self.stages.values():
             self.bars.update(task, visible=False)
         if event["event"] == "resume":
             self.console.print(f"  resuming at step {event['step']:,}")
         self.training = self.bars.add_task(
-            "training", total=event.get("steps"), completed=event.get("step", 0), figures=""
+            "training", total=event.get("steps"), completed=event.get("step", 0), status=""
         )
 
     def _step(self, event: dict[str, Any]) -> None:
-        seconds, tokens = self.seen
+        seconds, tokens = self.last_step
         if event["seconds"] > seconds:
             speed = (event["tokens"] - tokens) / (event["seconds"] - seconds)
-            self.shown["speed"] = f"{speed:,.0f} tokens/s" if tokens else ""
-        self.seen = (event["seconds"], event["tokens"])
-        self.shown["loss"] = f"loss {event['loss']:.3f}"
+            self.status["speed"] = f"{speed:,.0f} tokens/s" if tokens else ""
+        self.last_step = (event["seconds"], event["tokens"])
+        self.status["loss"] = f"loss {event['loss']:.3f}"
         self._update(event["step"])
 
     def _evaluation(self, event: dict[str, Any]) -> None:
         from regard.evaluation.formatting import quantity
 
-        self.shown["dev"] = "dev " + ", ".join(
+        self.status["dev"] = "dev " + ", ".join(
             f"{name.replace('_', ' ')} {format_score(value)}"
             for name, value in event["scores"].items()
         )
         self._update(event["step"])
         self.console.print(
-            f"  step {event['step']:>6,}  {self.shown['loss']}  {self.shown['dev']} "
-            f"({quantity(event['n'], event['items'])})  {self.shown['speed']}",
+            f"  step {event['step']:>6,}  {self.status['loss']}  {self.status['dev']} "
+            f"({quantity(event['n'], event['items'])})  {self.status['speed']}",
             markup=False,
         )
 
     def _update(self, step: int) -> None:
         if self.training is not None:
-            figures = "  ".join(text for text in self.shown.values() if text)
-            self.bars.update(self.training, completed=step, figures=figures)
+            status = "  ".join(text for text in self.status.values() if text)
+            self.bars.update(self.training, completed=step, status=status)
 
 
 def format_score(value: float) -> str:
-    """Shares to three places, figures above one to one."""
+    """Three decimals below 1, one above."""
     return f"{value:.3f}" if abs(value) < 1 else f"{value:,.1f}"
 
 
 def forecast_sentence(forecast: dict[str, Any]) -> str:
-    """`800 steps, 2.6 M tokens, about 2 min 10 s, 0.6 GB, 0.5 M parameters (measured on …)`"""
+    """`800 steps · 2,600,000 tokens · about 130 s of training and 9 s of evaluation · …`"""
     peak = forecast["memory_bytes"]
     memory = "" if peak is None else f"{peak / 1e9:.1f} GB · "
     return (
         f"{forecast['steps']:,} steps · {forecast['tokens']:,} tokens · "
         f"about {duration(forecast['seconds'])} of training "
-        f"and {duration(forecast['measuring_seconds'])} of measuring · "
+        f"and {duration(forecast['measuring_seconds'])} of evaluation · "
         f"{memory}{forecast['parameters']:,} parameters"
     )
 
@@ -137,7 +137,7 @@ def _bars() -> Progress:
         TextColumn("  {task.description}"),
         BarColumn(bar_width=20),
         TextColumn("{task.completed:,.0f}"),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.fields[status]}"),
         TimeRemainingColumn(compact=True),
         console=side_console(),
         transient=True,

@@ -1,4 +1,4 @@
-"""`regard evaluate`: measure a finished run again, beside its baselines."""
+"""`regard evaluate`: evaluate a finished run again, next to its baselines."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from regard.cli.training.results_table import print_results
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
     out: Annotated[
-        Path | None, typer.Option(help="Also write the figures to this JSON file.")
+        Path | None, typer.Option(help="Also write the results to this JSON file.")
     ] = None,
     base: Base = None,
     user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a run's model on its own corpus: perplexity with intervals, beside baselines."""
+    """Evaluate a run's model on its own data: scores with intervals, next to baselines."""
     from regard import api
     from regard.core.files import write_json
 
     with training_display() as observer:
-        figures = api.evaluate(run, base=base, user_files=user_files or (), observer=observer)
+        results = api.evaluate(run, base=base, user_files=user_files or (), observer=observer)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_json(out, figures)
+        write_json(out, results)
     if as_json:
-        print_json(figures)
+        print_json(results)
     else:
-        print_results(figures, title=str(run))
+        print_results(results, title=str(run))

@@ -1,4 +1,4 @@
-"""`regard train`: run a recipe into a run folder, measure it, report it."""
+"""`regard train`: train a recipe into a run folder, evaluate it, write the report."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from regard.cli.console import AsJson, UserFiles, console, print_json
 from regard.cli.training.display import training_display
 from regard.cli.training.results_table import print_results
 
-RecipeFile = Annotated[Path, typer.Argument(help="A recipe (TOML), or a run folder.")]
+RecipeFile = Annotated[Path, typer.Argument(help="Recipe (TOML) or run folder.")]
 Overrides = Annotated[
-    list[str] | None, typer.Option("--set", help="Override a setting: --set train.lr=1e-3")
+    list[str] | None,
+    typer.Option("--set", help="Override a setting: --set train.lr=1e-3; repeatable."),
 ]
 
 
 def train(
     recipe: RecipeFile,
-    out: Annotated[Path | None, typer.Option(help="Run folder; runs/NAME by default.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder; default: runs/NAME.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
+        bool, typer.Option("--resume", help="Resume an interrupted run from its last checkpoint.")
     ] = False,
     overrides: Overrides = None,
     user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a recipe, measure it beside its baselines, and write the report."""
+    """Train a recipe, evaluate it next to its baselines, and write the report."""
     from regard import api
     from regard.reports.run_report import write_report
     from regard.runs.recipe import Recipe
@@ -41,10 +42,11 @@ def train(
         with training_display() as observer:
             run = api.train(loaded, out=folder, resume=resume, observer=observer)
     except (TrainingInterrupt, KeyboardInterrupt) as stopped:
-        words = str(stopped) or "stopped"
-        given = "".join(f" --with {file}" for file in user_files or ())
-        again = f"regard train {folder} --resume{given}" if folder.is_dir() else "the same command"
-        print(f"\n{words}. Go on with: {again}", file=sys.stderr)
+        message = str(stopped) or "stopped"
+        files = "".join(f" --with {file}" for file in user_files or ())
+        resumed = f"regard train {folder} --resume{files}"
+        command = resumed if folder.is_dir() else "the same command"
+        print(f"\n{message}. Resume with: {command}", file=sys.stderr)
         raise typer.Exit(130) from None
     report = write_report(run.folder)
     if as_json:

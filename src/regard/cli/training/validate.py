@@ -1,4 +1,4 @@
-"""`regard validate`: what a recipe would do, told before it is done."""
+"""`regard validate`: check a recipe and predict its cost."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ def validate(
     user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a recipe and predict parameters, steps, time and memory, without training it.
+    """Check a recipe and predict parameters, steps, time and memory, without training.
 
-    The text is tokenised (and kept, so that training finds it done) and a few updates of a
-    throw-away model are timed."""
+    Tokenizes the text (cached for training) and times a few updates of a throw-away model."""
     from dataclasses import asdict
 
     from regard import api
@@ -34,39 +33,38 @@ def validate(
     api.load_parts(user_files or ())
     loaded = Recipe.load(recipe, overrides=overrides or ())
     with training_display() as observer:
-        previewed, start = preview_initial_model(loaded, runs=Path("runs"))
-        bench = build_experiment(previewed, initial_model=start, observer=observer)
-        predicted = forecast_experiment(bench)
-    waste = bench.loader.padding_waste()
-    terms = bench.recipe.model.count_parameters(bench.vocabulary)
+        previewed, initial_model = preview_initial_model(loaded, runs=Path("runs"))
+        experiment = build_experiment(previewed, initial_model=initial_model, observer=observer)
+        forecast = forecast_experiment(experiment)
+    waste = experiment.loader.padding_waste()
+    terms = experiment.recipe.model.count_parameters(experiment.vocabulary)
     if as_json:
-        counted = [asdict(term) for term in terms]
-        told = {"recipe": bench.recipe.to_table(), **predicted.as_dict(), "waste": waste}
-        print_json({**told, "parameters_by_part": counted})
+        table = {"recipe": experiment.recipe.to_table(), **forecast.as_dict(), "waste": waste}
+        print_json({**table, "parameters_by_module": [asdict(term) for term in terms]})
         return
-    parts = bench.prepared.statistics["splits"]
+    splits = experiment.prepared.statistics["splits"]
     console().print(f"  {recipe} is valid", markup=False)
-    _print_advice(bench.recipe)
-    for name, part in parts.items():
+    _print_advice(experiment.recipe)
+    for name, split in splits.items():
         console().print(
-            f"  {name:5} {part['documents']:>9,} documents {part['tokens']:>12,} tokens"
+            f"  {name:5} {split['documents']:>9,} documents {split['tokens']:>12,} tokens"
         )
-    _print_parameters(terms, vocabulary=bench.vocabulary)
-    trained = bench.ledger()
+    _print_parameters(terms, vocabulary=experiment.vocabulary)
+    trained = experiment.ledger()
     if trained.total < trained.of:
         console().print(
             f"  adapt.kind = {trained.adapter!r} trains {trained.total:,} of {trained.of:,} "
             f"({trained.fraction:.3%})",
             markup=False,
         )
-    console().print(f"  {forecast_sentence(predicted.as_dict())}", markup=False)
+    console().print(f"  {forecast_sentence(forecast.as_dict())}", markup=False)
     console().print(f"  padding waste {waste:.1%}")
-    if loaded.init_from and start is None:
+    if loaded.init_from and initial_model is None:
         console().print(f"  {loaded.init_from} is trained first (not counted here)", markup=False)
 
 
 def _print_advice(recipe: Recipe) -> None:
-    """Which family the task is best started with, where the recipe has another."""
+    """The recommended family for the task, if the recipe has another."""
     from regard.core.settings import catalog_name
     from regard.models.families import FAMILIES
     from regard.tasks import TASKS
@@ -82,14 +80,14 @@ def _print_advice(recipe: Recipe) -> None:
 
 
 def _print_parameters(terms: list[ParameterCount], *, vocabulary: int) -> None:
-    """Each part of the model with its formula, and the sum."""
+    """Parameters of each module with their formula, and the sum."""
     from rich.padding import Padding
     from rich.table import Table
 
     from regard.core.parameter_count import total_parameters
 
     table = Table(box=None, padding=(0, 2, 0, 0), show_footer=True)
-    table.add_column("parameters of", footer=f"all, with v = {vocabulary:,} tokens")
+    table.add_column("parameters of", footer=f"total, with v = {vocabulary:,} tokens")
     table.add_column("count", justify="right", footer=f"{total_parameters(terms):,}")
     table.add_column("formula")
     for term in terms:

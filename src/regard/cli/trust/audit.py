@@ -1,4 +1,4 @@
-"""`regard audit`: does a model see what it may not, regard's own or anybody's."""
+"""`regard audit`: test whether a model, regard's or any other, leaks masked positions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 EXIT_CODES = {"clean": 0, "leak": 1, "cannot tell": 2}
 STYLES = {"clean": "bold green", "leak": "bold red", "cannot tell": "bold yellow"}
-PAIRS_SHOWN = 10
-LARGEST_PICTURE = 24
-SAMPLE_PLACES = 12
-NAMES_TOLD = 3
+MAX_PAIRS_SHOWN = 10
+MAX_MAP_LENGTH = 24
+SAMPLE_LENGTH = 12
+MAX_NAMES_SHOWN = 3
 KEY_BIASES = ("key.bias", "keys.bias", "k_proj.bias", "k.bias")
 
 
@@ -31,44 +31,48 @@ def audit(
     target: Annotated[
         str,
         typer.Argument(
-            help="A run folder, or file.py:factory, a function without arguments that gives a "
-            "model (the file is run)."
+            help="Run folder, or file.py:factory, a function without arguments that returns a "
+            "model (executes the file)."
         ),
     ],
     mask: Annotated[
         str | None,
         typer.Option(
-            help="What may be seen: causal, bidirectional, prefix:5, …; without it what a model "
-            "of regard's is built to see, causal for others."
+            help="Allowed attention: causal, bidirectional, prefix:5, …; default: the model's own "
+            "mask, or causal for foreign models."
         ),
     ] = None,
     vocabulary: Annotated[
-        int, typer.Option(min=0, help="Number of token ids, where it cannot be found.")
+        int, typer.Option(min=0, help="Vocabulary size, if it cannot be detected.")
     ] = 0,
-    length: Annotated[int, typer.Option(min=0, help="Try rows of this length only.")] = 0,
-    seed: Annotated[int, typer.Option(help="Other random tokens.")] = 0,
+    length: Annotated[
+        int, typer.Option(min=0, help="Audit only this sequence length; 0: several.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the input tokens.")] = 0,
     base: Base = None,
     user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look for influence that a mask forbids. Exit code 0: clean, 1: a leak, 2: cannot tell."""
+    """Test whether outputs depend on positions the mask forbids.
+
+    Exit code 0: clean, 1: a leak, 2: cannot tell."""
     from regard import api
 
-    if _names_a_function(target):
-        model = _made_by(target)
+    if _is_factory(target):
+        model = _call_factory(target)
     else:
         model = api.load(target, base=base, user_files=user_files or ()).model
     sample = _sample(model, vocabulary, length) if vocabulary else None
-    seen = api.audit(model, mask, sample, lengths=[length] if length else None, seed=seed)
+    result = api.audit(model, mask, sample, lengths=[length] if length else None, seed=seed)
     if as_json:
-        print_json(seen.as_dict())
+        print_json(result.as_dict())
     else:
-        _print(seen, target)
-    raise typer.Exit(EXIT_CODES[seen.verdict])
+        _print(result, target)
+    raise typer.Exit(EXIT_CODES[result.verdict])
 
 
 def _sample(model: Any, vocabulary: int, length: int) -> Any:
-    """Random ids for a model whose vocabulary only the person knows."""
+    """Random ids for a model whose vocabulary size only the user knows."""
     import torch
 
     from regard.audits.build_subject import known_vocabulary
@@ -83,14 +87,14 @@ def _sample(model: Any, vocabulary: int, length: int) -> Any:
         )
     if known:
         return None
-    drawn = torch.randint(
-        vocabulary, (2, length or SAMPLE_PLACES), generator=torch.Generator().manual_seed(0)
+    ids = torch.randint(
+        vocabulary, (2, length or SAMPLE_LENGTH), generator=torch.Generator().manual_seed(0)
     )
-    drawn[0, 0] = vocabulary - 1  # the largest id tells how many there are
-    return drawn
+    ids[0, 0] = vocabulary - 1  # the audit derives the vocabulary size from the largest id
+    return ids
 
 
-def _names_a_function(target: str) -> bool:
+def _is_factory(target: str) -> bool:
     file, _, name = target.rpartition(":")
     if file.endswith(".py") and name:
         return True
@@ -99,21 +103,24 @@ def _names_a_function(target: str) -> bool:
             "a Python file alone is no model",
             topic="audit",
             where=target,
-            hint=f"Name the function in it that gives the model: {target}:factory.",
+            hint=f"Name the function in it that returns the model: {target}:factory.",
         )
     return False
 
 
-def _made_by(target: str) -> Any:
-    """The model that `file.py:factory` gives."""
+def _call_factory(target: str) -> Any:
+    """The model that `file.py:factory` returns."""
     file, _, name = target.rpartition(":")
     path = Path(file)
     if not path.is_file():
         raise UserError(
-            "there is no such file", topic="audit", where=file, hint="Give its path from here."
+            "there is no such file",
+            topic="audit",
+            where=file,
+            hint="Give its path relative to the current folder.",
         )
-    with _beside(path):
-        module = _imported(path)
+    with _folder_on_path(path):
+        module = _import_file(path)
         factory = getattr(module, name, None)
         if not callable(factory):
             known = [key for key, value in vars(module).items() if callable(value)]
@@ -121,18 +128,18 @@ def _made_by(target: str) -> Any:
             raise UserError(what, topic="audit", where=file)
         try:
             return factory()
-        except (Exception, SystemExit) as problem:  # the person's own code may raise anything
+        except (Exception, SystemExit) as problem:  # user code may raise anything
             raise UserError(
-                f"{name}() raised {_told(problem)}",
+                f"{name}() raised {_first_line(problem)}",
                 topic="audit",
                 where=file,
-                hint="It has to give a model when it is called without arguments.",
+                hint="It must return a model when called without arguments.",
             ) from problem
 
 
 @contextmanager
-def _beside(path: Path) -> Iterator[None]:
-    """Let the file import its neighbours, as it can when it is run itself."""
+def _folder_on_path(path: Path) -> Iterator[None]:
+    """Let the file import modules of its folder, as when it is run as a script."""
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     try:
@@ -142,7 +149,7 @@ def _beside(path: Path) -> Iterator[None]:
             sys.path.remove(folder)
 
 
-def _imported(path: Path) -> Any:
+def _import_file(path: Path) -> Any:
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location(path.stem, path)
@@ -150,15 +157,15 @@ def _imported(path: Path) -> Any:
     assert spec.loader is not None
     module = module_from_spec(spec)
     before = sys.modules.get(path.stem)
-    sys.modules[path.stem] = module  # dataclasses look their module up while it is being run
+    sys.modules[path.stem] = module  # dataclasses look up their module while it is executed
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as problem:  # the person's own code may raise anything
+    except (Exception, SystemExit) as problem:  # user code may raise anything
         raise UserError(
-            f"running it raised {_told(problem)}",
+            f"running it raised {_first_line(problem)}",
             topic="audit",
             where=str(path),
-            hint="Mend the file, then audit again.",
+            hint="Fix the file, then audit again.",
         ) from problem
     finally:
         if before is not None:
@@ -166,30 +173,30 @@ def _imported(path: Path) -> Any:
     return module
 
 
-def _told(problem: BaseException) -> str:
+def _first_line(problem: BaseException) -> str:
     lines = str(problem).strip().splitlines()
     return f"{type(problem).__name__}: {lines[0]}" if lines else type(problem).__name__
 
 
-def _print(seen: Audit, target: str) -> None:
+def _print(result: Audit, target: str) -> None:
     from rich.text import Text
 
     say = console().print
-    mask = f"mask {seen.mask} ({seen.mask_from})"
-    say(f"\n  {target} · {mask} · {seen.seconds:.1f} s", markup=False, soft_wrap=True)
-    sentence = seen.sentence().removeprefix(f"{seen.verdict}: ")
-    verdict = Text(f"  {seen.verdict.upper()}  ", STYLES[seen.verdict])
+    mask = f"mask {result.mask} ({result.mask_from})"
+    say(f"\n  {target} · {mask} · {result.seconds:.1f} s", markup=False, soft_wrap=True)
+    sentence = result.sentence().removeprefix(f"{result.verdict}: ")
+    verdict = Text(f"  {result.verdict.upper()}  ", STYLES[result.verdict])
     say(verdict + Text(sentence, ""), soft_wrap=True)
-    if seen.leaks:
-        _print_leaks(seen.leaks)
-    _print_list("found besides", [f"{one.text} (by {one.size:.2g})" for one in seen.findings])
-    _print_list("cannot learn", _unused_parameter_lines(seen.unused_parameters))
-    _print_list("not checked", list(seen.unchecked))
-    say(f"  {len(seen.checked)} checks done; --json lists them", style="dim", soft_wrap=True)
+    if result.leaks:
+        _print_leaks(result.leaks)
+    _print_list("other findings", [f"{one.text} (by {one.size:.2g})" for one in result.findings])
+    _print_list("unused parameters", _unused_parameter_lines(result.unused_parameters))
+    _print_list("not checked", list(result.unchecked))
+    say(f"  {len(result.checked)} checks done; --json lists them", style="dim", soft_wrap=True)
 
 
 def _unused_parameter_lines(unused_parameters: tuple[UnusedParameter, ...]) -> list[str]:
-    """One line a parameter; the biases of keys, which every softmax ignores, in one together."""
+    """One line per parameter; key biases, to which a softmax is invariant, on one line."""
     biases = [
         one for one in unused_parameters if one.name.endswith(KEY_BIASES) and "noise" in one.why
     ]
@@ -199,11 +206,11 @@ def _unused_parameter_lines(unused_parameters: tuple[UnusedParameter, ...]) -> l
         if one not in biases
     ]
     if biases:
-        names = ", ".join(one.name for one in biases[:NAMES_TOLD])
-        more = ", …" if len(biases) > NAMES_TOLD else ""
+        names = ", ".join(one.name for one in biases[:MAX_NAMES_SHOWN])
+        more = ", …" if len(biases) > MAX_NAMES_SHOWN else ""
         count = f"{len(biases)} key bias{'es' if len(biases) > 1 else ''}"
-        why = "a softmax does not see what moves all scores of a query alike"
-        lines.append(f"{count} ({names}{more}): {why}")
+        reason = "softmax is invariant to a constant added to all scores of a query"
+        lines.append(f"{count} ({names}{more}): {reason}")
     return lines
 
 
@@ -215,25 +222,25 @@ def _print_list(title: str, lines: list[str]) -> None:
 
 
 def _print_leaks(leaks: tuple[Leak, ...]) -> None:
-    """A picture where it is small, then the largest pairs."""
+    """A map of the first leaking check if it is small, then the largest leaks."""
     from rich.padding import Padding
     from rich.table import Table
 
     first = [leak for leak in leaks if leak.where == leaks[0].where]
-    size = 1 + max(max(leak.query, leak.key) for leak in first)
-    if size <= LARGEST_PICTURE:
-        console().print(f"\n  {first[0].where}: ■ row reacts to column", style="dim")
+    length = 1 + max(max(leak.query, leak.key) for leak in first)
+    if length <= MAX_MAP_LENGTH:
+        console().print(f"\n  {first[0].where}: ■ row depends on column", style="dim")
         pairs = {(leak.query, leak.key) for leak in first}
-        for i in range(size):
-            cells = " ".join("■" if (i, j) in pairs else "·" for j in range(size))
+        for i in range(length):
+            cells = " ".join("■" if (i, j) in pairs else "·" for j in range(length))
             console().print(f"    {cells}", markup=False)
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("position", "reacts to token", "influence", "by", "in"):
+    for heading in ("position", "depends on", "influence", "by", "in"):
         table.add_column(heading, justify="left" if heading in ("by", "in") else "right")
-    for leak in sorted(leaks, key=lambda leak: -leak.influence)[:PAIRS_SHOWN]:
-        size_told = f"{leak.influence:.2g}"
-        table.add_row(str(leak.query), str(leak.key), size_told, leak.how, leak.where)
+    for leak in sorted(leaks, key=lambda leak: -leak.influence)[:MAX_PAIRS_SHOWN]:
+        influence = f"{leak.influence:.2g}"
+        table.add_row(str(leak.query), str(leak.key), influence, leak.how, leak.where)
     console().print()
     console().print(Padding(table, (0, 0, 0, 2)))
-    if len(leaks) > PAIRS_SHOWN:
-        console().print(f"  … {len(leaks):,} leaking pairs in all", markup=False)
+    if len(leaks) > MAX_PAIRS_SHOWN:
+        console().print(f"  … {len(leaks):,} leaking pairs in total", markup=False)

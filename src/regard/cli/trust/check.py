@@ -1,4 +1,4 @@
-"""`regard check FILE`: run the contracts over the parts that a file of one's own adds."""
+"""`regard check`: run the contract tests on the parts that a user's file adds."""
 
 from __future__ import annotations
 
@@ -17,58 +17,59 @@ if TYPE_CHECKING:
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="A Python file that adds parts, e.g. my_kind.py.")],
+    file: Annotated[Path, typer.Argument(help="Python file that adds parts, e.g. my_kind.py.")],
     configurations: Annotated[
-        int, typer.Option(min=1, help="Random configurations that each contract is tried on.")
+        int, typer.Option(min=1, help="Random configurations per contract.")
     ] = 50,
-    seed: Annotated[int, typer.Option(help="Another seed tries other configurations.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the configurations.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Check parts of your own: what each owes, whether it holds, and the numbers where not.
+    """Run the contract tests on your own parts (attention kinds, …).
 
-    Exits with 0 where all is as declared, 1 where something is not, 2 where nothing can be read."""
+    Exit code 0: all as declared, 1: a contract is broken, 2: the file cannot be loaded."""
     from regard import api
 
-    (own,) = api.load_parts([file])
-    if not own.parts:
+    (user_file,) = api.load_parts([file])
+    if not user_file.parts:
         raise UserError(
             f"{file} adds no part",
             topic="check",
-            hint='A kind of attention is a class under @kind("its-name", cost=…): see '
+            hint='An attention kind is a class decorated with @kind("its-name", cost=…): see '
             "CONTRIBUTING.md, `A kind in your own file`.",
         )
-    checked = [(part, _checked(part, configurations, seed=seed)) for part in own.parts]
+    checked = [(part, _check_part(part, configurations, seed=seed)) for part in user_file.parts]
     as_declared = all(result.is_as_declared for _, results in checked for result in results)
     if as_json:
-        print_json(_as_dict(own, checked, as_declared=as_declared))
+        print_json(_as_dict(user_file, checked, as_declared=as_declared))
     else:
         for part, results in checked:
             _print(part, results)
     raise typer.Exit(0 if as_declared else 1)
 
 
-def _checked(part: Entry, configurations: int, *, seed: int) -> list[Result]:
+def _check_part(part: Entry, configurations: int, *, seed: int) -> list[Result]:
     from regard.contracts.check import check_part
 
     with progress_bar(f"contracts of {part.name}") as on_progress:
-        done: list[Result] = []
+        done = 0
 
-        def told(result: Result) -> None:
-            done.append(result)
-            on_progress(len(done), None)
+        def on_result(result: Result) -> None:
+            nonlocal done
+            done += 1
+            on_progress(done, None)
 
-        return check_part(part, configurations=configurations, seed=seed, on_result=told)
+        return check_part(part, configurations=configurations, seed=seed, on_result=on_result)
 
 
 def _as_dict(
-    own: UserFile, checked: list[tuple[Entry, list[Result]]], *, as_declared: bool
+    user_file: UserFile, checked: list[tuple[Entry, list[Result]]], *, as_declared: bool
 ) -> dict[str, object]:
     return {
-        "file": str(own.path),
+        "file": str(user_file.path),
         "as_declared": as_declared,
         "parts": [
             {
-                "sort": part.catalog,
+                "catalog": part.catalog,
                 "name": part.name,
                 "source": part.source,
                 "results": [result.as_dict() for result in results],
@@ -88,7 +89,7 @@ def _print(part: Entry, results: list[Result]) -> None:
     title = Text(f"\n  {part.catalog} ") + Text(part.name, style="bold")
     console().print(title + Text(f"  {source_location(part)}", style="dim"), soft_wrap=True)
     if not results:
-        console().print(f"  loads; there are no contracts for a {part.catalog} yet")
+        console().print(f"  loaded; there are no contracts for a {part.catalog} yet")
         return
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
@@ -98,17 +99,17 @@ def _print(part: Entry, results: list[Result]) -> None:
         if result.is_not_applicable:
             continue
         mark, style, note = _verdict(result)
-        said = Text(result.statement)
+        statement = Text(result.statement)
         if note:
-            said += Text(f"\n{note}", style=style)
-        table.add_row(Text(mark, style=style), result.contract, said)
+            statement += Text(f"\n{note}", style=style)
+        table.add_row(Text(mark, style=style), result.contract, statement)
     console().print(Padding(table, (0, 0, 0, 2)))
-    _print_not_asked(results)
+    _print_not_applicable(results)
     console().print(Text(f"  {_summary(results)}", style="bold"), soft_wrap=True)
 
 
-def _print_not_asked(results: list[Result]) -> None:
-    """A line for each reason."""
+def _print_not_applicable(results: list[Result]) -> None:
+    """One line per reason."""
     from rich.text import Text
 
     by_reason: dict[str, list[str]] = {}
@@ -120,7 +121,7 @@ def _print_not_asked(results: list[Result]) -> None:
 
 
 def _verdict(result: Result) -> tuple[str, str, str]:
-    """Mark, colour, and what there is to say beyond the contract itself."""
+    """Mark, colour, and a note on failures."""
     if not result.is_as_declared:
         return "✗", "red", result.sentence
     if result.expected_to_fail:
@@ -129,9 +130,11 @@ def _verdict(result: Result) -> tuple[str, str, str]:
 
 
 def _summary(results: list[Result]) -> str:
-    wrong = [result.contract for result in results if not result.is_as_declared]
-    tried = max(result.configurations for result in results)
-    asked = sum(not result.is_not_applicable for result in results)
-    if wrong:
-        return f"{len(wrong)} of {len(results)} contracts are broken: {', '.join(wrong)}"
-    return f"as declared: {asked} contracts, up to {tried:,} random configurations each"
+    broken = [result.contract for result in results if not result.is_as_declared]
+    configurations = max(result.configurations for result in results)
+    applicable = sum(not result.is_not_applicable for result in results)
+    if broken:
+        return f"{len(broken)} of {len(results)} contracts are broken: {', '.join(broken)}"
+    return (
+        f"as declared: {applicable} contracts, up to {configurations:,} random configurations each"
+    )
