@@ -1,4 +1,4 @@
-"""A catalogue finds the files of its home by itself, and holds each name once."""
+"""A catalogue imports the modules of its home package and has unique names."""
 
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ def {name}():
 
 @pytest.fixture
 def shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
-    """A catalogue at home in a package of two files."""
+    """A catalogue whose home package has two modules."""
     home = "shapes_of_a_test"
     package = tmp_path / home
     package.mkdir()
@@ -36,35 +36,35 @@ def shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
         del sys.modules[name]
 
 
-def test_files_of_the_home_are_found(shapes: Catalog) -> None:
+def test_modules_of_the_home_are_registered(shapes: Catalog) -> None:
     assert shapes.names() == ["square", "triangle"]
     assert [entry.properties["sides"] for entry in shapes] == [4, 3]
 
 
-def test_nothing_is_imported_before_the_first_look(shapes: Catalog) -> None:
+def test_home_is_imported_at_the_first_lookup(shapes: Catalog) -> None:
     assert "shapes_of_a_test.square" not in sys.modules
     shapes.get("triangle")
     assert "shapes_of_a_test.square" in sys.modules
 
 
-def test_an_entry_says_what_it_is_and_where_it_stands(shapes: Catalog) -> None:
+def test_entry_has_a_summary_and_a_source_location(shapes: Catalog) -> None:
     entry = shapes.get("square")
     assert entry.summary == "A square."
     assert entry.source.endswith("shapes_of_a_test/square.py:4")
 
 
-def test_an_unknown_name_is_answered_with_a_guess(shapes: Catalog) -> None:
+def test_unknown_name_suggests_a_close_one(shapes: Catalog) -> None:
     with pytest.raises(UserError, match=r"unknown shape 'sqare' — did you mean square\?"):
         shapes.get("sqare")
 
 
-def test_a_name_is_taken_once(shapes: Catalog) -> None:
+def test_names_are_unique(shapes: Catalog) -> None:
     shapes.names()
     with pytest.raises(UserError, match=r"shape 'square': the name is taken by .*square\.py:4"):
         shapes.add("square")(lambda: None)
 
 
-def test_what_add_decorates_stays_what_it_was(shapes: Catalog) -> None:
+def test_add_returns_the_decorated_object(shapes: Catalog) -> None:
     def circle() -> None:
         """Round."""
 

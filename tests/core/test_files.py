@@ -1,4 +1,4 @@
-"""Files that are whole or not there, whatever happens on the way."""
+"""Atomic writes: files and folders are complete or absent, and damage is detected."""
 
 import errno
 import json
@@ -22,7 +22,7 @@ from regard.core.files import (
 
 
 class PowerCutError(Exception):
-    """Stands for whatever stops a program half-way."""
+    """Interrupts a write half-way."""
 
 
 def names_in(folder: Path) -> list[str]:
@@ -30,14 +30,14 @@ def names_in(folder: Path) -> list[str]:
 
 
 @pytest.fixture
-def sealed(tmp_path: Path) -> Path:
-    with folder_with_manifest(tmp_path / "sealed") as inside:
+def with_manifest(tmp_path: Path) -> Path:
+    with folder_with_manifest(tmp_path / "with_manifest") as inside:
         (inside / "a.txt").write_text("one")
         (inside / "b.bin").write_bytes(bytes(range(256)))
-    return tmp_path / "sealed"
+    return tmp_path / "with_manifest"
 
 
-def test_a_text_is_replaced(tmp_path: Path) -> None:
+def test_text_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "note.txt"
     write_text(file, "old")
     write_text(file, "nëw\n")
@@ -45,12 +45,12 @@ def test_a_text_is_replaced(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["note.txt"]
 
 
-def test_others_may_read_what_was_written(tmp_path: Path) -> None:
+def test_written_files_are_readable_by_others(tmp_path: Path) -> None:
     write_text(tmp_path / "note.txt", "for all")
     assert (tmp_path / "note.txt").stat().st_mode & 0o777 == 0o644
 
 
-def test_a_full_disk_leaves_the_old_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_keeps_the_old_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "note.txt"
     write_text(file, "old")
 
@@ -64,9 +64,7 @@ def test_a_full_disk_leaves_the_old_text(tmp_path: Path, monkeypatch: pytest.Mon
     assert names_in(tmp_path) == ["note.txt"]
 
 
-def test_a_text_is_on_the_disk_before_it_takes_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_is_fsynced_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order = []
     fsync, replace = os.fsync, Path.replace
     monkeypatch.setattr(os, "fsync", lambda fd: (order.append("fsync"), fsync(fd))[1])
@@ -77,77 +75,78 @@ def test_a_text_is_on_the_disk_before_it_takes_its_name(
     assert order[:2] == ["fsync", "rename"]
 
 
-def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
-    made = tmp_path / "made"
+def test_interrupted_folder_leaves_no_files(tmp_path: Path) -> None:
+    target = tmp_path / "target"
 
-    def cut_short() -> None:
-        with atomic_folder(made) as inside:
+    def interrupted_write() -> None:
+        with atomic_folder(target) as inside:
             (inside / "half.txt").write_text("ha")
-            assert not made.exists()
+            assert not target.exists()
             raise PowerCutError
 
     with pytest.raises(PowerCutError):
-        cut_short()
+        interrupted_write()
     assert names_in(tmp_path) == []
 
 
-def test_a_folder_that_fails_leaves_the_one_it_would_have_replaced(sealed: Path) -> None:
-    def cut_short() -> None:
-        with folder_with_manifest(sealed) as inside:
+def test_interrupted_replacement_keeps_the_old_folder(with_manifest: Path) -> None:
+    def interrupted_write() -> None:
+        with folder_with_manifest(with_manifest) as inside:
             (inside / "a.txt").write_text("two")
             raise PowerCutError
 
     with pytest.raises(PowerCutError):
-        cut_short()
-    assert (sealed / "a.txt").read_text() == "one"
-    assert find_damage(sealed) is None
+        interrupted_write()
+    assert (with_manifest / "a.txt").read_text() == "one"
+    assert find_damage(with_manifest) is None
 
 
-def test_a_folder_is_replaced_by_a_new_one(sealed: Path) -> None:
-    with folder_with_manifest(sealed) as inside:
+def test_folder_is_replaced(with_manifest: Path) -> None:
+    with folder_with_manifest(with_manifest) as inside:
         (inside / "only.txt").write_text("two")
-    assert names_in(sealed) == ["manifest.json", "only.txt"]
-    assert names_in(sealed.parent) == ["sealed"]
+    assert names_in(with_manifest) == ["manifest.json", "only.txt"]
+    assert names_in(with_manifest.parent) == ["with_manifest"]
 
 
-def test_a_sealed_folder_is_whole(sealed: Path) -> None:
-    assert find_damage(sealed) is None
-    listed = json.loads((sealed / "manifest.json").read_text())["files"]
+def test_manifest_lists_every_file(with_manifest: Path) -> None:
+    assert find_damage(with_manifest) is None
+    listed = json.loads((with_manifest / "manifest.json").read_text())["files"]
     assert listed.keys() == {"a.txt", "b.bin"}
 
 
-@pytest.mark.parametrize("place", range(0, 256, 51))
+@pytest.mark.parametrize("index", range(0, 256, 51))
 @pytest.mark.parametrize("bit", [0, 7])
-def test_any_flipped_bit_is_found(sealed: Path, place: int, bit: int) -> None:
-    content = bytearray((sealed / "b.bin").read_bytes())
-    content[place] ^= 1 << bit
-    (sealed / "b.bin").write_bytes(content)
+def test_flipped_bit_is_detected(with_manifest: Path, index: int, bit: int) -> None:
+    content = bytearray((with_manifest / "b.bin").read_bytes())
+    content[index] ^= 1 << bit
+    (with_manifest / "b.bin").write_bytes(content)
     assert (
-        find_damage(sealed) == f"{sealed / 'b.bin'} does not match its manifest (damaged or edited)"
+        find_damage(with_manifest)
+        == f"{with_manifest / 'b.bin'} does not match its manifest (damaged or edited)"
     )
 
 
 @pytest.mark.parametrize("name", ["a.txt", "b.bin", "manifest.json"])
-def test_a_missing_file_is_named(sealed: Path, name: str) -> None:
-    (sealed / name).unlink()
-    assert find_damage(sealed) == f"{sealed / name} is missing"
+def test_missing_file_is_named(with_manifest: Path, name: str) -> None:
+    (with_manifest / name).unlink()
+    assert find_damage(with_manifest) == f"{with_manifest / name} is missing"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"files": 3}', "null", '"files"'])
-def test_a_damaged_manifest_is_named(sealed: Path, text: str) -> None:
-    (sealed / "manifest.json").write_text(text)
-    assert find_damage(sealed) == f"{sealed / 'manifest.json'} is damaged"
+def test_damaged_manifest_is_named(with_manifest: Path, text: str) -> None:
+    (with_manifest / "manifest.json").write_text(text)
+    assert find_damage(with_manifest) == f"{with_manifest / 'manifest.json'} is damaged"
 
 
 @given(value=st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), st.integers()))
-def test_json_comes_back(value: dict[str, int], tmp_path_factory: pytest.TempPathFactory) -> None:
-    file = tmp_path_factory.getbasetemp() / "comes-back.json"
+def test_json_round_trip(value: dict[str, int], tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.getbasetemp() / "round-trip.json"
     write_json(file, {**value, "schema": 3})
     assert read_json(file, schema=3) == {**value, "schema": 3}
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (None, "is missing"),
         (b"{", "is damaged"),
@@ -157,17 +156,17 @@ def test_json_comes_back(value: dict[str, int], tmp_path_factory: pytest.TempPat
         (b"[1]", "has schema None"),
     ],
 )
-def test_json_that_is_not_ours_is_said_in_words(
-    tmp_path: Path, content: bytes | None, says: str
+def test_damaged_json_or_another_schema_is_refused(
+    tmp_path: Path, content: bytes | None, message: str
 ) -> None:
     file = tmp_path / "state.json"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(UserError, match=r"run: .*state\.json") as refused:
+    with pytest.raises(UserError, match=r"run: .*state\.json") as caught:
         read_json(file, schema=1)
-    assert says in str(refused.value)
+    assert message in str(caught.value)
 
 
-def test_sha256_is_the_usual_one(tmp_path: Path) -> None:
+def test_sha256_of_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     assert files.sha256(tmp_path / "empty").startswith("e3b0c44298fc1c149afbf4c8996fb924")

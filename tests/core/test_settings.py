@@ -1,4 +1,4 @@
-"""Settings: read from tables, written back, and refused in words that name the key."""
+"""Settings: read from tables and written back; errors name the key."""
 
 from typing import Annotated, Any, Self
 
@@ -18,7 +18,7 @@ from regard.core.settings import (
     to_table,
 )
 
-SHAPES = Catalog("shape", home="json")  # any package will do as a home: it holds none of ours
+SHAPES = Catalog("shape", home="json")  # any package without registered parts
 
 
 @SHAPES.add("square")
@@ -26,7 +26,7 @@ class Square(Settings):
     """Four equal sides."""
 
     side: float = Field(default=1.0, gt=0.0)
-    "Length of each."
+    "Side length."
 
 
 @SHAPES.add("circle")
@@ -34,30 +34,30 @@ class Circle(Settings):
     """All points at one distance."""
 
     radius: float = 1.0
-    "That distance."
+    "Distance from the centre."
 
 
 class Ink(Settings):
     colours: tuple[str, ...] = ("black",)
-    "One after the other."
+    "In this order."
     layers: int = Field(default=1, ge=1, le=9)
-    "Times it is laid on."
+    "Number of coats."
 
 
 class Drawing(Settings):
     title: str
-    "What stands below it."
+    "Caption below the drawing."
     shape: Annotated[SerializeAsAny[Settings], CatalogField(SHAPES)] = Square()
-    "What is drawn."
+    "The drawn shape."
     ink: Ink = Ink()
-    "What it is drawn with."
+    "The ink it is drawn with."
     frame: int | None = None
     "Width of a frame; none by default."
 
     @model_validator(mode="after")
-    def _frame_is_seen(self) -> Self:
+    def _frame_is_visible(self) -> Self:
         if self.frame == 0:
-            raise ValueError("a frame of 0 is no frame: leave it out")
+            raise ValueError("a frame of width 0 is invisible: leave it out")
         return self
 
 
@@ -71,19 +71,19 @@ drawings = st.builds(
 
 
 @given(drawings)
-def test_a_table_read_back_is_the_same_settings(drawing: Drawing) -> None:
+def test_settings_round_trip_through_a_table(drawing: Drawing) -> None:
     assert read_settings(Drawing, to_table(drawing)) == drawing
 
 
-def test_a_part_is_named_by_a_word_or_by_a_table() -> None:
-    by_word = read_settings(Drawing, {"title": "o", "shape": "circle"})
+def test_part_is_selected_by_name_or_by_table() -> None:
+    by_name = read_settings(Drawing, {"title": "o", "shape": "circle"})
     by_table = read_settings(Drawing, {"title": "o", "shape": {"kind": "circle", "radius": 1.0}})
-    assert by_word.shape == by_table.shape == Circle()
+    assert by_name.shape == by_table.shape == Circle()
     unnamed = read_settings(Drawing, {"title": "o", "shape": {"side": 2.0}})
-    assert unnamed.shape == Square(side=2.0)  # without a name, the default part is meant
+    assert unnamed.shape == Square(side=2.0)  # without a name: the default part
 
 
-def test_what_is_not_given_is_the_default_and_not_written() -> None:
+def test_missing_values_take_the_default_and_none_is_not_written() -> None:
     table = to_table(read_settings(Drawing, {"title": "a"}))
     assert table["shape"] == {"kind": "square", "side": 1.0}
     assert "frame" not in table
@@ -94,14 +94,14 @@ def test_settings_are_frozen() -> None:
         Ink().layers = 2  # type: ignore[misc]
 
 
-def test_the_string_below_a_field_documents_it() -> None:
+def test_string_below_a_field_is_its_description() -> None:
     keys = dict(dotted_keys(Drawing))
     assert list(keys) == ["title", "shape", "ink", "ink.colours", "ink.layers", "frame"]
-    assert keys["ink.layers"].description == "Times it is laid on."
+    assert keys["ink.layers"].description == "Number of coats."
 
 
 @pytest.mark.parametrize(
-    ("table", "says"),
+    ("table", "message"),
     [
         (
             {"title": "a", "ink": {"layer": 1}},
@@ -133,30 +133,30 @@ def test_the_string_below_a_field_documents_it() -> None:
         ),
         ({"title": "a", "shape": {"kind": "circle", "x": 2}}, "unknown setting shape.x"),
         ({"title": "a", "ink": "red"}, "ink is a table: write [ink]"),
-        ({"title": "a", "frame": 0}, "a frame of 0 is no frame"),
-        ({}, "title is missing. Give it: What stands below it."),
+        ({"title": "a", "frame": 0}, "a frame of width 0 is invisible"),
+        ({}, "title is missing. Give it: Caption below the drawing."),
     ],
 )
-def test_what_cannot_be_used_is_named(table: dict[str, Any], says: str) -> None:
-    with pytest.raises(UserError) as refused:
+def test_invalid_values_are_named_by_key(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
         read_settings(Drawing, table, locate=lambda key: f"at {key}")
-    assert says in str(refused.value)
-    assert str(refused.value).startswith("recipe: ")
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("recipe: ")
 
 
-def test_the_place_is_asked_for_by_dotted_key() -> None:
-    asked = []
+def test_locate_receives_the_dotted_key() -> None:
+    keys = []
 
     def locate(key: str) -> str:
-        asked.append(key)
+        keys.append(key)
         return "a.toml, line 7"
 
     with pytest.raises(UserError, match=r"recipe: a\.toml, line 7: ink\.layers = 0"):
         read_settings(Drawing, {"title": "a", "ink": {"layers": 0}}, locate=locate)
-    assert asked == ["ink.layers"]
+    assert keys == ["ink.layers"]
 
 
-def test_a_part_that_is_no_settings_class_is_our_mistake() -> None:
+def test_part_that_is_not_a_settings_class_is_a_type_error() -> None:
     things = Catalog("thing", home="json")
     things.add("function")(lambda: None)
     with pytest.raises(TypeError, match="thing 'function' is not a settings class"):
