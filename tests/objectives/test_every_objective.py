@@ -103,7 +103,7 @@ def test_objective_trains_and_is_evaluated(workspace, tmp_path, objective, model
     assert not [row for row in results["audit"]["unused_parameters"] if "boundary" in row["name"]]
     estimates = {(row["split"], row["of"]): row for row in results["estimates"]}
     assert np.isfinite(estimates["dev", "model"]["value"])
-    assert f"tells:{objective['kind']}" in estimates["dev", "model"]["signature"]
+    assert f"objective:{objective['kind']}" in estimates["dev", "model"]["signature"]
     loaded = regard.load(run.folder)
     assert np.isfinite(loaded.loss(["Ada Lovelace. Born in Ghent, they moved to London in 1822 ."]))
 

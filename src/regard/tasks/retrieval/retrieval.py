@@ -202,7 +202,7 @@ class RetrievalProblem(Problem):
     def metric(self) -> Metric:  # type: ignore[override]
         documents = self.task.documents
         return RankingMetric(
-            searched=f"{len(documents)}:{documents.fingerprint[:8]}" if documents else "own part"
+            searched=f"{len(documents)}:{documents.fingerprint[:8]}" if documents else "own split"
         )
 
     @property
