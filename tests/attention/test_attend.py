@@ -1,4 +1,4 @@
-"""Every path of `attend` equals the readable one, values and gradients, fp32 and fp64."""
+"""Every path of `attend` equals the explicit one, in values and gradients, fp32 and fp64."""
 
 import pytest
 import torch
@@ -22,9 +22,9 @@ def draw(seed: int, *shape: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.randn(*shape, generator=generator, dtype=dtype).requires_grad_()
 
 
-def some_masks(batch: int, queries: int, keys: int, seed: int) -> dict[str, masks.Mask]:
+def example_masks(batch: int, queries: int, keys: int, seed: int) -> dict[str, masks.Mask]:
     generator = torch.Generator().manual_seed(seed)
-    valid = torch.rand(batch, keys, generator=generator) > 0.4  # some rows may end up empty
+    valid = torch.rand(batch, keys, generator=generator) > 0.4  # some rows may be fully masked
     groups = torch.randint(0, 2, (batch, max(queries, keys)), generator=generator)
     return {
         "causal": masks.causal(),
@@ -43,31 +43,31 @@ def some_masks(batch: int, queries: int, keys: int, seed: int) -> dict[str, mask
     heads=st.integers(1, 3),
     length=st.integers(1, 9),
     width=st.integers(1, 8),
-    name=st.sampled_from(list(some_masks(1, 1, 1, 0))),
+    name=st.sampled_from(list(example_masks(1, 1, 1, 0))),
     dropout=st.sampled_from([0.0, 0.4]),
     dtype=st.sampled_from([torch.float32, torch.float64]),
 )
-def test_fast_equals_explicit(seed, batch, heads, length, width, name, dropout, dtype):
-    mask = some_masks(batch, length, length, seed)[name]
-    answers = {}
+def test_fast_paths_equal_explicit(seed, batch, heads, length, width, name, dropout, dtype):
+    mask = example_masks(batch, length, length, seed)[name]
+    results = {}
     for need_weights in (False, True):
         q, k, v = (draw(seed + n, batch, heads, length, width, dtype=dtype) for n in range(3))
-        torch.manual_seed(seed)  # both ways drop the same weights
+        torch.manual_seed(seed)  # both paths drop the same weights
         attended = attend(q, k, v, mask, dropout=dropout, need_weights=need_weights)
         (attended.out * torch.arange(1, width + 1, dtype=dtype)).sum().backward()
-        answers[need_weights] = (attended.out.detach(), q.grad, k.grad, v.grad)
+        results[need_weights] = (attended.out.detach(), q.grad, k.grad, v.grad)
         assert (attended.path == "explicit") == need_weights
     bound = 1e-5 if dtype == torch.float32 else 1e-12
-    for fast, readable in zip(answers[False], answers[True], strict=True):
-        scale = max(1.0, float(readable.abs().max()))
-        assert float((fast - readable).abs().max()) / scale <= bound
+    for fast, explicit in zip(results[False], results[True], strict=True):
+        scale = max(1.0, float(explicit.abs().max()))
+        assert float((fast - explicit).abs().max()) / scale <= bound
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
 def test_a_fully_masked_row_is_zeros_and_has_no_gradient(need_weights):
     q, k, v = (draw(n, 1, 1, 3, 4, dtype=torch.float32) for n in range(3))
-    nothing_for_the_first = masks.Mask(lambda b, h, i, j: (i > 0) & (j <= i), "not the first")
-    out = attend(q, k, v, nothing_for_the_first, need_weights=need_weights).out
+    mask = masks.Mask(lambda b, h, i, j: (i > 0) & (j <= i), "first row masked")
+    out = attend(q, k, v, mask, need_weights=need_weights).out
     assert torch.equal(out[0, 0, 0], torch.zeros(4))
     out.sum().backward()
     assert torch.equal(q.grad[0, 0, 0], torch.zeros(4))
@@ -77,9 +77,9 @@ def test_a_fully_masked_row_is_zeros_and_has_no_gradient(need_weights):
 
 @pytest.mark.parametrize("bias_rows", [1, 2])
 @pytest.mark.parametrize("values", [1, 40, 10**6])
-def test_dropped_blocks_equal_explicit_with_a_bias_and_a_past(values, bias_rows, monkeypatch):
+def test_blocks_with_dropout_bias_and_cached_keys_equal_explicit(values, bias_rows, monkeypatch):
     monkeypatch.setattr(dot_blocks, "SIZE", BlockSize(values, queries=3))
-    answers = []
+    results = []
     for need_weights in (False, True):
         q = draw(1, 2, 3, 5, 4, dtype=torch.float64)
         k, v = (draw(n, 2, 3, 9, 4, dtype=torch.float64) for n in (2, 3))
@@ -90,14 +90,14 @@ def test_dropped_blocks_equal_explicit_with_a_bias_and_a_past(values, bias_rows,
             bias=bias, first_query=4, dropout=0.3, need_weights=need_weights,
         ).out  # fmt: skip
         (out * torch.arange(1, 5)).sum().backward()
-        answers.append([out.detach(), q.grad, k.grad, v.grad, bias.grad])
-    for fast, readable in zip(*answers, strict=True):
-        assert torch.allclose(fast, readable, atol=1e-12)
+        results.append([out.detach(), q.grad, k.grad, v.grad, bias.grad])
+    for fast, explicit in zip(*results, strict=True):
+        assert torch.allclose(fast, explicit, atol=1e-12)
 
 
-# Larger queries than usual: with them sums of exp(score) cannot be held.
+# Queries scaled by 30 or 300: sums of exp(score) overflow.
 @pytest.mark.parametrize(
-    ("dtype", "size", "near"),
+    ("dtype", "scale", "tolerance"),
     [
         (torch.float32, 1, 1e-5),
         (torch.float32, 30, 1e-4),
@@ -105,33 +105,33 @@ def test_dropped_blocks_equal_explicit_with_a_bias_and_a_past(values, bias_rows,
         (torch.float64, 300, 1e-12),
     ],
 )
-def test_blocks_without_dropout_equal_explicit(dtype, size, near, monkeypatch):
+def test_blocks_without_dropout_equal_explicit(dtype, scale, tolerance, monkeypatch):
     monkeypatch.setattr(library, "LIBRARY", None)
-    answers = []
+    results = []
     for need_weights in (False, True):
         q, k, v = (draw(n, 2, 10, 330, 8, dtype=dtype) for n in (1, 2, 3))
-        attended = attend(size * q, k, v, masks.causal(), need_weights=need_weights)
+        attended = attend(scale * q, k, v, masks.causal(), need_weights=need_weights)
         assert attended.path == ("explicit" if need_weights else "query-blocks")
         (attended.out * torch.arange(1, 9)).sum().backward()
-        answers.append([attended.out.detach(), q.grad, k.grad, v.grad])
-    for fast, readable in zip(*answers, strict=True):
-        assert torch.allclose(fast, readable, rtol=0, atol=near * readable.abs().max())
+        results.append([attended.out.detach(), q.grad, k.grad, v.grad])
+    for fast, explicit in zip(*results, strict=True):
+        assert torch.allclose(fast, explicit, rtol=0, atol=tolerance * explicit.abs().max())
 
 
-def test_blocks_pass_gradcheck_with_a_bias_and_blind_rows(monkeypatch):
+def test_blocks_pass_gradcheck_with_a_bias_and_masked_rows(monkeypatch):
     monkeypatch.setattr(dot_blocks, "SIZE", BlockSize(values=40, queries=2))
     q, k, v = (draw(n, 2, 2, 5, 3, dtype=torch.float64) for n in (1, 2, 3))
     bias = draw(4, 1, 2, 5, 5, dtype=torch.float64)
-    blind = masks.Mask(lambda b, h, i, j: (j <= i) & ((i != 2) | (b != 1)), "third is blind")
+    mask = masks.Mask(lambda b, h, i, j: (j <= i) & ((i != 2) | (b != 1)), "third row masked")
 
     def out(q, k, v, bias, dropout):
         torch.manual_seed(0)
-        return attend(q, k, v, blind, bias=bias, dropout=dropout).out
+        return attend(q, k, v, mask, bias=bias, dropout=dropout).out
 
-    assert torch.autograd.gradcheck(lambda *given: out(*given, 0.4), (q, k, v, bias))
+    assert torch.autograd.gradcheck(lambda *inputs: out(*inputs, 0.4), (q, k, v, bias))
 
 
-def test_the_path_taken_is_told():
+def test_the_output_names_the_path():
     q = k = v = torch.randn(1, 1, 4, 2)
     valid = torch.tensor([[True, True, True, False]])
     assert attend(q, k, v, masks.causal()).path == "fused-causal"
@@ -139,14 +139,14 @@ def test_the_path_taken_is_told():
     assert attend(q, k, v, masks.causal(), dropout=0.1).path == "query-blocks"
     assert attend(q, k, v, masks.padding(valid)).path == "fused-dense"
     assert attend(q, k, v, masks.causal(), need_weights=True).path == "explicit"
-    # With cached keys torch's is_causal would align the wrong corner.
+    # With cached keys torch's is_causal would align the mask at the wrong corner.
     assert attend(q[:, :, :2], k, v, masks.causal(), first_query=2).path == "fused-dense"
-    # The last place alone sees everything there is.
+    # A single query at the last position may attend to every key.
     assert attend(q[:, :, :1], k, v, masks.causal(), first_query=3).path == "fused-everything"
     assert attend(q[:, :, :1], k, v, masks.causal(), first_query=1).path == "fused-dense"
 
 
-def test_weights_are_a_distribution_over_the_allowed():
+def test_weights_are_a_distribution_over_allowed_keys():
     q, k, v = (torch.randn(2, 2, 5, 4) for _ in range(3))
     weights = attend(q, k, v, masks.causal(), need_weights=True).weights
     assert torch.allclose(weights.sum(-1), torch.ones(2, 2, 5))

@@ -1,4 +1,4 @@
-"""Additive attention: the network by hand, and the way in blocks equal to the readable one."""
+"""Additive attention: scores by hand, and the blocked path equals the explicit one."""
 
 import math
 from typing import NamedTuple
@@ -29,9 +29,9 @@ def build_function(*, heads: int = 2, width: int = 3, hidden: int = 0, biases: b
     return Additive(hidden=hidden).build(shape).double()
 
 
-def some_masks(batch: int, queries: int, keys: int, seed: int) -> dict[str, masks.Mask]:
+def example_masks(batch: int, queries: int, keys: int, seed: int) -> dict[str, masks.Mask]:
     generator = torch.Generator().manual_seed(seed)
-    valid = torch.rand(batch, keys, generator=generator) > 0.4  # some rows may end up empty
+    valid = torch.rand(batch, keys, generator=generator) > 0.4  # some rows may be fully masked
     groups = torch.randint(0, 2, (batch, max(queries, keys)), generator=generator)
     return {
         "causal": masks.causal(),
@@ -39,12 +39,12 @@ def some_masks(batch: int, queries: int, keys: int, seed: int) -> dict[str, mask
         "causal & padding": masks.causal() & masks.padding(valid),
         "window & groups": masks.sliding_window(3) & masks.same_group(groups),
         "blocks & padding": masks.same_block(3) & masks.padding(valid),
-        "one head sees nothing": masks.Mask(lambda b, h, i, j: (h > 0) & (j <= i), "h > 0"),
+        "one head fully masked": masks.Mask(lambda b, h, i, j: (h > 0) & (j <= i), "h > 0"),
         "nothing": ~masks.bidirectional(),
     }
 
 
-def test_the_network_by_hand():
+def test_scores_by_hand():
     function = build_function(heads=1, width=2, hidden=1)
     with torch.no_grad():
         function.query_weight.copy_(torch.tensor([[[1.0], [2.0]]]))
@@ -59,14 +59,14 @@ def test_the_network_by_hand():
     assert float(weights[0]) == pytest.approx(1 / (1 + math.exp(-6 * math.tanh(0.75))), abs=1e-15)
 
 
-def test_each_head_has_a_network_of_its_own():
-    function, one = build_function(heads=2), draw(0, 1, 1, 4, 3)
-    scores = function.scores(one.expand(1, 2, 4, 3), one.expand(1, 2, 4, 3))
+def test_each_head_has_its_own_parameters():
+    function, x = build_function(heads=2), draw(0, 1, 1, 4, 3)
+    scores = function.scores(x.expand(1, 2, 4, 3), x.expand(1, 2, 4, 3))
     assert not torch.allclose(scores[:, 0], scores[:, 1])
 
 
 class Case(NamedTuple):
-    """What the blocked path is compared with the readable one on."""
+    """Inputs on which the blocked path is compared with the explicit one."""
 
     seed: int
     batch: int
@@ -90,7 +90,7 @@ CASES = st.builds(
     queries=st.integers(1, 9),
     cached=st.integers(0, 4),
     hidden=st.integers(1, 5),
-    mask=st.sampled_from(list(some_masks(1, 1, 1, 0))),
+    mask=st.sampled_from(list(example_masks(1, 1, 1, 0))),
     bias_rows=st.sampled_from([0, 1, 2]),
     inner_values=st.sampled_from([1, 60, 300, 10**6]),
     dropout=st.sampled_from([0.0, 0.3]),
@@ -100,13 +100,13 @@ CASES = st.builds(
 
 @settings(max_examples=80, deadline=None)
 @given(case=CASES)
-def test_blocks_equal_the_readable_way(case):
+def test_blocks_equal_explicit(case):
     seed, dtype, keys = case.seed, case.dtype, case.queries + case.cached
     function = build_function(heads=case.heads, hidden=case.hidden, biases=seed % 2 == 0).to(dtype)
-    mask = some_masks(case.batch, keys, keys, seed)[case.mask]
-    # In blocks attend goes block by block, and so does the draw of what is dropped.
+    mask = example_masks(case.batch, keys, keys, seed)[case.mask]
+    # Block-local attention draws dropout block by block, in another order.
     dropout = 0.0 if mask.structure.block_size else case.dropout
-    answers = []
+    results = []
     for need_weights in (False, True):
         function.zero_grad()
         q = draw(seed, case.batch, case.heads, case.queries, 3, dtype=dtype)
@@ -121,15 +121,15 @@ def test_blocks_equal_the_readable_way(case):
                 bias=bias, first_query=case.cached, dropout=dropout, need_weights=need_weights,
             )  # fmt: skip
             (attended.out * draw(9, 3, dtype=dtype).detach()).sum().backward()
-        learned = [q, k, v, *function.parameters(), *([] if bias is None else [bias])]
-        answers.append([attended.out.detach(), *(tensor.grad for tensor in learned)])
+        leaves = [q, k, v, *function.parameters(), *([] if bias is None else [bias])]
+        results.append([attended.out.detach(), *(tensor.grad for tensor in leaves)])
     bound = 1e-5 if dtype == torch.float32 else 1e-12
-    for fast, readable in zip(*answers, strict=True):
-        scale = max(1.0, float(readable.abs().max()))
-        assert float((fast - readable).abs().max()) / scale <= bound
+    for fast, explicit in zip(*results, strict=True):
+        scale = max(1.0, float(explicit.abs().max()))
+        assert float((fast - explicit).abs().max()) / scale <= bound
 
 
-def test_the_path_is_told():
+def test_the_output_names_the_path():
     function, x = build_function(), draw(0, 1, 2, 7, 3)
     assert attend(x, x, x, masks.causal(), function).path == "query-blocks"
     assert attend(x, x, x, masks.same_block(3), function).path == "blocks, query-blocks"
@@ -141,7 +141,7 @@ def test_the_path_is_told():
 
 
 @pytest.mark.parametrize("inner_values", [1, 10**6])
-def test_gradients_are_those_that_small_steps_show(monkeypatch, inner_values):
+def test_blocks_pass_gradcheck(monkeypatch, inner_values):
     monkeypatch.setattr(additive_blocks, "SIZE", BlockSize(inner_values, queries=16))
     function = build_function(hidden=2)
     q, k, v = (draw(n, 2, 2, 3, 3) for n in range(3))
@@ -154,16 +154,16 @@ def test_gradients_are_those_that_small_steps_show(monkeypatch, inner_values):
     assert torch.autograd.gradcheck(out, (q, k, v, bias, *parameters))
 
 
-def test_only_keys_that_the_band_can_reach_are_read(monkeypatch):
+def test_keys_outside_the_band_are_not_used(monkeypatch):
     monkeypatch.setattr(additive_blocks, "SIZE", additive_blocks.SIZE._replace(queries=4))
     q = draw(0, 1, 2, 8, 3)
     k = draw(1, 1, 2, 8, 3).detach()
-    k[:, :, 4:] = torch.nan  # would spoil even a weight of 0
+    k[:, :, 4:] = torch.nan  # NaN even with a weight of 0
     out = attend(q, k, k.nan_to_num(), masks.causal(), build_function()).out
     assert torch.isfinite(out[:, :, :4]).all()
 
 
-def test_the_inner_values_are_never_all_there():
+def test_the_hidden_layer_is_never_materialised_whole():
     b, h, n, d = 2, 2, 96, 4
     function = build_function(heads=h, width=d).float()
     q, k, v = (draw(s, b, h, n, d, dtype=torch.float32) for s in range(3))
@@ -172,10 +172,10 @@ def test_the_inner_values_are_never_all_there():
     class Largest(torch.utils._python_dispatch.TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             nonlocal largest
-            made = func(*args, **(kwargs or {}))
-            for tensor in made if isinstance(made, (tuple, list)) else [made]:
+            outputs = func(*args, **(kwargs or {}))
+            for tensor in outputs if isinstance(outputs, (tuple, list)) else [outputs]:
                 largest = max(largest, tensor.numel() if torch.is_tensor(tensor) else 0)
-            return made
+            return outputs
 
     with pytest.MonkeyPatch.context() as patch, Largest():
         patch.setattr(additive_blocks, "SIZE", BlockSize(4096, queries=16))
@@ -185,29 +185,29 @@ def test_the_inner_values_are_never_all_there():
 
 @pytest.mark.parametrize("hidden", [0, 5])
 @pytest.mark.parametrize("biases", [True, False])
-def test_parameters_are_those_of_the_formula(hidden, biases):
+def test_own_parameters_equals_the_built_count(hidden, biases):
     shape, kind = HeadShape(width=4, heads=3, biases=biases), Additive(hidden=hidden)
-    counted = sum(parameter.numel() for parameter in kind.build(shape).parameters())
+    built = sum(parameter.numel() for parameter in kind.build(shape).parameters())
     m = hidden or 4
-    assert kind.own_parameters(shape) == counted == 3 * (2 * 4 * m + m + biases * m)
+    assert kind.own_parameters(shape) == built == 3 * (2 * 4 * m + m + biases * m)
 
 
 def test_decoding_through_the_cache_equals_one_pass():
     torch.manual_seed(0)
     mixer = build_mixer(Additive(), HeadShape(width=3, heads=2), key_value_heads=1).double()
     x = draw(0, 2, 7, 6).detach()
-    whole = mixer(x, mask=masks.causal(), positions=TokenPositions.of_row(7)).out
+    expected = mixer(x, mask=masks.causal(), positions=TokenPositions.of_row(7)).out
     cache, pieces = mixer.new_cache(7), []
     for begin, end in ((0, 3), (3, 4), (4, 7)):
         positions = TokenPositions.of_row(end)
         pieces.append(
             mixer(x[:, begin:end], mask=masks.causal(), positions=positions, cache=cache).out
         )
-    assert torch.allclose(torch.cat(pieces, dim=1), whole, atol=1e-12)
+    assert torch.allclose(torch.cat(pieces, dim=1), expected, atol=1e-12)
 
 
 @pytest.mark.usefixtures("bf16_matmul")
-def test_bfloat16_under_autocast_learns():
+def test_bfloat16_autocast():
     function = build_function().float()
     q, k, v = (draw(n, 1, 2, 5, 3, dtype=torch.float32) for n in range(3))
     exact = attend(q, k, v, masks.causal(), function).out

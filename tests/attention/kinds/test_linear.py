@@ -1,4 +1,4 @@
-"""Linear attention is an exact rewriting: sums, chunks and states equal the readable n² path."""
+"""Linear attention: sums, chunks and recurrent states equal the explicit n² path."""
 
 from itertools import pairwise
 
@@ -30,20 +30,20 @@ MAPS = ("elu", "relu", "random")
 def build_function(
     feature_map: str, *, width: int, heads: int = 1, layer: int = 0
 ) -> RecurrentAttentionFunction:
-    made = LinearAttention(feature_map=feature_map)
-    return made.build(HeadShape(width, heads, layer=layer))
+    kind = LinearAttention(feature_map=feature_map)
+    return kind.build(HeadShape(width, heads, layer=layer))
 
 
 def draw(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
     """Normal, but away from 0: there relu's gradient is ill-conditioned on either path."""
     generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randn(*shape, generator=generator, dtype=dtype)
-    return (drawn + 0.1 * drawn.sign()).requires_grad_()
+    x = torch.randn(*shape, generator=generator, dtype=dtype)
+    return (x + 0.1 * x.sign()).requires_grad_()
 
 
-def some_masks(batch: int, keys: int, seed: int) -> dict[str, masks.Mask]:
+def example_masks(batch: int, keys: int, seed: int) -> dict[str, masks.Mask]:
     generator = torch.Generator().manual_seed(seed)
-    valid = torch.rand(batch, keys, generator=generator) > 0.4  # some rows may end up empty
+    valid = torch.rand(batch, keys, generator=generator) > 0.4  # some rows may be fully masked
     return {
         "causal": masks.causal(),
         "bidirectional": masks.bidirectional(),
@@ -53,8 +53,8 @@ def some_masks(batch: int, keys: int, seed: int) -> dict[str, masks.Mask]:
     }
 
 
-def off(a: Tensor, b: Tensor) -> float:
-    """The largest difference, against the size of b."""
+def relative_difference(a: Tensor, b: Tensor) -> float:
+    """The largest difference, relative to the largest value of b or to 1."""
     a, b = a.detach(), b.detach()
     return float((a - b).abs().max()) / max(1.0, float(b.abs().max()))
 
@@ -67,25 +67,25 @@ def off(a: Tensor, b: Tensor) -> float:
     length=st.integers(1, 9) | st.sampled_from([CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 3]),
     width=st.integers(1, 8),
     feature_map=st.sampled_from(MAPS),
-    name=st.sampled_from(list(some_masks(1, 1, 0))),
+    name=st.sampled_from(list(example_masks(1, 1, 0))),
     dtype=st.sampled_from([torch.float32, torch.float64]),
 )
-def test_the_rewriting_is_exact(seed, batch, heads, length, width, feature_map, name, dtype):
-    mask = some_masks(batch, length, seed)[name]
+def test_fast_paths_equal_explicit(seed, batch, heads, length, width, feature_map, name, dtype):
+    mask = example_masks(batch, length, seed)[name]
     function = build_function(feature_map, width=width, heads=heads).to(dtype)
     q, k, v = (draw(seed + n, batch, heads, length, width, dtype=dtype) for n in range(3))
-    answers = []
+    results = []
     for need_weights in (False, True):
         attended = attend(q, k, v, mask, function, need_weights=need_weights)
-        towards = (attended.out * torch.arange(1, width + 1, dtype=dtype)).sum() / width
-        answers.append((attended.out, *torch.autograd.grad(towards, (q, k, v))))
+        loss = (attended.out * torch.arange(1, width + 1, dtype=dtype)).sum() / width
+        results.append((attended.out, *torch.autograd.grad(loss, (q, k, v))))
         assert attended.path.startswith("explicit" if need_weights else "linear-")
     bound = 1e-5 if dtype == torch.float32 else 1e-12
-    # relu's normaliser can be as small as it likes, and its gradient is divided by it: in float32
-    # the rounding of either path then shows, where true gradients cancel.
+    # relu's denominator can be arbitrarily small, and gradients are divided by it: in float32 the
+    # rounding of either path then shows where exact gradients cancel.
     compared = 1 if feature_map == "relu" and dtype == torch.float32 else 4
-    for fast, readable in list(zip(*answers, strict=True))[:compared]:
-        assert off(fast, readable) <= bound
+    for fast, explicit in list(zip(*results, strict=True))[:compared]:
+        assert relative_difference(fast, explicit) <= bound
 
 
 @pytest.mark.parametrize("feature_map", MAPS)
@@ -95,20 +95,21 @@ def test_fewer_queries_than_keys(feature_map):
     mask = masks.cross(torch.rand(2, 7) > 0.5)
     fast = attend(q, k, v, mask, function)
     assert fast.path == "linear-everything"
-    assert off(fast.out, attend(q, k, v, mask, function, need_weights=True).out) <= 1e-12
+    explicit = attend(q, k, v, mask, function, need_weights=True)
+    assert relative_difference(fast.out, explicit.out) <= 1e-12
 
 
-def test_a_mask_without_a_pattern_takes_the_readable_path():
+def test_a_mask_without_a_pattern_takes_the_explicit_path():
     function = build_function("elu", width=4).double()
     q, k, v = (draw(n, 1, 1, 6, 4) for n in range(3))
     assert attend(q, k, v, masks.sliding_window(3), function).path == "explicit"
-    # Cached keys before the queries: the chunks would start in the wrong corner.
+    # With cached keys before the queries, chunks would be aligned at the wrong corner.
     assert attend(q[:, :, 4:], k, v, masks.causal(), function, first_query=4).path == "explicit"
 
 
 @pytest.mark.parametrize("feature_map", MAPS)
 @pytest.mark.parametrize("need_weights", [False, True])
-def test_a_row_that_sees_nothing_is_zeros_and_has_no_gradient(feature_map, need_weights):
+def test_a_fully_masked_row_is_zeros_and_has_no_gradient(feature_map, need_weights):
     function = build_function(feature_map, width=4).double()
     q, k, v = (draw(n, 2, 1, 5, 4) for n in range(3))
     valid = torch.tensor([[False] * 5, [False, True, True, False, True]])
@@ -122,7 +123,7 @@ def test_a_row_that_sees_nothing_is_zeros_and_has_no_gradient(feature_map, need_
 
 
 @pytest.mark.parametrize("mask", [masks.causal(), masks.bidirectional()])
-def test_relu_can_see_nothing_among_allowed_keys(mask):
+def test_relu_queries_without_positive_features_get_zeros(mask):
     function = build_function("relu", width=3).double()
     q, k, v = -draw(0, 1, 1, 4, 3).abs(), draw(1, 1, 1, 4, 3), draw(2, 1, 1, 4, 3)
     for need_weights in (False, True):
@@ -137,27 +138,28 @@ def test_relu_can_see_nothing_among_allowed_keys(mask):
     pieces=st.lists(st.integers(1, 7) | st.just(CHUNK + 5), min_size=1, max_size=5),
     left_padding=st.integers(0, 4),
 )
-def test_decoding_in_pieces_equals_the_whole(seed, feature_map, pieces, left_padding):
+def test_recurrent_decoding_in_pieces_equals_one_pass(seed, feature_map, pieces, left_padding):
     length = sum(pieces)
     function = build_function(feature_map, width=4, heads=2).double()
     q, k, v = (draw(seed + n, 2, 2, length, 4).detach() for n in range(3))
     valid = torch.ones(2, length, dtype=torch.bool)
     valid[0, :left_padding] = False
-    whole = attend(q, k, v, masks.causal() & masks.padding(valid), function, need_weights=True).out
+    mask = masks.causal() & masks.padding(valid)
+    expected = attend(q, k, v, mask, function, need_weights=True).out
     state, outs, begin = RecurrentState(), [], 0
     for piece in pieces:
         end = begin + piece
-        # While decoding, the mask speaks of the row so far.
+        # While decoding, the mask covers the row so far.
         mask = masks.causal() & masks.padding(valid[:, :end])
         new = (x[:, :, begin:end] for x in (q, k, v))
         outs.append(function.advance(*new, mask=mask, state=state))
         begin = end
     assert state.length == length
-    assert off(torch.cat(outs, dim=2), whole) <= 1e-12
+    assert relative_difference(torch.cat(outs, dim=2), expected) <= 1e-12
     assert [tuple(tensor.shape[:2]) for tensor in state.state] == [(2, 2)]
 
 
-def test_the_state_follows_its_rows_and_does_not_grow():
+def test_the_state_is_reordered_and_does_not_grow():
     function = build_function("elu", width=4)
     state = RecurrentState()
     sizes = []
@@ -171,7 +173,7 @@ def test_the_state_follows_its_rows_and_does_not_grow():
     assert torch.equal(state.state[0], before[[1, 1]])
 
 
-def test_a_state_cannot_go_on_bidirectionally():
+def test_a_recurrent_state_needs_a_causal_mask():
     function = build_function("elu", width=4)
     x = torch.randn(1, 1, 2, 4)
     with pytest.raises(UserError, match="bidirectional"):
@@ -180,7 +182,7 @@ def test_a_state_cannot_go_on_bidirectionally():
 
 @pytest.mark.parametrize("feature_map", MAPS)
 @pytest.mark.parametrize("now", [3, CHUNK - 1, CHUNK + 7])
-def test_the_future_has_no_influence_not_even_by_rounding(feature_map, now):
+def test_the_future_has_no_influence_to_the_bit(feature_map, now):
     function = build_function(feature_map, width=4)
     q, k, v = (draw(n, 1, 2, 2 * CHUNK, 4, dtype=torch.float32) for n in range(3))
     before = attend(q, k, v, masks.causal(), function).out[:, :, : now + 1]
@@ -205,14 +207,14 @@ def test_left_padding_changes_nothing():
 
 
 @pytest.mark.parametrize("key_value_heads", [4, 2, 1])
-def test_a_mixer_decodes_as_it_reads(key_value_heads):
+def test_mixer_cached_decoding_equals_one_pass(key_value_heads):
     mixer = build_mixer(
         LinearAttention(feature_map="random"),
         HeadShape(width=3, heads=4),
         key_value_heads=key_value_heads,
     ).double()
     x = torch.randn(2, 6, 12, dtype=torch.float64)
-    whole = mixer(x, mask=masks.causal(), positions=TokenPositions.of_row(6)).out
+    expected = mixer(x, mask=masks.causal(), positions=TokenPositions.of_row(6)).out
     cache = mixer.new_cache(6)
     steps = [
         mixer(
@@ -224,18 +226,18 @@ def test_a_mixer_decodes_as_it_reads(key_value_heads):
         for n in range(6)
     ]
     assert {step.path for step in steps} == {"recurrent"}
-    assert torch.allclose(torch.cat([step.out for step in steps], dim=1), whole, atol=1e-12)
+    assert torch.allclose(torch.cat([step.out for step in steps], dim=1), expected, atol=1e-12)
 
 
-def test_a_source_is_read_once():
+def test_cross_attention_projects_the_memory_once():
     mixer = build_mixer(LinearAttention(), HeadShape(width=4, heads=2)).double()
     x, memory = (torch.randn(2, n, 8, dtype=torch.float64) for n in (3, 5))
     mask = masks.cross(torch.tensor([[True] * 5, [True, True, False, True, False]]))
-    whole = mixer(x, mask=mask, positions=TokenPositions.of_row(3), memory=memory).out
+    expected = mixer(x, mask=mask, positions=TokenPositions.of_row(3), memory=memory).out
     cache = mixer.new_cross_cache(5)
     assert isinstance(cache, KVCache)
     for n in range(3):
-        # After the first step the cache alone knows the memory.
+        # After the first step keys and values come from the cache.
         step = mixer(
             x[:, n : n + 1],
             mask=mask,
@@ -243,11 +245,11 @@ def test_a_source_is_read_once():
             memory=memory if n == 0 else memory[:, :0],
             cache=cache,
         )
-        assert torch.allclose(step.out, whole[:, n : n + 1], atol=1e-12)
+        assert torch.allclose(step.out, expected[:, n : n + 1], atol=1e-12)
     assert cache.length == 5
 
 
-def test_a_mask_that_it_cannot_follow_is_refused():
+def test_an_unsupported_mask_is_refused():
     mixer = build_mixer(LinearAttention(), HeadShape(width=4, heads=2))
     with pytest.raises(UserError, match=r"sliding-window\(3\)"):
         mixer(
@@ -255,7 +257,7 @@ def test_a_mask_that_it_cannot_follow_is_refused():
         )
 
 
-def test_elu_plus_one_keeps_its_digits():
+def test_elu_plus_one_is_precise_for_negative_inputs():
     x = torch.tensor([-30.0, -12.0, -1.0, 0.0, 2.0], requires_grad=True)
     mapped = EluPlusOne().map_keys(x)
     exact = torch.where(x > 0, x.double() + 1, x.double().exp())
@@ -264,7 +266,7 @@ def test_elu_plus_one_keeps_its_digits():
     assert torch.allclose(gradient, x.detach().clamp(max=0).exp())  # 1 at 0 and above
 
 
-def test_maps_are_never_negative():
+def test_features_are_never_negative():
     x = draw(0, 1, 2, 9, 4)
     for feature_map in (
         EluPlusOne(),
@@ -277,25 +279,26 @@ def test_maps_are_never_negative():
 
 
 def softmax_error(features: int, seed: int) -> float:
-    """How far random features are from softmax attention, over one draw of rows and features."""
+    """RMS error of random features against softmax attention, for one draw of inputs and
+    features."""
     q, k, v = (0.3 * draw(100 * seed + n, 1, 1, 24, 8).detach() for n in range(3))
-    made = LinearAttention(feature_map="random", features=features, seed=seed)
-    function = made.build(HeadShape(8, 1)).double()
-    wanted = attend(q, k, v, masks.causal(), DotProduct()).out
-    return float((attend(q, k, v, masks.causal(), function).out - wanted).square().mean().sqrt())
+    kind = LinearAttention(feature_map="random", features=features, seed=seed)
+    function = kind.build(HeadShape(8, 1)).double()
+    softmax = attend(q, k, v, masks.causal(), DotProduct()).out
+    return float((attend(q, k, v, masks.causal(), function).out - softmax).square().mean().sqrt())
 
 
-def test_more_random_features_come_nearer_to_softmax():
+def test_more_random_features_approximate_softmax_better():
     errors = [
         sum(softmax_error(features, seed) for seed in range(12)) / 12
         for features in (8, 32, 128, 512, 2048)
     ]
-    # The error of a mean falls with the root of its number: four times as many, half of it.
+    # The error falls with the root of the number of features: 4× the features, half the error.
     for few, many in pairwise(errors):
         assert 1.4 < few / many < 2.9
 
 
-def test_random_features_are_on_average_the_exponential():
+def test_random_features_estimate_the_exponential_kernel():
     width, draws = 4, 4000
     generator = torch.Generator().manual_seed(0)
     q, k = (0.7 * torch.randn(3, width, generator=generator, dtype=torch.float64) for _ in "qk")
@@ -304,7 +307,7 @@ def test_random_features_are_on_average_the_exponential():
     assert torch.allclose(products, (q @ k.T / width**0.5).exp(), rtol=0.05)
 
 
-def test_directions_are_orthogonal_by_blocks_and_normal():
+def test_directions_are_orthogonal_in_blocks_with_unit_covariance():
     rows = draw_orthogonal_directions(5, 12, generator=torch.Generator().manual_seed(0))
     assert rows.shape == (12, 5)
     for block in rows.split(5):
@@ -315,12 +318,13 @@ def test_directions_are_orthogonal_by_blocks_and_normal():
     assert torch.allclose(many.mean(dim=0), torch.zeros(5, dtype=torch.float64), atol=0.04)
 
 
-def test_random_features_follow_from_the_settings_alone():
+def test_random_features_depend_on_settings_alone():
     def directions(seed: int, layer: int) -> Tensor:
-        made = LinearAttention(feature_map="random", seed=seed).build(HeadShape(6, 2, layer=layer))
-        assert not made.state_dict()
-        assert not list(made.parameters())
-        return made.feature_map.directions
+        kind = LinearAttention(feature_map="random", seed=seed)
+        function = kind.build(HeadShape(6, 2, layer=layer))
+        assert not function.state_dict()
+        assert not list(function.parameters())
+        return function.feature_map.directions
 
     state = torch.random.get_rng_state()
     assert torch.equal(directions(0, 1), directions(0, 1))
@@ -331,21 +335,21 @@ def test_random_features_follow_from_the_settings_alone():
 
 
 @pytest.mark.parametrize("width", [8, 300])
-def test_random_features_stay_finite_for_long_vectors(width):
+def test_random_features_stay_finite_for_large_inputs(width):
     function = build_function("random", width=width)
-    longest = function.feature_map.directions[:1] * width**0.25  # where a feature is largest
+    direction = function.feature_map.directions[:1] * width**0.25  # where a feature is largest
     for size in (0.01, 1.0, 100.0):
-        q = k = (size * longest).expand(1, 1, 6, width).clone().requires_grad_()
+        q = k = (size * direction).expand(1, 1, 6, width).clone().requires_grad_()
         v = draw(2, 1, 1, 6, 3, dtype=torch.float32)
         out = attend(q, k, v, masks.causal(), function).out
-        for found in (out, *torch.autograd.grad(out.square().sum(), (q, v))):
-            assert torch.isfinite(found).all()
+        for values in (out, *torch.autograd.grad(out.square().sum(), (q, v))):
+            assert torch.isfinite(values).all()
 
 
 @pytest.mark.parametrize("explicit", [True, False])
-def test_a_query_just_above_0_does_not_blow_up_its_rounding(explicit):
-    """With one feature a head, the weights do not depend on a query that is positive:
-    its gradient is 0, not rounding divided by the query."""
+def test_a_query_just_above_0_does_not_amplify_rounding(explicit):
+    """With one feature per head, weights do not depend on a positive query: its gradient is 0, not
+    rounding divided by the query."""
     q = torch.full((1, 1, 5, 1), 1e-6).requires_grad_()
     k, v = draw(1, 1, 1, 5, 1).float().abs(), draw(2, 1, 1, 5, 1).float()
     function = build_function("relu", width=1)
