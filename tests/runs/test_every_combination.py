@@ -1,7 +1,7 @@
-"""Every family with every kind, audited and trained for two steps as `regard train` does it.
+"""Every family with every attention kind, audited and trained for two steps by `regard.train`.
 
-Text is generated. The quick walk gives every second pair of family and kind another projection,
-position, context and way of batching; the long ones take the other pairs, and all choices."""
+The text is generated. The default tests take every second pair of family and kind, each with
+another projection, position, context and batching; the long ones take all pairs and choices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROJECTIONS = ("separate", "shared-qk", "shared-qkv")
 CONTEXTS = (2, 4, 12, 16)
 BATCHES = ("packed", "bucketed", "padded")
 PAIRS = list(product(FAMILIES.names(), ATTENTION.names()))
-WALK = [
+PAIR_CASES = [
     pytest.param(number, pair, marks=pytest.mark.long if number % 2 else (), id=" ".join(pair))
     for number, pair in enumerate(PAIRS)
 ]
@@ -29,7 +29,7 @@ CHOICES = list(product(PROJECTIONS, POSITIONS.names(), CONTEXTS, BATCHES))
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("walk")
+    folder = tmp_path_factory.mktemp("combinations")
     (folder / "generated.txt").write_text(generated_text(120))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_CACHE", str(folder / "cache"))
@@ -48,7 +48,7 @@ def recipe(text, family: str, kind: str, choice) -> regard.Recipe:
         model |= {"heads": 2, "projections": projections, "positions": position}
     return regard.Recipe.from_table(
         {
-            "name": "walk",
+            "name": "combination",
             "data": {"corpus": str(text / "generated.txt"), "dev": 0.1, "test": 0.1},
             "tokenizer": {"kind": "word"},
             "model": model,
@@ -60,27 +60,27 @@ def recipe(text, family: str, kind: str, choice) -> regard.Recipe:
 
 
 def train(text, out, family: str, kind: str, choice) -> bool:
-    """Whether the family takes the choice; what it takes, it trains."""
+    """Train if the family accepts the choice; returns whether it does."""
     try:
-        asked = recipe(text, family, kind, choice)
+        settings = recipe(text, family, kind, choice)
     except UserError:
         return False
-    run = regard.train(asked, out=out)
+    run = regard.train(settings, out=out)
     broken = issubclass(ATTENTION.get(kind).part, BrokenKind)
-    seen = run.results()["audit"]
-    assert seen["verdict"] == "clean" or broken
-    assert bool(seen["broken"]) == broken
+    audit = run.results()["audit"]
+    assert audit["verdict"] == "clean" or broken
+    assert bool(audit["broken"]) == broken
     return True
 
 
-@pytest.mark.parametrize(("number", "pair"), WALK)
-def test_each_family_and_kind_trains_with_some_choice(text, tmp_path, number, pair):
-    # Neighbouring pairs begin at other choices, so the walk sees them all.
+@pytest.mark.parametrize(("number", "pair"), PAIR_CASES)
+def test_each_family_trains_with_each_kind(text, tmp_path, number, pair):
+    # Neighbouring pairs begin at different choices, so that all choices occur.
     begin = (number * 29) % len(CHOICES)
     choices = [*CHOICES[begin:], *CHOICES[:begin]]
-    taken = (choice for choice in choices if train(text, tmp_path / "run", *pair, choice))
+    accepted = (choice for choice in choices if train(text, tmp_path / "run", *pair, choice))
     crosses = ATTENTION.get(pair[1]).properties["cross"]
-    assert (next(taken, None) is not None) == (crosses or pair[0] != "recurrent")
+    assert (next(accepted, None) is not None) == (crosses or pair[0] != "recurrent")
 
 
 @pytest.mark.long
@@ -88,6 +88,6 @@ def test_each_family_and_kind_trains_with_some_choice(text, tmp_path, number, pa
 def test_every_combination_trains(text, tmp_path, pair):
     rest = cycle(product(CONTEXTS, BATCHES))
     choices = [(*one, *next(rest)) for one in product(PROJECTIONS, POSITIONS.names())]
-    taken = [train(text, tmp_path / str(n), *pair, choice) for n, choice in enumerate(choices)]
+    accepted = [train(text, tmp_path / str(n), *pair, choice) for n, choice in enumerate(choices)]
     crosses = ATTENTION.get(pair[1]).properties["cross"]
-    assert any(taken) == (crosses or pair[0] != "recurrent")
+    assert any(accepted) == (crosses or pair[0] != "recurrent")

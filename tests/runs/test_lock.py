@@ -1,4 +1,4 @@
-"""One writer a run folder, whatever the file system can do."""
+"""One writer per run folder, with or without locks of the file system."""
 
 import errno
 import subprocess
@@ -19,9 +19,9 @@ with lock_run(Path(sys.argv[1])):
 """
 
 
-@pytest.fixture(params=["locks of the system", "no locks", "no fcntl"])
+@pytest.fixture(params=["system locks", "no locks", "no fcntl"])
 def file_system(request, monkeypatch):
-    if request.param != "locks of the system":
+    if request.param != "system locks":
         number = errno.ENOSYS if request.param == "no fcntl" else errno.ENOLCK
 
         def refuse(descriptor):
@@ -33,7 +33,7 @@ def file_system(request, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:flock not supported")
 @pytest.mark.usefixtures("file_system")
-def test_a_folder_has_one_writer(tmp_path):
+def test_a_run_folder_has_one_writer(tmp_path):
     folder = tmp_path / "runs" / "a"
     assert not is_locked(folder)
     with lock_run(folder):
@@ -47,7 +47,7 @@ def test_a_folder_has_one_writer(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_lock_ends_with_its_process(tmp_path):
+def test_a_lock_is_released_when_its_process_is_killed(tmp_path):
     folder = tmp_path / "a"
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder)], stdout=subprocess.PIPE, text=True

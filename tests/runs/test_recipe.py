@@ -1,4 +1,4 @@
-"""A recipe: TOML in, typed settings, the same TOML out; overrides and line numbers."""
+"""Recipes: TOML to settings and back, overrides, errors with line numbers."""
 
 import tomllib
 from pathlib import Path
@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.core.settings import SYNONYMS
+from regard.core.settings import SYNONYMS, Settings
+from regard.data.corpus import Data
 from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.word import Word
 from regard.models.families.decoder import Decoder
@@ -44,7 +45,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_each_table_reaches_the_part_it_configures(file: Path) -> None:
+def test_each_table_configures_its_part(file: Path) -> None:
     recipe = Recipe.load(file)
     assert recipe.name == "small"
     assert isinstance(recipe.tokenizer, Word)
@@ -52,14 +53,12 @@ def test_each_table_reaches_the_part_it_configures(file: Path) -> None:
     assert recipe.train.lr == 1e-3
 
 
-def test_the_resolved_copy_is_the_same_recipe_with_every_setting(
-    file: Path, tmp_path: Path
-) -> None:
+def test_the_resolved_recipe_equals_the_recipe(file: Path, tmp_path: Path) -> None:
     recipe = Recipe.load(file)
     copy = tmp_path / "recipe.toml"
     copy.write_text(recipe.to_toml())
     assert Recipe.load(copy) == recipe
-    assert Recipe.load(tmp_path) == recipe, "a run folder stands for the recipe in it"
+    assert Recipe.load(tmp_path) == recipe, "a run folder means the recipe in it"
     assert "weight_decay" in recipe.to_toml()
 
 
@@ -69,11 +68,7 @@ def test_the_resolved_copy_is_the_same_recipe_with_every_setting(
     seed=st.integers(0, 2**40),
     prompts=st.lists(st.text(st.characters(exclude_categories=["Cs"]))).map(tuple),
 )
-def test_any_value_survives_toml(
-    lr: float, steps: int | None, seed: int, prompts: tuple[str, ...]
-) -> None:
-    import tomllib
-
+def test_toml_round_trip(lr: float, steps: int | None, seed: int, prompts: tuple[str, ...]) -> None:
     recipe = Recipe(
         name="any",
         data={"corpus": "some.txt"},  # type: ignore[arg-type]
@@ -83,27 +78,27 @@ def test_any_value_survives_toml(
     assert Recipe.from_table(tomllib.loads(recipe.to_toml())) == recipe
 
 
-def test_a_recipe_without_a_name_goes_by_its_file(tmp_path: Path) -> None:
+def test_the_default_name_is_that_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "poems.toml"
     file.write_text('[data]\ncorpus = "poems.txt"\n')
     assert Recipe.load(file).name == "poems"
 
 
-def test_a_study_is_not_taken_for_a_recipe(tmp_path: Path) -> None:
+def test_a_study_is_not_a_recipe(tmp_path: Path) -> None:
     study = tmp_path / "rates.toml"
     study.write_text('base = "a.toml"\n\n[variants.low]\n"train.lr" = 1e-4\n')
     with pytest.raises(UserError, match=r"is a study, not a recipe\. regard compare"):
         Recipe.load(study)
 
 
-def test_a_byte_order_mark_does_no_harm(file: Path) -> None:
+def test_a_byte_order_mark_is_ignored(file: Path) -> None:
     plain = Recipe.load(file)
     file.write_text("\ufeff" + SMALL, encoding="utf-8")
     assert Recipe.load(file) == plain
 
 
 @pytest.mark.parametrize(
-    ("given", "key", "value"),
+    ("override", "key", "value"),
     [
         ("train.lr=2e-3", "lr", 2e-3),
         ("train.max_steps = 7", "max_steps", 7),
@@ -112,13 +107,13 @@ def test_a_byte_order_mark_does_no_harm(file: Path) -> None:
         ("train.tensorboard=true", "tensorboard", True),
     ],
 )
-def test_overrides_are_typed_as_toml_and_bare_words_are_text(
-    file: Path, given: str, key: str, value: object
+def test_overrides_are_parsed_as_toml_and_bare_words_are_text(
+    file: Path, override: str, key: str, value: object
 ) -> None:
-    assert getattr(Recipe.load(file, overrides=[given]).train, key) == value
+    assert getattr(Recipe.load(file, overrides=[override]).train, key) == value
 
 
-def test_the_last_override_wins_and_may_reach_into_a_part(file: Path) -> None:
+def test_the_last_override_wins_and_may_set_a_nested_key(file: Path) -> None:
     recipe = Recipe.load(
         file, overrides=["train.lr=1", "train.lr=2", "model.positions.kind=sinusoidal"]
     )
@@ -126,7 +121,7 @@ def test_the_last_override_wins_and_may_reach_into_a_part(file: Path) -> None:
     assert recipe.to_table()["model"]["positions"]["kind"] == "sinusoidal"
 
 
-def test_an_override_reaches_into_a_part_given_by_a_word(file: Path) -> None:
+def test_an_override_may_set_a_key_of_a_part_given_by_name(file: Path) -> None:
     file.write_text(SMALL.replace('{ kind = "dot" }', '"dot"'))
     with pytest.raises(UserError, match=r"unknown setting model\.attention\.sharpness"):
         Recipe.load(file, overrides=["model.attention.sharpness=2"])
@@ -143,31 +138,31 @@ def test_an_override_reaches_into_a_part_given_by_a_word(file: Path) -> None:
         ('name = "small"', "name = small", "small.toml, line 1, column 8: not valid TOML"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(file: Path, old: str, new: str, where: str) -> None:
+def test_errors_name_the_line(file: Path, old: str, new: str, where: str) -> None:
     file.write_text(SMALL.replace(old, new))
     with pytest.raises(UserError) as refused:
         Recipe.load(file)
     assert where in str(refused.value)
 
 
-def test_a_mistake_in_an_override_is_told_as_one(file: Path) -> None:
+def test_errors_name_the_override(file: Path) -> None:
     with pytest.raises(UserError, match=r"recipe: --set train\.lr: train\.lr = -1 is not allowed"):
         Recipe.load(file, overrides=["train.lr=-1"])
 
 
-def test_a_start_beside_the_recipe_is_found_from_anywhere(file: Path) -> None:
+def test_init_from_is_resolved_beside_the_recipe(file: Path) -> None:
     (file.parent / "first.toml").write_text(SMALL)
     file.write_text('init_from = "first.toml"\n' + SMALL)
     assert Recipe.load(file).init_from == str(file.parent / "first.toml")
 
 
-def test_the_fingerprint_is_of_what_is_asked_for_not_of_its_name(file: Path) -> None:
+def test_the_fingerprint_depends_on_the_settings_and_not_on_the_name(file: Path) -> None:
     recipe = Recipe.load(file)
     renamed = Recipe.load(file, overrides=["name=other"])
-    faster = Recipe.load(file, overrides=["train.lr=2e-3"])
-    spelled_out = Recipe.load(file, overrides=["train.max_grad_norm=1.0"])  # the default
-    assert renamed.fingerprint == recipe.fingerprint == spelled_out.fingerprint
-    assert faster.fingerprint != recipe.fingerprint
+    changed = Recipe.load(file, overrides=["train.lr=2e-3"])
+    explicit = Recipe.load(file, overrides=["train.max_grad_norm=1.0"])  # the default
+    assert renamed.fingerprint == recipe.fingerprint == explicit.fingerprint
+    assert changed.fingerprint != recipe.fingerprint
 
 
 def test_differences_name_each_setting(file: Path) -> None:
@@ -185,7 +180,7 @@ def is_study(file: Path) -> bool:
 
 
 @pytest.mark.parametrize("shipped", sorted(SHIPPED.rglob("*.toml")), ids=lambda p: p.stem)
-def test_recipes_and_studies_that_ship_are_valid(shipped: Path) -> None:
+def test_shipped_recipes_and_studies_are_valid(shipped: Path) -> None:
     if is_study(shipped):
         loaded = LoadedStudy.load(shipped)
         assert loaded.study.name == shipped.stem
@@ -195,11 +190,34 @@ def test_recipes_and_studies_that_ship_are_valid(shipped: Path) -> None:
         assert Recipe.load(shipped).name == shipped.stem
 
 
-@pytest.mark.parametrize(("theirs", "ours"), sorted(SYNONYMS.items()))
-def test_names_of_other_tools_lead_to_ours(theirs: str, ours: str) -> None:
-    homes = {"train": Train, "model": Decoder, "tokenizer": Bpe}
-    [home] = [name for name, settings in homes.items() if ours in settings.model_fields]
-    with pytest.raises(
-        UserError, match=rf"unknown setting {home}\.{theirs} — did you mean {home}\.{ours}"
-    ):
-        Recipe.from_table({"name": "a", "data": {"corpus": "a.txt"}, home: {theirs: 1}})
+TABLES: dict[str, type[Settings]] = {
+    "data": Data,
+    "tokenizer": Bpe,
+    "model": Decoder,
+    "train": Train,
+    "samples": Samples,
+}
+SYNONYM_CASES = [
+    (table, synonym, name)
+    for table, cls in TABLES.items()
+    for synonym, names in sorted(SYNONYMS.items())
+    if synonym not in cls.model_fields
+    for name in [name for name in names if name in cls.model_fields][:1]
+]
+
+
+@pytest.mark.parametrize(("table", "synonym", "name"), SYNONYM_CASES)
+def test_a_synonym_is_answered_with_our_name(table: str, synonym: str, name: str) -> None:
+    recipe = {"name": "a", "data": {"corpus": "a.txt"}}
+    recipe[table] = {**recipe.get(table, {}), synonym: 1}
+    expected = rf"unknown setting {table}\.{synonym} — did you mean {table}\.{name}"
+    with pytest.raises(UserError, match=expected):
+        Recipe.from_table(recipe)
+
+
+@pytest.mark.parametrize(
+    "synonym", ["start", "resume_from", "pretrained", "checkpoint", "from_pretrained"]
+)
+def test_synonyms_of_init_from(synonym: str) -> None:
+    with pytest.raises(UserError, match=rf"unknown setting {synonym} — did you mean init_from"):
+        Recipe.from_table({"name": "a", "data": {"corpus": "a.txt"}, synonym: "runs/a"})

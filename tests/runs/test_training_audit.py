@@ -1,11 +1,11 @@
-"""The audit before a training: under the head of a task, what can learn is asked by its loss."""
+"""The audit before training: below a task head, unused parameters are found by its loss."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from tests.adapters.small_models import LIKE_BERT, VOCABULARY, family_of, classifier
+from tests.adapters.small_models import LIKE_BERT, VOCABULARY, classifier, family_of
 from torch import nn
 
 from regard.adapters.full import Full
@@ -17,7 +17,7 @@ from regard.training.settings import Train
 
 
 class Rows:
-    """Rows of two texts with a label, each of its own length."""
+    """Labelled rows of two texts, of different lengths."""
 
     lengths = np.arange(20) % 7 + 5
 
@@ -34,38 +34,38 @@ class Rows:
 
 
 def unused_parameters(model) -> tuple[set[str], dict]:
-    stream = BatchLoader(Rows(), Train(batch_tokens=64), pad=0)
-    seen = audit_before_training(model, family_of("encoder", **LIKE_BERT), stream)
-    names = {one["name"] for one in seen["unused_parameters"]}
-    return {name for name in names if not name.endswith("key.bias")}, seen
+    loader = BatchLoader(Rows(), Train(batch_tokens=64), pad=0)
+    table = audit_before_training(model, family_of("encoder", **LIKE_BERT), loader)
+    names = {row["name"] for row in table["unused_parameters"]}
+    return {name for name in names if not name.endswith("key.bias")}, table
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
-def test_what_a_task_trains_is_reached(pooling):
+def test_parameters_trained_by_a_task_are_used(pooling):
     model = classifier(pooling=pooling, layers=1, **LIKE_BERT)
     Full().apply(model, seed=0)
-    names, seen = unused_parameters(model)
+    names, table = unused_parameters(model)
     assert names == set()
-    assert any("by the loss of the training" in one for one in seen["checked"])
-    assert any("leaks in the head" in one for one in seen["unchecked"])
+    assert any("by the loss of the training" in one for one in table["checked"])
+    assert any("leaks in the head" in one for one in table["unchecked"])
 
 
-def test_what_the_head_does_not_read_is_named():
+def test_parameters_that_the_head_does_not_use_are_named():
     model = classifier(pooling="mean", layers=1, **LIKE_BERT)
     Full().apply(model, seed=0)
     model.body.head.transform.linear.requires_grad_(True)
     model.body.pooler.requires_grad_(True)
     model.head.spare = nn.Parameter(torch.ones(3))
-    beside = {
-        f"body.{part}.{sort}"
-        for part in ("head.transform.linear", "pooler.linear")
-        for sort in ("weight", "bias")
+    unused = {
+        f"body.{layer}.{name}"
+        for layer in ("head.transform.linear", "pooler.linear")
+        for name in ("weight", "bias")
     }
-    assert unused_parameters(model)[0] == {*beside, "head.spare"}
+    assert unused_parameters(model)[0] == {*unused, "head.spare"}
 
 
-def test_without_rows_of_the_task_nothing_is_claimed():
-    seen = audit(classifier(layers=1, context=11))
-    assert not seen.unused_parameters
-    assert not any("gradient of every trained parameter" in one for one in seen.checked)
-    assert any("unused parameters: below a task head" in one for one in seen.unchecked)
+def test_without_rows_of_the_task_unused_parameters_are_unchecked():
+    result = audit(classifier(layers=1, context=11))
+    assert not result.unused_parameters
+    assert not any("gradient of every trained parameter" in one for one in result.checked)
+    assert any("unused parameters: below a task head" in one for one in result.unchecked)

@@ -1,4 +1,4 @@
-"""Conditions and sorting keys: what they take, in which order, and what they refuse."""
+"""Conditions and sort keys over the facts of runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run_with(**facts: Any) -> ListedRun:
 
 
 @pytest.mark.parametrize(
-    ("text", "met"),
+    ("text", "expected"),
     [
         ("model.layers=3", True),
         ("model.layers == 3.0", True),
@@ -43,7 +43,7 @@ def run_with(**facts: Any) -> ListedRun:
         ("prompts<[1]", False),
     ],
 )
-def test_conditions(text, met):
+def test_conditions(text, expected):
     facts = run_with(
         model__layers=3,
         lr=5e-4,
@@ -53,23 +53,21 @@ def test_conditions(text, met):
         finished="2026-11-15T21:56:41+00:00",
         prompts=["", "a"],
     ).facts
-    assert Condition.parse(text).matches(facts) is met
+    assert Condition.parse(text).matches(facts) is expected
 
 
 NUMBERS = st.one_of(st.integers(-1000, 1000), st.floats(allow_nan=False, allow_infinity=False))
 
 
-@given(seen=NUMBERS, given_value=NUMBERS)
-def test_opposite_conditions_share_every_run_that_has_the_key(seen, given_value):
+@given(fact=NUMBERS, value=NUMBERS)
+def test_exactly_one_of_two_opposite_conditions_matches(fact, value):
     for one, other in (("=", "!="), ("<", ">="), (">", "<=")):
-        held = [
-            Condition.parse(f"x{way}{given_value}").matches({"x": seen}) for way in (one, other)
-        ]
-        assert sorted(held) == [False, True]
+        matches = [Condition.parse(f"x{sign}{value}").matches({"x": fact}) for sign in (one, other)]
+        assert sorted(matches) == [False, True]
 
 
 @pytest.mark.parametrize("text", ["", "model.layers", "=3", "model.layers=", "a b=3", "x ~ 3"])
-def test_what_is_no_condition_is_said(text):
+def test_a_malformed_condition_is_an_error(text):
     with pytest.raises(UserError, match="no condition"):
         Condition.parse(text)
 
@@ -83,26 +81,26 @@ def test_what_is_no_condition_is_said(text):
         ("model.layers<many", "model.layers is a number such as 3"),
     ],
 )
-def test_a_condition_that_cannot_hold_is_an_error(text, says):
+def test_a_condition_that_cannot_match_is_an_error(text, says):
     runs = [run_with(model__layers=3, model__attention__kind="dot")]
     with pytest.raises(UserError, match=says):
         filter_runs(runs, [Condition.parse(text)])
     assert filter_runs([], [Condition.parse(text)]) == []
 
 
-def test_choosing_takes_every_condition():
+def test_runs_must_match_every_condition():
     runs = [run_with(a=1, b=1), run_with(a=1, b=2), run_with(a=2)]
-    asked = [Condition.parse("a=1"), Condition.parse("b>1")]
-    assert filter_runs(runs, asked) == [runs[1]]
+    conditions = [Condition.parse("a=1"), Condition.parse("b>1")]
+    assert filter_runs(runs, conditions) == [runs[1]]
 
 
 @given(st.lists(st.one_of(st.none(), st.just(math.nan), NUMBERS, st.text(max_size=3))))
-def test_sorting_puts_nothing_last_either_way(values):
+def test_runs_without_the_key_or_with_nan_sort_last(values):
     runs = [run_with(x=0), *(run_with(**({} if v is None else {"x": v})) for v in values)]
     for key in ("x", "-x"):
-        seen = [run.facts.get("x") for run in sort_runs(runs, key)]
-        assert len(seen) == len(runs)
-        real = [v for v in seen if v is not None and not (isinstance(v, float) and math.isnan(v))]
-        assert seen[: len(real)] == real
+        found = [run.facts.get("x") for run in sort_runs(runs, key)]
+        assert len(found) == len(runs)
+        real = [v for v in found if v is not None and not (isinstance(v, float) and math.isnan(v))]
+        assert found[: len(real)] == real
         numbers = [v for v in real if not isinstance(v, str)]
         assert numbers == sorted(numbers, reverse=key == "-x")

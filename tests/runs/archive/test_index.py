@@ -1,4 +1,4 @@
-"""The list of runs: true with and without its index, whatever happened to either."""
+"""The list of runs equals the folders, with and without its index, whatever happens to either."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from regard.runs.archive.index import (
 def write_run(
     folder: Path, *, perplexity: float | None = 118.4, attention: str = "dot", **changes: Any
 ) -> Path:
-    """A run folder, finished where it has a perplexity; `changes` are keys of results.json."""
+    """A run folder, finished if it has a perplexity; `changes` are keys of results.json."""
     folder.mkdir(parents=True, exist_ok=True)
     recipe = {
         "name": folder.name,
@@ -44,13 +44,13 @@ def write_run(
     step = {"event": "step", "step": 120, "loss": 5.0}
     (folder / "events.jsonl").write_text(f"{json.dumps(start)}\n{json.dumps(step)}\n")
     if perplexity is not None:
-        figure = {"split": "dev", "metric": "perplexity", "value": perplexity, "n": 904}
-        ends = {"low": perplexity - 5, "high": perplexity + 5}
+        estimate = {"split": "dev", "metric": "perplexity", "value": perplexity, "n": 904}
+        interval = {"low": perplexity - 5, "high": perplexity + 5}
         table = {
             "schema": 2,
             "run": folder.name,
             "finished": "2026-11-15T21:56:41+00:00",
-            "estimates": [{**figure, **ends, "of": "model"}, {**figure, "of": "unigram"}],
+            "estimates": [{**estimate, **interval, "of": "model"}, {**estimate, "of": "unigram"}],
             "audit": {"verdict": "clean", "sentence": "clean: 12 checks"},
             "tokenizer": {"name": "bpe", "size": 8000, "fingerprint": "c547"},
             "cost": {"steps": 500, "parameters": 473_712, "seconds": 125.0},
@@ -64,18 +64,18 @@ ages = itertools.count(1)
 
 
 def settle(root: Path) -> None:
-    """Let time pass: files written just now get a time of their own, long ago."""
+    """Let time pass: recent files get distinct modification times, long ago."""
     for file in root.rglob("*.*"):
         if file.stat().st_mtime > 1e9 and file.is_file():
-            then = next(ages)
-            os.utime(file, (then, then))
+            age = next(ages)
+            os.utime(file, (age, age))
 
 
 def names(runs: list[ListedRun]) -> list[str]:
     return [run.name for run in runs]
 
 
-def test_a_finished_run_tells_its_recipe_and_its_figures(tmp_path):
+def test_facts_of_a_finished_run_are_its_recipe_and_estimates(tmp_path):
     write_run(tmp_path / "study" / "dot")
     (run,) = list_runs(tmp_path)
     assert run.folder == tmp_path / "study" / "dot"
@@ -96,7 +96,7 @@ def test_a_finished_run_tells_its_recipe_and_its_figures(tmp_path):
     )
 
 
-def test_an_unfinished_run_tells_how_far_it_got(tmp_path):
+def test_facts_of_an_unfinished_run_are_its_progress(tmp_path):
     folder = write_run(tmp_path / "a", perplexity=None)
     audit = {"schema": 2, "verdict": "leak", "sentence": "leak: 7 reacts to 8", "broken": []}
     (folder / "audit.json").write_text(json.dumps(audit))
@@ -107,10 +107,10 @@ def test_an_unfinished_run_tells_how_far_it_got(tmp_path):
     assert "dev.perplexity" not in run.facts
 
 
-def test_what_a_run_keeps_inside_is_no_run_and_hidden_folders_are_none(tmp_path):
+def test_subfolders_of_runs_and_hidden_folders_are_not_searched(tmp_path):
     write_run(tmp_path / "a")
-    for place in ("a/checkpoints/step-1", "a/with", ".being-made", "1/2/3/4/5/6"):
-        write_run(tmp_path / place)
+    for name in ("a/checkpoints/step-1", "a/with", ".temporary", "1/2/3/4/5/6"):
+        write_run(tmp_path / name)
     write_run(tmp_path / "1/2/3/4/5")
     write_run(tmp_path / "a" / "inner")
     (tmp_path / "no-run").mkdir()
@@ -124,7 +124,7 @@ def test_links_are_not_followed(tmp_path):
     (root / "link").symlink_to(tmp_path / "elsewhere" / "b")
     (root / "round").symlink_to(root)
     (root / "lost").mkdir()
-    (root / "lost" / "recipe.toml").symlink_to("recipe.toml")  # to itself: cannot be looked at
+    (root / "lost" / "recipe.toml").symlink_to("recipe.toml")  # a link to itself cannot be read
     assert names(list_runs(root)) == ["a"]
 
 
@@ -139,20 +139,29 @@ def test_links_are_not_followed(tmp_path):
         ("results.json", b'{"schema": 2}', "a/results.json: damaged at run"),
         ("results.json", b"[]", "a/results.json: schema None is unknown"),
         ("results.json", b"[" * 100_000, "a"),
+        ("results.json", b'{"schema": 1}', "a/results.json: schema 1 is unknown"),
     ],
 )
-def test_one_damaged_run_is_said_and_the_others_go_on(tmp_path, file, content, says):
+def test_a_damaged_run_is_listed_as_such_beside_the_others(tmp_path, file, content, says):
     write_run(tmp_path / "b")
     (write_run(tmp_path / "a") / file).write_bytes(content)
     for _ in range(2):
-        damaged, whole = list_runs(tmp_path)
+        damaged, intact = list_runs(tmp_path)
         assert damaged.state == RunState.DAMAGED
         assert damaged.facts["why"].startswith(says)
         assert "\n" not in damaged.facts["why"]
-        assert whole.state == RunState.FINISHED
+        assert intact.state == RunState.FINISHED
 
 
-def test_a_damaged_run_that_is_mended_without_a_trace_is_seen(tmp_path, monkeypatch):
+def test_a_run_of_schema_1_is_listed_as_damaged(tmp_path):
+    folder = write_run(tmp_path / "a")
+    (folder / "results.json").rename(folder / "figures.json")
+    (run,) = list_runs(tmp_path)
+    assert run.state == RunState.DAMAGED
+    assert run.facts["why"].startswith("a/figures.json: schema 1 of an earlier version")
+
+
+def test_damaged_runs_are_not_cached(tmp_path, monkeypatch):
     write_run(tmp_path / "a")
 
     def forbidden(folder: Path) -> None:
@@ -165,20 +174,20 @@ def test_a_damaged_run_that_is_mended_without_a_trace_is_seen(tmp_path, monkeypa
     assert list_runs(tmp_path)[0].state == RunState.FINISHED
 
 
-def fail_to_read(folder: Path, *, place: str) -> dict[str, Any]:
-    raise AssertionError(f"{place} was read again")
+def fail_to_read(folder: Path, *, name: str) -> dict[str, Any]:
+    raise AssertionError(f"{name} was read again")
 
 
-def test_what_may_change_within_a_tick_of_the_clock_is_not_kept(tmp_path):
+def test_runs_younger_than_the_clock_resolution_are_not_cached(tmp_path):
     file = write_run(tmp_path / "a", perplexity=111.5) / "results.json"
-    then = file.stat().st_mtime_ns
+    modified = file.stat().st_mtime_ns
     list_runs(tmp_path)
     write_run(tmp_path / "a", perplexity=222.5)
-    os.utime(file, ns=(then, then))
+    os.utime(file, ns=(modified, modified))
     assert list_runs(tmp_path)[0].facts["dev.perplexity"] == 222.5
 
 
-def test_what_did_not_change_is_not_read_again(tmp_path, monkeypatch):
+def test_unchanged_runs_are_read_once(tmp_path, monkeypatch):
     for name in "abc":
         write_run(tmp_path / name)
     settle(tmp_path)
@@ -191,12 +200,12 @@ def test_what_did_not_change_is_not_read_again(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "spoiled",
+    "content",
     [
         b"",
         b"{",
         b"[]",
-        b'{"schema": 0, "runs": {}}',
+        b'{"schema": 2, "runs": {}}',
         b'{"schema": 3, "runs": [1]}',
         b'{"schema": 3, "runs": {"a": 3}}',
         b'{"schema": 3, "runs": {"a": [[], {"run": "a", "state": "odd"}]}}',
@@ -204,17 +213,17 @@ def test_what_did_not_change_is_not_read_again(tmp_path, monkeypatch):
         b"[" * 100_000,
     ],
 )
-def test_a_spoiled_index_is_made_anew(tmp_path, spoiled):
+def test_an_unusable_index_is_rebuilt(tmp_path, content):
     write_run(tmp_path / "a")
     settle(tmp_path)
     first = list_runs(tmp_path)
-    whole = (tmp_path / INDEX).read_bytes()
-    (tmp_path / INDEX).write_bytes(spoiled)
+    intact = (tmp_path / INDEX).read_bytes()
+    (tmp_path / INDEX).write_bytes(content)
     assert list_runs(tmp_path) == first
-    assert (tmp_path / INDEX).read_bytes() == whole
+    assert (tmp_path / INDEX).read_bytes() == intact
 
 
-def test_where_nothing_can_be_written_the_list_is_the_same(tmp_path, monkeypatch):
+def test_list_without_write_permission_is_the_same(tmp_path, monkeypatch):
     write_run(tmp_path / "a")
     settle(tmp_path)
 
@@ -226,18 +235,18 @@ def test_where_nothing_can_be_written_the_list_is_the_same(tmp_path, monkeypatch
     assert not (tmp_path / INDEX).exists()
 
 
-def test_several_at_once_never_leave_half_an_index(tmp_path):
+def test_concurrent_lists_never_leave_a_partial_index(tmp_path):
     for number in range(20):
         write_run(tmp_path / f"run-{number}")
     settle(tmp_path)
 
-    def look(turn: int) -> int:
+    def list_once(turn: int) -> int:
         if turn % 3 == 0:
             (tmp_path / INDEX).unlink(missing_ok=True)
         return len(list_runs(tmp_path))
 
-    with ThreadPoolExecutor(4) as people:
-        assert set(people.map(look, range(12))) == {20}
+    with ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(list_once, range(12))) == {20}
     list_runs(tmp_path)
     assert len(json.loads((tmp_path / INDEX).read_bytes())["runs"]) == 20
     assert [file.name for file in tmp_path.glob(".*")] == [INDEX]
@@ -250,7 +259,7 @@ def test_a_folder_without_runs_gets_no_index(tmp_path):
         list_runs(tmp_path / "nowhere")
 
 
-def test_an_index_is_true_from_every_working_folder(tmp_path, monkeypatch):
+def test_index_does_not_depend_on_the_working_folder(tmp_path, monkeypatch):
     (write_run(tmp_path / "runs" / "a") / "results.json").write_text("{")
     monkeypatch.chdir(tmp_path)
     here = list_runs(Path("runs"))
@@ -258,47 +267,46 @@ def test_an_index_is_true_from_every_working_folder(tmp_path, monkeypatch):
     assert [run.facts for run in list_runs(Path())] == [run.facts for run in here]
 
 
-PLACES = st.sampled_from(["a", "b", "s/1", "s/2"])
-DEEDS = st.lists(
+NAMES = st.sampled_from(["a", "b", "s/1", "s/2"])
+ACTIONS = st.lists(
     st.one_of(
-        st.tuples(st.just("finish"), PLACES, st.floats(1, 1e6)),
-        st.tuples(st.just("begin"), PLACES, st.none()),
-        st.tuples(st.just("damage"), PLACES, st.none()),
-        st.tuples(st.just("delete"), PLACES, st.none()),
-        st.tuples(st.just("look"), PLACES, st.none()),
-        st.tuples(st.just("wait"), PLACES, st.none()),
-        st.tuples(st.just("spoil"), PLACES, st.none()),
+        st.tuples(st.just("finish"), NAMES, st.floats(1, 1e6)),
+        st.tuples(st.just("start"), NAMES, st.none()),
+        st.tuples(st.just("damage"), NAMES, st.none()),
+        st.tuples(st.just("delete"), NAMES, st.none()),
+        st.tuples(st.just("list"), NAMES, st.none()),
+        st.tuples(st.just("wait"), NAMES, st.none()),
+        st.tuples(st.just("damage index"), NAMES, st.none()),
     ),
     max_size=12,
 )
 
 
 @settings(max_examples=40, deadline=None)
-@given(deeds=DEEDS)
-def test_the_index_changes_nothing_but_speed(deeds):
-    """After whatever was done, the list equals what the folders say when each is read."""
-    with tempfile.TemporaryDirectory() as name:
-        root = Path(name)
-        for deed, place, perplexity in deeds:
-            folder = root / place
-            if deed == "look":
+@given(actions=ACTIONS)
+def test_cached_list_equals_reading_every_folder(actions):
+    with tempfile.TemporaryDirectory() as temporary:
+        root = Path(temporary)
+        for action, name, perplexity in actions:
+            folder = root / name
+            if action == "list":
                 list_runs(root)
-            elif deed == "wait":
+            elif action == "wait":
                 settle(root)
-            elif deed == "spoil":
+            elif action == "damage index":
                 (root / INDEX).write_text('{"schema": 3, "runs": {"a": [[]')
-            elif deed in ("finish", "begin"):
+            elif action in ("finish", "start"):
                 write_run(folder, perplexity=perplexity)
-            elif deed == "damage" and folder.exists():
+            elif action == "damage" and folder.exists():
                 (folder / "results.json").write_text("{")
-            elif deed == "delete" and folder.exists():
+            elif action == "delete" and folder.exists():
                 shutil.rmtree(folder)
-        fresh = {place: read_facts(root / place, name=place) for place, _ in find_runs(root)}
+        fresh = {name: read_facts(root / name, name=name) for name, _ in find_runs(root)}
         for _ in range(2):
             assert {run.name: run.facts for run in list_runs(root)} == fresh
 
 
-def test_names_are_ordered_as_people_count():
+def test_natural_sort_order():
     assert sorted(["s-10", "s-2", "s", "a-3", "s-2-b"], key=natural_sort_key) == [
         "a-3",
         "s",
@@ -306,10 +314,10 @@ def test_names_are_ordered_as_people_count():
         "s-2-b",
         "s-10",
     ]
-    natural_sort_key("7" * 10_000)  # longer than Python turns into a number
+    natural_sort_key("7" * 10_000)  # more digits than Python converts to an int
 
 
-def test_hostile_words_are_made_fit_to_show(tmp_path):
+def test_control_characters_are_escaped(tmp_path):
     folder = write_run(tmp_path / "a\x1b[31m", run="x", finished="2026\u202e")
     assert folder.is_dir()
     (run,) = list_runs(tmp_path)

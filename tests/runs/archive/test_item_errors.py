@@ -1,4 +1,4 @@
-"""Single items: the worst of one run, and where two runs differ on the same ones."""
+"""Items that one run gets wrong, and items on which two runs differ."""
 
 import json
 
@@ -16,11 +16,12 @@ from regard.runs.archive.item_errors import read_errors
 TRUTHS = ["a", "a", "b", "b", "b", "a"]
 
 
-def answered(make_run, name, answers, *, which="one"):
-    """A run that gave these answers (made by a program)."""
-    measure = ClassificationMetric(labels=("a", "b")).settings()
-    made = make_run(items={"dev": {"documents": which, "scored": which}}, metric=measure)
-    folder = made.rename(made.with_name(name))
+def run_with_answers(make_run, name, answers, *, fingerprint="one"):
+    """A synthetic run with these predictions."""
+    metric = ClassificationMetric(labels=("a", "b")).settings()
+    items = {"dev": {"documents": fingerprint, "scored": fingerprint}}
+    run = make_run(items=items, metric=metric)
+    folder = run.rename(run.with_name(name))
     (folder / "items").mkdir()
     lines = [
         json.dumps(
@@ -39,15 +40,18 @@ def answered(make_run, name, answers, *, which="one"):
     return folder
 
 
-def test_the_worst_first_and_who_is_taken_for_whom(make_run):
-    found = read_errors([answered(make_run, "x", "aabaab")], split="dev")
+def test_wrong_items_by_loss_and_the_confusion_matrix(make_run):
+    found = read_errors([run_with_answers(make_run, "x", "aabaab")], split="dev")
     assert [item.item for item in found.worst(10)] == [5, 4, 3]
     assert found.worst(1)[0].input == "text 5"
     assert found.confusion == {("a", "a"): 2, ("b", "b"): 1, ("b", "a"): 2, ("a", "b"): 1}
 
 
-def test_where_two_differ(make_run):
-    first, second = answered(make_run, "x", "aabaab"), answered(make_run, "y", "aabbba")
+def test_items_that_exactly_one_run_has_right(make_run):
+    first, second = (
+        run_with_answers(make_run, "x", "aabaab"),
+        run_with_answers(make_run, "y", "aabbba"),
+    )
     found = read_errors([first, second], split="dev")
     assert list(found.agreement.values()) == [3, 0, 3, 0]
     assert [item.item for item in found.differing(10)] == [3, 4, 5]
@@ -57,15 +61,15 @@ def test_where_two_differ(make_run):
     assert same.differing(10) == []
 
 
-def test_other_items_are_not_put_side_by_side(make_run):
-    first = answered(make_run, "x", "aabaab")
-    other = answered(make_run, "y", "aabaab", which="another")
+def test_runs_on_different_items_are_not_compared(make_run):
+    first = run_with_answers(make_run, "x", "aabaab")
+    other = run_with_answers(make_run, "y", "aabaab", fingerprint="another")
     with pytest.raises(UserError, match="different items of dev"):
         read_errors([first, other], split="dev")
 
 
-def test_a_damaged_line_is_named(make_run):
-    folder = answered(make_run, "x", "aabaab")
+def test_damaged_or_missing_items_are_an_error(make_run):
+    folder = run_with_answers(make_run, "x", "aabaab")
     (folder / "items" / "dev.jsonl").write_text('{"item": 0\n')
     with pytest.raises(UserError, match=r"dev\.jsonl is damaged"):
         read_errors([folder], split="dev")
@@ -74,7 +78,7 @@ def test_a_damaged_line_is_named(make_run):
 
 
 @pytest.mark.parametrize(
-    ("measure", "row", "right"),
+    ("metric", "row", "expected"),
     [
         (ClassificationMetric(labels=("a", "b")), {"predicted": "a", "truth": "a"}, True),
         (ClassificationMetric(labels=("a", "b")), {"predicted": "b", "truth": "a"}, False),
@@ -90,5 +94,5 @@ def test_a_damaged_line_is_named(make_run):
         (SummaryMetric(), {"predicted": "dogs", "truths": ["dogs"]}, None),
     ],
 )
-def test_what_is_right_is_for_the_measure_to_say(measure, row, right):
-    assert measure.is_correct(row) is right
+def test_the_metric_decides_what_is_correct(metric, row, expected):
+    assert metric.is_correct(row) is expected

@@ -1,4 +1,4 @@
-"""Reading a run folder back, whole, unfinished, resumed or damaged."""
+"""Reading a run folder: finished, unfinished, resumed or damaged."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def test_everything_written_is_read(make_run):
     assert run.results.corpus.splits["dev"].documents == 2104
 
 
-def test_comparisons_are_read_as_they_were_recorded(make_run):
-    compared = read_run(make_run(model=100.0, kneser_ney=90.0)).results.comparisons
-    assert [(c.part, c.against, c.verdict) for c in compared] == [
+def test_comparisons_are_read_as_written(make_run):
+    comparisons = read_run(make_run(model=100.0, kneser_ney=90.0)).results.comparisons
+    assert [(c.split, c.against, c.verdict) for c in comparisons] == [
         ("dev", "Kneser-Ney 3-gram", BaselineVerdict.BEHIND),
         ("dev", "unigram", BaselineVerdict.BETTER),
         ("test", "Kneser-Ney 3-gram", BaselineVerdict.BEHIND),
         ("test", "unigram", BaselineVerdict.BETTER),
     ]
-    assert (compared[0].value, compared[0].low, compared[0].high) == (10.0, 7.0, 13.0)
+    assert (comparisons[0].value, comparisons[0].low, comparisons[0].high) == (10.0, 7.0, 13.0)
 
 
-def test_a_run_that_recorded_no_comparisons_has_none(make_run):
+def test_comparisons_are_optional(make_run):
     folder = make_run()
     table = json.loads((folder / "results.json").read_text())
     del table["comparisons"]
@@ -62,11 +62,11 @@ def test_a_run_that_recorded_no_comparisons_has_none(make_run):
     ("change", "says"),
     [
         ({"verdict": "ahead of"}, r"damaged at comparisons\.0\.verdict: .*'better than', 'behind'"),
-        ({"against": "4-gram"}, r"damaged: .*compared with 4-gram, .*no such figure of 4-gram"),
+        ({"against": "4-gram"}, r"damaged: .*compared with 4-gram, .*no such estimate of 4-gram"),
         ({"split": "far"}, r"damaged: .*far perplexity .*no such estimate of model"),
     ],
 )
-def test_a_comparison_that_cannot_be_shown_is_named(make_run, change, says):
+def test_an_inconsistent_comparison_is_an_error(make_run, change, says):
     folder = make_run()
     table = json.loads((folder / "results.json").read_text())
     table["comparisons"][0] |= change
@@ -75,13 +75,13 @@ def test_a_comparison_that_cannot_be_shown_is_named(make_run, change, says):
         read_run(folder)
 
 
-def test_a_run_without_figures_is_unfinished_not_an_error(make_run):
+def test_a_run_without_results_is_unfinished(make_run):
     run = read_run(make_run(finished=False))
     assert run.results is None
     assert run.name == "mini-gpt"
 
 
-def test_a_half_written_last_line_is_passed_over(make_run):
+def test_a_truncated_last_line_is_ignored(make_run):
     folder = make_run(events=[step(10, 5.0)])
     with (folder / "events.jsonl").open("a") as events:
         events.write(step(20, 4.0)[:-9])
@@ -90,30 +90,30 @@ def test_a_half_written_last_line_is_passed_over(make_run):
 
 
 @pytest.mark.parametrize("bad", ['{"event": "st', "[1, 2]", '"text"', '{"event": "step"}', "\x00"])
-def test_a_damaged_line_among_others_is_counted(make_run, bad):
+def test_damaged_lines_are_counted(make_run, bad):
     folder = make_run(events=[step(10, 5.0), bad, step(20, 4.0)])
     assert losses(folder) == {10: 5.0, 20: 4.0}
     assert read_run(folder).events.unreadable_lines == 1
 
 
-def test_events_that_a_resume_undid_are_left_out(make_run):
+def test_events_undone_by_a_resume_are_dropped(make_run):
     resume = json.dumps({"event": "resume", "step": 20})
     folder = make_run(events=[step(10, 5), step(20, 4), step(30, 9), resume, step(30, 3)])
     assert losses(folder) == {10: 5, 20: 4, 30: 3}
     assert read_run(folder).events.resumed_from == [20]
 
 
-def test_undone_events_are_left_out_even_where_the_resume_line_is_lost(make_run):
+def test_undone_events_are_dropped_without_a_resume_event(make_run):
     folder = make_run(events=[step(10, 5), step(20, 9), step(30, 9), step(20, 4), step(30, 3)])
     assert losses(folder) == {10: 5, 20: 4, 30: 3}
 
 
-def test_an_event_of_a_later_version_is_passed_over(make_run):
+def test_unknown_events_are_ignored(make_run):
     folder = make_run(events=[step(10, 5.0), '{"event": "audit", "leaks": 0}'])
     assert read_run(folder).events.unreadable_lines == 0
 
 
-def test_not_a_run(tmp_path):
+def test_a_folder_without_a_run_is_an_error(tmp_path):
     with pytest.raises(UserError, match=r"run: .*: not a run: it has neither recipe.toml nor"):
         read_run(tmp_path)
     with pytest.raises(UserError, match=r"nowhere: not a run: it is no folder"):
@@ -125,12 +125,13 @@ def test_not_a_run(tmp_path):
     [
         ('{"schema": 2, "run"', r"results\.json: damaged, not JSON .*Delete the file"),
         ("\xff", r"damaged, not JSON"),
+        ('{"schema": 1}', r"schema 1 is unknown; this regard reads schema 2"),
         ('{"schema": 7}', r"schema 7 is unknown; this regard reads schema 2"),
         ("[]", r"schema None is unknown"),
         ('{"schema": 2, "run": "a"}', r"damaged at finished: Field required"),
     ],
 )
-def test_figures_that_cannot_be_read_are_named(make_run, content, says):
+def test_unreadable_results_are_an_error(make_run, content, says):
     folder = make_run()
     (folder / "results.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(UserError, match=says) as problem:
@@ -139,25 +140,36 @@ def test_figures_that_cannot_be_read_are_named(make_run, content, says):
     assert "\n" not in str(problem.value)
 
 
-def test_a_histogram_has_one_more_edge_than_counts():
+def test_results_of_schema_1_are_refused_in_one_sentence(make_run):
+    folder = make_run()
+    (folder / "results.json").rename(folder / "figures.json")
+    with pytest.raises(UserError) as refused:
+        read_run(folder)
+    assert str(refused.value) == (
+        f"run: {folder}/figures.json: schema 1 of an earlier version; this regard reads "
+        "results.json, schema 2. Use the version of regard that wrote it, or train the run again."
+    )
+
+
+def test_a_histogram_needs_one_more_edge_than_counts():
     with pytest.raises(ValueError, match="2 edges cannot bound 3 counts"):
         HistogramRecord(edges=(0, 1), counts=(1, 2, 3))
 
 
 @given(st.text(alphabet=st.characters(codec=None, categories=None)))
-def test_printable_text_can_always_be_written_and_hides_nothing(text):
+def test_printable_text_is_valid_utf8_without_control_characters(text):
     shown = printable(text)
     shown.encode("utf-8")
-    hidden = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F))}
-    assert not (set(shown) & hidden) - {"\n", "\t"}
+    controls = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F))}
+    assert not (set(shown) & controls) - {"\n", "\t"}
     assert printable(shown) == shown
 
 
 @given(st.text(alphabet=st.characters(categories=("L", "N", "P", "S", "Zs"))))
-def test_printable_leaves_ordinary_text_alone(text):
+def test_printable_keeps_ordinary_text(text):
     assert printable(text) == text
 
 
-def test_printable_reaches_inside():
+def test_printable_recurses_into_containers():
     assert printable({"a\x00": ["\u202eb", 3, None]}) == {"a[U+0000]": ["[U+202E]b", 3, None]}
     assert printable("\ud83d\ude00 \ud83d") == "😀 \ufffd"

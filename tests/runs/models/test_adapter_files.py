@@ -1,4 +1,4 @@
-"""What an adapted training leaves: as peft reads it, or with the reason why it cannot."""
+"""Adapter files: in peft's format, or with a remark why not."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from regard.runs.models.adapter_files import ADAPTER_CONFIG, write_adapter
 TOKENIZER = Character().train(iter(["some words"]))
 
 
-def written(folder: Path, kind: str, *, adapter: dict | None = None, **table) -> tuple:
-    """What peft takes the files for, and the remarks."""
+def write(folder: Path, kind: str, *, adapter: dict | None = None, **table) -> tuple:
+    """The peft type of the written files, and the remarks."""
     settings = {**(adapter or {}), **({"length": 3} if kind == "prompt" else {"rank": 2})}
     family, model = family_of("encoder", **table), body("encoder", **table)
     read_settings(ADAPTERS.get(kind).part, settings).apply(model, seed=0)
@@ -37,22 +37,22 @@ def written(folder: Path, kind: str, *, adapter: dict | None = None, **table) ->
 @pytest.mark.parametrize(
     ("kind", "adapter"), [("lora", {}), ("lora", {"targets": ["*"]}), ("prompt", {})]
 )
-def test_peft_reads_what_it_has_a_place_for(tmp_path, kind, adapter):
-    known = {"lora": "LORA", "prompt": "PROMPT_TUNING"}
-    assert written(tmp_path, kind, adapter=adapter, **LIKE_BERT) == (known[kind], [])
+def test_adapters_that_peft_has_are_in_its_format(tmp_path, kind, adapter):
+    peft_types = {"lora": "LORA", "prompt": "PROMPT_TUNING"}
+    assert write(tmp_path, kind, adapter=adapter, **LIKE_BERT) == (peft_types[kind], [])
 
 
-def test_a_remark_says_why_it_cannot(tmp_path):
-    sort, [remark] = written(tmp_path, "lora", **LIKE_BERT, attention="additive")
-    assert sort is None
+def test_a_remark_says_why_peft_cannot_read_it(tmp_path):
+    peft_type, [remark] = write(tmp_path, "lora", **LIKE_BERT, attention="additive")
+    assert peft_type is None
     assert remark.startswith(
         "peft cannot read the adapter: no architecture of transformers matches"
     )
     assert "bert does not have attention" in remark
 
 
-def test_a_prompt_that_reads_itself_alone_has_no_place_there(tmp_path):
-    sort, [remark] = written(tmp_path, "prompt", **LIKE_BERT, across_documents=False)
-    assert sort is None
+def test_a_prompt_that_attends_to_itself_alone_is_not_in_peft(tmp_path):
+    peft_type, [remark] = write(tmp_path, "prompt", **LIKE_BERT, across_documents=False)
+    assert peft_type is None
     assert "across_documents = false a prompt attends to itself alone" in remark
-    assert written(tmp_path, "lora", **LIKE_BERT, across_documents=False) == ("LORA", [])
+    assert write(tmp_path, "lora", **LIKE_BERT, across_documents=False) == ("LORA", [])
