@@ -1,4 +1,4 @@
-"""The command itself: quick to start, quiet when it breaks, and honest about whose fault it is."""
+"""The command line itself: fast startup, one-sentence errors, exit codes."""
 
 import errno
 import json
@@ -15,88 +15,88 @@ from regard.cli import app
 HEAVY = ("torch", "numpy", "pyarrow", "tokenizers", "rich.progress", "regard.core.settings")
 
 
-def in_a_new_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_python(code: str, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=60
     )
 
 
-@pytest.mark.parametrize("words", [("--help",), ("train", "--help"), ("tokenizer", "--help")])
-def test_help_loads_nothing_heavy(words: tuple[str, ...]) -> None:
-    done = in_a_new_python(
+@pytest.mark.parametrize("args", [("--help",), ("train", "--help"), ("tokenizer", "--help")])
+def test_help_imports_nothing_heavy(args: tuple[str, ...]) -> None:
+    result = run_python(
         "import atexit, json, sys\n"
         "atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))\n"
         "from regard.cli.app import main\n"
         "main()",
-        *words,
+        *args,
     )
-    assert done.returncode == 0
-    assert "Usage" in done.stdout
-    loaded = json.loads(done.stderr)
+    assert result.returncode == 0
+    assert "Usage" in result.stdout
+    loaded = json.loads(result.stderr)
     assert "regard.cli.app" in loaded
     assert not {*HEAVY} & {*loaded}
 
 
-def test_python_dash_m_is_the_command() -> None:
-    done = subprocess.run(
+def test_python_dash_m_runs_the_command() -> None:
+    result = subprocess.run(
         [sys.executable, "-m", "regard", "--help"], capture_output=True, text=True
     )
-    assert done.returncode == 0
-    for verb in ("new", "validate", "train", "evaluate", "generate", "report", "ls", "corpus"):
-        assert f"\n  {verb} " in done.stdout
+    assert result.returncode == 0
+    for command in ("new", "validate", "train", "evaluate", "generate", "report", "ls", "corpus"):
+        assert f"\n  {command} " in result.stdout
 
 
-def leaves(problem: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The exit code when some verb ends in `problem`."""
+def exit_code(problem: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The exit code if a command raises `problem`."""
 
     def broken() -> None:
         raise problem
 
     monkeypatch.setattr(app, "app", broken)
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as exit_info:
         app.main()
-    return int(left.value.code)  # type: ignore[arg-type]
+    return int(exit_info.value.code)  # type: ignore[arg-type]
 
 
-def test_a_bug_is_one_sentence_and_a_file(
+def test_bug_is_one_sentence_and_a_traceback_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("REGARD_TRACEBACK", raising=False)
     monkeypatch.setattr(app.tempfile, "tempdir", str(tmp_path))
-    assert leaves(ZeroDivisionError("by nothing"), monkeypatch) == 70
-    said = capsys.readouterr().err.strip()
-    told = re.fullmatch(
-        r"this is a bug in regard: ZeroDivisionError: by nothing; the traceback is in (\S+)", said
+    assert exit_code(ZeroDivisionError("by zero"), monkeypatch) == 70
+    error = capsys.readouterr().err.strip()
+    match = re.fullmatch(
+        r"this is a bug in regard: ZeroDivisionError: by zero; the traceback is in (\S+)", error
     )
-    assert told
-    assert Path(told[1]).parent == tmp_path
-    assert "Traceback" in Path(told[1]).read_text()
-    assert "in broken" in Path(told[1]).read_text()
+    assert match
+    assert Path(match[1]).parent == tmp_path
+    assert "Traceback" in Path(match[1]).read_text()
+    assert "in broken" in Path(match[1]).read_text()
 
 
-def test_the_traceback_is_shown_when_asked_for(
+def test_traceback_is_printed_with_environment_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("REGARD_TRACEBACK", "1")
     monkeypatch.setattr(app.tempfile, "tempdir", str(tmp_path))
-    assert leaves(ZeroDivisionError("by nothing"), monkeypatch) == 70
+    assert exit_code(ZeroDivisionError("by zero"), monkeypatch) == 70
     assert capsys.readouterr().err.startswith("Traceback")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_bug_is_told_even_where_nothing_can_be_written(
+def test_traceback_is_printed_if_no_file_can_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("REGARD_TRACEBACK", raising=False)
     monkeypatch.setattr(app.tempfile, "tempdir", str(tmp_path / "gone"))
-    assert leaves(ZeroDivisionError("by nothing"), monkeypatch) == 70
-    said = capsys.readouterr().err
-    assert said.startswith("Traceback")
-    assert "this is a bug in regard" in said
+    assert exit_code(ZeroDivisionError("by zero"), monkeypatch) == 70
+    error = capsys.readouterr().err
+    assert error.startswith("Traceback")
+    assert "this is a bug in regard" in error
 
 
 @pytest.mark.parametrize(
-    ("number", "says"),
+    ("number", "message"),
     [
         (errno.ENOSPC, "no space left for runs/a"),
         (errno.EDQUOT, "no space left for runs/a"),
@@ -104,14 +104,14 @@ def test_a_bug_is_told_even_where_nothing_can_be_written(
         (errno.EROFS, "runs/a cannot be used (Read-only file system)"),
     ],
 )
-def test_what_the_system_refuses_is_the_persons_to_mend(
+def test_disk_errors_give_exit_code_2(
     number: int,
-    says: str,
+    message: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert leaves(OSError(number, os.strerror(number), "runs/a"), monkeypatch) == 2
-    assert says in capsys.readouterr().err
+    assert exit_code(OSError(number, os.strerror(number), "runs/a"), monkeypatch) == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -122,31 +122,31 @@ def test_what_the_system_refuses_is_the_persons_to_mend(
         RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"),
     ],
 )
-def test_a_model_too_big_for_the_machine_is_the_persons_to_mend(
+def test_out_of_memory_gives_exit_code_2(
     problem: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert leaves(problem, monkeypatch) == 2
+    assert exit_code(problem, monkeypatch) == 2
     assert "model.width" in capsys.readouterr().err
 
 
-def test_a_file_we_should_have_made_is_our_bug(
+def test_unexpected_missing_file_is_a_bug(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(app.tempfile, "tempdir", str(tmp_path))
-    assert leaves(FileNotFoundError(errno.ENOENT, "no such file", "x"), monkeypatch) == 70
+    assert exit_code(FileNotFoundError(errno.ENOENT, "no such file", "x"), monkeypatch) == 70
     assert "bug in regard" in capsys.readouterr().err
 
 
-def test_ctrl_c_anywhere_exits_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert leaves(KeyboardInterrupt(), monkeypatch) == 130
+def test_ctrl_c_gives_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert exit_code(KeyboardInterrupt(), monkeypatch) == 130
 
 
-def test_a_closed_pipe_is_no_error() -> None:
-    """`regard … | head -c 1`: the reader goes away, nobody complains."""
-    done = subprocess.run(
+def test_closed_pipe_is_no_error() -> None:
+    """`regard … | head -c 1`: the closed pipe causes no error message."""
+    result = subprocess.run(
         ["bash", "-c", f"'{sys.executable}' -m regard --help | head -c 1"],
         capture_output=True,
         text=True,
     )
-    assert done.stdout == "U"
-    assert "Traceback" not in done.stderr
+    assert result.stdout == "U"
+    assert "Traceback" not in result.stderr

@@ -1,4 +1,4 @@
-"""`regard ask`: answers, abstains, looks up, learns; and says which it did."""
+"""`regard ask`: answers from memory, abstains, looks up, and learns."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ BORN = "Where was Ada Berg born?"
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """A workspace with a run that knows where people of four families were born, trained once."""
-    made = Workspace(tmp_path_factory.mktemp("workspace"))
+    """A trained recall run on the birthplaces of four families."""
+    workspace = Workspace(tmp_path_factory.mktemp("workspace"))
     people = [(first, family) for first in FIRST for family in TOWNS]
-    for part, some in {"train": people, "dev": people[::3], "test": people[1::3]}.items():
-        rows = [f"Where was {a} {b} born?\t{TOWNS[b]}" for a, b in some]
-        made.write(f"{part}.tsv", "\n".join(["question\tanswer", *rows]))
-    told = [f"{a} {b} was born in {TOWNS[b]} ." for a, b in people]
-    made.write("lives.txt", "\n".join(told))
-    made.write("generated.txt", generated_text())
-    made.recipe(
+    for split, rows_of in {"train": people, "dev": people[::3], "test": people[1::3]}.items():
+        rows = [f"Where was {a} {b} born?\t{TOWNS[b]}" for a, b in rows_of]
+        workspace.write(f"{split}.tsv", "\n".join(["question\tanswer", *rows]))
+    lives = [f"{a} {b} was born in {TOWNS[b]} ." for a, b in people]
+    workspace.write("lives.txt", "\n".join(lives))
+    workspace.write("generated.txt", generated_text())
+    workspace.recipe(
         "born.toml",
         name="born",
         data={"corpus": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"},
@@ -48,86 +48,84 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
         train__evaluate_every=0,
         train__batch_tokens=300,
     )
-    made.run("train", "born.toml")
-    return made
+    workspace.run("train", "born.toml")
+    return workspace
 
 
 @pytest.fixture
 def threshold() -> Iterator[Any]:
-    """What the model has to be sure of: `threshold.answers` decides, whatever was trained."""
+    """Replaces the confidence threshold: `threshold.sure` decides whether the model answers."""
     with mock.patch("regard.tasks.qa.abstention.Abstention.answers", autospec=True) as answers:
         answers.side_effect = lambda abstention, confidence: answers.sure
         yield answers
 
 
-def asked(workspace: Workspace, *words: str, typed: str = "") -> CommandResult:
+def ask(workspace: Workspace, *args: str, typed: str = "") -> CommandResult:
     with mock.patch("sys.stdin", io.StringIO(typed)):
-        return workspace.invoke("ask", "runs/born", *words)
+        return workspace.invoke("ask", "runs/born", *args)
 
 
-def answer(workspace: Workspace, *words: str) -> dict[str, Any]:
-    result = asked(workspace, *words, "--json")
+def answer(workspace: Workspace, *args: str) -> dict[str, Any]:
+    result = ask(workspace, *args, "--json")
     assert result.exit_code == 0, result.stderr
-    told: dict[str, Any] = json.loads(result.stdout)
-    return told
+    reply: dict[str, Any] = json.loads(result.stdout)
+    return reply
 
 
-def refused(workspace: Workspace, *words: str) -> str:
-    result = asked(workspace, *words)
+def refused(workspace: Workspace, *args: str) -> str:
+    result = ask(workspace, *args)
     assert result.exit_code == 2, result.stderr
     return result.error
 
 
 def seen_and_unseen(workspace: Workspace) -> tuple[str, str]:
-    """Of Ada Berg and the like: one whom the pretraining text names, and one whom it held back."""
+    """A question about a subject in the pretraining text, and one about a held-out subject."""
     items = workspace.folder / "runs" / "born" / "items" / "train.jsonl"
     rows = [json.loads(line) for line in items.read_text().splitlines()]
     by_seen = {row["seen"]: row["record"]["question"] for row in rows}
     return by_seen[True], by_seen[False]
 
 
-def test_it_answers_and_says_how_sure_it_is(workspace: Workspace, threshold: Any) -> None:
+def test_answer_with_confidence(workspace: Workspace, threshold: Any) -> None:
     threshold.sure = True
     seen, _ = seen_and_unseen(workspace)
-    told = answer(workspace, seen)
-    assert told["by"] == "model"
-    assert told["answer"] == told["predicted"]
-    assert (told["seen"], told["guess"]) == (True, False)
-    assert 0 < told["probability"] <= 1
-    assert told["agreement"] in (0, 0.25, 0.5, 0.75, 1)
-    printed = asked(workspace, seen).stdout
-    assert printed.splitlines()[0] == f"  {told['answer']}"
+    reply = answer(workspace, seen)
+    assert reply["by"] == "model"
+    assert reply["answer"] == reply["predicted"]
+    assert (reply["seen"], reply["guess"]) == (True, False)
+    assert 0 < reply["probability"] <= 1
+    assert reply["agreement"] in (0, 0.25, 0.5, 0.75, 1)
+    printed = ask(workspace, seen).stdout
+    assert printed.splitlines()[0] == f"  {reply['answer']}"
     assert "answered from memory" in printed
     assert "% of samples agree" in printed
-    if told["reliability"] is not None:
-        assert f"of the {told['reliability']['n']} answers with" in printed
+    if reply["reliability"] is not None:
+        assert f"of the {reply['reliability']['n']} answers with" in printed
 
 
-def test_it_says_that_it_does_not_know(workspace: Workspace, threshold: Any) -> None:
+def test_abstains_below_the_threshold(workspace: Workspace, threshold: Any) -> None:
     threshold.sure = False
-    told = answer(workspace, BORN)
-    assert (told["answer"], told["by"], told["guess"]) == (None, "nobody", False)
-    printed = asked(workspace, BORN).stdout
+    reply = answer(workspace, BORN)
+    assert (reply["answer"], reply["by"], reply["guess"]) == (None, "nobody", False)
+    printed = ask(workspace, BORN).stdout
     assert printed.startswith("  I don't know.")
     assert "the model is not sure enough" in printed
-    assert f"the model says {told['predicted']!r}" in printed
+    assert f"the model says {reply['predicted']!r}" in printed
 
 
-def test_an_answer_about_somebody_never_read_of_is_a_guess(
-    workspace: Workspace, threshold: Any
-) -> None:
+def test_answer_about_an_unseen_subject_is_a_guess(workspace: Workspace, threshold: Any) -> None:
     threshold.sure = True
     _, unseen = seen_and_unseen(workspace)
     assert answer(workspace, unseen)["guess"] is True
-    printed = asked(workspace, unseen).stdout
+    printed = ask(workspace, unseen).stdout
     assert "a guess: its pretraining text does not name" in printed
     assert "on dev says nothing about a guess" in printed
     assert answer(workspace, unseen)["reliability"] is None
-    result = asked(workspace, unseen, "--learn", "guessed.tsv", typed="Ulm\n")
+    result = ask(workspace, unseen, "--learn", "guessed.tsv", typed="Ulm\n")
     assert "stored in guessed.tsv" in result.stderr
 
 
-def test_it_looks_up_what_it_is_not_sure_of(workspace: Workspace, threshold: Any) -> None:
+def test_uncertain_answers_are_looked_up(workspace: Workspace, threshold: Any) -> None:
     workspace.write("people.csv", "name,born\nada berg,Ulm\nEva Kern,Lyon\nEva Kern,Bern\n")
     with closing(sqlite3.connect(workspace.folder / "people.db")) as database:
         database.execute("CREATE TABLE people (who TEXT, place TEXT)")
@@ -136,9 +134,9 @@ def test_it_looks_up_what_it_is_not_sure_of(workspace: Workspace, threshold: Any
     table = ("--table", "people.csv", "--key", "name", "--value", "born")
     threshold.sure = False
     for option in (table, ("--table", "people.db", "--key", "who", "--value", "place")):
-        told = answer(workspace, BORN, *option)
-        assert (told["answer"], told["by"]) == ("Ulm", "table")
-        assert f"looked up in {option[1]} under 'Ada Berg'" in told["reason"]
+        reply = answer(workspace, BORN, *option)
+        assert (reply["answer"], reply["by"]) == ("Ulm", "table")
+        assert f"looked up in {option[1]} under 'Ada Berg'" in reply["reason"]
     nobody = answer(workspace, "Where was Cy Young born?", *table)
     assert (nobody["answer"], nobody["by"]) == (None, "nobody")
     assert "people.csv has no row for 'Cy Young'" in nobody["reason"]
@@ -154,18 +152,16 @@ def test_it_looks_up_what_it_is_not_sure_of(workspace: Workspace, threshold: Any
     assert (looked_up["answer"], looked_up["by"], looked_up["guess"]) == ("Ulm", "table", False)
 
 
-def test_it_learns_what_it_does_not_know(workspace: Workspace, threshold: Any) -> None:
+def test_learn_stores_typed_answers(workspace: Workspace, threshold: Any) -> None:
     threshold.sure = False
-    result = asked(workspace, BORN, "--learn", "kept.tsv", typed="  New   Ulm \n")
+    result = ask(workspace, BORN, "--learn", "kept.tsv", typed="  New   Ulm \n")
     assert result.exit_code == 0, result.stderr
     assert f"What is the answer to “{BORN}”?" in result.stderr
     assert result.stdout.startswith("  I don't know.")
-    assert asked(workspace, "Where was Bo born?", "--learn", "kept.tsv", typed="\n").exit_code == 0
-    assert "nothing was stored" in asked(workspace, BORN, "--learn", "kept.tsv", typed="").stderr
-    told = json.loads(
-        asked(workspace, "Who?", "--learn", "kept.tsv", "--json", typed="Bo\n").stdout
-    )
-    assert told["taught"] == "Bo"
+    assert ask(workspace, "Where was Bo born?", "--learn", "kept.tsv", typed="\n").exit_code == 0
+    assert "nothing was stored" in ask(workspace, BORN, "--learn", "kept.tsv", typed="").stderr
+    reply = json.loads(ask(workspace, "Who?", "--learn", "kept.tsv", "--json", typed="Bo\n").stdout)
+    assert reply["taught"] == "Bo"
     assert (workspace.folder / "kept.tsv").read_text().splitlines() == [
         "question\tanswer",
         f"{BORN}\tNew Ulm",
@@ -173,11 +169,11 @@ def test_it_learns_what_it_does_not_know(workspace: Workspace, threshold: Any) -
     ]
     threshold.sure = True
     seen, _ = seen_and_unseen(workspace)
-    assert asked(workspace, seen, "--learn", "none.tsv", typed="Ulm\n").exit_code == 0
+    assert ask(workspace, seen, "--learn", "none.tsv", typed="Ulm\n").exit_code == 0
     assert not (workspace.folder / "none.tsv").exists()
 
 
-def test_a_pretraining_text_that_is_gone_is_said(workspace: Workspace) -> None:
+def test_missing_pretraining_text_is_reported(workspace: Workspace) -> None:
     lives = workspace.folder / "lives.txt"
     kept = lives.read_text()
     lives.unlink()
@@ -185,15 +181,13 @@ def test_a_pretraining_text_that_is_gone_is_said(workspace: Workspace) -> None:
         assert answer(workspace, BORN)["seen"] is None
         assert (
             "whether its pretraining text names the subject is unknown"
-            in asked(workspace, BORN).stdout
+            in ask(workspace, BORN).stdout
         )
     finally:
         lives.write_text(kept)
 
 
-def test_what_cannot_be_asked_is_refused(
-    workspace: Workspace, threshold: Any, tmp_path: Path
-) -> None:
+def test_invalid_input_is_refused(workspace: Workspace, threshold: Any, tmp_path: Path) -> None:
     threshold.sure = False
     workspace.write("people.csv", "name,age,born\nAda Berg,7,Ulm\n")
     assert "the question is empty" in refused(workspace, "  ")
@@ -206,7 +200,7 @@ def test_what_cannot_be_asked_is_refused(
     assert "pairs are kept in CSV or TSV" in refused(workspace, BORN, "--learn", "kept.json")
 
 
-def test_a_run_of_another_sort_is_refused(workspace: Workspace) -> None:
+def test_run_of_another_task_is_refused(workspace: Workspace) -> None:
     workspace.recipe(train__max_steps=2, train__evaluate_every=0)
     workspace.run("train", "tiny.toml")
     result = workspace.invoke("ask", "runs/tiny", BORN)
@@ -215,6 +209,6 @@ def test_a_run_of_another_sort_is_refused(workspace: Workspace) -> None:
 
 
 def test_the_real_threshold_decides(workspace: Workspace) -> None:
-    told = answer(workspace, BORN)
-    assert 0 < told["threshold"] < NEVER
-    assert (told["answer"] is not None) == (told["confidence"] >= told["threshold"])
+    reply = answer(workspace, BORN)
+    assert 0 < reply["threshold"] < NEVER
+    assert (reply["answer"] is not None) == (reply["confidence"] >= reply["threshold"])

@@ -1,4 +1,4 @@
-"""`regard inspect`: pages, pictures and values of a finished run, which it leaves as it was."""
+"""`regard inspect`: pages, pictures and JSON of a finished run, which stays unchanged."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ TEXT = "the cat sees a dog again."
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """A workspace with a run, trained once; it has two layers of two heads."""
-    made = Workspace(tmp_path_factory.mktemp("workspace"))
-    made.write("generated.txt", generated_text())
-    made.recipe(model__layers=2, train__max_steps=6)
-    made.run("train", "tiny.toml")
-    return made
+    """A workspace with a trained run of two layers with two heads."""
+    workspace = Workspace(tmp_path_factory.mktemp("workspace"))
+    workspace.write("generated.txt", generated_text())
+    workspace.recipe(model__layers=2, train__max_steps=6)
+    workspace.run("train", "tiny.toml")
+    return workspace
 
 
-def refused(workspace: Workspace, *words: str) -> str:
-    result = workspace.invoke("inspect", *words)
+def refused(workspace: Workspace, *args: str) -> str:
+    result = workspace.invoke("inspect", *args)
     assert result.exit_code == 2, result.stderr
     return result.error
 
 
-def test_a_page_is_written_beside_the_runs_own_files(workspace: Workspace) -> None:
+def test_page_is_written_into_the_run_folder(workspace: Workspace) -> None:
     run = workspace.folder / "runs" / "tiny"
     before = file_digests(run)
     printed = workspace.run("inspect", "runs/tiny", "--text", TEXT)
@@ -47,41 +47,41 @@ def test_a_page_is_written_beside_the_runs_own_files(workspace: Workspace) -> No
     workspace.run("generate", "runs/tiny", "--max-new-tokens", "1")
 
 
-def test_json_holds_all_weights_and_writes_nothing(workspace: Workspace) -> None:
+def test_json_has_all_weights_and_writes_nothing(workspace: Workspace) -> None:
     shutil.rmtree(workspace.folder / "runs" / "tiny" / "inspect", ignore_errors=True)
     table = json.loads(workspace.run("inspect", "runs/tiny", "--text", TEXT, "--json"))
     assert not (workspace.folder / "runs" / "tiny" / "inspect").exists()
-    places = len(table["row"]["tokens"])
+    length = len(table["row"]["tokens"])
     assert table["row"]["tokens"][:2] == ["<start>", "the"]
-    assert len(table["losses"]) == places
+    assert len(table["losses"]) == length
     for number, one in enumerate(table["attention"]):
         assert one["name"] == f"block.{number}.attention"
         assert len(one["weights"]) == 2
         for head in one["weights"]:
-            assert len(head) == places
+            assert len(head) == length
             for i, row in enumerate(head):
                 assert sum(row) == pytest.approx(1, abs=1e-5)
-                assert row[i + 1 :] == [0] * (places - i - 1)
+                assert row[i + 1 :] == [0] * (length - i - 1)
 
 
-def test_python_sees_the_same_as_the_command(workspace: Workspace) -> None:
+def test_python_api_equals_the_command(workspace: Workspace) -> None:
     table = json.loads(workspace.run("inspect", "runs/tiny", "--text", TEXT, "--json"))
-    seen = regard.inspect(workspace.folder / "runs" / "tiny", TEXT)
-    assert seen.as_dict() == {key: value for key, value in table.items() if key != "run"}
+    inspection = regard.inspect(workspace.folder / "runs" / "tiny", TEXT)
+    assert inspection.as_dict() == {key: value for key, value in table.items() if key != "run"}
     loaded = regard.load(workspace.folder / "runs" / "tiny")
-    assert regard.inspect(loaded, TEXT).as_dict() == seen.as_dict()
-    assert seen.mean_loss == pytest.approx(loaded.loss([TEXT])[0], rel=1e-5)
+    assert regard.inspect(loaded, TEXT).as_dict() == inspection.as_dict()
+    assert inspection.mean_loss == pytest.approx(loaded.loss([TEXT])[0], rel=1e-5)
 
 
-def test_page_and_picture_go_where_they_are_told(workspace: Workspace) -> None:
-    words = ("--out", "seen/a.html", "--png", "seen/a.png", "--layer", "1", "--head", "0")
-    printed = workspace.run("inspect", "runs/tiny", "--text", TEXT, *words)
+def test_page_and_picture_paths(workspace: Workspace) -> None:
+    args = ("--out", "pages/a.html", "--png", "pages/a.png", "--layer", "1", "--head", "0")
+    printed = workspace.run("inspect", "runs/tiny", "--text", TEXT, *args)
     assert "block.1.attention, head 0, as requested" in printed
-    assert (workspace.folder / "seen" / "a.png").read_bytes().startswith(b"\x89PNG")
-    assert "block.1.attention, head 0" in (workspace.folder / "seen" / "a.html").read_text()
+    assert (workspace.folder / "pages" / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert "block.1.attention, head 0" in (workspace.folder / "pages" / "a.html").read_text()
 
 
-def test_a_sealed_model_is_looked_at_and_not_written_into(workspace: Workspace) -> None:
+def test_model_folder_is_not_written_to(workspace: Workspace) -> None:
     final = workspace.folder / "runs" / "tiny" / "final"
     before = file_digests(final)
     printed = workspace.run("inspect", "runs/tiny/final", "--text", "日本 <script>")
@@ -92,30 +92,28 @@ def test_a_sealed_model_is_looked_at_and_not_written_into(workspace: Workspace) 
     assert "unknown to the tokenizer" in printed
 
 
-def test_a_text_longer_than_the_context_is_cut_and_it_is_said(workspace: Workspace) -> None:
+def test_truncated_text_is_reported(workspace: Workspace) -> None:
     printed = workspace.run("inspect", "runs/tiny", "--text", TEXT * 5, "--out", "long.html")
-    assert "the model sees 16: the first are read" in printed
-    assert "the model sees 16: the first are read" in (workspace.folder / "long.html").read_text()
+    assert "the context is 16: the first are kept" in printed
+    assert "the context is 16: the first are kept" in (workspace.folder / "long.html").read_text()
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("args", "message"),
     [
         (("--text", " "), "inspect: the text is empty. Give some words"),
         (("--text", "caf\udce9"), "inspect: the text is not valid UTF-8"),
         (("--text", TEXT, "--target", "a dog"), "this model takes one text alone"),
         (("--text", TEXT, "--layer", "2"), "--layer 2 does not exist: this model has 0 to 1"),
-        (("--text", TEXT, "--head", "9"), "--head 9 is not there"),
+        (("--text", TEXT, "--head", "9"), "--head 9 does not exist"),
         (("--text", TEXT, "--out", "runs"), "inspect: runs: is a folder. Name a file."),
     ],
 )
-def test_what_cannot_be_is_one_sentence(
-    workspace: Workspace, words: tuple[str, ...], says: str
-) -> None:
-    assert says in refused(workspace, "runs/tiny", *words)
+def test_errors_are_one_sentence(workspace: Workspace, args: tuple[str, ...], message: str) -> None:
+    assert message in refused(workspace, "runs/tiny", *args)
 
 
-def test_a_run_that_is_not_there_or_not_finished(workspace: Workspace, tmp_path: Path) -> None:
+def test_missing_or_unfinished_run_is_refused(workspace: Workspace, tmp_path: Path) -> None:
     assert "runs/none does not exist" in refused(workspace, "runs/none", "--text", TEXT)
     half = tmp_path / "half"
     shutil.copytree(workspace.folder / "runs" / "tiny", half)
@@ -123,13 +121,13 @@ def test_a_run_that_is_not_there_or_not_finished(workspace: Workspace, tmp_path:
     assert "has no trained model yet" in refused(workspace, str(half), "--text", TEXT)
 
 
-def test_a_model_that_sees_the_answers_is_called_invalid(workspace: Workspace) -> None:
-    """Only the audit's record is changed here; tests/journeys/test_leaks.py makes real ones."""
+def test_leaking_model_is_called_invalid(workspace: Workspace) -> None:
+    """Only the stored audit is changed here; tests/journeys/test_leaks.py trains real ones."""
     run = workspace.folder / "runs" / "leaking"
     shutil.copytree(workspace.folder / "runs" / "tiny", run)
-    seen = json.loads((run / "audit.json").read_text())
-    seen |= {"verdict": "leak", "sentence": "sees the future", "broken": ["mine: masks too late"]}
-    (run / "audit.json").write_text(json.dumps(seen))
+    audit = json.loads((run / "audit.json").read_text())
+    audit |= {"verdict": "leak", "sentence": "sees the future", "broken": ["mine: masks too late"]}
+    (run / "audit.json").write_text(json.dumps(audit))
     for model in ("runs/leaking", "runs/leaking/final"):
         printed = workspace.run("inspect", model, "--text", TEXT, "--out", "leaking.html")
         assert printed.strip().startswith("INVALID  the model sees the future")

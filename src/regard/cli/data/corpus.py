@@ -54,7 +54,7 @@ def stats(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Count documents, tokens, lengths, unknown rate, and the overlap of dev and test with train."""
+    """Report documents, tokens, lengths, unknown rate, and overlap of dev and test with train."""
     from tempfile import TemporaryDirectory
 
     from regard.core.settings import read_settings
