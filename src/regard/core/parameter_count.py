@@ -25,7 +25,7 @@ class ParameterCount:
         return ParameterCount(self.name, formula, self.value * number)
 
     def on(self, side: str) -> ParameterCount:
-        """The same component, labelled with where it stands: `encoder`, `layer 3`."""
+        """The same component with a prefix that locates it: `encoder`, `layer 3`."""
         return ParameterCount(f"{side}: {self.name}", self.formula, self.value)
 
 

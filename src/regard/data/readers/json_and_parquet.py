@@ -56,9 +56,8 @@ def _parse_object(line: str, reader: RecordReader, *, at: str) -> dict[str, Any]
         found = json.loads(line)
     except (ValueError, RecursionError) as problem:
         why = str(problem)
-        if isinstance(
-            problem, json.JSONDecodeError
-        ):  # its "line 1" would look like the file's line
+        if isinstance(problem, json.JSONDecodeError):
+            # Its own "line 1" would read like the file's line.
             why = f"{problem.msg} at column {problem.colno:,}"
         hint = f"{SKIP_HINT}, or write one whole object per line."
         raise reader.error(f"not valid JSON ({why})", at=at, hint=hint) from None

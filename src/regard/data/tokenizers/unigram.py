@@ -55,7 +55,7 @@ class Unigram(TokenizerKind):
                 _collect_characters(nonblank_texts(texts, on_progress), alphabet), trainer
             )
         except Exception as problem:
-            # The library raises bare Exception for this, told apart only by its message.
+            # The library raises bare Exception for this; only the message identifies it.
             if "not large enough" not in str(problem):
                 raise
             characters = {"▁"} | alphabet - {" "}

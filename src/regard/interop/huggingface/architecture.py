@@ -114,7 +114,7 @@ class Architecture(ABC):
         self, config: ConfigKeys, available: frozenset[str], remarks: list[str]
     ) -> dict[str, Any]:
         """The family's settings; `available` are the bare names of the checkpoint's tensors. What
-        cannot be computed exactly is an error; differences worth knowing go to `remarks`."""
+        cannot be computed exactly is an error; other differences go to `remarks`."""
 
     @abstractmethod
     def tensor_map(self, family: Transformer) -> dict[str, TensorMapping]:
