@@ -158,9 +158,9 @@ def test_bucketed_batches_are_shuffled() -> None:
 
 
 def test_row_longer_than_a_batch_is_refused() -> None:
-    with pytest.raises(UserError, match=r"row 1 holds 70 tokens.*train\.batch_tokens = 64"):
+    with pytest.raises(UserError, match=r"row 1 has 70 tokens.*train\.batch_tokens = 64"):
         bucketed_batches([3, 70, 4], budget=64, seed=0, epoch=0)
-    with pytest.raises(UserError, match="there is no row"):
+    with pytest.raises(UserError, match="there are no rows"):
         sorted_batches([], budget=64)
 
 

@@ -60,3 +60,18 @@ def test_files_and_names_on_the_architecture_page_exist():
         source = (home / file).read_text(encoding="utf-8")
         if name:
             assert re.search(rf"^(class|def) {name}\b", source, flags=re.MULTILINE), (file, name)
+
+
+def test_recipes_and_packages_named_in_the_documentation_exist():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    recipes = {
+        name
+        for page in pages
+        for name in re.findall(r"\brecipes/[\w/-]+\.toml", page.read_text(encoding="utf-8"))
+    }
+    assert len(recipes) > 20
+    assert [name for name in sorted(recipes) if not (ROOT / name).is_file()] == []
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    packages = re.findall(r"^\| [\w -]+ \| `([\w/]+)/` \|", guide, flags=re.MULTILINE)
+    assert len(packages) == 5
+    assert [name for name in packages if not (ROOT / "src" / "regard" / name).is_dir()] == []
