@@ -1,4 +1,4 @@
-"""Masks as a person types them: read by a grammar, never evaluated."""
+"""Mask expressions: parsed by a grammar, never evaluated."""
 
 import pytest
 import torch
@@ -13,8 +13,8 @@ from regard.core.errors import UserError
 LENGTH = 9
 
 
-def dense(one: Mask) -> torch.Tensor:
-    return one.dense(LENGTH, LENGTH)
+def dense(mask: Mask) -> torch.Tensor:
+    return mask.dense(LENGTH, LENGTH)
 
 
 def same(text: str, expected: Mask) -> bool:
@@ -53,7 +53,7 @@ all_but_two = torch.tensor([[True] * 7 + [False] * 2])
         ),
     ],
 )
-def test_what_is_written_is_what_is_meant(text: str, expected: Mask):
+def test_expressions_equal_composed_masks(text: str, expected: Mask):
     assert same(text, expected)
 
 
@@ -69,31 +69,31 @@ expressions = st.recursive(
 
 @settings(max_examples=60, deadline=None)
 @given(expressions, expressions)
-def test_reading_agrees_with_composing(one: str, other: str):
-    x, y = parse_mask(one, LENGTH), parse_mask(other, LENGTH)
-    assert same(f"{one} & {other}", x & y)
-    assert same(f"{one} | {other}", x | y)
-    assert same(f"~{one}", ~x)
+def test_operators_compose_masks(left: str, right: str):
+    x, y = parse_mask(left, LENGTH), parse_mask(right, LENGTH)
+    assert same(f"{left} & {right}", x & y)
+    assert same(f"{left} | {right}", x | y)
+    assert same(f"~{left}", ~x)
 
 
-def test_parts_and_what_is_known_stay_with_it():
-    read = parse_mask("causal & padding:2", LENGTH)
-    assert read.components == {"causal", "padding"}
-    assert read.structure.pattern == "causal"
+def test_components_and_structure_are_kept():
+    parsed = parse_mask("causal & padding:2", LENGTH)
+    assert parsed.components == {"causal", "padding"}
+    assert parsed.structure.pattern == "causal"
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="&|~():,- 035abcdeklops", max_size=30))
-def test_any_text_is_a_mask_or_a_sentence(text: str):
+def test_any_text_gives_a_mask_or_a_user_error(text: str):
     try:
-        made = parse_mask(text, LENGTH)
+        parsed = parse_mask(text, LENGTH)
     except UserError:
         return
-    assert dense(made).shape == (1, 1, LENGTH, LENGTH)
+    assert dense(parsed).shape == (1, 1, LENGTH, LENGTH)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("causl", "unknown mask 'causl' — did you mean causal?"),
         (
@@ -124,19 +124,19 @@ def test_any_text_is_a_mask_or_a_sentence(text: str):
         (" & ".join(["causal"] * 500), "999 names and signs"),
     ],
 )
-def test_what_cannot_be_meant_is_told(text: str, says: str):
-    with pytest.raises(UserError, match=says) as told:
+def test_invalid_expressions_are_refused(text: str, message: str):
+    with pytest.raises(UserError, match=message) as error:
         parse_mask(text, LENGTH)
-    assert len(str(told.value)) < 300
+    assert len(str(error.value)) < 300
 
 
 @pytest.mark.parametrize("text", ["(" * 90 + "causal" + ")" * 90, "~" * 190 + "causal"])
-def test_the_deepest_expression_can_be_written_out(text: str):
+def test_the_deepest_expression_can_be_materialised(text: str):
     assert same(text, mask.causal())
     assert same("|".join(["same-block:4"] * 100), mask.same_block(4))
 
 
-def test_numbers_for_names_that_have_none():
+def test_default_numbers_of_names():
     numbers = {"sliding-window": (4,), "prefix": (2,)}
     assert torch.equal(dense(parse_mask("sliding-window", LENGTH, numbers=numbers)), dense(b))
     own = parse_mask("sliding-window:1", LENGTH, numbers=numbers)
@@ -149,27 +149,27 @@ def test_numbers_for_names_that_have_none():
     }
 
 
-def test_every_mask_of_the_catalogue_can_be_typed():
+def test_every_mask_of_the_catalogue_can_be_parsed():
     for name in MASKS.names():
-        if any(same_one in name for same_one in ("group", "document")):
+        if name in ("same-group", "same-document"):
             text = f"{name}:4,5"
         else:
             text = name if name in ("causal", "bidirectional", "cross") else f"{name}:3"
         assert dense(parse_mask(text, LENGTH)).shape == (1, 1, LENGTH, LENGTH)
 
 
-def test_a_mask_of_ones_own_can_be_typed(monkeypatch: pytest.MonkeyPatch):
+def test_a_user_defined_mask_can_be_parsed(monkeypatch: pytest.MonkeyPatch):
     MASKS.names()
     monkeypatch.setattr(MASKS, "_entries", dict(MASKS._entries))
 
-    @MASKS.add("every", needs="how many places lie between")
+    @MASKS.add("every", needs="the step between keys")
     def every(positions: int, first: int) -> Mask:
         """Keys at equal steps."""
         return Mask(lambda b, h, i, j: (j - first) % positions == 0, "every")
 
     @MASKS.add("tabled", needs="a table")
     def tabled(table: torch.Tensor) -> Mask:
-        """Whatever the table says."""
+        """The pairs of a table."""
         return Mask(lambda b, h, i, j: table[i, j], "tabled")
 
     assert same("every:2,1 & causal", every(2, 1) & mask.causal())
