@@ -1,4 +1,4 @@
-"""The whole audit: what can be handed over, what it says, also of models regard did not make."""
+"""The whole audit: accepted targets, verdicts and sentences, also for third-party models."""
 
 import json
 from collections.abc import Callable
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.audits.planted_leaks import LEAKS, ahead
-from tests.audits.toy_models import LONGEST, VOCABULARY, Parts, Toy, subject_around
+from tests.audits.planted_leaks import LEAKS, lookahead
+from tests.audits.toy_models import MAX_LENGTH, VOCABULARY, Components, ToyTransformer, full_subject
 from torch import Tensor, nn
 from transformers import (
     BertConfig,
@@ -47,41 +47,41 @@ def bert() -> BertModel:
     )
 
 
-# Models that regard did not make.
+# Third-party models.
 
 
-def test_gpt2_is_clean_and_feels_padding_on_the_left() -> None:
+def test_gpt2_is_clean_but_depends_on_left_padding() -> None:
     model = gpt2()
     implementation = model.config._attn_implementation
-    seen = audit(model)
-    assert seen.verdict == "clean"
-    assert seen.leaks == ()
-    assert [finding.check for finding in seen.findings] == ["with padding on the left"]
-    for way in ("training mode", "with weights requested", "through the cache"):
-        assert any(told.startswith(f"{way}, length") for told in seen.checked)
+    report = audit(model)
+    assert report.verdict == "clean"
+    assert report.leaks == ()
+    assert [finding.check for finding in report.findings] == ["with padding on the left"]
+    for mode in ("training mode", "with attention weights requested", "with the KV cache"):
+        assert any(note.startswith(f"{mode}, length") for note in report.checked)
     assert model.config._attn_implementation == implementation
 
 
-def test_gpt2_with_its_mask_gone_is_caught() -> None:
+def test_gpt2_without_its_mask_leaks() -> None:
     model = gpt2(attn_implementation="eager", is_decoder=True)
-    for part in model.modules():
-        if hasattr(part, "is_causal"):
-            part.is_causal = False
+    for submodule in model.modules():
+        if hasattr(submodule, "is_causal"):
+            submodule.is_causal = False
     # The model hands its layers a causal mask as well: take the tokens' order from there too.
     head = model.transformer.h[0].attn
     plain = head.forward
     head.forward = lambda x, *rest, **named: plain(x, *rest, **(named | {"attention_mask": None}))
-    seen = audit(model)
-    assert seen.verdict == "leak"
-    assert (0, 11) in {(leak.query, leak.key) for leak in seen.leaks}
+    report = audit(model)
+    assert report.verdict == "leak"
+    assert (0, 11) in {(leak.query, leak.key) for leak in report.leaks}
 
 
-def test_bert_sees_the_future_and_may() -> None:
+def test_bert_leaks_under_causal_and_is_clean_under_bidirectional() -> None:
     model = bert()
-    seen = audit(model)
-    assert seen.verdict == "leak"
-    assert seen.sentence().startswith("sees the future: position ")
-    assert {(leak.query, leak.key) for leak in seen.leaks} == {
+    report = audit(model)
+    assert report.verdict == "leak"
+    assert report.sentence().startswith("sees the future: position ")
+    assert {(leak.query, leak.key) for leak in report.leaks} == {
         (i, j) for i in range(12) for j in range(i + 1, 12)
     }
     allowed = audit(model, mask="bidirectional")
@@ -98,11 +98,11 @@ def t5() -> T5ForConditionalGeneration:
     return T5ForConditionalGeneration(T5Config(**sizes, decoder_start_token_id=0))
 
 
-def test_the_decoder_of_an_encoder_decoder_is_looked_at() -> None:
-    seen = audit(t5(), lengths=[7, 9])
-    assert seen.verdict == "clean"
-    assert any(told.startswith("through the cache, length 9") for told in seen.checked)
-    assert "evaluation mode, length 7: gradients of 6 places" in seen.checked
+def test_decoder_of_an_encoder_decoder_is_audited() -> None:
+    report = audit(t5(), lengths=[7, 9])
+    assert report.verdict == "clean"
+    assert any(note.startswith("with the KV cache, length 9") for note in report.checked)
+    assert "evaluation mode, length 7: gradients of 6 positions" in report.checked
     leaking = t5()
     decoder = leaking.decoder
     plain = decoder.forward
@@ -115,7 +115,7 @@ def _centred(output: Any) -> Any:
     return output
 
 
-class Layers(nn.Module):
+class TorchEncoder(nn.Module):
     """PyTorch's own encoder; `mask` gives (t,t) with True = may NOT attend, as PyTorch has it."""
 
     def __init__(self, mask: Callable[[int], Tensor]) -> None:
@@ -132,12 +132,12 @@ class Layers(nn.Module):
 
 
 @pytest.mark.parametrize(("diagonal", "verdict"), [(1, "clean"), (2, "leak"), (99, "leak")])
-def test_pytorchs_own_layers(diagonal: int, verdict: str) -> None:
-    model = Layers(lambda t: torch.ones(t, t).triu(diagonal).bool())
+def test_torch_transformer_encoder(diagonal: int, verdict: str) -> None:
+    model = TorchEncoder(lambda t: torch.ones(t, t).triu(diagonal).bool())
     assert audit(model, lengths=[9]).verdict == verdict
 
 
-# What can be handed over.
+# Accepted targets.
 
 
 @pytest.mark.parametrize(
@@ -153,127 +153,145 @@ def test_pytorchs_own_layers(diagonal: int, verdict: str) -> None:
         lambda out: out.unflatten(-1, (19, 1)),
     ],
 )
-def test_outputs_of_many_forms(wrap: Callable[[Tensor], Any]) -> None:
-    class Wrapped(Toy):
-        def forward(self, ids: Tensor, **how: Any) -> Any:
-            return wrap(super().forward(ids, **how))
+def test_accepted_output_types(wrap: Callable[[Tensor], Any]) -> None:
+    class Wrapped(ToyTransformer):
+        def forward(self, ids: Tensor, **options: Any) -> Any:
+            return wrap(super().forward(ids, **options))
 
-    assert audit(Wrapped(Parts(mask=ahead(3), max_length=12)), lengths=[8]).verdict == "leak"
+    assert (
+        audit(Wrapped(Components(mask=lookahead(3), max_length=12)), lengths=[8]).verdict == "leak"
+    )
 
 
 @pytest.mark.parametrize(
-    ("output", "says"),
+    ("output", "message"),
     [
-        (lambda ids: torch.zeros(len(ids), 3), r"shape \(2, 3\) for 2 rows of 12 places"),
+        (lambda ids: torch.zeros(len(ids), 3), r"shape \(2, 3\) for inputs \(2, 12\)"),
         (lambda ids: torch.zeros(ids.shape[1], len(ids), 3), r"shape \(12, 2, 3\)"),
-        (lambda ids: "text", "gave a str"),
+        (lambda ids: "text", "returned a str"),
     ],
 )
-def test_outputs_without_a_row_a_place(output: Callable[[Tensor], Any], says: str) -> None:
-    with pytest.raises(UserError, match=says):
+def test_outputs_without_positions_raise(output: Callable[[Tensor], Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         audit(output, sample=torch.randint(9, (2, 12)))
 
 
-def test_vocabulary_and_embedding_are_found() -> None:
-    subject = build_subject(Toy())
+def test_vocabulary_and_embedding_are_detected() -> None:
+    subject = build_subject(ToyTransformer())
     assert (subject.vocabulary, subject.embedding) == (VOCABULARY, "tokens")
     found = build_subject(gpt2())
     assert (found.vocabulary, found.max_length, found.accepts_padding_mask) == (50, 16, True)
     assert found.run_cached is not None
 
 
-def test_a_bound_method_has_its_module() -> None:
-    toy = Toy(Parts(max_length=12))
-    assert build_subject(toy.forward).module is toy
+def test_module_of_a_bound_method_is_detected() -> None:
+    model = ToyTransformer(Components(max_length=12))
+    assert build_subject(model.forward).module is model
 
 
-def test_a_model_may_say_itself_how_it_is_audited() -> None:
-    class Knowing(Toy):
+def test_audit_subject_of_the_model_is_used() -> None:
+    class Knowing(ToyTransformer):
         def audit_subject(self) -> Any:
-            return subject_around(self)
+            return full_subject(self)
 
-    assert build_subject(Knowing()).max_length == LONGEST
+    assert build_subject(Knowing()).max_length == MAX_LENGTH
 
 
-def test_a_sample_is_asked_for_where_the_vocabulary_is_not_known() -> None:
+def test_unknown_vocabulary_needs_a_sample() -> None:
     table = torch.randn(30, 5)
     with pytest.raises(UserError, match=r"vocabulary is not known.*sample"):
         audit(lambda ids: table[ids])
     assert audit(lambda ids: table[ids], sample=torch.randint(30, (2, 9))).is_clean
 
 
-def test_vectors_instead_of_ids() -> None:
+def test_embeddings_as_inputs() -> None:
     past = nn.GRU(6, 6, batch_first=True)
     both = nn.GRU(6, 6, batch_first=True, bidirectional=True)
     sample = torch.randn(2, 10, 6)
     assert audit(past, sample=sample, lengths=[10]).is_clean
     assert audit(lambda x: past(x)[0], sample=sample, lengths=[10]).is_clean
-    seen = audit(both, sample=sample, lengths=[10])
-    assert (0, 9) in {(leak.query, leak.key) for leak in seen.leaks}
+    report = audit(both, sample=sample, lengths=[10])
+    assert (0, 9) in {(leak.query, leak.key) for leak in report.leaks}
     assert audit(lambda x: x.flip(1), sample=sample).verdict == "leak"
 
 
 @pytest.mark.parametrize(
-    ("target", "sample", "says"),
+    ("target", "sample", "message"),
     [
         (3, None, "a int cannot be audited"),
         (nn.Linear(3, 3), None, "did not run on token ids"),
         (nn.Linear(3, 3), torch.randn(2, 5, 4), "did not run on the sample"),
         (nn.Linear(3, 3), torch.randn(5, 3), r"shape \(5, 3\)"),
-        (Toy(), torch.tensor([[1, -1]]), "least id -1"),
-        (Toy(), torch.tensor([[1, 400]]), "id 400 is out of range: its vocabulary has 19 ids"),
+        (ToyTransformer(), torch.tensor([[1, -1]]), "smallest id -1"),
+        (
+            ToyTransformer(),
+            torch.tensor([[1, 400]]),
+            "id 400 is out of range: its vocabulary has 19 ids",
+        ),
     ],
 )
-def test_what_cannot_be_audited_is_said_in_a_sentence(
-    target: Any, sample: Tensor | None, says: str
+def test_invalid_targets_and_samples_raise(
+    target: Any, sample: Tensor | None, message: str
 ) -> None:
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         audit(target, sample=sample)
 
 
-# What it says.
+# Verdicts and sentences.
 
 
-def test_a_clean_audit_in_words_and_json() -> None:
-    seen = audit(subject_around(Toy(Parts(max_length=12))))
-    assert seen.sentence() == ("clean: no output depends on an input that the mask causal forbids")
-    told = json.loads(json.dumps(seen.as_dict()))
-    assert told["verdict"] == "clean"
-    assert (told["leaks"], told["leak_count"]) == ([], 0)
-    assert told["checked"]
-    assert told["findings"][0]["check"] == "with padding on the left"
+def test_clean_audit_as_sentence_and_json() -> None:
+    report = audit(full_subject(ToyTransformer(Components(max_length=12))))
+    assert report.sentence() == (
+        "clean: no output depends on an input that the mask causal forbids"
+    )
+    fields = json.loads(json.dumps(report.as_dict()))
+    assert fields["verdict"] == "clean"
+    assert (fields["leaks"], fields["leak_count"]) == ([], 0)
+    assert fields["checked"]
+    assert fields["findings"][0]["check"] == "with padding on the left"
 
 
-def test_a_mask_that_layers_widen_is_not_said_to_be_kept() -> None:
+def test_mask_that_grows_with_depth_is_not_claimed() -> None:
     def last_three(t: int) -> Tensor:
         return torch.ones(t, t).tril().triu(-2).bool()
 
-    seen = audit(Toy(Parts(max_length=12)), mask=last_three)
-    assert seen.is_clean
-    assert "through any number of layers; what one layer sees alone was not" in seen.sentence()
+    report = audit(ToyTransformer(Components(max_length=12)), mask=last_three)
+    assert report.is_clean
+    assert (
+        "through any number of layers; what a single layer attends to was not" in report.sentence()
+    )
 
     def near(t: int) -> Tensor:
         return torch.ones(t, t).tril(2).triu(-2).bool()
 
-    seen = audit(Toy(Parts(max_length=12)), mask=near)
-    assert seen.sentence().startswith("cannot tell: through several layers the mask near lets")
+    report = audit(ToyTransformer(Components(max_length=12)), mask=near)
+    assert report.sentence().startswith("cannot tell: through several layers the mask near lets")
 
 
-def test_the_mask_is_the_models_own_unless_asked() -> None:
-    class Seeing(Toy):
-        sees = "bidirectional"
+def test_default_mask_is_the_models_own() -> None:
+    class Bidirectional(ToyTransformer):
+        visibility = "bidirectional"
 
-    def told(model: Toy, **asked: Any) -> tuple[str, str, str]:
-        seen = audit(model, lengths=[5], **asked)
-        return seen.mask, seen.mask_from, seen.verdict
+    def mask_and_verdict(model: ToyTransformer, **options: Any) -> tuple[str, str, str]:
+        report = audit(model, lengths=[5], **options)
+        return report.mask, report.mask_from, report.verdict
 
-    whole = Parts(mask=ahead(99), max_length=12)
-    assert told(Seeing(whole)) == ("bidirectional", "the model's own", "clean")
-    assert told(Seeing(whole), mask="causal") == ("causal", "as asked", "leak")
-    assert told(Toy(whole)) == ("causal", "by default", "leak")
+    unmasked = Components(mask=lookahead(99), max_length=12)
+    assert mask_and_verdict(Bidirectional(unmasked)) == (
+        "bidirectional",
+        "the model's own",
+        "clean",
+    )
+    assert mask_and_verdict(Bidirectional(unmasked), mask="causal") == (
+        "causal",
+        "as given",
+        "leak",
+    )
+    assert mask_and_verdict(ToyTransformer(unmasked)) == ("causal", "by default", "leak")
 
 
-def test_a_model_that_ends_the_program_is_told() -> None:
+def test_system_exit_in_the_model_raises() -> None:
     def leave(ids: Tensor) -> Tensor:
         raise SystemExit(3)
 
@@ -281,76 +299,76 @@ def test_a_model_that_ends_the_program_is_told() -> None:
         audit(leave, sample=torch.ones(1, 5).long())
 
 
-def test_a_leak_in_words_and_json() -> None:
-    seen = audit(LEAKS["one pair"]())
-    assert seen.sentence().startswith(
+def test_leak_as_sentence_and_json() -> None:
+    report = audit(LEAKS["one pair"]())
+    assert report.sentence().startswith(
         "sees the future: position 3 reacts to token 9 (largest influence 0."
     )
-    told = json.loads(json.dumps(seen.as_dict()))
-    assert told["leak_count"] == 1
-    assert (told["leaks"][0]["query"], told["leaks"][0]["key"]) == (3, 9)
+    fields = json.loads(json.dumps(report.as_dict()))
+    assert fields["leak_count"] == 1
+    assert (fields["leaks"][0]["query"], fields["leaks"][0]["key"]) == (3, 9)
 
 
 def test_many_leaks_are_counted_and_the_largest_listed() -> None:
-    seen = audit(LEAKS["only past a length"]())
-    told = seen.as_dict()
-    assert told["leak_count"] == len(seen.leaks) > 100
-    listed = [leak["influence"] for leak in told["leaks"]]
+    report = audit(LEAKS["only past a length"]())
+    fields = report.as_dict()
+    assert fields["leak_count"] == len(report.leaks) > 100
+    listed = [leak["influence"] for leak in fields["leaks"]]
     assert len(listed) == 100
-    assert listed[0] == max(leak.influence for leak in seen.leaks)
+    assert listed[0] == max(leak.influence for leak in report.leaks)
 
 
-def test_a_leak_that_is_not_of_the_future() -> None:
+def test_leak_of_the_past() -> None:
     """A mask that forbids the past: position 1 must not see position 0."""
-    seen = audit(Toy(Parts(max_length=12)), mask=torch.eye(6).bool())
-    assert seen.sentence().startswith("sees what the mask forbids: position ")
+    report = audit(ToyTransformer(Components(max_length=12)), mask=torch.eye(6).bool())
+    assert report.sentence().startswith("sees what the mask forbids: position ")
 
 
-def test_what_cannot_be_told_is_not_called_clean() -> None:
+def test_random_outputs_are_not_called_clean() -> None:
     generator = torch.Generator()
-    seen = audit(
+    report = audit(
         lambda ids: torch.rand(*ids.shape, 3, generator=generator), sample=torch.ones(1, 5).long()
     )
-    assert seen.verdict == "cannot tell"
-    assert seen.sentence().startswith("cannot tell: evaluation mode")
-    assert not seen.is_clean
-    assert seen.findings == ()
+    assert report.verdict == "cannot tell"
+    assert report.sentence().startswith("cannot tell: evaluation mode")
+    assert not report.is_clean
+    assert report.findings == ()
 
 
-def test_rows_that_feel_each_other_are_a_finding() -> None:
+def test_rows_that_influence_each_other_are_a_finding() -> None:
     """Statistics over the batch at each place: nothing of the future, all of the neighbours."""
 
-    class Neighbours(Toy):
-        def forward(self, ids: Tensor, **how: Any) -> Tensor:
-            out = super().forward(ids, **how)
+    class Neighbours(ToyTransformer):
+        def forward(self, ids: Tensor, **options: Any) -> Tensor:
+            out = super().forward(ids, **options)
             return out - out.mean(dim=0, keepdim=True) if self.training else out
 
-    seen = audit(Neighbours(Parts(max_length=12)))
-    assert seen.verdict == "clean"
-    assert [finding.check for finding in seen.findings] == ["other rows, training mode"]
+    report = audit(Neighbours(Components(max_length=12)))
+    assert report.verdict == "clean"
+    assert [finding.check for finding in report.findings] == ["other rows, training mode"]
 
 
-def test_a_cache_that_forgets_is_a_finding() -> None:
+def test_forgetful_cache_is_a_finding() -> None:
     from dataclasses import replace
 
-    whole = subject_around(Toy(Parts(max_length=12)))
+    whole = full_subject(ToyTransformer(Components(max_length=12)))
 
-    def forgetful(module: Toy, ids: Tensor, cuts: Any) -> Tensor:
+    def forgetful(module: ToyTransformer, ids: Tensor, cuts: Any) -> Tensor:
         ends = zip((0, *cuts), (*cuts, ids.shape[1]), strict=True)
         return torch.cat([module(ids[:, a:b]) for a, b in ends], dim=1)
 
-    seen: Audit = audit(replace(whole, run_cached=forgetful))
-    assert seen.verdict == "clean"
-    assert {finding.check for finding in seen.findings} >= {
-        "cache, piece by piece",
+    report: Audit = audit(replace(whole, run_cached=forgetful))
+    assert report.verdict == "clean"
+    assert {finding.check for finding in report.findings} >= {
+        "cache, chunk by chunk",
         "cache, token by token",
     }
 
 
-def test_the_same_seed_says_the_same() -> None:
-    def told(seed: int) -> tuple[Any, ...]:
-        seen = audit(LEAKS["mask off by one"](), seed=seed, lengths=[6])
-        return seen.leaks, seen.checked, seen.findings
+def test_audit_is_deterministic_by_seed() -> None:
+    def results(seed: int) -> tuple[Any, ...]:
+        report = audit(LEAKS["mask off by one"](), seed=seed, lengths=[6])
+        return report.leaks, report.checked, report.findings
 
-    assert told(3) == told(3)
-    assert told(3) != told(4)
+    assert results(3) == results(3)
+    assert results(3) != results(4)

@@ -1,9 +1,9 @@
-"""Gradient reach: what can learn nothing is named, and nothing else."""
+"""Unused parameters are reported, used ones are not."""
 
 import torch
 import torch.nn.functional as F
 from tests.audits.clean_models import argmax
-from tests.audits.toy_models import Parts, Toy
+from tests.audits.toy_models import Components, ToyTransformer
 from torch import Tensor, nn
 
 from regard.audits.build_subject import build_subject
@@ -35,20 +35,20 @@ def unused_parameters(module: nn.Module) -> dict[str, str]:
     return {one.name: one.why for one in found}
 
 
-def test_the_bias_of_keys_can_learn_nothing_under_a_softmax() -> None:
+def test_key_bias_is_unused_under_softmax() -> None:
     assert unused_parameters(Attention()) == {"key.bias": "its gradient is rounding noise only"}
 
 
-def test_hard_attention_trains_no_query_and_no_key() -> None:
+def test_query_and_key_of_hard_attention_are_unused() -> None:
     found = unused_parameters(Attention(hard=True))
     assert set(found) == {"query.weight", "query.bias", "key.weight", "key.bias"}
 
 
-def test_all_of_a_toy_is_reached() -> None:
-    assert unused_parameters(Toy(Parts(layers=2))) == {}
+def test_toy_transformer_has_no_unused_parameters() -> None:
+    assert unused_parameters(ToyTransformer(Components(layers=2))) == {}
 
 
-class Spare(nn.Module):
+class WithUnused(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.tokens = nn.Embedding(11, 8)
@@ -61,15 +61,15 @@ class Spare(nn.Module):
         return x
 
 
-def test_what_takes_no_part_is_named_with_its_shape() -> None:
-    found = find_unused_parameters(Spare(), random_target_loss(build_subject(Spare())))
+def test_unused_parameters_are_reported_with_shape_and_reason() -> None:
+    found = find_unused_parameters(WithUnused(), random_target_loss(build_subject(WithUnused())))
     assert UnusedParameter("unused.weight", (8, 8), "no gradient flows to it") in found
     assert UnusedParameter("times_zero", (8,), "its gradient is zero") in found
     assert "frozen" not in {one.name for one in found}
 
 
-class ZeroStart(nn.Module):
-    """Everything behind a matrix that starts at zero, as residual branches often do."""
+class ZeroInitialised(nn.Module):
+    """A branch behind a zero-initialised matrix, as residual branches often have."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,11 +84,11 @@ class ZeroStart(nn.Module):
         return y
 
 
-def test_what_a_zero_hides_at_the_start_is_not_out_of_reach() -> None:
-    assert unused_parameters(ZeroStart()) == {}
+def test_parameters_behind_a_zero_initialised_layer_are_used() -> None:
+    assert unused_parameters(ZeroInitialised()) == {}
 
 
-def test_a_gradient_that_ignores_the_data_is_named() -> None:
+def test_gradient_independent_of_the_data_is_reported() -> None:
     class Shift(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -105,8 +105,8 @@ def test_a_gradient_that_ignores_the_data_is_named() -> None:
     ]
 
 
-def test_the_module_is_left_as_it_was() -> None:
-    model = ZeroStart()
+def test_module_is_unchanged() -> None:
+    model = ZeroInitialised()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     unused_parameters(model)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())

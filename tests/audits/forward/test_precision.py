@@ -1,70 +1,70 @@
-"""The second look: influence is told from rounding, and what float32 alone shows is told apart."""
+"""The float64 re-check separates influence from rounding, and reports float32-only influence."""
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.audits.toy_models import Toy, bare
+from tests.audits.toy_models import ToyTransformer, minimal_subject
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import ForwardMode, RefusedError
+from regard.audits.forward.forward_mode import ForwardError, ForwardMode
 from regard.audits.forward.modes import EVALUATION, forward_modes
 from regard.audits.forward.precision import recheck_in_float64, relative_change
 from regard.audits.notes import Notes
 
-VIEW = forward_modes(bare(Toy()), Notes())[EVALUATION]
+MODE = forward_modes(minimal_subject(ToyTransformer()), Notes())[EVALUATION]
 
 
 @given(st.floats(1e-8, 10.0), st.floats(1e-8, 1e-6))
 @settings(max_examples=50, deadline=None)
-def test_noise_is_told_from_influence(size: float, noise: float) -> None:
-    """In float64 noise falls to 1e-16 or so; influence stays."""
+def test_rounding_is_separated_from_influence(size: float, noise: float) -> None:
+    """In float64 rounding falls to about 1e-16; influence stays."""
     first = torch.tensor([[size + noise, noise]], dtype=torch.float64)
     second = torch.tensor([[size, noise * 2e-9]], dtype=torch.float64)
-    stands = recheck_in_float64(first, lambda _: second, view=VIEW, notes=Notes())
-    assert stands.sizes.tolist() == [[size, 0.0]]
-    assert not stands.only_in
+    influence = recheck_in_float64(first, lambda _: second, mode=MODE, notes=Notes())
+    assert influence.sizes.tolist() == [[size, 0.0]]
+    assert not influence.only_in
 
 
-def test_without_a_second_look_small_differences_are_noise_and_that_is_said() -> None:
-    def refuse(view: ForwardMode) -> Tensor:
-        raise RefusedError("no float64 here")
+def test_without_float64_small_changes_are_rounding_and_noted() -> None:
+    def fail(mode: ForwardMode) -> Tensor:
+        raise ForwardError("no float64 here")
 
     notes = Notes()
     first = torch.tensor([1e-6, 0.5]).double()
-    assert recheck_in_float64(first, refuse, view=VIEW, notes=notes).sizes.tolist() == [0.0, 0.5]
+    assert recheck_in_float64(first, fail, mode=MODE, notes=notes).sizes.tolist() == [0.0, 0.5]
     assert "no float64 here" in notes.unchecked[0]
 
 
 @given(st.floats(2e-3, 10.0))
 @settings(max_examples=20, deadline=None)
-def test_what_float32_alone_shows_far_above_rounding_stands(size: float) -> None:
+def test_influence_in_float32_only_counts_far_above_rounding(size: float) -> None:
     first = torch.tensor([[size, 1e-6]], dtype=torch.float64)
 
-    def measure(view: ForwardMode) -> Tensor:
-        return torch.zeros_like(first) if view.wide else first
+    def measure(mode: ForwardMode) -> Tensor:
+        return torch.zeros_like(first) if mode.float64 else first
 
-    stands = recheck_in_float64(first, measure, view=VIEW, notes=Notes())
-    assert stands.sizes.tolist() == [[size, 0.0]]
-    assert stands.told("perturbation") == "perturbation, in float32 only"
+    influence = recheck_in_float64(first, measure, mode=MODE, notes=Notes())
+    assert influence.sizes.tolist() == [[size, 0.0]]
+    assert influence.describe("perturbation") == "perturbation, in float32 only"
 
 
 @pytest.mark.parametrize(
-    ("again", "says"),
-    [(torch.zeros(40), "not each time"), (torch.tensor([0.3] + [1e-6] * 39), "seldom")],
+    ("again", "message"),
+    [(torch.zeros(40), "not in every run"), (torch.tensor([0.3] + [1e-6] * 39), "rarely")],
 )
-def test_what_float32_shows_by_chance_is_a_doubt(again: Tensor, says: str) -> None:
+def test_inconsistent_or_rare_float32_changes_are_a_doubt(again: Tensor, message: str) -> None:
     first = torch.tensor([0.3] + [1e-6] * 39).double()
 
-    def measure(view: ForwardMode) -> Tensor:
-        return torch.zeros_like(first) if view.wide else again.double()
+    def measure(mode: ForwardMode) -> Tensor:
+        return torch.zeros_like(first) if mode.float64 else again.double()
 
-    stands = recheck_in_float64(first, measure, view=VIEW, notes=Notes())
-    assert not stands.sizes.any()
-    assert says in stands.doubt
+    influence = recheck_in_float64(first, measure, mode=MODE, notes=Notes())
+    assert not influence.sizes.any()
+    assert message in influence.doubt
 
 
-def test_change_is_relative_and_knows_infinities() -> None:
+def test_relative_change_with_infinities() -> None:
     before = torch.tensor([[[3.0, -torch.inf], [4.0, 1.0]]])
     after = before.clone()
     assert relative_change(before, after).tolist() == [[0.0, 0.0]]

@@ -8,39 +8,39 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.audits.clean_models import LongFilter
-from tests.audits.planted_leaks import ahead
-from tests.audits.toy_models import Parts, Toy, bare, subject_around
+from tests.audits.clean_models import CausalFFTConv
+from tests.audits.planted_leaks import lookahead
+from tests.audits.toy_models import Components, ToyTransformer, full_subject, minimal_subject
 from torch import Tensor, nn
 
 from regard.audits.build_subject import build_subject
 from regard.audits.forward.float64 import force_float64
-from regard.audits.forward.modes import EVALUATION, TRAINING, forward_modes, several
+from regard.audits.forward.modes import EVALUATION, TRAINING, forward_modes, mixed_chunks
 from regard.audits.leaks.causality import find_leaks
 from regard.audits.leaks.permission import Permission, build_permission
-from regard.audits.leaks.perturbation import trials_for
+from regard.audits.leaks.perturbation import build_trials
 from regard.audits.notes import Notes
 from regard.audits.subject import Subject
 from regard.core.errors import UserError
 
 tables = st.integers(2, 9).flatmap(
     lambda t: st.lists(st.booleans(), min_size=t * t, max_size=t * t).map(
-        lambda cells: torch.tensor(cells).view(t, t)
+        lambda cells: torch.tensor(cells).mode(t, t)
     )
 )
 
 
 @given(tables)
 @settings(max_examples=60, deadline=None)
-def test_reachable_is_a_closure(table: Tensor) -> None:
+def test_reachable_is_a_transitive_closure(table: Tensor) -> None:
     reached = build_permission(table).reachable(len(table))
     assert bool(reached.diagonal().all())
     assert bool((reached | ~table).all())
-    again = (reached.int() @ reached.int()) > 0
-    assert torch.equal(again, reached)
+    second = (reached.int() @ reached.int()) > 0
+    assert torch.equal(second, reached)
 
 
-def test_reachable_takes_no_more_than_paths() -> None:
+def test_reachable_contains_exactly_the_paths() -> None:
     table = torch.tensor([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]).bool()
     expected = torch.tensor([[1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]).bool()
     assert torch.equal(build_permission(table).reachable(4), expected)
@@ -51,68 +51,68 @@ def test_named_masks(name: str, forbidden: int) -> None:
     assert int((~build_permission(name).reachable(5)).sum()) == forbidden
 
 
-def test_a_prefix_sees_itself_whole() -> None:
+def test_prefix_is_bidirectional() -> None:
     reached = build_permission("prefix:3").reachable(5)
     assert reached[0].tolist() == [True, True, True, False, False]
     assert reached[3].tolist() == [True, True, True, True, False]
 
 
-def test_cutting_touches_what_may_see_the_rest() -> None:
+def test_truncation_affects_what_may_depend_on_the_rest() -> None:
     prefix = build_permission("prefix:3")
-    assert prefix.untouched_by_cut(6, kept=4).tolist() == [True] * 4
-    assert prefix.untouched_by_cut(6, kept=2).tolist() == [False] * 2
-    assert not build_permission("bidirectional").untouched_by_cut(6, kept=4).any()
+    assert prefix.unaffected_by_truncation(6, kept=4).tolist() == [True] * 4
+    assert prefix.unaffected_by_truncation(6, kept=2).tolist() == [False] * 2
+    assert not build_permission("bidirectional").unaffected_by_truncation(6, kept=4).any()
 
 
 @pytest.mark.parametrize("mask", ["cuasal", "prefix", "prefix:x", torch.ones(3, 4).bool()])
-def test_a_mask_that_is_none(mask: object) -> None:
+def test_invalid_mask_raises(mask: object) -> None:
     with pytest.raises(UserError, match="mask"):
         build_permission(mask)  # type: ignore[arg-type]
 
 
-def test_a_mask_function_that_gives_no_table() -> None:
+def test_mask_function_without_a_table_raises() -> None:
     notes = Notes()
     nothing = Permission("nothing", lambda t: torch.ones(3, dtype=torch.bool))
     with pytest.raises(UserError, match=r"no \(t,t\) table"):
-        find_leaks(forward_modes(bare(Toy()), notes), nothing, notes)
+        find_leaks(forward_modes(minimal_subject(ToyTransformer()), notes), nothing, notes)
 
 
 @given(tables, st.integers(2, 60), st.integers(0, 99))
 @settings(max_examples=60, deadline=None)
-def test_trials_change_only_forbidden_places_of_those_they_judge(
+def test_unaffected_queries_of_a_trial_reach_no_changed_position(
     table: Tensor, rows: int, seed: int
 ) -> None:
     reached = build_permission(table).reachable(len(table))
     subject = Subject("none", lambda module, ids, valid: ids, vocabulary=7)
     generator = torch.Generator().manual_seed(seed)
     base = subject.draw(1, len(table), generator)
-    trials = trials_for(subject, base, reached, rows=rows, generator=generator)
+    trials = build_trials(subject, base, reached, rows=rows, generator=generator)
     assert len(trials.inputs) <= max(2, rows)
     assert torch.equal(trials.inputs != base, trials.changed)
-    for changed, untouched in zip(trials.changed, trials.untouched(reached), strict=True):
-        assert not (reached[untouched] & changed).any()
+    for changed, unaffected in zip(trials.changed, trials.unaffected(reached), strict=True):
+        assert not (reached[unaffected] & changed).any()
 
 
-def test_every_forbidden_pair_is_tried_where_there_is_room() -> None:
+def test_every_forbidden_position_is_perturbed_where_affordable() -> None:
     reached = build_permission("causal").reachable(8)
     subject = Subject("none", lambda module, ids, valid: ids, vocabulary=7)
     generator = torch.Generator().manual_seed(0)
     base = subject.draw(1, 8, generator)
-    trials = trials_for(subject, base, reached, rows=100, generator=generator)
+    trials = build_trials(subject, base, reached, rows=100, generator=generator)
     single = trials.changed.sum(dim=1) == 1
     assert int(trials.changed[single].any(dim=0).sum()) == 7
 
 
-def test_pieces_of_the_cache() -> None:
-    assert list(several(12)) == [5, 6, 9]
-    assert list(several(1)) == []
+def test_mixed_chunks() -> None:
+    assert list(mixed_chunks(12)) == [5, 6, 9]
+    assert list(mixed_chunks(1)) == []
 
 
-# How a model is run.
+# Forward modes.
 
 
-class Moody(nn.Module):
-    """Dropout, batch statistics, a buffer it counts in, Python's own random numbers."""
+class StatefulModel(nn.Module):
+    """Dropout, batch statistics, a counting buffer, Python's random numbers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,8 +127,8 @@ class Moody(nn.Module):
         return x * (1 + random.random() * self.training)
 
 
-def test_a_model_is_left_as_it_was() -> None:
-    model = Moody()
+def test_model_and_random_state_are_unchanged() -> None:
+    model = StatefulModel()
     model.norm.eval()
     model.tokens.weight.grad = torch.ones_like(model.tokens.weight)
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -147,35 +147,35 @@ def test_a_model_is_left_as_it_was() -> None:
     assert not model.tokens._forward_hooks
 
 
-class Uncopied(Moody):
-    def __deepcopy__(self, memo: object) -> "Uncopied":
+class UncopyableModel(StatefulModel):
+    def __deepcopy__(self, memo: object) -> "UncopyableModel":
         raise TypeError("this holds a file")
 
 
-def test_a_model_that_cannot_be_copied_is_left_as_it_was_too() -> None:
-    model = Uncopied()
+def test_uncopyable_model_is_unchanged() -> None:
+    model = UncopyableModel()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     notes = Notes()
     leaks = find_leaks(
         forward_modes(build_subject(model), notes), build_permission("causal"), notes
     )
     assert {leak.where for leak in leaks} >= {"training mode, length 12"}
-    assert any("this holds a file" in told for told in notes.unchecked)
+    assert any("this holds a file" in note for note in notes.unchecked)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert model.training
     assert model.tokens.weight.dtype == torch.float32
 
 
-def test_dropout_drops_the_same_each_time() -> None:
-    ways = forward_modes(bare(Toy(Parts(dropout=0.5))), Notes())
+def test_dropout_draws_the_same_mask_in_each_pass() -> None:
+    modes = forward_modes(minimal_subject(ToyTransformer(Components(dropout=0.5))), Notes())
     ids = torch.randint(19, (3, 8))
-    once, again = ways[TRAINING].outputs(ids), ways[TRAINING].outputs(ids)
-    assert torch.equal(once, again)
-    assert not torch.equal(once, ways[EVALUATION].outputs(ids))
+    once, second = modes[TRAINING].outputs(ids), modes[TRAINING].outputs(ids)
+    assert torch.equal(once, second)
+    assert not torch.equal(once, modes[EVALUATION].outputs(ids))
 
 
-class Casting(nn.Module):
-    """Casts to float32 inside, and holds a plain tensor."""
+class UpcastingModel(nn.Module):
+    """Casts to float32 inside, and has a tensor that is no buffer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -187,18 +187,18 @@ class Casting(nn.Module):
         return x.softmax(dim=-1, dtype=torch.float32) + torch.zeros(6)
 
 
-def test_the_second_look_is_wide_all_the_way() -> None:
-    model = Casting()
-    view = forward_modes(build_subject(model), Notes())[EVALUATION]
+def test_float64_pass_is_in_float64_throughout() -> None:
+    model = UpcastingModel()
+    mode = forward_modes(build_subject(model), Notes())[EVALUATION]
     ids = torch.randint(9, (2, 5))
-    wide = view.doubled().outputs(ids)
+    in_float64 = mode.in_float64().outputs(ids)
     weight = model.tokens.weight.double()
-    assert wide.dtype == torch.float64
+    assert in_float64.dtype == torch.float64
     expected = (weight[ids] @ model.plain.double()).softmax(dim=-1)
-    assert torch.allclose(wide, expected, atol=1e-14, rtol=0)
+    assert torch.allclose(in_float64, expected, atol=1e-14, rtol=0)
 
 
-def test_double_is_left_behind_even_on_errors() -> None:
+def test_force_float64_is_undone_after_an_error() -> None:
     def fail() -> None:
         with force_float64():
             assert torch.zeros(1).dtype == torch.float64
@@ -209,168 +209,191 @@ def test_double_is_left_behind_even_on_errors() -> None:
     assert torch.zeros(1).dtype == torch.float32
 
 
-# What cannot be judged.
+# Doubts and notes.
 
 
-def verdict_on(subject: Subject) -> Notes:
+def notes_without_leaks(subject: Subject) -> Notes:
     notes = Notes()
     assert not find_leaks(forward_modes(subject, notes), build_permission("causal"), notes)
     return notes
 
 
-def test_random_outputs_leave_a_doubt() -> None:
+def test_random_outputs_are_a_doubt() -> None:
     generator = torch.Generator()
 
     def run(module: object, ids: Tensor, valid: object) -> Tensor:
         return torch.rand(*ids.shape, 3, generator=generator)
 
-    notes = verdict_on(Subject("random", run, vocabulary=9))
+    notes = notes_without_leaks(Subject("random", run, vocabulary=9))
     assert "different outputs" in notes.doubts[0]
 
 
-def test_nan_leaves_a_doubt() -> None:
+def test_nan_is_a_doubt() -> None:
     def run(module: object, ids: Tensor, valid: object) -> Tensor:
         return torch.full((*ids.shape, 3), torch.nan)
 
-    assert "NaN" in verdict_on(Subject("nan", run, vocabulary=9)).doubts[0]
+    assert "NaN" in notes_without_leaks(Subject("nan", run, vocabulary=9)).doubts[0]
 
 
-def test_outputs_that_never_change_leave_a_doubt() -> None:
+def test_constant_outputs_are_a_doubt() -> None:
     def run(module: object, ids: Tensor, valid: object) -> Tensor:
         return torch.zeros(*ids.shape, 3)
 
-    assert "do not react" in verdict_on(Subject("zero", run, vocabulary=9)).doubts[0]
+    assert (
+        "do not depend on the inputs"
+        in notes_without_leaks(Subject("zero", run, vocabulary=9)).doubts[0]
+    )
 
 
-def test_a_callable_without_a_module_gets_its_second_look() -> None:
+def test_callable_without_a_module_is_rechecked_in_float64() -> None:
     """Rows of another length round differently, yet nothing leaks."""
-    toy = Toy(Parts(layers=2, scale=8.0)).eval()
-    notes = verdict_on(Subject("callable", lambda module, ids, valid: toy(ids), vocabulary=19))
+    model = ToyTransformer(Components(layers=2, scale=8.0)).eval()
+    notes = notes_without_leaks(
+        Subject("callable", lambda module, ids, valid: model(ids), vocabulary=19)
+    )
     assert not notes.doubts
-    assert any("training mode" in told for told in notes.unchecked)
-    assert not any("float64" in told for told in notes.unchecked)
+    assert any("training mode" in note for note in notes.unchecked)
+    assert not any("float64" in note for note in notes.unchecked)
 
 
-def raising(problem: Exception, *, when: Callable[[Toy, Tensor], bool]) -> Toy:
-    class Raising(Toy):
-        def forward(self, ids: Tensor, **how: object) -> Tensor:
+def raising(
+    problem: Exception, *, when: Callable[[ToyTransformer, Tensor], bool]
+) -> ToyTransformer:
+    class Raising(ToyTransformer):
+        def forward(self, ids: Tensor, **options: object) -> Tensor:
             if when(self, ids):
                 raise problem
-            return super().forward(ids, **how)  # type: ignore[arg-type]
+            return super().forward(ids, **options)  # type: ignore[arg-type]
 
-    return Raising(Parts(max_length=12))
+    return Raising(Components(max_length=12))
 
 
 @pytest.mark.parametrize("problem", [ValueError("no labels"), UserError("no labels", topic="x")])
-def test_training_mode_that_raises_leaves_a_doubt(problem: Exception) -> None:
-    notes = verdict_on(bare(raising(problem, when=lambda toy, ids: toy.training)))
+def test_error_in_training_mode_is_a_doubt(problem: Exception) -> None:
+    notes = notes_without_leaks(
+        minimal_subject(raising(problem, when=lambda model, ids: model.training))
+    )
     assert len(notes.doubts) == 1
     assert notes.doubts[0].startswith("training mode, length 12: ")
     assert notes.doubts[0].endswith("no labels")
 
 
-def test_rows_that_run_only_alone_leave_a_doubt() -> None:
-    notes = verdict_on(bare(raising(ValueError("one row"), when=lambda toy, ids: len(ids) > 1)))
+def test_model_without_batching_is_a_doubt() -> None:
+    notes = notes_without_leaks(
+        minimal_subject(raising(ValueError("one row"), when=lambda model, ids: len(ids) > 1))
+    )
     assert "evaluation mode, length 12: ValueError: one row" in notes.doubts
 
 
-def test_an_extra_that_a_model_refuses_is_told_and_no_doubt() -> None:
+def test_error_in_an_optional_mode_is_noted_but_no_doubt() -> None:
     def refuse(*given: object) -> Tensor:
         raise UserError("this kind keeps no cache", topic="attention")
 
-    whole = subject_around(Toy(Parts(max_length=12)))
-    notes = verdict_on(replace(whole, run_cached=refuse, run_with_weights=refuse))
+    subject = full_subject(ToyTransformer(Components(max_length=12)))
+    notes = notes_without_leaks(replace(subject, run_cached=refuse, run_with_weights=refuse))
     assert not notes.doubts
-    told = "through the cache, length 12: attention: this kind keeps no cache"
-    assert told in notes.unchecked
+    note = "with the KV cache, length 12: attention: this kind keeps no cache"
+    assert note in notes.unchecked
 
 
-def test_a_model_that_says_it_takes_more_than_it_does() -> None:
-    """RoBERTa's table of positions is two larger than the rows it takes."""
-    notes = verdict_on(replace(bare(Toy()), max_length=50))
+def test_declared_length_beyond_the_real_limit() -> None:
+    """RoBERTa's position table is two larger than its maximum length."""
+    notes = notes_without_leaks(replace(minimal_subject(ToyTransformer()), max_length=50))
     assert not notes.doubts
-    assert any(told.startswith("evaluation mode, length 40") for told in notes.checked)
-    assert any("more than 40 places" in told for told in notes.unchecked)
+    assert any(note.startswith("evaluation mode, length 40") for note in notes.checked)
+    assert any("lengths above 40" in note for note in notes.unchecked)
 
 
-def test_padding_keeps_within_the_longest_row() -> None:
-    notes = verdict_on(subject_around(Toy(Parts(max_length=12))))
-    assert any(told.startswith("with padding on the left, length 9") for told in notes.checked)
-    notes = verdict_on(subject_around(Toy(Parts(max_length=3))))
-    assert any("leave no room" in told for told in notes.unchecked)
+def test_padding_stays_within_the_maximum_length() -> None:
+    notes = notes_without_leaks(full_subject(ToyTransformer(Components(max_length=12))))
+    assert any(note.startswith("with padding on the left, length 9") for note in notes.checked)
+    notes = notes_without_leaks(full_subject(ToyTransformer(Components(max_length=3))))
+    assert any("leaves none for padding" in note for note in notes.unchecked)
     assert not notes.doubts
 
 
-@pytest.mark.parametrize("longest", [2, 3])
-def test_a_model_of_two_or_three_places_is_searched(max_length: int) -> None:
+@pytest.mark.parametrize("max_length", [2, 3])
+def test_model_of_two_or_three_positions_is_tested(max_length: int) -> None:
     notes = Notes()
-    ways = forward_modes(bare(Toy(Parts(mask=ahead(1), max_length=max_length))), notes)
-    leaks = find_leaks(ways, build_permission("causal"), notes)
+    modes = forward_modes(
+        minimal_subject(ToyTransformer(Components(mask=lookahead(1), max_length=max_length))), notes
+    )
+    leaks = find_leaks(modes, build_permission("causal"), notes)
     assert (0, 1) in {(leak.query, leak.key) for leak in leaks}
-    assert not verdict_on(bare(Toy(Parts(max_length=max_length)))).doubts
+    assert not notes_without_leaks(
+        minimal_subject(ToyTransformer(Components(max_length=max_length)))
+    ).doubts
 
 
-def test_a_model_of_one_place_leaves_a_doubt() -> None:
-    notes = verdict_on(bare(Toy(Parts(max_length=1))))
-    assert "takes one place" in notes.doubts[0]
+def test_model_of_one_position_is_a_doubt() -> None:
+    notes = notes_without_leaks(minimal_subject(ToyTransformer(Components(max_length=1))))
+    assert "accepts one position" in notes.doubts[0]
 
 
-def test_where_the_longest_row_is_not_known_that_is_said() -> None:
-    notes = verdict_on(build_subject(Toy(Parts(max_length=200))))
-    assert any("more than 131 places" in told and "not known" in told for told in notes.unchecked)
+def test_unknown_maximum_length_is_noted() -> None:
+    notes = notes_without_leaks(build_subject(ToyTransformer(Components(max_length=200))))
+    assert any("lengths above 131" in note and "not known" in note for note in notes.unchecked)
 
 
 @pytest.mark.parametrize(
-    ("lengths", "mask", "says"),
+    ("lengths", "mask", "message"),
     [
         ([1], "causal", "length 1 cannot be audited: the mask causal forbids nothing"),
-        ([6, 41], "causal", "length 41 .* 1 to 40 places"),
+        ([6, 41], "causal", "length 41 .* 1 to 40 positions"),
         ([0], "causal", "length 0 "),
-        ([5], torch.ones(7, 7).tril().bool(), "a table for rows of 7 places"),
+        ([5], torch.ones(7, 7).tril().bool(), "a table for length 7"),
     ],
 )
-def test_lengths_that_tell_nothing_are_refused(
-    lengths: list[int], mask: str | Tensor, says: str
-) -> None:
+def test_untestable_lengths_raise(lengths: list[int], mask: str | Tensor, message: str) -> None:
     notes = Notes()
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         find_leaks(
-            forward_modes(bare(Toy()), notes), build_permission(mask), notes, lengths=lengths
+            forward_modes(minimal_subject(ToyTransformer()), notes),
+            build_permission(mask),
+            notes,
+            lengths=lengths,
         )
 
 
-def test_a_table_of_one_size() -> None:
+def test_mask_table_of_one_size() -> None:
     notes = Notes()
     table = torch.ones(7, 7).tril(1).bool()
-    ways = forward_modes(bare(Toy(Parts(mask=lambda p: (p.j <= p.i + 1)[None, None]))), notes)
-    assert not find_leaks(ways, build_permission(table), notes)
-    leaks = find_leaks(ways, build_permission(torch.ones(7, 7).tril().bool()), notes)
+    modes = forward_modes(
+        minimal_subject(ToyTransformer(Components(mask=lambda p: (p.j <= p.i + 1)[None, None]))),
+        notes,
+    )
+    assert not find_leaks(modes, build_permission(table), notes)
+    leaks = find_leaks(modes, build_permission(torch.ones(7, 7).tril().bool()), notes)
     assert {(leak.query, leak.key) for leak in leaks} == {(i, i + 1) for i in range(6)}
 
 
-def test_lengths_that_a_model_refuses_are_told() -> None:
-    notes = verdict_on(build_subject(Toy()))
-    assert any("more than 40 places" in told and "40 at most" in told for told in notes.unchecked)
-    assert any("evaluation mode, length 40" in told for told in notes.checked)
+def test_lengths_that_a_model_rejects_are_noted() -> None:
+    notes = notes_without_leaks(build_subject(ToyTransformer()))
+    assert any("lengths above 40" in note and "40 at most" in note for note in notes.unchecked)
+    assert any("evaluation mode, length 40" in note for note in notes.checked)
 
 
-def test_padding_cannot_hide_a_clean_model() -> None:
-    notes = verdict_on(subject_around(Toy(Parts(layers=2))))
-    assert any(told.startswith("with padding on the left") for told in notes.checked)
+def test_padding_does_not_make_a_clean_model_leak() -> None:
+    notes = notes_without_leaks(full_subject(ToyTransformer(Components(layers=2))))
+    assert any(note.startswith("with padding on the left") for note in notes.checked)
 
 
-def test_a_model_in_float64_has_rounding_of_its_own() -> None:
-    """What an FFT leaves at forbidden places is as small here as a second look could make it."""
-    assert not verdict_on(bare(Toy(Parts(extra=LongFilter, max_length=12)).double())).doubts
+def test_rounding_of_a_float64_model_is_no_leak() -> None:
+    """Rounding of an FFT at forbidden positions is below the floor."""
+    assert not notes_without_leaks(
+        minimal_subject(ToyTransformer(Components(extra=CausalFFTConv, max_length=12)).double())
+    ).doubts
 
 
-def test_a_model_may_write_into_its_input() -> None:
-    class Writing(Toy):
-        def forward(self, ids: Tensor, **how: object) -> Tensor:
-            out = super().forward(ids, **how)  # type: ignore[arg-type]
+def test_model_may_write_into_its_input() -> None:
+    class Writing(ToyTransformer):
+        def forward(self, ids: Tensor, **options: object) -> Tensor:
+            out = super().forward(ids, **options)  # type: ignore[arg-type]
             ids.zero_()
             return out
 
     notes = Notes()
-    ways = forward_modes(bare(Writing(Parts(mask=ahead(1), max_length=12))), notes)
-    assert find_leaks(ways, build_permission("causal"), notes)
+    modes = forward_modes(
+        minimal_subject(Writing(Components(mask=lookahead(1), max_length=12))), notes
+    )
+    assert find_leaks(modes, build_permission("causal"), notes)
