@@ -94,5 +94,4 @@ def test_split_labels():
 
 
 def test_join_words():
-
     assert [formatting.join_words("abc"[:n]) for n in (1, 2, 3)] == ["a", "a and b", "a, b and c"]

@@ -50,7 +50,7 @@ class TranslationMetric(Metric):
         predicted, truths = texts(rows, "predicted"), _references(rows)
         max_references = max(map(len, truths))
         # sacreBLEU takes one list per reference, with None where a sentence has fewer.
-        references = [[_nth(own, index) for own in truths] for index in range(max_references)]
+        references = [[_nth(refs, index) for refs in truths] for index in range(max_references)]
         # Its sentence statistics are private; a test compares them with the corpus scores.
         tables = [
             _sacrebleu(score_name)._extract_corpus_statistics(predicted, references)
@@ -88,7 +88,7 @@ class SummaryMetric(Metric):
         _check_script(truths)
         scorer = RougeScorer(list(ROUGES), use_stemmer=True)
         scores = [
-            scorer.score_multi(own, text) for own, text in zip(truths, predicted, strict=True)
+            scorer.score_multi(refs, text) for refs, text in zip(truths, predicted, strict=True)
         ]
         return np.array([[*(row[name].fmeasure for name in ROUGES), 1.0] for row in scores]).T
 
@@ -108,8 +108,8 @@ def sentence_rows(predicted: Sequence[str], truths: Sequence[Sequence[str]]) -> 
             hint="Give references for each hypothesis: no list is truncated.",
         )
     return [
-        {"item": item, "predicted": text, "truths": [own] if isinstance(own, str) else list(own)}
-        for item, (text, own) in enumerate(zip(predicted, truths, strict=True))
+        {"item": item, "predicted": text, "truths": [refs] if isinstance(refs, str) else list(refs)}
+        for item, (text, refs) in enumerate(zip(predicted, truths, strict=True))
     ]
 
 
@@ -159,22 +159,22 @@ def _sacrebleu(score_name: str) -> SacreBleuMetric:
 
 def _references(rows: Sequence[Row]) -> list[list[str]]:
     truths = lists_of_texts(rows, "truths")
-    for number, own in enumerate(truths):
-        if not own:
+    for number, refs in enumerate(truths):
+        if not refs:
             raise field_error(
                 rows, number, "no reference", hint="Every hypothesis needs at least one."
             )
     return truths
 
 
-def _nth(own: list[str], index: int) -> Any:
+def _nth(refs: list[str], index: int) -> Any:
     # str | None, which sacreBLEU accepts although its annotations say str.
-    return own[index] if index < len(own) else None
+    return refs[index] if index < len(refs) else None
 
 
 def _check_script(truths: list[list[str]]) -> None:
     """Raise for texts in a script that ROUGE ignores: all of them would score 0."""
-    blank = sum(not any(re.search("[a-z0-9]", text.lower()) for text in own) for own in truths)
+    blank = sum(not any(re.search("[a-z0-9]", text.lower()) for text in refs) for refs in truths)
     if 2 * blank > len(truths):
         raise UserError(
             f"{blank:,} of {len(truths):,} references have no character that ROUGE counts "

@@ -52,11 +52,11 @@ class RecallMetric(RatioMetric):
         for number, (row, answer, accepted) in enumerate(zip(rows, predicted, truths, strict=True)):
             exact, _ = exact_match_and_f1(answer, accepted)
             seen, unseen = float(row.get("seen") is True), float(row.get("seen") is False)
-            judged, answered = float("answered" in row), float(bool(row.get("answered")))
+            decided, answered = float("answered" in row), float(bool(row.get("answered")))
             table[:, number] = (
                 *(exact, 1.0),
                 *(seen, exact * seen, unseen, exact * unseen),
-                *(judged, answered, exact * answered),
+                *(decided, answered, exact * answered),
             )
         return table
 

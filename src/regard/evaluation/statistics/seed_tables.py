@@ -90,13 +90,13 @@ class SeedTables:
         sums = statistics.sum(axis=-1)
         # Overflow and division by zero are reported below.
         with np.errstate(all="ignore"):
-            whole = score_function(sums)
-            without = (
+            full = score_function(sums)
+            left_out = (
                 score_function(sums[..., None] - statistics) if statistics.shape[-1] > 1 else None
             )
-        if whole.shape != sums.shape[1:]:
-            raise ValueError(f"a score function of {sums.shape} sums gave {whole.shape} scores")
-        for condition, scores in (("", whole), (" with one item left out", without)):
+        if full.shape != sums.shape[1:]:
+            raise ValueError(f"a score function of {sums.shape} sums gave {full.shape} scores")
+        for condition, scores in (("", full), (" with one item left out", left_out)):
             if scores is not None and not np.isfinite(scores).all():
                 bad = (~np.isfinite(scores)).reshape(len(scores), -1).any(1)
                 raise self._error(
@@ -105,7 +105,7 @@ class SeedTables:
                     hint="No difference can be computed: look for a training run that diverged, "
                     "or evaluate more items.",
                 )
-        return whole, whole[:, None] if without is None else without
+        return full, full[:, None] if left_out is None else left_out
 
     def _error(self, what: str, *, hint: str) -> UserError:
         return UserError(what, topic="comparison", where=self.variant, hint=hint)

@@ -183,15 +183,15 @@ def method_difference(
             topic="comparison",
             hint="Give 0.95 for a 95 % interval.",
         )
-    (whole_a, without_a), (whole_b, without_b) = (
+    (full_a, left_out_a), (full_b, left_out_b) = (
         method.leave_one_out(score_function) for method in (a, b)
     )
-    per_seed, without = whole_a - whole_b, without_a - without_b
+    per_seed, left_out = full_a - full_b, left_out_a - left_out_b
     seeds, n = len(per_seed), a.statistics.shape[-1]
     # Squares overflow where a training run nearly diverged: se is then infinite.
     with np.errstate(over="ignore", invalid="ignore"):
-        of_mean = float(_jackknife_variance(without.mean(axis=0)))
-        of_one_seed = float(_jackknife_variance(without).mean())
+        of_mean = float(_jackknife_variance(left_out.mean(axis=0)))
+        of_one_seed = float(_jackknife_variance(left_out).mean())
         se_seeds = float(per_seed.std(ddof=1) / math.sqrt(seeds)) if seeds > 1 else None
     # Item variance is persistent + v for one seed, and persistent + v / S for the mean over seeds.
     has_both = seeds > 1 and n > 1
@@ -245,12 +245,12 @@ def holm(differences: Sequence[MethodDifference]) -> list[MethodDifference]:
     ]
 
 
-def _jackknife_variance(without: Values) -> Values:
+def _jackknife_variance(left_out: Values) -> Values:
     """(…, n) leave-one-out values to the variance of the estimate (…)."""
-    n = without.shape[-1]
+    n = left_out.shape[-1]
     if n < 2:
-        return np.full(without.shape[:-1], math.inf)
-    return np.asarray((n - 1) * without.var(axis=-1))
+        return np.full(left_out.shape[:-1], math.inf)
+    return np.asarray((n - 1) * left_out.var(axis=-1))
 
 
 def _degrees_of_freedom(seeds: int, n: int) -> int:
