@@ -46,7 +46,7 @@ def test_parameters_trained_by_a_task_are_used(pooling):
     Full().apply(model, seed=0)
     names, table = unused_parameters(model)
     assert names == set()
-    assert any("by the loss of the training" in one for one in table["checked"])
+    assert any("by the training loss" in one for one in table["checked"])
     assert any("leaks in the head" in one for one in table["unchecked"])
 
 
