@@ -1,4 +1,4 @@
-"""Budgets: what one update costs, and widths that match parameters (generated text)."""
+"""Budgets: cost per update, and widths that match parameters (generated text)."""
 
 import pytest
 import tomli_w
@@ -28,7 +28,7 @@ def study(tmp_path, monkeypatch):
     return load
 
 
-def test_with_equal_steps_recipes_stay_as_they_are(study):
+def test_step_budget_leaves_recipes_unchanged(study):
     loaded = study(variants={"dot": {}, "wide": {"model.width": 32}})
     dot, wide = allocate_budgets(loaded, observer=SILENT)
     assert dot.steps == wide.steps == 20
@@ -36,7 +36,7 @@ def test_with_equal_steps_recipes_stay_as_they_are(study):
     assert wide.operations > 2 * dot.operations
 
 
-def test_with_equal_operations_the_dearer_variant_takes_fewer_steps(study):
+def test_flop_budget_gives_expensive_variants_fewer_steps(study):
     loaded = study(budget="flops", variants={"dot": {}, "wide": {"model.width": 32}})
     dot, wide = allocate_budgets(loaded, observer=SILENT)
     assert dot.steps == 20
@@ -44,7 +44,7 @@ def test_with_equal_operations_the_dearer_variant_takes_fewer_steps(study):
     assert wide.variant.recipe.train.max_steps == wide.steps
 
 
-def test_parameters_are_matched_by_width(study):
+def test_match_parameters_adjusts_the_width(study):
     loaded = study(
         match="parameters", variants={"dot": {}, "deep": {"model.layers": 3, "model.heads": 2}}
     )
@@ -52,23 +52,23 @@ def test_parameters_are_matched_by_width(study):
     family = deep.variant.recipe.model
     assert family.width < 16
     assert family.layers == 3
-    nearer = abs(deep.parameters - dot.parameters)
+    distance = abs(deep.parameters - dot.parameters)
     for width in (family.width - 2, family.width + 2):
         other = type(family)(**{**dict(family), "width": width})
         assert (
             abs(total_parameters(other.count_parameters(_vocabulary(dot))) - dot.parameters)
-            >= nearer
+            >= distance
         )
 
 
-def _vocabulary(equal) -> int:
-    """From the count of a model whose every other part is known."""
-    family = equal.variant.recipe.model
-    return (equal.parameters - total_parameters(family.count_parameters(0))) // family.width
+def _vocabulary(budget) -> int:
+    """From the parameter count of a model, given all its other settings."""
+    family = budget.variant.recipe.model
+    return (budget.parameters - total_parameters(family.count_parameters(0))) // family.width
 
 
-def test_operations_are_counted_whoever_makes_them(study, monkeypatch):
+def test_flops_do_not_depend_on_the_kernel_library(study, monkeypatch):
     loaded = study(variants={"dot": {}, "wide": {"model.width": 48, "model.heads": 3}})
-    by_kernels = [one.operations for one in allocate_budgets(loaded, observer=SILENT)]
+    with_kernels = [one.operations for one in allocate_budgets(loaded, observer=SILENT)]
     monkeypatch.setattr(library, "LIBRARY", None)
-    assert [one.operations for one in allocate_budgets(loaded, observer=SILENT)] == by_kernels
+    assert [one.operations for one in allocate_budgets(loaded, observer=SILENT)] == with_kernels

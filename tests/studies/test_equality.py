@@ -1,4 +1,4 @@
-"""What is not equal between variants is said, and what is equal is not."""
+"""Unequal conditions between variants are reported, equal ones are not."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,75 +20,78 @@ def variant(name: str, **facts) -> VariantOutcome:
     return VariantOutcome(name, {}, **{**sizes, **facts})
 
 
-def usable(**facts) -> CompletedRun:
+def completed_run(**facts) -> CompletedRun:
     table = {
         "run": "x",
         "finished": "now",
         "estimates": (),
-        "items": {part: {"documents": "d", "scored": "t"} for part in ("train", "dev", "test")},
+        "items": {split: {"documents": "d", "scored": "t"} for split in ("train", "dev", "test")},
         "order": "o",
         "tokenizer": {"name": "bpe", "size": 9, "fingerprint": "f"},
         "cost": {"steps": 10, "tokens": 500, "seconds": 20.0},
         **facts,
     }
-    figures = ResultsRecord.model_validate(table)
-    record = RunRecord(Path(), "x", "", None, figures)
-    return CompletedRun(Path(), record, figures)
+    results = ResultsRecord.model_validate(table)
+    record = RunRecord(Path(), "x", "", None, results)
+    return CompletedRun(Path(), record, results)
 
 
-def said(other: VariantOutcome, **facts) -> list[str]:
+def differences(other: VariantOutcome, **facts) -> list[str]:
     variants = {"a": variant("a"), "b": other}
-    runs = {"a": {0: usable(), 1: usable()}, "b": {0: usable(), 1: usable(**facts)}}
+    runs = {
+        "a": {0: completed_run(), 1: completed_run()},
+        "b": {0: completed_run(), 1: completed_run(**facts)},
+    }
     return unequal_conditions(STUDY, variants, runs)
 
 
-def test_equal_variants_have_nothing_said_about_them():
-    assert said(variant("b")) == []
-    assert said(variant("b", parameters=1040)) == []
+def test_equal_variants_have_no_differences():
+    assert differences(variant("b")) == []
+    assert differences(variant("b", parameters=1040)) == []
 
 
-def test_sizes_beyond_the_tolerance_are_said():
-    [told] = said(variant("b", parameters=1100))
-    assert told == "b: 1,100 parameters where a has 1,000 (+10.0%; tolerance 5%)"
+def test_sizes_beyond_the_tolerance():
+    [expected] = differences(variant("b", parameters=1100))
+    assert expected == "b: 1,100 parameters where a has 1,000 (+10.0%; tolerance 5%)"
     longer = {"steps": 12, "tokens": 510, "seconds": 20.0}
-    assert said(variant("b"), cost=longer) == [
+    assert differences(variant("b"), cost=longer) == [
         "b: 11 steps where a had 10 (+10.0%)",
         "b: 505 tokens where a had 500 (+1.0%)",
     ]
 
 
-def test_seeds_are_compared_with_the_same_seed():
+def test_runs_are_compared_by_seed():
     one_more = {"steps": 10, "tokens": 501, "seconds": 20.0}
     variants = {"a": variant("a"), "b": variant("b")}
     runs = {
-        "a": {0: usable(), 1: usable(cost=one_more)},
-        "b": {1: usable(cost=one_more)},
+        "a": {0: completed_run(), 1: completed_run(cost=one_more)},
+        "b": {1: completed_run(cost=one_more)},
     }
     assert unequal_conditions(STUDY, variants, runs) == [
         "b: seed 0 is on one side only and left out"
     ]
 
 
-def test_other_text_order_or_tokenizer_is_said_with_its_seed():
-    [told] = said(variant("b"), order="other")
-    assert told == "b: other tokens, or the same in another order (seed 1)"
+def test_other_order_or_tokenizer_names_the_seed():
+    [expected] = differences(variant("b"), order="other")
+    assert expected == "b: other tokens, or the same in another order (seed 1)"
     other = {"name": "bpe", "size": 9, "fingerprint": "g"}
-    assert "another tokenizer" in said(variant("b"), tokenizer=other)[0]
+    assert "another tokenizer" in differences(variant("b"), tokenizer=other)[0]
 
 
-def test_a_seed_on_one_side_only_is_said():
+def test_unshared_seed():
     variants = {"a": variant("a"), "b": variant("b")}
-    runs = {"a": {0: usable(), 1: usable()}, "b": {0: usable()}}
+    runs = {"a": {0: completed_run(), 1: completed_run()}, "b": {0: completed_run()}}
     assert unequal_conditions(STUDY, variants, runs) == [
         "b: seed 1 is on one side only and left out"
     ]
 
 
-def test_several_seeds_on_one_side_only_are_said():
+def test_several_unshared_seeds():
     variants = {"a": variant("a"), "b": variant("b")}
-    runs = {"a": {0: usable(), 1: usable()}, "b": {2: usable()}}
-    told = ["b: seeds 0, 1 and 2 are on one side only and left out"]
-    assert unequal_conditions(STUDY, variants, runs) == told
+    runs = {"a": {0: completed_run(), 1: completed_run()}, "b": {2: completed_run()}}
+    expected = ["b: seeds 0, 1 and 2 are on one side only and left out"]
+    assert unequal_conditions(STUDY, variants, runs) == expected
 
 
 def with_budget(budget: str) -> SimpleNamespace:
@@ -97,13 +100,13 @@ def with_budget(budget: str) -> SimpleNamespace:
     )
 
 
-def test_a_budget_in_operations_leaves_steps_and_tokens_free():
+def test_flop_budget_ignores_steps_and_tokens():
     variants = {
         "a": variant("a", operations=7.0),
         "b": replace(variant("b", operations=10.0), steps=7, tokens=350),
     }
     fewer = {"steps": 7, "tokens": 350, "seconds": 90.0}
-    runs = {"a": {0: usable()}, "b": {0: usable(cost=fewer)}}
+    runs = {"a": {0: completed_run()}, "b": {0: completed_run(cost=fewer)}}
     assert unequal_conditions(with_budget("flops"), variants, runs) == []
     variants["b"].steps = 8
     assert unequal_conditions(with_budget("flops"), variants, runs) == [
@@ -111,11 +114,11 @@ def test_a_budget_in_operations_leaves_steps_and_tokens_free():
     ]
 
 
-def test_a_budget_in_seconds_says_when_the_time_was_not_kept():
+def test_time_budget_reports_unequal_times():
     variants = {"a": variant("a"), "b": variant("b")}
-    for seconds, told in (
+    for seconds, expected in (
         (20.5, []),
         (25.0, ["b: 25 seconds of training where a had 20 (+25.0%)"]),
     ):
-        runs = {"a": {0: usable()}, "b": {0: usable(cost={"seconds": seconds})}}
-        assert unequal_conditions(with_budget("seconds"), variants, runs) == told
+        runs = {"a": {0: completed_run()}, "b": {0: completed_run(cost={"seconds": seconds})}}
+        assert unequal_conditions(with_budget("seconds"), variants, runs) == expected

@@ -1,4 +1,4 @@
-"""Where the trainings of a study start from."""
+"""Initial models of a study's runs."""
 
 import tomli_w
 from tests.interop.transformers_models import install_package
@@ -25,12 +25,12 @@ STUDY = {
 }
 
 
-def never(*asked):
+def never(*args):
     raise AssertionError("nothing has to be trained first")
 
 
-def test_a_package_to_start_from_stays_a_package(tmp_path, monkeypatch):
-    """Each training has to find the very start, and the tokenizer, that was planned with."""
+def test_init_from_package_is_kept_in_the_runs_recipes(tmp_path, monkeypatch):
+    """Each training must find the initial model and tokenizer of the plan."""
     monkeypatch.syspath_prepend(str(install_package(tmp_path / "site")))
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -40,13 +40,13 @@ def test_a_package_to_start_from_stays_a_package(tmp_path, monkeypatch):
     loaded = LoadedStudy.load(tmp_path / "study.toml")
     home = tmp_path / "runs" / "study"
     home.mkdir(parents=True)
-    starts = prepare_initial_models(loaded, home=home, run_jobs=never)
-    shared, imported = initial_model_remarks(starts, loaded)
+    initial_models = prepare_initial_models(loaded, home=home, run_jobs=never)
+    shared, imported = initial_model_remarks(initial_models, loaded)
     assert shared.startswith("every variant starts from pip:tiny-model, the same for all seeds")
-    assert imported.startswith("pip:tiny-model: the file has no output network")
-    for planned in plan(home, loaded, starts, observer=SILENT):
+    assert imported.startswith("pip:tiny-model: the file has no head transform")
+    for planned in plan(home, loaded, initial_models, observer=SILENT):
         for seed in (0, 1):
             recipe = planned.job(home, seed, tuned={}).recipe
             assert recipe.init_from == "pip:tiny-model"
-            start = find_initial_model(recipe, runs=home, run_recipe=never)
-            assert inherit_settings(recipe, start) == recipe
+            initial_model = find_initial_model(recipe, runs=home, run_recipe=never)
+            assert inherit_settings(recipe, initial_model) == recipe

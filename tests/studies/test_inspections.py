@@ -1,4 +1,4 @@
-"""What a study keeps of its probe sentences is what inspecting the run shows."""
+"""Stored inspections of probe sentences equal those of the run."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def home(tmp_path_factory):
     return workspace.folder / "runs"
 
 
-def outcome_of(*variants: VariantOutcome) -> Outcome:
+def outcome_with(*variants: VariantOutcome) -> Outcome:
     return Outcome(
         name="s",
         question="",
@@ -40,8 +40,8 @@ def outcome_of(*variants: VariantOutcome) -> Outcome:
     )
 
 
-def test_what_is_stored_is_what_inspecting_shows(home):
-    outcome = outcome_of(
+def test_stored_inspection_equals_regard_inspect(home):
+    outcome = outcome_with(
         VariantOutcome("tiny", {}, runs=[RunOutcome(0, "tiny")]),
         VariantOutcome("gone", {}, runs=[RunOutcome(0, "gone")]),
         VariantOutcome("unfinished", {}, runs=[RunOutcome(0, "tiny", reason="stopped")]),
@@ -55,16 +55,20 @@ def test_what_is_stored_is_what_inspecting_shows(home):
     assert len(stored) == 2 * MAX_PROBES
     assert stored[1].inspection is None
     assert "does not exist" in stored[1].reason
-    seen = regard.inspect(home / "tiny", TEXTS[0])
-    kept = stored[0].inspection
-    assert (kept.row, kept.source, kept.remarks) == (seen.row, seen.source, seen.remarks)
-    for one, other in zip(kept.maps, seen.maps, strict=True):
+    expected = regard.inspect(home / "tiny", TEXTS[0])
+    actual = stored[0].inspection
+    assert (actual.row, actual.source, actual.remarks) == (
+        expected.row,
+        expected.source,
+        expected.remarks,
+    )
+    for one, other in zip(actual.maps, expected.maps, strict=True):
         assert one.name == other.name
         assert np.abs(one.weights - other.weights).max() <= 5e-7
 
 
-def test_a_study_without_probes_stores_nothing(home, tmp_path):
-    outcome = outcome_of(VariantOutcome("tiny", {}, runs=[RunOutcome(0, "tiny")]))
+def test_study_without_probes_stores_nothing(home, tmp_path):
+    outcome = outcome_with(VariantOutcome("tiny", {}, runs=[RunOutcome(0, "tiny")]))
     store_inspections(outcome, [], home=tmp_path)
     assert read_inspections(tmp_path, outcome) == []
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""An outcome is read back as it was written, and damage is told in words."""
+"""outcome.json: round trip, and damaged files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.core.errors import UserError
 from regard.studies.outcome import read_outcome
 
 
-def test_an_outcome_is_read_back_as_it_was_written(tmp_path):
+def test_outcome_round_trip(tmp_path):
     outcome = outcome_with("dot", "additive", "zero-masked", question="Which?")
     for variant in outcome.variants:
         variant.samples, variant.probes = [], []
@@ -23,21 +23,22 @@ def test_an_outcome_is_read_back_as_it_was_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("damage", "complaint"),
+    ("damage", "message"),
     [
         (lambda table: table.pop("decides"), "damaged at decides"),
         (lambda table: table["variants"][0].pop("name"), r"damaged at variants\.0\.name"),
         (lambda table: table.update(reference="gru"), "gru has a verdict but is no variant"),
         (lambda table: table["variants"][0].update(audit={}), "damaged at verdict"),
         (lambda table: table.update(schema=99), "schema 99"),
+        (lambda table: table.update(schema=1), "has schema 1, this regard reads schema 2"),
     ],
 )
-def test_a_damaged_outcome_is_told_in_words(tmp_path, damage, complaint):
+def test_damaged_outcome_is_refused(tmp_path, damage, message):
     write_runs(tmp_path, outcome_with("dot", "additive"))
     table = json.loads((tmp_path / "outcome.json").read_text())
     damage(table)
     (tmp_path / "outcome.json").write_text(json.dumps(table))
-    with pytest.raises(UserError, match=complaint):
+    with pytest.raises(UserError, match=message):
         read_outcome(tmp_path)
     (tmp_path / "outcome.json").unlink()
     with pytest.raises(UserError, match="not a finished study"):

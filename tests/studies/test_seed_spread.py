@@ -1,4 +1,4 @@
-"""A figure over seeds: its interval grows with the seeds' spread and stays where figures can be."""
+"""Scores over seeds: intervals within the bounds of the score."""
 
 import math
 
@@ -13,27 +13,29 @@ from regard.evaluation.statistics.seed_tables import SeedTables, ratio
 from regard.studies.seed_spread import seed_spread
 
 
-def measured(*right: list[int]) -> SeedTables:
-    """A seed each: which of the items it has right."""
-    columns = np.array([[seed, np.ones(len(seed))] for seed in right], dtype=float)
-    seeds = tuple(range(len(right)))
-    return SeedTables(variant="a", seeds=seeds, statistics=columns, splits=("dev:1",) * len(right))
+def seed_tables(*correct: list[int]) -> SeedTables:
+    """For each seed, which items it has right."""
+    statistics = np.array([[seed, np.ones(len(seed))] for seed in correct], dtype=float)
+    seeds = tuple(range(len(correct)))
+    return SeedTables(
+        variant="a", seeds=seeds, statistics=statistics, splits=("dev:1",) * len(correct)
+    )
 
 
-def test_an_interval_near_the_end_does_not_leave_the_scale():
-    nearly_all = measured([1] * 20, [1] * 19 + [0], [1] * 18 + [0, 0])
-    free = seed_spread(nearly_all, ratio)
-    held = seed_spread(nearly_all, ratio, bounds=(0.0, 1.0))
-    assert free.high > 1.0
-    assert (held.value, held.low, held.high) == (free.value, free.low, 1.0)
+def test_interval_is_clipped_to_the_bounds():
+    nearly_all = seed_tables([1] * 20, [1] * 19 + [0], [1] * 18 + [0, 0])
+    unbounded = seed_spread(nearly_all, ratio)
+    bounded = seed_spread(nearly_all, ratio, bounds=(0.0, 1.0))
+    assert unbounded.high > 1.0
+    assert (bounded.value, bounded.low, bounded.high) == (unbounded.value, unbounded.low, 1.0)
 
 
 def test_one_seed_has_no_interval():
-    assert seed_spread(measured([1, 0, 1]), ratio, bounds=(0.0, 1.0)).low is None
+    assert seed_spread(seed_tables([1, 0, 1]), ratio, bounds=(0.0, 1.0)).low is None
 
 
 @pytest.mark.parametrize(
-    ("measure", "metric", "ends"),
+    ("metric", "score_name", "bounds"),
     [
         (AnswerMetric(), "f1", (0.0, 1.0)),
         (DocumentMetric(), "perplexity", (1.0, math.inf)),
@@ -41,5 +43,5 @@ def test_one_seed_has_no_interval():
         (SimilarityMetric(), "spearman", (-1.0, 1.0)),
     ],
 )
-def test_every_metric_knows_its_ends(measure, metric, ends):
-    assert measure.bounds(metric) == ends
+def test_metric_bounds(metric, score_name, bounds):
+    assert metric.bounds(score_name) == bounds

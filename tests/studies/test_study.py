@@ -1,4 +1,4 @@
-"""A study file: its variants, and what cannot be a study."""
+"""Study files: their variants, and errors in them."""
 
 import pytest
 import tomli_w
@@ -26,7 +26,7 @@ def write(tmp_path):
     return write
 
 
-def test_variants_are_the_base_with_dotted_changes(write):
+def test_variants_are_dotted_changes_of_the_base(write):
     loaded = LoadedStudy.load(
         write(variants={"dot": {}, "additive": {"model.attention.kind": "additive"}})
     )
@@ -40,13 +40,13 @@ def test_variants_are_the_base_with_dotted_changes(write):
     ]
 
 
-def test_another_kind_leaves_the_settings_of_the_first_behind(write):
+def test_changing_the_kind_drops_the_settings_of_the_old_kind(write):
     study = write(variants={"one": {"model.positions.kind": "rotary"}})
     [variant] = LoadedStudy.load(study).variants
     assert variant.recipe.to_table()["model"]["positions"] == {"kind": "rotary", "base": 10000.0}
 
 
-def test_a_grid_makes_every_combination_and_random_some_of_them(write):
+def test_grid_gives_all_combinations_random_some(write):
     values = {"train.lr": [0.1, 0.2], "model.width": [8, 16, 32]}
     assert len(LoadedStudy.load(write(grid=values)).variants) == 6
     drawn = LoadedStudy.load(write(random={"trials": 3, "values": values})).variants
@@ -56,13 +56,13 @@ def test_a_grid_makes_every_combination_and_random_some_of_them(write):
     assert drawn[0].name.startswith("lr=0.")
 
 
-def test_broken_kinds_are_there_on_purpose(write):
+def test_broken_kinds_are_allowed_in_studies(write):
     study = write(variants={"cheat": {"model.attention.kind": "zero-masked"}})
     assert LoadedStudy.load(study).variants[0].recipe.model.attention.on_purpose
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    ("table", "message"),
     [
         ({}, "there is nothing to compare"),
         ({"variants": {"a": {"model.atention": "dot"}}}, "variants.a: unknown setting model.aten"),
@@ -88,29 +88,30 @@ def test_broken_kinds_are_there_on_purpose(write):
         ),
     ],
 )
-def test_what_cannot_be_a_study_is_said(write, table, words):
-    with pytest.raises(UserError, match=words):
+def test_invalid_study_is_refused(write, table, message):
+    with pytest.raises(UserError, match=message):
         LoadedStudy.load(write(**table))
 
 
-def test_two_variants_of_one_name_are_said_with_their_line(tmp_path, write):
+def test_duplicate_variant_is_refused_with_its_line(tmp_path, write):
     file = write(variants={"a": {}})
     file.write_text(file.read_text() + "\n[variants.a]\n")
-    with pytest.raises(UserError, match=r"study.toml, line \d+.* have the same name, \[variants.a\]"):
+    message = r"study.toml, line \d+.* have the same name, \[variants.a\]"
+    with pytest.raises(UserError, match=message):
         LoadedStudy.load(file)
 
 
-def test_the_first_variant_written_is_the_reference_of_a_sweep(write):
+def test_first_explicit_variant_is_the_reference_of_a_sweep(write):
     loaded = LoadedStudy.load(write(variants={"plain": {}}, grid={"model.width": [16, 32]}))
     assert [one.name for one in loaded.variants] == ["plain", "width=16", "width=32"]
     assert {one.against for one in loaded.variants} == {"plain"}
 
 
-def test_a_start_of_a_variant_is_found_beside_the_study(tmp_path, write):
-    taken_over = {key: value for key, value in RECIPE.items() if key != "model"}
-    (tmp_path / "base.toml").write_text(tomli_w.dumps(taken_over))
+def test_init_from_of_a_variant_is_relative_to_the_study_file(tmp_path, write):
+    without_model = {key: value for key, value in RECIPE.items() if key != "model"}
+    (tmp_path / "base.toml").write_text(tomli_w.dumps(without_model))
     (tmp_path / "first.toml").write_text(tomli_w.dumps({**RECIPE, "name": "first"}))
     [variant] = LoadedStudy.load(write(variants={"a": {"init_from": "first.toml"}})).variants
     assert variant.recipe.init_from == str(tmp_path / "first.toml")
     assert variant.changes == {"init_from": "first.toml"}
-    assert "model" not in variant.recipe.model_fields_set, "it comes from the start"
+    assert "model" not in variant.recipe.model_fields_set, "it comes from the initial model"

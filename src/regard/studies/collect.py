@@ -159,7 +159,7 @@ def _verdict(score_key: str, difference: MethodDifference) -> VerdictOutcome:
         score_key,
         difference.a,
         difference.b,
-        judged.words,
+        judged.sentence,
         judged.notes,
         judged.better,
         value=difference.value,
@@ -168,7 +168,7 @@ def _verdict(score_key: str, difference: MethodDifference) -> VerdictOutcome:
         per_seed=difference.per_seed,
         n=difference.n,
         seeds=difference.seeds,
-        speaks_of=judged.speaks_of,
+        speaks_of=judged.scope,
     )
 
 
