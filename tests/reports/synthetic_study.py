@@ -1,4 +1,4 @@
-"""A study made by hand: an outcome, and the run folders that stand behind it."""
+"""A synthetic study: an outcome and its run folders."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def variant_of(name: str, *, seeds: int, lr: float = 5e-4) -> VariantOutcome:
 
 
 def judged(score_key: str, **changes: Any) -> VerdictOutcome:
-    plain = {
+    fields = {
         "words": "not distinguishable at this size",
         "notes": ("additive − dot: −1.9 [−6.0, +2.2], n = 2,104, seeds = 5",),
         "better": "",
@@ -79,11 +79,11 @@ def judged(score_key: str, **changes: Any) -> VerdictOutcome:
         "seeds": 5,
         "speaks_of": "the methods",
     }
-    return VerdictOutcome(score_key, "additive", "dot", **(plain | changes))
+    return VerdictOutcome(score_key, "additive", "dot", **(fields | changes))
 
 
 def outcome_with(*names: str, seeds: int = 5, **changes: Any) -> Outcome:
-    every = [variant_of(name, seeds=seeds) for name in names]
+    variants = [variant_of(name, seeds=seeds) for name in names]
     baselines = [
         row
         for row in all_estimates(100.0, kneser_ney=104.1, unigram=412.0)
@@ -98,7 +98,7 @@ def outcome_with(*names: str, seeds: int = 5, **changes: Any) -> Outcome:
             verdicts.append(
                 VerdictOutcome(score_key, "zero-masked", "dot", "not compared", why, "")
             )
-    plain: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": "dot-vs-additive",
         "question": f"Does additive attention predict better? {HOSTILE}",
         "decides": "dev.perplexity",
@@ -106,33 +106,33 @@ def outcome_with(*names: str, seeds: int = 5, **changes: Any) -> Outcome:
         "seeds": tuple(range(seeds)),
         "budget": "steps",
         "tuned": (),
-        "variants": every,
+        "variants": variants,
         "verdicts": verdicts,
         "baselines": baselines,
         "unequal": [],
         "invalid": [
             f"{one.name} {one.audit['sentence']}; its perplexity 61 means nothing"
-            for one in every
+            for one in variants
             if not one.is_valid
         ],
         "missing": [],
         "remarks": [],
         "command": "regard compare recipes/dot-vs-additive.toml --seeds 0,1,2,3,4",
     }
-    return Outcome(**(plain | changes))
+    return Outcome(**(fields | changes))
 
 
 def write_runs(home: Path, outcome: Outcome, **changes: Any) -> None:
-    """The run folders that stand behind an outcome, and its own files."""
+    """Write the run folders of an outcome, and the study's own files."""
     home.mkdir(parents=True, exist_ok=True)
     (home / "study.toml").write_text('base = "mini-gpt.toml"\n')
     for variant in outcome.variants:
         for run in variant.runs:
             folder = home / run.folder
             folder.mkdir(parents=True)
-            rivals = {"kneser_ney": 104.1, "unigram": 412.0}
+            baselines = {"kneser_ney": 104.1, "unigram": 412.0}
             model = PERPLEXITIES[variant.name] + 0.4 * run.seed
-            table = results_table(model=model, **rivals) | {"audit": variant.audit} | changes
+            table = results_table(model=model, **baselines) | {"audit": variant.audit} | changes
             (folder / "results.json").write_text(json.dumps(table))
             (folder / "events.jsonl").write_text("\n".join(event_lines(200)) + "\n")
             (folder / "recipe.toml").write_text(variant.recipe)
@@ -148,16 +148,16 @@ def write_runs(home: Path, outcome: Outcome, **changes: Any) -> None:
 
 
 def write_inspections(home: Path, outcome: Outcome) -> None:
-    """Of the first probe: weights of the reference, and why there are none of the others."""
+    """For the first probe: attention of the reference, and a refusal for the other variants."""
     row = TokenRow((1, 2), ("a", HOSTILE))
     weights = np.array([[[1.0, 0.0], [0.3, 0.7]]])
-    seen = Inspection(
+    inspection = Inspection(
         "a b", row, None, losses=(), maps=(AttentionMap("block.0.attention", row, row, weights),)
     )
     (home / "inspections").mkdir(exist_ok=True)
     for variant in outcome.variants:
         refused = {"schema": 1, "text": "a b", "refused": f"{variant.name} has no weights"}
-        table = seen.as_dict() if variant.name == outcome.reference else refused
+        table = inspection.as_dict() if variant.name == outcome.reference else refused
         file = home / "inspections" / f"{variant.name}-probe0.json"
         file.write_text(json.dumps(table))
 

@@ -28,9 +28,9 @@ from regard.runs.inspection.inspection import AttentionMap, Floats, Inspection
 WIDE, NARROW = 860, 350
 TITLES = {
     "attention": "Attention",
-    "encoder attention": "Attention within the source",
-    "decoder attention": "Attention within the target",
-    "decoder cross attention": "Attention from the target to the source",
+    "encoder attention": "Encoder self-attention",
+    "decoder attention": "Decoder self-attention",
+    "decoder cross attention": "Decoder cross-attention",
 }
 
 
@@ -88,7 +88,7 @@ def attention_sections(
     """The types of attention in the order of the forward pass; layers and heads count from 0."""
     grouped: dict[str, list[AttentionMap]] = {}
     for one in inspected.maps:
-        grouped.setdefault(one.part, []).append(one)
+        grouped.setdefault(one.stack, []).append(one)
     _check_index("--layer", layer, [one.layer for one in inspected.maps])
     _check_index("--head", head, [n for one in inspected.maps for n in range(len(one.weights))])
     return [
