@@ -1,0 +1,41 @@
+"""Files of a run folder in an earlier schema are refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from regard.core.errors import UserError
+from regard.runs.run import Run, read_config
+from regard.runs.training_audit import read_audit
+from regard.training.checkpoint import load_checkpoint
+
+
+def load_state(folder: Path) -> object:
+    model = nn.Linear(2, 2)
+    return load_checkpoint(folder, model, torch.optim.AdamW(model.parameters()))
+
+
+@pytest.mark.parametrize(
+    ("file", "schema", "read"),
+    [
+        ("results.json", 2, lambda folder: Run(folder).results()),
+        ("audit.json", 2, lambda folder: read_audit(Run(folder))),
+        ("config.json", 3, read_config),
+        ("state.json", 2, load_state),
+    ],
+)
+def test_the_previous_schema_is_refused_in_one_sentence(
+    tmp_path: Path, file: str, schema: int, read: Callable[[Path], object]
+) -> None:
+    (tmp_path / file).write_text(json.dumps({"schema": schema - 1}))
+    with pytest.raises(UserError) as refused:
+        read(tmp_path)
+    assert refused.value.what == (
+        f"{tmp_path / file} has schema {schema - 1}, this regard reads schema {schema}"
+    )
