@@ -18,13 +18,15 @@ def ls(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[CATALOG]", help="attention, mask, position, family, …; default: all."
+            metavar="CATALOG", help="attention, mask, position, family, …; default: all."
         ),
     ] = None,
     user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what recipes can name: attention kinds, families, tasks, …, with cost and source."""
+    """List attention kinds, families, tasks and other parts.
+
+    These are the names that recipes use, with cost, properties and source."""
     from regard import api
     from regard.core.errors import UserError, did_you_mean
 

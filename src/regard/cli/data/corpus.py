@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from regard.data.corpus_stats import CorpusStatistics, LengthHistogram
     from regard.data.token_cache import TokenCache
 
-app = typer.Typer(
-    help="Inspect a corpus: sizes, lengths, unknown rate, overlap of splits.", no_args_is_help=True
-)
+app = typer.Typer(help="Inspect a corpus: sizes, lengths, overlap of splits.", no_args_is_help=True)
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
 BAR_WIDTH = 40
@@ -54,7 +52,7 @@ def stats(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Report documents, tokens, lengths, unknown rate, and overlap of dev and test with train."""
+    """Report sizes, lengths, unknown rate and overlap of splits."""
     from tempfile import TemporaryDirectory
 
     from regard.core.settings import read_settings

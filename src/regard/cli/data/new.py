@@ -20,7 +20,7 @@ def new(
     sources: Annotated[
         list[str],
         typer.Argument(
-            metavar="SOURCE...", help="Files, folders, glob patterns, or a built-in corpus."
+            metavar="SOURCE", help="Files, folders, glob patterns, or a built-in corpus."
         ),
     ],
     out: Annotated[Path | None, typer.Option(help="Recipe file; default: NAME.toml.")] = None,
@@ -30,7 +30,7 @@ def new(
         str | None, typer.Option(help="Document unit: line, paragraph or file.")
     ] = None,
 ) -> None:
-    """Write a commented recipe for your text; asks only what it cannot detect."""
+    """Write a commented recipe for your text. Asks only what it cannot detect."""
     from regard.core.errors import UserError, did_you_mean
     from regard.core.files import write_text
     from regard.runs.preparation.propose import preview_corpus, propose_recipe, propose_unit

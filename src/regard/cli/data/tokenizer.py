@@ -15,14 +15,12 @@ if TYPE_CHECKING:
     from regard.data.tokenizers.tokenizer import Tokenizer
 
 app = typer.Typer(
-    help="Train a tokenizer, show one, or get advice whether to train one.", no_args_is_help=True
+    help="Train or show a tokenizer, or advise whether to train one.", no_args_is_help=True
 )
 
 Sources = Annotated[
     list[str],
-    typer.Argument(
-        metavar="SOURCE...", help="Files, folders, glob patterns, or a built-in corpus."
-    ),
+    typer.Argument(metavar="SOURCE", help="Files, folders, glob patterns, or a built-in corpus."),
 ]
 Column = Annotated[str, typer.Option("--text", metavar="COLUMN", help="Column of the text.")]
 
@@ -87,7 +85,7 @@ def show(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a tokenizer: kind, size, special tokens, fingerprint, some tokens."""
+    """Show a tokenizer: kind, size, special tokens, fingerprint."""
     from regard.data.tokenizers.tokenizer import SPECIAL_SPELLINGS, Tokenizer
 
     loaded = Tokenizer.load(tokenizer)
@@ -127,7 +125,9 @@ def advise(
     text: Column = "text",
     as_json: AsJson = False,
 ) -> None:
-    """Advise whether to keep a tokenizer or train a new one, measured on held-out text."""
+    """Advise whether to keep a tokenizer or train a new one.
+
+    Both are measured on held-out documents."""
     from regard.data.tokenizers.advice import advise as advise_on
     from regard.data.tokenizers.tokenizer import Tokenizer
 

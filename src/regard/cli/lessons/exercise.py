@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def exercise(
-    name: Annotated[str | None, typer.Argument(help="Exercise; default: list all.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="EXERCISE", help="Exercise; default: list all.")
+    ] = None,
     new: Annotated[
         int | None,
         typer.Option("--new", metavar="SEED", help="Write a sheet with the numbers of SEED."),

@@ -19,7 +19,9 @@ FOLDER = Path("lessons")
 
 
 def lesson(
-    name: Annotated[str | None, typer.Argument(help="Lesson, or `all`; default: list all.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="LESSON", help="Lesson, or `all`; default: list all.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="Set a parameter: --set beta=20 or --set β=20; repeatable."),
@@ -33,7 +35,7 @@ def lesson(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a lesson: a question, a claim, and numerical checks of the claim.
+    """Run a lesson: a question, a claim and numerical checks.
 
     `regard lesson all` runs every lesson and writes a booklet, notebooks and a page that maps
     course topics to lessons. Exit code 1: a check fails.

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 
 def ask(
-    run: Annotated[Path, typer.Argument(help="Run folder of a recall task.")],
-    question: Annotated[str, typer.Argument(help='The question: "Where was … born?"')],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of a recall task.")],
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help='The question: "Where was … born?"')
+    ],
     table: Annotated[
         Path | None,
         typer.Option(
@@ -38,7 +40,9 @@ def ask(
     user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a question from memory, from a table, or with "I don't know"."""
+    """Ask a recall model a question.
+
+    It answers from memory, from a table, or with "I don't know"."""
     from regard import api
     from regard.runs.ask import ask as ask_model
     from regard.tasks.qa.recall import RecallProblem

@@ -11,7 +11,7 @@ from regard.cli.console import AsJson, Base, UserFiles, console, print_json
 
 
 def export_model(
-    run: Annotated[Path, typer.Argument(help="Run folder or model folder.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder or model folder.")],
     out: Annotated[Path, typer.Option(help="New folder, for transformers to load.")],
     merge: Annotated[
         bool, typer.Option("--merge", help="Merge a LoRA adapter into its base weights.")
@@ -20,7 +20,7 @@ def export_model(
     user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Export a model to a folder that transformers loads, if it has the architecture."""
+    """Export a model for transformers, if it has the architecture."""
     from regard import api
 
     exported = api.export_model(run, out, merge=merge, base=base, user_files=user_files or ())

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 
 def generate(
-    run: Annotated[Path, typer.Argument(help="Run folder, checkpoint or model folder.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Run folder, checkpoint or model folder.")
+    ],
     prompts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PROMPT]...", help="Prompts; default: an empty one."),
+        typer.Argument(metavar="PROMPT", help="Prompts; default: an empty one."),
     ] = None,
     prompt_file: Annotated[
         Path | None, typer.Option(help="File with further prompts, one per line.")
@@ -43,7 +45,7 @@ def generate(
     user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Generate text from prompts, in one batch, until the model ends it."""
+    """Generate text from prompts."""
     from regard import api
 
     texts = [*(prompts or []), *_prompts_in(prompt_file)] or [""]

@@ -14,13 +14,14 @@ def import_model(
     source: Annotated[
         str,
         typer.Argument(
-            help="Hugging Face folder (safetensors), .gguf file, or pip:NAME of a package."
+            metavar="SOURCE",
+            help="Hugging Face folder (safetensors), .gguf file, or pip:NAME of a package.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="New model folder.")],
     as_json: AsJson = False,
 ) -> None:
-    """Import a model from a Hugging Face folder, a GGUF file or an installed package.
+    """Import a Hugging Face, GGUF or pip-packaged model.
 
     Nothing is downloaded, and no code of the checkpoint is executed."""
     from regard import api

@@ -14,7 +14,9 @@ from regard.core.errors import UserError
 
 
 def inspect(
-    run: Annotated[Path, typer.Argument(help="Run folder, checkpoint or model folder.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Run folder, checkpoint or model folder.")
+    ],
     text: Annotated[str, typer.Option(help="Input text; the source of an encoder-decoder.")],
     target: Annotated[
         str | None,
@@ -34,7 +36,7 @@ def inspect(
     user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the attention weights of every layer and head on a text, and the loss per token.
+    """Show attention weights and token losses on a text.
 
     With --json the values are printed, and the page is only written if --out is given.
     """

@@ -11,12 +11,14 @@ from regard.cli.console import AsJson, Base, UserFiles, console, print_json
 
 
 def ledger(
-    run: Annotated[Path, typer.Argument(help="Run folder, or imported model folder.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Run folder, or imported model folder.")
+    ],
     base: Base = None,
     user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """List every trained tensor with its size, the trained fraction, and the closed-form count.
+    """List the trained tensors and their closed-form count.
 
     Formula and tensors are counted independently and must agree."""
     from rich.padding import Padding

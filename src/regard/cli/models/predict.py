@@ -15,8 +15,12 @@ MAX_EMPTY_SHOWN = 3
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="Run folder of a recipe with a [task].")],
-    file: Annotated[Path, typer.Argument(help="Rows with the task's input columns.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Run folder of a recipe with a [task].")
+    ],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Rows with the task's input columns.")
+    ],
     out: Annotated[
         Path | None,
         typer.Option(help="Output .jsonl, .csv or .tsv; default: FILE.predicted.jsonl."),

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     from regard.studies.engines.local import Job, OnJob
 
-StudyFile = Annotated[Path, typer.Argument(help="Study file (TOML): base, variants, seeds.")]
+StudyFile = Annotated[
+    Path, typer.Argument(metavar="STUDY", help="Study file (TOML): base, variants, seeds.")
+]
 Out = Annotated[Path | None, typer.Option(help="Study folder; default: runs/NAME.")]
 Seeds = Annotated[str, typer.Option(help="Override the study's seeds: 0,1,2 or 0-4.")]
 Jobs = Annotated[
@@ -39,7 +41,7 @@ def compare(
     user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train every variant of a study with every seed, and test which is better.
+    """Train a study's variants with every seed and compare them.
 
     Finished runs are kept: the same command resumes an interrupted study."""
     from regard import api
@@ -80,7 +82,9 @@ def sweep(
     user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train the combinations of a study's [grid] or [random] values; otherwise like compare."""
+    """Train every combination of a study's grid and compare them.
+
+    Like compare, for a study with [grid] or [random]."""
     from regard import api
     from regard.studies.study import LoadedStudy
 

@@ -17,15 +17,16 @@ SPLITS = ("train", "dev", "test")
 
 
 def errors(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")],
     other: Annotated[
-        Path | None, typer.Argument(help="Second run on the same items, to compare with.")
+        Path | None,
+        typer.Argument(metavar="OTHER", help="Second run on the same items, to compare with."),
     ] = None,
     split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of items shown.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Show the worst predictions of a run, or the items on which two runs differ.
+    """Show a run's worst predictions, or where two runs differ.
 
     RUN/items/SPLIT.jsonl holds everything that was recorded per item."""
     from regard.runs.archive.item_errors import read_errors

@@ -12,16 +12,18 @@ from regard.cli.console import UserFiles, console
 
 def report(
     folder: Annotated[
-        Path, typer.Argument(help="Run folder or study folder, such as runs/mini-gpt.")
+        Path,
+        typer.Argument(metavar="FOLDER", help="Run folder or study folder, such as runs/mini-gpt."),
     ],
     out: Annotated[
         Path | None, typer.Option(help="HTML file; default: FOLDER/report.html.")
     ] = None,
     user_files: UserFiles = None,
 ) -> None:
-    """Write the report of a run or a study: one self-contained HTML file.
+    """Write the HTML report of a run or a study.
 
-    Without --out, a study also gets its tables (Markdown, LaTeX) and charts (SVG, PNG)."""
+    The report is one self-contained file. Without --out, a study also gets its tables (Markdown,
+    LaTeX) and charts (SVG, PNG)."""
     if (folder / "study.toml").is_file():
         from regard import api
         from regard.reports.study_report import write_comparison_report

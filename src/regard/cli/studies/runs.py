@@ -51,7 +51,7 @@ RECENT_SECONDS = 600.0
 def runs(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RUN]...", help="Runs or folders of runs; * and ? are wildcards."),
+        typer.Argument(metavar="RUN", help="Runs or folders of runs; * and ? are wildcards."),
     ] = None,
     root: Annotated[Path, typer.Option("--in", help="Folder of the runs.")] = Path("runs"),
     where: Annotated[

@@ -13,7 +13,7 @@ from regard.cli.training.results_table import print_results
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")],
     out: Annotated[
         Path | None, typer.Option(help="Also write the results to this JSON file.")
     ] = None,
@@ -21,7 +21,7 @@ def evaluate(
     user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate a run's model on its own data: scores with intervals, next to baselines."""
+    """Evaluate a finished run again, next to its baselines."""
     from regard import api
     from regard.core.files import write_json
 

@@ -12,7 +12,7 @@ from regard.cli.console import AsJson, UserFiles, console, print_json
 from regard.cli.training.display import training_display
 from regard.cli.training.results_table import print_results
 
-RecipeFile = Annotated[Path, typer.Argument(help="Recipe (TOML) or run folder.")]
+RecipeFile = Annotated[Path, typer.Argument(metavar="RECIPE", help="Recipe (TOML) or run folder.")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", help="Override a setting: --set train.lr=1e-3; repeatable."),
@@ -29,7 +29,7 @@ def train(
     user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a recipe, evaluate it next to its baselines, and write the report."""
+    """Train a recipe and evaluate it next to its baselines. Writes a report."""
     from regard import api
     from regard.reports.run_report import write_report
     from regard.runs.recipe import Recipe

@@ -20,9 +20,10 @@ def validate(
     user_files: UserFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a recipe and predict parameters, steps, time and memory, without training.
+    """Check a recipe and predict its cost, without training.
 
-    Tokenizes the text (cached for training) and times a few updates of a throw-away model."""
+    Predicts parameters, steps, time and memory. Tokenizes the text (cached for training) and
+    times a few updates of a throw-away model."""
     from dataclasses import asdict
 
     from regard import api

@@ -31,8 +31,9 @@ def audit(
     target: Annotated[
         str,
         typer.Argument(
+            metavar="TARGET",
             help="Run folder, or file.py:factory, a function without arguments that returns a "
-            "model (executes the file)."
+            "model (executes the file).",
         ),
     ],
     mask: Annotated[

@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="Python file that adds parts, e.g. my_kind.py.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Python file that adds parts, e.g. my_kind.py.")
+    ],
     configurations: Annotated[
         int, typer.Option(min=1, help="Random configurations per contract.")
     ] = 50,
     seed: Annotated[int, typer.Option(help="Random seed of the configurations.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Run the contract tests on your own parts (attention kinds, …).
+    """Run the contract tests on your own attention kinds and parts.
 
     Exit code 0: all as declared, 1: a contract is broken, 2: the file cannot be loaded."""
     from regard import api
