@@ -25,7 +25,7 @@ from regard.core.errors import UserError
 
 tables = st.integers(2, 9).flatmap(
     lambda t: st.lists(st.booleans(), min_size=t * t, max_size=t * t).map(
-        lambda cells: torch.tensor(cells).mode(t, t)
+        lambda cells: torch.tensor(cells).view(t, t)
     )
 )
 
