@@ -1,4 +1,4 @@
-"""The public functions; each command of the command line calls the one of its name.
+"""The public functions: train, load, evaluate, predict, inspect, audit; the commands call them.
 
 run = regard.train("recipes/mini-gpt.toml")
 model = regard.load(run.folder)
@@ -16,13 +16,13 @@ from torch import Tensor
 
 from regard.adapters import ADAPTERS
 from regard.adapters.ledger import Ledger
-from regard.adapters.ledger import ledger as count_trained
+from regard.adapters.ledger import ledger as build_ledger
 from regard.attention.kinds import ATTENTION
 from regard.attention.masks.expression import parse_mask
 from regard.attention.masks.mask import MASKS, Mask
 from regard.attention.positions import POSITIONS
-from regard.audits import audit as trust_audit
 from regard.audits.audit import Audit
+from regard.audits.audit import audit as audit_model
 from regard.audits.leaks.permission import Permission, build_permission
 from regard.core.catalog import Catalog
 from regard.core.errors import UserError
@@ -35,7 +35,7 @@ from regard.data.record_corpus import open_records
 from regard.data.tokenizers import TOKENIZERS
 from regard.interop.export_model import ExportReport
 from regard.interop.import_model import ImportReport
-from regard.interop.import_model import import_model as exchange_import
+from regard.interop.import_model import import_model as import_checkpoint
 from regard.models.families import FAMILIES
 from regard.objectives import OBJECTIVES
 from regard.runs.inspection.inspect import inspect_model
@@ -79,10 +79,10 @@ def load(
     base: str | Path | None = None,
     user_files: Sequence[str | Path] = (),
 ) -> LoadedModel:
-    """A model with its tokenizer, from a run folder, a checkpoint, a `final` or imported folder.
+    """Load a model with its tokenizer from a run folder, a checkpoint, or a model folder.
 
-    `tokenizer` names another file to use; it has to be the one the model was trained with. `base`
-    is where the base of an adapter lies now, if it was moved.
+    `tokenizer` is another path of the tokenizer it was trained with; `base` is the new path of an
+    adapter's base model, if it was moved.
     """
     load_parts(user_files)
     return load_model(Path(folder), tokenizer=tokenizer, base=None if base is None else Path(base))
@@ -182,13 +182,13 @@ def ledger(
 
     For an imported model: what full fine-tuning would train."""
     saved = load(run, base=base, user_files=user_files).saved
-    counted = count_trained(saved.model, saved.adapter, saved.family, vocabulary=saved.vocabulary)
-    return replace(counted, is_projected="imported" in saved.config)
+    built = build_ledger(saved.model, saved.adapter, saved.family, vocabulary=saved.vocabulary)
+    return replace(built, is_projected="imported" in saved.config)
 
 
 def import_model(source: str | Path, out: str | Path) -> ImportReport:
     """Import a Hugging Face folder, a GGUF file or `pip:NAME` as a model folder to start from."""
-    return exchange_import(str(source), Path(out))
+    return import_checkpoint(str(source), Path(out))
 
 
 def export_model(
@@ -237,16 +237,16 @@ def audit(
     `model` is a run folder, a model of regard's, any module or Hugging Face model, or a callable
     from token ids (b,t) or embeddings (b,t,w) to outputs (b,t,…); it is not changed. `mask` is a
     name ("causal", "bidirectional", "prefix:3", …), a (t,t) table or a Mask, True = may attend;
-    without one it is the model's `visibility`, else causal. A `sample` of inputs is needed
-    where the vocabulary cannot be found. Of a callable that hides its module only the outputs can
-    be compared: not its training mode, cache, padding or parameters.
+    without one it is the model's `visibility`, else causal. A `sample` of inputs is needed if
+    the vocabulary cannot be found. For a callable that hides its module only outputs are compared:
+    not its training mode, cache, padding or parameters.
     """
     if isinstance(model, str | Path):
         model = load(model, user_files=user_files)
     if isinstance(model, LoadedModel):
         model = model.model
     permission = None if mask is None else _permission(mask)
-    return trust_audit.audit(model, mask=permission, sample=sample, seed=seed, lengths=lengths)
+    return audit_model(model, mask=permission, sample=sample, seed=seed, lengths=lengths)
 
 
 def _permission(mask: str | Tensor | Mask) -> Permission:
