@@ -22,8 +22,7 @@ from regard.core.errors import UserError
 from regard.data.corpus import Split
 from regard.data.record_corpus import Record
 from regard.data.special_tokens import InputSequence
-from regard.evaluation.baselines.tfidf import TextOrPair as Words
-from regard.evaluation.baselines.tfidf import TfidfClassifier
+from regard.evaluation.baselines.tfidf import TextOrPair, TfidfClassifier
 from regard.evaluation.baselines.trivial import majority_label
 from regard.evaluation.health.predictions import collapse_warning, prediction_health
 from regard.evaluation.metrics.classification import ClassificationMetric
@@ -42,7 +41,7 @@ from regard.tasks import (
     predict_examples,
 )
 
-Pooled = Literal["auto", "first", "mean", "last"]
+PoolingChoice = Literal["auto", "first", "mean", "last"]
 Baseline = tuple[str, Mapping[Split, list[Row]]]
 
 MAX_NAMED_LABELS = 5
@@ -120,7 +119,7 @@ class LabelProblem(Problem):
 class ClassifierProblem(LabelProblem):
     """Predict labels with a classification head on a pooled hidden state."""
 
-    def __init__(self, tools: Tools, labels: Sequence[str], *, pooling: Pooled) -> None:
+    def __init__(self, tools: Tools, labels: Sequence[str], *, pooling: PoolingChoice) -> None:
         super().__init__(tools, labels)
         self.pooling = pooling
 
@@ -178,7 +177,7 @@ def tfidf_baseline(
     train: Sequence[Record],
     evaluated: Mapping[Split, Sequence[Record]],
     *,
-    words: Callable[[Record], Words],
+    words: Callable[[Record], TextOrPair],
 ) -> Baseline:
     """TF-IDF and logistic regression on the words of a row."""
     classifier = TfidfClassifier(

@@ -16,7 +16,7 @@ from regard.tasks import TASKS, Task, TaskState, Tools
 from regard.tasks.classification.labels import (
     Baseline,
     ClassifierProblem,
-    Pooled,
+    PoolingChoice,
     collect_labels,
     tfidf_baseline,
 )
@@ -30,7 +30,7 @@ class Classification(Task):
     "The column that holds the text."
     label: str = "label"
     "The column that holds the label."
-    pooling: Pooled = "auto"
+    pooling: PoolingChoice = "auto"
     "Pooled position: first, last, or the mean of all; auto: an encoder's first, a decoder's last."
 
     column_roles: ClassVar = ("text", "label")

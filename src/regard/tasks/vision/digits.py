@@ -21,7 +21,7 @@ from regard.models.model import Model
 from regard.tasks import TASKS, TaskState, Tools
 from regard.tasks.classification.labels import (
     ClassifierProblem,
-    Pooled,
+    PoolingChoice,
     collect_labels,
     label_rows,
     record_label,
@@ -35,7 +35,7 @@ class Digits(ImageTask):
 
     label: str = "answer"
     "The column that holds the answer."
-    pooling: Pooled = "auto"
+    pooling: PoolingChoice = "auto"
     "Pooled position: first, last, or the mean of all; auto: the first."
 
     column_roles: ClassVar = ("question", "image", "label")
