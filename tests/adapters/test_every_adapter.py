@@ -97,8 +97,8 @@ def test_a_task_trains_its_head_and_adapter_and_no_unused_parameters(kind, pooli
     adapter, family = adapter_of(kind, **targets), family_of("encoder", **table)
     model = classifier("encoder", pooling=pooling, **table)
     adapter.apply(model, seed=0)
-    found = ledger(model, adapter, family, vocabulary=VOCABULARY)
-    names = {row.name for row in found.rows}
+    result = ledger(model, adapter, family, vocabulary=VOCABULARY)
+    names = {row.name for row in result.rows}
     assert ("head.labels.weight" in names) is (kind != "none")
     uses_pooler = pooling == "first" and bool(table)
     assert any(name.startswith("body.pooler") for name in names) is (kind == "full" and uses_pooler)
@@ -116,9 +116,9 @@ def test_a_pooler_that_no_task_uses_stays_frozen(kind):
     adapter, family = adapter_of(kind), family_of("encoder", **LIKE_BERT)
     model = body("encoder", **LIKE_BERT)
     adapter.apply(model, seed=0)
-    found = ledger(model, adapter, family, vocabulary=VOCABULARY)
-    assert not [row.name for row in found.rows if "pooler" in row.name]
-    trains_head = any(row.name.startswith("head.transform") for row in found.rows)
+    result = ledger(model, adapter, family, vocabulary=VOCABULARY)
+    assert not [row.name for row in result.rows if "pooler" in row.name]
+    trains_head = any(row.name.startswith("head.transform") for row in result.rows)
     assert trains_head is (kind == "full"), "tokens are predicted through it"
 
 
@@ -190,11 +190,11 @@ def test_accumulated_gradients_equal_those_of_the_whole_batch(kind):
     model = classifier().double()
     adapter_of(kind).apply(model, seed=0)
     perturbed(model)
-    whole = batch_of(rows=4)
+    batch = batch_of(rows=4)
     gradients = []
     for count in (1, 2):
         model.zero_grad()
-        for micro_batch in whole.micro_batches(count):
+        for micro_batch in batch.micro_batches(count):
             model(micro_batch)["label"].sum.backward()
         gradients.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
     assert gradients[0].keys() == gradients[1].keys() <= trained_tensors(model).keys()
@@ -224,8 +224,8 @@ def test_formulas_hold_for_every_kind_of_attention(kind, attention):
                 call()
         return
     adapter.apply(model, seed=0)
-    found = ledger(model, adapter, family, vocabulary=VOCABULARY)
-    assert found.total == sum(term.value for term in found.terms) > 0
+    result = ledger(model, adapter, family, vocabulary=VOCABULARY)
+    assert result.total == sum(term.value for term in result.terms) > 0
     assert torch.isfinite(outputs(model)).all()
 
 
@@ -267,8 +267,8 @@ def test_no_training_trains_nothing():
     NoTraining().apply(model, seed=0)
     assert isinstance(model, TaskModel)
     assert not trained_tensors(model)
-    found = ledger(model, NoTraining(), family_of("encoder"), vocabulary=VOCABULARY)
-    assert (found.rows, found.total, found.terms) == ((), 0, ())
+    result = ledger(model, NoTraining(), family_of("encoder"), vocabulary=VOCABULARY)
+    assert (result.rows, result.total, result.terms) == ((), 0, ())
 
 
 def test_more_top_layers_than_blocks_are_refused():

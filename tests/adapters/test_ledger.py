@@ -62,40 +62,40 @@ def ledger_of(
     ids=["head", "prompt", "prefix", "lora", "lora-up_proj", "bias", "top"],
 )
 def test_counts_for_two_labels(adapter, count, name):
-    found = ledger_of(adapter, name)
+    result = ledger_of(adapter, name)
     assert (
-        found.total
+        result.total
         == count
-        == sum(row.count for row in found.rows)
-        == total_parameters(found.terms)
+        == sum(row.count for row in result.rows)
+        == total_parameters(result.terms)
     )
-    assert found.fraction == pytest.approx(count / found.of)
+    assert result.fraction == pytest.approx(count / result.of)
 
 
 def test_full_trains_every_parameter():
-    found = ledger_of(Full())
-    assert found.total == found.of
-    assert found.fraction == 1.0
+    result = ledger_of(Full())
+    assert result.total == result.of
+    assert result.fraction == 1.0
 
 
 @pytest.mark.parametrize(
     ("pooling", "tied"), [("first", True), ("mean", True), ("first", False), ("mean", False)]
 )
 def test_full_counts_no_unused_parameters(pooling, tied):
-    found = ledger_of(Full(), pooling=pooling, boundary=True, **LIKE_BERT, tied=tied)
+    result = ledger_of(Full(), pooling=pooling, boundary=True, **LIKE_BERT, tied=tied)
     transform = D * D + D + 2 * D + VOCABULARY  # linear, norm, and a bias for each token
     boundary = 32 * D + 4 * D * D + 6 * D
     unused = transform + boundary + (0 if tied else VOCABULARY * D)
-    assert found.of - found.total == unused + (0 if pooling == "first" else D * D + D)
-    assert found.fraction < 1.0
+    assert result.of - result.total == unused + (0 if pooling == "first" else D * D + D)
+    assert result.fraction < 1.0
 
 
 @pytest.mark.parametrize("heads", [1, 2, 4])
 def test_grouped_key_value_heads_make_a_prefix_smaller(heads):
-    found = ledger_of(
+    result = ledger_of(
         PrefixTuning(length=128), "decoder", **{**LIKE_LLAMA, "key_value_heads": heads}
     )
-    assert found.total == 2 * 128 * L * (heads * 4) + 2 * D + 2
+    assert result.total == 2 * 128 * L * (heads * 4) + 2 * D + 2
 
 
 def test_an_encoder_decoder_has_a_prefix_in_all_three_attentions():
@@ -103,10 +103,10 @@ def test_an_encoder_decoder_has_a_prefix_in_all_three_attentions():
     model = family.build(vocabulary=VOCABULARY, seed=0)
     adapter = PrefixTuning(length=128)
     adapter.apply(model, seed=0)
-    found = ledger(model, adapter, family, vocabulary=VOCABULARY)
-    assert found.total == 2 * 128 * D * 3 * L
-    assert len(found.rows) == 3 * L
-    assert found.rows[0].shape == (2, 128, D)
+    result = ledger(model, adapter, family, vocabulary=VOCABULARY)
+    assert result.total == 2 * 128 * D * 3 * L
+    assert len(result.rows) == 3 * L
+    assert result.rows[0].shape == (2, 128, D)
 
 
 @settings(max_examples=40, deadline=None)
@@ -122,14 +122,14 @@ def test_an_encoder_decoder_has_a_prefix_in_all_three_attentions():
 )
 def test_lora_trains_rank_times_inputs_plus_outputs(rank, layers, heads, labels, targets):
     adapter = Lora(rank=rank, targets=tuple(sorted(targets)))
-    found = ledger_of(
+    result = ledger_of(
         adapter, "decoder", labels=labels, layers=layers, key_value_heads=heads, context=10
     )
     kv_width = 4 * heads
     sums = {"query": 2 * D, "key": D + kv_width, "value": D + kv_width, "out": 2 * D}
     sums |= {"up_proj": 5 * D, "down_proj": 5 * D}
     per_layer = sum(sums[name] for name in {target.removeprefix("*.") for target in targets})
-    assert found.total == rank * per_layer * layers + labels * (D + 1)
+    assert result.total == rank * per_layer * layers + labels * (D + 1)
 
 
 @settings(max_examples=60, deadline=None)
@@ -162,9 +162,9 @@ def test_a_patch_embedding_and_concatenated_positions_are_counted():
     concatenated = {"kind": "learned", "combine": "concatenate", "position_width": 6}
     table = {"patch_dim": 5, "embedding_norm": True}
     assert ledger_of(BiasOnly(), **table).total == ledger_of(BiasOnly()).total + 2 * D
-    found = ledger_of(PromptTuning(length=7), positions=concatenated, tied=False)
-    assert found.total == 7 * 10 + 2 * D + 2
-    assert found.terms[0] == ParameterCount("prompt", "7·10", 70)
+    result = ledger_of(PromptTuning(length=7), positions=concatenated, tied=False)
+    assert result.total == 7 * 10 + 2 * D + 2
+    assert result.terms[0] == ParameterCount("prompt", "7·10", 70)
 
 
 def test_formula_and_tensors_that_differ_are_an_error():
@@ -190,8 +190,8 @@ def test_a_head_without_a_formula_is_counted():
     model = TaskModel.__new__(SequenceClassifier)
     TaskModel.__init__(model, classifier().body, CustomHead(), seed=0)
     HeadOnly().apply(model, seed=0)
-    found = ledger(model, HeadOnly(), family_of("encoder"), vocabulary=VOCABULARY)
-    assert found.terms == (ParameterCount("custom head", "counted: it has no formula", 51),)
+    result = ledger(model, HeadOnly(), family_of("encoder"), vocabulary=VOCABULARY)
+    assert result.terms == (ParameterCount("custom head", "counted: it has no formula", 51),)
     counts = [ParameterCount("mine", "3·w + 3", 51)]
     table = {"vocabulary": VOCABULARY, "head_counts": counts}
     assert ledger(model, HeadOnly(), family_of("encoder"), **table).terms == tuple(counts)

@@ -136,9 +136,9 @@ NAMES = [
     ],
 )
 def test_targets_match_the_ends_of_layer_names(targets, count):
-    found = match_targets(targets, NAMES)
-    assert len(found) == count
-    assert found == [name for name in NAMES if name in found]
+    matched = match_targets(targets, NAMES)
+    assert len(matched) == count
+    assert matched == [name for name in NAMES if name in matched]
 
 
 @pytest.mark.parametrize("target", ["keys", "uery", "attention", "blocks.2.*", "Query"])

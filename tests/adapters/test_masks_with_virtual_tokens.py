@@ -14,28 +14,28 @@ ROWS, TOKENS = 2, 6
 
 
 @st.composite
-def some_mask(draw) -> Mask:
+def random_masks(draw) -> Mask:
     flags = st.lists(st.booleans(), min_size=TOKENS, max_size=TOKENS)
-    numbers = st.lists(st.integers(0, 2), min_size=TOKENS, max_size=TOKENS)
+    ids = st.lists(st.integers(0, 2), min_size=TOKENS, max_size=TOKENS)
 
     def table(values):
         return torch.tensor([draw(values) for _ in range(ROWS)])
 
-    one = st.sampled_from(
+    builders = st.sampled_from(
         [
             lambda: masks.causal(),
             lambda: masks.bidirectional(),
             lambda: masks.padding(table(flags)),
-            lambda: masks.same_document(table(numbers)),
-            lambda: masks.same_group(table(numbers)),
+            lambda: masks.same_document(table(ids)),
+            lambda: masks.same_group(table(ids)),
             lambda: masks.sliding_window(draw(st.integers(1, TOKENS + 1))),
             lambda: masks.same_block(draw(st.integers(1, TOKENS))),
             lambda: masks.prefix(torch.tensor([2, 4])),
         ]
     )
-    mask = draw(one)()
+    mask = draw(builders)()
     for _ in range(draw(st.integers(0, 2))):
-        other = draw(one)()
+        other = draw(builders)()
         mask = mask & other if draw(st.booleans()) else mask | other
     return mask
 
@@ -45,42 +45,42 @@ def dense(mask: Mask, length: int) -> torch.Tensor:
 
 
 @settings(max_examples=200, deadline=None)
-@given(some_mask(), st.integers(0, 4))
+@given(random_masks(), st.integers(0, 4))
 def test_masks_between_tokens_stay_and_virtual_tokens_are_visible(mask, virtual):
-    behind = mask.with_virtual_tokens(virtual)
-    whole = dense(behind, virtual + TOKENS)
-    behind.check_fits(rows=ROWS, keys=virtual + TOKENS, positions=virtual + TOKENS)
-    assert torch.equal(whole[:, virtual:, virtual:], dense(mask, TOKENS))
-    assert bool(whole[:, virtual:, :virtual].all())
-    assert behind.components == mask.components
+    extended = mask.with_virtual_tokens(virtual)
+    allowed = dense(extended, virtual + TOKENS)
+    extended.check_fits(rows=ROWS, keys=virtual + TOKENS, positions=virtual + TOKENS)
+    assert torch.equal(allowed[:, virtual:, virtual:], dense(mask, TOKENS))
+    assert bool(allowed[:, virtual:, :virtual].all())
+    assert extended.components == mask.components
 
 
 @settings(max_examples=200, deadline=None)
-@given(some_mask(), st.integers(1, 4))
-def test_mask_structure_stays_true(mask, virtual):
-    behind = mask.with_virtual_tokens(virtual)
-    whole, structure = dense(behind, virtual + TOKENS), behind.structure
+@given(random_masks(), st.integers(1, 4))
+def test_the_structure_agrees_with_the_mask(mask, virtual):
+    extended = mask.with_virtual_tokens(virtual)
+    allowed, structure = dense(extended, virtual + TOKENS), extended.structure
     i, j = torch.arange(virtual + TOKENS)[:, None], torch.arange(virtual + TOKENS)
     if structure.pattern is not None:
-        exact = j <= i if structure.pattern == "causal" else torch.ones_like(j <= i)
-        expected = exact if structure.valid is None else exact & structure.valid[:, None]
-        assert torch.equal(whole, expected.expand_as(whole))
+        pattern = j <= i if structure.pattern == "causal" else torch.ones_like(j <= i)
+        expected = pattern if structure.valid is None else pattern & structure.valid[:, None]
+        assert torch.equal(allowed, expected.expand_as(allowed))
     if structure.band.right is not None:
-        assert not bool((whole & (j - i > structure.band.right)).any())
+        assert not bool((allowed & (j - i > structure.band.right)).any())
     if structure.band.left is not None:
-        assert not bool((whole & (i - j > structure.band.left)).any())
+        assert not bool((allowed & (i - j > structure.band.left)).any())
     if mask.structure.band.right == 0:
-        assert not bool((whole & (j > i)).any()), "virtual tokens leak no future"
+        assert not bool((allowed & (j > i)).any()), "virtual tokens leak no future"
     if mask.structure.pattern is None:
-        assert not bool(whole[:, :virtual, virtual:].any()), "virtual tokens attend to no token"
+        assert not bool(allowed[:, :virtual, virtual:].any()), "virtual tokens attend to no token"
 
 
 def test_positions_count_after_virtual_tokens_or_without_them():
     tokens = TokenPositions.of_padded(torch.tensor([[False, True, True], [True, True, True]]))
-    behind = tokens.with_virtual_tokens(2, first=2)
-    assert behind.ids.tolist() == [[0, 1, 2, 2, 3], [0, 1, 2, 3, 4]]
-    assert behind.tokens is tokens
-    assert behind.virtual_tokens == 2
+    extended = tokens.with_virtual_tokens(2, first=2)
+    assert extended.ids.tolist() == [[0, 1, 2, 2, 3], [0, 1, 2, 3, 4]]
+    assert extended.tokens is tokens
+    assert extended.virtual_tokens == 2
     masked = tokens.with_virtual_tokens(2, first=0)
     assert masked.ids.tolist() == [[0, 0, 0, 0, 1], [0, 0, 0, 1, 2]]
     assert TokenPositions.of_row(3).with_virtual_tokens(2, first=2).in_order

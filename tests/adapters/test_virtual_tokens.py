@@ -1,4 +1,4 @@
-"""Prompts and prefixes: where they stand, who sees them, and that hidden they are not there."""
+"""Prompts and prefixes: positions, masks, caching, initial values; masked they have no effect."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def test_a_prompt_equals_extra_tokens_of_the_vocabulary():
     ):
         model = adapted(PromptTuning(length=LENGTH), name, **table)
         prompt, token_table = model.prompt, model.embedding.tokens
-        whole = torch.cat((token_table.weight, prompt))
+        extended = torch.cat((token_table.weight, prompt))
         plain = body(name, **table).double()
-        plain.embedding.tokens = torch.nn.Embedding.from_pretrained(whole)
+        plain.embedding.tokens = torch.nn.Embedding.from_pretrained(extended)
         ids = ids_of()
         new = torch.arange(VOCABULARY, VOCABULARY + LENGTH).expand(len(ids), -1)
         expected = plain.hidden_states(torch.cat((new, ids), dim=1))[:, LENGTH:]
@@ -72,7 +72,7 @@ def test_a_prompt_equals_extra_tokens_of_the_vocabulary():
 
 @pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "relative"])
 @pytest.mark.parametrize("grouped", [0, 2])
-def test_a_prefix_equals_extra_keys_and_values_written_out(positions, grouped):
+def test_a_prefix_equals_concatenated_keys_and_values(positions, grouped):
     model = adapted(
         PrefixTuning(length=LENGTH), positions=positions, key_value_heads=grouped, layers=1
     )
@@ -83,7 +83,7 @@ def test_a_prefix_equals_extra_keys_and_values_written_out(positions, grouped):
     position_ids = torch.arange(LENGTH, LENGTH + 5)[None]
     bias = torch.zeros(5, LENGTH + 5)
     if attention.relative_position is not None:
-        q, k = (attention.relative_position.rotate(one, position_ids) for one in (q, k))
+        q, k = (attention.relative_position.rotate(x, position_ids) for x in (q, k))
         between = attention.relative_position.bias(position_ids, position_ids)
         bias = bias if between is None else torch.nn.functional.pad(between[0], (LENGTH, 0))
     heads = []
@@ -96,10 +96,10 @@ def test_a_prefix_equals_extra_keys_and_values_written_out(positions, grouped):
         heads.append(scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1) @ values)
     expected = attention.out(torch.cat(heads, dim=-1))
     positions = model.virtual_prefix.positions(model.positions_and_mask(ids_of(1, 5), None)[0])
-    found = attention(
+    out = attention(
         x, mask=model.positions_and_mask(ids_of(1, 5), None)[1], positions=positions
     ).out[0]
-    assert torch.allclose(found, expected, atol=1e-12)
+    assert torch.allclose(out, expected, atol=1e-12)
 
 
 @BOTH_ADAPTERS
@@ -129,16 +129,16 @@ def test_cached_equals_uncached_with_left_or_right_padding(adapter, positions, t
     model = adapted(adapter, positions=positions, **table)
     ids, gaps = ids_of(3, 9), (0, 2, 5)
     valid = torch.arange(9) >= torch.tensor(gaps)[:, None]
-    whole = model.logits(ids, valid=valid)
+    batched = model.logits(ids, valid=valid)
     cache, pieces = model.new_cache(3), []
     for begin, end in ((0, 6), (6, 7), (7, 9)):
         piece = model.cached_hidden_states(ids[:, begin:end], valid=valid[:, :end], cache=cache)
         pieces.append(model.head(piece))
     cached = torch.cat(pieces, dim=1)
-    assert torch.allclose(cached[valid], whole[valid], atol=1e-12)
+    assert torch.allclose(cached[valid], batched[valid], atol=1e-12)
     for row, gap in enumerate(gaps):
         alone = model.logits(ids[row : row + 1, gap:])[0]
-        assert torch.allclose(whole[row, gap:], alone, atol=1e-12)
+        assert torch.allclose(batched[row, gap:], alone, atol=1e-12)
         right = torch.cat((ids[row : row + 1, gap:], ids[row : row + 1, :gap]), dim=1)
         seen = torch.arange(9)[None] < 9 - gap
         assert torch.allclose(model.logits(right, valid=seen)[0, : 9 - gap], alone, atol=1e-12)
@@ -161,11 +161,11 @@ def test_padding_of_an_encoder_has_no_influence(adapter):
     model = adapted(adapter, "encoder")
     ids, lengths = ids_of(), (9, 5, 2)
     valid = torch.arange(9) < torch.tensor(lengths)[:, None]
-    whole = model.logits(ids, valid=valid)
+    batched = model.logits(ids, valid=valid)
     flipped = model.logits(ids.flip(1), valid=valid.flip(1))
     for row, length in enumerate(lengths):
         alone = model.logits(ids[row : row + 1, :length])[0]
-        assert torch.allclose(whole[row, :length], alone, atol=1e-12)
+        assert torch.allclose(batched[row, :length], alone, atol=1e-12)
         backwards = model.logits(ids[row : row + 1, :length].flip(1))[0]
         assert torch.allclose(flipped[row, 9 - length :], backwards, atol=1e-12)
 
@@ -201,13 +201,13 @@ def test_groups_stay_apart_and_attend_to_virtual_tokens(adapter, by):
 @BOTH_ADAPTERS
 def test_cached_encoder_decoder_equals_the_full_forward(adapter):
     model, batch = adapted(adapter, "encoder-decoder", positions="learned"), batch_of()
-    whole = outputs(model, batch)
+    expected = outputs(model, batch)
     cache = model.new_cache_for(batch.source, batch.source_valid)
     pieces = [
         model.step(batch.ids[:, begin:end], valid=batch.valid[:, :end], cache=cache)
         for begin, end in ((0, 4), (4, 5), (5, 9))
     ]
-    assert torch.allclose(torch.cat(pieces, dim=1), whole, atol=1e-12)
+    assert torch.allclose(torch.cat(pieces, dim=1), expected, atol=1e-12)
     cache.reorder(torch.tensor([2, 0]))
     short = batch.ids[[2, 0]]
     more = model.step(short[:, :1], valid=torch.ones(2, 10, dtype=torch.bool), cache=cache)
@@ -233,8 +233,8 @@ def test_generated_logprobs_equal_those_of_whole_rows(adapter, table):
     model = adapted(adapter, **table)
     prompts = [[1, 2, 3, 4], [5], [6, 7]]
     for strategy in (Greedy(), BeamSearch(width=3)):
-        found = generate(model, prompts, strategy=strategy, max_new_tokens=6, stop=None, pad=0)
-        for prompt, one in zip(prompts, found, strict=True):
+        generated = generate(model, prompts, strategy=strategy, max_new_tokens=6, stop=None, pad=0)
+        for prompt, one in zip(prompts, generated, strict=True):
             row = torch.tensor([[*prompt, *one.ids]])
             logprobs = model.logits(row).log_softmax(dim=-1)[0, len(prompt) - 1 : -1]
             expected = logprobs.gather(1, row[0, len(prompt) :, None]).sum()
@@ -307,9 +307,9 @@ def test_a_row_beyond_the_context_is_refused(adapter):
 def test_virtual_tokens_pass_the_audit(adapter, name):
     model = body(name, context=11)  # the longest rows of the audit leave context for them
     adapter.apply(model, seed=0)
-    found = audit(model, mask=model.visibility)
-    assert not found.leaks
-    assert not found.findings
+    result = audit(model, mask=model.visibility)
+    assert not result.leaks
+    assert not result.findings
 
 
 def test_a_prompt_is_initialised_from_tokens_or_with_their_std():
@@ -351,8 +351,8 @@ def test_for_any_length_and_padding_a_row_equals_itself_alone(virtual, gaps, kin
     model = adapted(adapter, attention=kind)
     ids = ids_of(len(gaps), 7)
     valid = torch.arange(7) >= torch.tensor(gaps)[:, None]
-    whole = model.logits(ids, valid=valid)
+    batched = model.logits(ids, valid=valid)
     assert isinstance(model, SequenceModel)
     for row, gap in enumerate(gaps):
         alone = model.logits(ids[row : row + 1, gap:])[0]
-        assert torch.allclose(whole[row, gap:], alone, atol=1e-10)
+        assert torch.allclose(batched[row, gap:], alone, atol=1e-10)

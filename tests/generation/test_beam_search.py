@@ -34,8 +34,8 @@ def test_a_wide_beam_equals_exhaustive_search(table_model, seed, alpha):
     model = table_model(4, seed=seed)
     settings = BeamSearch(width=4**4, length_penalty=alpha)
     prompts = [[2], [3, 2, 2]]
-    found = generate(model, prompts, strategy=settings, max_new_tokens=4, stop=STOP, pad=PAD)
-    for prompt, one in zip(prompts, found, strict=True):
+    generated = generate(model, prompts, strategy=settings, max_new_tokens=4, stop=STOP, pad=PAD)
+    for prompt, one in zip(prompts, generated, strict=True):
         ids, logprob, stopped = exhaustive_search(
             model, prompt, settings=settings, max_new_tokens=4, vocabulary=4
         )

@@ -98,9 +98,9 @@ def test_sampling_follows_the_models_distribution(table_model):
     model = table_model(5, seed=1)
     options = {"strategy": Sampling(), "max_new_tokens": 1, "stop": None, "pad": PAD}
     generated = generate(model, [[2]] * 2000, **options)
-    found = torch.tensor([one.ids[0] for one in generated]).bincount(minlength=5)
+    counts = torch.tensor([one.ids[0] for one in generated]).bincount(minlength=5)
     expected = model.logits_after([2]).softmax(dim=0) * 2000
-    assert stats.chisquare(found.numpy(), expected.numpy()).pvalue > 0.001
+    assert stats.chisquare(counts.numpy(), expected.numpy()).pvalue > 0.001
 
 
 def test_the_stop_token_ends_a_row_and_is_not_part_of_it(table_model):

@@ -140,8 +140,8 @@ def test_nucleus_from_few_candidates_equals_the_full_sort(rows, k, top_p, candid
     with patch.object(sampling, "NUCLEUS_CANDIDATES", candidates):
         kept = Sampling(top_k=k, top_p=top_p).distribution(p.log())
     for row, distribution in zip(p.tolist(), kept.tolist(), strict=True):
-        found = {token: value for token, value in enumerate(distribution) if value}
-        assert found == pytest.approx(reference_distribution(row, k=k, top_p=top_p))
+        positive = {token: value for token, value in enumerate(distribution) if value}
+        assert positive == pytest.approx(reference_distribution(row, k=k, top_p=top_p))
 
 
 @settings(deadline=None)

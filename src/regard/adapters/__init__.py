@@ -123,7 +123,7 @@ def check_virtual_length(length: int, model: Model, adapter: Adapter) -> None:
             f"model.context = {model.context} for the text",
             topic="adapt",
             where="adapt.length",
-            hint=f"Give at most {model.context - 2}; a few dozen are the rule.",
+            hint=f"Give at most {model.context - 2}; a few dozen are usual.",
         )
 
 

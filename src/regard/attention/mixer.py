@@ -1,6 +1,6 @@
 """Mixer: the module that moves information between positions, one per attention layer.
 
-A kind that scores, normaliser and mix describe builds an `AttentionFunction`, which
+A kind that consists of scores, normalisation and mix builds an `AttentionFunction`, which
 `MultiHeadAttention` wraps; other kinds, such as the synthesizers, build a mixer themselves.
 Shapes: b batch, i query, j key, w model width. Masks: True = may attend.
 """

@@ -76,12 +76,12 @@ class StoppingCriteria:
 
 
 def check_not_nan(logprobs: Sequence[float]) -> None:
-    """Of one token in each row: one NaN logit makes its whole row NaN."""
+    """Refuse NaN; one token per row is enough, as one NaN logit makes its whole row NaN."""
     if any(map(math.isnan, logprobs)):
         raise UserError(
             "the next-token logits are NaN, or all tokens are suppressed",
             topic="generate",
-            hint="Look for a diverged model, or suppress fewer tokens.",
+            hint="Check whether the model has diverged, or suppress fewer tokens.",
         )
 
 
@@ -208,7 +208,7 @@ def _beam_search(
         window.select(torch.tensor(rows))
         logits = window.advance(torch.tensor(tokens))
     best = [beam.best() for beam in beams]
-    return [GeneratedTokens(one.ids, one.logprob, one.stopped) for one in best]
+    return [GeneratedTokens(h.ids, h.logprob, h.stopped) for h in best]
 
 
 def _check_arguments(
@@ -246,7 +246,7 @@ def _check_arguments(
 
 @contextmanager
 def _evaluation_mode(model: object) -> Iterator[None]:
-    """No dropout while generating; afterwards each module as before, in the middle of training."""
+    """No dropout while generating; afterwards each module is in its mode before."""
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
     training = [module for module in modules if module.training]
     for module in training:

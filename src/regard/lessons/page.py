@@ -70,7 +70,7 @@ def inline_charts(run: LessonRun) -> list[InlineChart]:
     def draw(_: object, *, theme: Theme, width: int) -> Chart:
         return run.result.chart(theme=theme, width=width)
 
-    # `draw_inline_charts` derives SVG ids from the function's name: they must differ within a booklet.
+    # `draw_inline_charts` derives SVG ids from the function's name, unique within a booklet.
     draw.__name__ = run.info.name
     return draw_inline_charts(draw, run)
 

@@ -1,4 +1,4 @@
-"""The decode stack equals the readable forward pass with a KV cache, step by step."""
+"""The decode stack equals the forward pass with a KV cache, step by step."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def random_ids(rows, length, seed=0):
 
 def decode(model, ids, gaps, *, grad, orders=()):
     """Logits after each token from the fourth on, one token at a time; `orders` says after which
-    tokens rows are reordered. With `grad` the readable pass runs."""
+    tokens rows are reordered. With `grad` the decode stack is not used."""
     valid = torch.arange(ids.shape[1]) >= gaps[:, None]
     cache, logits = model.new_cache(len(ids)), []
     with torch.set_grad_enabled(grad):
@@ -61,8 +61,8 @@ def decode(model, ids, gaps, *, grad, orders=()):
 def check_same(model, ids, gaps, **options):
     reference, plain_cache = decode(model, ids, gaps, grad=True, **options)
     fast, cache = decode(model, ids, gaps, grad=False, **options)
-    for found, expected in zip(fast, reference, strict=True):
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    for got, expected in zip(fast, reference, strict=True):
+        torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
     return plain_cache.decode_stack, cache.decode_stack
 
 

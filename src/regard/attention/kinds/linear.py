@@ -113,8 +113,8 @@ class FeatureMapAttention(RecurrentAttentionFunction):
         new = q.shape[-2]
         if mask.structure.pattern != "causal":
             raise UserError(
-                f"linear attention decodes from a sum over the past, which needs a causal mask, not "
-                f"{mask.name}",
+                "linear attention decodes from a sum over the past, which needs a causal mask, "
+                f"not {mask.name}",
                 topic="attention",
                 hint="Decode with a causal mask, or process the whole row without a cache.",
             )

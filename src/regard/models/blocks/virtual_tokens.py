@@ -35,7 +35,7 @@ class VirtualPrefix(NamedTuple):
     "Position of a row's first token: `length`, or 0 while the virtual tokens are masked."
 
     def positions(self, tokens: TokenPositions, *, fixed: Tensor | None = None) -> TokenPositions:
-        """Positions of virtual tokens and tokens; where `fixed` (b,t) is True, tokens keep theirs."""
+        """Positions of virtual tokens and tokens; tokens keep theirs where `fixed` (b,t) is set."""
         return tokens.with_virtual_tokens(self.length, first=self.first, unshifted=fixed)
 
     def mask(self, tokens: Mask, *, keys: int, device: torch.device) -> Mask:

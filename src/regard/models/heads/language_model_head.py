@@ -52,7 +52,7 @@ class LanguageModelHead(nn.Module):
     def loss_term_after_transform(
         self, y: Tensor, *, targets: Tensor, weights: Tensor, smoothing: float = 0.0
     ) -> LossTerm:
-        """`loss_term` of vectors that go straight into the output layer."""
+        """`loss_term` of inputs of the output layer, to which no transform is applied."""
         x, table = self._with_bias_column(y)
         return token_loss_term(x, table, targets=targets, weights=weights, smoothing=smoothing)
 
