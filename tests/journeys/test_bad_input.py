@@ -68,7 +68,7 @@ TEXTS = [
     Case("no match", ("*.text", "no file matches"), {"data__corpus": "*.text"}),
     Case(
         "test set is the training set",
-        ("generated.txt", "data.corpus", "data.test", "share such as 0.05"),
+        ("generated.txt", "data.corpus", "data.test", "fraction such as 0.05"),
         {"data__test": "generated.txt"},
     ),
 ]

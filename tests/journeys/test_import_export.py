@@ -131,7 +131,7 @@ def test_package_import_remarks_carry_over(
         workspace.recipe("next.toml", **{**NEXT, **task, "init_from": "pip:tiny-model"})
         workspace.run("train", "next.toml", "--out", f"runs/{name}")
         results = json.loads((workspace.folder / f"runs/{name}/results.json").read_text())
-        remark = "pip:tiny-model: the file has no output network"
+        remark = "pip:tiny-model: the file has no head transform"
         assert sum(line.startswith(remark) for line in results["remarks"]) == 1
 
 
@@ -144,14 +144,14 @@ def test_adapter_and_run_folders_are_recognised(workspace: Workspace) -> None:
     for folder in ("runs/lora", "runs/lora/final"):
         result = workspace.invoke("import", folder, "--out", "new")
         assert result.exit_code == 2
-        assert "is regard's own already" in result.error
+        assert "is a regard model already" in result.error
     result = workspace.invoke("generate", "runs/lora", "the cat", "--base", "exported")
     assert result.exit_code == 2
     assert "exported was not imported yet" in result.error
     assert "regard import exported --out ANOTHER_FOLDER" in result.error
     workspace.run("import", "exported", "--out", "imported")
-    assert "imported, and nothing of it trained yet" in workspace.run("ledger", "imported")
-    assert "nothing of it trained yet" not in workspace.run("ledger", "runs/lora")
+    assert "imported, not trained yet" in workspace.run("ledger", "imported")
+    assert "not trained yet" not in workspace.run("ledger", "runs/lora")
     workspace.run("generate", "runs/lora", "the cat", "--base", "imported")
 
 
