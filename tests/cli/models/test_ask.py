@@ -195,7 +195,7 @@ def test_invalid_input_is_refused(workspace: Workspace, threshold: Any, tmp_path
     assert "there is no such file" in refused(workspace, BORN, "--table", "gone.csv")
     assert "--table, which is not given" in refused(workspace, BORN, "--key", "name")
     table = ("--table", "people.csv", "--key", "name", "--value", "born")
-    assert 'Say it: --subject "Stanley Corrsin"' in refused(workspace, "Who was it?", *table)
+    assert 'Give it: --subject "Stanley Corrsin"' in refused(workspace, "Who was it?", *table)
     assert answer(workspace, "Who was it?", *table, "--subject", "Ada Berg")["answer"] == "Ulm"
     assert "pairs are kept in CSV or TSV" in refused(workspace, BORN, "--learn", "kept.json")
 

@@ -94,7 +94,7 @@ def test_declared_failure_must_happen(workspace: Workspace) -> None:
         (
             CORRECT_ON_PURPOSE,
             "",
-            "Mine is a BrokenKind, and kind 'mine' does not say what is broken",
+            "Mine is a BrokenKind, and kind 'mine' does not say what is wrong",
         ),
     ],
 )
