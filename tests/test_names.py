@@ -47,6 +47,10 @@ BANNED = {
     "widen": "up_proj",
 }
 "Each with its replacement."
+STANDARD_LIBRARY = {"most_common", "processor", "tell"}
+"Attributes of Counter, platform and file objects, which may be used."
+SUPERLATIVES = {"most_frequent_answer", "most_predicted"}
+"Not limits."
 BANNED_PREFIXES = {"MOST_": "MAX_", "FEWEST_": "MIN_", "most_": "max_", "fewest_": "min_"}
 
 
@@ -55,11 +59,14 @@ def identifiers(file: Path) -> set[str]:
     if file.suffix != ".py":
         code = re.sub(r'/\*.*?\*/|//[^\n]*|"[^"\n]*"', " ", text, flags=re.S)
         return set(re.findall(r"[A-Za-z_]\w*", code))
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     return {
         token.string
-        for token in tokens
-        if token.type == tokenize.NAME and not keyword.iskeyword(token.string)
+        for before, token in zip([None, *tokens], tokens, strict=False)
+        if token.type == tokenize.NAME
+        and not keyword.iskeyword(token.string)
+        and token.string not in SUPERLATIVES
+        and not (before and before.string == "." and token.string in STANDARD_LIBRARY)
     }
 
 
