@@ -139,7 +139,7 @@ def test_lora_run_can_be_an_initial_model_and_a_prompt_cannot(workspace: Workspa
     write_recipe(workspace, init_from="runs/prompt", adapt__kind="head")
     result = workspace.invoke("train", "adapted.toml", "--out", "runs/on")
     assert result.exit_code == 2
-    assert "adapted by a prompt" in result.error
+    assert "adapted by prompt tuning" in result.error
 
 
 @pytest.mark.parametrize(

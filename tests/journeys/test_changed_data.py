@@ -45,7 +45,7 @@ def test_evaluating_on_changed_documents_is_refused(trained: Workspace) -> None:
     trained.write("generated.txt", "\n".join(text[: len(text) // 2]) + "\n")
     result = trained.invoke("evaluate", RUN)
     assert result.exit_code == 2
-    assert "figures would speak of other documents" in result.error
+    assert "scores would be of other documents" in result.error
 
 
 def test_damaged_token_cache_is_rebuilt(trained: Workspace, shared_workspace: Workspace) -> None:

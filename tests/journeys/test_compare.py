@@ -139,10 +139,10 @@ def test_finished_runs_are_kept_and_missing_runs_reported(
     assert "schema 99 is unknown" in missing["narrow · seed 2"]
     assert "wide/seed-2/recipe.toml: not valid TOML" in missing["wide · seed 2"]
     assert "MISSING  narrow · seed 2" in printed
-    assert "the same command trains what is missing" in printed
+    assert "the same command trains missing runs" in printed
     assert "schema 99 is unknown" in (runs / "report.html").read_text()
     assert after["verdicts"][0]["seeds"] == 1
-    assert "one seed cannot tell" in " ".join(after["verdicts"][0]["notes"])
+    assert "one seed does not show how much scores vary" in " ".join(after["verdicts"][0]["notes"])
     assert (damaged / "recipe.toml").read_text() == 'name = "hal'
 
 
@@ -160,7 +160,7 @@ def test_interrupted_study_resumes_its_trainings(workspace: Workspace) -> None:
         process.send_signal(signal.SIGTERM)
         _, error = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert "every training saved" in error
+    assert "every training is saved" in error
     assert not (run / "results.json").exists()
     workspace.run("compare", "study.toml")
     events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
@@ -271,7 +271,7 @@ def test_invalid_input_is_one_sentence(
             "variants.a: unknown",
         ),
         ('base = "tiny.toml"\n[variants.a]\n[variants.a]\n', "two variants have the same name"),
-        ('base = "gone.toml"\n[variants.a]\n', "base = 'gone.toml': there is no such recipe"),
+        ('base = "gone.toml"\n[variants.a]\n', "base = 'gone.toml': no such recipe"),
     ],
     ids=["unknown key", "duplicate name", "no base"],
 )

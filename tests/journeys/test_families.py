@@ -29,7 +29,7 @@ def test_family_trains_and_is_evaluated_against_baselines(
     assert set(estimates) == {"model", "unigram", "Kneser-Ney 3-gram"}
     assert len({row["n"] for row in estimates.values()}) == 1
     objective = OBJECTIVES.get(family, "prefix")
-    assert f"tells:{objective}" in estimates["model"]["signature"]
+    assert f"objective:{objective}" in estimates["model"]["signature"]
     per_byte = [row for row in results["estimates"] if row["metric"] == "bits_per_byte"]
     assert bool(per_byte) == (objective == "causal")
     generation = workspace.invoke("generate", "runs/tiny", "the cat", "--max-new-tokens", "5")

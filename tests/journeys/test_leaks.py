@@ -49,7 +49,7 @@ def test_trained_on_purpose_it_is_reported_as_invalid_first(
     run = workspace.folder / "runs" / "tiny"
     page = (run / "report.html").read_text()
     assert '<p class="notice invalid"><strong>Invalid.</strong>' in page
-    assert "No verdict: a model that can see the answers" in page
+    assert "No verdict: the model could see the answers" in page
     audit = json.loads((run / "audit.json").read_text())
     assert audit["verdict"] == "leak"
     assert all(leak["key"] > leak["query"] for leak in audit["leaks"])
@@ -71,7 +71,7 @@ def test_custom_kind_that_leaks_is_refused(workspace: Workspace) -> None:
 def test_hard_attention_has_unused_query_and_key_parameters(workspace: Workspace) -> None:
     workspace.recipe()
     printed = workspace.run("train", "tiny.toml", "--set", "model.attention.kind=hard")
-    assert "can learn nothing" in printed
+    assert "unused parameters" in printed
     audit = json.loads((workspace.folder / "runs" / "tiny" / "audit.json").read_text())
     assert {
         parameter["name"].removeprefix("stack.blocks.0.attention.")

@@ -36,11 +36,11 @@ def test_lessons_are_listed_by_topic_and_take_parameters(workspace: Workspace) -
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("lesson", "--set", "beta=3"), "lesson: --set and --out go with a lesson."),
+        (("lesson", "--set", "beta=3"), "lesson: --set and --out need a lesson."),
         (("lesson", "--topic", "maks"), "unknown topic 'maks' — did you mean masks?"),
         (("lesson", "average-of-tow"), "did you mean average-of-two?"),
         (("lesson", "average-of-two", "--set", "β=90"), "give a number from 1 to 50"),
-        (("exercise", "--new", "3"), "exercise: say which exercise."),
+        (("exercise", "--new", "3"), "exercise: name the exercise."),
         (("exercise", "copying", "--new", "3", "--out", "."), "exercise: .: is a folder."),
     ],
 )
@@ -61,7 +61,7 @@ def test_edited_exercise_sheet_is_not_overwritten(workspace: Workspace) -> None:
     file.write_text(edited)
     refused = workspace.invoke("exercise", "copying", "--new", "3")
     assert refused.exit_code == 2
-    assert "copying-3.json: is already there" in refused.error
+    assert "copying-3.json: exists already" in refused.error
     assert file.read_text() == edited
 
 

@@ -97,7 +97,7 @@ def test_ctrl_c_during_preparation_leaves_no_run(
     monkeypatch.setattr("regard.runs.experiment.prepare", interrupt)
     result = workspace.invoke("train", "tiny.toml")
     assert result.exit_code == 130
-    assert "Go on with: the same command" in result.error
+    assert "Resume with: the same command" in result.error
     assert not (workspace.folder / "runs").exists()
 
 
