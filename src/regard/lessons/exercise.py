@@ -61,7 +61,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class AttentionMap:
+class Heatmap:
     """Attention weights or a mask to draw: a row per query, a column per key."""
 
     rows: Sequence[str]
@@ -76,7 +76,7 @@ class Mark:
     distance: float
     tolerance: float
     feedback: str
-    attention_map: AttentionMap | None = None
+    attention_map: Heatmap | None = None
 
     @property
     def passed(self) -> bool:

@@ -11,7 +11,7 @@ from rich.text import Text
 from regard.lessons.number_format import format_expected, format_measured, format_value
 
 if TYPE_CHECKING:
-    from regard.lessons.exercise import AttentionMap
+    from regard.lessons.exercise import Heatmap
     from regard.lessons.lesson import Check, LessonTable
 
 BAR_WIDTH = 24
@@ -40,7 +40,7 @@ def checks_table(checks: Sequence[Check]) -> RichTable:
     return rich_table
 
 
-def draw_attention(weights: AttentionMap) -> Text:
+def draw_attention(weights: Heatmap) -> Text:
     """One query as bars, several as a heat map."""
     names = weights.columns if len(weights.rows) == 1 else weights.rows
     width = max(map(len, names), default=0)

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from regard.lessons.exercise import (
     Answer,
-    AttentionMap,
     ExerciseSheet,
+    Heatmap,
     Mark,
     Slot,
     exercise,
@@ -156,7 +156,7 @@ def averaging_exercise(seed: int) -> ExerciseSheet:
             max_difference(found.out, goal),
             0.02,
             feedback,
-            AttentionMap(["q"], subscripted(4), found.weights[None]),
+            Heatmap(["q"], subscripted(4), found.weights[None]),
         )
 
     return ExerciseSheet(
@@ -252,7 +252,7 @@ def average_of_two_exercise(seed: int) -> ExerciseSheet:
         assert found.weights is not None
         rest = 1 - float(found.weights[[a, b]].sum())
         goal = (values[a] + values[b]) / 2
-        attention_map = AttentionMap(["q"], subscripted(6), found.weights[None])
+        attention_map = Heatmap(["q"], subscripted(6), found.weights[None])
         feedback = f"{rest:.2%} of the weight is on other keys."
         return Mark(max_difference(found.out, goal), 0.01, feedback, attention_map)
 

@@ -15,8 +15,8 @@ from regard.attention.kinds.dot import DotProduct
 from regard.attention.kinds.hard import ArgmaxAttention
 from regard.lessons.exercise import (
     Answer,
-    AttentionMap,
     ExerciseSheet,
+    Heatmap,
     Mark,
     Slot,
     exercise,
@@ -126,7 +126,7 @@ def argmax_exercise(seed: int) -> ExerciseSheet:
 
     def mark(answer: Answer) -> Mark:
         feedback = "The output is the value of the key with the largest q·k."
-        attention_map = AttentionMap(
+        attention_map = Heatmap(
             ["q"], subscripted(4), unscaled_weights(q, keys, ArgmaxAttention())[None]
         )
         return Mark(max_difference(answer["output"], found.out), 1e-9, feedback, attention_map)
@@ -209,7 +209,7 @@ def copying_exercise(seed: int) -> ExerciseSheet:
         found = attend_unscaled(answer["q"], keys, values)
         assert found.weights is not None
         feedback = f"Key {target + 1} has {float(found.weights[target]):.1%} of the weight."
-        attention_map = AttentionMap(["q"], subscripted(4), found.weights[None])
+        attention_map = Heatmap(["q"], subscripted(4), found.weights[None])
         return Mark(max_difference(found.out, values[target]), 0.01, feedback, attention_map)
 
     return ExerciseSheet(
@@ -271,7 +271,7 @@ def select_exercise(seed: int) -> ExerciseSheet:
         found = attend_unscaled(answer["Q"], keys, values)
         assert found.weights is not None
         feedback = "Darker cells have more weight: each query should have one dark key."
-        attention_map = AttentionMap(subscripted(4, "q"), subscripted(4), found.weights)
+        attention_map = Heatmap(subscripted(4, "q"), subscripted(4), found.weights)
         return Mark(max_difference(found.out, goal), 0.01, feedback, attention_map)
 
     targets = ", ".join(str(int(index) + 1) for index in order)

@@ -11,7 +11,7 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from regard.lessons.exercise import Answer, AttentionMap, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.exercise import Answer, ExerciseSheet, Heatmap, Mark, Slot, exercise
 from regard.lessons.lesson import Lesson, LessonTable, above, below
 from regard.lessons.lesson_charts import line_chart
 from regard.lessons.parameters import Range, Seed
@@ -131,7 +131,7 @@ def self_attention_exercise(seed: int) -> ExerciseSheet:
         assert found.weights is not None
         second, first = (found.out[1] - u[B]).norm(), (found.out[0] - u[B] + u[C]).norm()
         feedback = f"|c₂ − u_b| = {float(second):.3g}, |c₁ − (u_b − u_c)| = {float(first):.3g}."
-        attention_map = AttentionMap(subscripted(3, "x"), subscripted(3, "x"), found.weights)
+        attention_map = Heatmap(subscripted(3, "x"), subscripted(3, "x"), found.weights)
         return Mark(max(float(second), float(first)), 0.05, feedback, attention_map)
 
     return ExerciseSheet(

@@ -19,7 +19,7 @@ from regard.attention.masks.mask import bidirectional, padding, same_group
 from regard.attention.multi_head import build_mixer
 from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
-from regard.lessons.exercise import Answer, AttentionMap, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.exercise import Answer, ExerciseSheet, Heatmap, Mark, Slot, exercise
 from regard.lessons.lesson import ChartFunction, Lesson, LessonTable, equal, near
 from regard.lessons.lesson_charts import heatmap, line_chart
 from regard.lessons.parameters import Range, Seed
@@ -226,7 +226,7 @@ def modality_groups_exercise(seed: int) -> ExerciseSheet:
         wrong = answer["mask"] != target
         feedback = f"{int(wrong.sum())} of {n * n} pairs are wrong; your mask is drawn."
         labels = ["word" if not int(modality) else "patch" for modality in modalities]
-        attention_map = AttentionMap(labels, labels, answer["mask"].double())
+        attention_map = Heatmap(labels, labels, answer["mask"].double())
         return Mark(float(wrong.sum()) / (n * n), 0.0, feedback, attention_map)
 
     return ExerciseSheet(

@@ -22,8 +22,8 @@ from regard.attention.kinds.linear import FeatureMapAttention, LinearAttention
 from regard.attention.masks.mask import causal
 from regard.lessons.exercise import (
     Answer,
-    AttentionMap,
     ExerciseSheet,
+    Heatmap,
     Mark,
     Slot,
     exercise,
@@ -165,7 +165,7 @@ def linear_attention_exercise(seed: int) -> ExerciseSheet:
         out = queries @ answer["S"] / (queries @ answer["z"])[:, None]
         error = max_difference(out, found.out[0, 0])
         feedback = f"Largest error of φ(q)S / φ(q)·z over 20 queries: {error:.2g}."
-        return Mark(error, 0.01, feedback, AttentionMap(["q"], subscripted(4), weights[:1]))
+        return Mark(error, 0.01, feedback, Heatmap(["q"], subscripted(4), weights[:1]))
 
     return ExerciseSheet(
         task="Linear attention with φ(x) = max(x, 0) compresses all keys and values into a matrix "

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.attention.attend import attend
 from regard.attention.masks.mask import Mask, bidirectional, causal, prefix
-from regard.lessons.exercise import Answer, AttentionMap, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.exercise import Answer, ExerciseSheet, Heatmap, Mark, Slot, exercise
 from regard.lessons.lesson import ChartFunction, Check, Lesson, LessonTable, equal, near
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
@@ -197,7 +197,7 @@ def three_masks_exercise(seed: int) -> ExerciseSheet:
         wrong = answer["mask"] != target
         feedback = f"{int(wrong.sum())} of {n * n} pairs are wrong; your mask is drawn."
         labels = [str(position + 1) for position in range(n)]
-        attention_map = AttentionMap(labels, labels, answer["mask"].double())
+        attention_map = Heatmap(labels, labels, answer["mask"].double())
         return Mark(float(wrong.sum()) / (n * n), 0.0, feedback, attention_map)
 
     return ExerciseSheet(

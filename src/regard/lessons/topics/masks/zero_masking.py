@@ -21,8 +21,8 @@ from regard.attention.kinds.zero_masked import MaskAfterSoftmax
 from regard.attention.masks.mask import causal
 from regard.lessons.exercise import (
     Answer,
-    AttentionMap,
     ExerciseSheet,
+    Heatmap,
     Mark,
     Slot,
     exercise,
@@ -149,7 +149,7 @@ def zero_masking_exercise(seed: int) -> ExerciseSheet:
                 f"The rows sum to {float(answer['weights'].sum(dim=1).mean()):.3g} on average."
             )
         labels = [str(position + 1) for position in range(4)]
-        attention_map = AttentionMap(labels, labels, answer["weights"])
+        attention_map = Heatmap(labels, labels, answer["weights"])
         return Mark(
             max_difference(answer["weights"], causal_weights), 0.005, feedback, attention_map
         )

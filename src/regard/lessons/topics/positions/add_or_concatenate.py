@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from regard.attention.positions.sinusoidal import Sinusoidal
 from regard.lessons.exercise import (
     Answer,
-    AttentionMap,
     ExerciseSheet,
+    Heatmap,
     Mark,
     Slot,
     exercise,
@@ -148,9 +148,7 @@ def add_or_concatenate_exercise(seed: int) -> ExerciseSheet:
         errors = {name: max_difference(answer[name], target[name]) for name in target}
         feedback = "; ".join(f"{name}: largest error {error:.2g}" for name, error in errors.items())
         rows = inputs["concatenated"]
-        attention_map = AttentionMap(
-            subscripted(3, "q"), subscripted(3), unscaled_weights(rows, rows)
-        )
+        attention_map = Heatmap(subscripted(3, "q"), subscripted(3), unscaled_weights(rows, rows))
         return Mark(
             max(errors.values()), 0.011, f"{feedback}. Drawn: weights, concatenated.", attention_map
         )

@@ -21,8 +21,8 @@ from regard.attention.positions.relative import Relative, RelativeBias
 from regard.attention.positions.sinusoidal import Sinusoidal
 from regard.lessons.exercise import (
     Answer,
-    AttentionMap,
     ExerciseSheet,
+    Heatmap,
     Mark,
     Slot,
     exercise,
@@ -197,7 +197,7 @@ def relative_bias_exercise(seed: int) -> ExerciseSheet:
         found = _weights(q, keys, keys, answer["bias"][None])
         error = max_difference(found[0], target)
         feedback = f"Largest error of the resulting weights: {error:.2g}."
-        return Mark(error, 0.01, feedback, AttentionMap(["q"], subscripted(4), found))
+        return Mark(error, 0.01, feedback, Heatmap(["q"], subscripted(4), found))
 
     return ExerciseSheet(
         task="Scores are q·k/√4 plus a bias per key. Find biases such that the four keys get the "

@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.attention.positions import POSITIONS, PositionKind
 from regard.attention.positions.none import NoPositions
 from regard.core.settings import read_settings, settings_class
-from regard.lessons.exercise import Answer, AttentionMap, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.exercise import Answer, ExerciseSheet, Heatmap, Mark, Slot, exercise
 from regard.lessons.lesson import Lesson, LessonTable, above, below, near
 from regard.lessons.lesson_charts import bar_chart
 from regard.lessons.parameters import Range, Seed
@@ -169,7 +169,7 @@ def word_order_exercise(seed: int) -> ExerciseSheet:
             float(wrong.sum()),
             0.0,
             feedback,
-            AttentionMap(labels, labels, answer["alike"].to(torch.float64)),
+            Heatmap(labels, labels, answer["alike"].to(torch.float64)),
         )
 
     return ExerciseSheet(

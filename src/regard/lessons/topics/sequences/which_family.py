@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.masks.mask import bidirectional, causal, cross, padding, prefix
-from regard.lessons.exercise import Answer, AttentionMap, ExerciseSheet, Mark, Slot, exercise
+from regard.lessons.exercise import Answer, ExerciseSheet, Heatmap, Mark, Slot, exercise
 from regard.lessons.lesson import Lesson, LessonTable, equal
 from regard.lessons.lesson_charts import line_chart
 from regard.lessons.parameters import Range, Seed
@@ -178,7 +178,7 @@ def which_family_exercise(seed: int) -> ExerciseSheet:
             sum(wrong.values()) / pairs,
             0.0,
             f"Wrong pairs: {counts}; your cross-attention mask is drawn.",
-            AttentionMap(rows, columns, answer["cross"].double()),
+            Heatmap(rows, columns, answer["cross"].double()),
         )
 
     return ExerciseSheet(
