@@ -94,7 +94,7 @@ def outcome_with(*names: str, seeds: int = 5, **changes: Any) -> Outcome:
         if "additive" in names:
             verdicts.append(judged(score_key))
         if "zero-masked" in names:
-            why = ("zero-masked could see what it was asked to predict",)
+            why = ("zero-masked could see what it had to predict",)
             verdicts.append(
                 VerdictOutcome(score_key, "zero-masked", "dot", "not compared", why, "")
             )

@@ -177,7 +177,7 @@ def _why_not_compared(
 ) -> str:
     for variant in (a, b):
         if not variant.is_valid:
-            return f"{variant.name} could see what it was asked to predict"
+            return f"{variant.name} could see what it had to predict"
         if variant.collapsed:
             return f"{variant.name} predicts one class for every row"
         if not completed[variant.name]:
