@@ -47,7 +47,7 @@ def test_parameters_trained_by_a_task_are_used(pooling):
     names, table = unused_parameters(model)
     assert names == set()
     assert any("by the training loss" in one for one in table["checked"])
-    assert any("leaks in the head" in one for one in table["unchecked"])
+    assert any("leaks in the task head" in one for one in table["unchecked"])
 
 
 def test_parameters_that_the_head_does_not_use_are_named():
