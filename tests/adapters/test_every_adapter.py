@@ -303,6 +303,6 @@ def test_dropout_is_drawn_alike_by_a_model_whose_adapter_adds_none():
     model = body("decoder", dropout=0.2).train()
     torch.manual_seed(0)
     plain = model(batch)["token"].sum
-    TopLayers(n=1).apply(model, seed=0)
+    TopLayers(layers=1).apply(model, seed=0)
     torch.manual_seed(0)
     assert torch.equal(model(batch)["token"].sum, plain)

@@ -113,7 +113,7 @@ def test_empty_training_text_is_refused(entry: Entry, settings: TokenizerKind) -
     if entry.name == "file":
         assert settings.train(iter([])).size > 0
     else:
-        with pytest.raises(UserError, match=r"the training part holds no text.*data\.corpus"):
+        with pytest.raises(UserError, match=r"the training split has no text.*data\.corpus"):
             settings.train(iter(["", "  \n"]))
 
 

@@ -68,9 +68,9 @@ def test_collapsed_variant_is_reported_first_and_not_ranked(
         for verdict in outcome["verdicts"]
         if verdict["score_key"] == "dev.accuracy"
     }
-    assert verdicts["wild"]["words"] == "not compared"
+    assert verdicts["wild"]["sentence"] == "not compared"
     assert verdicts["wild"]["notes"] == ["wild predicts one class for every row"]
-    assert verdicts["slower"]["words"] != "not compared"
+    assert verdicts["slower"]["sentence"] != "not compared"
     page = (runs / "report.html").read_text()
     assert page.index("COLLAPSED") < page.index("<header>")
     [first, *_] = remarks(runs / "wild" / "seed-0")

@@ -99,7 +99,7 @@ def test_verdicts_on_an_equal_a_worse_and_a_leaking_variant(
     assert verdicts["other"]["better"] == ""
     assert verdicts["untrained"]["better"] == "one"
     assert verdicts["untrained"]["low"] > 0
-    assert verdicts["cheat"]["words"] == "not compared"
+    assert verdicts["cheat"]["sentence"] == "not compared"
     assert outcome["unequal"] == []
     assert all(len(variant["probes"]) == 1 for variant in outcome["variants"])
     page = (workspace.folder / "runs" / "study" / "report.html").read_text()

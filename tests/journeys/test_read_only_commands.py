@@ -105,11 +105,9 @@ def test_corpus_stats_count_documents_and_tokens(workspace: Workspace) -> None:
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "word", "character"])
 def test_tokenizer_train_show_and_advise(workspace: Workspace, kind: str) -> None:
     workspace.run("tokenizer", "train", "generated.txt", "--kind", kind, "--out", kind)
-    shown = json.loads(
-        workspace.run("tokenizer", "show", kind, "--text-to-split", "the cat sees", "--json")
-    )
-    assert shown["split"]["unknown"] == 0
-    assert shown["split"]["back"].split() == ["the", "cat", "sees"]
+    shown = json.loads(workspace.run("tokenizer", "show", kind, "--text", "the cat sees", "--json"))
+    assert shown["encoding"]["unknown"] == 0
+    assert shown["encoding"]["decoded"].split() == ["the", "cat", "sees"]
     advice = workspace.run("tokenizer", "advise", "generated.txt", "--tokenizer", kind)
     assert "held-out documents" in advice
 

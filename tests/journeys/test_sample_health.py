@@ -30,9 +30,9 @@ def test_results_hold_sample_health_and_the_train_dev_gap(shared_workspace: Work
     assert 0 < samples["samples"]["distinct_2"] <= 1
     assert 0 < samples["reference"]["distinct_2"] <= 1
     assert "temperature 1" in samples["drawn"]
-    train_and_dev = health["train_and_dev"]
-    assert train_and_dev["low"] < train_and_dev["gap"] < train_and_dev["high"]
-    assert ("overfitting" in train_and_dev["sentence"]) == (train_and_dev["low"] > 0)
+    train_dev_gap = health["train_dev_gap"]
+    assert train_dev_gap["low"] < train_dev_gap["gap"] < train_dev_gap["high"]
+    assert ("overfitting" in train_dev_gap["sentence"]) == (train_dev_gap["low"] > 0)
 
 
 def test_report_shows_sample_health(trained: Workspace) -> None:
@@ -125,4 +125,4 @@ def test_few_long_documents_are_judged_in_chunks(workspace: Workspace) -> None:
     workspace.run("train", "tiny.toml")
     health = read_results(workspace)["health"]
     assert health["samples"]["documents"] >= 40, "chunks of one document"
-    assert health["train_and_dev"]["fit"] == "too few documents"
+    assert health["train_dev_gap"]["fit"] == "too few documents"

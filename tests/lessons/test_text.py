@@ -129,7 +129,7 @@ def test_permuted_ids_need_permuted_embeddings(seed: int):
     permuted = wrong_tokenizer._permute_embeddings(model, permutation)
     loss = wrong_tokenizer._loss(model, own_batch)
     assert wrong_tokenizer._loss(permuted, other_batch) == pytest.approx(loss, abs=1e-4)
-    assert wrong_tokenizer._loss(model, other_batch) != pytest.approx(loss, abs=1e-2)
+    assert wrong_tokenizer._loss(model, other_batch) != pytest.approx(loss, abs=1e-3)
     assert wrong_tokenizer._named_in_error(own, other) == [True, True]
     assert wrong_tokenizer._named_in_error(own, own) == []
 

@@ -87,15 +87,15 @@ def test_masked_names_and_their_context_in_an_example():
 def test_spans_with_a_cue_are_drawn_more_often():
     vocab, document = vocabulary("bpe"), encode_row(TEXT, "bpe", context=64)
     rates = {}
-    for favour in (1.0, 3.0, 0.0):
+    for cue_weight in (1.0, 3.0, 0.0):
         generator = np.random.default_rng(0)
-        objective = Salient(favour=favour)
+        objective = Salient(cue_weight=cue_weight)
         drawn = [
             len(split_row(objective.example(document, generator, vocabulary=vocab), vocab)[3])
             for _ in range(800)
         ]
         longest = max(drawn)  # New York City, which has a cue, has more tokens than London
-        rates[favour] = np.mean([size == longest for size in drawn]) if favour else drawn
+        rates[cue_weight] = np.mean([size == longest for size in drawn]) if cue_weight else drawn
     assert abs(rates[1.0] - 1 / 2) < 0.06
     assert abs(rates[3.0] - 3 / 4) < 0.06
     assert len(set(rates[0.0])) == 1

@@ -68,7 +68,7 @@ def variant_of(name: str, *, seeds: int, lr: float = 5e-4) -> VariantOutcome:
 
 def judged(score_key: str, **changes: Any) -> VerdictOutcome:
     fields = {
-        "words": "not distinguishable at this size",
+        "sentence": "not distinguishable at this size",
         "notes": ("additive − dot: −1.9 [−6.0, +2.2], n = 2,104, seeds = 5",),
         "better": "",
         "value": -1.9,
@@ -77,7 +77,7 @@ def judged(score_key: str, **changes: Any) -> VerdictOutcome:
         "per_seed": (-1.0, -3.0, 0.5, -4.0, -2.0),
         "n": 2104,
         "seeds": 5,
-        "speaks_of": "the methods",
+        "scope": "the methods",
     }
     return VerdictOutcome(score_key, "additive", "dot", **(fields | changes))
 

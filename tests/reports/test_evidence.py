@@ -61,6 +61,6 @@ def test_verdict_sentence_names_both_variants():
     plain = judged("dev.perplexity")
     assert verdict_sentence(plain) == "additive and dot are not distinguishable at this size"
     assert (
-        verdict_sentence(replace(plain, words="not compared"))
+        verdict_sentence(replace(plain, sentence="not compared"))
         == "additive is not compared with dot"
     )

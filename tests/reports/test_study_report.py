@@ -123,7 +123,7 @@ def test_report_is_complete_escaped_and_self_contained(tmp_path):
 
     # Charts for papers, tables for notes and papers.
     drawn = {file.name for file in (home / "charts").iterdir()}
-    names = ("differences", "figures", "loss-by-step", "loss-by-tokens", "loss-by-seconds")
+    names = ("differences", "scores", "loss-by-step", "loss-by-tokens", "loss-by-seconds")
     names = (*names, "attention-dot-probe0")
     assert drawn == {f"{name}.{kind}" for name in names for kind in ("svg", "png")}
     assert "additive has no weights" in page.words

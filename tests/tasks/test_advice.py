@@ -24,7 +24,7 @@ def test_the_recommended_family_supports_the_task(task: str) -> None:
     [
         ("encoder", ("classification", "pairs", "retrieval", "extractive")),
         ("encoder-decoder", ("translation", "summarisation")),
-        ("decoder", ("recall", "verbalised")),
+        ("decoder", ("recall", "verbalizer")),
     ],
 )
 def test_recommended_families(family: str, tasks: tuple[str, ...]) -> None:

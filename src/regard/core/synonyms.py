@@ -21,13 +21,13 @@ _OTHER_NAMES: Mapping[str, str] = {
     "text": "text_column text_field content",
     "dev": "val valid validation eval val_split validation_split val_fraction dev_fraction",
     "split_seed": "seed",
-    "max_tokens": "cut max_length max_seq_len max_seq_length truncation",
+    "max_tokens": "cut longest max_length max_seq_len max_seq_length truncation",
     "limit": "max_samples max_train_samples num_samples",
     "group": "group_by",
     # tokenizer
     "vocabulary": "vocab_size vocab n_vocab",
     "minimum_count": "min_frequency min_freq min_count",
-    "longest_piece": "max_piece_length",
+    "max_piece_length": "longest_piece",
     "sentinels": "extra_ids",
     # model
     "context": (
@@ -70,7 +70,12 @@ _OTHER_NAMES: Mapping[str, str] = {
     "min_prefix_fraction": "shortest",
     "max_prefix_fraction": "longest",
     "length_jitter": "spread",
+    "cue_weight": "favour",
     # task
+    "min_score": "lowest",
+    "max_score": "highest",
+    "max_pixel": "full_ink",
+    "mask_tokens": "marks",
     "max_answer_tokens": "longest_answer max_answer_length",
     "max_new_tokens": "max_new most_new max_length max_tokens",
     "beams": "num_beams beam_size beam_width",

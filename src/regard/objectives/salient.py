@@ -53,7 +53,7 @@ class Salient(Objective):
     "What is masked: runs of capitalised words, these and dates and numbers, or any words."
     phrases: str | None = None
     "A text file with one phrase a line, masked too."
-    favour: float = Field(default=3.0, ge=0.0)
+    cue_weight: float = Field(default=3.0, ge=0.0)
     "Sampling weight of a span after a preposition or a number; other spans have weight 1."
     head: Literal["first-sentence", "none"] = "first-sentence"
     "What of the document begins every row."
@@ -178,7 +178,7 @@ def _candidates(settings: Salient, words: WordSpans, starts_document: bool) -> C
         for span in settings._find_spans(words)
         if span.begin >= head and not in_head.issuperset(words.texts[slice(*span)])
     ]
-    weights = np.array([settings.favour if has_cue(words, span) else 1.0 for span in spans])
+    weights = np.array([settings.cue_weight if has_cue(words, span) else 1.0 for span in spans])
     weights = weights if weights.any() else np.ones(len(spans))
     cumulative = np.cumsum(weights)
     # Divided by its last value, so that it ends in exactly 1.

@@ -42,7 +42,7 @@ from regard.studies.outcome import Outcome, VariantOutcome, parse_outcome
 
 CHARTS: dict[str, Callable[..., Chart | None]] = {
     "differences": study_charts.difference_chart,
-    "figures": study_charts.score_chart,
+    "scores": study_charts.score_chart,
     "by-length": study_charts.length_chart,
     "loss-by-step": loss_by_step,
     "loss-by-tokens": loss_by_tokens,

@@ -53,11 +53,11 @@ def long_label(score_key: str) -> str:
 
 def verdict_sentence(verdict: VerdictOutcome) -> str:
     """The verdict, naming both variants."""
-    if verdict.words.startswith(WITHOUT_WINNER[0]):
-        return f"{verdict.variant} and {verdict.reference} are {verdict.words}"
-    if verdict.words.startswith(WITHOUT_WINNER[1]):
+    if verdict.sentence.startswith(WITHOUT_WINNER[0]):
+        return f"{verdict.variant} and {verdict.reference} are {verdict.sentence}"
+    if verdict.sentence.startswith(WITHOUT_WINNER[1]):
         return f"{verdict.variant} is not compared with {verdict.reference}"
-    return verdict.words
+    return verdict.sentence
 
 
 def verdicts_by_score(outcome: Outcome) -> dict[str, list[VerdictOutcome]]:

@@ -52,7 +52,7 @@ def model_health(
     gap = document_loss_gap(tables["train"], tables["dev"])
     return {
         "samples": _samples(model, recipe, cache, tokenizer),
-        "train_and_dev": gap.as_dict(),
+        "train_dev_gap": gap.as_dict(),
     }
 
 

@@ -218,7 +218,7 @@ def build_tools(
 ) -> Tools:
     """What a task encodes its rows with; `virtual_tokens` of the context are taken."""
     context = family.context - virtual_tokens
-    max_length = task.longest if task is not None and task.longest else context
+    max_length = task.max_tokens if task is not None and task.max_tokens else context
     return Tools(tokenizer, min(context, max_length), catalog_name(family, FAMILIES), seed)
 
 

@@ -168,7 +168,7 @@ def _verdict(score_key: str, difference: MethodDifference) -> VerdictOutcome:
         per_seed=difference.per_seed,
         n=difference.n,
         seeds=difference.seeds,
-        speaks_of=judged.scope,
+        scope=judged.scope,
     )
 
 
@@ -235,7 +235,7 @@ def _remarks(loaded: LoadedStudy, variants: Mapping[str, VariantOutcome]) -> lis
     if len(study.seeds) == 1:
         remarks.append("one seed: the variation between seeds is unknown")
     for variant in variants.values():
-        gap = (variant.health or {}).get("train_and_dev")
+        gap = (variant.health or {}).get("train_dev_gap")
         if gap is not None and gap["fit"] == FitVerdict.OVERFITTING:
             first = next(run.seed for run in variant.runs if not run.reason)
             remarks.append(f"{variant.name}, seed {first}: {gap['sentence']}")

@@ -87,7 +87,7 @@ class VerdictOutcome:
     "split.metric, such as dev.perplexity"
     variant: str
     reference: str
-    words: str
+    sentence: str
     notes: tuple[str, ...]
     better: str
     "The better variant; empty if there is no difference, or no comparison."
@@ -98,7 +98,7 @@ class VerdictOutcome:
     per_seed: tuple[float, ...] = ()
     n: int = 0
     seeds: int = 0
-    speaks_of: str = ""
+    scope: str = ""
 
 
 @dataclass

@@ -25,7 +25,7 @@ from regard.studies.initial_models import InitialModels
 from regard.studies.study import LoadedStudy, Pretrain, Variant
 from regard.studies.sweep import format_changes
 
-PLAN_SCHEMA = 1
+PLAN_SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ def plan(
         _requested_recipe(variant, initial_models, pretrain=pretrain) for variant in loaded.variants
     ]
     stored = _read_plan(file, [variant.name for variant in loaded.variants])
-    if stored and all("asked" in row for row in stored):
+    if stored and all("requested" in row for row in stored):
         for now, row in zip(requested, stored, strict=True):
-            _check_same(now, Recipe.from_table(row["asked"]), home=home)
+            _check_same(now, Recipe.from_table(row["requested"]), home=home)
         recipes = [(Recipe.from_table(row["recipe"]), row["operations"]) for row in stored]
     else:
         resolved = tuple(_resolved(variant, initial_models) for variant in loaded.variants)
@@ -72,7 +72,7 @@ def plan(
         rows = [
             {
                 "name": variant.name,
-                "asked": before.to_table(),
+                "requested": before.to_table(),
                 "recipe": recipe.to_table(),
                 "operations": operations,
             }

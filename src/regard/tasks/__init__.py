@@ -61,7 +61,7 @@ class Tools:
 class Task(Settings, ABC):
     """Settings of a task."""
 
-    longest: int = Field(default=0, ge=0)
+    max_tokens: int = Field(default=0, ge=0)
     "Maximum tokens of a row, special tokens included; 0: the model's context."
 
     column_roles: ClassVar[tuple[str, ...]]

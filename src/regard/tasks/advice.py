@@ -29,7 +29,7 @@ RECOMMENDED: dict[str, tuple[str, str]] = {
     "translation": ("encoder-decoder", ENCODE_THEN_DECODE),
     "summarisation": ("encoder-decoder", ENCODE_THEN_DECODE),
     "recall": ("decoder", f"facts are stored in its weights, and {AS_PRETRAINED}"),
-    "verbalised": ("decoder", f"{AS_PRETRAINED}, so it answers even untrained"),
+    "verbalizer": ("decoder", f"{AS_PRETRAINED}, so it answers even untrained"),
 }
 "The family to start with, and why."
 

@@ -33,7 +33,7 @@ class Forecast:
     tokens: int
     seconds: float
     "Training time."
-    measuring_seconds: float
+    evaluation_seconds: float
     "Time for evaluation on dev and for the final results."
     memory_bytes: int | None
     "Peak memory of this process; None where the system does not report it."
@@ -73,7 +73,7 @@ def forecast(
         steps=steps,
         tokens=round(steps * tokens),
         seconds=steps * median(update_seconds or [0.0]),
-        measuring_seconds=evaluation_positions * seconds_per_position,
+        evaluation_seconds=evaluation_positions * seconds_per_position,
         memory_bytes=peak_memory_bytes(),
         parameters=sum(p.numel() for p in model.parameters()),
     )

@@ -155,7 +155,7 @@ def test_labels_are_their_own_words_by_default():
     ],
 )
 def test_unusable_settings_are_refused(settings, message):
-    table = {"name": "v", "data": {"corpus": "x"}, "task": {"kind": "verbalised", **settings}}
+    table = {"name": "v", "data": {"corpus": "x"}, "task": {"kind": "verbalizer", **settings}}
     with pytest.raises(UserError, match=message):
         Recipe.from_table(table)
 
@@ -179,7 +179,7 @@ def test_an_error_names_the_row_of_a_label_without_words():
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("verbalised")
+    folder = tmp_path_factory.mktemp("verbalizer")
     for seed, (split, count) in enumerate({"train": 500, "dev": 100, "test": 100}.items()):
         write_jsonl(folder / f"{split}.jsonl", rows(count, seed))
     return folder
@@ -187,7 +187,7 @@ def home(tmp_path_factory):
 
 def recipe_table(home, **task):
     defaults = {
-        "kind": "verbalised",
+        "kind": "verbalizer",
         "template": "Review: {title} {body} ?",
         "words": {"0": " bad", "1": " good"},
         "label": "stars",

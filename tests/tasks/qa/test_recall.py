@@ -117,7 +117,7 @@ def test_truncated_tokens_are_counted(words: int, answer: int, context: int) -> 
 
 def test_a_context_too_short_for_a_question_is_refused() -> None:
     with pytest.raises(UserError, match=r"model\.context = 5 is too short for a question"):
-        make_problem(context=5, marks=3)
+        make_problem(context=5, mask_tokens=3)
 
 
 # Answers

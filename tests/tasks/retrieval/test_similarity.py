@@ -54,7 +54,7 @@ def trained(tmp_path_factory):
             "model": {"family": "encoder", "layers": 1, "heads": 2, "width": 32, "context": 8},
             "task": {
                 "kind": "similarity",
-                **{"first": "one", "second": "two", "score": "points", "highest": 20},
+                **{"first": "one", "second": "two", "score": "points", "max_score": 20},
             },
             "train": {"epochs": 8, "batch_tokens": 400, "lr": 5e-3, "evaluate_every": 0},
         }
@@ -111,7 +111,7 @@ def pair(score, first="good film", second="bad book"):
 
 def test_each_text_is_a_sequence_with_its_own_special_tokens():
     for family, specials in (("encoder", ("cls", "sep")), ("decoder", ("start", "stop"))):
-        problem = Similarity(lowest=1, highest=5).build_problem(
+        problem = Similarity(min_score=1, max_score=5).build_problem(
             [pair("1"), pair(5)], tools(8, family)
         )
         [example] = problem.examples(pair("2"))
@@ -141,8 +141,8 @@ def test_training_rows_of_equal_score_are_refused():
 
 def test_an_empty_range_is_refused():
     table = {"name": "x", "data": {"corpus": "x.csv"}, "model": {"family": "encoder"}}
-    with pytest.raises(UserError, match="above lowest"):
-        Recipe.from_table(table | {"task": {"kind": "similarity", "lowest": 2, "highest": 2}})
+    with pytest.raises(UserError, match="above min_score"):
+        Recipe.from_table(table | {"task": {"kind": "similarity", "min_score": 2, "max_score": 2}})
 
 
 def test_warning_where_all_pairs_get_one_score():

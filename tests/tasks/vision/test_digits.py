@@ -17,7 +17,7 @@ from regard.tasks.vision.digits import Digits
 from regard.tasks.vision.masked_patches import Patches
 
 PATTERNS = {"rows": (1, 1, 0, 0), "columns": (1, 0, 1, 0), "falling": (1, 0, 0, 1)}
-SMALL = {"image_side": 4, "patch_side": 2, "full_ink": 16}
+SMALL = {"image_side": 4, "patch_side": 2, "max_pixel": 16}
 
 
 def rows(count, seed):
@@ -165,7 +165,7 @@ def test_an_image_may_be_a_list_rows_or_text():
     ("image", "message"),
     [
         ([0] * 15, "holds 15 numbers where image_side = 4 takes 16"),
-        ([0] * 15 + [17], "holds 0 to 17 where pixels go from 0 to full_ink = 16"),
+        ([0] * 15 + [17], "holds 0 to 17 where pixels go from 0 to max_pixel = 16"),
         ([0] * 15 + [float("nan")], "where pixels go"),
         ("no picture", "holds no numbers"),
         ([[0, 1], [2]], "holds no numbers"),

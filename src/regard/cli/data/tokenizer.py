@@ -80,9 +80,7 @@ def show(
         str,
         typer.Argument(metavar="TOKENIZER", help="tokenizer.json, vocab.txt, or their folder."),
     ],
-    text_to_split: Annotated[
-        str | None, typer.Option("--text-to-split", help="A text to tokenize.")
-    ] = None,
+    text: Annotated[str | None, typer.Option("--text", help="A text to tokenize.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a tokenizer: kind, size, special tokens, fingerprint."""
@@ -101,13 +99,13 @@ def show(
         },
         "pieces": _example_tokens(loaded),
     }
-    if text_to_split is not None:
-        ids = loaded.encode(text_to_split)
-        facts["split"] = {
-            "pieces": loaded.tokens(ids),
+    if text is not None:
+        ids = loaded.encode(text)
+        facts["encoding"] = {
+            "tokens": loaded.tokens(ids),
             "ids": ids,
             "unknown": ids.count(loaded.unk) if loaded.unk is not None else 0,
-            "back": loaded.decode(ids),
+            "decoded": loaded.decode(ids),
         }
     if as_json:
         print_json(facts)
@@ -177,12 +175,12 @@ def _print_facts(facts: dict[str, Any]) -> None:
         ("special", ", ".join(_special(*item) for item in facts["specials"].items())),
         ("examples", _visible(facts["pieces"])),
     ]
-    if split := facts.get("split"):
+    if encoding := facts.get("encoding"):
         lines += [
-            ("tokens", _visible(split["pieces"])),
-            ("ids", " ".join(str(i) for i in split["ids"])),
-            ("decoded", split["back"]),
-            ("counts", f"{len(split['ids'])} tokens, {split['unknown']} unknown"),
+            ("tokens", _visible(encoding["tokens"])),
+            ("ids", " ".join(str(i) for i in encoding["ids"])),
+            ("decoded", encoding["decoded"]),
+            ("counts", f"{len(encoding['ids'])} tokens, {encoding['unknown']} unknown"),
         ]
     for label, value in lines:
         console().print(f"  {label:<12} {value}", markup=False, soft_wrap=True)

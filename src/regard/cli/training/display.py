@@ -116,7 +116,7 @@ def forecast_sentence(forecast: dict[str, Any]) -> str:
     return (
         f"{forecast['steps']:,} steps · {forecast['tokens']:,} tokens · "
         f"about {duration(forecast['seconds'])} of training "
-        f"and {duration(forecast['measuring_seconds'])} of evaluation · "
+        f"and {duration(forecast['evaluation_seconds'])} of evaluation · "
         f"{memory}{forecast['parameters']:,} parameters"
     )
 

@@ -34,7 +34,7 @@ class Unigram(TokenizerKind):
 
     vocabulary: int | None = Field(default=None, ge=len(SPECIALS) + 1)
     "Number of pieces, special tokens included; by default 8,000, or fewer if the text has fewer."
-    longest_piece: int = Field(default=16, ge=1)
+    max_piece_length: int = Field(default=16, ge=1)
     "Maximum length of a piece in characters."
 
     def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
@@ -46,7 +46,7 @@ class Unigram(TokenizerKind):
             vocab_size=vocabulary,
             special_tokens=list(SPECIALS),
             unk_token="<unk>",
-            max_piece_length=self.longest_piece,
+            max_piece_length=self.max_piece_length,
             show_progress=False,
         )
         alphabet: set[str] = set()

@@ -239,7 +239,7 @@ class HealthRecord(ArchiveRecord):
     "None for a task."
     predictions: PredictionsRecord | None = None
     "None for a language model."
-    train_and_dev: TrainDevGapRecord | None = None
+    train_dev_gap: TrainDevGapRecord | None = None
     "None if answers have no loss."
 
     @property

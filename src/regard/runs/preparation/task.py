@@ -166,7 +166,7 @@ class PreparedTask(PreparedData):
         gap = row_loss_gap(_losses(results.items["train"]), _losses(dev), items=self._items)
         return {
             "predictions": predictions,
-            "train_and_dev": gap.as_dict() if gap is not None else None,
+            "train_dev_gap": gap.as_dict() if gap is not None else None,
         }
 
     def samples(self, model: Model) -> list[dict[str, str]]:

@@ -56,7 +56,7 @@ Scores = NDArray[np.float64]
 "Log-probability of every label's words, in nats."
 
 
-@TASKS.add("verbalised", families=("decoder",))
+@TASKS.add("verbalizer", families=("decoder",))
 class Verbalizer(Task):
     """Classify a text by the probability of each label's words after a prompt (decoder)."""
 

@@ -73,7 +73,7 @@ class Recall(TextToText):
     its train split does not mention was never seen. It overrides the column."""
     subject: str | None = None
     'A regular expression whose group is the subject of a question: "Where was (.+) born".'
-    marks: int = Field(default=2, ge=1)
+    mask_tokens: int = Field(default=2, ge=1)
     "[MASK] tokens between question and answer in the row of a decoder."
     beams: int = Field(default=1, ge=1)
     "Beam width; 1 decodes greedily."
@@ -161,12 +161,12 @@ class RecallProblem(TextToTextProblem):
         "Chosen on dev; until then every question is answered."
         self._pretraining_text: PretrainingText | None = None
         if self.is_single_row:
-            self.max_source_tokens -= task.marks - 1  # the base class counts one separator
+            self.max_source_tokens -= task.mask_tokens - 1  # the base class counts one separator
         if self.max_source_tokens < 1:
             raise UserError(
                 f"model.context = {tools.context} is too short for a question beside its answer",
                 topic="recipe",
-                hint="Raise model.context, or lower task.max_new_tokens or task.marks.",
+                hint="Raise model.context, or lower task.max_new_tokens or task.mask_tokens.",
             )
 
     def state(self) -> TaskState:
@@ -175,8 +175,10 @@ class RecallProblem(TextToTextProblem):
     def source_ids(self, record: Record) -> list[int]:
         tokenizer = self.tools.tokenizer
         kept = tokenizer.encode(self.task.source_text(record))[: self.max_source_tokens]
-        marks = [tokenizer.require("mask")] * self.task.marks if self.is_single_row else []
-        return [tokenizer.require("start"), *kept, *marks]
+        mask_tokens = (
+            [tokenizer.require("mask")] * self.task.mask_tokens if self.is_single_row else []
+        )
+        return [tokenizer.require("start"), *kept, *mask_tokens]
 
     def examples(self, record: Record) -> list[Example]:
         source = self.source_ids(record)

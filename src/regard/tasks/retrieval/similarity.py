@@ -1,7 +1,7 @@
 """Semantic textual similarity: a score for two texts.
 
-    score = lowest + (highest − lowest) · cosine of the two embeddings
-    loss  = (cosine − (true score − lowest) / (highest − lowest))²
+    score = min_score + (max_score − min_score) · cosine of the two embeddings
+    loss  = (cosine − (true score − min_score) / (max_score − min_score))²
 
 Each text is encoded alone (bi-encoder), so an embedding serves any number of comparisons. A cosine
 measures similarity, not certainty: answers have no confidence.
@@ -57,9 +57,9 @@ class Similarity(Task):
     "The column that holds the second text."
     score: str = "score"
     "The column that holds the similarity, as a number."
-    lowest: float = 0.0
+    min_score: float = 0.0
     "The score of two texts that have nothing in common."
-    highest: float = 1.0
+    max_score: float = 1.0
     "The score of two texts of the same meaning."
     pooling: Pooling = "mean"
     "Pooled position: first, last, or the mean of all."
@@ -71,8 +71,10 @@ class Similarity(Task):
 
     @model_validator(mode="after")
     def _range_is_not_empty(self) -> Self:
-        if self.lowest >= self.highest:
-            raise ValueError(f"highest = {self.highest:g} has to be above lowest = {self.lowest:g}")
+        if self.min_score >= self.max_score:
+            raise ValueError(
+                f"max_score = {self.max_score:g} has to be above min_score = {self.min_score:g}"
+            )
         return self
 
     def build_problem(self, train: Sequence[Record], tools: Tools) -> SimilarityProblem:
@@ -102,12 +104,12 @@ class Similarity(Task):
             score = math.nan if isinstance(value, bool) else float(value)
         except (TypeError, ValueError):
             score = math.nan
-        if not self.lowest <= score <= self.highest:
+        if not self.min_score <= score <= self.max_score:
             raise UserError(
-                f"the score {value!r} is no number from {self.lowest:g} to {self.highest:g}",
+                f"the score {value!r} is no number from {self.min_score:g} to {self.max_score:g}",
                 topic="data",
                 where=record.at,
-                hint="Set task.lowest and task.highest to the range of the scores, "
+                hint="Set task.min_score and task.max_score to the range of the scores, "
                 "or task.score to their column.",
             )
         return score
@@ -127,7 +129,7 @@ class SimilarityProblem(Problem):
     def examples(self, record: Record) -> list[Example]:
         first, second = (encode_text(text, self.tools) for text in self.task.texts(record))
         # Rows to answer have no score; the loss of the placeholder is not used.
-        score = self.task.parse_score(record) if "score" in record else self.task.lowest
+        score = self.task.parse_score(record) if "score" in record else self.task.min_score
         target = self._target_cosine(score)
         return [pair_example(first, second, labels=np.array([target], dtype=np.float32))]
 
@@ -165,7 +167,7 @@ class SimilarityProblem(Problem):
 
     def warnings(self, answers: Sequence[Row]) -> tuple[str, ...]:
         scores = [row["predicted"] for row in answers]
-        score_range = self.task.highest - self.task.lowest
+        score_range = self.task.max_score - self.task.min_score
         if len(scores) > 1 and max(scores) - min(scores) < MIN_SPREAD * score_range:
             return (f"all {len(scores):,} pairs get nearly the same score, {scores[0]:.3g}",)
         return ()
@@ -181,7 +183,10 @@ class SimilarityProblem(Problem):
 
     def _row(self, item: int, record: Record, cosine: float) -> Row:
         task = self.task
-        row = {"item": item, "predicted": task.lowest + (task.highest - task.lowest) * cosine}
+        row = {
+            "item": item,
+            "predicted": task.min_score + (task.max_score - task.min_score) * cosine,
+        }
         if "score" in record:
             truth = task.parse_score(record)
             row |= {"truth": truth, "loss": (cosine - self._target_cosine(truth)) ** 2}
@@ -189,4 +194,4 @@ class SimilarityProblem(Problem):
 
     def _target_cosine(self, score: float) -> float:
         """A score mapped to 0 … 1."""
-        return (score - self.task.lowest) / (self.task.highest - self.task.lowest)
+        return (score - self.task.min_score) / (self.task.max_score - self.task.min_score)

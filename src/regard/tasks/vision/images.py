@@ -37,7 +37,7 @@ class ImageTask(Task):
     "Pixels along each side of an image."
     patch_side: int = Field(default=2, ge=1)
     "Pixels along each side of a patch; the model needs patch_dim = patch_side²."
-    full_ink: float = Field(default=16.0, gt=0.0)
+    max_pixel: float = Field(default=16.0, gt=0.0)
     "The largest value of a pixel; values are divided by it."
 
     role_types: ClassVar = {"question": "text", "image": "value"}
@@ -68,7 +68,7 @@ class ImageTask(Task):
 
     def pixels(self, record: Record) -> PatchArray:
         """(side, side), scaled to 0 … 1."""
-        side, maximum = self.image_side, self.full_ink
+        side, maximum = self.image_side, self.max_pixel
         try:
             values = np.asarray(_parse_values(record["image"]), dtype=np.float32)
         except (TypeError, ValueError):
@@ -82,7 +82,7 @@ class ImageTask(Task):
             raise self._refusal(
                 record,
                 f"holds {values.min():g} to {values.max():g} where pixels go from 0 to "
-                f"full_ink = {maximum:g}",
+                f"max_pixel = {maximum:g}",
             )
         return values.reshape(side, side) / np.float32(maximum)
 
@@ -130,7 +130,7 @@ class ImageTask(Task):
             f"{self.image!r} {what}",
             topic="data",
             where=getattr(record, "at", ""),
-            hint="Set task.image, task.image_side and task.full_ink to match the data, or fix the "
+            hint="Set task.image, task.image_side and task.max_pixel to match the data, or fix the "
             "row.",
         )
 

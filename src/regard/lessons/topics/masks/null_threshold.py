@@ -159,7 +159,7 @@ class SyntheticSpanModel(SpanModel):
 
     given: Tensor
 
-    def vectors(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
+    def hidden_states(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
         return self.given
 
 
