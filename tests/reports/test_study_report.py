@@ -155,7 +155,7 @@ def test_unequal_budgets_missing_runs_and_remarks_precede_the_results(tmp_path):
 def test_verdict_of_a_better_variant_is_quoted(tmp_path):
     words = "additive is better than dot by 3.1 [1.2, 5.0], n = 904, seeds = 5"
     outcome = outcome_with("dot", "additive")
-    outcome.verdicts = [judged("dev.perplexity", words=words, better="additive", notes=())]
+    outcome.verdicts = [judged("dev.perplexity", sentence=words, better="additive", notes=())]
     page = page_of(tmp_path, outcome)
     assert words in page.words
     assert verdict_sentence(outcome.verdicts[0]) == words
