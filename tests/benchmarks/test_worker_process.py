@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from benchmarks.speed.worker_process import WorkerProcess, interleaved_process_times
 
+pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
 CONTESTANT = """
 import os, sys

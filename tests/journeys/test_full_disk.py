@@ -56,6 +56,7 @@ def can_mount() -> bool:
     )
 
 
+@pytest.mark.long
 def test_full_tmpfs_keeps_earlier_checkpoints(
     workspace: Workspace, shared_workspace: Workspace
 ) -> None:

@@ -320,7 +320,7 @@ class TestRefusals:
 class TestCalibration:
     """Over 1,000 studies of equal methods, at most 6 % find a difference."""
 
-    @pytest.mark.parametrize("seeds", [2, 3, 5])
+    @pytest.mark.parametrize("seeds", [pytest.param(2, marks=pytest.mark.long), 3, 5])
     @pytest.mark.parametrize(("balance", "n"), [(0.1, 50), (1.0, 300), (10.0, 50), (100.0, 50)])
     def test_false_positive_rate(self, balance, n, seeds):
         simulation = Simulation.balanced(balance, seeds=seeds, n=n)

@@ -47,7 +47,7 @@ def trained(tmp_path_factory):
             "tokenizer": {"kind": "word"},
             "model": {"family": "encoder", "layers": 2, "heads": 2, "width": 32, "context": 16},
             "task": {"kind": "classification"},
-            "train": {"epochs": 16, "batch_tokens": 400, "lr": 4e-3, "evaluate_every": 0},
+            "train": {"epochs": 10, "batch_tokens": 400, "lr": 4e-3, "evaluate_every": 0},
         }
     )
     return regard.train(recipe, out=home / "run")

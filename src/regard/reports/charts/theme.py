@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import altair as alt
 
@@ -158,7 +159,7 @@ def log_ticks(low: float, high: float) -> list[float]:
     return [tick for tick in ticks if low <= tick <= high]
 
 
-Chart = alt.Chart | alt.LayerChart | alt.FacetChart
+Chart: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart
 
 
 def apply_theme(chart: Chart, *, theme: Theme, size: tuple[int, int]) -> Chart:
