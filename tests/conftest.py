@@ -2,12 +2,13 @@
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("patient", deadline=None, max_examples=40)
+settings.register_profile("patient", deadline=None, max_examples=30)
 settings.register_profile("thorough", deadline=None)  # for `make test-all`
 settings.load_profile("patient")
 
@@ -32,6 +33,15 @@ def _session_caches() -> Iterator[None]:
 
     with cache_cli_commands(), cache_model_audits():
         yield
+
+
+@pytest.fixture(autouse=True)
+def _unload_user_files() -> Iterator[None]:
+    """The parts of a test's own file would stay in their catalogues for later tests."""
+    yield
+    if user_files := sys.modules.get("regard.core.user_files"):
+        for file in list(user_files._loaded.values()):
+            user_files.unload(file)
 
 
 @pytest.fixture

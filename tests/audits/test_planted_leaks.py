@@ -13,7 +13,7 @@ from regard.audits.leaks.permission import build_permission
 from regard.audits.notes import Notes
 from regard.audits.subject import Subject
 
-FEW_MODELS = 60
+FEW_MODELS = 40
 MANY_MODELS = 1_000
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +22,6 @@ def unload_all() -> None:
     """As in a new process, before any --with."""
     for file in list(user_files._loaded.values()):
         user_files.unload(file)
-
-
-@pytest.fixture(autouse=True)
-def _without_loaded_files() -> Iterator[None]:
-    unload_all()
-    yield
-    unload_all()
 
 
 @pytest.fixture

@@ -1,13 +1,10 @@
 """`regard check`: output, JSON and exit codes."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.journeys.workspace import Workspace
-
-from regard.core import user_files
 
 CORRECT = '''"""Correct."""
 
@@ -48,11 +45,8 @@ class Mine(Family):
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    before = dict(user_files._loaded)
-    yield Workspace(tmp_path)
-    for file in [f for digest, f in user_files._loaded.items() if digest not in before]:
-        user_files.unload(file)
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path)
 
 
 def test_correct_kind_passes(workspace: Workspace) -> None:
