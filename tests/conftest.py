@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 settings.register_profile("patient", deadline=None, max_examples=30)
-settings.register_profile("thorough", deadline=None)  # for `make test-all`
+settings.register_profile("thorough", deadline=None, max_examples=200)  # for `make test-all`
 settings.load_profile("patient")
 
 

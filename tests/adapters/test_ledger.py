@@ -132,7 +132,6 @@ def test_lora_trains_rank_times_inputs_plus_outputs(rank, layers, heads, labels,
     assert result.total == rank * per_layer * layers + labels * (D + 1)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     name=st.sampled_from(["encoder", "decoder"]),
     table=st.fixed_dictionaries(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.adapters.small_models import (
     LIKE_BERT,
@@ -31,7 +31,6 @@ from regard.nn.linear import Linear
 sizes = st.integers(1, 12)
 
 
-@settings(max_examples=60, deadline=None)
 @given(sizes, sizes, st.integers(1, 6), st.floats(0.5, 64.0), st.booleans(), st.integers(0, 99))
 def test_a_layer_adds_the_low_rank_update_and_merges_to_the_same(i, o, rank, alpha, bias, seed):
     generator = torch.Generator().manual_seed(seed)

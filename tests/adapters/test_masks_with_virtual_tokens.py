@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.attention.masks import mask as masks
@@ -44,7 +44,6 @@ def dense(mask: Mask, length: int) -> torch.Tensor:
     return mask.dense(length, length, batch=ROWS).expand(ROWS, 1, length, length)[:, 0]
 
 
-@settings(max_examples=200, deadline=None)
 @given(random_masks(), st.integers(0, 4))
 def test_masks_between_tokens_stay_and_virtual_tokens_are_visible(mask, virtual):
     extended = mask.with_virtual_tokens(virtual)
@@ -55,7 +54,6 @@ def test_masks_between_tokens_stay_and_virtual_tokens_are_visible(mask, virtual)
     assert extended.components == mask.components
 
 
-@settings(max_examples=200, deadline=None)
 @given(random_masks(), st.integers(1, 4))
 def test_the_structure_agrees_with_the_mask(mask, virtual):
     extended = mask.with_virtual_tokens(virtual)

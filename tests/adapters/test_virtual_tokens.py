@@ -303,7 +303,9 @@ def test_a_row_beyond_the_context_is_refused(adapter):
 
 
 @BOTH_ADAPTERS
-@FAMILIES
+@pytest.mark.parametrize(
+    "name", ["decoder", "encoder", pytest.param("encoder-decoder", marks=pytest.mark.long)]
+)
 def test_virtual_tokens_pass_the_audit(adapter, name):
     model = body(name, context=11)  # the longest rows of the audit leave context for them
     adapter.apply(model, seed=0)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -36,7 +36,6 @@ def example_masks(batch: int, queries: int, keys: int, seed: int) -> dict[str, m
     }
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     batch=st.integers(1, 3),

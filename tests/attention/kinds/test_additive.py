@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.attention.attend import attend
@@ -98,7 +98,6 @@ CASES = st.builds(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(case=CASES)
 def test_blocks_equal_explicit(case):
     seed, dtype, keys = case.seed, case.dtype, case.queries + case.cached

@@ -32,7 +32,6 @@ def random_mixer(kind: Group | Dot, *, context: int, layer: int = 0) -> MultiHea
     return mixer
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     context=st.integers(1, 40),

@@ -1,7 +1,7 @@
 """Hard attention: an example by hand, ties, and no gradient to queries and keys."""
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.attention.attend import attend
@@ -46,7 +46,6 @@ def test_the_first_allowed_key_wins_a_tie():
     assert weights.flatten().tolist() == [0, 1, 0, 0]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     values=st.lists(st.integers(-2, 2), min_size=15, max_size=15),  # few values: many ties
     allowed=st.lists(st.booleans(), min_size=25, max_size=25),

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.attention.function import HeadShape
@@ -77,7 +77,6 @@ def test_a_key_does_not_change_its_own_weight(kind):
     assert torch.equal(before[:, :, 1], after[:, :, 1]) != depends_on_query
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     kind=st.sampled_from(KINDS),
     lengths=st.lists(st.integers(1, 8), min_size=1, max_size=3),

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.attention.masks import mask
@@ -67,7 +67,6 @@ expressions = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(expressions, expressions)
 def test_operators_compose_masks(left: str, right: str):
     x, y = parse_mask(left, LENGTH), parse_mask(right, LENGTH)
@@ -82,7 +81,6 @@ def test_components_and_structure_are_kept():
     assert parsed.structure.pattern == "causal"
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="&|~():,- 035abcdeklops", max_size=30))
 def test_any_text_gives_a_mask_or_a_user_error(text: str):
     try:

@@ -228,7 +228,6 @@ def dense_predicate(allows: Callable[[int, int, int], bool], length: int) -> tor
 
 
 class TestAlgebra:
-    @settings(max_examples=100, deadline=None)
     @given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), composed_masks(n))))
     def test_a_composed_mask_equals_its_predicate(self, drawn: tuple[int, Leaf]):
         length, (built, allows) = drawn
@@ -250,7 +249,6 @@ class TestAlgebra:
         ]:
             assert torch.equal(dense(left, 6), dense(right, 6))
 
-    @settings(max_examples=100, deadline=None)
     @given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), composed_masks(n))))
     def test_the_structure_agrees_with_the_mask(self, drawn: tuple[int, Leaf]):
         length, (built, _) = drawn

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.audits.clean_models import CausalFFTConv
 from tests.audits.planted_leaks import lookahead
@@ -31,7 +31,6 @@ tables = st.integers(2, 9).flatmap(
 
 
 @given(tables)
-@settings(max_examples=60, deadline=None)
 def test_reachable_is_a_transitive_closure(table: Tensor) -> None:
     reached = build_permission(table).reachable(len(table))
     assert bool(reached.diagonal().all())
@@ -78,7 +77,6 @@ def test_mask_function_without_a_table_raises() -> None:
 
 
 @given(tables, st.integers(2, 60), st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
 def test_unaffected_queries_of_a_trial_reach_no_changed_position(
     table: Tensor, rows: int, seed: int
 ) -> None:

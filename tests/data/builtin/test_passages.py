@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pytest
 from scipy.sparse import hstack
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -85,6 +86,7 @@ def test_passages_name_no_withheld_person() -> None:
     assert {name for title in titles for name in title.split(" and ")} <= seen
 
 
+@pytest.mark.long
 def test_word_overlap_does_not_reveal_answerability() -> None:
     rows = list(passages())
     possible = [not row["impossible"] for row in rows]
@@ -93,6 +95,7 @@ def test_word_overlap_does_not_reveal_answerability() -> None:
         assert best_threshold(found, possible) < 0.63
 
 
+@pytest.mark.long
 def test_tfidf_does_not_reveal_answerability() -> None:
     rows = list(passages())
     assert tfidf_accuracy(rows, ["question"], lambda row: row["impossible"]) < 0.64

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections import defaultdict
 
+import pytest
+
 from regard.data.builtin import BUILTIN
 from regard.data.builtin.python_docs import identity, python_docs, tidy
 from regard.data.corpus import SPLITS, Data, open_corpus
@@ -45,6 +47,7 @@ def test_groups_never_straddle_splits() -> None:
     assert min(map(len, groups.values())) > 50
 
 
+@pytest.mark.long
 def test_another_process_reads_the_same_without_imports() -> None:
     program = (
         "import sys, hashlib;"

@@ -64,7 +64,6 @@ def fit(documents, order=3, **options):
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(corpora, corpora, st.integers(1, 4))
 def test_nll_equals_the_reference(train, held_out, order):
     reference = Reference(train, order)
@@ -73,7 +72,6 @@ def test_nll_equals_the_reference(train, held_out, order):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
 @given(corpora, st.lists(tokens, max_size=5), st.integers(1, 4))
 def test_probabilities_sum_to_one_after_any_context(train, context, order):
     p = fit(train, order).probabilities(context)

@@ -4,7 +4,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
@@ -57,6 +57,7 @@ def test_samples_like_the_reference_are_healthy() -> None:
     assert "n = 40 samples" in health.sentence
 
 
+@pytest.mark.long
 def test_real_text_is_hardly_ever_flagged() -> None:
     pool = real_texts(400, seed=3)
     flagged = 0
@@ -156,7 +157,6 @@ def test_as_dict_has_plain_values() -> None:
 texts = st.lists(st.lists(st.integers(0, 5), max_size=12), min_size=1, max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
 @given(texts, texts)
 def test_repetition_equals_counting_by_hand(ours: list[list[int]], more: list[list[int]]) -> None:
     reference = [*ours, *more]

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF
 
@@ -42,7 +42,6 @@ def corpus(pairs):
     return [text for text, _ in pairs], references
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(
         st.tuples(sentences, st.lists(sentences, min_size=1, max_size=3)), min_size=1, max_size=8

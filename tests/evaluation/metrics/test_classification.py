@@ -1,6 +1,6 @@
 import pytest
 import sklearn.metrics
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
@@ -15,7 +15,6 @@ def value(score_name, truths, predicted, metric=METRIC):
     return float(metric.score_function(score_name)(metric.statistics(rows).sum(axis=1)))
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from([*LABELS, "unseen"]), st.sampled_from(LABELS)),

@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
@@ -62,7 +62,6 @@ tables = st.sampled_from(list(ROWS)).flatmap(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(tables, st.randoms(use_true_random=False))
 def test_score_does_not_depend_on_item_order(table, random):
     metric, rows = table
@@ -72,7 +71,6 @@ def test_score_does_not_depend_on_item_order(table, random):
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(tables)
 def test_score_is_the_score_function_of_the_sums(table):
     metric, rows = table
@@ -82,7 +80,6 @@ def test_score_is_the_score_function_of_the_sums(table):
         assert np.isfinite([estimate.value, estimate.low or 0, estimate.high or 0]).all()
 
 
-@settings(max_examples=60, deadline=None)
 @given(tables)
 def test_score_functions_broadcast_over_trailing_axes(table):
     metric, rows = table
@@ -94,7 +91,6 @@ def test_score_functions_broadcast_over_trailing_axes(table):
         assert values == pytest.approx(np.full((6, 2), estimate.value))
 
 
-@settings(max_examples=60, deadline=None)
 @given(tables)
 def test_paired_difference_of_a_model_with_itself_is_zero(table):
     metric, rows = table

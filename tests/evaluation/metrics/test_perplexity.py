@@ -27,7 +27,6 @@ documents = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(documents)
 def test_every_interval_contains_its_value(rows):
     per_token, tokens, spare = (np.array(values) for values in zip(*rows, strict=True))

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
@@ -108,7 +108,6 @@ def f1_at(tau, null, best, answered, silent):
     return float(np.where(should_answer(null, best, tau), answered, silent).mean())
 
 
-@settings(max_examples=120, deadline=None)
 @given(scored, st.floats(-12, 12))
 def test_best_threshold_maximises_f1(rows, other):
     scores = [np.array(values) for values in zip(*rows, strict=True)]
@@ -120,7 +119,6 @@ def test_best_threshold_maximises_f1(rows, other):
         assert value == pytest.approx(f1_at(tried, *scores))
 
 
-@settings(max_examples=60, deadline=None)
 @given(scored, st.randoms(use_true_random=False))
 def test_best_threshold_does_not_depend_on_question_order(rows, random):
     mixed = random.sample(rows, len(rows))

@@ -3,7 +3,7 @@ from math import log2
 import numpy as np
 import pytest
 import sklearn.metrics
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
@@ -36,7 +36,6 @@ def test_no_results_score_zero():
     assert score_ranking([], {"a": 1}) == {"ndcg_at_10": 0, "recall_at_100": 0, "mrr": 0}
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=10).filter(any), st.integers(0, 99))
 def test_ndcg_equals_scikit_learn(gains, seed):
     order = np.random.default_rng(seed).permutation(len(gains))

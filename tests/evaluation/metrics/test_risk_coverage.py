@@ -80,7 +80,6 @@ def test_one_answer_has_no_aurc_interval():
     assert area(rank_by_confidence([0.5], [True])).no_interval
 
 
-@settings(max_examples=80, deadline=None)
 @given(pairs, st.floats(0.01, 1))
 def test_threshold_for_coverage_is_the_highest_that_suffices(rows, coverage):
     judged = rank_by_confidence(*zip(*rows, strict=True))
@@ -94,7 +93,6 @@ def test_threshold_for_coverage_tolerates_rounding():
     assert threshold_for_coverage(rank_by_confidence(np.arange(100), [True] * 100), 0.07) == 93
 
 
-@settings(max_examples=80, deadline=None)
 @given(pairs, st.sampled_from([0.5, 2 / 3, 0.9, 1.0]))
 def test_threshold_for_precision_has_maximum_coverage(rows, precision):
     judged = rank_by_confidence(*zip(*rows, strict=True))
@@ -129,7 +127,6 @@ def test_expected_calibration_error_by_hand():
     assert estimate.no_interval
 
 
-@settings(max_examples=60, deadline=None)
 @given(pairs)
 def test_every_answer_is_in_exactly_one_bin(rows):
     table = reliability_bins(rank_by_confidence(*zip(*rows, strict=True)), bins=7)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
@@ -17,7 +17,6 @@ def value(score_name, truths, predicted):
     return float(METRIC.score_function(score_name)(METRIC.statistics(rows).sum(axis=1)))
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(-30, 30)), min_size=2, max_size=30).filter(
         lambda pairs: all(len(set(side)) > 1 for side in zip(*pairs, strict=True))

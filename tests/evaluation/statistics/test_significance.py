@@ -165,7 +165,6 @@ class TestAlgebra:
         for name in ("value", "low", "high", "min_detectable"):
             assert getattr(other, name) == pytest.approx(factor * getattr(one, name), rel=1e-6)
 
-    @settings(max_examples=60, deadline=None)
     @given(st.floats(-9, 9), st.floats(0.01, 9), st.integers(1, 9), st.floats(0.5, 0.999))
     def test_interval_excludes_zero_iff_p_is_small(self, value, se, seeds, level):
         found = make_difference(value, per_seed=(value,) * seeds, se_items=se, level=level)
@@ -237,7 +236,6 @@ class TestHolm:
         assert [d.distinguishable for d in found] == [True, False, False]
         assert [d.level for d in found] == pytest.approx([1 - 0.05 / 3, 0.975, 0.975])
 
-    @settings(max_examples=100, deadline=None)
     @given(st.lists(st.floats(-5, 5), min_size=1, max_size=8))
     def test_corrected_interval_excludes_zero_iff_adjusted_p_is_small(self, values):
         found = holm(
@@ -326,11 +324,12 @@ class TestCalibration:
         simulation = Simulation.balanced(balance, seeds=seeds, n=n)
         assert detection_rate(simulation.studies(1000)) <= 0.06
 
+    @pytest.mark.long
     def test_false_positive_rate_on_many_items(self):
         simulation = Simulation.balanced(10.0, seeds=3, n=2000)
         assert detection_rate(simulation.studies(1000)) <= 0.06
 
-    @pytest.mark.parametrize("seeds", [2, 3, 5])
+    @pytest.mark.parametrize("seeds", [pytest.param(2, marks=pytest.mark.long), 3, 5])
     def test_false_positive_rate_where_only_seeds_vary(self, seeds):
         # In nats, where the rate is nearest to 5 %; its standard deviation is 0.5 %.
         simulation = Simulation.balanced(1000.0, seeds=seeds, n=20)

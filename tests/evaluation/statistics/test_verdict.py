@@ -1,7 +1,7 @@
 import math
 from dataclasses import replace
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -71,7 +71,6 @@ def test_zero_differences_and_thousands():
     assert "a difference of 1,900" in str(verdict(large, lower_is_better=True))
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.floats(-1e6, 1e6),
     st.floats(0, 1e6) | st.just(math.inf),

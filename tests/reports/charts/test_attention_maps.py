@@ -48,7 +48,6 @@ def tokens(count: int) -> list[str]:
 shapes = array_shapes(min_dims=2, max_dims=2, max_side=30)
 
 
-@settings(max_examples=60)
 @given(arrays(np.float64, shapes, elements=signed_weights), st.integers(1, 12))
 def test_pooling_keeps_the_strongest_weight_and_its_sign(weights, max_size):
     small = pool_strongest(weights, max_size)

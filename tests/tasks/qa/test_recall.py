@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
@@ -101,7 +101,6 @@ def test_each_answer_is_a_training_example() -> None:
 
 
 @given(words=st.integers(1, 60), answer=st.integers(1, 40), context=st.integers(8, 40))
-@settings(max_examples=60)
 def test_truncated_tokens_are_counted(words: int, answer: int, context: int) -> None:
     problem = make_problem(context=context)
     record = row(" ".join(["Ada"] * words), answer=" ".join(["Oslo"] * answer))
