@@ -146,7 +146,9 @@ def test_ten_examples_do_not_rank_models():
         LABELS, "accuracy", labelled_rows(9, 10), labelled_rows(6, 10), split=SPLIT
     )
     assert difference.value == pytest.approx(0.3)
-    assert difference_verdict(difference, higher_is_better=True) == "on too few to be told from"
+    assert (
+        difference_verdict(difference, higher_is_better=True) == "on too few items to compare with"
+    )
 
 
 def test_proportion_has_wilson_interval_in_its_signature():
@@ -233,7 +235,7 @@ def estimate_of(low, high, *, n=MIN_ITEMS):
         (estimate_of(-0.1, 0.3), "not distinguishable from", "not distinguishable from"),
         (estimate_of(0.0, 0.3), "not distinguishable from", "not distinguishable from"),
         (estimate_of(None, None), "not distinguishable from", "not distinguishable from"),
-        (estimate_of(0.1, 0.3, n=MIN_ITEMS - 1), *["on too few to be told from"] * 2),
+        (estimate_of(0.1, 0.3, n=MIN_ITEMS - 1), *["on too few items to compare with"] * 2),
     ],
 )
 def test_difference_verdict(difference, higher, lower):

@@ -140,7 +140,7 @@ def test_paired_difference_is_significant_where_intervals_overlap():
 
 def test_one_document_gives_no_verdict():
     difference = METRIC.paired_difference(table([1.0], [3]), table([9.0], [3]))
-    assert perplexity_verdict(difference) == "on too few to be told from"
+    assert perplexity_verdict(difference) == "on too few items to compare with"
     assert "one item" in difference.no_interval
 
 
@@ -159,4 +159,4 @@ def test_few_items_give_no_verdict() -> None:
         return perplexity_verdict(metric.paired_difference(model, baseline))
 
     assert verdict(MIN_ITEMS) == "better than"
-    assert verdict(MIN_ITEMS - 1) == "on too few to be told from"
+    assert verdict(MIN_ITEMS - 1) == "on too few items to compare with"

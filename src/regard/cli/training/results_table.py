@@ -18,7 +18,7 @@ INDENT = 2
 SHORT_VERDICTS = {
     "better than": "better",
     "not distinguishable from": "not distinguishable",
-    "on too few to be told from": "too few to tell",
+    "on too few items to compare with": "too few items",
     "tuned on these rows, and not judged against": "tuned here",
 }
 VERDICT_STYLES = {"better": "green", "behind": "red"}

@@ -244,7 +244,7 @@ def paired_difference(
 def difference_verdict(difference: Estimate, *, higher_is_better: bool) -> str:
     """What a difference says of our score; no verdict without an interval or on few items."""
     if difference.n < MIN_ITEMS:
-        return "on too few to be told from"
+        return "on too few items to compare with"
     if difference.low is None or difference.high is None or difference.low <= 0 <= difference.high:
         return "not distinguishable from"
     return "better than" if (difference.low > 0) == higher_is_better else "behind"

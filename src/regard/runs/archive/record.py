@@ -77,7 +77,7 @@ class BaselineVerdict(StrEnum):
     BETTER = "better than"
     BEHIND = "behind"
     NOT_DISTINGUISHABLE = "not distinguishable from"
-    TOO_FEW = "on too few to be told from"
+    TOO_FEW = "on too few items to compare with"
     TUNED = "tuned on these rows, and not judged against"
 
 
