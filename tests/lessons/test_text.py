@@ -136,4 +136,4 @@ def test_permuted_ids_need_permuted_embeddings(seed: int):
 
 @pytest.mark.long
 def test_wrong_tokenizer():
-    assert_checks_pass("wrong_tokenizer-tokenizer")
+    assert_checks_pass("wrong-tokenizer")

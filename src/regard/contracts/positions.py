@@ -86,7 +86,7 @@ def parameters(case: PositionCase) -> None:
             )
 
 
-@POSITION_CONTRACTS.add("vectors")
+@POSITION_CONTRACTS.add("embedding")
 def embedding_vectors(case: PositionCase) -> None:
     """Each position has one finite embedding of the right width, wherever it is looked up."""
     width = case.shape.model_width
@@ -108,7 +108,7 @@ def embedding_vectors(case: PositionCase) -> None:
         raise ContractViolation(f"positions 0 and 1 have the same embedding ({case})")
 
 
-@POSITION_CONTRACTS.add("sort")
+@POSITION_CONTRACTS.add("relative-type")
 def relative_type(case: PositionCase) -> None:
     """`relative_type` is what `build_relative_position` returns: rotation, bias, or None."""
     relative_position = case.settings.build_relative_position(case.shape)

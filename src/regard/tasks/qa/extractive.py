@@ -235,7 +235,7 @@ class SpanProblem(Problem):
     def warnings(self, answers: Sequence[Row]) -> tuple[str, ...]:
         n, answered = len(answers), sum(bool(row["predicted"]) for row in answers)
         unanswerable = sum(row.get("answerable") is False for row in answers)
-        missing = sum(row.get("unfound", False) for row in answers)
+        missing = sum(row.get("answer_missing", False) for row in answers)
         warnings = []
         if not answered:
             warnings.append(
@@ -281,7 +281,7 @@ class SpanProblem(Problem):
             return row
         row |= _truth_fields(question.truths)
         if windows.is_answer_missing:
-            row["unfound"] = True
+            row["answer_missing"] = True
         if windows.is_trainable:
             row["loss"] = float(np.mean([candidate.loss for candidate in candidates]))
         return row

@@ -155,7 +155,7 @@ def _row(item: int, example: Example, predicted: PatchArray) -> Row:
     truth, visible = _require(example.labels), _require(example.patches)
     return {
         "item": item,
-        "hidden": masked_indices(visible).tolist(),
+        "masked": masked_indices(visible).tolist(),
         "predicted": _rounded(predicted),
         "truth": _rounded(truth),
         "loss": float(np.square(predicted.ravel() - truth).mean()),
