@@ -102,8 +102,9 @@ def test_paired_difference_of_a_model_with_itself_is_zero(table):
         )
         assert found.value == 0
         assert (found.low, found.high) in {(0, 0), (None, None)}
-        verdict = "not distinguishable" if found.n >= MIN_ITEMS else "on too few to be told"
-        assert difference_verdict(found, higher_is_better=True) == f"{verdict} from"
+        is_enough = found.n >= MIN_ITEMS
+        verdict = "not distinguishable from" if is_enough else "on too few items to compare with"
+        assert difference_verdict(found, higher_is_better=True) == verdict
 
 
 @pytest.mark.parametrize("metric", ROWS, ids=lambda metric: metric.kind)
