@@ -21,7 +21,7 @@ from regard.cli.catalog.properties import (
     other_properties,
 )
 from regard.core.catalog import Catalog, Entry
-from regard.core.settings import Settings, catalog_field, dotted_keys, settings_class
+from regard.core.settings import Setting, Settings, all_settings, catalog_field, settings_class
 from regard.runs.recipe import Recipe
 
 DOCS = Path(__file__).parent
@@ -89,14 +89,10 @@ def _escape(text: str) -> str:
 def settings_page() -> str:
     lines = [SETTINGS_INTRODUCTION, "| key | default | what it is |", "|---|---|---|"]
     catalogs: dict[str, Catalog] = {}
-    for key, field in dotted_keys(Recipe):
-        catalog_setting = catalog_field(field)
-        if catalog_setting is not None:
-            catalogs[key] = catalog_setting.catalog
-            names = ", ".join(f"`{name}`" for name in catalog_setting.catalog.names())
-            lines.append(f"| `{key}` | | {_description(field)} One of {names}. |")
-        else:
-            lines.append(_row(key, field))
+    for setting in all_settings(Recipe):
+        lines.append(_row(setting))
+        if choice := catalog_field(setting.field):
+            catalogs[setting.key] = choice.catalog
     for key, catalog in catalogs.items():
         lines += _entry_settings(key, catalog)
     return "\n".join(lines) + "\n"
@@ -108,14 +104,10 @@ def _entry_settings(key: str, catalog: Catalog) -> Iterator[str]:
         yield f"\n## `{key}`: {entry.name}\n\n{entry.summary}\n"
         nested: dict[str, Catalog] = {}
         rows = []
-        for name, field in settings.model_fields.items():
-            catalog_setting = catalog_field(field)
-            if catalog_setting is not None:
-                nested[f"{key}.{name}"] = catalog_setting.catalog
-                names = ", ".join(f"`{option}`" for option in catalog_setting.catalog.names())
-                rows.append(f"| `{key}.{name}` | | {_description(field)} One of {names}. |")
-            else:
-                rows.append(_row(f"{key}.{name}", field))
+        for setting in all_settings(settings, key):
+            rows.append(_row(setting))
+            if choice := catalog_field(setting.field):
+                nested[setting.key] = choice.catalog
         if rows:
             yield "| key | default | what it is |\n|---|---|---|"
             yield from rows
@@ -123,8 +115,12 @@ def _entry_settings(key: str, catalog: Catalog) -> Iterator[str]:
             yield from _entry_settings(inner, inner_catalog)
 
 
-def _row(key: str, field: FieldInfo) -> str:
-    return f"| `{key}` | {_default(field)} | {_description(field)} |"
+def _row(setting: Setting) -> str:
+    doc = setting.doc.replace("|", "\\|")
+    if choice := catalog_field(setting.field):
+        names = ", ".join(f"`{name}`" for name in choice.catalog.names())
+        return f"| `{setting.key}` | | {doc} One of {names}. |"
+    return f"| `{setting.key}` | {_default(setting.field)} | {doc} |"
 
 
 def _default(field: FieldInfo) -> str:
@@ -135,10 +131,6 @@ def _default(field: FieldInfo) -> str:
     value = list(field.default) if isinstance(field.default, tuple) else field.default
     text = str(value).lower() if isinstance(value, bool) else repr(value).replace("'", '"')
     return f"`{text}`"
-
-
-def _description(field: FieldInfo) -> str:
-    return " ".join((field.description or "").split()).replace("|", "\\|")
 
 
 if __name__ == "__main__":

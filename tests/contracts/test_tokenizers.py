@@ -8,6 +8,7 @@ import pytest
 
 from regard.core.catalog import Entry
 from regard.core.errors import UserError
+from regard.core.setting_docs import setting_docs
 from regard.data.tokenizers import TOKENIZERS, TokenizerKind
 from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
@@ -50,7 +51,7 @@ def tokenizer(settings: TokenizerKind) -> Tokenizer:
 
 def test_every_setting_is_documented(entry: Entry) -> None:
     assert entry.summary
-    assert all(field.description for field in entry.part.model_fields.values())
+    assert setting_docs(entry.part).keys() >= entry.part.model_fields.keys()
 
 
 def test_specials_have_the_first_seven_ids(tokenizer: Tokenizer) -> None:

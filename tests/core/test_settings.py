@@ -12,7 +12,7 @@ from regard.core.errors import UserError
 from regard.core.settings import (
     CatalogField,
     Settings,
-    dotted_keys,
+    all_settings,
     read_settings,
     settings_class,
     to_table,
@@ -95,9 +95,9 @@ def test_settings_are_frozen() -> None:
 
 
 def test_string_below_a_field_is_its_description() -> None:
-    keys = dict(dotted_keys(Drawing))
-    assert list(keys) == ["title", "shape", "ink", "ink.colours", "ink.layers", "frame"]
-    assert keys["ink.layers"].description == "Number of coats."
+    docs = {setting.key: setting.doc for setting in all_settings(Drawing)}
+    assert list(docs) == ["title", "shape", "ink", "ink.colours", "ink.layers", "frame"]
+    assert docs["ink.layers"] == "Number of coats."
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from regard.contracts.masks import (
     supports_masks,
 )
 from regard.core.errors import UserError
+from regard.core.setting_docs import setting_docs
 from regard.core.settings import Settings, read_settings, to_table
 
 
@@ -61,8 +62,9 @@ def check_settings(settings: Settings) -> None:
         raise ContractViolation(
             f"{cls.__name__} has no docstring: its first line is shown in lists"
         )
-    for name, field in cls.model_fields.items():
-        if not field.description:
+    docs = setting_docs(cls)
+    for name in cls.model_fields:
+        if name not in docs:
             raise ContractViolation(
                 f'{name} is not documented: put a string under it, "What it does."'
             )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
@@ -22,15 +22,15 @@ from pydantic_core import ErrorDetails
 
 from regard.core.catalog import Catalog, UnknownPartError
 from regard.core.errors import UserError, did_you_mean
+from regard.core.setting_docs import setting_docs
 from regard.core.synonyms import SYNONYMS, VALUE_HINTS
 
 
 class Settings(BaseModel):
     """Base class of all settings: unknown keys are errors, values are frozen."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
+    # Validators are built when first used: most of an import's settings are never set.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,24 @@ def catalog_name(settings: Settings, catalog: Catalog) -> str:
     raise UserError(f"{type(settings).__name__} is not in the {catalog.name} catalogue")
 
 
-def dotted_keys(cls: type[Settings], key: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every key of a table of `cls`, nested ones dotted; a part from a catalogue is one key."""
+class Setting(NamedTuple):
+    """A field of a settings class, as a recipe writes and documents it."""
+
+    key: str
+    field: FieldInfo
+    doc: str
+    "The string under the field, on one line."
+
+
+def all_settings(cls: type[Settings], key: str = "") -> Iterator[Setting]:
+    """Every field of a table of `cls`, nested keys dotted; a part from a catalogue is one key."""
+    docs = setting_docs(cls)
     for name, field in cls.model_fields.items():
         dotted = _join(key, name)
-        yield dotted, field
+        yield Setting(dotted, field, " ".join(docs.get(name, "").split()))
         section = _section(field)
         if section is not None:
-            yield from dotted_keys(section, dotted)
+            yield from all_settings(section, dotted)
 
 
 def _section(field: FieldInfo) -> type[Settings] | None:
@@ -197,11 +207,11 @@ def _explain(
     dotted = _join(key, ".".join(path))
     where = locate(dotted)
     if error["type"] == "extra_forbidden":
-        return _unknown_setting(dotted, [known for known, _ in dotted_keys(cls, key)], where=where)
+        known = [setting.key for setting in all_settings(cls, key)]
+        return _unknown_setting(dotted, known, where=where)
     if error["type"] == "missing":
-        described = dict(dotted_keys(cls, key)).get(dotted)
-        meaning = described.description if described is not None else None
-        hint = f"Give it: {' '.join(meaning.split())}" if meaning else "Give it."
+        doc = next((known.doc for known in all_settings(cls, key) if known.key == dotted), "")
+        hint = f"Give it: {doc}" if doc else "Give it."
         return UserError(f"{dotted} is missing", topic="recipe", where=where, hint=hint)
     message = _allowed(error)
     if error["type"] == "value_error":

@@ -18,7 +18,7 @@ MODEL = "model"
 class ArchiveRecord(BaseModel):
     """A record from a run folder; unknown keys are ignored."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
 
 class StartEvent(ArchiveRecord):
