@@ -110,7 +110,7 @@ def first_wordpiece_merges(words: dict[str, int]) -> list[tuple[str, str]]:
     return merges
 
 
-@pytest.mark.parametrize("seed", [0, 5])
+@pytest.mark.parametrize("seed", [1, 5])
 def test_permuted_ids_need_permuted_embeddings(seed: int):
     texts = wrong_tokenizer._texts()
     own = wrong_tokenizer._train_tokenizer(texts.train[:300])
@@ -129,7 +129,7 @@ def test_permuted_ids_need_permuted_embeddings(seed: int):
     permuted = wrong_tokenizer._permute_embeddings(model, permutation)
     loss = wrong_tokenizer._loss(model, own_batch)
     assert wrong_tokenizer._loss(permuted, other_batch) == pytest.approx(loss, abs=1e-4)
-    assert wrong_tokenizer._loss(model, other_batch) != pytest.approx(loss, abs=1e-3)
+    assert wrong_tokenizer._loss(model, other_batch) != pytest.approx(loss, abs=1e-2)
     assert wrong_tokenizer._named_in_error(own, other) == [True, True]
     assert wrong_tokenizer._named_in_error(own, own) == []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import TypeAlias
 
 import torch
@@ -50,7 +50,7 @@ class Finding:
 class _Check:
     name: str
     mode: ForwardMode
-    measure: Callable[[ForwardMode], Tensor]
+    measure: Callable[[Outputs, ForwardMode], Tensor]
     text: str
 
 
@@ -63,17 +63,20 @@ def find_violations(modes: dict[str, ForwardMode], notes: Notes, *, seed: int = 
         length = min(length, max(1, subject.max_length - 3))
     rows = subject.draw(BATCH_SIZE, length, generator)
     other = subject.draw_other(rows, generator)
+
+    def outputs(mode: ForwardMode) -> Tensor:
+        return mode.outputs(rows)
+
     # Several checks share a mode: the first pass runs it once, the recheck runs it again.
-    problems = cache(lambda mode: why_incomparable(mode, rows[:1]))
-    first_checks = _checks(modes, rows, other, cache(lambda mode: mode.outputs(rows)))
-    rechecks = _checks(modes, rows, other, lambda mode: mode.outputs(rows))
+    first_outputs, problems = cache(outputs), cache(lambda mode: why_incomparable(mode, rows[:1]))
     findings = []
-    for check, recheck in zip(first_checks, rechecks, strict=True):
+    for check in _checks(modes, rows, other):
         try:
             if problem := problems(check.mode):
                 raise ForwardError(problem)
-            first = check.measure(check.mode)
-            influence = recheck_in_float64(first, recheck.measure, mode=check.mode, notes=notes)
+            first = check.measure(first_outputs, check.mode)
+            remeasure = partial(check.measure, outputs)
+            influence = recheck_in_float64(first, remeasure, mode=check.mode, notes=notes)
         except ForwardError as error:
             notes.add_unchecked(f"{check.name}: {error}")
             continue
@@ -87,15 +90,13 @@ def find_violations(modes: dict[str, ForwardMode], notes: Notes, *, seed: int = 
     return findings
 
 
-def _checks(
-    modes: dict[str, ForwardMode], rows: Tensor, other: Tensor, outputs: Outputs
-) -> list[_Check]:
+def _checks(modes: dict[str, ForwardMode], rows: Tensor, other: Tensor) -> list[_Check]:
     plain = modes[EVALUATION]
     checks = [
         _Check(
             "batch, evaluation mode",
             plain,
-            lambda mode: relative_change(outputs(mode)[:1], mode.outputs(rows[:1])),
+            lambda outputs, mode: relative_change(outputs(mode)[:1], mode.outputs(rows[:1])),
             "a row alone gives other outputs than the same row in a batch",
         )
     ]
@@ -105,7 +106,9 @@ def _checks(
                 _Check(
                     f"other rows, {name}",
                     modes[name],
-                    lambda mode: relative_change(outputs(mode)[:1], _beside(mode, rows, other)),
+                    lambda outputs, mode: relative_change(
+                        outputs(mode)[:1], _beside(mode, rows, other)
+                    ),
                     f"a row's outputs depend on the other rows of its batch in {name}",
                 )
             )
@@ -114,15 +117,17 @@ def _checks(
             _Check(
                 WEIGHTS,
                 modes[WEIGHTS],
-                lambda mode: relative_change(outputs(_same_dtype(mode, plain)), outputs(mode)),
+                lambda outputs, mode: relative_change(
+                    outputs(_same_dtype(mode, plain)), outputs(mode)
+                ),
                 "outputs change when attention weights are requested",
             )
         )
     if CACHE in modes:
-        checks += _cache_checks(modes, outputs)
+        checks += _cache_checks(modes)
     for name in PADDED:
         if name in modes:
-            checks += _padding_checks(modes, name, outputs)
+            checks += _padding_checks(modes, name)
     return checks
 
 
@@ -136,14 +141,14 @@ def _beside(mode: ForwardMode, rows: Tensor, other: Tensor) -> Tensor:
     return mode.outputs(torch.cat([rows[:1], other[1:]]))[:1]
 
 
-def _cache_checks(modes: dict[str, ForwardMode], outputs: Outputs) -> list[_Check]:
+def _cache_checks(modes: dict[str, ForwardMode]) -> list[_Check]:
     chunks = modes[CACHE]
     tokens = replace(chunks, forward=chunked(chunks.subject, single_tokens))
     return [
         _Check(
             f"cache, {how}",
             mode,
-            lambda mode: relative_change(
+            lambda outputs, mode: relative_change(
                 outputs(_same_dtype(mode, modes[EVALUATION])), outputs(mode)
             ),
             f"decoding {how} with the KV cache gives other outputs than one forward pass",
@@ -152,7 +157,7 @@ def _cache_checks(modes: dict[str, ForwardMode], outputs: Outputs) -> list[_Chec
     ]
 
 
-def _padding_checks(modes: dict[str, ForwardMode], name: str, outputs: Outputs) -> list[_Check]:
+def _padding_checks(modes: dict[str, ForwardMode], name: str) -> list[_Check]:
     mode = modes[name]
     before, after = PADDED[name]
     padding_id = _other_padding_id(mode.subject)
@@ -161,7 +166,7 @@ def _padding_checks(modes: dict[str, ForwardMode], name: str, outputs: Outputs) 
         _Check(
             name,
             mode,
-            lambda mode: relative_change(
+            lambda outputs, mode: relative_change(
                 outputs(_same_dtype(mode, modes[EVALUATION])), outputs(mode)
             ),
             f"outputs change {name}",
@@ -169,7 +174,9 @@ def _padding_checks(modes: dict[str, ForwardMode], name: str, outputs: Outputs) 
         _Check(
             f"{name}, other padding tokens",
             mode,
-            lambda mode: relative_change(outputs(mode), outputs(replace(mode, forward=other))),
+            lambda outputs, mode: relative_change(
+                outputs(mode), outputs(replace(mode, forward=other))
+            ),
             f"the tokens in the padding change outputs {name}",
         ),
     ]
