@@ -34,8 +34,8 @@ Every key of a recipe, generated from the code by `make docs`. A key with a cata
 
 CATALOGUE_INTRODUCTION = """# Catalogue
 
-Everything a recipe can name, generated from the code by `make docs`; `regard ls` shows the same,
-including custom kinds (`--with my_kind.py`).
+Everything a recipe can name, and the metrics of its tasks, generated from the code by `make docs`;
+`regard ls` shows the same, including custom kinds (`--with my_kind.py`).
 """
 
 

@@ -33,6 +33,7 @@ from regard.data.readers.formats import read_records
 from regard.data.readers.records import DropCounts, ReadOptions, Record
 from regard.data.record_corpus import open_records
 from regard.data.tokenizers import TOKENIZERS
+from regard.evaluation.metrics.metric import METRICS
 from regard.interop.export_model import ExportReport
 from regard.interop.import_model import ImportReport
 from regard.interop.import_model import import_model as import_checkpoint
@@ -279,4 +280,7 @@ def load_parts(user_files: Iterable[str | Path]) -> list[UserFile]:
 
 def catalogs() -> list[Catalog]:
     """Every catalogue of named parts."""
-    return [ADAPTERS, ATTENTION, MASKS, POSITIONS, FAMILIES, OBJECTIVES, TASKS, TOKENIZERS, BUILTIN]
+    return [
+        *(ADAPTERS, ATTENTION, MASKS, POSITIONS, FAMILIES, OBJECTIVES, TASKS, METRICS),
+        *(TOKENIZERS, BUILTIN),
+    ]

@@ -21,15 +21,17 @@ MAIN: dict[str, tuple[str, Callable[[Properties], str]]] = {
     "corpus": ("text", lambda p: "generated" if p["generated"] else "real"),
 }
 "By catalogue, the property that decides the choice: its heading and its text."
+SCORES = {"task": "metric", "metric": "main score"}
+"Headings of the catalogues whose parts declare `score_names`: the first one decides the choice."
 
 
 def main_heading(catalog: str) -> str:
-    return "metric" if catalog == "task" else MAIN[catalog][0] if catalog in MAIN else ""
+    return MAIN[catalog][0] if catalog in MAIN else SCORES.get(catalog, "")
 
 
 def main_property(entry: Entry) -> str:
     """Empty if a user's own part does not declare it."""
-    if entry.catalog == "task":
+    if entry.catalog in SCORES:
         return str(getattr(entry.part, "score_names", ("",))[0]).replace("_", " ")
     if entry.catalog not in MAIN:
         return ""
@@ -57,6 +59,9 @@ def other_properties(entry: Entry) -> str:
             if families == advice.family
             else f"for {families} · {advice}"
         )
+    if entry.catalog == "metric":
+        _, *others = [name.replace("_", " ") for name in getattr(entry.part, "score_names", ("",))]
+        return f"also {', '.join(others)}" if others else ""
     if entry.catalog == "corpus" and "columns" in properties:
         return f"columns: {', '.join(properties['columns'])}"
     return ""

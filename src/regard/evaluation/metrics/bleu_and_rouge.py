@@ -21,7 +21,7 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.fields import field_error, lists_of_texts, texts
-from regard.evaluation.metrics.metric import Metric, Row, ratio_score
+from regard.evaluation.metrics.metric import Metric, Row, metric_kind, ratio_score
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
 
 if TYPE_CHECKING:
@@ -33,18 +33,30 @@ BLEU_STATISTICS = 10
 ROUGES = ("rouge1", "rouge2", "rougeL")
 
 
+@metric_kind(
+    "translation",
+    perfect=[
+        {"predicted": "the old man rode home", "truths": ["the old man rode home"]},
+        {"predicted": "a red horse ran away", "truths": ["the horse left", "a red horse ran away"]},
+        {"predicted": "nobody saw the man again", "truths": ["nobody saw the man again"]},
+    ],
+    bad=[
+        {"predicted": "the old horse rode", "truths": ["the old man rode home"]},
+        {"predicted": "red", "truths": ["the horse left", "a red horse ran away"]},
+        {"predicted": "", "truths": ["nobody saw the man again"]},
+    ],
+)
 @dataclass(frozen=True, kw_only=True)
 class TranslationMetric(Metric):
-    """Uses the fields `predicted` and `truths`, one reference or more."""
+    """BLEU and chrF of translations.
 
-    kind: ClassVar[str] = "translation"
+    Uses the fields `predicted` and `truths`, one reference or more."""
+
+    score_names: ClassVar = ("bleu", "chrf")
+    score_bounds: ClassVar = {"bleu": (0.0, 100.0), "chrf": (0.0, 100.0)}
     truth: ClassVar[str] = "truths"
 
     items: str = "sentences"
-
-    @property
-    def score_names(self) -> tuple[str, ...]:
-        return ("bleu", "chrf")
 
     def statistics(self, rows: Sequence[Row]) -> Values:
         predicted, truths = texts(rows, "predicted"), _references(rows)
@@ -68,18 +80,29 @@ class TranslationMetric(Metric):
         return {"sacrebleu": scorer.get_signature().format()}
 
 
+@metric_kind(
+    "summary",
+    perfect=[
+        {"predicted": "A man rode home.", "truths": ["A man rode home."]},
+        {"predicted": "His horse ran away.", "truths": ["It left.", "His horse ran away."]},
+        {"predicted": "Nobody saw him again.", "truths": ["Nobody saw him again."]},
+    ],
+    bad=[
+        {"predicted": "A horse rode.", "truths": ["A man rode home."]},
+        {"predicted": "Away", "truths": ["It left.", "His horse ran away."]},
+        {"predicted": "", "truths": ["Nobody saw him again."]},
+    ],
+)
 @dataclass(frozen=True, kw_only=True)
 class SummaryMetric(Metric):
-    """Uses the fields `predicted` and `truths`, one reference or more."""
+    """ROUGE of summaries.
 
-    kind: ClassVar[str] = "summary"
+    Uses the fields `predicted` and `truths`, one reference or more."""
+
+    score_names: ClassVar = ROUGES
     truth: ClassVar[str] = "truths"
 
     items: str = "texts"
-
-    @property
-    def score_names(self) -> tuple[str, ...]:
-        return ROUGES
 
     def statistics(self, rows: Sequence[Row]) -> Values:
         from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]

@@ -21,15 +21,27 @@ import numpy as np
 
 from regard.core.errors import UserError, did_you_mean
 from regard.evaluation.metrics.fields import field_error, texts
-from regard.evaluation.metrics.metric import Metric, Row
+from regard.evaluation.metrics.metric import Metric, Row, metric_kind
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
 
 
+@metric_kind(
+    "classification",
+    settings={"labels": ("no", "yes", "perhaps")},
+    perfect=[{"predicted": truth, "truth": truth} for truth in ("no", "yes", "perhaps", "yes")],
+    bad=[
+        {"predicted": predicted, "truth": truth}
+        for predicted, truth in (("yes", "no"), ("yes", "yes"), ("no", "perhaps"), ("no", "yes"))
+    ],
+)
 @dataclass(frozen=True)
 class ClassificationMetric(Metric):
-    """Uses the fields `predicted`, one of the labels, and `truth`."""
+    """Accuracy, macro-F1 and Matthews correlation of predicted labels.
 
-    kind: ClassVar[str] = "classification"
+    Uses the fields `predicted`, one of the labels, and `truth`."""
+
+    score_names: ClassVar = ("accuracy", "macro_f1", "mcc")
+    score_bounds: ClassVar = {"mcc": (-1.0, 1.0)}
 
     labels: tuple[str, ...]
     "Labels that can be predicted."
@@ -44,10 +56,6 @@ class ClassificationMetric(Metric):
             )
         # JSON settings give a list.
         object.__setattr__(self, "labels", labels)
-
-    @property
-    def score_names(self) -> tuple[str, ...]:
-        return tuple(_SCORE_FUNCTIONS)
 
     def is_correct(self, row: Row) -> bool:
         return bool(row["predicted"] == row["truth"])
@@ -69,7 +77,8 @@ class ClassificationMetric(Metric):
         return np.concatenate([predicted * true, predicted, true])
 
     def score_function(self, score_name: str) -> ScoreFunction:
-        return _SCORE_FUNCTIONS[self.check_name(score_name)]
+        score_functions = {"accuracy": _accuracy, "macro_f1": _macro_f1, "mcc": _matthews}
+        return score_functions[self.check_name(score_name)]
 
     def is_proportion(self, score_name: str) -> bool:
         return score_name == "accuracy"
@@ -112,10 +121,3 @@ def _matthews(sums: Values) -> Values:
     return np.asarray(
         np.where(variances > 0, covariance / np.sqrt(np.maximum(variances, 1.0)), 0.0)
     )
-
-
-_SCORE_FUNCTIONS: dict[str, ScoreFunction] = {
-    "accuracy": _accuracy,
-    "macro_f1": _macro_f1,
-    "mcc": _matthews,
-}

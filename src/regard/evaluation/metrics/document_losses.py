@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from regard.evaluation.metrics.metric import Metric, Row
+from regard.evaluation.metrics.metric import UNBOUNDED, Metric, Row, metric_kind
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values, perplexity
 
 _SCORE_FUNCTIONS: dict[str, ScoreFunction] = {
@@ -24,18 +24,31 @@ _SCORE_FUNCTIONS: dict[str, ScoreFunction] = {
 }
 
 
+@metric_kind(
+    "perplexity",
+    perfect=[{"nats": 0.0, "tokens": tokens, "bytes": 4 * tokens} for tokens in (9, 40, 3)],
+    bad=[
+        {"nats": nats, "tokens": tokens, "bytes": 4 * tokens}
+        for nats, tokens in ((31.5, 9), (90.0, 40), (14.0, 3))
+    ],
+)
 @dataclass(frozen=True, kw_only=True)
 class DocumentMetric(Metric):
-    """Uses the fields `nats`, `tokens` and `bytes`."""
+    """Perplexity of documents.
 
-    kind: ClassVar[str] = "perplexity"
+    Uses the fields `nats`, `tokens` and `bytes`."""
+
+    score_names: ClassVar = tuple(_SCORE_FUNCTIONS)
+    lower_is_better: ClassVar = score_names
+    score_bounds: ClassVar = {
+        "perplexity": (1.0, UNBOUNDED),
+        "perplexity_per_byte": (1.0, UNBOUNDED),
+        "bits_per_byte": (0.0, UNBOUNDED),
+        "loss_per_document": (0.0, UNBOUNDED),
+    }
     truth: ClassVar[str] = "tokens"
 
     items: str = "documents"
-
-    @property
-    def score_names(self) -> tuple[str, ...]:
-        return tuple(_SCORE_FUNCTIONS)
 
     def statistics(self, rows: Sequence[Row]) -> Values:
         nats, tokens, size = (

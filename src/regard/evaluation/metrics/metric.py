@@ -12,12 +12,13 @@ Shapes: c statistics, n items.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
+from regard.core.catalog import Catalog
 from regard.core.errors import UserError, did_you_mean
 from regard.evaluation.statistics.estimate import Estimate, signature
 from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics, wilson
@@ -28,26 +29,9 @@ Row: TypeAlias = Mapping[str, Any]
 
 Interval: TypeAlias = tuple[float, float] | None
 
-LOWER_IS_BETTER = (
-    *("perplexity", "perplexity_per_byte", "bits_per_byte", "loss_per_document"),
-    "mean_squared_error",
-)
-"Every score, of any metric, of which less is better; of all others more is better."
-UNBOUNDED = float("inf")
-BOUNDS: Mapping[str, tuple[float, float]] = {
-    "perplexity": (1.0, UNBOUNDED),
-    "perplexity_per_byte": (1.0, UNBOUNDED),
-    "bits_per_byte": (0.0, UNBOUNDED),
-    "loss_per_document": (0.0, UNBOUNDED),
-    "mean_squared_error": (0.0, UNBOUNDED),
-    "mcc": (-1.0, 1.0),
-    "spearman": (-1.0, 1.0),
-    "pearson": (-1.0, 1.0),
-    "bleu": (0.0, 100.0),
-    "chrf": (0.0, 100.0),
-}
-"Smallest and largest possible score; scores not listed lie between 0 and 1."
+METRICS = Catalog("metric", home="regard.evaluation.metrics")
 
+UNBOUNDED = float("inf")
 MIN_ITEMS = 20
 "Minimum items for a verdict: a bootstrap over fewer gives too narrow an interval."
 TUNED = "tuned on these rows, and not judged against"
@@ -59,16 +43,20 @@ class Metric(ABC):
     """The scores of a task, and how they are computed from its rows."""
 
     kind: ClassVar[str]
+    "Its name in the catalogue and in results.json."
+    score_names: ClassVar[tuple[str, ...]]
+    "The main score first."
+    lower_is_better: ClassVar[tuple[str, ...]] = ()
+    "Scores of which less is better; of all others more is better."
+    score_bounds: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    "Smallest and largest possible score; scores not listed lie between 0 and 1."
     truth: ClassVar[str] = "truth"
     "The field that must be equal in two rows before they are paired."
+    has_independent_items: ClassVar[bool] = True
+    "Whether an item's statistics are the same whatever the other items are; ranks are not."
 
     items: str
     "What n counts, in the plural."
-
-    @property
-    @abstractmethod
-    def score_names(self) -> tuple[str, ...]:
-        """The main score first."""
 
     @abstractmethod
     def statistics(self, rows: Sequence[Row]) -> Values:
@@ -87,11 +75,11 @@ class Metric(ABC):
         return None
 
     def higher_is_better(self, score_name: str) -> bool:
-        return score_name not in LOWER_IS_BETTER
+        return score_name not in self.lower_is_better
 
     def bounds(self, score_name: str) -> tuple[float, float]:
         """The smallest and the largest possible score."""
-        return BOUNDS.get(score_name, (0.0, 1.0))
+        return self.score_bounds.get(score_name, (0.0, 1.0))
 
     def is_proportion(self, score_name: str) -> bool:
         """Whether the score is a proportion of items, so that Wilson's interval applies."""
@@ -129,9 +117,8 @@ class RatioMetric(Metric):
     ratios: ClassVar[Mapping[str, tuple[int, int]]]
     "By score, the main one first: indices of the statistic summed and of the one that counts."
 
-    @property
-    def score_names(self) -> tuple[str, ...]:
-        return tuple(self.ratios)
+    def __init_subclass__(cls) -> None:
+        cls.score_names = tuple(cls.ratios)
 
     def score_function(self, score_name: str) -> ScoreFunction:
         return ratio_score(*self.ratios[self.check_name(score_name)])
@@ -140,29 +127,46 @@ class RatioMetric(Metric):
         return self.ratios[self.check_name(score_name)][1]
 
 
+AnyMetric = TypeVar("AnyMetric", bound=type[Metric])
+
+
+def metric_kind(
+    name: str,
+    *,
+    perfect: Sequence[Row],
+    bad: Sequence[Row],
+    settings: Mapping[str, Any] | None = None,
+) -> Callable[[AnyMetric], AnyMetric]:
+    """Decorator: register a metric in the catalogue.
+
+    `perfect` and `bad` are rows of the same items: with the best answers possible, and with ones
+    that every score rates lower. The contract tests score both. `settings` are example values of
+    the fields that have no default."""
+
+    def register(cls: AnyMetric) -> AnyMetric:
+        cls.kind = name
+        return METRICS.add(name, perfect=perfect, bad=bad, settings=settings or {})(cls)
+
+    return register
+
+
+class _LowerIsBetter:
+    """The scores, of any metric in the catalogue, of which less is better."""
+
+    def __contains__(self, score_name: object) -> bool:
+        return any(score_name in getattr(one.part, "lower_is_better", ()) for one in METRICS)
+
+
+LOWER_IS_BETTER = _LowerIsBetter()
+
+
 def build_metric(settings: Mapping[str, Any]) -> Metric:
     """Rebuild a metric from its `settings`."""
-    # The metrics import this module.
-    from regard.evaluation.metrics.bleu_and_rouge import SummaryMetric, TranslationMetric
-    from regard.evaluation.metrics.classification import ClassificationMetric
-    from regard.evaluation.metrics.document_losses import DocumentMetric
-    from regard.evaluation.metrics.pixels import PixelMetric
-    from regard.evaluation.metrics.question_answering import AnswerMetric
-    from regard.evaluation.metrics.ranking import RankingMetric
-    from regard.evaluation.metrics.recall import RecallMetric
-    from regard.evaluation.metrics.similarity import SimilarityMetric
-
-    types: tuple[type[Metric], ...] = (
-        *(ClassificationMetric, AnswerMetric, TranslationMetric, SummaryMetric),
-        *(RankingMetric, RecallMetric, SimilarityMetric, DocumentMetric, PixelMetric),
-    )
-    by_kind = {metric_type.kind: metric_type for metric_type in types}
     kind = str(settings.get("kind", ""))
     fields = {name: value for name, value in settings.items() if name != "kind"}
-    if kind not in by_kind:
-        raise UserError(f"unknown metric {kind!r}{did_you_mean(kind, by_kind)}", topic="evaluation")
+    part: Callable[..., Metric] = METRICS.get(kind).part
     try:
-        return by_kind[kind](**fields)
+        return part(**fields)
     except TypeError as error:
         raise UserError(
             f"metric {kind} cannot be built from {', '.join(fields) or 'nothing'}",

@@ -13,23 +13,32 @@ from typing import ClassVar
 import numpy as np
 
 from regard.evaluation.metrics.fields import field_error
-from regard.evaluation.metrics.metric import Metric, Row, ratio_score
+from regard.evaluation.metrics.metric import UNBOUNDED, Metric, Row, metric_kind, ratio_score
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
 
 MEAN_SQUARED_ERROR = "mean_squared_error"
 
 
+@metric_kind(
+    "pixels",
+    perfect=[{"predicted": truth, "truth": truth} for truth in ([0.0, 1.0], [0.5], [0.2, 0.4])],
+    bad=[
+        {"predicted": [1.0, 0.5], "truth": [0.0, 1.0]},
+        {"predicted": [0.4], "truth": [0.5]},
+        {"predicted": [0.2, 0.8], "truth": [0.2, 0.4]},
+    ],
+)
 @dataclass(frozen=True, kw_only=True)
 class PixelMetric(Metric):
-    """Uses the fields `predicted` and `truth`, lists of equal length."""
+    """Squared error of reconstructed pixels.
 
-    kind: ClassVar[str] = "pixels"
+    Uses the fields `predicted` and `truth`, lists of equal length."""
+
+    score_names: ClassVar = (MEAN_SQUARED_ERROR,)
+    lower_is_better: ClassVar = score_names
+    score_bounds: ClassVar = {MEAN_SQUARED_ERROR: (0.0, UNBOUNDED)}
 
     items: str = "images"
-
-    @property
-    def score_names(self) -> tuple[str, ...]:
-        return (MEAN_SQUARED_ERROR,)
 
     def statistics(self, rows: Sequence[Row]) -> Values:
         """(2, n): sum of squared errors, and number of pixels."""
@@ -38,9 +47,6 @@ class PixelMetric(Metric):
     def score_function(self, score_name: str) -> ScoreFunction:
         self.check_name(score_name)
         return ratio_score(0, 1)
-
-    def higher_is_better(self, score_name: str) -> bool:
-        return False
 
 
 def _squared_error(rows: Sequence[Row], number: int) -> tuple[float, float]:

@@ -25,21 +25,37 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.fields import field_error, lists_of_texts, texts
-from regard.evaluation.metrics.metric import RatioMetric, Row
+from regard.evaluation.metrics.metric import RatioMetric, Row, metric_kind
 from regard.evaluation.statistics.seed_tables import Values
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
+@metric_kind(
+    "answers",
+    perfect=[
+        {"predicted": "the red horse", "truths": ["A red horse", "it"]},
+        {"predicted": "in 1822", "truths": ["in 1822"]},
+        {"predicted": "", "truths": []},
+        {"predicted": "", "truths": ["a plausible answer"], "answerable": False},
+    ],
+    bad=[
+        {"predicted": "red", "truths": ["A red horse", "it"]},
+        {"predicted": "", "truths": ["in 1822"]},
+        {"predicted": "horse", "truths": []},
+        {"predicted": "a plausible answer", "truths": ["a plausible answer"], "answerable": False},
+    ],
+)
 @dataclass(frozen=True, kw_only=True)
 class AnswerMetric(RatioMetric):
-    """Uses the fields `predicted` ("" abstains), `truths` (empty: unanswerable) and `answerable`.
+    """Exact match and word F1 of answers, overall and by answerable or not.
+
+    Uses the fields `predicted` ("" abstains), `truths` (empty: unanswerable) and `answerable`.
 
     `answerable` is optional: by default a question with truths is answerable. Where it is false,
     truths (such as SQuAD's plausible answers) do not count."""
 
-    kind: ClassVar[str] = "answers"
     truth: ClassVar[str] = "truths"
     # Statistics: exact, f1, one, and then answerable,
     # exact · answerable, f1 · answerable, unanswerable, exact · unanswerable.

@@ -18,25 +18,31 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.fields import numbers
-from regard.evaluation.metrics.metric import Metric, Row, ratio_score
+from regard.evaluation.metrics.metric import Metric, Row, metric_kind, ratio_score
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
 
 SCORE_NAMES = ("ndcg_at_10", "recall_at_100", "mrr")
 
 
+@metric_kind(
+    "ranking",
+    perfect=[dict.fromkeys(SCORE_NAMES, 1.0)] * 3,
+    bad=[
+        dict(zip(SCORE_NAMES, scores, strict=True))
+        for scores in ((0.0, 0.0, 0.0), (0.63, 1.0, 0.5), (0.2, 0.4, 0.1))
+    ],
+)
 @dataclass(frozen=True, kw_only=True)
 class RankingMetric(Metric):
-    """Uses the three scores of each query, as `score_ranking` computes them."""
+    """nDCG, recall and mean reciprocal rank of search results.
 
-    kind: ClassVar[str] = "ranking"
+    Uses the three scores of each query, as `score_ranking` computes them."""
+
+    score_names: ClassVar = SCORE_NAMES
 
     items: str = "queries"
     searched: str = ""
     "Which collection was searched: scores on different collections are not comparable."
-
-    @property
-    def score_names(self) -> tuple[str, ...]:
-        return SCORE_NAMES
 
     def is_correct(self, row: Row) -> bool:
         """Whether the first result is relevant."""

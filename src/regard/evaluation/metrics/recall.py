@@ -20,16 +20,30 @@ from typing import ClassVar
 import numpy as np
 
 from regard.evaluation.metrics.fields import lists_of_texts, texts
-from regard.evaluation.metrics.metric import RatioMetric, Row
+from regard.evaluation.metrics.metric import RatioMetric, Row, metric_kind
 from regard.evaluation.metrics.question_answering import exact_match_and_f1
 from regard.evaluation.statistics.seed_tables import Values
 
 
+@metric_kind(
+    "recall",
+    perfect=[
+        {"predicted": "Ghent", "truths": ["Ghent"], "seen": True, "answered": True},
+        {"predicted": "London", "truths": ["London"], "seen": False, "answered": True},
+        {"predicted": "1822", "truths": ["1822", "in 1822"], "seen": True, "answered": True},
+    ],
+    bad=[
+        {"predicted": "London", "truths": ["Ghent"], "seen": True, "answered": True},
+        {"predicted": "Ghent", "truths": ["London"], "seen": False, "answered": False},
+        {"predicted": "1823", "truths": ["1822", "in 1822"], "seen": True, "answered": False},
+    ],
+)
 @dataclass(frozen=True, kw_only=True)
 class RecallMetric(RatioMetric):
-    """Uses the fields `predicted`, `truths`, and where present `seen` and `answered`."""
+    """Exact match of answers from memory, by whether training text has the fact.
 
-    kind: ClassVar[str] = "recall"
+    Uses the fields `predicted`, `truths`, and where present `seen` and `answered`."""
+
     truth: ClassVar[str] = "truths"
     # Statistics: exact, one, and then seen, exact · seen, unseen,
     # exact · unseen, answered or withheld, answered, exact · answered.

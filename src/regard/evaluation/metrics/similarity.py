@@ -16,24 +16,32 @@ from typing import ClassVar
 import numpy as np
 
 from regard.evaluation.metrics.fields import numbers
-from regard.evaluation.metrics.metric import Metric, Row
+from regard.evaluation.metrics.metric import Metric, Row, metric_kind
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
 
 _MOMENTS = 6
 "Statistics of one correlation: x, y, x², y², xy and 1."
 
 
+@metric_kind(
+    "similarity",
+    perfect=[{"predicted": truth / 5, "truth": truth} for truth in (0, 3, 5, 1)],
+    bad=[
+        {"predicted": predicted, "truth": truth}
+        for predicted, truth in ((0.7, 0), (0.8, 3), (0.1, 5), (0.3, 1))
+    ],
+)
 @dataclass(frozen=True, kw_only=True)
 class SimilarityMetric(Metric):
-    """Uses the fields `truth` and `predicted`, a number each."""
+    """Rank and linear correlation with human scores.
 
-    kind: ClassVar[str] = "similarity"
+    Uses the fields `truth` and `predicted`, a number each."""
+
+    score_names: ClassVar = ("spearman", "pearson")
+    score_bounds: ClassVar = {"spearman": (-1.0, 1.0), "pearson": (-1.0, 1.0)}
+    has_independent_items: ClassVar = False
 
     items: str = "pairs"
-
-    @property
-    def score_names(self) -> tuple[str, ...]:
-        return ("spearman", "pearson")
 
     def statistics(self, rows: Sequence[Row]) -> Values:
         from scipy.stats import rankdata  # a second of import time
