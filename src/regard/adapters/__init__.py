@@ -21,8 +21,6 @@ from regard.models.task_models.task_model import TaskModel
 
 ADAPTERS = Catalog("adapter", home="regard.adapters")
 
-NEW_PARAMETERS = ("prompt", "prefix", "lora_A", "lora_B")
-"Last name components of the parameters that adapters insert."
 SETTINGS_WITHOUT: dict[str, dict[str, Any]] = {
     "head.": {"head_transform": False, "tied": True},
     "pooler.": {"pooler": False},
@@ -35,6 +33,8 @@ OUTSIDE_BACKBONE = tuple(SETTINGS_WITHOUT)
 class Adapter(Settings, ABC):
     """Settings of an adapter: which parameters are trained and which are added."""
 
+    new_parameters: ClassVar[tuple[str, ...]] = ()
+    "Last name components of the parameters it inserts."
     saves_adapter_only: ClassVar[bool] = True
     "Whether checkpoints hold only the trained tensors, to be loaded onto the base model."
 
@@ -87,8 +87,9 @@ def used_family(model: Model, family: Family) -> Family:
 
 
 def refuse_adapted(model: Model) -> None:
+    inserted = {name for one in ADAPTERS for name in getattr(one.part, "new_parameters", ())}
     names = (name for name, _ in model.named_parameters())
-    found = next((name for name in names if name.rpartition(".")[2] in NEW_PARAMETERS), None)
+    found = next((name for name in names if name.rpartition(".")[2] in inserted), None)
     if found is not None:
         raise UserError(
             f"this model is adapted already: it has {found}",

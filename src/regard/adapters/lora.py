@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -31,6 +32,8 @@ from regard.nn.linear import Linear
 @ADAPTERS.add("lora", trains="a low-rank update of linear layers")
 class Lora(Adapter):
     """Train a low-rank update beside the weights of linear layers."""
+
+    new_parameters: ClassVar = ("lora_A", "lora_B")
 
     rank: int = Field(default=8, ge=1)
     "Rank r of the update."

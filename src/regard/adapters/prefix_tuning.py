@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -49,6 +49,8 @@ from regard.models.model import Model
 @ADAPTERS.add("prefix", trains="keys and values in every attention")
 class PrefixTuning(Adapter):
     """Train a prefix: keys and values of virtual tokens in every attention."""
+
+    new_parameters: ClassVar = ("prefix",)
 
     length: int = Field(default=20, ge=1)
     "Number of virtual tokens; they reduce the context for tokens."

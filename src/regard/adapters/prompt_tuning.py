@@ -9,7 +9,7 @@ stands before the source. Shapes: p virtual tokens, w width of a token embedding
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -38,6 +38,8 @@ VirtualTokenInit = Literal["tokens", "random"]
 @ADAPTERS.add("prompt", trains="a soft prompt before every row")
 class PromptTuning(Adapter):
     """Train a soft prompt: embeddings of virtual tokens before every row."""
+
+    new_parameters: ClassVar = ("prompt",)
 
     length: int = Field(default=20, ge=1)
     "Number of virtual tokens; they reduce the context for tokens."

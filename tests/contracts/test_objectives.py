@@ -45,6 +45,32 @@ def test_example_is_a_function_of_document_and_generator(name):
 
 
 @pytest.mark.parametrize("name", OBJECTIVES.names())
+def test_a_document_is_scored_by_its_own_tokens(name):
+    """Evaluation scores each token at most once, and its targets are the original tokens."""
+    scored = 0
+    for text in biographies()[:10]:
+        ids = encode_row(text, "bpe").ids[1:-1]
+        document = [*ids, vocabulary("bpe").stop]
+        examples, again = (
+            build(name).evaluation_examples(
+                ids, np.random.default_rng(0), context=64, vocabulary=vocabulary("bpe")
+            )
+            for _ in range(2)
+        )
+        seen: list[int] = []
+        for (example, indices), (same, same_indices) in zip(examples, again, strict=True):
+            assert equal_examples(example, same)
+            assert np.array_equal(indices, same_indices)
+            assert len(example.inputs) <= 64
+            targets = example.targets[example.weights > 0]
+            assert [document[index] for index in indices] == targets.tolist()
+            seen += indices.tolist()
+        assert len(set(seen)) == len(seen)
+        scored += len(seen)
+    assert scored
+
+
+@pytest.mark.parametrize("name", OBJECTIVES.names())
 def test_families_list_the_objectives_that_list_them(name):
     entry = OBJECTIVES.get(name)
     assert entry.summary

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.adapters.small_models import (
     perturbed,
     same_bits,
 )
+from torch import nn
 from torch.optim import AdamW
 
 from regard.adapters import ADAPTERS
@@ -36,18 +38,23 @@ from regard.models.families import FAMILIES
 from regard.models.task_models.task_model import TaskModel
 from regard.training.checkpoint import load_tensors, model_tensors
 
-NO_INITIAL_CHANGE = ("full", "top", "bias", "lora", "none")
-REFUSED = {
-    ("recurrent", "top"),
-    ("recurrent", "prompt"),
-    ("recurrent", "prefix"),
-    ("recurrent", "lora"),
-}
-
 
 def adapter_of(kind: str, **table):
-    lengths = {"length": 3} if kind in ("prompt", "prefix") else {}
-    return read_settings(ADAPTERS.get(kind).part, {**lengths, **table})
+    part = ADAPTERS.get(kind).part
+    lengths = {"length": 3} if "length" in part.model_fields else {}
+    return read_settings(part, {**lengths, **table})
+
+
+def model_for(kind: str, name: str, **table):
+    """A model of the family, or None if the adapter refuses it: then it counts nothing there."""
+    adapter, model = adapter_of(kind), body(name, **table)
+    try:
+        adapter.apply(model, seed=0)
+    except UserError:
+        with suppress(UserError):
+            assert not adapter.count_parameters(family_of(name, **table), vocabulary=VOCABULARY)
+        return None
+    return model
 
 
 def train_briefly(model, batch, *, steps: int = 3):
@@ -62,22 +69,20 @@ def train_briefly(model, batch, *, steps: int = 3):
 
 
 @pytest.mark.parametrize("name", FAMILIES.names())
-@pytest.mark.parametrize("kind", [kind for kind in ADAPTERS.names() if kind != "head"])
+@pytest.mark.parametrize("kind", ADAPTERS.names())
 def test_every_family_is_adapted_or_refused(kind, name):
-    adapter, family, model = adapter_of(kind), family_of(name), body(name)
-    if (name, kind) in REFUSED:
-        with pytest.raises(UserError, match="adapt"):
-            adapter.apply(model, seed=0)
-        with pytest.raises(UserError, match="adapt"):
-            adapter.count_parameters(family, vocabulary=VOCABULARY)
+    adapter, family, model = adapter_of(kind), family_of(name), model_for(kind, name)
+    if model is None:
+        assert name == "recurrent" or kind == "head", "a Transformer can be adapted"
         return
-    adapter.apply(model, seed=0)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     rows = {row.name for row in ledger(model, adapter, family, vocabulary=VOCABULARY).rows}
     assert bool(rows) is (kind != "none")
     if not rows:
         return
     train_briefly(model, replace(batch_of(), labels=None))
+    frozen = [p for p in model.parameters() if not p.requires_grad]
+    assert all(parameter.grad is None for parameter in frozen)
     moved = {n for n, p in model.named_parameters() if not torch.equal(p, before[n])}
     assert moved <= rows
     assert moved, "training changes something"
@@ -138,25 +143,38 @@ def test_full_fine_tuning_saves_frozen_parameters_too():
     )
 
 
-@pytest.mark.parametrize("name", ["decoder", "encoder", "encoder-decoder"])
-@pytest.mark.parametrize("kind", NO_INITIAL_CHANGE)
+@pytest.mark.parametrize("name", FAMILIES.names())
+@pytest.mark.parametrize("kind", ADAPTERS.names())
 @pytest.mark.parametrize("table", [{}, LIKE_LLAMA], ids=["plain", "like-llama"])
-def test_a_fresh_adapter_changes_no_bit(kind, name, table):
-    if kind == "bias" and table is LIKE_LLAMA:
-        pytest.skip("a model without biases has none to train")
-    model = body(name, **table)
-    before = outputs(model)
-    adapter_of(kind).apply(model, seed=0)
-    assert same_bits(outputs(model), before)
+def test_a_fresh_adapter_changes_no_bit_unless_it_adds_virtual_tokens(kind, name, table):
+    if table and name == "recurrent":
+        pytest.skip("a recurrent model has none of these settings")
+    model = model_for(kind, name, **table)
+    if model is None:
+        return
+    before, after = outputs(body(name, **table)), outputs(model)
+    if adapter_of(kind).virtual_tokens:
+        assert not torch.allclose(after, before, atol=1e-3)
+    elif any(isinstance(module, nn.RNNBase) for module in model.modules()):
+        assert torch.allclose(after, before, atol=1e-6)  # torch runs a frozen GRU by other kernels
+    else:
+        assert same_bits(after, before)
 
 
-@pytest.mark.parametrize("kind", ["prompt", "prefix"])
-@pytest.mark.parametrize("name", ["decoder", "encoder", "encoder-decoder"])
-def test_fresh_virtual_tokens_have_influence(kind, name):
-    model = body(name)
+@pytest.mark.parametrize("kind", ADAPTERS.names())
+def test_merged_equals_unmerged_or_merging_is_refused(kind):
+    adapter, model = adapter_of(kind), classifier()
+    parameters = sum(p.numel() for p in model.parameters())
+    adapter.apply(model, seed=0)
+    perturbed(model)
     before = outputs(model)
-    adapter_of(kind).apply(model, seed=0)
-    assert not torch.allclose(outputs(model), before, atol=1e-3)
+    try:
+        adapter.merge(model)
+    except UserError:
+        assert adapter.virtual_tokens, "only virtual tokens are no change of weights"
+        return
+    assert torch.allclose(outputs(model), before, atol=1e-5)
+    assert sum(p.numel() for p in model.parameters()) == parameters
 
 
 @pytest.mark.parametrize("kind", ADAPTERS.names())
@@ -169,7 +187,7 @@ def test_the_seed_decides_the_initial_values(kind):
     first, again, other = fresh(0), fresh(0), fresh(1)
     assert first.keys() == again.keys() == other.keys()
     assert all(torch.equal(first[name], again[name]) for name in first)
-    drawn = kind in ("prompt", "prefix", "lora")
+    drawn = bool(ADAPTERS.get(kind).part.new_parameters)
     assert any(not torch.equal(first[name], other[name]) for name in first) is drawn
 
 
@@ -185,10 +203,10 @@ def test_trained_tensors_load_onto_another_copy_of_the_base(kind):
 
 @pytest.mark.parametrize("kind", ADAPTERS.names())
 def test_accumulated_gradients_equal_those_of_the_whole_batch(kind):
-    if kind == "none":
-        pytest.skip("none trains nothing")
     model = classifier().double()
     adapter_of(kind).apply(model, seed=0)
+    if not trained_tensors(model):
+        pytest.skip(f"{kind} trains nothing")
     perturbed(model)
     batch = batch_of(rows=4)
     gradients = []
