@@ -32,7 +32,7 @@ class TestEveryTask:
         assert len({*roles}) == len(roles)
         typed = {*task.target_roles, *task.optional_columns(), *task.column_types()}
         assert typed <= {*task.columns()}
-        assert {*task.input_columns()} <= {*task.column_roles} - {*task.target_roles}
+        assert {*task.input_columns()} <= {*task.columns()} - {*task.target_roles}
         assert all(isinstance(column, str) for column in task.columns().values())
 
     def test_scores_are_those_of_a_metric(self, name):
