@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.evaluation.metrics.metric import (
-    LOWER_IS_BETTER,
     METRICS,
     Metric,
     build_metric,
     difference_verdict,
+    is_lower_better,
     paired_difference,
     score,
 )
@@ -87,7 +87,7 @@ class TestEveryMetric:
     def test_a_score_has_one_direction_in_all_metrics(self, name):
         metric = metric_of(name)
         for score_name in metric.score_names:
-            assert metric.higher_is_better(score_name) == (score_name not in LOWER_IS_BETTER)
+            assert metric.higher_is_better(score_name) == (not is_lower_better(score_name))
 
     def test_declared_scores_exist(self, name):
         metric = metric_of(name)

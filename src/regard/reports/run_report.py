@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 from regard.core.errors import UserError
 from regard.core.files import write_text
 from regard.evaluation import formatting
-from regard.evaluation.metrics.metric import LOWER_IS_BETTER
+from regard.evaluation.metrics.metric import is_lower_better
 from regard.reports.charts import run_charts
 from regard.reports.charts.task_charts import (
     calibration_chart,
@@ -199,7 +199,7 @@ def page_templates() -> Environment:
     ):
         templates.filters[filter_.__name__] = filter_
     templates.globals["MAX_SAMPLES"] = MAX_SAMPLES
-    templates.globals["LOWER_IS_BETTER"] = LOWER_IS_BETTER
+    templates.globals["is_lower_better"] = is_lower_better
     return templates
 
 

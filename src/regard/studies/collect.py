@@ -16,7 +16,7 @@ from typing import Any
 
 from regard.core.errors import UserError
 from regard.evaluation.health.overfitting import FitVerdict
-from regard.evaluation.metrics.metric import LOWER_IS_BETTER
+from regard.evaluation.metrics.metric import is_lower_better
 from regard.evaluation.statistics.significance import MethodDifference, holm, method_difference
 from regard.evaluation.statistics.verdict import verdict
 from regard.runs.archive.record import MODEL
@@ -153,7 +153,7 @@ def _verdicts(
 
 
 def _verdict(score_key: str, difference: MethodDifference) -> VerdictOutcome:
-    lower_is_better = score_key.partition(".")[2] in LOWER_IS_BETTER
+    lower_is_better = is_lower_better(score_key.partition(".")[2])
     judged = verdict(difference, lower_is_better=lower_is_better)
     return VerdictOutcome(
         score_key,

@@ -22,7 +22,7 @@ from regard.core.errors import UserError, did_you_mean
 from regard.core.files import write_json, write_text
 from regard.core.settings import read_settings, to_table
 from regard.core.toml import flatten, read_toml
-from regard.evaluation.metrics.metric import LOWER_IS_BETTER
+from regard.evaluation.metrics.metric import is_lower_better
 from regard.runs.archive.record import MODEL
 from regard.runs.observer import SILENT, Observer
 from regard.runs.run import Run
@@ -165,7 +165,7 @@ def _tune(
         outcome.trials = trials
         scored = [trial for trial in trials if trial[score_key] is not None]
         if scored:
-            pick = min if score_name in LOWER_IS_BETTER else max
+            pick = min if is_lower_better(score_name) else max
             best = pick(scored, key=lambda trial: trial[score_key])
             outcome.chosen = chosen[one.name] = {key: best[key] for key in study.tune}
         elif trials:

@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from regard.core.errors import UserError
+from regard.evaluation.metrics.bleu_and_rouge import SummaryMetric, TranslationMetric
 from regard.evaluation.metrics.classification import ClassificationMetric
 from regard.evaluation.metrics.metric import (
     MIN_ITEMS,
@@ -12,13 +15,94 @@ from regard.evaluation.metrics.metric import (
 )
 from regard.evaluation.metrics.question_answering import AnswerMetric
 from regard.evaluation.metrics.ranking import RankingMetric
+from regard.evaluation.metrics.similarity import SimilarityMetric
 from regard.evaluation.statistics.estimate import Estimate
 from regard.evaluation.statistics.intervals import Bootstrap
 
 FEW_RESAMPLES = Bootstrap(resamples=80)
 SPLIT = "dev:77abf00d"
 
+words = st.lists(
+    st.sampled_from(["a", "man", "rode", "the", "old", "red", "horse", "home"]), max_size=7
+)
+phrases = words.map(" ".join)
+fractions = st.floats(0, 1, allow_subnormal=False)
+
 LABELS = ClassificationMetric(("no", "yes", "perhaps"))
+ROWS = {
+    LABELS: st.fixed_dictionaries(
+        {"truth": st.sampled_from(LABELS.labels), "predicted": st.sampled_from(LABELS.labels)}
+    ),
+    AnswerMetric(): st.fixed_dictionaries(
+        {"truths": st.lists(phrases.filter(bool), max_size=2), "predicted": phrases}
+    ),
+    TranslationMetric(): st.fixed_dictionaries(
+        {"truths": st.lists(phrases, min_size=1, max_size=2), "predicted": phrases}
+    ),
+    SummaryMetric(): st.fixed_dictionaries(
+        {"truths": st.lists(phrases.filter(bool), min_size=1, max_size=2), "predicted": phrases}
+    ),
+    RankingMetric(): st.fixed_dictionaries(
+        {"ndcg_at_10": fractions, "recall_at_100": fractions, "mrr": fractions}
+    ),
+    SimilarityMetric(): st.fixed_dictionaries(
+        {"truth": st.integers(0, 5), "predicted": st.floats(-3, 3, allow_subnormal=False)}
+    ),
+}
+
+tables = st.sampled_from(list(ROWS)).flatmap(
+    lambda metric: st.tuples(
+        st.just(metric),
+        st.lists(ROWS[metric], min_size=1, max_size=8).map(
+            lambda rows: [row | {"item": item} for item, row in enumerate(rows)]
+        ),
+    )
+)
+
+
+@given(tables, st.randoms(use_true_random=False))
+def test_score_does_not_depend_on_item_order(table, random):
+    metric, rows = table
+    shuffled = random.sample(rows, len(rows))
+    assert score(metric, shuffled, split=SPLIT, bootstrap=FEW_RESAMPLES) == score(
+        metric, rows, split=SPLIT, bootstrap=FEW_RESAMPLES
+    )
+
+
+@given(tables)
+def test_score_is_the_score_function_of_the_sums(table):
+    metric, rows = table
+    sums = metric.statistics(rows).sum(axis=1)
+    for estimate in score(metric, rows, split=SPLIT, bootstrap=FEW_RESAMPLES):
+        assert estimate.value == pytest.approx(float(metric.score_function(estimate.name)(sums)))
+        assert np.isfinite([estimate.value, estimate.low or 0, estimate.high or 0]).all()
+
+
+@given(tables)
+def test_score_functions_broadcast_over_trailing_axes(table):
+    metric, rows = table
+    statistics = metric.statistics(rows)
+    for estimate in score(metric, rows, split=SPLIT, bootstrap=FEW_RESAMPLES):
+        many = np.repeat(statistics.sum(axis=1)[:, None, None], 6, axis=1).repeat(2, axis=2)
+        values = metric.score_function(estimate.name)(many)
+        assert values.shape == (6, 2)
+        assert values == pytest.approx(np.full((6, 2), estimate.value))
+
+
+@given(tables)
+def test_paired_difference_of_a_model_with_itself_is_zero(table):
+    metric, rows = table
+    for score_name in [
+        estimate.name for estimate in score(metric, rows, split=SPLIT, bootstrap=FEW_RESAMPLES)
+    ]:
+        found = paired_difference(
+            metric, score_name, rows, rows[::-1], split=SPLIT, bootstrap=FEW_RESAMPLES
+        )
+        assert found.value == 0
+        assert (found.low, found.high) in {(0, 0), (None, None)}
+        is_enough = found.n >= MIN_ITEMS
+        verdict = "not distinguishable from" if is_enough else "on too few items to compare with"
+        assert difference_verdict(found, higher_is_better=True) == verdict
 
 
 @pytest.mark.parametrize(

@@ -150,14 +150,9 @@ def metric_kind(
     return register
 
 
-class _LowerIsBetter:
-    """The scores, of any metric in the catalogue, of which less is better."""
-
-    def __contains__(self, score_name: object) -> bool:
-        return any(score_name in getattr(one.part, "lower_is_better", ()) for one in METRICS)
-
-
-LOWER_IS_BETTER = _LowerIsBetter()
+def is_lower_better(score_name: str) -> bool:
+    """Whether less of this score is better, by the metric of the catalogue that declares it."""
+    return any(score_name in getattr(one.part, "lower_is_better", ()) for one in METRICS)
 
 
 def build_metric(settings: Mapping[str, Any]) -> Metric:

@@ -16,7 +16,7 @@ import altair as alt
 import vl_convert
 
 from regard.evaluation.formatting import metric_label, number, order_splits, split_label
-from regard.evaluation.metrics.metric import LOWER_IS_BETTER
+from regard.evaluation.metrics.metric import is_lower_better
 from regard.reports.charts import theme as chart_theme
 from regard.reports.charts.theme import Chart, Theme
 from regard.runs.archive.record import MODEL, HistogramRecord, RunRecord, ScoreRecord, StepEvent
@@ -46,7 +46,7 @@ def interval_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | No
     )
     axis = chart_theme.log_axis(ticks) if ticks else chart_theme.value_axis(width - names)
     metric = rows[0]["metric"]
-    better = "left" if metric in LOWER_IS_BETTER else "right"
+    better = "left" if is_lower_better(metric) else "right"
     title = f"{metric_label(metric)}, {better} is better"
     chart = alt.layer(
         base.mark_circle(size=30, opacity=1).encode(
@@ -163,7 +163,7 @@ def held_out_scores(record: RunRecord) -> list[ScoreRecord]:
     if record.results is None:
         return []
     main = record.results.main
-    bound = 0.0 if main in LOWER_IS_BETTER else -math.inf
+    bound = 0.0 if is_lower_better(main) else -math.inf
     drawable = [
         score
         for score in record.results.estimates
@@ -251,7 +251,7 @@ def score_scale(rows: Sequence[Row], *, label_fraction: float) -> tuple[alt.Scal
     """Logarithmic where scores differ by factors; `label_fraction` of the axis is for labels."""
     low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
     before, after = 0.06, label_fraction / (1 - label_fraction)
-    if low > 0 and high > 3 * low and rows[0].get("metric", "perplexity") in LOWER_IS_BETTER:
+    if low > 0 and high > 3 * low and is_lower_better(rows[0].get("metric", "perplexity")):
         ratio = high / low
         domain = [low / ratio**before, high * ratio**after]
         return alt.Scale(type="log", domain=domain, nice=False), chart_theme.log_ticks(*domain)

@@ -23,7 +23,7 @@ from regard.evaluation.formatting import (
     quantity,
     split_label,
 )
-from regard.evaluation.metrics.metric import LOWER_IS_BETTER
+from regard.evaluation.metrics.metric import is_lower_better
 from regard.evaluation.statistics.estimate import decimals_shown
 from regard.reports.charts import theme as chart_theme
 from regard.reports.charts.run_charts import Row, score_scale
@@ -162,7 +162,7 @@ def length_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | Non
 
 def better_side(outcome: Outcome) -> str:
     """The better side of an axis of the deciding metric or of differences in it."""
-    return "left" if outcome.decides.partition(".")[2] in LOWER_IS_BETTER else "right"
+    return "left" if is_lower_better(outcome.decides.partition(".")[2]) else "right"
 
 
 def with_data(chart: Chart, **datasets: Sequence[Row]) -> Chart:
@@ -264,7 +264,7 @@ def _score_rows(evidence: Evidence) -> list[Row]:
         for score in map(ScoreRecord.model_validate, evidence.outcome.baselines)
         if score.metric == metric and score.split in DRAWN_SPLITS
     ]
-    bound = 0.0 if metric in LOWER_IS_BETTER else -math.inf  # for a logarithmic axis
+    bound = 0.0 if is_lower_better(metric) else -math.inf  # for a logarithmic axis
     return [
         row | {"metric": metric}
         for row in rows
