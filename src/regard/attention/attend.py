@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.function import AttentionFunction, AttentionInputs
+from regard.attention.function import AttentionFunction, AttentionInputs, FastOutput
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.masks.mask import Grid, Mask, bidirectional, causal
 from regard.attention.masks.structure import Band
@@ -72,7 +72,14 @@ def attend(
     inputs = AttentionInputs(
         q, k, v, mask, grid, bias, dropout if function.supports_dropout else 0.0
     )
-    return _explicit(inputs, function) if need_weights else _fastest(inputs, function)
+    if need_weights:
+        return _explicit(inputs, function)
+    if function.ignores_masked_keys:
+        if _folds_into_blocks(inputs):
+            return _in_blocks(inputs, function, mask.structure.block_size)
+        if _is_narrow(mask.structure.band, k.shape[-2]):
+            return _in_stripes(inputs, function, mask.structure.band)
+    return _fast_or_explicit(function.fast(inputs), inputs, function)
 
 
 def _check_arguments(k: Tensor, v: Tensor, mask: object) -> None:
@@ -91,23 +98,10 @@ def _check_arguments(k: Tensor, v: Tensor, mask: object) -> None:
         )
 
 
-def _fastest(inputs: AttentionInputs, function: AttentionFunction) -> AttentionOutput:
-    structure, keys = inputs.mask.structure, inputs.k.shape[-2]
-    if function.ignores_masked_keys:
-        if (
-            structure.block_size
-            and structure.block_size < keys
-            and inputs.grid.from_start
-            and inputs.bias is None
-        ):
-            return _in_blocks(inputs, function, structure.block_size)
-        if _is_narrow(structure.band, keys):
-            return _in_stripes(inputs, function, structure.band)
-    return _unsplit(inputs, function)
-
-
-def _unsplit(inputs: AttentionInputs, function: AttentionFunction) -> AttentionOutput:
-    fast = function.fast(inputs)
+def _fast_or_explicit(
+    fast: FastOutput | None, inputs: AttentionInputs, function: AttentionFunction
+) -> AttentionOutput:
+    """The output of the function's fast path, or of the explicit one where it has none."""
     if fast is None:
         return _explicit(inputs, function)
     return AttentionOutput(fast.out, None, fast.path)
@@ -120,6 +114,14 @@ def _explicit(inputs: AttentionInputs, function: AttentionFunction) -> Attention
     weights = function.normalise(scores, inputs.mask.materialize(inputs.grid))
     out = function.mix(dropout(weights, inputs.dropout), inputs.v)
     return AttentionOutput(out, weights, "explicit")
+
+
+def _folds_into_blocks(inputs: AttentionInputs) -> bool:
+    """Whether the mask splits the row into blocks that attend to themselves alone."""
+    size = inputs.mask.structure.block_size
+    if not size or size >= inputs.k.shape[-2]:
+        return False
+    return inputs.grid.from_start and inputs.bias is None
 
 
 def _is_narrow(band: Band, keys: int) -> bool:
@@ -149,7 +151,7 @@ def _in_stripes(
             grid=inputs.grid.crop(rows, columns),
             bias=None if inputs.bias is None else inputs.bias[..., rows, columns],
         )
-        attended = _unsplit(stripe, function)
+        attended = _fast_or_explicit(function.fast(stripe), stripe, function)
         outs.append(attended.out)
         path = attended.path
     return AttentionOutput(torch.cat(outs, dim=-2), None, f"stripes, {path}")
@@ -168,7 +170,7 @@ def _in_blocks(inputs: AttentionInputs, function: AttentionFunction, size: int) 
         mask=mask,
         grid=grid,
     )
-    attended = _unsplit(folded, function)
+    attended = _fast_or_explicit(function.fast(folded), folded, function)
     by_block = attended.out.view(b, blocks, *attended.out.shape[1:])
     out = by_block.transpose(1, 2).flatten(2, 3)[:, :, :n]
     return AttentionOutput(out, None, f"blocks, {attended.path}")

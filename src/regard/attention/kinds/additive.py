@@ -18,7 +18,9 @@ from torch import Tensor, nn
 
 from regard.attention.function import AttentionFunction, AttentionInputs, FastOutput, HeadShape
 from regard.attention.kinds import AttentionKind, kind
-from regard.attention.paths.additive_blocks import AdditiveTerms, additive
+from regard.attention.paths import kernels
+from regard.attention.paths.additive_blocks import AdditiveTerms, additive_blocks
+from regard.attention.paths.query_blocks import BlockedAttention
 
 
 @kind("additive", cost="n² · d", relative_positions=("bias",))
@@ -61,8 +63,16 @@ class AdditiveScore(AttentionFunction):
         # Under autocast the projections may have a wider dtype than the values: one dtype for all.
         dtype = torch.promote_types(query.dtype, key.dtype)
         with torch.autocast(inputs.q.device.type, enabled=False):
-            terms = AdditiveTerms(*(x.to(dtype) for x in (query, key, self.out_weight)))
-            out, path = additive(terms, inputs.v.to(dtype), inputs)
+            # Doubled, because σ stands for tanh: see `additive_blocks`.
+            terms = AdditiveTerms(*(2 * x.to(dtype) for x in (query, key, self.out_weight)))
+            v, blocked = inputs.v.to(dtype), BlockedAttention.from_inputs(inputs)
+            out, path = None, "kernel"
+            if kernels.supports(inputs, terms.query, terms.key):
+                out = kernels.kernel_attention(
+                    terms.query, terms.key, v, blocked, weight=terms.weight
+                )
+            if out is None:
+                out, path = additive_blocks(terms, v, inputs, blocked), "query-blocks"
         return FastOutput(out.to(inputs.v.dtype), path)
 
     def _project(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:

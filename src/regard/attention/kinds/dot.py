@@ -21,7 +21,7 @@ from torch import Tensor
 from regard.attention.function import AttentionFunction, AttentionInputs, FastOutput, HeadShape
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.paths import kernels
-from regard.attention.paths.dot_blocks import dot_blocks, dot_blocks_attention
+from regard.attention.paths.dot_blocks import dot_blocks
 from regard.attention.paths.query_blocks import BlockedAttention
 
 BLOCK_LENGTHS = range(320, 641)
@@ -48,12 +48,13 @@ class DotProduct(AttentionFunction):
         q, k, v, mask, bias = inputs.q, inputs.k, inputs.v, inputs.mask, inputs.bias
         if kernels.supports(inputs, q, k):
             blocked = BlockedAttention.from_inputs(inputs)
-            out = kernels.dot_attention(q, k, v, blocked)
+            out = kernels.kernel_attention(q, k, v, blocked, scale=float(q.shape[-1] ** -0.5))
             if out is None:
-                return FastOutput(dot_blocks(q, k, v, None, blocked), "query-blocks")
+                return FastOutput(dot_blocks(inputs, blocked), "query-blocks")
             return FastOutput(out, "kernel")
         if q.device.type == "cpu" and (inputs.dropout or _blocks_are_faster(inputs)):
-            return FastOutput(dot_blocks_attention(inputs), "query-blocks")
+            blocked = BlockedAttention.from_inputs(inputs)
+            return FastOutput(dot_blocks(inputs, blocked), "query-blocks")
         fused = partial(F.scaled_dot_product_attention, dropout_p=inputs.dropout)
         # The last query alone attends to all keys: the usual case in decoding.
         if bias is None and (mask.is_everything or (mask.is_causal and inputs.grid.is_decode_step)):

@@ -1,4 +1,4 @@
-"""Additive attention in query blocks, with its own backward pass; or by a kernel.
+"""Additive attention in query blocks, with its own backward pass.
 
     hidden = σ(query + key)      out = (softmax(w · hidden + bias) · keep / keep_probability) v
 
@@ -18,8 +18,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from regard.attention.function import AttentionInputs, FastOutput
-from regard.attention.paths import kernels
+from regard.attention.function import AttentionInputs
 from regard.attention.paths.query_blocks import (
     BlockedAttention,
     BlockSize,
@@ -64,20 +63,14 @@ class AdditiveTerms(NamedTuple):
         self.key.add_(d_hidden.sum(dim=2))
 
 
-def additive(terms: AdditiveTerms, v: Tensor, inputs: AttentionInputs) -> FastOutput:
-    """(b,h,i,d) for scores w · tanh(query + key); mask, bias and dropout are those of `inputs`, in
-    the dtype of `terms`."""
-    doubled = AdditiveTerms(*(2 * term for term in terms))
-    blocked = BlockedAttention.from_inputs(inputs)
-    if kernels.supports(inputs, doubled.query, doubled.key):
-        from_kernel = kernels.additive_attention(*doubled, v, blocked)
-        if from_kernel is not None:
-            return FastOutput(from_kernel, "kernel")
+def additive_blocks(
+    terms: AdditiveTerms, v: Tensor, inputs: AttentionInputs, blocked: BlockedAttention
+) -> Tensor:
+    """(b,h,i,d) for scores w · σ(query + key); the bias is that of `inputs`, in the dtype of
+    `terms`."""
     bias = expand_bias(inputs, terms.query.dtype)
-    out: Tensor = _AdditiveBlocks.apply(  # type: ignore[no-untyped-call]
-        *doubled, v, bias, blocked
-    )
-    return FastOutput(out, "query-blocks")
+    out: Tensor = _AdditiveBlocks.apply(*terms, v, bias, blocked)  # type: ignore[no-untyped-call]
+    return out
 
 
 class _AdditiveBlocks(Function):

@@ -36,19 +36,12 @@ from regard.ops.softmax_exp2 import LOG2_E, in_safe_range
 SIZE = BlockSize(values=2**21, queries=64)
 
 
-def dot_blocks_attention(inputs: AttentionInputs) -> Tensor:
+def dot_blocks(inputs: AttentionInputs, blocked: BlockedAttention) -> Tensor:
     """(b,h,i,d)"""
     with torch.autocast(inputs.q.device.type, enabled=False):
         bias = expand_bias(inputs, inputs.q.dtype)
-        return dot_blocks(inputs.q, inputs.k, inputs.v, bias, BlockedAttention.from_inputs(inputs))
-
-
-def dot_blocks(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, blocked: BlockedAttention
-) -> Tensor:
-    """(b,h,i,d)"""
-    q, k, v = (x.contiguous() for x in (q, k, v))
-    out: Tensor = _DotBlocks.apply(q, k, v, bias, blocked)  # type: ignore[no-untyped-call]
+        q, k, v = (x.contiguous() for x in (inputs.q, inputs.k, inputs.v))
+        out: Tensor = _DotBlocks.apply(q, k, v, bias, blocked)  # type: ignore[no-untyped-call]
     return out
 
 

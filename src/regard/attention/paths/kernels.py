@@ -40,19 +40,26 @@ def supports(inputs: AttentionInputs, q: Tensor, k: Tensor) -> bool:
     return inputs.q.shape[:3] == q.shape[:3] and kernel.supports(q, k, inputs.v)
 
 
-def dot_attention(q: Tensor, k: Tensor, v: Tensor, blocked: BlockedAttention) -> Tensor | None:
-    """(b,h,i,d), or None where a denominator over- or underflows"""
-    scale = float(q.shape[-1] ** -0.5)
-    attention = kernel.KernelAttention(*_mask_and_dropout(blocked), scale=scale)
-    return _kernel_attention(q, k, v, None, attention)
-
-
-def additive_attention(
-    query: Tensor, key: Tensor, weight: Tensor, v: Tensor, blocked: BlockedAttention
+def kernel_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    blocked: BlockedAttention,
+    *,
+    scale: float = 1.0,
+    weight: Tensor | None = None,
 ) -> Tensor | None:
-    """(b,h,i,d) for scores w · σ(query + key), or None where a denominator over- or underflows"""
-    attention = kernel.KernelAttention(*_mask_and_dropout(blocked))
-    return _kernel_attention(query, key, v, weight, attention)
+    """(b,h,i,d), or None where a denominator over- or underflows. Scores are scale · q · k, or with
+    a weight (h,m) weight · σ(q + k)."""
+    attention = kernel.KernelAttention(*_mask_and_dropout(blocked), scale=scale)
+    with torch.no_grad():
+        output = kernel.forward(q, k, v, replace(attention, weight=weight))
+    if not in_safe_range(output.denominator):
+        return None
+    out: Tensor = _KernelAttentionFunction.apply(  # type: ignore[no-untyped-call]
+        q, k, v, weight, output, attention
+    )
+    return out
 
 
 def _mask_and_dropout(blocked: BlockedAttention) -> tuple[bool, kernel.KernelDropout | None]:
@@ -62,19 +69,6 @@ def _mask_and_dropout(blocked: BlockedAttention) -> tuple[bool, kernel.KernelDro
             draws.values, keep_threshold(draws.p), blocked.keep_probability
         )
     return not blocked.mask.is_everything, dropout
-
-
-def _kernel_attention(
-    q: Tensor, k: Tensor, v: Tensor, weight: Tensor | None, attention: kernel.KernelAttention
-) -> Tensor | None:
-    with torch.no_grad():
-        output = kernel.forward(q, k, v, replace(attention, weight=weight))
-    if not in_safe_range(output.denominator):
-        return None
-    out: Tensor = _KernelAttentionFunction.apply(  # type: ignore[no-untyped-call]
-        q, k, v, weight, output, attention
-    )
-    return out
 
 
 class _KernelAttentionFunction(Function):

@@ -57,28 +57,33 @@ class Block(nn.Module):
         cache: BlockCache | None = None,
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        def self_attend(y: Tensor) -> Tensor:
-            attended = self.attention(
-                y,
-                mask=mask,
+        attended = self.attention(
+            self.attention_residual.sublayer_input(x),
+            mask=mask,
+            positions=positions,
+            cache=None if cache is None else cache.self_attention,
+            need_weights=recorder is not None,
+        )
+        x = self.attention_residual(x, attended.out)
+        if recorder is not None:
+            recorder.record("attention", attended.weights)
+        if (
+            self.cross_attention is not None
+            and self.cross_residual is not None
+            and memory is not None
+        ):
+            attended = self.cross_attention(
+                self.cross_residual.sublayer_input(x),
+                mask=memory.mask,
                 positions=positions,
-                cache=None if cache is None else cache.self_attention,
+                memory=memory.hidden_states,
+                cache=None if cache is None else cache.cross_attention,
                 need_weights=recorder is not None,
             )
+            x = self.cross_residual(x, attended.out)
             if recorder is not None:
-                recorder.record("attention", attended.weights)
-            out: Tensor = attended.out
-            return out
-
-        x = self.attention_residual(x, self_attend)
-        if self.cross_residual is not None and memory is not None:
-            x = self.cross_residual(
-                x,
-                lambda y: self._cross_attend(
-                    memory, y, positions=positions, cache=cache, recorder=recorder
-                ),
-            )
-        y: Tensor = self.mlp_residual(x, self.mlp)
+                recorder.record("cross_attention", attended.weights)
+        y: Tensor = self.mlp_residual(x, self.mlp(self.mlp_residual.sublayer_input(x)))
         return y
 
     def new_cache(self, capacity: int, *, memory_length: int = 0) -> BlockCache:
@@ -87,26 +92,3 @@ class Block(nn.Module):
             self.attention.new_cache(capacity),
             None if cross_attention is None else cross_attention.new_cross_cache(memory_length),
         )
-
-    def _cross_attend(
-        self,
-        memory: Memory,
-        x: Tensor,
-        *,
-        positions: TokenPositions,
-        cache: BlockCache | None,
-        recorder: AttentionRecorder | None,
-    ) -> Tensor:
-        assert self.cross_attention is not None
-        attended = self.cross_attention(
-            x,
-            mask=memory.mask,
-            positions=positions,
-            memory=memory.hidden_states,
-            cache=None if cache is None else cache.cross_attention,
-            need_weights=recorder is not None,
-        )
-        if recorder is not None:
-            recorder.record("cross_attention", attended.weights)
-        out: Tensor = attended.out
-        return out
