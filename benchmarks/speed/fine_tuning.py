@@ -128,7 +128,8 @@ def peer_run(model: PeerModel, batches: Sequence[Batch]) -> Callable[[], None]:
 def check_same_weights(experiment: Experiment, peer: PeerModel, batch: Batch) -> str:
     """Raise unless hidden states agree on real rows: both sides have the same weights."""
     with torch.no_grad():
-        ours = experiment.model.eval().body.hidden_states(batch.ids, valid=batch.valid)  # type: ignore[union-attr,operator]
+        body = experiment.model.eval().body
+        ours = body.hidden_states(body.embed(batch.ids, valid=batch.valid))  # type: ignore[union-attr,operator]
         peer.eval()
         theirs = peer.body(input_ids=batch.ids, attention_mask=batch.valid.long()).last_hidden_state
     difference = float((ours - theirs)[batch.valid].abs().max())

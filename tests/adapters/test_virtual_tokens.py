@@ -66,8 +66,11 @@ def test_a_prompt_equals_extra_tokens_of_the_vocabulary():
         plain.embedding.tokens = torch.nn.Embedding.from_pretrained(extended)
         ids = ids_of()
         new = torch.arange(VOCABULARY, VOCABULARY + LENGTH).expand(len(ids), -1)
-        expected = plain.hidden_states(torch.cat((new, ids), dim=1))[:, LENGTH:]
-        assert torch.allclose(model.hidden_states(ids), expected, atol=1e-12), (name, table)
+        expected = plain.hidden_states(plain.embed(torch.cat((new, ids), dim=1)))[:, LENGTH:]
+        assert torch.allclose(model.hidden_states(model.embed(ids)), expected, atol=1e-12), (
+            name,
+            table,
+        )
 
 
 @pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "relative"])
@@ -153,7 +156,9 @@ def test_a_prompt_is_cached_by_kinds_without_keys(attention):
         model.cached_hidden_states(ids[:, begin:end], valid=valid[:, :end], cache=cache)
         for begin, end in ((0, 4), (4, 5), (5, 9))
     ]
-    assert torch.allclose(torch.cat(pieces, dim=1), model.hidden_states(ids), atol=1e-12)
+    assert torch.allclose(
+        torch.cat(pieces, dim=1), model.hidden_states(model.embed(ids)), atol=1e-12
+    )
 
 
 @BOTH_ADAPTERS
@@ -176,9 +181,9 @@ def test_packed_documents_stay_apart_and_attend_to_virtual_tokens(adapter, name)
     model = adapted(adapter, name, across_documents=False, positions="none")
     ids = ids_of(1, 9)
     batch = replace(batch_of(1), ids=ids, segments=torch.tensor([[0] * 4 + [1] * 5]))
-    together = model.batch_hidden_states(batch)[0]
-    assert torch.allclose(together[:4], model.hidden_states(ids[:, :4])[0], atol=1e-12)
-    assert torch.allclose(together[4:], model.hidden_states(ids[:, 4:])[0], atol=1e-12)
+    together = model.hidden_states(model.embed_batch(batch))[0]
+    assert torch.allclose(together[:4], model.hidden_states(model.embed(ids[:, :4]))[0], atol=1e-12)
+    assert torch.allclose(together[4:], model.hidden_states(model.embed(ids[:, 4:]))[0], atol=1e-12)
 
 
 @BOTH_ADAPTERS
@@ -189,7 +194,10 @@ def test_groups_stay_apart_and_attend_to_virtual_tokens(adapter, by):
     batch = replace(batch_of(1), segments=torch.tensor([[0] * 4 + [1] * 5]))
     batch = replace(batch, modalities=batch.segments)
     other = replace(batch, ids=torch.cat((batch.ids[:, :4], ids_of(1, 5, seed=9)), dim=1))
-    states, changed = model.batch_hidden_states(batch), model.batch_hidden_states(other)
+    states, changed = (
+        model.hidden_states(model.embed_batch(batch)),
+        model.hidden_states(model.embed_batch(other)),
+    )
     assert torch.equal(states[:, :4], changed[:, :4])
     new = [one for one in model.parameters() if one.requires_grad]
     for group in (states[:, :4], states[:, 4:]):
@@ -276,7 +284,7 @@ def test_patches_keep_their_positions_after_virtual_tokens(adapter):
         lambda _, inputs, __: position_ids.append(inputs[0])
     )
     batch = mixed_batch(ids, None, patch_dim=3)
-    model.forward_batch(batch, mask=model.positions_and_mask(ids, None)[1])
+    model.hidden_states(model.embed_batch(batch, mask=model.positions_and_mask(ids, None)[1]))
     assert position_ids[0][0].tolist() == [4, 5, 6, 7, 8, 20, 21, 22, 23]
 
 

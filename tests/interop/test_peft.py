@@ -79,7 +79,9 @@ def outputs(model, theirs, *, virtual: int = 0):
     found = theirs(input_ids=ids, attention_mask=valid.long())
     if hasattr(found, "logits"):
         return model.logits(ids, valid=valid)[valid], found.logits[:, virtual:][valid]
-    return model.hidden_states(ids, valid=valid)[valid], found.last_hidden_state[:, virtual:][valid]
+    return model.hidden_states(model.embed(ids, valid=valid))[valid], found.last_hidden_state[
+        :, virtual:
+    ][valid]
 
 
 @pytest.mark.parametrize("targets", LORAS)

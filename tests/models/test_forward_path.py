@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 import regard
 from regard.adapters.lora import Lora
+from regard.attention.function import AttentionFunction
 from regard.attention.paths import additive_blocks, dot_blocks, kernels
 from regard.batch import Example, collate
 from regard.core.settings import read_settings
@@ -96,16 +98,23 @@ def test_few_frames_to_the_attention(
 
 
 @pytest.mark.parametrize("adapter", [None, Lora()], ids=["plain", "lora"])
+@pytest.mark.parametrize("norm_placement", ["pre", "post"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_hooks_fire_on_every_module_with_parameters(family, adapter):
-    model = build(family, "additive", norm_placement="pre")
+def test_hooks_fire_on_every_module_with_parameters(family, norm_placement, adapter):
+    model = build(family, "additive", norm_placement=norm_placement)
     if adapter is not None:
         adapter.apply(model, seed=0)
     called = set()
-    with_parameters = {
-        name for name, module in model.named_modules() if any(True for _ in module.parameters())
+    modules = {
+        name: module
+        for name, module in model.named_modules()
+        if any(True for _ in module.parameters()) and not isinstance(module, nn.ModuleList)
     }
-    for name in with_parameters:
-        model.get_submodule(name).register_forward_hook(lambda *_, name=name: called.add(name))
+    for name, module in modules.items():
+        module.register_forward_hook(lambda *_, name=name: called.add(name))
     model(batch_of(16, 9))
-    assert with_parameters - called == set()
+    # An attention function has no forward, and the fused loss takes the head's table without
+    # computing all logits.
+    functions = {name for name in modules if isinstance(modules[name], AttentionFunction)}
+    assert len(functions) >= 2
+    assert set(modules) - called == functions | {"head", "head.tokens"}

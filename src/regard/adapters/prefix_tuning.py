@@ -130,7 +130,7 @@ class PrefixTuning(Adapter):
                 positions = TokenPositions.of_row(
                     self.length, device=row.device, segments=zeros, modalities=zeros
                 )
-                body.forward_ids(row, positions, mask=mask)
+                body.hidden_states(body.embed_at(row, positions, mask=mask))
         return captured
 
 

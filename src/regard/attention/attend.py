@@ -75,8 +75,9 @@ def attend(
     if need_weights:
         return _explicit(inputs, function)
     if function.ignores_masked_keys:
-        if _folds_into_blocks(inputs):
-            return _in_blocks(inputs, function, mask.structure.block_size)
+        block_size = _foldable_block_size(inputs)
+        if block_size:
+            return _in_blocks(inputs, function, block_size)
         if _is_narrow(mask.structure.band, k.shape[-2]):
             return _in_stripes(inputs, function, mask.structure.band)
     return _fast_or_explicit(function.fast(inputs), inputs, function)
@@ -116,12 +117,11 @@ def _explicit(inputs: AttentionInputs, function: AttentionFunction) -> Attention
     return AttentionOutput(out, weights, "explicit")
 
 
-def _folds_into_blocks(inputs: AttentionInputs) -> bool:
-    """Whether the mask splits the row into blocks that attend to themselves alone."""
-    size = inputs.mask.structure.block_size
-    if not size or size >= inputs.k.shape[-2]:
-        return False
-    return inputs.grid.from_start and inputs.bias is None
+def _foldable_block_size(inputs: AttentionInputs) -> int:
+    """The size of the blocks that attend to themselves alone; 0 where the row cannot be folded."""
+    size = inputs.mask.structure.block_size or 0
+    foldable = size < inputs.k.shape[-2] and inputs.grid.from_start and inputs.bias is None
+    return size if foldable else 0
 
 
 def _is_narrow(band: Band, keys: int) -> bool:

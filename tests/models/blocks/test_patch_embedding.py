@@ -92,15 +92,17 @@ def test_patches_replace_the_ids_at_their_positions() -> None:
     other = batch_of(example([7], random_patches(0)))
     other.ids[:, 3:] = 9
     model = patch_encoder()
-    assert torch.equal(model.batch_hidden_states(one), model.batch_hidden_states(other))
+    assert torch.equal(
+        model.hidden_states(model.embed_batch(one)), model.hidden_states(model.embed_batch(other))
+    )
 
 
 def test_a_row_has_the_same_hidden_states_alone_and_in_a_batch() -> None:
     rows = (example([7], random_patches(0)), example([7, 8, 9], random_patches(1)))
     model = patch_encoder()
     together, alone = (
-        model.batch_hidden_states(batch_of(*rows)),
-        model.batch_hidden_states(batch_of(rows[0])),
+        model.hidden_states(model.embed_batch(batch_of(*rows))),
+        model.hidden_states(model.embed_batch(batch_of(rows[0]))),
     )
     assert torch.allclose(together[0, :7], alone[0], atol=1e-6)
 
@@ -116,7 +118,7 @@ def test_a_row_has_the_same_hidden_states_alone_and_in_a_batch() -> None:
 def test_words_attend_to_patches_where_modalities_mix(kind: object, mixes: bool) -> None:
     model = patch_encoder(attention=kind)
     first, second = (
-        model.batch_hidden_states(batch_of(example([7, 8], random_patches(seed))))
+        model.hidden_states(model.embed_batch(batch_of(example([7, 8], random_patches(seed)))))
         for seed in (0, 1)
     )
     assert torch.equal(first[0, :4], second[0, :4]) is not mixes

@@ -50,7 +50,7 @@ def test_parameter_count_equals_the_formula():
 def test_loss_term_predicts_masked_tokens_from_their_span_boundaries():
     encoder = model(boundary=True)
     terms = encoder(batch())
-    x = encoder.batch_hidden_states(batch())[0]
+    x = encoder.hidden_states(encoder.embed_batch(batch()))[0]
     y = encoder.boundary(x[[1, 1]], x[[4, 4]], torch.tensor([0, 1]))
     table = encoder.head.tokens.weight
     assert torch.allclose(

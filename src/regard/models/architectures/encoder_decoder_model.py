@@ -58,34 +58,32 @@ class EncoderDecoderModel(VirtualTokens, Seq2SeqModel):
         source_valid: Tensor,
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        encoded = self.encode(source, source_valid, recorder=recorder)
+        virtual = self.virtual_prefix.length
+        x, positions, mask = self._embed_source(source, source_valid)
+        encoded = self.encoder(
+            x, mask=mask, positions=positions, recorder=scoped(recorder, "encoder")
+        )
         positions = TokenPositions.of_row(ids.shape[1], device=ids.device)
-        memory = self._memory(encoded, source_valid)
-        y = self._decode(ids, positions, memory, mask=causal(), recorder=recorder)
-        if recorder is not None and self.virtual_prefix.length:
-            keys = {"attention": ids.shape[1], "cross_attention": source.shape[1]}
-            crop_to_tokens(recorder, side="decoder.", queries=ids.shape[1], keys=keys)
+        x, positions, mask = self._embed_target(ids, positions, mask=causal())
+        y: Tensor = self.decoder(
+            x,
+            mask=mask,
+            positions=positions,
+            memory=self._memory(encoded, source_valid),
+            recorder=scoped(recorder, "decoder"),
+        )
+        if recorder is not None and virtual:
+            tokens, targets = source.shape[1], ids.shape[1]
+            crop_to_tokens(recorder, side="encoder.", queries=tokens, keys={"attention": tokens})
+            keys = {"attention": targets, "cross_attention": tokens}
+            crop_to_tokens(recorder, side="decoder.", queries=targets, keys=keys)
         return y
 
-    def encode(
-        self, source: Tensor, valid: Tensor, *, recorder: AttentionRecorder | None = None
-    ) -> Tensor:
+    def encode(self, source: Tensor, valid: Tensor) -> Tensor:
         """(b,s) -> (b,s,w), with a prompt (b,p+s,w): the encoder's hidden states; `valid` (b,s) is
         True at tokens."""
-        tokens = source.shape[1]
-        prefix = self.virtual_prefix
-        positions = prefix.positions(TokenPositions.of_row(tokens, device=source.device))
-        check_positions(positions, self.source_embedding, max_positions=self.max_positions)
-        mask = bidirectional() if bool(valid.all()) else padding(valid)
-        x: Tensor = self.source_embedding(source, positions.last(tokens))
-        y: Tensor = self.encoder(
-            self.prepend_prompt(x, self.source_embedding, positions),
-            mask=prefix.mask(mask, keys=positions.ids.shape[1], device=x.device),
-            positions=positions,
-            recorder=scoped(recorder, "encoder"),
-        )
-        if recorder is not None and positions.virtual_tokens:
-            crop_to_tokens(recorder, side="encoder.", queries=tokens, keys={"attention": tokens})
+        x, positions, mask = self._embed_source(source, valid)
+        y: Tensor = self.encoder(x, mask=mask, positions=positions)
         return y
 
     def new_cache_for(self, source: Tensor, valid: Tensor) -> ModelCache:
@@ -100,7 +98,10 @@ class EncoderDecoderModel(VirtualTokens, Seq2SeqModel):
         positions = TokenPositions.of_padded(valid)
         mask = causal() if positions.in_order else causal() & padding(valid)
         memory = self._memory(cache.memory, cache.memory_valid)
-        y: Tensor = self.head(self._decode(ids, positions, memory, mask=mask, cache=cache))
+        x, positions, mask = self._embed_target(ids, positions, mask=mask)
+        y: Tensor = self.head(
+            self.decoder(x, mask=mask, positions=positions, memory=memory, cache=cache)
+        )
         return y
 
     def audit_subject(self) -> Subject:
@@ -119,27 +120,22 @@ class EncoderDecoderModel(VirtualTokens, Seq2SeqModel):
         keys = prefix.length + valid.shape[1]
         return Memory(encoded, prefix.mask(cross(valid), keys=keys, device=valid.device))
 
-    def _decode(
-        self,
-        ids: Tensor,
-        positions: TokenPositions,
-        memory: Memory,
-        *,
-        mask: Mask,
-        cache: ModelCache | None = None,
-        recorder: AttentionRecorder | None = None,
-    ) -> Tensor:
-        """(b,t) -> (b,t,w)"""
+    def _embed_source(self, source: Tensor, valid: Tensor) -> tuple[Tensor, TokenPositions, Mask]:
+        """The encoder's inputs (b,p+s,w), prompt included, with their positions and mask."""
+        tokens, prefix = source.shape[1], self.virtual_prefix
+        positions = prefix.positions(TokenPositions.of_row(tokens, device=source.device))
+        check_positions(positions, self.source_embedding, max_positions=self.max_positions)
+        mask = bidirectional() if bool(valid.all()) else padding(valid)
+        x: Tensor = self.source_embedding(source, positions.last(tokens))
+        x = self.prepend_prompt(x, self.source_embedding, positions)
+        return x, positions, prefix.mask(mask, keys=positions.ids.shape[1], device=x.device)
+
+    def _embed_target(
+        self, ids: Tensor, positions: TokenPositions, *, mask: Mask
+    ) -> tuple[Tensor, TokenPositions, Mask]:
+        """The decoder's inputs (b,t,w), with their positions and mask."""
         prefix = self.virtual_prefix_of_length(self.prefix_length)
         positions = prefix.positions(positions)
         check_positions(positions, self.embedding, max_positions=self.max_positions)
         x: Tensor = self.embedding(ids, positions.last(ids.shape[1]))
-        y: Tensor = self.decoder(
-            x,
-            mask=prefix.mask(mask, keys=positions.ids.shape[1], device=x.device),
-            positions=positions,
-            memory=memory,
-            cache=cache,
-            recorder=scoped(recorder, "decoder"),
-        )
-        return y
+        return x, positions, prefix.mask(mask, keys=positions.ids.shape[1], device=x.device)

@@ -52,7 +52,7 @@ class EncoderModel(SequenceModel):
         self.boundary = boundary
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        x = self.batch_hidden_states(batch)
+        x = self.hidden_states(self.embed_batch(batch))
         masked = batch.weights > 0  # logits are computed at the few masked positions alone
         terms = {
             "token": self.head.loss_term(
@@ -86,7 +86,7 @@ class EncoderModel(SequenceModel):
         """(b,t) -> (b,t,v+w): the logits, and the boundary network's output with each position as
         both ends of a span, so that an audit covers everything that is trained."""
         assert self.boundary is not None
-        x = self.hidden_states(ids, valid=valid, recorder=recorder)
+        x = self.hidden_states(self.embed(ids, valid=valid), recorder=recorder)
         return torch.cat((self.head(x), self.boundary(x, x, torch.zeros_like(ids))), dim=-1)
 
     def _boundary_loss_term(self, x: Tensor, batch: Batch, labels: Tensor) -> LossTerm:

@@ -29,7 +29,7 @@ class LanguageModel(SequenceModel):
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         term = self.head.loss_term(
-            self.batch_hidden_states(batch),
+            self.hidden_states(self.embed_batch(batch)),
             targets=batch.targets,
             weights=batch.weights,
             smoothing=batch.smoothing if self.training else 0.0,
@@ -80,11 +80,12 @@ class LanguageModel(SequenceModel):
         """(b,i) -> (b,i,w): the last hidden states of new tokens after those in the cache."""
         history = cache.blocks[0].self_attention
         if isinstance(history, _TokenHistory):
-            return self.hidden_states(history.extend(ids), valid=valid)[:, -ids.shape[1] :]
+            row = self.embed(history.extend(ids), valid=valid)
+            return self.hidden_states(row)[:, -ids.shape[1] :]
         virtual = self.virtual_prefix.length if cache.length else 0
         positions = _token_positions(valid, cache.length - virtual + ids.shape[1], ids.device)
         mask = _causal_mask(None if positions.in_order else valid)
-        return self.forward_ids(ids, positions, mask=mask, cache=cache)
+        return self.hidden_states(self.embed_at(ids, positions, mask=mask), cache=cache)
 
     def audit_subject(self) -> Subject:
         return replace(super().audit_subject(), run_cached=_run_cached)

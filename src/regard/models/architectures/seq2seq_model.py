@@ -7,6 +7,7 @@ a token.
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import TypedDict
 
 from torch import Tensor
 
@@ -44,7 +45,7 @@ class Seq2SeqModel(Model):
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         term = self.head.loss_term(
-            self._batch_hidden_states(batch, None),
+            self.hidden_states(batch.ids, **_source_arguments(batch)),
             targets=batch.targets,
             weights=batch.weights,
             smoothing=batch.smoothing if self.training else 0.0,
@@ -52,7 +53,7 @@ class Seq2SeqModel(Model):
         return {"token": term}
 
     def losses(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
-        x = self._batch_hidden_states(batch, recorder)
+        x = self.hidden_states(batch.ids, **_source_arguments(batch), recorder=recorder)
         return self.head.losses(x, targets=batch.targets)
 
     def logits(
@@ -72,13 +73,17 @@ class Seq2SeqModel(Model):
         """This model as a decoder for these source sequences, (b,s), padded on the right."""
         return SourceBoundDecoder(self, source, valid)
 
-    def _batch_hidden_states(self, batch: Batch, recorder: AttentionRecorder | None) -> Tensor:
-        if batch.source is None or batch.source_valid is None:
-            raise UserError(
-                "this model decodes from a source sequence, and the objective gives none",
-                topic="objective",
-                hint='Set objective = "prefix".',
-            )
-        return self.hidden_states(
-            batch.ids, source=batch.source, source_valid=batch.source_valid, recorder=recorder
+
+class _SourceArguments(TypedDict):
+    source: Tensor
+    source_valid: Tensor
+
+
+def _source_arguments(batch: Batch) -> _SourceArguments:
+    if batch.source is None or batch.source_valid is None:
+        raise UserError(
+            "this model decodes from a source sequence, and the objective gives none",
+            topic="objective",
+            hint='Set objective = "prefix".',
         )
+    return {"source": batch.source, "source_valid": batch.source_valid}

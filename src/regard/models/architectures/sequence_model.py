@@ -9,6 +9,7 @@ Shapes: b batch, t position, w model width, v vocabulary. Masks: True = may atte
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,6 +29,17 @@ from regard.models.model import Model
 
 AUDIT_DOCUMENT_LENGTH = 3
 "Length of each document in the packed rows of an audit."
+
+
+class EmbeddedTokens(NamedTuple):
+    """What the stack takes: embedded tokens, where they stand and what they may attend to."""
+
+    x: Tensor
+    "(b,t,w): tokens alone."
+    positions: TokenPositions
+    "Virtual tokens included."
+    mask: Mask
+    "Between tokens alone."
 
 
 class SequenceModel(VirtualTokens, Model):
@@ -59,7 +71,7 @@ class SequenceModel(VirtualTokens, Model):
         """Token positions and attention mask of rows (b,t); `valid` (b,t) is True at tokens."""
 
     def losses(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
-        x = self.batch_hidden_states(batch, recorder=recorder)
+        x = self.hidden_states(self.embed_batch(batch), recorder=recorder)
         return self.head.losses(x, targets=batch.targets)
 
     def logits(
@@ -67,73 +79,61 @@ class SequenceModel(VirtualTokens, Model):
     ) -> Tensor:
         """(b,t) -> (b,t,v); `valid` (b,t) is True at tokens; a recorder collects the attention
         weights."""
-        y: Tensor = self.head(self.hidden_states(ids, valid=valid, recorder=recorder))
+        x = self.hidden_states(self.embed(ids, valid=valid), recorder=recorder)
+        y: Tensor = self.head(x)
         return y
 
-    def hidden_states(
-        self, ids: Tensor, *, valid: Tensor | None = None, recorder: AttentionRecorder | None = None
-    ) -> Tensor:
-        """(b,t) -> (b,t,w): the last hidden states, which heads take as input."""
+    def embed(self, ids: Tensor, *, valid: Tensor | None = None) -> EmbeddedTokens:
+        """Rows of tokens (b,t) under the model's own mask; `valid` (b,t) is True at tokens."""
         positions, mask = self.positions_and_mask(ids, valid)
-        return self.forward_ids(ids, positions, mask=mask, recorder=recorder)
+        return self.embed_at(ids, positions, mask=mask)
 
-    def batch_hidden_states(
-        self, batch: Batch, *, recorder: AttentionRecorder | None = None
-    ) -> Tensor:
-        """(b,t,w): the last hidden states of a training batch; documents of a packed row are kept
-        apart unless `across_documents`."""
-        _, mask = self.positions_and_mask(batch.ids, batch.valid)
-        if batch.segments is not None and not self.across_documents:
-            mask = mask & same_document(batch.segments)
-        return self.forward_batch(batch, mask=mask, recorder=recorder)
-
-    def forward_batch(
-        self,
-        batch: Batch,
-        *,
-        mask: Mask,
-        segments: Tensor | None = None,
-        recorder: AttentionRecorder | None = None,
-    ) -> Tensor:
-        """(b,t,w): embedding and stack over a batch under this mask; `segments` (b,t) select the
-        segment embeddings, if the model has any."""
+    def embed_batch(
+        self, batch: Batch, *, mask: Mask | None = None, segments: Tensor | None = None
+    ) -> EmbeddedTokens:
+        """The rows of a batch. Without a mask of the caller, documents of a packed row are kept
+        apart unless `across_documents`; `segments` (b,t) select the segment embeddings, if the
+        model has any."""
         positions = TokenPositions.of_row(
             batch.ids.shape[1],
             device=batch.ids.device,
             segments=batch.segments,
             modalities=batch.modalities,
         )
-        return self.forward_ids(
-            batch.ids, positions, mask=mask, segments=segments, recorder=recorder
-        )
+        mask = self.batch_mask(batch) if mask is None else mask
+        return self.embed_at(batch.ids, positions, mask=mask, segments=segments)
 
-    def forward_ids(
+    def batch_mask(self, batch: Batch) -> Mask:
+        """The attention mask of a training batch."""
+        _, mask = self.positions_and_mask(batch.ids, batch.valid)
+        if batch.segments is not None and not self.across_documents:
+            return mask & same_document(batch.segments)
+        return mask
+
+    def embed_at(
         self,
         ids: Tensor,
         positions: TokenPositions,
         *,
         mask: Mask,
         segments: Tensor | None = None,
-        cache: ModelCache | None = None,
-        recorder: AttentionRecorder | None = None,
-    ) -> Tensor:
-        """(b,t) -> (b,t,w): embedding and stack; positions and mask are those of the tokens."""
+    ) -> EmbeddedTokens:
+        """Tokens (b,t) at the last of these positions, under this mask."""
         positions = self.virtual_prefix.positions(positions)
         check_positions(positions, self.embedding, max_positions=self.max_positions)
         x = self.embedding(ids, positions.last(ids.shape[1]), segments)
-        return self.forward_embedded(x, positions, mask=mask, cache=cache, recorder=recorder)
+        return EmbeddedTokens(x, positions, mask)
 
-    def forward_embedded(
+    def hidden_states(
         self,
-        x: Tensor,
-        positions: TokenPositions,
+        embedded: EmbeddedTokens,
         *,
-        mask: Mask,
         cache: ModelCache | None = None,
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        """(b,t,w) -> (b,t,w): embedded tokens through the stack, after the virtual tokens;
-        `positions` include the virtual tokens, `mask` does not."""
+        """(b,t,w): the last hidden states, which heads take as input: the embedded tokens through
+        the stack, after the virtual tokens."""
+        x, positions, mask = embedded
         tokens = x.shape[1]
         if cache is None or not cache.length:
             x = self.prepend_prompt(x, self.embedding, positions)
@@ -170,7 +170,8 @@ class SequenceModel(VirtualTokens, Model):
 
         def run(model: SequenceModel, ids: Tensor, valid: Tensor | None) -> Tensor:
             segments = audit_document_ids(ids.shape[1]).to(ids.device).expand(len(ids), -1)
-            y: Tensor = model.head(model.batch_hidden_states(_packed_batch(ids, segments)))
+            x = model.hidden_states(model.embed_batch(_packed_batch(ids, segments)))
+            y: Tensor = model.head(x)
             return y
 
         return Subject(

@@ -24,6 +24,7 @@ from regard.audits.subject import Subject
 from regard.batch import Batch
 from regard.core.parameter_count import ParameterCount, linear_parameters
 from regard.models.architectures.encoder_model import EncoderModel
+from regard.models.architectures.sequence_model import EmbeddedTokens
 from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.blocks.patch_embedding import PatchEmbedding
 from regard.models.loss import LossTerm
@@ -51,16 +52,11 @@ class PatchEncoder(EncoderModel):
         width = encoder.embedding.tokens.embedding_dim
         self.patches = PatchEmbedding(patch_dim, width=width)
 
-    def forward_batch(
-        self,
-        batch: Batch,
-        *,
-        mask: Mask,
-        segments: Tensor | None = None,
-        recorder: AttentionRecorder | None = None,
-    ) -> Tensor:
+    def embed_batch(
+        self, batch: Batch, *, mask: Mask | None = None, segments: Tensor | None = None
+    ) -> EmbeddedTokens:
         if batch.patches is None or batch.modalities is None:
-            return super().forward_batch(batch, mask=mask, segments=segments, recorder=recorder)
+            return super().embed_batch(batch, mask=mask, segments=segments)
         is_patch = batch.modalities == PATCH
         tokens = TokenPositions(
             patch_positions(is_patch, batch.valid, context=self.max_positions),
@@ -76,7 +72,7 @@ class PatchEncoder(EncoderModel):
             positions.last(words.shape[1]),
             segments,
         )
-        return self.forward_embedded(x, positions, mask=mask, recorder=recorder)
+        return EmbeddedTokens(x, positions, self.batch_mask(batch) if mask is None else mask)
 
     def audit_subject(self) -> Subject:
         """Over rows whose first half are words and whose second half are patches."""
@@ -96,7 +92,7 @@ class PatchEncoder(EncoderModel):
         whose second half of ids stands for patches; all rows have the same number of tokens."""
         batch = mixed_batch(ids, valid, patch_dim=self.patch_dim)
         _, mask = self.positions_and_mask(ids, valid)
-        x = self.forward_batch(batch, mask=mask, recorder=recorder)
+        x = self.hidden_states(self.embed_batch(batch, mask=mask), recorder=recorder)
         y: Tensor = self.head(x)
         if self.boundary is None:
             return y

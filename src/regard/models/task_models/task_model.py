@@ -51,7 +51,8 @@ class TaskModel(Model, Generic[Head]):
         """(b,t,w); the texts of a row attend to each other, even if the body keeps documents
         apart."""
         _, mask = self.body.positions_and_mask(batch.ids, batch.valid)
-        return self.body.forward_batch(batch, mask=mask, segments=batch.segments, recorder=recorder)
+        embedded = self.body.embed_batch(batch, mask=mask, segments=batch.segments)
+        return self.body.hidden_states(embedded, recorder=recorder)
 
     def losses(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
         raise UserError(

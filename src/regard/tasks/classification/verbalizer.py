@@ -248,9 +248,8 @@ class VerbalizerProblem(LabelProblem):
         """For each row the scores of its branch's labels; the head is applied only at the few
         positions of the words."""
         is_word = batch.weights > 0
-        logprobs = (
-            model.head(model.batch_hidden_states(batch)[is_word]).double().log_softmax(dim=-1)
-        )
+        x = model.hidden_states(model.embed_batch(batch))
+        logprobs = model.head(x[is_word]).double().log_softmax(dim=-1)
         target_logprobs = logprobs.gather(1, batch.targets[is_word][:, None]).squeeze(1)
         lengths = is_word.sum(dim=1).tolist()
         rows = zip(batch.rows, logprobs.split(lengths), target_logprobs.split(lengths), strict=True)

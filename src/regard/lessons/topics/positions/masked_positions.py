@@ -92,9 +92,8 @@ def _train(variant: str, *, masked: int, seed: int) -> tuple[list[float], float,
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     losses, differences = [], []
     for step in range(STEPS + 1):
-        x = model.forward_ids(ids[None], TokenPositions(positions[None]), mask=bidirectional())[
-            0, selected
-        ]
+        row = model.embed_at(ids[None], TokenPositions(positions[None]), mask=bidirectional())
+        x = model.hidden_states(row)[0, selected]
         loss = model.head.losses(x, targets=targets[selected]).mean()
         losses.append(float(loss.detach()))
         differences.append(_largest_difference(x.detach()))

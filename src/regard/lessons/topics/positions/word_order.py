@@ -134,7 +134,7 @@ def _draw_biases(model: SequenceModel, *, seed: int) -> None:
 @torch.no_grad()
 def _difference(model: SequenceModel) -> float:
     """Distance between the hidden states of the two sentences at the final full stop."""
-    states = model.hidden_states(torch.tensor([_ids(MAN_FIRST), _ids(DOG_FIRST)]))
+    states = model.hidden_states(model.embed(torch.tensor([_ids(MAN_FIRST), _ids(DOG_FIRST)])))
     return float((states[0, -1] - states[1, -1]).norm())
 
 
@@ -144,7 +144,10 @@ def _permutation_change(model: SequenceModel, length: int, *, seed: int) -> tupl
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(len(WORDS), (length,), generator=generator)
     order = torch.randperm(length, generator=generator)
-    before, after = model.hidden_states(ids[None])[0], model.hidden_states(ids[order][None])[0]
+    before, after = (
+        model.hidden_states(model.embed(ids[None]))[0],
+        model.hidden_states(model.embed(ids[order][None]))[0],
+    )
     token_change = float((before[order] - after).abs().max())
     return float((before.mean(dim=0) - after.mean(dim=0)).abs().max()), token_change
 
@@ -158,7 +161,9 @@ def word_order_exercise(seed: int) -> ExerciseSheet:
     sentences = _sentences(seed)
     model = _encoder(NoPositions(), layers=2, seed=0)
     with torch.no_grad():
-        means = model.hidden_states(torch.tensor([_ids(words) for words in sentences])).mean(dim=1)
+        means = model.hidden_states(
+            model.embed(torch.tensor([_ids(words) for words in sentences]))
+        ).mean(dim=1)
     indistinguishable = torch.cdist(means, means) < 1e-9
 
     def mark(answer: Answer) -> Mark:
