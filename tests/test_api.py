@@ -41,16 +41,14 @@ def test_public_functions_stay_callable_after_use(run):
 
 
 def test_results_hold_the_model_and_its_baselines(run):
-    estimates = {
-        (row["split"], row["of"], row["metric"]): row for row in run.results()["estimates"]
-    }
+    estimates = {(row.split, row.of, row.metric): row for row in run.results().estimates}
     model = estimates["dev", "model", "perplexity"]
-    assert model["low"] <= model["value"] <= model["high"]
-    assert model["value"] < 30
+    assert model.low <= model.value <= model.high
+    assert model.value < 30
     for baseline in ("unigram", "Kneser-Ney 3-gram"):
-        assert estimates["dev", baseline, "perplexity"]["n"] == model["n"]
-    assert "split:dev:" in model["signature"]
-    verdicts = {(row["split"], row["against"]) for row in run.results()["comparisons"]}
+        assert estimates["dev", baseline, "perplexity"].n == model.n
+    assert "split:dev:" in model.signature
+    verdicts = {(row.split, row.against) for row in run.results().comparisons}
     assert verdicts == {
         (split, of) for split in ("dev", "test") for of in ("unigram", "Kneser-Ney 3-gram")
     }
@@ -77,14 +75,14 @@ def test_generation_is_seeded_and_independent_of_the_batch(run):
 
 def test_evaluate_reproduces_the_results_of_training(run):
     evaluated = regard.evaluate(run.folder)
-    assert evaluated["estimates"] == run.results()["estimates"]
-    assert evaluated["weights"] == run.results()["weights"]
+    assert evaluated.estimates == run.results().estimates
+    assert evaluated.weights == run.results().weights
 
 
 def test_training_is_reproducible_to_the_bit(run, tmp_path):
     second = regard.train(run.recipe(), out=tmp_path / "again")
-    assert second.results()["weights"] == run.results()["weights"]
-    assert second.results()["identity"] == run.results()["identity"]
+    assert second.results().weights == run.results().weights
+    assert second.results().identity == run.results().identity
 
 
 def test_attend_and_masks_are_public():

@@ -15,7 +15,6 @@ from typing import Any
 from torch import Tensor
 
 from regard.adapters import ADAPTERS
-from regard.adapters.ledger import Ledger
 from regard.adapters.ledger import ledger as build_ledger
 from regard.attention.kinds import ATTENTION
 from regard.attention.masks.expression import parse_mask
@@ -26,6 +25,7 @@ from regard.audits.audit import audit as audit_model
 from regard.audits.leaks.permission import Permission, build_permission
 from regard.core.catalog import Catalog
 from regard.core.errors import UserError
+from regard.core.ledger import Ledger
 from regard.core.user_files import UserFile, load_user_files
 from regard.data.builtin import BUILTIN
 from regard.data.corpus import Data
@@ -49,6 +49,7 @@ from regard.runs.preparation.prepare import prepare
 from regard.runs.preparation.prepared import PreparedData
 from regard.runs.preparation.task import PreparedTask
 from regard.runs.recipe import Recipe
+from regard.runs.results import EvaluationRecord, ResultsRecord
 from regard.runs.run import Run
 from regard.runs.train import run_experiment
 from regard.tasks import TASKS, OnProgress, ignore_progress
@@ -95,7 +96,7 @@ def evaluate(
     base: str | Path | None = None,
     user_files: Sequence[str | Path] = (),
     observer: Observer = SILENT,
-) -> dict[str, Any]:
+) -> EvaluationRecord:
     """Evaluate a finished run again, from its recipe: estimates, baselines and remarks."""
     run_folder = Run(Path(run))
     loaded = load(run, base=base, user_files=user_files)
@@ -112,18 +113,20 @@ def evaluate(
         task_state=loaded.problem.state() if loaded.problem else None,
         observer=observer,
     )
-    _check_same_text(run_folder, prepared)
+    results = run_folder.results()
+    _check_same_text(run_folder, results, prepared)
     if isinstance(prepared, PreparedTask) and loaded.problem is not None:
         prepared.problem = loaded.problem  # keeps the thresholds chosen on dev
-    results = prepared.evaluate(loaded.model, device="cpu", observer=observer)
-    return {
-        "run": str(run),
-        "estimates": results.estimates,
-        "comparisons": results.comparisons,
-        "audit": run_folder.results().get("audit"),
-        "remarks": run_folder.results()["remarks"],
-        "weights": weights_fingerprint(loaded.folder),
-    }
+    evaluated = prepared.evaluate(loaded.model, device="cpu", observer=observer)
+    return EvaluationRecord(
+        run=str(run),
+        weights=weights_fingerprint(loaded.folder),
+        estimates=evaluated.estimates,
+        comparisons=evaluated.comparisons,
+        audit=results.audit,
+        health=results.health,
+        remarks=results.remarks,
+    )
 
 
 def predict(
@@ -260,10 +263,10 @@ def _permission(mask: str | Tensor | Mask) -> Permission:
     return Permission(mask, lambda t: parse_mask(mask, t).dense(t, t)[0, 0])
 
 
-def _check_same_text(run: Run, prepared: PreparedData) -> None:
-    splits = run.results()["corpus"]["splits"]
-    for name, split in prepared.statistics["splits"].items():
-        before, now = splits[name]["fingerprint"], split["fingerprint"]
+def _check_same_text(run: Run, results: ResultsRecord, prepared: PreparedData) -> None:
+    splits = results.corpus.splits if results.corpus else {}
+    for name, split in prepared.statistics.splits.items():
+        before, now = splits[name].fingerprint, split.fingerprint
         if before != now:
             raise UserError(
                 f"the text of {run.folder} has changed: its {name} split was {before[:8]}… and "

@@ -23,6 +23,8 @@ from transformers import logging as transformers_logging
 from regard.audits.audit import Audit, audit
 from regard.audits.build_subject import build_subject
 from regard.core.errors import UserError
+from regard.core.json_records import record_table
+from regard.runs.results import AuditRecord
 
 transformers_logging.set_verbosity_error()
 
@@ -245,7 +247,7 @@ def test_clean_audit_as_sentence_and_json() -> None:
     assert report.sentence() == (
         "clean: no output depends on an input that the mask causal forbids"
     )
-    fields = json.loads(json.dumps(report.as_dict()))
+    fields = json.loads(json.dumps(record_table(AuditRecord.of_audit(report))))
     assert fields["verdict"] == "clean"
     assert (fields["leaks"], fields["leak_count"]) == ([], 0)
     assert fields["checked"]
@@ -304,14 +306,14 @@ def test_leak_as_sentence_and_json() -> None:
     assert report.sentence().startswith(
         "sees the future: position 3 reacts to token 9 (largest influence 0."
     )
-    fields = json.loads(json.dumps(report.as_dict()))
+    fields = json.loads(json.dumps(record_table(AuditRecord.of_audit(report))))
     assert fields["leak_count"] == 1
     assert (fields["leaks"][0]["query"], fields["leaks"][0]["key"]) == (3, 9)
 
 
 def test_many_leaks_are_counted_and_the_largest_listed() -> None:
     report = audit(LEAKS["only past a length"]())
-    fields = report.as_dict()
+    fields = record_table(AuditRecord.of_audit(report))
     assert fields["leak_count"] == len(report.leaks) > 100
     listed = [leak["influence"] for leak in fields["leaks"]]
     assert len(listed) == 100

@@ -127,11 +127,11 @@ def recipe(workspace, objective: dict[str, object], **model: object) -> regard.R
 def test_objective_trains_and_is_evaluated(workspace, tmp_path, objective, model):
     run = regard.train(recipe(workspace, objective, **model), out=tmp_path / "run")
     results = run.results()
-    assert results["audit"]["verdict"] == "clean"
-    assert not [row for row in results["audit"]["unused_parameters"] if "boundary" in row["name"]]
-    estimates = {(row["split"], row["of"]): row for row in results["estimates"]}
-    assert np.isfinite(estimates["dev", "model"]["value"])
-    assert f"objective:{objective['kind']}" in estimates["dev", "model"]["signature"]
+    assert results.audit.verdict == "clean"
+    assert not [row for row in results.audit.unused_parameters if "boundary" in row.name]
+    estimates = {(row.split, row.of): row for row in results.estimates}
+    assert np.isfinite(estimates["dev", "model"].value)
+    assert f"objective:{objective['kind']}" in estimates["dev", "model"].signature
     loaded = regard.load(run.folder)
     assert np.isfinite(loaded.loss(["Ada Lovelace. Born in Ghent, they moved to London in 1822 ."]))
 

@@ -185,10 +185,10 @@ def test_learning_rate_is_tuned_per_variant_over_the_same_trials(
     workspace.run("compare", "study.toml", "--only", "hard")
     assert read_outcome(workspace)["missing"] == [], "earlier trainings count"
     for variant in read_outcome(workspace)["variants"]:
-        assert [trial["train.lr"] for trial in variant["trials"]] == [1e-4, 1e-2]
-        best = min(variant["trials"], key=lambda trial: trial["dev.perplexity"])
-        assert variant["chosen"] == {"train.lr": best["train.lr"]}
-        assert variant["runs"][0]["folder"].endswith(f"tune/lr={best['train.lr']}/seed-0")
+        assert [trial["values"]["train.lr"] for trial in variant["trials"]] == [1e-4, 1e-2]
+        best = min(variant["trials"], key=lambda trial: trial["score"])
+        assert variant["chosen"] == best["values"]
+        assert variant["runs"][0]["folder"].endswith(f"tune/lr={best['values']['train.lr']}/seed-0")
 
 
 @pytest.mark.long

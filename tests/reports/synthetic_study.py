@@ -9,18 +9,28 @@ from typing import Any
 import numpy as np
 from tests.synthetic_run import HOSTILE, all_estimates, event_lines, results_table
 
+from regard.core.json_records import record_table
 from regard.reports.evidence import Evidence, read_evidence
 from regard.runs.inspection.inspection import AttentionMap, Inspection
 from regard.runs.inspection.inspection import TokenRow as TokenRow
-from regard.studies.outcome import Outcome, RunOutcome, VariantOutcome, VerdictOutcome
+from regard.runs.results import AuditRecord, LeakRecord, SampleRecord, ScoreRecord, write_audit
+from regard.studies.outcome import (
+    Outcome,
+    ProbeOutcome,
+    RunOutcome,
+    VariantOutcome,
+    VerdictOutcome,
+    read_outcome,
+    write_outcome,
+)
 from regard.studies.seed_spread import SeedSpread
 
-CLEAN = {"verdict": "clean", "sentence": "clean: nothing seen", "broken": []}
-LEAK = {
-    "verdict": "leak",
-    "sentence": "sees the future: position 7 reacts to tokens 8, 9, 11 (largest influence 0.31)",
-    "broken": ["zero-masked: the mask comes after the softmax"],
-}
+CLEAN = AuditRecord(verdict="clean", sentence="clean: nothing seen")
+LEAK = AuditRecord(
+    verdict="leak",
+    sentence="sees the future: position 7 reacts to tokens 8, 9, 11 (largest influence 0.31)",
+    broken=("zero-masked: the mask comes after the softmax",),
+)
 PERPLEXITIES = {"dot": 118.4, "additive": 116.5, "zero-masked": 61.0}
 
 
@@ -56,12 +66,12 @@ def variant_of(name: str, *, seeds: int, lr: float = 5e-4) -> VariantOutcome:
             "dev.perplexity": spread(perplexity, seeds),
             "test.perplexity": spread(perplexity * 1.02, seeds),
         },
-        audit=dict(LEAK if name == "zero-masked" else CLEAN),
+        audit=LEAK if name == "zero-masked" else CLEAN,
         samples=[
-            {"prompt": "The return value", "text": f"of {name} is a string."},
-            {"prompt": HOSTILE, "text": HOSTILE},
+            SampleRecord(prompt="The return value", text=f"of {name} is a string."),
+            SampleRecord(prompt=HOSTILE, text=HOSTILE),
         ],
-        probes=[{"text": HOSTILE, "loss": 4.5, "perplexity": 90.0, "per_seed": [4.4, 4.6]}],
+        probes=[ProbeOutcome(HOSTILE, loss=4.5, perplexity=90.0, per_seed=(4.4, 4.6))],
         recipe=recipe_of(name, kind, lr),
     )
 
@@ -85,7 +95,7 @@ def judged(score_key: str, **changes: Any) -> VerdictOutcome:
 def outcome_with(*names: str, seeds: int = 5, **changes: Any) -> Outcome:
     variants = [variant_of(name, seeds=seeds) for name in names]
     baselines = [
-        row
+        ScoreRecord.model_validate(row)
         for row in all_estimates(100.0, kneser_ney=104.1, unigram=412.0)
         if row["of"] != "model" and row["split"] != "train"
     ]
@@ -111,7 +121,7 @@ def outcome_with(*names: str, seeds: int = 5, **changes: Any) -> Outcome:
         "baselines": baselines,
         "unequal": [],
         "invalid": [
-            f"{one.name} {one.audit['sentence']}; its perplexity 61 means nothing"
+            f"{one.name} {one.audit.sentence}; its perplexity 61 means nothing"
             for one in variants
             if not one.is_valid
         ],
@@ -132,18 +142,18 @@ def write_runs(home: Path, outcome: Outcome, **changes: Any) -> None:
             folder.mkdir(parents=True)
             baselines = {"kneser_ney": 104.1, "unigram": 412.0}
             model = PERPLEXITIES[variant.name] + 0.4 * run.seed
-            table = results_table(model=model, **baselines) | {"audit": variant.audit} | changes
+            audit = record_table(variant.audit)
+            table = results_table(model=model, **baselines) | {"audit": audit} | changes
             (folder / "results.json").write_text(json.dumps(table))
             (folder / "events.jsonl").write_text("\n".join(event_lines(200)) + "\n")
             (folder / "recipe.toml").write_text(variant.recipe)
             if not variant.is_valid:
-                leaks = [
-                    {"query": 7, "key": key, "influence": 0.31 / key, "where": "length 12"}
+                leaks = tuple(
+                    LeakRecord(query=7, key=key, influence=0.31 / key, where="length 12")
                     for key in (8, 9, 11)
-                ]
-                audit = {"schema": 2, **LEAK, "leaks": leaks}
-                (folder / "audit.json").write_text(json.dumps(audit))
-    (home / "outcome.json").write_text(json.dumps(outcome.as_dict()))
+                )
+                write_audit(folder / "audit.json", LEAK.model_copy(update={"leaks": leaks}))
+    write_outcome(home, outcome)
     write_inspections(home, outcome)
 
 
@@ -164,4 +174,4 @@ def write_inspections(home: Path, outcome: Outcome) -> None:
 
 def evidence_of(home: Path, outcome: Outcome, **changes: Any) -> Evidence:
     write_runs(home, outcome, **changes)
-    return read_evidence(home, outcome)
+    return read_evidence(home, read_outcome(home))

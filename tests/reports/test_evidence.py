@@ -15,7 +15,6 @@ from regard.reports.evidence import (
     versus_baseline,
 )
 from regard.reports.study_text import verdict_sentence
-from regard.runs.archive.record import ScoreRecord
 
 
 def test_versus_baseline_uses_the_paired_comparisons_of_the_runs(tmp_path):
@@ -26,9 +25,7 @@ def test_versus_baseline_uses_the_paired_comparisons_of_the_runs(tmp_path):
     table["comparisons"] = all_comparisons(90.0, kneser_ney=104.1, unigram=412.0)
     file.write_text(json.dumps(table))
     baselines = {
-        row["of"]: ScoreRecord.model_validate(row)
-        for row in outcome.baselines
-        if (row["split"], row["metric"]) == ("dev", "perplexity")
+        row.of: row for row in outcome.baselines if (row.split, row.metric) == ("dev", "perplexity")
     }
     evidence = read_evidence(tmp_path, outcome)
     assert versus_baseline(evidence, baselines["unigram"]) == "both are better than it"

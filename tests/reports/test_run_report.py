@@ -15,7 +15,7 @@ from regard.core.errors import UserError
 from regard.reports import run_report
 from regard.reports.run_report import no_breaks, score_tables, write_report
 from regard.runs.archive.read_run import read_run
-from regard.runs.archive.record import ScoreRecord
+from regard.runs.results import ScoreRecord
 
 HTML_TAGS = {
     *("html", "head", "meta", "title", "style", "body", "header", "main", "section"),
@@ -101,7 +101,7 @@ def test_report_is_complete_escaped_and_self_contained(make_run):
         "regard train recipe.toml",
         "12 empty rows, 3 odd",
         "Truncated in train: 1,204 tokens",
-        "1.2 % of the word 8-grams",
+        "1.2 % of the 63,120 word 8-grams",
         "0.19 % of the 2,087 documents",
         "4 min 1 s",
         "3f9c77ab" * 8,

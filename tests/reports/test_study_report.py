@@ -23,7 +23,13 @@ from regard.reports.charts.theme import LIGHT
 from regard.reports.evidence import read_evidence
 from regard.reports.study_report import write_comparison_report
 from regard.reports.study_text import study_size, verdict_sentence
-from regard.studies.outcome import Outcome, RunOutcome, VariantOutcome
+from regard.studies.outcome import (
+    Outcome,
+    RunOutcome,
+    TrialOutcome,
+    VariantOutcome,
+    read_outcome,
+)
 
 
 class Page(HTMLParser):
@@ -68,7 +74,7 @@ def without_charts(monkeypatch):
 
 def page_of(home: Path, outcome: Outcome, **changes: Any) -> Page:
     write_runs(home, outcome, **changes)
-    return Page(write_comparison_report(home, outcome).read_text())
+    return Page(write_comparison_report(home, read_outcome(home)).read_text())
 
 
 def test_report_is_complete_escaped_and_self_contained(tmp_path):
@@ -177,9 +183,9 @@ def test_one_seed_has_a_warning_and_no_interval(tmp_path):
 def test_tuning_trials_are_listed_and_the_chosen_one_marked(tmp_path):
     outcome = outcome_with("dot", "additive", tuned=("train.lr",))
     outcome.variants[0].trials = [
-        {"train.lr": 5e-4, "dev.perplexity": 130.2, "reason": ""},
-        {"train.lr": 1e-3, "dev.perplexity": 118.4, "reason": ""},
-        {"train.lr": 9.0, "dev.perplexity": None, "reason": "the loss is not a number"},
+        TrialOutcome({"train.lr": 5e-4}, 130.2),
+        TrialOutcome({"train.lr": 1e-3}, 118.4),
+        TrialOutcome({"train.lr": 9.0}, None, "the loss is not a number"),
     ]
     outcome.variants[0].chosen = {"train.lr": 1e-3}
     words = page_of(tmp_path, outcome).words
@@ -203,7 +209,7 @@ def test_unreadable_runs_are_listed_and_the_rest_is_shown(tmp_path):
     write_runs(tmp_path, outcome)
     (tmp_path / "dot" / "seed-2" / "results.json").write_text("{")
     (tmp_path / "additive" / "seed-1" / "results.json").unlink()
-    words = Page(write_comparison_report(tmp_path, outcome).read_text()).words
+    words = Page(write_comparison_report(tmp_path, read_outcome(tmp_path)).read_text()).words
     assert "dot · seed 2: run:" in words
     assert "additive · seed 1: its results.json is gone" in words
     assert "118.4" in words
@@ -248,7 +254,7 @@ def test_perplexities_of_different_tokenizers_are_not_compared(tmp_path, without
     assert evidence.other_tokenizers == ["additive"]
     drawn = study_charts.score_chart(evidence, theme=LIGHT, width=860).to_dict()
     assert "additive" not in {row["of"] for row in drawn["datasets"]["rows"]}
-    words = Page(write_comparison_report(tmp_path, outcome).read_text()).words
+    words = Page(write_comparison_report(tmp_path, read_outcome(tmp_path)).read_text()).words
     assert "additive has another tokenizer" in words
 
 

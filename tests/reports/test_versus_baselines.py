@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.reports.versus_baselines import Headline, VersusBaseline, headlines, relative
-from regard.runs.archive.record import BaselineVerdict, ComparisonRecord, ResultsRecord, ScoreRecord
+from regard.runs.results import ComparisonRecord, ResultsRecord, ScoreRecord
 
 KNESER_NEY = "Kneser-Ney 3-gram"
 FIELDS = {"metric": "perplexity", "n": 904}

@@ -67,9 +67,9 @@ def train(text, out, family: str, kind: str, choice) -> bool:
         return False
     run = regard.train(settings, out=out)
     broken = issubclass(ATTENTION.get(kind).part, BrokenKind)
-    audit = run.results()["audit"]
-    assert audit["verdict"] == "clean" or broken
-    assert bool(audit["broken"]) == broken
+    audit = run.results().audit
+    assert audit.verdict == "clean" or broken
+    assert bool(audit.broken) == broken
     return True
 
 

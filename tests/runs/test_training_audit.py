@@ -11,6 +11,7 @@ from torch import nn
 from regard.adapters.full import Full
 from regard.audits.audit import audit
 from regard.batch import Example
+from regard.runs.results import AuditRecord
 from regard.runs.training_audit import audit_before_training
 from regard.training.batch_loader import BatchLoader
 from regard.training.settings import Train
@@ -33,21 +34,21 @@ class Rows:
         return Example(ids, ids, weights, segments, labels=np.array([row % 2]))
 
 
-def unused_parameters(model) -> tuple[set[str], dict]:
+def unused_parameters(model) -> tuple[set[str], AuditRecord]:
     loader = BatchLoader(Rows(), Train(batch_tokens=64), pad=0)
-    table = audit_before_training(model, family_of("encoder", **LIKE_BERT), loader)
-    names = {row["name"] for row in table["unused_parameters"]}
-    return {name for name in names if not name.endswith("key.bias")}, table
+    record = audit_before_training(model, family_of("encoder", **LIKE_BERT), loader)
+    names = {row.name for row in record.unused_parameters}
+    return {name for name in names if not name.endswith("key.bias")}, record
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
 def test_parameters_trained_by_a_task_are_used(pooling):
     model = classifier(pooling=pooling, layers=1, **LIKE_BERT)
     Full().apply(model, seed=0)
-    names, table = unused_parameters(model)
+    names, record = unused_parameters(model)
     assert names == set()
-    assert any("by the training loss" in one for one in table["checked"])
-    assert any("leaks in the task head" in one for one in table["unchecked"])
+    assert any("by the training loss" in one for one in record.checked)
+    assert any("leaks in the task head" in one for one in record.unchecked)
 
 
 def test_parameters_that_the_head_does_not_use_are_named():

@@ -1,63 +1,147 @@
-"""Summary of a variant from all of its runs."""
+"""The outcome of a study from its run folders: who is compared, who is not, and why."""
 
-from dataclasses import replace
+import json
+from types import SimpleNamespace
 
-from tests.reports.synthetic_study import CLEAN, LEAK, spread
-from tests.studies.test_equality import completed_run
+import numpy as np
+import pytest
+from tests.reports.synthetic_study import CLEAN, LEAK
+from tests.synthetic_run import results_table
 
-from regard.runs.archive.record import Events
-from regard.studies.collect import _summarize, _why_not_compared
+from regard.core.json_records import record_table
+from regard.studies.collect import collect_outcome
+from regard.studies.engines.local import Job, JobResult
 from regard.studies.outcome import VariantOutcome
 
-
-def run(**facts):
-    completed = completed_run(**facts)
-    return replace(completed, record=replace(completed.record, events=Events()))
-
-
-def test_one_leaking_seed_makes_the_variant_invalid():
-    clean, leaks = VariantOutcome("a", {}), VariantOutcome("b", {})
-    _summarize(clean, {0: run(audit=CLEAN), 1: run(audit=CLEAN)})
-    _summarize(leaks, {0: run(audit=CLEAN), 1: run(audit=LEAK)})
-    assert clean.is_valid
-    assert not leaks.is_valid
-    assert leaks.audit is not None
-    assert "sees the future" in leaks.audit["sentence"]
-
-
+SEEDS = (0, 1, 2)
+DOCUMENTS = 60
 ONE_CLASS = "all 200 rows are answered '1', the majority class (62.2 %)"
+COLLAPSED = {"predictions": {"collapsed": ONE_CLASS, "n": 200}}
+HEALTHY = {"predictions": {"n": 200}}
 
 
-def classifier_run(collapsed=""):
-    return run(health={"predictions": {"collapsed": collapsed, "n": 200}})
+class StudyFolder:
+    """A folder of runs, and the outcome collected from it."""
+
+    def __init__(self, home):
+        self.home = home
+        self.results = []
+
+    def add(self, variant, *, better_by=0.0, by_seed=lambda seed: {}, seeds=SEEDS):
+        """Runs of a variant whose losses are lower by `better_by` nats per document."""
+        for seed in seeds:
+            folder = self.home / variant / f"seed-{seed}"
+            (folder / "items").mkdir(parents=True)
+            table = results_table(model=118.4, kneser_ney=104.1, unigram=412.0)
+            table |= {"audit": record_table(CLEAN), **by_seed(seed)}
+            (folder / "results.json").write_text(json.dumps(table))
+            (folder / "recipe.toml").write_text("")
+            noise = np.random.default_rng(seed)
+            # The same documents are hard for every variant: what is paired is their difference.
+            nats = np.random.default_rng(9).normal(80, 10, DOCUMENTS) - better_by
+            for split in ("train", "dev", "test"):
+                rows = [
+                    {"item": n, "nats": value + noise.normal(0, 0.2), "tokens": 20, "bytes": 90}
+                    for n, value in enumerate(nats)
+                ]
+                text = "\n".join(json.dumps(row) for row in rows)
+                (folder / "items" / f"{split}.jsonl").write_text(text)
+            self.results.append(JobResult(Job(variant, seed, None, folder)))
+
+    def collect(self):
+        names = list(dict.fromkeys(result.job.variant for result in self.results))
+        study = SimpleNamespace(
+            name="study",
+            question="",
+            decides="dev.perplexity",
+            seeds=SEEDS,
+            budget="steps",
+            tune={},
+            tolerance=0.05,
+        )
+        loaded = SimpleNamespace(
+            study=study,
+            reference=SimpleNamespace(name=names[0]),
+            variants=[SimpleNamespace(name=name, against=names[0]) for name in names],
+        )
+        variants = [VariantOutcome(name, {}) for name in names]
+        return collect_outcome(loaded, self.results, variants, home=self.home, command="")
 
 
-def test_variant_with_collapsed_seeds_is_not_ranked():
-    healthy, some, every, alone = (VariantOutcome(name, {}) for name in "abcd")
-    runs = {
-        "a": {0: classifier_run(), 1: classifier_run()},
-        "b": {0: classifier_run(), 1: classifier_run(ONE_CLASS)},
-        "c": {0: classifier_run(ONE_CLASS), 1: classifier_run(ONE_CLASS)},
-    }
-    _summarize(healthy, runs["a"])
-    _summarize(some, runs["b"])
-    _summarize(every, runs["c"])
-    _summarize(alone, {0: classifier_run(ONE_CLASS)})
-    assert healthy.is_ranked
-    assert some.is_valid
-    assert not some.is_ranked
-    one_class = "predicts one class for every row"
-    assert some.collapsed == f"{one_class} with 1 of 2 seeds: on dev {ONE_CLASS}"
-    assert every.collapsed == f"{one_class} with 2 of 2 seeds: on dev {ONE_CLASS}"
-    assert alone.collapsed == f"{one_class}: on dev {ONE_CLASS}"
-    score_key = "dev.accuracy"
-    healthy.estimates[score_key] = spread(0.8, seeds=2)
-    for one, other in ((healthy, some), (some, healthy)):
-        assert _why_not_compared(score_key, one, other, runs) == f"b {one_class}"
-    assert not _why_not_compared(score_key, healthy, healthy, runs)
+@pytest.fixture
+def folder(tmp_path):
+    return StudyFolder(tmp_path)
 
 
-def test_run_without_predictions_is_not_collapsed():
-    variant = VariantOutcome("a", {})
-    _summarize(variant, {0: run(), 1: run(health={"predictions": {"flags": [], "n": 3}})})
-    assert variant.is_ranked
+def deciding(outcome, variant):
+    [found] = [
+        one
+        for one in outcome.verdicts
+        if (one.score_key, one.variant) == (outcome.decides, variant)
+    ]
+    return found
+
+
+def test_a_better_variant_is_called_better_and_a_copy_is_not(folder):
+    folder.add("dot")
+    folder.add("copy")
+    folder.add("lower-loss", better_by=4.0)
+    outcome = folder.collect()
+    assert deciding(outcome, "lower-loss").better == "lower-loss"
+    assert deciding(outcome, "lower-loss").high < 0
+    copy = deciding(outcome, "copy")
+    assert (copy.better, copy.value, copy.seeds, copy.n) == ("", 0.0, 3, DOCUMENTS)
+    assert (outcome.missing, outcome.invalid, outcome.unequal) == ([], [], [])
+
+
+def test_one_leaking_seed_makes_the_variant_invalid_and_uncompared(folder):
+    folder.add("dot")
+    leaks = {"audit": record_table(LEAK)}
+    folder.add("leaky", better_by=40.0, by_seed=lambda seed: leaks if seed == 1 else {})
+    outcome = folder.collect()
+    leaky = outcome.variant("leaky")
+    assert not leaky.is_valid
+    assert leaky.audit.sentence == LEAK.sentence
+    [sentence] = outcome.invalid
+    assert sentence.startswith("leaky sees the future")
+    verdict = deciding(outcome, "leaky")
+    assert (verdict.better, verdict.value) == ("", None)
+    assert "leaky" in verdict.notes[0]
+
+
+@pytest.mark.parametrize("collapsed", [(1,), SEEDS])
+def test_a_variant_that_predicts_one_class_is_not_ranked(folder, collapsed):
+    folder.add("dot", by_seed=lambda seed: {"health": HEALTHY})
+    folder.add(
+        "constant",
+        better_by=4.0,
+        by_seed=lambda seed: {"health": COLLAPSED if seed in collapsed else HEALTHY},
+    )
+    outcome = folder.collect()
+    constant = outcome.variant("constant")
+    assert constant.is_valid
+    assert not constant.is_ranked
+    assert f"{len(collapsed)} of 3 seeds" in constant.collapsed
+    assert ONE_CLASS in constant.collapsed
+    assert len(outcome.collapsed) == 1
+    verdict = deciding(outcome, "constant")
+    assert (verdict.better, verdict.value) == ("", None)
+    assert outcome.variant("dot").is_ranked
+
+
+def test_a_damaged_run_is_named_and_the_rest_is_compared(folder):
+    folder.add("dot")
+    folder.add("additive")
+    (folder.home / "additive" / "seed-2" / "results.json").write_text("{")
+    outcome = folder.collect()
+    [missing] = outcome.missing
+    assert missing.startswith("additive · seed 2:")
+    assert deciding(outcome, "additive").seeds == 2
+
+
+def test_variants_without_a_common_seed_are_not_compared(folder):
+    folder.add("dot", seeds=(0, 1))
+    folder.add("additive", seeds=(2,))
+    verdict = deciding(folder.collect(), "additive")
+    assert verdict.value is None
+    assert "seed" in verdict.notes[0]

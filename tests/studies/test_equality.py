@@ -4,7 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-from regard.runs.archive.record import ResultsRecord, RunRecord
+from regard.runs.archive.record import RunRecord
+from regard.runs.results import ResultsRecord
 from regard.studies.completed_runs import CompletedRun
 from regard.studies.equality import unequal_conditions
 from regard.studies.outcome import VariantOutcome

@@ -28,9 +28,12 @@ def test_outcome_round_trip(tmp_path):
         (lambda table: table.pop("decides"), "damaged at decides"),
         (lambda table: table["variants"][0].pop("name"), r"damaged at variants\.0\.name"),
         (lambda table: table.update(reference="gru"), "gru has a verdict but is no variant"),
-        (lambda table: table["variants"][0].update(audit={}), "damaged at verdict"),
+        (
+            lambda table: table["variants"][0].update(audit={}),
+            r"audit\.verdict",
+        ),
         (lambda table: table.update(schema=99), "schema 99"),
-        (lambda table: table.update(schema=1), "has schema 1, this regard reads schema 2"),
+        (lambda table: table.update(schema=1), "schema 1 .*reads schema 3"),
     ],
 )
 def test_damaged_outcome_is_refused(tmp_path, damage, message):

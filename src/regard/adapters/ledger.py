@@ -9,52 +9,18 @@ has no formula.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
 from regard.adapters import ADAPTERS, Adapter, used_family
 from regard.core.errors import UserError
+from regard.core.ledger import Ledger, TrainedTensor
 from regard.core.parameter_count import ParameterCount, total_parameters
 from regard.core.settings import catalog_name
 from regard.models.families import Family
 from regard.models.model import Model
 from regard.models.task_models.task_model import TaskModel
-
-
-@dataclass(frozen=True)
-class TrainedTensor:
-    """One trained tensor."""
-
-    name: str
-    shape: tuple[int, ...]
-    count: int
-
-
-@dataclass(frozen=True)
-class Ledger:
-    """The trained parameters of a model."""
-
-    adapter: str
-    "Its name."
-    rows: tuple[TrainedTensor, ...]
-    total: int
-    "Trained parameters."
-    of: int
-    "All parameters of the model, those added by the adapter included."
-    terms: tuple[ParameterCount, ...]
-    "Formulas whose sum is the total."
-    is_projected: bool = False
-    "Whether nothing has been trained here yet: the ledger says what would be."
-
-    @property
-    def fraction(self) -> float:
-        """Trained fraction of all parameters."""
-        return self.total / self.of if self.of else 0.0
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "fraction": self.fraction}
 
 
 @runtime_checkable

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import Tensor
@@ -29,7 +29,6 @@ from regard.audits.unused_parameters import (
 
 Verdict = Literal["clean", "leak", "cannot tell"]
 MaskOrigin = Literal["as given", "the model's own", "by default"]
-MAX_LEAKS_LISTED = 100
 MAX_KEYS_NAMED = 4
 
 
@@ -59,16 +58,6 @@ class Audit:
         if self.verdict == "cannot tell":
             return f"cannot tell: {self.reason}"
         return self.reason if self.leaks else f"clean: {self.reason}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON; all leaks are counted, the largest listed."""
-        largest = sorted(self.leaks, key=lambda leak: -leak.influence)[:MAX_LEAKS_LISTED]
-        return {
-            **asdict(self),
-            "sentence": self.sentence(),
-            "leak_count": len(self.leaks),
-            "leaks": [asdict(leak) for leak in largest],
-        }
 
 
 def audit(

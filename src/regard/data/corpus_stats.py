@@ -8,13 +8,18 @@ hashes of dev and test are held in memory; train is streamed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.corpus import SPLITS, Corpus, Split
+from regard.data.statistics import (
+    CorpusStatistics,
+    LengthHistogram,
+    SplitOverlap,
+    SplitStatistics,
+)
 from regard.data.token_cache import CachedSplit, TokenCache
 
 NGRAM = 8
@@ -25,53 +30,6 @@ CHUNK_TOKENS = 1 << 22
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 Hashes = NDArray[np.uint64]
-
-
-@dataclass(frozen=True)
-class LengthHistogram:
-    """`counts[i]` documents have edges[i] ≤ length < edges[i + 1]."""
-
-    edges: list[int]
-    counts: list[int]
-
-
-@dataclass(frozen=True)
-class SplitStatistics:
-    documents: int
-    tokens: int
-    bytes: int
-    unique_tokens: int
-    unknown_rate: float
-    fingerprint: str
-    mean_length: float
-    median_length: float
-    max_length: int
-    truncated_tokens: int
-    histogram: LengthHistogram
-
-
-@dataclass(frozen=True)
-class SplitOverlap:
-    """Fractions of one split that are in train too, and the numbers they are fractions of."""
-
-    documents: float
-    ngrams: float
-    n: int
-    "Words in an n-gram."
-    documents_counted: int
-    ngrams_counted: int
-
-
-@dataclass(frozen=True)
-class CorpusStatistics:
-    name: str
-    generated: bool
-    splits: dict[str, SplitStatistics]
-    overlap: dict[str, SplitOverlap]
-    dropped: dict[str, Any]
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def corpus_statistics(cache: TokenCache, corpus: Corpus, *, n: int = NGRAM) -> CorpusStatistics:
@@ -91,20 +49,40 @@ def corpus_statistics(cache: TokenCache, corpus: Corpus, *, n: int = NGRAM) -> C
 
 
 def _split_statistics(split: CachedSplit, edges: list[int]) -> SplitStatistics:
-    lengths = split.lengths
-    tokens = len(split.tokens)
-    some = len(split) > 0
-    return SplitStatistics(
-        documents=len(split),
-        tokens=tokens,
+    return split_statistics(
+        split.lengths,
+        edges,
         bytes=int(split.meta["bytes"]),
         unique_tokens=_count_unique(split.tokens),
-        unknown_rate=split.unknown / tokens if tokens else 0.0,
+        unknown=split.unknown,
         fingerprint=split.fingerprint,
+        truncated_tokens=int(split.meta["truncated_tokens"]),
+    )
+
+
+def split_statistics(
+    lengths: NDArray[Any],
+    edges: list[int],
+    *,
+    bytes: int,
+    unique_tokens: int,
+    unknown: int,
+    fingerprint: str,
+    truncated_tokens: int,
+) -> SplitStatistics:
+    """From the number of tokens of each document and the edges of the histogram."""
+    tokens, some = int(lengths.sum()), len(lengths) > 0
+    return SplitStatistics(
+        documents=len(lengths),
+        tokens=tokens,
+        bytes=bytes,
+        unique_tokens=unique_tokens,
+        unknown_rate=unknown / tokens if tokens else 0.0,
+        fingerprint=fingerprint,
         mean_length=float(lengths.mean()) if some else 0.0,
         median_length=float(np.median(lengths)) if some else 0.0,
         max_length=int(lengths.max()) if some else 0,
-        truncated_tokens=int(split.meta["truncated_tokens"]),
+        truncated_tokens=truncated_tokens,
         histogram=LengthHistogram(edges, np.histogram(lengths, edges)[0].tolist()),
     )
 

@@ -16,28 +16,20 @@ from typing import Any
 
 from regard.core.errors import UserError
 from regard.core.toml import flatten
+from regard.data.statistics import CorpusStatistics
 from regard.evaluation.formatting import ABSENT, join_words
-from regard.runs.archive.read_run import printable, read_run
-from regard.runs.archive.record import (
-    CorpusRecord,
+from regard.runs.archive.read_run import read_run
+from regard.runs.archive.record import RunRecord
+from regard.runs.results import (
     HealthRecord,
+    LeakRecord,
     ResultsRecord,
-    RunRecord,
     ScoreRecord,
     TokenizerRecord,
+    read_audit,
 )
 from regard.runs.run import Run
-from regard.runs.training_audit import read_audit
 from regard.studies.outcome import Outcome, VariantOutcome
-
-
-@dataclass(frozen=True)
-class LeakRecord:
-    """Forbidden influence of a key on a query, both counted from 0."""
-
-    query: int
-    key: int
-    influence: float
 
 
 @dataclass(frozen=True)
@@ -65,7 +57,7 @@ class Evidence:
         return next((run.results for run in self.records[variant].values()), None)
 
     @property
-    def corpus(self) -> CorpusRecord | None:
+    def corpus(self) -> CorpusStatistics | None:
         """The reference's corpus; all variants of a study train on the same one."""
         names = (self.outcome.reference, *self.records)
         results = filter(None, map(self.first_results, names))
@@ -137,20 +129,11 @@ def recorded_leaks(evidence: Evidence, variant: VariantOutcome) -> list[LeakReco
     """The largest leaks the audit recorded for the first seed, at one sequence length."""
     for run in variant.runs:
         try:
-            audit = read_audit(Run(evidence.home / run.folder))
+            audit = read_audit(Run(evidence.home / run.folder).audit_file)
         except UserError:  # damaged: the outcome still has its sentence
             continue
-        rows = printable(audit or {}).get("leaks") or []
-        try:
-            leaks = [
-                LeakRecord(int(row["query"]), int(row["key"]), float(row["influence"]))
-                for row in rows
-                if row["where"] == rows[0]["where"]
-            ]
-        except (KeyError, TypeError, ValueError):
-            continue
-        if leaks:
-            return leaks
+        if audit is not None and audit.leaks:
+            return [leak for leak in audit.leaks if leak.where == audit.leaks[0].where]
     return []
 
 

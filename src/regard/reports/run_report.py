@@ -30,7 +30,8 @@ from regard.reports.charts.task_charts import (
 from regard.reports.charts.theme import DARK, LIGHT, Chart, recolour_for_dark
 from regard.reports.versus_baselines import headlines, with_interval
 from regard.runs.archive.read_run import read_run
-from regard.runs.archive.record import MODEL, RunRecord, ScoreRecord
+from regard.runs.archive.record import RunRecord
+from regard.runs.results import MODEL, ScoreRecord
 
 WIDE, NARROW = 860, 360
 "Chart widths in pixels: for screen and print, and for phones."

@@ -8,7 +8,6 @@ escapes all text from data and models, and the page's policy forbids scripts and
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +26,6 @@ from regard.reports.charts.study_charts import labels_to_tooltips
 from regard.reports.charts.theme import LIGHT, Chart, Theme
 from regard.reports.evidence import (
     Evidence,
-    LeakRecord,
     differing_settings,
     format_setting,
     read_evidence,
@@ -37,8 +35,9 @@ from regard.reports.evidence import (
 )
 from regard.reports.inspection_page import AttentionSection, attention_sections
 from regard.reports.run_report import InlineChart, draw_inline_charts, page_templates, write_page
+from regard.runs.results import LeakRecord, SampleRecord
 from regard.studies.inspections import ProbeInspection, read_inspections
-from regard.studies.outcome import Outcome, VariantOutcome, parse_outcome
+from regard.studies.outcome import Outcome, ProbeOutcome, VariantOutcome
 
 CHARTS: dict[str, Callable[..., Chart | None]] = {
     "differences": study_charts.difference_chart,
@@ -59,8 +58,7 @@ MAX_PROMPTS = 6
 
 def write_comparison_report(home: Path, outcome: Outcome, *, out: Path | None = None) -> Path:
     """Write page, tables and charts into the study's folder; or only the page to `out`."""
-    # Round trip through JSON: a page written later from outcome.json is the same.
-    evidence = read_evidence(home, parse_outcome(json.loads(json.dumps(outcome.as_dict()))))
+    evidence = read_evidence(home, outcome)
     attention = _attention_probes(evidence)
     page = comparison_html(evidence, attention)
     if out is not None:
@@ -138,13 +136,13 @@ def _with_tooltips(draw: Callable[..., Chart | None], evidence: Evidence) -> lis
 
 def _side_by_side(
     variants: Sequence[VariantOutcome], what: str, key: str
-) -> list[tuple[str, list[tuple[VariantOutcome, dict[str, object] | None]]]]:
+) -> list[tuple[str, list[tuple[VariantOutcome, ProbeOutcome | SampleRecord | None]]]]:
     """Probes or samples by their text or prompt, each with the entry of every variant."""
     rows = {one.name: list(getattr(one, what)) for one in variants}
     longest = max((len(row) for row in rows.values()), default=0)
     return [
         (
-            next(str(row[index][key]) for row in rows.values() if index < len(row)),
+            next(str(getattr(row[index], key)) for row in rows.values() if index < len(row)),
             [(one, row[index] if index < len(row := rows[one.name]) else None) for one in variants],
         )
         for index in range(longest)

@@ -16,7 +16,7 @@ from regard.evaluation.formatting import (
     split_label,
 )
 from regard.reports.evidence import Evidence, versus_baseline
-from regard.runs.archive.record import ScoreRecord
+from regard.runs.results import ScoreRecord
 from regard.studies.outcome import Outcome, VariantOutcome, VerdictOutcome
 from regard.studies.seed_spread import SeedSpread
 
@@ -99,7 +99,7 @@ def audit_label(variant: VariantOutcome) -> str:
     """`clean`, `INVALID`, `COLLAPSED`, or the audit's own verdict."""
     if not variant.is_ranked:
         return "COLLAPSED" if variant.is_valid else "INVALID"
-    return str(variant.audit["verdict"]) if variant.audit else "none"
+    return variant.audit.verdict if variant.audit else "none"
 
 
 def nan_to_none(value: float) -> float | None:
@@ -110,7 +110,7 @@ def nan_to_none(value: float) -> float | None:
 def baseline_rows(evidence: Evidence, metric: str) -> list[tuple[str, dict[str, ScoreRecord], str]]:
     """Each baseline's name, its score on every split, and the variants' verdict against it on the
     deciding split."""
-    scores = [ScoreRecord.model_validate(row) for row in evidence.outcome.baselines]
+    scores = evidence.outcome.baselines
     deciding_split = evidence.outcome.decides.partition(".")[0]
     rows = []
     for of in dict.fromkeys(score.of for score in scores if score.metric == metric):

@@ -18,14 +18,9 @@ from regard.evaluation.formatting import (
     order_splits,
     quantity,
 )
+from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.evaluation.statistics.estimate import decimals_shown
-from regard.runs.archive.record import (
-    MODEL,
-    BaselineVerdict,
-    ComparisonRecord,
-    ResultsRecord,
-    ScoreRecord,
-)
+from regard.runs.results import MODEL, ComparisonRecord, ResultsRecord, ScoreRecord
 
 NOT_COMPARED = "not compared with"
 

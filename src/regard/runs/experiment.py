@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard import __version__
-from regard.adapters.ledger import Ledger, ledger
+from regard.adapters.ledger import ledger
+from regard.core.ledger import Ledger
 from regard.evaluation.baselines.ngrams import check_keys_fit
 from regard.models.model import Model
 from regard.runs.models.base_model import base_entry
@@ -66,7 +67,7 @@ class Experiment:
 
     def samples(self) -> list[str]:
         """Texts that the model generates in its present state."""
-        return [sample["text"] for sample in self.prepared.samples(self.model)]
+        return [sample.text for sample in self.prepared.samples(self.model)]
 
 
 def build_experiment(

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from regard.core.files import folder_with_manifest, write_json, write_text
+from regard.core.files import folder_with_manifest, write_text
 from regard.core.peak_memory import peak_memory_bytes
-from regard.runs.archive.record import RESULTS_SCHEMA
 from regard.runs.experiment import Experiment
 from regard.runs.items import write_items
 from regard.runs.models.adapter_files import save_adapter
 from regard.runs.models.base_model import weights_fingerprint
 from regard.runs.models.init_from import run_identity
 from regard.runs.observer import Observer
+from regard.runs.results import (
+    CostRecord,
+    ResultsRecord,
+    TokenizerRecord,
+    read_audit,
+    write_results,
+)
 from regard.runs.run import Run, check_intact
-from regard.runs.training_audit import audit_summary, read_audit
 from regard.training.checkpoint import WEIGHTS_FILE, TrainingState, load_weights, save_model
 from regard.training.loop import FitResult
 
@@ -45,52 +50,50 @@ def finish(experiment: Experiment, run: Run, fit_result: FitResult, observer: Ob
     samples = prepared.samples(model)
     observer.on_progress("evaluating samples", 0, None)
     health = prepared.health(model, results)
-    write_text(run.samples_file, "\n\n".join(f"» {s['prompt']}⟩{s['text']}" for s in samples))
+    write_text(run.samples_file, "\n\n".join(f"» {s.prompt}⟩{s.text}" for s in samples))
     observer.on_event({"event": "finish", "step": state.step, "seconds": state.seconds})
-    tokenizer = prepared.tokenizer
-    identity = run_identity(recipe, source=prepared.source, initial_model=experiment.initial_model)
-    write_json(
+    tokenizer, audit = prepared.tokenizer, read_audit(run.audit_file)
+    write_results(
         run.results_file,
-        {
-            "schema": RESULTS_SCHEMA,
-            "run": recipe.name,
-            "finished": now(),
-            "identity": identity,
-            "weights": weights_fingerprint(run.final),
-            "estimates": results.estimates,
-            "comparisons": results.comparisons,
-            "tables": results.tables,
-            "metric": results.metric,
-            "items": results.fingerprints,
-            "order": experiment.loader.order_fingerprint(),
-            "audit": audit_summary(read_audit(run) or {}),
-            "remarks": results.remarks + remarks,
-            "corpus": prepared.statistics,
-            "tokenizer": {
-                "name": tokenizer.name,
-                "size": tokenizer.size,
-                "fingerprint": tokenizer.fingerprint,
-            },
-            "cost": _cost(experiment, state),
-            "ledger": experiment.ledger().as_dict(),
-            "samples": samples,
-            "health": health,
-            "environment": experiment.machine.as_dict(),
-        },
+        ResultsRecord(
+            run=recipe.name,
+            finished=now(),
+            identity=run_identity(
+                recipe, source=prepared.source, initial_model=experiment.initial_model
+            ),
+            weights=weights_fingerprint(run.final),
+            estimates=results.estimates,
+            comparisons=results.comparisons,
+            tables=results.tables,
+            metric=results.metric,
+            items=results.fingerprints,
+            order=experiment.loader.order_fingerprint(),
+            audit=audit.without_leaks() if audit is not None else None,
+            remarks=(*results.remarks, *remarks),
+            corpus=prepared.statistics,
+            tokenizer=TokenizerRecord(
+                name=tokenizer.name, size=tokenizer.size, fingerprint=tokenizer.fingerprint
+            ),
+            cost=_cost(experiment, state),
+            ledger=experiment.ledger(),
+            samples=samples,
+            health=health,
+            environment=experiment.machine.as_dict(),
+        ),
     )
 
 
-def _cost(experiment: Experiment, state: TrainingState) -> dict[str, float | None]:
-    return {
-        "seconds": state.seconds,
-        "data_wait_fraction": state.data_wait_seconds / max(state.seconds, 1e-9),
-        "steps": state.step,
-        "tokens": state.tokens,
-        "tokens_per_second": state.tokens / max(state.seconds, 1e-9),
-        "peak_memory_bytes": peak_memory_bytes(),
-        "parameters": sum(p.numel() for p in experiment.model.parameters()),
-        "padding_waste": experiment.loader.padding_waste(),
-    }
+def _cost(experiment: Experiment, state: TrainingState) -> CostRecord:
+    return CostRecord(
+        seconds=state.seconds,
+        data_wait_fraction=state.data_wait_seconds / max(state.seconds, 1e-9),
+        steps=state.step,
+        tokens=state.tokens,
+        tokens_per_second=state.tokens / max(state.seconds, 1e-9),
+        peak_memory_bytes=peak_memory_bytes(),
+        parameters=sum(p.numel() for p in experiment.model.parameters()),
+        padding_waste=experiment.loader.padding_waste(),
+    )
 
 
 def now() -> str:

@@ -23,8 +23,9 @@ from regard.generation.generate import Decodable, Sampling, generate
 from regard.models.architectures.language_model import LanguageModel
 from regard.models.architectures.seq2seq_model import Seq2SeqModel
 from regard.models.model import Model
+from regard.runs.preparation.evaluate_text import choose_documents
 from regard.runs.recipe import Recipe
-from regard.runs.results import choose_documents
+from regard.runs.results import HealthRecord, SampleHealthRecord, TrainDevGapRecord
 
 SAMPLES = 40
 "Samples drawn: enough that short sentences give a few hundred tokens."
@@ -47,18 +48,18 @@ def model_health(
     tokenizer: Tokenizer,
     *,
     tables: Mapping[Split, Losses],
-) -> dict[str, Any]:
-    """For results.json: health of the samples, and the loss on train against dev."""
+) -> HealthRecord:
+    """Health of the samples, and the loss on train against dev."""
     gap = document_loss_gap(tables["train"], tables["dev"])
-    return {
-        "samples": _samples(model, recipe, cache, tokenizer),
-        "train_dev_gap": gap.as_dict(),
-    }
+    return HealthRecord(
+        samples=_samples(model, recipe, cache, tokenizer),
+        train_dev_gap=TrainDevGapRecord.of_gap(gap),
+    )
 
 
 def _samples(
     model: Model, recipe: Recipe, cache: TokenCache, tokenizer: Tokenizer
-) -> dict[str, Any]:
+) -> SampleHealthRecord:
     dev = choose_documents(
         cache, "dev", limit=recipe.evaluate.documents, seed=recipe.data.split_seed
     )
@@ -91,11 +92,11 @@ def _samples(
     samples = [list(sequence.ids) for sequence in generated]
     health = sample_health(samples, references, unknown=tokenizer.unk, seed=recipe.train.seed)
     drawn = f"{count} texts of at most {MAX_NEW_TOKENS} tokens, temperature 1, after {after}"
-    return {**health.as_dict(), "drawn": drawn}
+    return SampleHealthRecord.model_validate(health).model_copy(update={"drawn": drawn})
 
 
-def _unjudged(why: str) -> dict[str, Any]:
-    return {"unjudged": why, "sentence": why, "flags": []}
+def _unjudged(why: str) -> SampleHealthRecord:
+    return SampleHealthRecord(unjudged=why, sentence=why)
 
 
 def _beginnings(documents: Sequence[np.ndarray]) -> list[Ids]:

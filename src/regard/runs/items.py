@@ -75,8 +75,9 @@ def item_fingerprints(split: str, objective: str, tokenizer: str, table: Losses)
     `scored` if the same tokens of them were scored too."""
     documents = [split, *map(str, table.bytes.tolist())]
     scored = [*documents, objective, tokenizer, *map(str, table.tokens.tolist())]
-    return {"documents": _hash(documents), "scored": _hash(scored)}
+    return {"documents": hash_facts(documents), "scored": hash_facts(scored)}
 
 
-def _hash(facts: Sequence[str]) -> str:
+def hash_facts(facts: Sequence[str]) -> str:
+    """Short hash of some facts, in their order."""
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]

@@ -1,207 +1,374 @@
-"""Final evaluation of a language model and its baselines on the same documents, with intervals.
+"""What a run writes when it has trained: results.json, and audit.json, which it starts with.
 
-The training split is evaluated after training, on documents drawn by seed; the last batch never
-stands for it. Losses are kept per document, so that the bootstrap resamples whole documents.
+Training builds these records, and reports, comparisons, the index of runs and the command line read
+them back: a result is declared here and nowhere else. Reading needs no torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
+from pydantic import Field, model_validator
 
-from regard.core.settings import catalog_name
-from regard.data.corpus import SPLITS, Split
-from regard.data.token_cache import TokenCache
-from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.evaluation.baselines.language_model import language_model_baselines
-from regard.evaluation.metrics.metric import MIN_ITEMS
-from regard.evaluation.metrics.perplexity import Losses, Perplexity, perplexity_verdict
+from regard.core.errors import UserError
+from regard.core.json_records import JsonRecord, read_record, write_record
+from regard.core.ledger import Ledger
+from regard.data.splits import Split
+from regard.data.statistics import CorpusStatistics
+from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.evaluation.statistics.estimate import Estimate
-from regard.models.model import Model
-from regard.objectives import OBJECTIVES, Vocabulary
-from regard.objectives.causal import Causal
-from regard.runs.items import item_fingerprints
-from regard.runs.observer import Observer
-from regard.runs.recipe import Recipe
-from regard.training.document_losses import document_losses
 
+if TYPE_CHECKING:
+    from regard.audits.audit import Audit
+    from regard.evaluation.health.overfitting import LossGap
+
+RESULTS_SCHEMA = 2
+"Of results.json."
+AUDIT_SCHEMA = 2
+"Of audit.json."
+FORMER_RESULTS = "figures.json"
+"Name of results.json in schema 1."
 MODEL = "model"
+"`of` in rows of the run's own model; any other name is a baseline's."
 JUDGED_SPLITS: tuple[Split, ...] = ("dev", "test")
 "Splits on which baselines are scored; on train an n-gram model has seen every document."
-PER_BYTE = ("perplexity_per_byte", "bits_per_byte")
-MAX_UNKNOWN_RATE = 0.001
-"Rate of <unk> up to which scores per byte are reported."
+MAX_LEAKS_LISTED = 100
 
 
-Tables: TypeAlias = dict[tuple[Split, str], Losses]
-"Losses of each document, by split and by model or baseline."
+class EstimateRecord(JsonRecord):
+    """A value with its interval and the number of items of a split behind it."""
+
+    split: str
+    metric: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    n: int
+    items: str = "documents"
+    signature: str = ""
+    no_interval: str = ""
+    "Why there is no interval, if there is none."
 
 
-@dataclass(frozen=True)
-class EvaluatedDocuments:
-    """The documents of a split that are evaluated."""
+class ScoreRecord(EstimateRecord):
+    """An estimate of a metric for the model or a baseline."""
 
-    documents: Sequence[np.ndarray]
-    bytes: np.ndarray
-    label: str
+    of: str
+    "The model or a baseline."
 
-
-@dataclass(frozen=True)
-class LanguageModelResults:
-    """Rows for results.json, and the tables they were computed from."""
-
-    estimates: list[dict[str, Any]]
-    comparisons: list[dict[str, Any]]
-    remarks: list[str]
-    tables: Mapping[Split, Losses]
-    "The model's losses of each document."
-    fingerprints: Mapping[Split, Mapping[str, str]]
+    @classmethod
+    def of_estimate(cls, estimate: Estimate, *, split: str, of: str) -> Self:
+        return cls(split=split, metric=estimate.name, of=of, **_interval(estimate))
 
 
-def choose_documents(
-    cache: TokenCache, split: Split, *, limit: int, seed: int
-) -> EvaluatedDocuments:
-    """All documents of a split, or `limit` of them drawn by seed; the label says which."""
-    cached = cache.split(split)
-    label = f"{split}:{cached.fingerprint[:8]}"
-    indices = np.arange(len(cached))
-    if len(cached) > limit:
-        generator = np.random.default_rng([seed, limit])
-        indices = np.sort(generator.choice(indices, limit, replace=False))
-        label += f":{limit}-drawn-seed{seed}"
-    documents = [cached[int(index)] for index in indices]
-    return EvaluatedDocuments(documents, np.asarray(cached.bytes)[indices], label)
+class ComparisonRecord(EstimateRecord):
+    """The model minus a baseline, by paired bootstrap on the same items, with its verdict."""
 
+    against: str
+    verdict: BaselineVerdict
 
-def evaluate_language_model(
-    model: Model,
-    recipe: Recipe,
-    cache: TokenCache,
-    tokenizer: Tokenizer,
-    *,
-    device: str,
-    observer: Observer,
-) -> LanguageModelResults:
-    """Estimates of model and baselines on every split, and the paired differences."""
-    # Documents are drawn by the seed of the data: every training seed is evaluated on the same.
-    settings, seed = recipe.evaluate, recipe.data.split_seed
-    objective = catalog_name(recipe.objective, OBJECTIVES)
-    chosen = {
-        split: choose_documents(cache, split, limit=settings.documents, seed=seed)
-        for split in SPLITS
-    }
-    metrics = {
-        split: Perplexity(
-            split=chosen[split].label, tokenizer=tokenizer.fingerprint[:8], objective=objective
+    @classmethod
+    def of_difference(
+        cls,
+        difference: Estimate,
+        *,
+        split: str,
+        metric: str,
+        against: str,
+        verdict: BaselineVerdict,
+    ) -> Self:
+        return cls(
+            split=split,
+            metric=metric,
+            against=against,
+            verdict=verdict,
+            **_interval(difference),
         )
-        for split in SPLITS
-    }
-    tables: Tables = {}
-    is_scored = {}
-    model.eval()
-    for split in SPLITS:
-        losses = document_losses(
-            model,
-            chosen[split].documents,
-            recipe.objective,
-            vocabulary=Vocabulary.from_tokenizer(tokenizer),
-            pad=tokenizer.padding_id,
-            seed=seed,
-            device=device,
-            on_progress=observer.progress(f"evaluating {split}"),
+
+
+def _interval(estimate: Estimate) -> dict[str, Any]:
+    """The fields that every estimate has, whatever it is of."""
+    return {name: value for name, value in vars(estimate).items() if name != "name"}
+
+
+class TokenizerRecord(JsonRecord):
+    name: str
+    size: int
+    fingerprint: str
+
+
+class CostRecord(JsonRecord):
+    seconds: float | None = None
+    data_wait_fraction: float | None = None
+    "Fraction of these seconds spent waiting for a batch."
+    steps: int | None = None
+    tokens: int | None = None
+    tokens_per_second: float | None = None
+    peak_memory_bytes: int | None = None
+    parameters: int | None = None
+    padding_waste: float | None = None
+
+
+class SampleRecord(JsonRecord):
+    prompt: str
+    text: str
+
+
+class RepetitionRecord(JsonRecord):
+    """Repetition rates of a set of texts, and the longest run of one token."""
+
+    distinct_1: float
+    distinct_2: float
+    distinct_3: float
+    repetition: float
+    longest_run: float
+    alike: float
+    unknown_rate: float
+
+
+class KnownBigramsRecord(JsonRecord):
+    """Fractions of 2-grams that occur in real text: of the samples, and in random order."""
+
+    samples: float
+    reference: float
+    shuffled: float
+    shuffled_max: float
+
+
+class SampleHealthRecord(JsonRecord):
+    """Samples of the model against real text of the same length."""
+
+    sentence: str
+    flags: tuple[str, ...] = ()
+    drawn: str = ""
+    "How the judged texts were drawn."
+    unjudged: str = ""
+    "Why they were not judged, if they were not."
+    n: int = 0
+    tokens: int = 0
+    "Compared tokens of the samples."
+    documents: int = 0
+    "Real texts they are compared with."
+    empty_rate: float | None = None
+    reference_empty_rate: float | None = None
+    samples: RepetitionRecord | None = None
+    reference: RepetitionRecord | None = None
+    known_bigrams: KnownBigramsRecord | None = None
+
+
+class TrainDevGapRecord(JsonRecord):
+    """Loss on dev minus loss on train, in nats per token."""
+
+    fit: str
+    sentence: str
+    gap: float
+    low: float
+    high: float
+    n: dict[str, int] = Field(default_factory=dict)
+    "Documents or rows of each split."
+
+    @classmethod
+    def of_gap(cls, gap: LossGap) -> Self:
+        low, high = gap.interval
+        n = {"train": gap.train.n, "dev": gap.dev.n}
+        return cls(fit=gap.fit, sentence=gap.sentence, gap=gap.value, low=low, high=high, n=n)
+
+
+class PredictionsRecord(JsonRecord):
+    """What is wrong with the predictions as a whole."""
+
+    flags: tuple[str, ...] = ()
+    n: int = 0
+    collapsed: str = ""
+    "How the predictions have collapsed to one class, in words; empty if not."
+
+
+class HealthRecord(JsonRecord):
+    samples: SampleHealthRecord | None = None
+    "None for a task."
+    predictions: PredictionsRecord | None = None
+    "None for a language model."
+    train_dev_gap: TrainDevGapRecord | None = None
+    "None if answers have no loss."
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Everything that is wrong, a sentence each."""
+        records = (self.samples, self.predictions)
+        return tuple(flag for record in records if record is not None for flag in record.flags)
+
+
+class LeakRecord(JsonRecord):
+    """Forbidden influence of a key on a query, both counted from 0."""
+
+    query: int
+    key: int
+    influence: float
+    how: str = ""
+    where: str = ""
+    "Forward mode and length of the row."
+
+
+class FindingRecord(JsonRecord):
+    check: str
+    text: str
+    size: float
+
+
+class UnusedParameterRecord(JsonRecord):
+    name: str
+    shape: tuple[int, ...]
+    why: str
+
+
+class AuditRecord(JsonRecord):
+    """All of audit.json: the audit before training."""
+
+    target: str = ""
+    verdict: str
+    sentence: str
+    reason: str = ""
+    broken: tuple[str, ...] = ()
+    "Attention kinds that declare themselves broken, and why."
+    mask: str = ""
+    mask_from: str = ""
+    leaks: tuple[LeakRecord, ...] = ()
+    "The largest; results.json leaves them to audit.json."
+    leak_count: int = 0
+    "Of all of them."
+    findings: tuple[FindingRecord, ...] = ()
+    unused_parameters: tuple[UnusedParameterRecord, ...] = ()
+    checked: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    seconds: float | None = None
+
+    @classmethod
+    def of_audit(cls, audit: Audit, *, broken: Sequence[str] = ()) -> Self:
+        largest = sorted(audit.leaks, key=lambda leak: -leak.influence)[:MAX_LEAKS_LISTED]
+        return cls.model_validate(
+            {
+                **vars(audit),
+                "sentence": audit.sentence(),
+                "broken": tuple(broken),
+                "leaks": largest,
+                "leak_count": len(audit.leaks),
+            }
         )
-        tables[split, MODEL] = metrics[split].statistics(
-            losses.losses, tokens=losses.tokens, bytes=chosen[split].bytes
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the run's scores mean anything."""
+        return self.verdict != "leak" and not self.broken
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why they do not; empty if they do."""
+        leak = (f"the model {self.sentence}",) if self.verdict == "leak" else ()
+        return (*leak, *self.broken)
+
+    def without_leaks(self) -> Self:
+        return self.model_copy(update={"leaks": ()})
+
+
+class EvaluationRecord(JsonRecord):
+    """Scores of a trained model and its baselines."""
+
+    run: str
+    weights: str = ""
+    "Fingerprint of the evaluated weights."
+    estimates: tuple[ScoreRecord, ...]
+    comparisons: tuple[ComparisonRecord, ...] = ()
+    audit: AuditRecord | None = None
+    "None if the run was not audited."
+    health: HealthRecord | None = None
+    "None if it was not judged."
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def main(self) -> str:
+        """Name of the score that the run is judged by: the model's first."""
+        return next((row.metric for row in self.estimates if row.of == MODEL), "perplexity")
+
+    @model_validator(mode="after")
+    def _check_comparisons(self) -> Self:
+        # A report shows both estimates side by side; without one, a verdict would silently vanish.
+        measured = {(row.split, row.metric, row.of) for row in self.estimates}
+        for row in self.comparisons:
+            for side in (MODEL, row.against):
+                if (row.split, row.metric, side) not in measured:
+                    raise ValueError(
+                        f"{row.split} {row.metric} is compared with {row.against}, "
+                        f"but there is no such estimate of {side}"
+                    )
+        return self
+
+
+class ResultsRecord(EvaluationRecord):
+    """All of results.json."""
+
+    finished: str
+    identity: str = ""
+    "Equal for two runs of the same recipe on the same data."
+    metric: dict[str, Any] = Field(default_factory=lambda: {"kind": "perplexity"})
+    "Settings of the metric that turns the run's items into estimates."
+    items: dict[str, dict[str, str]] = Field(default_factory=dict)
+    "By split: fingerprints of the evaluated documents, and of their scored tokens."
+    tables: dict[str, list[Mapping[str, Any]]] = Field(default_factory=dict)
+    "Breakdowns of the scores, by name: a curve, a score by length."
+    order: str = ""
+    "Equal for two runs that were trained on the same rows in the same order."
+    corpus: CorpusStatistics | None = None
+    tokenizer: TokenizerRecord | None = None
+    cost: CostRecord = CostRecord()
+    ledger: Ledger | None = None
+    "None if the run has none."
+    samples: tuple[SampleRecord, ...] = ()
+    environment: Mapping[str, str | int | float | None] = Field(default_factory=dict)
+
+    @property
+    def samples_belie_perplexity(self) -> bool:
+        """Whether the model beats the unigram baseline, and yet its samples are flagged."""
+        beats_unigram = any(
+            row.against.startswith("unigram") and row.verdict is BaselineVerdict.BETTER
+            for row in self.comparisons
         )
-        is_scored[split] = losses.is_scored
-    for baseline in language_model_baselines(
-        iter(cache.split("train")),
-        {split: chosen[split].documents for split in JUDGED_SPLITS},
-        vocabulary=tokenizer.size,
-        start=tokenizer.require("start"),
-        stop=tokenizer.require("stop"),
-        is_scored={split: is_scored[split] for split in JUDGED_SPLITS},
-        order=settings.ngram,
-        on_progress=observer.progress("baselines"),
-    ):
-        for split in JUDGED_SPLITS:
-            tables[split, baseline.label] = metrics[split].statistics(
-                baseline.nll[split], tokens=tables[split, MODEL].tokens, bytes=chosen[split].bytes
-            )
-    if isinstance(recipe.objective, Causal):
-        results = _results(tables, metrics, unknown=_unknown_rates(cache))
-    else:
-        results = _partly_scored(_results(tables, metrics, unknown={}), objective)
-    fingerprints = {
-        split: item_fingerprints(split, objective, tokenizer.fingerprint, tables[split, MODEL])
-        for split in SPLITS
-    }
-    return replace(results, fingerprints=fingerprints)
+        return beats_unigram and self.health is not None and bool(self.health.flags)
 
 
-def _results(
-    tables: Tables, metrics: Mapping[Split, Perplexity], *, unknown: Mapping[Split, float]
-) -> LanguageModelResults:
-    """Scores of all tables; splits with too much `unknown` get no score per byte."""
-    keys = sorted(tables, key=lambda key: SPLITS.index(key[0]))  # the model stays first in each
-    counts = {split: len(tables[split, MODEL]) for split in JUDGED_SPLITS}
-    return LanguageModelResults(
-        estimates=[
-            _row(key, estimate)
-            for key in keys
-            for estimate in metrics[key[0]].score(tables[key]).values()
-            if key[0] not in unknown or estimate.name not in PER_BYTE
-        ],
-        comparisons=[
-            _comparison(key, metrics[key[0]].paired_difference(tables[key[0], MODEL], tables[key]))
-            for key in keys
-            if key[1] != MODEL
-        ],
-        remarks=[
-            f"{split}: {n} documents are too few for a verdict; it takes {MIN_ITEMS}"
-            for split, n in counts.items()
-            if n < MIN_ITEMS
-        ]
-        + [
-            f"{split}: no score per byte, because {rate:.1%} of its tokens are <unk>: the text "
-            "behind them was never predicted, and the score would flatter"
-            for split, rate in unknown.items()
-        ],
-        tables={split: tables[split, MODEL] for split in SPLITS},
-        fingerprints={},
-    )
+def write_results(file: Path, results: ResultsRecord) -> None:
+    write_record(file, results, schema=RESULTS_SCHEMA)
 
 
-def _partly_scored(results: LanguageModelResults, objective: str) -> LanguageModelResults:
-    """If only some tokens are scored, drop the scores per byte and add a remark."""
-    remark = (
-        f"the objective {objective} predicts some tokens of each document: scores are over those "
-        "alone, for model and baselines; the n-gram sees every token before them, and none after"
-    )
-    return replace(
-        results,
-        estimates=[row for row in results.estimates if row["metric"] not in PER_BYTE],
-        remarks=[remark, *results.remarks],
-    )
+def read_results(file: Path) -> ResultsRecord | None:
+    """The final results; None while the run is not finished."""
+    if file.exists():
+        return read_record(
+            file,
+            ResultsRecord,
+            schema=RESULTS_SCHEMA,
+            topic="run",
+            hint="Delete the file to report what the events say, or train the run again.",
+        )
+    if (former := file.with_name(FORMER_RESULTS)).exists():
+        raise UserError(
+            f"schema 1 of an earlier version; this regard reads {file.name}, schema "
+            f"{RESULTS_SCHEMA}",
+            topic="run",
+            where=str(former),
+            hint="Use the version of regard that wrote it, or train the run again.",
+        )
+    return None
 
 
-def _unknown_rates(cache: TokenCache) -> dict[Split, float]:
-    """Splits with too much text lost to <unk>, and the rate of <unk> there."""
-    rates = {split: cache.split(split).unknown / len(cache.split(split).tokens) for split in SPLITS}
-    return {split: rate for split, rate in rates.items() if rate > MAX_UNKNOWN_RATE}
+def write_audit(file: Path, audit: AuditRecord) -> None:
+    write_record(file, audit, schema=AUDIT_SCHEMA)
 
 
-def _row(key: tuple[Split, str], estimate: Estimate) -> dict[str, Any]:
-    split, of = key
-    row = estimate.as_dict()
-    return {"split": split, "metric": row.pop("name"), "of": of, **row}
-
-
-def _comparison(key: tuple[Split, str], difference: Estimate) -> dict[str, Any]:
-    """Model minus baseline on the same documents, and the verdict that follows."""
-    split, of = key
-    row = difference.as_dict() | {"metric": "perplexity", "verdict": perplexity_verdict(difference)}
-    return {"split": split, "against": of, **{k: v for k, v in row.items() if k != "name"}}
+def read_audit(file: Path) -> AuditRecord | None:
+    """The audit saved when the run began; None if there is none."""
+    if not file.is_file():
+        return None
+    hint = "Train the run again."
+    return read_record(file, AuditRecord, schema=AUDIT_SCHEMA, topic="run", hint=hint)

@@ -16,11 +16,9 @@ from typing import Any
 from regard.core.errors import UserError
 from regard.core.files import atomic_folder, find_damage, read_json, write_text
 from regard.core.user_files import check_same_code, copy_to_run, files_used_by
-from regard.runs.archive.record import RESULTS_SCHEMA
 from regard.runs.recipe import Recipe
+from regard.runs.results import ResultsRecord, read_results
 from regard.training.checkpoint import CONFIG_SCHEMA, latest_intact_checkpoint
-
-AUDIT_SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,15 @@ class Run:
     def recipe(self) -> Recipe:
         return Recipe.load(self.recipe_file)
 
-    def results(self) -> dict[str, Any]:
-        return read_json(self.results_file, schema=RESULTS_SCHEMA)
+    def results(self) -> ResultsRecord:
+        results = read_results(self.results_file)
+        if results is None:
+            raise UserError(
+                f"{self.results_file} is missing: the run is not finished",
+                topic="run",
+                hint=f"Finish it: regard train {self.folder} --resume",
+            )
+        return results
 
     def model_folder(self) -> Path:
         """The folder of the trained model; if damaged, the error names an intact checkpoint."""

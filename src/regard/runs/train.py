@@ -15,6 +15,7 @@ from typing import Any
 from torch.optim import Optimizer
 
 from regard.core.errors import UserError
+from regard.core.json_records import record_table
 from regard.data.tokenizers.tokenizer import check_same_tokenizer
 from regard.runs.experiment import Experiment, build_experiment, forecast_experiment
 from regard.runs.finish import finish, now
@@ -22,13 +23,9 @@ from regard.runs.lock import lock_run
 from regard.runs.models.init_from import find_initial_model, inherit_settings
 from regard.runs.observer import SILENT, Observer
 from regard.runs.recipe import Recipe
+from regard.runs.results import read_audit, write_audit
 from regard.runs.run import Run, check_new_folder, create_run, reopen_run
-from regard.runs.training_audit import (
-    audit_before_training,
-    audit_summary,
-    read_audit,
-    write_audit,
-)
+from regard.runs.training_audit import audit_before_training
 from regard.training.checkpoint import (
     TrainingState,
     latest_intact_checkpoint,
@@ -64,18 +61,18 @@ def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, observer: Observe
         observer.on_event({"event": "remark", "text": f"{folder} is finished: nothing to do"})
         return run
     experiment = build_experiment(recipe, initial_model=initial_model, observer=observer)
-    audit = read_audit(run) if run is not None else None
+    audit = read_audit(run.audit_file) if run is not None else None
     if audit is None:
         observer.on_progress("auditing", 0, None)
         audit = audit_before_training(experiment.model, experiment.recipe.model, experiment.loader)
     forecast = forecast_experiment(experiment) if run is None else None
     run = run or create_run(folder, resolved)  # only now: a recipe that fails leaves no folder
-    write_audit(run, audit)
+    write_audit(run.audit_file, audit)
     state, optimizer = _restore(experiment, run, observer.on_event)
     with _event_log(run, experiment, state, observer) as on_event:
         if state.step == 0:
             forecast = forecast or forecast_experiment(experiment)
-            on_event({"event": "audit", **audit_summary(audit)})
+            on_event({"event": "audit", **record_table(audit.without_leaks())})
             on_event({"event": "forecast", **forecast.as_dict()})
         on_event(_start_event(experiment, state))
         with stop_on_ctrl_c() as stop_requested:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -20,13 +19,13 @@ from regard.audits.audit import Audit, audit
 from regard.audits.unused_parameters import BATCH_SIZE, DATA_SEEDS, LossFunction
 from regard.batch import Batch
 from regard.core.errors import UserError
-from regard.core.files import read_json, write_json
 from regard.core.settings import catalog_name
 from regard.models.architectures.sequence_model import SequenceModel, audit_document_ids
 from regard.models.families import Family
 from regard.models.model import Model
 from regard.models.task_models.task_model import TaskModel
-from regard.runs.run import AUDIT_SCHEMA, Run
+from regard.runs.results import AuditRecord, read_audit
+from regard.runs.run import Run
 from regard.training.batch_loader import BatchLoader
 
 MIN_ROWS = 2
@@ -35,7 +34,7 @@ MAX_POSITIONS = 256
 "Positions of a batch: gradients are computed in float64."
 
 
-def audit_before_training(model: Model, family: Family, loader: BatchLoader) -> dict[str, Any]:
+def audit_before_training(model: Model, family: Family, loader: BatchLoader) -> AuditRecord:
     """The audit as it is saved with the run; an error if training must not start."""
     audit_result = _audit_as_trained(model, loader)
     broken = broken_kinds(family)
@@ -56,7 +55,7 @@ def audit_before_training(model: Model, family: Family, loader: BatchLoader) -> 
             "a kind of your own.",
         )
     reasons = [f"{catalog_name(kind, ATTENTION)}: {kind.traits.broken}" for kind in broken]
-    return {**audit_result.as_dict(), "broken": reasons}
+    return AuditRecord.of_audit(audit_result, broken=reasons)
 
 
 def _audit_as_trained(model: Model, loader: BatchLoader) -> Audit:
@@ -103,29 +102,13 @@ def _packed_mask(visibility: str) -> Callable[[int], Tensor]:
     return allowed
 
 
-def read_audit(run: Run) -> dict[str, Any] | None:
-    """The audit saved when the run began; None if there is none."""
-    return read_json(run.audit_file, schema=AUDIT_SCHEMA) if run.audit_file.is_file() else None
-
-
 def invalid_reasons(model_folder: Path) -> tuple[str, ...]:
     """Why a model's predictions mean nothing, by the audit of its run; empty if they do."""
     for folder in (model_folder, *model_folder.resolve().parents[:2]):
-        saved = read_audit(Run(folder))
+        saved = read_audit(Run(folder).audit_file)
         if saved is not None:
-            leak = (f"the model {saved['sentence']}",) if saved["verdict"] == "leak" else ()
-            return (*leak, *saved["broken"])
+            return saved.reasons
     return ()
-
-
-def write_audit(run: Run, audit_table: dict[str, Any]) -> None:
-    write_json(run.audit_file, {"schema": AUDIT_SCHEMA, **audit_table})
-
-
-def audit_summary(audit_table: dict[str, Any]) -> dict[str, Any]:
-    """The audit without its single leaks, for results.json and events.jsonl."""
-    keys = ("verdict", "sentence", "broken", "mask", "leak_count", "findings", "unused_parameters")
-    return {key: audit_table[key] for key in (*keys, "checked", "unchecked", "seconds")}
 
 
 def broken_kinds(family: Family) -> list[BrokenKind]:

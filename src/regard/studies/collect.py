@@ -12,14 +12,13 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from regard.core.errors import UserError
 from regard.evaluation.health.overfitting import FitVerdict
 from regard.evaluation.metrics.metric import is_lower_better
 from regard.evaluation.statistics.significance import MethodDifference, holm, method_difference
 from regard.evaluation.statistics.verdict import verdict
-from regard.runs.archive.record import MODEL
+from regard.runs.results import MODEL, ScoreRecord
 from regard.studies.completed_runs import (
     CompletedRun,
     CompletedRuns,
@@ -102,11 +101,10 @@ def _summarize(variant: VariantOutcome, runs: Mapping[int, CompletedRun]) -> Non
     )
     audits = [result.audit for result in results if result.audit is not None]
     # One leaking run makes the variant invalid: its audit is the one reported.
-    audit = next((audit for audit in audits if not audit.is_valid), first.audit)
-    variant.audit = audit.model_dump() if audit is not None else None
+    variant.audit = next((audit for audit in audits if not audit.is_valid), first.audit)
     variant.collapsed = describe_collapse(runs)
-    variant.health = first.health.model_dump() if first.health else None
-    variant.samples = [sample.model_dump() for sample in first.samples]
+    variant.health = first.health
+    variant.samples = first.samples
     variant.recipe = next(iter(runs.values())).record.recipe
     metric = next(iter(runs.values())).metric
     scores = {(row.split, row.metric) for row in first.estimates if row.of == MODEL}
@@ -195,17 +193,18 @@ def _compared_scores(decides: str) -> list[str]:
     return [decides, f"{'test' if split == 'dev' else 'dev'}.{metric}"]
 
 
-def _baselines(runs: Mapping[int, CompletedRun]) -> list[Mapping[str, Any]]:
+def _baselines(runs: Mapping[int, CompletedRun]) -> list[ScoreRecord]:
     first = next(iter(runs.values()), None)
     if first is None:
         return []
-    return [row.model_dump() for row in first.results.estimates if row.of != MODEL]
+    return [row for row in first.results.estimates if row.of != MODEL]
 
 
 def _why_invalid(variant: VariantOutcome) -> str:
-    audit = variant.audit or {}
-    broken = "is broken: " + "; ".join(audit["broken"])
-    reason = audit["sentence"] if audit["verdict"] == "leak" else broken
+    audit = variant.audit
+    assert audit is not None
+    broken = "is broken: " + "; ".join(audit.broken)
+    reason = audit.sentence if audit.verdict == "leak" else broken
     perplexity = next(
         (
             variant.estimates[key].value
@@ -235,10 +234,10 @@ def _remarks(loaded: LoadedStudy, variants: Mapping[str, VariantOutcome]) -> lis
     if len(study.seeds) == 1:
         remarks.append("one seed: the variation between seeds is unknown")
     for variant in variants.values():
-        gap = (variant.health or {}).get("train_dev_gap")
-        if gap is not None and gap["fit"] == FitVerdict.OVERFITTING:
+        gap = variant.health.train_dev_gap if variant.health else None
+        if gap is not None and gap.fit == FitVerdict.OVERFITTING:
             first = next(run.seed for run in variant.runs if not run.reason)
-            remarks.append(f"{variant.name}, seed {first}: {gap['sentence']}")
+            remarks.append(f"{variant.name}, seed {first}: {gap.sentence}")
     return remarks
 
 

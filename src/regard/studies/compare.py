@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,19 +19,19 @@ from typing import Any
 import tomli_w
 
 from regard.core.errors import UserError, did_you_mean
-from regard.core.files import write_json, write_text
+from regard.core.files import write_text
 from regard.core.settings import read_settings, to_table
 from regard.core.toml import flatten, read_toml
 from regard.evaluation.metrics.metric import is_lower_better
-from regard.runs.archive.record import MODEL
 from regard.runs.observer import SILENT, Observer
+from regard.runs.results import MODEL
 from regard.runs.run import Run
 from regard.studies.collect import collect_outcome
 from regard.studies.completed_runs import read_completed_run
 from regard.studies.engines.local import Job, JobResult, OnJob, run_jobs
 from regard.studies.initial_models import initial_model_remarks, prepare_initial_models
 from regard.studies.inspections import store_inspections
-from regard.studies.outcome import Outcome, VariantOutcome
+from regard.studies.outcome import Outcome, TrialOutcome, VariantOutcome, write_outcome
 from regard.studies.plan import PlannedVariant, plan
 from regard.studies.probes import score_probes
 from regard.studies.study import LoadedStudy, Study
@@ -76,8 +76,7 @@ def compare(
     outcome.remarks += initial_model_remarks(initial_models, loaded)
     score_probes(outcome, loaded.study.probes, home=home)
     store_inspections(outcome, loaded.study.probes, home=home)
-    write_json(home / "outcome.json", outcome.as_dict())
-    return home, outcome
+    return home, write_outcome(home, outcome)
 
 
 @dataclass(frozen=True)
@@ -156,30 +155,30 @@ def _tune(
     jobs = [one.job(pool.home, seed, tuned=values) for one in planned for values in candidates]
     results = iter(pool.run(jobs))
     score_name = study.decides.partition(".")[2]
-    score_key = f"dev.{score_name}"
+    score_key, lower_is_better = f"dev.{score_name}", is_lower_better(score_name)
     chosen: dict[str, dict[str, Any]] = {}
     untuned: dict[str, str] = {}
     for one in planned:
-        trials = [{**values, **_trial_score(next(results), score_key)} for values in candidates]
+        trials = [_trial(values, next(results), score_key) for values in candidates]
         outcome = next(variant for variant in variants if variant.name == one.name)
         outcome.trials = trials
-        scored = [trial for trial in trials if trial[score_key] is not None]
+        scored = [(trial.score, n) for n, trial in enumerate(trials) if trial.score is not None]
         if scored:
-            pick = min if is_lower_better(score_name) else max
-            best = pick(scored, key=lambda trial: trial[score_key])
-            outcome.chosen = chosen[one.name] = {key: best[key] for key in study.tune}
+            # Of equal scores the first trial is chosen.
+            best = min(scored, key=lambda one: one[0] if lower_is_better else -one[0])[1]
+            outcome.chosen = chosen[one.name] = dict(trials[best].values)
         elif trials:
-            untuned[one.name] = f"all its tuning trials failed ({trials[0]['reason']})"
+            untuned[one.name] = f"all its tuning trials failed ({trials[0].reason})"
     return chosen, untuned
 
 
-def _trial_score(result: JobResult, score_key: str) -> dict[str, Any]:
+def _trial(values: Mapping[str, Any], result: JobResult, score_key: str) -> TrialOutcome:
     run, reason = read_completed_run(result)
     split, _, score_name = score_key.partition(".")
     key = (split, score_name, MODEL)
     rows = run.results.estimates if run is not None else ()
     value = next((row.value for row in rows if (row.split, row.metric, row.of) == key), None)
-    return {score_key: value, "reason": reason}
+    return TrialOutcome(values, value, reason)
 
 
 def _command(

@@ -12,8 +12,9 @@ from regard.core.errors import UserError
 from regard.evaluation.metrics.metric import Metric, build_metric
 from regard.evaluation.statistics.seed_tables import SeedTables, Values
 from regard.runs.archive.read_run import read_run
-from regard.runs.archive.record import ResultsRecord, RunRecord
+from regard.runs.archive.record import RunRecord
 from regard.runs.items import read_items
+from regard.runs.results import ResultsRecord
 from regard.studies.engines.local import JobResult
 
 SPLITS = ("train", "dev", "test")

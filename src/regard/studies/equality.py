@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from statistics import fmean
 
 from regard.evaluation.formatting import join_words
-from regard.runs.archive.record import CostRecord
+from regard.runs.results import CostRecord
 from regard.studies.completed_runs import CompletedRun, CompletedRuns
 from regard.studies.outcome import VariantOutcome
 from regard.studies.study import Budget, LoadedStudy, Study

@@ -14,7 +14,7 @@ from typing import Any
 
 from regard.core.errors import UserError
 from regard.core.files import atomic_folder, read_json, write_json
-from regard.runs.archive.read_run import printable
+from regard.core.printable import printable
 from regard.runs.inspection.inspect import inspect_model
 from regard.runs.inspection.inspection import SCHEMA, Inspection
 from regard.runs.models.loaded_model import load_model

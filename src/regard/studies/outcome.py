@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from regard.core.errors import UserError
-from regard.core.files import read_json
-from regard.runs.archive.read_run import printable
-from regard.runs.archive.record import AuditRecord, ScoreRecord
+from regard.core.json_records import read_record, record_table, write_record
+from regard.runs.results import AuditRecord, HealthRecord, SampleRecord, ScoreRecord
 from regard.studies.seed_spread import SeedSpread
 
-OUTCOME_SCHEMA = 2
+OUTCOME_SCHEMA = 3
 
 
 @dataclass(frozen=True)
@@ -30,6 +27,26 @@ class RunOutcome:
     "Why it is left out; empty if it is used."
 
 
+@dataclass(frozen=True)
+class TrialOutcome:
+    """A tuning trial: values by dotted key, and the deciding score on dev."""
+
+    values: Mapping[str, Any]
+    score: float | None
+    reason: str = ""
+    "Why there is no score."
+
+
+@dataclass(frozen=True)
+class ProbeOutcome:
+    """Loss on a probe sentence; loss and perplexity are means over seeds."""
+
+    text: str
+    loss: float
+    perplexity: float
+    per_seed: tuple[float, ...]
+
+
 @dataclass
 class VariantOutcome:
     """The results of one variant."""
@@ -39,8 +56,7 @@ class VariantOutcome:
     runs: list[RunOutcome] = field(default_factory=list)
     chosen: Mapping[str, Any] = field(default_factory=dict)
     "The tuned values, by dotted key."
-    trials: Sequence[Mapping[str, Any]] = ()
-    "Tuning trials: values by dotted key, the deciding score, and the reason if there is none."
+    trials: Sequence[TrialOutcome] = ()
     parameters: int = 0
     trained: int | None = None
     "Trainable parameters of an adapted model; None: all of them."
@@ -56,22 +72,20 @@ class VariantOutcome:
     "Training loss of the last logged window, mean over seeds; not a result."
     estimates: dict[str, SeedSpread] = field(default_factory=dict)
     "By score key, split.metric."
-    audit: Mapping[str, Any] | None = None
+    audit: AuditRecord | None = None
     collapsed: str = ""
     "How it predicts one class for every row, with at least one seed; empty if it does not."
-    health: Mapping[str, Any] | None = None
-    samples: Sequence[Mapping[str, str]] = ()
+    health: HealthRecord | None = None
+    samples: Sequence[SampleRecord] = ()
     "Of the first seed."
-    probes: Sequence[Mapping[str, Any]] = ()
-    "text, loss and perplexity (means over seeds), and per_seed."
+    probes: Sequence[ProbeOutcome] = ()
     recipe: str = ""
     "Of the first seed, as TOML."
 
     @property
     def is_valid(self) -> bool:
         """Whether its scores can be trusted: no leak, nothing broken."""
-        audit = self.audit
-        return audit is None or not (audit["verdict"] == "leak" or audit["broken"])
+        return self.audit is None or self.audit.is_valid
 
     @property
     def is_ranked(self) -> bool:
@@ -116,8 +130,7 @@ class Outcome:
     variants: list[VariantOutcome]
     verdicts: list[VerdictOutcome]
     "Those on the deciding score first."
-    baselines: list[Mapping[str, Any]]
-    "split, metric, of, value, low, high, n"
+    baselines: list[ScoreRecord]
     unequal: list[str]
     "Conditions that should be equal between variants and are not."
     invalid: list[str]
@@ -130,8 +143,15 @@ class Outcome:
     collapsed: list[str] = field(default_factory=list)
     "Variants that predict one class for every row, and are therefore not ranked."
 
+    def __post_init__(self) -> None:
+        names = [variant.name for variant in self.variants]
+        compared = [side for one in self.verdicts for side in (one.variant, one.reference)]
+        for name in (self.reference, *compared):
+            if name not in names:
+                raise ValueError(f"{name} has a verdict but is no variant")
+
     def as_dict(self) -> dict[str, Any]:
-        return {"schema": OUTCOME_SCHEMA, **asdict(self)}
+        return record_table(self)
 
     def variant(self, name: str) -> VariantOutcome:
         return next(variant for variant in self.variants if variant.name == name)
@@ -147,43 +167,11 @@ def read_outcome(home: Path) -> Outcome:
             where=str(home),
             hint="`regard compare STUDY` writes it at the end, and resumes an interrupted study.",
         )
-    table = read_json(file, schema=OUTCOME_SCHEMA)
-    try:
-        return parse_outcome(table)
-    except (ValidationError, ValueError) as problem:
-        raise UserError(
-            f"damaged{_first_error(problem)}",
-            topic="study",
-            where=str(file),
-            hint="Run the study again: finished runs are kept, and the file is rewritten.",
-        ) from None
+    hint = "Run the study again: finished runs are kept, and the file is rewritten."
+    return read_record(file, Outcome, schema=OUTCOME_SCHEMA, topic="study", hint=hint)
 
 
-def parse_outcome(table: Mapping[str, Any]) -> Outcome:
-    """The inverse of `as_dict`, control characters made visible."""
-    fields = {key: value for key, value in printable(dict(table)).items() if key != "schema"}
-    outcome: Outcome = _OUTCOME_ADAPTER.validate_python(fields)
-    names = [variant.name for variant in outcome.variants]
-    compared = [
-        outcome.reference,
-        *(side for v in outcome.verdicts for side in (v.variant, v.reference)),
-    ]
-    for name in compared:
-        if name not in names:
-            raise ValueError(f"{name} has a verdict but is no variant")
-    for variant in outcome.variants:
-        if variant.audit is not None:
-            AuditRecord.model_validate(variant.audit)
-    for baseline in outcome.baselines:
-        ScoreRecord.model_validate(baseline)
-    return outcome
-
-
-_OUTCOME_ADAPTER = TypeAdapter(Outcome)
-
-
-def _first_error(problem: ValueError) -> str:
-    if not isinstance(problem, ValidationError):
-        return f": {problem}"
-    first = problem.errors()[0]
-    return f" at {'.'.join(map(str, first['loc']))}: {first['msg']}"
+def write_outcome(home: Path, outcome: Outcome) -> Outcome:
+    """Write outcome.json into the study folder `home`; the outcome as it will be read."""
+    write_record(home / "outcome.json", outcome, schema=OUTCOME_SCHEMA)
+    return read_outcome(home)

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from regard.core.errors import UserError
 from regard.runs.models.loaded_model import load_model
-from regard.studies.outcome import Outcome
+from regard.studies.outcome import Outcome, ProbeOutcome
 
 
 def score_probes(outcome: Outcome, texts: Sequence[str], *, home: Path) -> None:
@@ -27,12 +27,12 @@ def score_probes(outcome: Outcome, texts: Sequence[str], *, home: Path) -> None:
                 outcome.remarks.append(f"{variant.name}, seed {run.seed}: no probes ({problem})")
         variant.probes = (
             [
-                {
-                    "text": text,
-                    "loss": fmean(per_seed),
-                    "perplexity": fmean(math.exp(loss) for loss in per_seed),
-                    "per_seed": list(per_seed),
-                }
+                ProbeOutcome(
+                    text=text,
+                    loss=fmean(per_seed),
+                    perplexity=fmean(math.exp(loss) for loss in per_seed),
+                    per_seed=tuple(per_seed),
+                )
                 for text, per_seed in zip(texts, zip(*losses, strict=True), strict=True)
             ]
             if losses

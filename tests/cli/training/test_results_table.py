@@ -6,21 +6,23 @@ import pytest
 from rich.console import Console
 
 from regard.cli.training import results_table
+from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
+from regard.runs.results import ComparisonRecord, EvaluationRecord, ScoreRecord
 
 BASELINE = "BM25 (k1 = 1.2, b = 0.75, plain words)"
 
 
-def estimate(of: str, metric: str, value: float) -> dict[str, object]:
-    return {
-        "split": "test",
-        "of": of,
-        "metric": metric,
-        "value": value,
-        "low": value - 0.044,
-        "high": value + 0.041,
-        "n": 157,
-        "items": "queries",
-    }
+def estimate(of: str, metric: str, value: float) -> ScoreRecord:
+    return ScoreRecord(
+        split="test",
+        of=of,
+        metric=metric,
+        value=value,
+        low=value - 0.044,
+        high=value + 0.041,
+        n=157,
+        items="queries",
+    )
 
 
 @pytest.mark.parametrize("width", [90, 120])
@@ -31,14 +33,20 @@ def test_names_wrap_before_numbers_are_truncated(monkeypatch, width):
     )
     metrics = ("ndcg_at_10", "recall_at_100", "mrr")
     results_table.print_results(
-        {
-            "estimates": [
-                estimate(of, name, 0.49) for of in ("model", BASELINE) for name in metrics
+        EvaluationRecord(
+            run="cranfield",
+            estimates=[estimate(of, name, 0.49) for of in ("model", BASELINE) for name in metrics],
+            comparisons=[
+                ComparisonRecord(
+                    split="test",
+                    metric="ndcg_at_10",
+                    against=BASELINE,
+                    value=0.0,
+                    n=157,
+                    verdict=BaselineVerdict.NOT_DISTINGUISHABLE,
+                )
             ],
-            "comparisons": [
-                {"split": "test", "against": BASELINE, "verdict": "not distinguishable from"}
-            ],
-        },
+        ),
         title="runs/cranfield",
     )
     printed = output.getvalue()

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.evaluation.health.overfitting import FitVerdict, LossLevel, document_loss_gap
+from regard.runs.results import TrainDevGapRecord
 
 
 def losses(loss: float, *, n: int = 400, seed: int = 0, spread: float = 0.3) -> SimpleNamespace:
@@ -57,10 +58,10 @@ def test_standard_error_equals_that_of_repeated_draws() -> None:
     assert estimated == pytest.approx(np.std([level.loss for level in levels]), rel=0.15)
 
 
-def test_as_dict_has_gap_interval_and_n() -> None:
-    table = document_loss_gap(losses(5.0), losses(5.4, seed=1)).as_dict()
-    assert table["low"] < table["gap"] < table["high"]
-    assert table["n"] == {"train": 400, "dev": 400}
+def test_record_has_gap_interval_and_n() -> None:
+    record = TrainDevGapRecord.of_gap(document_loss_gap(losses(5.0), losses(5.4, seed=1)))
+    assert record.low < record.gap < record.high
+    assert record.n == {"train": 400, "dev": 400}
 
 
 @given(st.floats(1, 8), st.floats(1, 8))

@@ -1,5 +1,6 @@
 """Sample health: collapsed samples are flagged, real text is not."""
 
+from dataclasses import asdict
 from itertools import chain
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.stats import hypergeom
 
 from regard.evaluation.health.repetition import match_texts
 from regard.evaluation.health.samples import SampleHealth, empty_p_value, sample_health
+from regard.runs.results import SampleHealthRecord
 
 VOCABULARY = 300
 UNKNOWN = 7
@@ -148,10 +150,12 @@ def test_result_is_deterministic_and_independent_of_order() -> None:
     assert reversed_order.flags == ()
 
 
-def test_as_dict_has_plain_values() -> None:
-    table = health_of(SAMPLES).as_dict()
-    assert table["flags"] == []
-    assert set(table["samples"]) == set(table["reference"])
+def test_record_keeps_every_statistic() -> None:
+    health = health_of(SAMPLES)
+    record = SampleHealthRecord.model_validate(health)
+    assert record.sentence == health.sentence
+    table = record.model_dump(exclude={"sentence", "drawn"})
+    assert table == asdict(health)
 
 
 texts = st.lists(st.lists(st.integers(0, 5), max_size=12), min_size=1, max_size=6)

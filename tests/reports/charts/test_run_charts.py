@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.data.statistics import LengthHistogram
 from regard.reports.charts import run_charts
 from regard.reports.charts.theme import DARK, LIGHT, log_ticks
 from regard.runs.archive.read_run import read_run
-from regard.runs.archive.record import HistogramRecord, StepEvent
+from regard.runs.archive.record import StepEvent
 
 CHARTS = (
     run_charts.interval_chart,
@@ -65,7 +66,7 @@ def test_short_curves_are_unchanged():
 
 
 def test_histogram_outline_has_fractions():
-    points = run_charts.histogram_outline(HistogramRecord(edges=(0, 10, 20), counts=(3, 1)))
+    points = run_charts.histogram_outline(LengthHistogram(edges=(0, 10, 20), counts=(3, 1)))
     assert points == [(0, 0.0), (0, 0.75), (10, 0.25), (20, 0.0)]
 
 

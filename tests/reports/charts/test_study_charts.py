@@ -64,7 +64,7 @@ def test_axis_title_names_the_better_side(tmp_path, decides, side, scale):
         for split in ("dev", "test"):
             variant.estimates[f"{split}.{metric}"] = variant.estimates[f"{split}.perplexity"]
     outcome.baselines = [
-        {**row, "metric": metric, "value": 1.0, "low": 0.9, "high": 1.1}
+        row.model_copy(update={"metric": metric, "value": 1.0, "low": 0.9, "high": 1.1})
         for row in outcome.baselines
     ]
     evidence = evidence_of(tmp_path, outcome)

@@ -164,11 +164,11 @@ def test_a_run_of_schema_1_is_listed_as_damaged(tmp_path):
 def test_damaged_runs_are_not_cached(tmp_path, monkeypatch):
     write_run(tmp_path / "a")
 
-    def forbidden(folder: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(folder / "results.json"))
+    def forbidden(file: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(file))
 
     with monkeypatch.context() as patched:
-        patched.setattr(index, "_read_results", forbidden)
+        patched.setattr(index, "read_results", forbidden)
         (run,) = list_runs(tmp_path)
         assert run.facts["why"] == "a/results.json cannot be read (Permission denied)"
     assert list_runs(tmp_path)[0].state == RunState.FINISHED

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.runs.archive.read_run import printable, read_run
-from regard.runs.archive.record import BaselineVerdict, HistogramRecord
+from regard.core.printable import printable
+from regard.data.statistics import LengthHistogram
+from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
+from regard.runs.archive.read_run import read_run
 
 
 def step(at: int, loss: float) -> str:
@@ -128,7 +130,7 @@ def test_a_folder_without_a_run_is_an_error(tmp_path):
         ('{"schema": 1}', r"schema 1 is unknown; this regard reads schema 2"),
         ('{"schema": 7}', r"schema 7 is unknown; this regard reads schema 2"),
         ("[]", r"schema None is unknown"),
-        ('{"schema": 2, "run": "a"}', r"damaged at finished: Field required"),
+        ('{"schema": 2, "run": "a"}', r"damaged at estimates: Field required"),
     ],
 )
 def test_unreadable_results_are_an_error(make_run, content, says):
@@ -153,7 +155,7 @@ def test_results_of_schema_1_are_refused_in_one_sentence(make_run):
 
 def test_a_histogram_needs_one_more_edge_than_counts():
     with pytest.raises(ValueError, match="2 edges cannot bound 3 counts"):
-        HistogramRecord(edges=(0, 1), counts=(1, 2, 3))
+        LengthHistogram(edges=(0, 1), counts=(1, 2, 3))
 
 
 @given(st.text(alphabet=st.characters(codec=None, categories=None)))

@@ -55,19 +55,19 @@ def trained(tmp_path_factory):
 
 def run_score(run, split, metric, of="model"):
     return next(
-        row["value"]
-        for row in run.results()["estimates"]
-        if (row["split"], row["metric"], row["of"]) == (split, metric, of)
+        row.value
+        for row in run.results().estimates
+        if (row.split, row.metric, row.of) == (split, metric, of)
     )
 
 
 def test_training_learns_word_order_that_tfidf_cannot_see(trained):
     assert run_score(trained, "test", "accuracy") > 0.9
-    baselines = {row["of"] for row in trained.results()["estimates"]} - {"model"}
+    baselines = {row.of for row in trained.results().estimates} - {"model"}
     assert {"majority class"} < baselines
     for of in baselines:
         assert run_score(trained, "test", "accuracy", of) < 0.85  # bigrams have some information
-    verdicts = {(row["split"], row["verdict"]) for row in trained.results()["comparisons"]}
+    verdicts = {(row.split, row.verdict) for row in trained.results().comparisons}
     assert verdicts == {("dev", "better than"), ("test", "better than")}
 
 
@@ -102,7 +102,7 @@ def test_predict_keeps_columns_and_row_numbers_also_of_empty_texts(trained, tmp_
 
 def test_evaluate_reproduces_the_results_of_training(trained):
     again = regard.evaluate(trained.folder)
-    assert again["estimates"] == trained.results()["estimates"]
+    assert again.estimates == trained.results().estimates
 
 
 def test_a_classifier_has_no_token_loss(trained):

@@ -209,9 +209,9 @@ def recipe_table(home, **task):
 def test_fine_tuning_beats_the_baselines(home, tmp_path):
     run = regard.train(Recipe.from_table(recipe_table(home)), out=tmp_path / "run")
     accuracies = {
-        row["of"]: row["value"]
-        for row in run.results()["estimates"]
-        if (row["split"], row["metric"]) == ("test", "accuracy")
+        row.of: row.value
+        for row in run.results().estimates
+        if (row.split, row.metric) == ("test", "accuracy")
     }
     assert accuracies["model"] > 0.9
     assert accuracies["majority class"] < 0.7
@@ -249,8 +249,8 @@ def test_a_pretrained_decoder_answers_zero_shot_and_with_an_adapter(home, tmp_pa
     for kind, train in kinds.items():
         recipe = Recipe.from_table(table | {"adapt": {"kind": kind}} | train)
         run = regard.train(recipe, out=tmp_path / kind)
-        assert run.results()["cost"]["steps"] == (3 if kind == "lora" else 0)
-        assert {"model", "majority class"} < {row["of"] for row in run.results()["estimates"]}
+        assert run.results().cost.steps == (3 if kind == "lora" else 0)
+        assert {"model", "majority class"} < {row.of for row in run.results().estimates}
         loaded = regard.load(run.folder)
         after = loaded.model.state_dict()
         assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())

@@ -14,8 +14,9 @@ from regard.data.record_corpus import Record
 from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word import Word
-from regard.evaluation.metrics.metric import TUNED, score
+from regard.evaluation.metrics.metric import score
 from regard.evaluation.metrics.question_answering import exact_match_and_f1
+from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder
 from regard.models.task_models.span_model import SpanModel
@@ -340,18 +341,14 @@ def test_training_learns_to_find_answers_and_to_abstain(
     )
     run = regard.train(recipe)
     results = run.results()
-    scores = {
-        (row["of"], row["metric"]): row["value"]
-        for row in results["estimates"]
-        if row["split"] == "test"
-    }
+    scores = {(row.of, row.metric): row.value for row in results.estimates if row.split == "test"}
     assert scores["model", "f1"] > scores["always no answer", "f1"] + 0.3
     assert scores["model", "f1_answerable"] > 0.6
-    assert any("was chosen on the 60 questions of dev" in remark for remark in results["remarks"])
-    verdicts = {row["split"]: row["verdict"] for row in results["comparisons"]}
-    assert verdicts == {"dev": TUNED, "test": "better than"}
+    assert any("was chosen on the 60 questions of dev" in remark for remark in results.remarks)
+    verdicts = {row.split: row.verdict for row in results.comparisons}
+    assert verdicts == {"dev": BaselineVerdict.TUNED, "test": "better than"}
     loaded = regard.load(run.folder)
     assert isinstance(loaded.problem, SpanProblem)
     assert loaded.problem.tau != 0
-    assert results["tables"]["f1_by_threshold"][0]["split"] == "dev"
-    assert regard.evaluate(run.folder)["estimates"] == results["estimates"]
+    assert results.tables["f1_by_threshold"][0]["split"] == "dev"
+    assert regard.evaluate(run.folder).estimates == results.estimates

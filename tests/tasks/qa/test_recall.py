@@ -375,20 +375,18 @@ def test_training_recalls_and_reports_seen_and_unseen_subjects(
     )
     run = regard.train(recipe)
     results = run.results()
-    estimates = {
-        (row["of"], row["metric"]): row for row in results["estimates"] if row["split"] == "test"
-    }
-    assert estimates["model", "exact_match"]["value"] > 0.7
-    assert estimates["most frequent answer", "exact_match"]["value"] < 0.5
-    seen = estimates["model", "exact_match_seen"]["n"]
-    unseen = estimates["model", "exact_match_unseen"]["n"]
+    estimates = {(row.of, row.metric): row for row in results.estimates if row.split == "test"}
+    assert estimates["model", "exact_match"].value > 0.7
+    assert estimates["most frequent answer", "exact_match"].value < 0.5
+    seen = estimates["model", "exact_match_seen"].n
+    unseen = estimates["model", "exact_match_unseen"].n
     assert seen + unseen == 20
     assert unseen >= 10
-    assert {row["split"] for row in results["tables"]["risk_coverage"]} == {"dev", "test"}
-    assert any("chosen on the 20 questions of dev" in remark for remark in results["remarks"])
+    assert {row["split"] for row in results.tables["risk_coverage"]} == {"dev", "test"}
+    assert any("chosen on the 20 questions of dev" in remark for remark in results.remarks)
     events = [json.loads(line) for line in (run.folder / "events.jsonl").read_text().splitlines()]
     assert "exact_match" in next(e["scores"] for e in events if e["event"] == "evaluation")
     loaded = regard.load(run.folder)
     assert isinstance(loaded.problem, RecallProblem)
     assert loaded.problem.abstention is not None
-    assert regard.evaluate(run.folder)["estimates"] == results["estimates"]
+    assert regard.evaluate(run.folder).estimates == results.estimates

@@ -73,9 +73,9 @@ def trained(files):
 def run_scores(run, split, metric):
     """The score of the model and of each baseline, by first word of its label."""
     return {
-        row["of"].split()[0]: row["value"]
-        for row in run.results()["estimates"]
-        if (row["split"], row["metric"]) == (split, metric)
+        row.of.split()[0]: row.value
+        for row in run.results().estimates
+        if (row.split, row.metric) == (split, metric)
     }
 
 
@@ -84,7 +84,7 @@ def test_training_retrieves_documents_that_share_no_word_with_the_query(trained)
         scores = run_scores(trained, "test", metric)
         assert scores["model"] > 0.6  # chance among 66 documents: 0.07
         assert scores["BM25"] == 0
-    assert any(f"{len(TOPICS)} documents" in text for text in trained.results()["remarks"])
+    assert any(f"{len(TOPICS)} documents" in text for text in trained.results().remarks)
 
 
 def test_items_hold_found_and_relevant_documents(trained):
@@ -101,9 +101,9 @@ def test_items_hold_found_and_relevant_documents(trained):
 
 
 def test_signatures_identify_the_collection(trained):
-    signatures = {row["signature"] for row in trained.results()["estimates"]}
+    signatures = {row.signature for row in trained.results().estimates}
     assert all(f"searched:{len(TOPICS)}:" in signature for signature in signatures)
-    assert regard.evaluate(trained.folder)["estimates"] == trained.results()["estimates"]
+    assert regard.evaluate(trained.folder).estimates == trained.results().estimates
 
 
 def test_predict_on_a_file_of_queries(trained, tmp_path):

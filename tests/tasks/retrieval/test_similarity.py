@@ -64,16 +64,16 @@ def trained(tmp_path_factory):
 
 def run_score(run, metric, of="model"):
     return next(
-        row["value"]
-        for row in run.results()["estimates"]
-        if (row["split"], row["metric"], row["of"]) == ("test", metric, of)
+        row.value
+        for row in run.results().estimates
+        if (row.split, row.metric, row.of) == ("test", metric, of)
     )
 
 
 def test_training_learns_synonyms_that_tfidf_cannot_see(trained):
     assert run_score(trained, "spearman") > 0.8
     assert run_score(trained, "spearman", TfidfCosine.label) < 0.7
-    assert {row["verdict"] for row in trained.results()["comparisons"]} == {"better than"}
+    assert {row.verdict for row in trained.results().comparisons} == {"better than"}
 
 
 def test_predicted_scores_are_in_the_range_of_the_task(trained, tmp_path):
@@ -98,7 +98,7 @@ def test_scores_are_scaled_products_of_unit_embeddings(trained):
 
 
 def test_evaluate_reproduces_the_results_of_training(trained):
-    assert regard.evaluate(trained.folder)["estimates"] == trained.results()["estimates"]
+    assert regard.evaluate(trained.folder).estimates == trained.results().estimates
 
 
 def tools(context=8, family="encoder"):

@@ -366,15 +366,15 @@ def test_training_learns_to_translate_and_reports_its_scores(tmp_path, monkeypat
     run = regard.train(recipe, out=tmp_path / "run")
     results = run.results()
     scores = {
-        (row["split"], row["of"], row["metric"]): row["value"]
-        for row in results["estimates"]
-        if row["split"] != "train"
+        (row.split, row.of, row.metric): row.value
+        for row in results.estimates
+        if row.split != "train"
     }
     assert scores["test", "model", "chrf"] > 80
     assert scores["test", "copy the source", "chrf"] < 50
-    [comparison] = [row for row in results["comparisons"] if row["split"] == "test"]
-    assert comparison["verdict"] == "better than"
-    assert {row["words"] for row in results["tables"]["by source length"]} == {
+    [comparison] = [row for row in results.comparisons if row.split == "test"]
+    assert comparison.verdict == "better than"
+    assert {row["words"] for row in results.tables["by source length"]} == {
         "below 5",
         "5 and more",
     }

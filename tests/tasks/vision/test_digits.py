@@ -94,22 +94,22 @@ def trained(home, pretrained):
 
 def run_score(run, split, metric, of="model"):
     return next(
-        row["value"]
-        for row in run.results()["estimates"]
-        if (row["split"], row["metric"], row["of"]) == (split, metric, of)
+        row.value
+        for row in run.results().estimates
+        if (row.split, row.metric, row.of) == (split, metric, of)
     )
 
 
 def test_masked_patches_are_predicted_better_than_by_the_mean_image(pretrained):
     error = run_score(pretrained, "test", "mean_squared_error")
     assert error < 0.7 * run_score(pretrained, "test", "mean_squared_error", "mean image")
-    verdicts = {(row["split"], row["verdict"]) for row in pretrained.results()["comparisons"]}
+    verdicts = {(row.split, row.verdict) for row in pretrained.results().comparisons}
     assert verdicts == {("dev", "better than"), ("test", "better than")}
 
 
 def test_answers_use_the_image(trained):
     assert run_score(trained, "test", "accuracy") > 0.95
-    baselines = {row["of"] for row in trained.results()["estimates"]} - {"model"}
+    baselines = {row.of for row in trained.results().estimates} - {"model"}
     assert len(baselines) == 2
     for of in baselines:
         assert run_score(trained, "test", "accuracy", of) < 0.7
@@ -127,7 +127,7 @@ def test_predict_on_a_file_without_answers(trained, tmp_path):
 
 def test_evaluate_reproduces_the_results_of_training(trained, pretrained):
     for run in (trained, pretrained):
-        assert regard.evaluate(run.folder)["estimates"] == run.results()["estimates"]
+        assert regard.evaluate(run.folder).estimates == run.results().estimates
 
 
 def tools(context=16):
@@ -236,5 +236,5 @@ def test_equal_questions_about_different_images_do_not_overlap():
     every = [{**row, "label": row["answer"]} for row in rows(40, 0)]
     records = {"train": every[:20], "dev": every[20:30], "test": every[18:20] + every[30:38]}
     statistics = task_statistics(Corpus(), records, Digits(**SMALL), tools().tokenizer)
-    assert statistics["overlap"]["dev"]["documents"] == 0
-    assert statistics["overlap"]["test"]["documents"] == pytest.approx(0.2)
+    assert statistics.overlap["dev"].documents == 0
+    assert statistics.overlap["test"].documents == pytest.approx(0.2)

@@ -11,7 +11,7 @@ from regard.cli.console import AsJson, console, print_json, progress_bar
 
 if TYPE_CHECKING:
     from regard.data.corpus import Corpus
-    from regard.data.corpus_stats import CorpusStatistics, LengthHistogram
+    from regard.data.statistics import CorpusStatistics, LengthHistogram
     from regard.data.token_cache import TokenCache
 
 app = typer.Typer(help="Inspect a corpus: sizes, lengths, overlap of splits.", no_args_is_help=True)
@@ -146,7 +146,7 @@ def _rows(counted: str) -> dict[str, Any]:
 
 
 def _all_splits(statistics: CorpusStatistics) -> LengthHistogram:
-    from regard.data.corpus_stats import LengthHistogram
+    from regard.data.statistics import LengthHistogram
 
     histograms = [split.histogram for split in statistics.splits.values()]
     counts = [sum(bin_) for bin_ in zip(*(h.counts for h in histograms), strict=True)]

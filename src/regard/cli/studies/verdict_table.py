@@ -59,7 +59,7 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
     console().print(Padding(_table(evidence), (0, 0, 0, 2)))
     if evidence.sample_flags:
         console().print()
-    predicts = any((variant.health or {}).get("predictions") for variant in outcome.variants)
+    predicts = any(variant.health and variant.health.predictions for variant in outcome.variants)
     for name, flags in evidence.sample_flags.items():
         _say("ANSWERS" if predicts else "SAMPLES", f"{name}: {flags}", style="yellow")
     console().print(f"\n  report  {report}", markup=False, soft_wrap=True)

@@ -24,13 +24,14 @@ def evaluate(
     """Evaluate a finished run again, next to its baselines."""
     from regard import api
     from regard.core.files import write_json
+    from regard.core.json_records import record_table
 
     with training_display() as observer:
         results = api.evaluate(run, base=base, user_files=user_files or (), observer=observer)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_json(out, results)
+        write_json(out, record_table(results))
     if as_json:
-        print_json(results)
+        print_json(record_table(results))
     else:
         print_results(results, title=str(run))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from regard.cli.console import console
 from regard.cli.training.display import format_score
@@ -10,26 +11,30 @@ from regard.cli.training.display import format_score
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from regard.runs.results import AuditRecord, EvaluationRecord, HealthRecord, ScoreRecord
+
 MAX_UNUSED_SHOWN = 3
 MAX_OTHER_METRICS = 2
 "Columns of other metrics next to the main one."
 MIN_NAME_WIDTH = 16
 INDENT = 2
-SHORT_VERDICTS = {
+SHORT_VERDICTS: dict[str, str] = {
     "better than": "better",
+    "behind": "behind",
     "not distinguishable from": "not distinguishable",
     "on too few items to compare with": "too few items",
     "tuned on these rows, and not judged against": "tuned here",
 }
+"The baseline's name starts the line."
 VERDICT_STYLES = {"better": "green", "behind": "red"}
 
 
-def print_results(results: dict[str, Any], *, title: str) -> None:
+def print_results(results: EvaluationRecord, *, title: str) -> None:
     """Print the main metric by split with interval and n, a verdict per baseline, and remarks."""
     from rich.measure import Measurement
     from rich.padding import Padding
 
-    main, *others = dict.fromkeys(row["metric"] for row in results["estimates"])
+    main, *others = dict.fromkeys(row.metric for row in results.estimates)
     columns = _other_columns(main, others)
     table = _table(results, main, columns)
     # In a narrow terminal names wrap and other metrics are dropped, but no number is truncated.
@@ -37,37 +42,37 @@ def print_results(results: dict[str, Any], *, title: str) -> None:
     while columns and Measurement.get(console(), console().options, table).minimum > width:
         table = _table(results, main, columns := columns[:-1])
     console().print(f"\n  {title}", markup=False)
-    _print_audit(results.get("audit"))
+    _print_audit(results.audit)
     console().print(Padding(table, (0, 0, 0, INDENT)))
-    items = next((row["items"] for row in results["estimates"]), "items")
+    items = next((row.items for row in results.estimates), "items")
     console().print(
         f"  n counts {items}; verdicts test paired differences over the same {items}, for this "
         "trained model",
         style="dim",
         soft_wrap=True,
     )
-    _print_subset_scores(results["estimates"], main, others)
-    _print_signature(results["estimates"], main)
-    _print_health(results.get("health"))
-    for remark in results.get("remarks", ()):
+    _print_subset_scores(results.estimates, main, others)
+    _print_signature(results.estimates, main)
+    _print_health(results.health)
+    for remark in results.remarks:
         console().print(f"  {remark}", markup=False, soft_wrap=True)
 
 
-def _table(results: dict[str, Any], main: str, columns: list[str]) -> Table:
+def _table(results: EvaluationRecord, main: str, columns: list[str]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    by_key = {(row["split"], row["of"], row["metric"]): row for row in results["estimates"]}
-    verdicts = {(row["split"], row["against"]): row for row in results["comparisons"]}
+    by_key = {(row.split, row.of, row.metric): row for row in results.estimates}
+    verdicts = {(row.split, row.against): row.verdict for row in results.comparisons}
     rows = [
         (
             split if of == "model" else "",
             of if of == "model" else f"─ {of}",
-            format_score(row["value"]),
+            format_score(row.value),
             _interval(row),
             *(_value(by_key.get((split, of, name))) for name in columns),
-            f"{row['n']:,}",
-            _short_verdict(verdicts.get((split, of), {}).get("verdict", "")),
+            f"{row.n:,}",
+            SHORT_VERDICTS[verdicts[split, of]] if (split, of) in verdicts else "",
         )
         for (split, of, metric), row in by_key.items()
         if metric == main
@@ -83,63 +88,61 @@ def _table(results: dict[str, Any], main: str, columns: list[str]) -> Table:
             justify="right" if is_numeric else "left",
             min_width=min(width, MIN_NAME_WIDTH) if heading == "" else width,
         )
-    for *cells, verdict in rows:
+    for *shown, verdict in rows:
         verdict_cell = Text(verdict, VERDICT_STYLES.get(verdict, ""))
-        style = "bold" if cells[1] == "model" else ""
-        table.add_row(*map(Text, cells), verdict_cell, style=style)
+        style = "bold" if shown[1] == "model" else ""
+        table.add_row(*map(Text, shown), verdict_cell, style=style)
     return table
 
 
-def _short_verdict(verdict: str) -> str:
-    """`better` for `better than`: the baseline's name starts the line."""
-    return SHORT_VERDICTS.get(verdict, verdict)
-
-
-def _print_subset_scores(rows: list[dict[str, Any]], main: str, others: list[str]) -> None:
+def _print_subset_scores(rows: Sequence[ScoreRecord], main: str, others: list[str]) -> None:
     """Scores over a subset of the last split, such as subjects the pretraining text names."""
-    last = rows[-1]["split"]
-    model = {row["metric"]: row for row in rows if row["split"] == last and row["of"] == "model"}
+    last = rows[-1].split
+    model = {row.metric: row for row in rows if row.split == last and row.of == "model"}
     for name in others:
-        if name in model and main in model and model[name]["n"] != model[main]["n"]:
+        if name in model and main in model and model[name].n != model[main].n:
             row = model[name]
-            text = f"{format_score(row['value'])} {_interval(row)}, n = {row['n']:,}"
+            text = f"{format_score(row.value)} {_interval(row)}, n = {row.n:,}"
             console().print(f"  {last}, {_label(name)}: {text}", markup=False, soft_wrap=True)
 
 
-def _print_signature(rows: list[dict[str, Any]], main: str) -> None:
+def _print_signature(rows: Sequence[ScoreRecord], main: str) -> None:
     """The signature of the main metric on the last split, for citation."""
-    model = [row for row in rows if row["of"] == "model" and row["metric"] == main]
-    if model and model[-1].get("signature"):
-        console().print(f"  signature  {model[-1]['signature']}", style="dim", soft_wrap=True)
+    model = [row for row in rows if row.of == "model" and row.metric == main]
+    if model and model[-1].signature:
+        console().print(f"  signature  {model[-1].signature}", style="dim", soft_wrap=True)
 
 
-def _print_audit(audit: dict[str, Any] | None) -> None:
+def _print_audit(audit: AuditRecord | None) -> None:
     """The audit's verdict in one line, in red if the results below mean nothing."""
     if audit is None:
         console().print("  audit  none: this run predates audits", style="dim")
         return
-    if audit["verdict"] == "leak" or audit["broken"]:
-        reasons = [audit["sentence"], *audit["broken"]]
+    if not audit.is_valid:
+        reasons = [audit.sentence, *audit.broken]
         text = f"  INVALID  {'; '.join(reasons)}; the results below mean nothing"
         console().print(text, style="bold red", markup=False, soft_wrap=True)
         return
-    console().print(f"  audit  {audit['sentence']}", markup=False, soft_wrap=True)
-    if audit["unused_parameters"]:
-        names = ", ".join(one["name"] for one in audit["unused_parameters"][:MAX_UNUSED_SHOWN])
-        more = len(audit["unused_parameters"]) - MAX_UNUSED_SHOWN
+    console().print(f"  audit  {audit.sentence}", markup=False, soft_wrap=True)
+    if unused := audit.unused_parameters:
+        names = ", ".join(one.name for one in unused[:MAX_UNUSED_SHOWN])
+        more = len(unused) - MAX_UNUSED_SHOWN
         rest = f" and {more} more" if more > 0 else ""
         text = f"  unused parameters  {names}{rest}"
         console().print(text, style="dim", markup=False, soft_wrap=True)
 
 
-def _print_health(health: dict[str, Any] | None) -> None:
+def _print_health(health: HealthRecord | None) -> None:
     """Collapsed predictions and degenerate samples."""
-    health = health or {}
-    if one_class := (health.get("predictions") or {}).get("collapsed"):
+    if health is None:
+        return
+    if health.predictions and health.predictions.collapsed:
+        one_class = health.predictions.collapsed
         text = f"  COLLAPSED  {one_class}: its scores are those of that constant prediction"
         console().print(text, style="bold red", markup=False, soft_wrap=True)
-    if flags := (health.get("samples") or {}).get("flags"):
-        console().print(f"  {'; '.join(flags)}", style="yellow", markup=False, soft_wrap=True)
+    if health.samples and health.samples.flags:
+        text = f"  {'; '.join(health.samples.flags)}"
+        console().print(text, style="yellow", markup=False, soft_wrap=True)
 
 
 def _other_columns(main: str, others: list[str]) -> list[str]:
@@ -153,11 +156,11 @@ def _label(metric: str) -> str:
     return "per byte" if metric == "perplexity_per_byte" else metric.replace("_", " ")
 
 
-def _value(row: dict[str, Any] | None) -> str:
-    return "–" if row is None else f"{row['value']:.3f}"
+def _value(row: ScoreRecord | None) -> str:
+    return "–" if row is None else f"{row.value:.3f}"
 
 
-def _interval(row: dict[str, Any]) -> str:
-    if row["low"] is None:
-        return f"none: {row['no_interval']}"
-    return f"[{format_score(row['low'])}, {format_score(row['high'])}]"
+def _interval(row: ScoreRecord) -> str:
+    if row.low is None or row.high is None:
+        return f"none: {row.no_interval}"
+    return f"[{format_score(row.low)}, {format_score(row.high)}]"

@@ -31,6 +31,7 @@ def train(
 ) -> None:
     """Train a recipe and evaluate it next to its baselines. Writes a report."""
     from regard import api
+    from regard.core.json_records import record_table
     from regard.reports.run_report import write_report
     from regard.runs.recipe import Recipe
     from regard.training.interrupt import TrainingInterrupt
@@ -48,9 +49,10 @@ def train(
         command = resumed if folder.is_dir() else "the same command"
         print(f"\n{message}. Resume with: {command}", file=sys.stderr)
         raise typer.Exit(130) from None
-    report = write_report(run.folder)
+    report, results = write_report(run.folder), run.results()
     if as_json:
-        print_json(run.results() | {"run": str(run.folder), "report": str(report)})
+        table = record_table(results) | {"run": str(run.folder), "report": str(report)}
+        print_json(table)
         return
-    print_results(run.results(), title=str(run.folder))
+    print_results(results, title=str(run.folder))
     console().print(f"  report  {report}", markup=False)

@@ -43,13 +43,11 @@ def validate(
         table = {"recipe": experiment.recipe.to_table(), **forecast.as_dict(), "waste": waste}
         print_json({**table, "parameters_by_module": [asdict(term) for term in terms]})
         return
-    splits = experiment.prepared.statistics["splits"]
+    splits = experiment.prepared.statistics.splits
     console().print(f"  {recipe} is valid", markup=False)
     _print_advice(experiment.recipe)
     for name, split in splits.items():
-        console().print(
-            f"  {name:5} {split['documents']:>9,} documents {split['tokens']:>12,} tokens"
-        )
+        console().print(f"  {name:5} {split.documents:>9,} documents {split.tokens:>12,} tokens")
     _print_parameters(terms, vocabulary=experiment.vocabulary)
     trained = experiment.ledger()
     if trained.total < trained.of:

@@ -58,6 +58,8 @@ def audit(
 
     Exit code 0: clean, 1: a leak, 2: cannot tell."""
     from regard import api
+    from regard.core.json_records import record_table
+    from regard.runs.results import AuditRecord
 
     if _is_factory(target):
         model = _call_factory(target)
@@ -66,7 +68,7 @@ def audit(
     sample = _sample(model, vocabulary, length) if vocabulary else None
     result = api.audit(model, mask, sample, lengths=[length] if length else None, seed=seed)
     if as_json:
-        print_json(result.as_dict())
+        print_json(record_table(AuditRecord.of_audit(result)))
     else:
         _print(result, target)
     raise typer.Exit(EXIT_CODES[result.verdict])

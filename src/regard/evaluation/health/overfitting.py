@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import exp, hypot
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -115,17 +115,6 @@ class LossGap:
                 return f"train and dev are alike ({details})"
             case _:
                 return f"too few {self.items} to compare train with dev ({details})"
-
-    def as_dict(self) -> dict[str, Any]:
-        low, high = self.interval
-        return {
-            "fit": str(self.fit),
-            "sentence": self.sentence,
-            "gap": self.value,
-            "low": low,
-            "high": high,
-            "n": {"train": self.train.n, "dev": self.dev.n},
-        }
 
 
 def document_loss_gap(train: LossesLike, dev: LossesLike) -> LossGap:

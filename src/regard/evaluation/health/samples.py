@@ -89,9 +89,6 @@ class SampleHealth:
             f"n = {self.n:,} samples, {self.tokens:,} tokens, {self.documents:,} real texts"
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "flags": list(self.flags), "sentence": self.sentence}
-
 
 def sample_health(
     samples: Sequence[Ids], reference: Sequence[Ids], *, unknown: int | None, seed: int = 0

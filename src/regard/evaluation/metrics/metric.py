@@ -20,6 +20,7 @@ import numpy as np
 
 from regard.core.catalog import Catalog
 from regard.core.errors import UserError, did_you_mean
+from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.evaluation.statistics.estimate import Estimate, signature
 from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics, wilson
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values, ratio
@@ -34,7 +35,6 @@ METRICS = Catalog("metric", home="regard.evaluation.metrics")
 UNBOUNDED = float("inf")
 MIN_ITEMS = 20
 "Minimum items for a verdict: a bootstrap over fewer gives too narrow an interval."
-TUNED = "tuned on these rows, and not judged against"
 "Replaces the verdict where something was tuned by the very score that is compared."
 
 
@@ -240,13 +240,14 @@ def paired_difference(
     )
 
 
-def difference_verdict(difference: Estimate, *, higher_is_better: bool) -> str:
+def difference_verdict(difference: Estimate, *, higher_is_better: bool) -> BaselineVerdict:
     """What a difference says of our score; no verdict without an interval or on few items."""
     if difference.n < MIN_ITEMS:
-        return "on too few items to compare with"
+        return BaselineVerdict.TOO_FEW
     if difference.low is None or difference.high is None or difference.low <= 0 <= difference.high:
-        return "not distinguishable from"
-    return "better than" if (difference.low > 0) == higher_is_better else "behind"
+        return BaselineVerdict.NOT_DISTINGUISHABLE
+    is_better = (difference.low > 0) == higher_is_better
+    return BaselineVerdict.BETTER if is_better else BaselineVerdict.BEHIND
 
 
 def ratio_score(top: int, bottom: int) -> ScoreFunction:

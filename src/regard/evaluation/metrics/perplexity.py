@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from regard.core.errors import UserError
 from regard.evaluation.metrics.metric import MIN_ITEMS as MIN_ITEMS
 from regard.evaluation.metrics.metric import difference_verdict
+from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.evaluation.statistics.estimate import Estimate, signature
 from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics
 
@@ -153,7 +154,7 @@ class Perplexity:
         return UserError(what, topic="evaluation", where=self.split, hint=hint)
 
 
-def perplexity_verdict(difference: Estimate) -> str:
+def perplexity_verdict(difference: Estimate) -> BaselineVerdict:
     """What a difference of perplexities says: lower is better."""
     return difference_verdict(difference, higher_is_better=False)
 

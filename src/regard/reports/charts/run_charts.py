@@ -15,11 +15,13 @@ from typing import Any, TypeVar
 import altair as alt
 import vl_convert
 
+from regard.data.statistics import LengthHistogram
 from regard.evaluation.formatting import metric_label, number, order_splits, split_label
 from regard.evaluation.metrics.metric import is_lower_better
 from regard.reports.charts import theme as chart_theme
 from regard.reports.charts.theme import Chart, Theme
-from regard.runs.archive.record import MODEL, HistogramRecord, RunRecord, ScoreRecord, StepEvent
+from regard.runs.archive.record import RunRecord, StepEvent
+from regard.runs.results import MODEL, ScoreRecord
 
 MAX_POINTS = 500
 "Maximum points of a curve; more are invisible and make the page large."
@@ -203,7 +205,7 @@ def subsample(events: Sequence[Event], max_points: int = MAX_POINTS) -> list[Eve
     return list(events[::-1][::stride][::-1])
 
 
-def histogram_outline(histogram: HistogramRecord) -> list[tuple[float, float]]:
+def histogram_outline(histogram: LengthHistogram) -> list[tuple[float, float]]:
     """The steps of a histogram as fractions of its total, starting and ending at zero."""
     total = sum(histogram.counts)
     fractions = [count / total for count in histogram.counts]
@@ -260,7 +262,7 @@ def score_scale(rows: Sequence[Row], *, label_fraction: float) -> tuple[alt.Scal
     return alt.Scale(zero=False, domain=domain, nice=False), []
 
 
-def _length_scale(histograms: Iterable[HistogramRecord | None]) -> tuple[alt.Scale, list[float]]:
+def _length_scale(histograms: Iterable[LengthHistogram | None]) -> tuple[alt.Scale, list[float]]:
     """Logarithmic where bins grow, so that all are drawn equally wide."""
     edges = sorted({edge for h in histograms if h for edge in h.edges})
     if len(edges) < 3 or edges[-1] - edges[-2] <= 2 * (edges[1] - edges[0]):

@@ -31,7 +31,7 @@ from regard.reports.charts.task_charts import length_scores
 from regard.reports.charts.theme import Chart, Theme
 from regard.reports.evidence import Evidence
 from regard.reports.study_text import paired_seeds, short_label
-from regard.runs.archive.record import ScoreRecord
+from regard.runs.results import ScoreRecord
 from regard.studies.outcome import Outcome, VerdictOutcome
 from regard.studies.seed_spread import SeedSpread
 
@@ -195,7 +195,7 @@ def palette(evidence: Evidence, theme: Theme, shown: Sequence[str] | None = None
     variants = [variant.name for variant in evidence.variants]
     by_name = {name: colours[index % len(colours)] for index, name in enumerate(variants)}
     by_name |= {display_name(evidence, name): by_name[name] for name in variants}
-    baselines = {row["of"] for row in evidence.outcome.baselines} - by_name.keys()
+    baselines = {row.of for row in evidence.outcome.baselines} - by_name.keys()
     by_name |= dict.fromkeys(sorted(baselines), theme.quiet)
     names = list(by_name) if shown is None else list(shown)
     return alt.Scale(domain=names, range=[by_name[name] for name in names])
@@ -261,7 +261,7 @@ def _score_rows(evidence: Evidence) -> list[Row]:
     ]
     rows += [
         _score_row(score.of, score.split, score, "baseline")
-        for score in map(ScoreRecord.model_validate, evidence.outcome.baselines)
+        for score in evidence.outcome.baselines
         if score.metric == metric and score.split in DRAWN_SPLITS
     ]
     bound = 0.0 if is_lower_better(metric) else -math.inf  # for a logarithmic axis

@@ -4,7 +4,7 @@ length. A chart is None if the run has no such table."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -14,7 +14,7 @@ from regard.reports.charts import theme as chart_theme
 from regard.reports.charts.theme import Chart, Theme
 from regard.runs.archive.record import RunRecord
 
-Row = dict[str, Any]
+Row = Mapping[str, Any]
 
 
 def threshold_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
@@ -112,7 +112,7 @@ def length_score_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart 
     """The main metric on test by source length, with intervals."""
     main = record.results.main if record.results else ""
     rows = [
-        row | {"label": quantity(row["n"], row["items"])} for row in length_scores(record, main)
+        {**row, "label": quantity(row["n"], row["items"])} for row in length_scores(record, main)
     ]
     if not rows:
         return None

@@ -23,9 +23,11 @@ from typing import Any, TypeAlias
 
 from regard.core.errors import UserError
 from regard.core.files import write_text
+from regard.core.printable import printable
 from regard.core.toml import flatten, read_toml
-from regard.runs.archive.read_run import printable, read_run
-from regard.runs.archive.record import MODEL, RESULTS_SCHEMA, AuditRecord, ResultsRecord, RunRecord
+from regard.runs.archive.read_run import read_run
+from regard.runs.archive.record import RunRecord
+from regard.runs.results import MODEL, AuditRecord, ResultsRecord, read_audit, read_results
 
 SCHEMA = 3
 "Schema of the index; raised whenever the same folder would give other facts."
@@ -159,8 +161,9 @@ def read_facts(folder: Path, *, name: str) -> Facts:
         # Through JSON, so that facts from the folder equal those from the index.
         table = json.dumps(flatten(read_toml(folder / RECIPE, topic="run").table), default=str)
         facts = {**printable(json.loads(table)), **facts}
-        if (results := _read_results(folder)) is not None:
-            return {**facts, "state": RunState.FINISHED.value, **printable(_results_facts(results))}
+        # Not the whole run: events take longest to read.
+        if (results := read_results(folder / "results.json")) is not None:
+            return {**facts, "state": RunState.FINISHED.value, **_results_facts(results)}
         return {**facts, "state": RunState.UNFINISHED.value, **_unfinished_facts(read_run(folder))}
     except UserError as problem:
         why = str(problem)
@@ -171,18 +174,6 @@ def read_facts(folder: Path, *, name: str) -> Facts:
     # The index is used from other working folders too: name the path below its root.
     why = printable(why.removeprefix("run: ").replace(str(folder), name))
     return {**facts, "state": RunState.DAMAGED.value, "why": why}
-
-
-def _read_results(folder: Path) -> ResultsRecord | None:
-    """The results of a finished run, without its events, which take longest to read.
-
-    None if they are damaged: `read_run` says what is wrong with them.
-    """
-    try:
-        table = json.loads((folder / "results.json").read_bytes())
-        return ResultsRecord.model_validate(table) if table["schema"] == RESULTS_SCHEMA else None
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _results_facts(results: ResultsRecord) -> Facts:
@@ -216,11 +207,9 @@ def _unfinished_facts(record: RunRecord) -> Facts:
     planned = {"parameters": start.parameters, "steps_planned": start.steps}
     facts: Facts = {key: value for key, value in planned.items() if value is not None}
     facts["steps"] = record.events.last_step
-    try:
-        audit = json.loads((record.folder / "audit.json").read_bytes())
-        return facts | _audit_facts(AuditRecord.model_validate(printable(audit)))
-    except (FileNotFoundError, ValueError):  # not audited yet, or by another version
-        return facts
+    with suppress(UserError):  # of another version, or damaged
+        return facts | _audit_facts(read_audit(record.folder / "audit.json"))
+    return facts
 
 
 def _audit_facts(audit: AuditRecord | None) -> Facts:

@@ -182,7 +182,7 @@ def _from_run(run: Run) -> InitialModel:
     recipe = run.recipe()
     check_same_code(files_used_by(recipe.to_table()), run.folder)
     settings = InheritedSettings(recipe.model, recipe.tokenizer, recipe.objective)
-    identity = str(run.results()["identity"])
+    identity = run.results().identity
     return _open(str(run.folder), run.folder, folder, settings=settings, identity=identity)
 
 
@@ -223,6 +223,6 @@ def _find_or_run(
     by_identity = runs / f"{recipe.name}-{identity[:8]}"
     for folder in (runs / recipe.name, by_identity):
         run = Run(folder)
-        if run.is_finished and run.results().get("identity") == identity:
+        if run.is_finished and run.results().identity == identity:
             return run
     return run_recipe(recipe, by_identity)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
 
 from regard.core.errors import UserError
-from regard.core.files import find_damage, folder_with_manifest, read_json, write_json
+from regard.core.files import find_damage, folder_with_manifest
+from regard.core.json_records import read_record, write_record
 from regard.data.corpus import SPLITS, Corpus, open_corpus
 from regard.data.corpus_stats import corpus_statistics
 from regard.data.record_corpus import RecordCorpus, open_records
+from regard.data.statistics import CorpusStatistics
 from regard.data.token_cache import TokenCache, cache_home, load_or_build_cache
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.runs.observer import Observer
@@ -26,7 +28,7 @@ from regard.runs.preparation.text import PreparedText
 from regard.runs.recipe import FORMAT, Recipe, build_tools
 from regard.tasks import Task, TaskState
 
-STATISTICS_SCHEMA = 2
+STATISTICS_SCHEMA = 3
 
 
 def prepare(
@@ -99,9 +101,9 @@ def corpus_fingerprint(corpus: Corpus | RecordCorpus, task: Task | None) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def dropped_remark(statistics: dict[str, Any]) -> str:
+def dropped_remark(statistics: CorpusStatistics) -> str:
     """`data: left out 12 empty rows, 1 bad row`; empty if nothing was dropped."""
-    dropped = statistics["dropped"]
+    dropped = statistics.dropped
     counts = {
         "empty row": dropped["empty"],
         "bad row": dropped["bad"],
@@ -128,15 +130,14 @@ def _load_or_train_tokenizer(
 
 def _load_or_compute_statistics(
     cache: TokenCache, corpus: Corpus, observer: Observer
-) -> dict[str, Any]:
+) -> CorpusStatistics:
     file = cache.folder / "statistics.json"
-    if file.is_file():
-        try:
-            cached: dict[str, Any] = read_json(file, schema=STATISTICS_SCHEMA)["statistics"]
-            return cached
-        except UserError:
-            pass  # of another version, or damaged: computed again
+    # Missing, of another version, or damaged: computed again.
+    with suppress(UserError):
+        return read_record(
+            file, CorpusStatistics, schema=STATISTICS_SCHEMA, topic="data", hint="Delete it."
+        )
     observer.on_progress("computing overlap", 0, None)
-    statistics = corpus_statistics(cache, corpus).as_dict()
-    write_json(file, {"schema": STATISTICS_SCHEMA, "statistics": statistics})
+    statistics = corpus_statistics(cache, corpus)
+    write_record(file, statistics, schema=STATISTICS_SCHEMA)
     return statistics

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regard.data.corpus import Split
+from regard.data.statistics import CorpusStatistics
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.metric import Row
 from regard.models.model import Model
 from regard.runs.observer import Observer
 from regard.runs.recipe import Recipe
+from regard.runs.results import ComparisonRecord, HealthRecord, SampleRecord, ScoreRecord
 from regard.training.batch_loader import Examples
 from regard.training.loop import EvalResult
 
@@ -26,17 +28,17 @@ from regard.training.loop import EvalResult
 class SplitResults:
     """The final evaluation of a model on every split, as it is written to results.json."""
 
-    estimates: list[dict[str, Any]]
-    comparisons: list[dict[str, Any]]
+    estimates: tuple[ScoreRecord, ...]
+    comparisons: tuple[ComparisonRecord, ...]
     "The model minus each baseline, on the same items."
-    remarks: list[str]
+    remarks: tuple[str, ...]
     items: Mapping[Split, Sequence[Row]]
     "Per-item results."
-    fingerprints: Mapping[Split, Mapping[str, str]]
+    fingerprints: dict[str, dict[str, str]]
     "Of the items: only scores on the same ones are compared."
-    metric: Mapping[str, Any]
+    metric: dict[str, Any]
     "Settings of the metric that turns items into estimates."
-    tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    tables: dict[str, list[Row]] = field(default_factory=dict)
     "Scores of subsets of the items, by length or type; each row names its split."
 
 
@@ -44,7 +46,7 @@ class PreparedData(ABC):
     """Everything that training and evaluation read."""
 
     def __init__(
-        self, recipe: Recipe, tokenizer: Tokenizer, *, source: str, statistics: dict[str, Any]
+        self, recipe: Recipe, tokenizer: Tokenizer, *, source: str, statistics: CorpusStatistics
     ) -> None:
         self.recipe = recipe
         self.tokenizer = tokenizer
@@ -69,11 +71,11 @@ class PreparedData(ABC):
         """The final evaluation: estimates of model and baselines on every split."""
 
     @abstractmethod
-    def health(self, model: Model, results: SplitResults) -> dict[str, Any]:
-        """What the scores do not show, for results.json."""
+    def health(self, model: Model, results: SplitResults) -> HealthRecord:
+        """What the scores do not show."""
 
     @abstractmethod
-    def samples(self, model: Model) -> list[dict[str, str]]:
+    def samples(self, model: Model) -> tuple[SampleRecord, ...]:
         """Prompts and the model's continuations or answers; empty if it cannot generate."""
 
     def remarks(self) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -15,27 +14,36 @@ from regard.batch import Example, Ints
 from regard.core.settings import catalog_name
 from regard.data.corpus import SPLITS, Split
 from regard.data.record_corpus import Record
+from regard.data.statistics import CorpusStatistics
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.health.overfitting import row_loss_gap
 from regard.evaluation.metrics.metric import (
     MIN_ITEMS,
-    TUNED,
     Row,
     difference_verdict,
     paired_difference,
     score,
 )
-from regard.evaluation.statistics.estimate import Estimate
+from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.models.model import Model
 from regard.models.task_models.task_model import TaskModel
+from regard.runs.items import hash_facts
 from regard.runs.observer import Observer
 from regard.runs.preparation.prepared import PreparedData, SplitResults
 from regard.runs.recipe import Recipe
+from regard.runs.results import (
+    JUDGED_SPLITS,
+    MODEL,
+    ComparisonRecord,
+    HealthRecord,
+    PredictionsRecord,
+    SampleRecord,
+    ScoreRecord,
+    TrainDevGapRecord,
+)
 from regard.tasks import Problem, Task, example_length, mean_loss
 from regard.training.loop import EvalResult
 
-MODEL = "model"
-JUDGED_SPLITS: tuple[Split, ...] = ("dev", "test")
 SHOWN_ANSWERS = 3
 "Rows of dev shown with the model's answers."
 
@@ -64,7 +72,7 @@ class PreparedTask(PreparedData):
         problem: Problem,
         *,
         source: str,
-        statistics: dict[str, Any],
+        statistics: CorpusStatistics,
     ) -> None:
         super().__init__(recipe, tokenizer, source=source, statistics=statistics)
         assert recipe.task is not None
@@ -133,52 +141,51 @@ class PreparedTask(PreparedData):
         observer.on_progress("baselines", 0, None)
         judged = {split: chosen[split][0] for split in JUDGED_SPLITS}
         answers |= dict(self.problem.baselines(self.records["train"], judged))
-        estimates = [
-            _row(split, of, estimate)
+        estimates = tuple(
+            ScoreRecord.of_estimate(estimate, split=split, of=of)
             for split in SPLITS
             for of, rows in answers.items()
             if split in rows
             for estimate in score(metric, rows[split], split=labels[split])
-        ]
+        )
         ours = answers[MODEL]
         return SplitResults(
             estimates,
-            [
+            tuple(
                 self._comparison(split, of, ours[split], rows[split], label=labels[split])
                 for split in JUDGED_SPLITS
                 for of, rows in answers.items()
                 if of != MODEL
-            ],
-            self._evaluation_remarks(ours),
+            ),
+            tuple(self._evaluation_remarks(ours)),
             items={split: _with_records(ours[split], chosen[split][0]) for split in SPLITS},
             fingerprints={split: self._fingerprints(chosen[split][0]) for split in SPLITS},
             metric=metric.settings(),
             tables=self._tables(ours, labels),
         )
 
-    def health(self, model: Model, results: SplitResults) -> dict[str, Any]:
+    def health(self, model: Model, results: SplitResults) -> HealthRecord:
         dev = list(results.items["dev"])
-        predictions = {
-            "flags": list(self.problem.warnings(dev)),
-            "n": len(dev),
-            "collapsed": self.problem.collapse(dev),
-        }
+        predictions = PredictionsRecord(
+            flags=tuple(self.problem.warnings(dev)),
+            n=len(dev),
+            collapsed=self.problem.collapse(dev),
+        )
         gap = row_loss_gap(_losses(results.items["train"]), _losses(dev), items=self._items)
-        return {
-            "predictions": predictions,
-            "train_dev_gap": gap.as_dict() if gap is not None else None,
-        }
+        return HealthRecord(
+            predictions=predictions,
+            train_dev_gap=TrainDevGapRecord.of_gap(gap) if gap is not None else None,
+        )
 
-    def samples(self, model: Model) -> list[dict[str, str]]:
+    def samples(self, model: Model) -> tuple[SampleRecord, ...]:
         chosen, _ = self._choose_records("dev", self.recipe.evaluate.documents)
         records = chosen[:SHOWN_ANSWERS]
         device = str(next(model.parameters()).device)
-        return [
-            {"prompt": " ¦ ".join(self.task.input_texts(record)), "text": _answer_text(row)}
-            for record, row in zip(
-                records, self.problem.answer(model, records, device=device), strict=True
-            )
-        ]
+        answers = self.problem.answer(model, records, device=device)
+        return tuple(
+            SampleRecord(prompt=" ¦ ".join(self.task.input_texts(record)), text=_answer_text(row))
+            for record, row in zip(records, answers, strict=True)
+        )
 
     @cached_property
     def _training_remarks(self) -> tuple[str, ...]:
@@ -191,7 +198,7 @@ class PreparedTask(PreparedData):
     def _choose_records(self, split: Split, limit: int) -> tuple[list[Record], str]:
         """The records of a split, or `limit` of them drawn by seed; the label says which."""
         records, seed = self.records[split], self.recipe.data.split_seed
-        label = f"{split}:{self.statistics['splits'][split]['fingerprint'][:8]}"
+        label = f"{split}:{self.statistics.splits[split].fingerprint[:8]}"
         if len(records) <= limit:
             return list(records), label
         indices = np.random.default_rng([seed, limit]).choice(len(records), limit, replace=False)
@@ -208,15 +215,16 @@ class PreparedTask(PreparedData):
 
     def _comparison(
         self, split: Split, of: str, ours: Sequence[Row], theirs: Sequence[Row], *, label: str
-    ) -> dict[str, Any]:
+    ) -> ComparisonRecord:
         metric = self.problem.metric
         main = metric.score_names[0]
         difference = paired_difference(metric, main, ours, theirs, split=label)
         verdict = difference_verdict(difference, higher_is_better=metric.higher_is_better(main))
         if split == "dev" and self.problem.is_tuned_on_dev:
-            verdict = TUNED
-        row = {key: value for key, value in difference.as_dict().items() if key != "name"}
-        return {"split": split, "against": of, **row, "metric": main, "verdict": verdict}
+            verdict = BaselineVerdict.TUNED
+        return ComparisonRecord.of_difference(
+            difference, split=split, metric=main, against=of, verdict=verdict
+        )
 
     def _tables(
         self, answers: Mapping[Split, Sequence[Row]], labels: Mapping[Split, str]
@@ -250,7 +258,7 @@ class PreparedTask(PreparedData):
     def _fingerprints(self, records: Sequence[Record]) -> dict[str, str]:
         documents = [json.dumps(dict(record), sort_keys=True) for record in records]
         scored = [*documents, json.dumps(self.problem.metric.settings(), sort_keys=True)]
-        return {"documents": _hash(documents), "scored": _hash(scored)}
+        return {"documents": hash_facts(documents), "scored": hash_facts(scored)}
 
 
 def _remedies(recipe: Recipe, model: Model) -> list[str]:
@@ -263,11 +271,6 @@ def _remedies(recipe: Recipe, model: Model) -> list[str]:
         return [*remedies, "more train.epochs"]
     head_first = isinstance(model, TaskModel) and catalog_name(recipe.adapt, ADAPTERS) != "head"
     return [*remedies, *['adapt.kind = "head" first'] * head_first]
-
-
-def _row(split: Split, of: str, estimate: Estimate) -> dict[str, Any]:
-    row = estimate.as_dict()
-    return {"split": split, "metric": row.pop("name"), "of": of, **row}
 
 
 def _with_records(answers: Sequence[Row], records: Sequence[Record]) -> list[Row]:
@@ -287,7 +290,3 @@ def _answer_text(row: Row) -> str:
         return str(row["predicted"])
     text = " or ".join(map(str, truth)) if isinstance(truth, list | tuple) else str(truth)
     return f"{row['predicted']}  (true: {text or 'no answer'})"
-
-
-def _hash(facts: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]

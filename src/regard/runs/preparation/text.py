@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from regard.data.chunks import DocumentChunks, PackedBlocks
 from regard.data.corpus import SPLITS, Split
+from regard.data.statistics import CorpusStatistics
 from regard.data.token_cache import TokenCache
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.document_losses import DocumentMetric
@@ -19,9 +19,10 @@ from regard.objectives import Vocabulary
 from regard.runs.health import model_health
 from regard.runs.items import loss_rows, loss_table
 from regard.runs.observer import Observer
+from regard.runs.preparation.evaluate_text import choose_documents, evaluate_language_model
 from regard.runs.preparation.prepared import PreparedData, SplitResults
 from regard.runs.recipe import Recipe
-from regard.runs.results import choose_documents, evaluate_language_model
+from regard.runs.results import HealthRecord, SampleRecord
 from regard.runs.samples import build_strategy, generate_texts
 from regard.training.batch_loader import Examples, ObjectiveExamples
 from regard.training.document_losses import document_losses
@@ -36,7 +37,7 @@ class PreparedText(PreparedData):
         cache: TokenCache,
         *,
         source: str,
-        statistics: dict[str, Any],
+        statistics: CorpusStatistics,
     ) -> None:
         super().__init__(recipe, tokenizer, source=source, statistics=statistics)
         self.cache = cache
@@ -79,21 +80,21 @@ class PreparedText(PreparedData):
             model, self.recipe, self.cache, self.tokenizer, device=device, observer=observer
         )
         return SplitResults(
-            results.estimates,
-            results.comparisons,
-            results.remarks,
+            tuple(results.estimates),
+            tuple(results.comparisons),
+            tuple(results.remarks),
             items={split: loss_rows(table) for split, table in results.tables.items()},
             fingerprints=results.fingerprints,
             metric=DocumentMetric().settings(),
         )
 
-    def health(self, model: Model, results: SplitResults) -> dict[str, Any]:
+    def health(self, model: Model, results: SplitResults) -> HealthRecord:
         tables = {split: loss_table(results.items[split]) for split in SPLITS}
         return model_health(model, self.recipe, self.cache, self.tokenizer, tables=tables)
 
-    def samples(self, model: Model) -> list[dict[str, str]]:
+    def samples(self, model: Model) -> tuple[SampleRecord, ...]:
         if not can_generate(model):
-            return []
+            return ()
         settings = self.recipe.samples
         texts = generate_texts(
             model,
@@ -103,10 +104,10 @@ class PreparedText(PreparedData):
             max_new_tokens=settings.max_new_tokens,
             seed=self.recipe.train.seed,
         )
-        return [
-            {"prompt": prompt, "text": text}
+        return tuple(
+            SampleRecord(prompt=prompt, text=text)
             for prompt, text in zip(settings.prompts, texts, strict=True)
-        ]
+        )
 
     def _positions(self, split: Split, limit: int) -> int:
         chosen = choose_documents(self.cache, split, limit=limit, seed=self.recipe.data.split_seed)

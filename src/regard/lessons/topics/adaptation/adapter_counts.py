@@ -16,10 +16,11 @@ from regard.adapters import ADAPTERS, Adapter
 from regard.adapters.bias_only import BiasOnly
 from regard.adapters.full import Full
 from regard.adapters.head_only import HeadOnly
-from regard.adapters.ledger import Ledger, ledger
+from regard.adapters.ledger import ledger
 from regard.adapters.lora import Lora
 from regard.adapters.prefix_tuning import PrefixTuning
 from regard.adapters.prompt_tuning import PromptTuning
+from regard.core.ledger import Ledger
 from regard.core.parameter_count import total_parameters
 from regard.core.settings import catalog_name
 from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise

@@ -1,0 +1,66 @@
+"""Records: what a run or a study writes to a JSON file, read back by the class that wrote it.
+
+    results.json   {"schema": 2, "run": "mini-gpt", "estimates": [{"split": "dev", …}, …], …}
+
+Of a file that is damaged or of another schema the error names the key; texts are made printable.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from regard.core.errors import UserError
+from regard.core.files import write_json
+from regard.core.printable import printable
+
+
+class JsonRecord(BaseModel):
+    """Base class; keys of a later version are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True, from_attributes=True)
+
+
+AnyRecord = TypeVar("AnyRecord")
+
+
+def write_record(file: Path, record: Any, *, schema: int) -> None:
+    """Write a `JsonRecord` or a dataclass atomically."""
+    write_json(file, {"schema": schema, **record_table(record)})
+
+
+def record_table(record: Any) -> dict[str, Any]:
+    """A record as plain values for JSON."""
+    table: dict[str, Any] = TypeAdapter(type(record)).dump_python(record)
+    return table
+
+
+def read_record(
+    file: Path, kind: type[AnyRecord], *, schema: int, topic: str, hint: str
+) -> AnyRecord:
+    """The record in a file; `hint` says what to do if the file is damaged."""
+    try:
+        table = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        raise UserError("missing", topic=topic, where=str(file)) from None
+    except (ValueError, RecursionError) as problem:
+        what = f"damaged, not JSON ({problem})"
+        raise UserError(what, topic=topic, where=str(file), hint=hint) from None
+    found = table.get("schema") if isinstance(table, dict) else None
+    if found != schema:
+        raise UserError(
+            f"schema {found!r} is unknown; this regard reads schema {schema}",
+            topic=topic,
+            where=str(file),
+            hint="Use the version of regard that wrote it, or run it again.",
+        )
+    try:
+        return TypeAdapter(kind).validate_python(printable(table))
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        key = ".".join(str(step) for step in first["loc"])
+        what = f"damaged{f' at {key}' if key else ''}: {first['msg']}"
+        raise UserError(what, topic=topic, where=str(file), hint=hint) from None

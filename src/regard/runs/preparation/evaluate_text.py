@@ -1,0 +1,205 @@
+"""Final evaluation of a language model and its baselines on the same documents, with intervals.
+
+The training split is evaluated after training, on documents drawn by seed; the last batch never
+stands for it. Losses are kept per document, so that the bootstrap resamples whole documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from regard.core.settings import catalog_name
+from regard.data.corpus import SPLITS, Split
+from regard.data.token_cache import TokenCache
+from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.evaluation.baselines.language_model import language_model_baselines
+from regard.evaluation.metrics.metric import MIN_ITEMS
+from regard.evaluation.metrics.perplexity import Losses, Perplexity, perplexity_verdict
+from regard.models.model import Model
+from regard.objectives import OBJECTIVES, Vocabulary
+from regard.objectives.causal import Causal
+from regard.runs.items import item_fingerprints
+from regard.runs.observer import Observer
+from regard.runs.recipe import Recipe
+from regard.runs.results import JUDGED_SPLITS, MODEL, ComparisonRecord, ScoreRecord
+from regard.training.document_losses import document_losses
+
+PER_BYTE = ("perplexity_per_byte", "bits_per_byte")
+MAX_UNKNOWN_RATE = 0.001
+"Rate of <unk> up to which scores per byte are reported."
+
+
+Tables: TypeAlias = dict[tuple[Split, str], Losses]
+"Losses of each document, by split and by model or baseline."
+
+
+@dataclass(frozen=True)
+class EvaluatedDocuments:
+    """The documents of a split that are evaluated."""
+
+    documents: Sequence[np.ndarray]
+    bytes: np.ndarray
+    label: str
+
+
+@dataclass(frozen=True)
+class LanguageModelResults:
+    """Scores, and the tables they were computed from."""
+
+    estimates: list[ScoreRecord]
+    comparisons: list[ComparisonRecord]
+    remarks: list[str]
+    tables: Mapping[Split, Losses]
+    "The model's losses of each document."
+    fingerprints: dict[str, dict[str, str]]
+
+
+def choose_documents(
+    cache: TokenCache, split: Split, *, limit: int, seed: int
+) -> EvaluatedDocuments:
+    """All documents of a split, or `limit` of them drawn by seed; the label says which."""
+    cached = cache.split(split)
+    label = f"{split}:{cached.fingerprint[:8]}"
+    indices = np.arange(len(cached))
+    if len(cached) > limit:
+        generator = np.random.default_rng([seed, limit])
+        indices = np.sort(generator.choice(indices, limit, replace=False))
+        label += f":{limit}-drawn-seed{seed}"
+    documents = [cached[int(index)] for index in indices]
+    return EvaluatedDocuments(documents, np.asarray(cached.bytes)[indices], label)
+
+
+def evaluate_language_model(
+    model: Model,
+    recipe: Recipe,
+    cache: TokenCache,
+    tokenizer: Tokenizer,
+    *,
+    device: str,
+    observer: Observer,
+) -> LanguageModelResults:
+    """Estimates of model and baselines on every split, and the paired differences."""
+    # Documents are drawn by the seed of the data: every training seed is evaluated on the same.
+    settings, seed = recipe.evaluate, recipe.data.split_seed
+    objective = catalog_name(recipe.objective, OBJECTIVES)
+    chosen = {
+        split: choose_documents(cache, split, limit=settings.documents, seed=seed)
+        for split in SPLITS
+    }
+    metrics = {
+        split: Perplexity(
+            split=chosen[split].label, tokenizer=tokenizer.fingerprint[:8], objective=objective
+        )
+        for split in SPLITS
+    }
+    tables: Tables = {}
+    is_scored = {}
+    model.eval()
+    for split in SPLITS:
+        losses = document_losses(
+            model,
+            chosen[split].documents,
+            recipe.objective,
+            vocabulary=Vocabulary.from_tokenizer(tokenizer),
+            pad=tokenizer.padding_id,
+            seed=seed,
+            device=device,
+            on_progress=observer.progress(f"evaluating {split}"),
+        )
+        tables[split, MODEL] = metrics[split].statistics(
+            losses.losses, tokens=losses.tokens, bytes=chosen[split].bytes
+        )
+        is_scored[split] = losses.is_scored
+    for baseline in language_model_baselines(
+        iter(cache.split("train")),
+        {split: chosen[split].documents for split in JUDGED_SPLITS},
+        vocabulary=tokenizer.size,
+        start=tokenizer.require("start"),
+        stop=tokenizer.require("stop"),
+        is_scored={split: is_scored[split] for split in JUDGED_SPLITS},
+        order=settings.ngram,
+        on_progress=observer.progress("baselines"),
+    ):
+        for split in JUDGED_SPLITS:
+            tables[split, baseline.label] = metrics[split].statistics(
+                baseline.nll[split], tokens=tables[split, MODEL].tokens, bytes=chosen[split].bytes
+            )
+    if isinstance(recipe.objective, Causal):
+        results = _results(tables, metrics, unknown=_unknown_rates(cache))
+    else:
+        results = _partly_scored(_results(tables, metrics, unknown={}), objective)
+    fingerprints: dict[str, dict[str, str]] = {
+        split: item_fingerprints(split, objective, tokenizer.fingerprint, tables[split, MODEL])
+        for split in SPLITS
+    }
+    return replace(results, fingerprints=fingerprints)
+
+
+def _results(
+    tables: Tables, metrics: Mapping[Split, Perplexity], *, unknown: Mapping[Split, float]
+) -> LanguageModelResults:
+    """Scores of all tables; splits with too much `unknown` get no score per byte."""
+    keys = sorted(tables, key=lambda key: SPLITS.index(key[0]))  # the model stays first in each
+    counts = {split: len(tables[split, MODEL]) for split in JUDGED_SPLITS}
+    return LanguageModelResults(
+        estimates=[
+            ScoreRecord.of_estimate(estimate, split=split, of=of)
+            for split, of in keys
+            for estimate in metrics[split].score(tables[split, of]).values()
+            if split not in unknown or estimate.name not in PER_BYTE
+        ],
+        comparisons=[
+            _comparison(metrics[split], tables, split, against=of)
+            for split, of in keys
+            if of != MODEL
+        ],
+        remarks=[
+            f"{split}: {n} documents are too few for a verdict; it takes {MIN_ITEMS}"
+            for split, n in counts.items()
+            if n < MIN_ITEMS
+        ]
+        + [
+            f"{split}: no score per byte, because {rate:.1%} of its tokens are <unk>: the text "
+            "behind them was never predicted, and the score would flatter"
+            for split, rate in unknown.items()
+        ],
+        tables={split: tables[split, MODEL] for split in SPLITS},
+        fingerprints={},
+    )
+
+
+def _partly_scored(results: LanguageModelResults, objective: str) -> LanguageModelResults:
+    """If only some tokens are scored, drop the scores per byte and add a remark."""
+    remark = (
+        f"the objective {objective} predicts some tokens of each document: scores are over those "
+        "alone, for model and baselines; the n-gram sees every token before them, and none after"
+    )
+    return replace(
+        results,
+        estimates=[row for row in results.estimates if row.metric not in PER_BYTE],
+        remarks=[remark, *results.remarks],
+    )
+
+
+def _unknown_rates(cache: TokenCache) -> dict[Split, float]:
+    """Splits with too much text lost to <unk>, and the rate of <unk> there."""
+    rates = {split: cache.split(split).unknown / len(cache.split(split).tokens) for split in SPLITS}
+    return {split: rate for split, rate in rates.items() if rate > MAX_UNKNOWN_RATE}
+
+
+def _comparison(
+    metric: Perplexity, tables: Tables, split: Split, *, against: str
+) -> ComparisonRecord:
+    """Model minus baseline on the same documents, and the verdict that follows."""
+    difference = metric.paired_difference(tables[split, MODEL], tables[split, against])
+    return ComparisonRecord.of_difference(
+        difference,
+        split=split,
+        metric="perplexity",
+        against=against,
+        verdict=perplexity_verdict(difference),
+    )
