@@ -96,7 +96,7 @@ class RecordingHooks:
         return EvalResult(loss, 5, {"perplexity": 2.0}, warning=warning)
 
     def evaluated_steps(self):
-        return [event["step"] for event in self.events if event["event"] == "evaluation"]
+        return [event.step for event in self.events if event.event == "evaluation"]
 
     def train(self, settings: Train, state: TrainingState | None = None):
         model = build_model()
@@ -117,7 +117,7 @@ def test_training_emits_events_and_saves_checkpoints():
     assert (result.reason, result.state.step) == ("finished", 10)
     assert recorder.evaluated_steps() == [4, 8]
     assert [state.step for state in recorder.saved] == [5, 10]
-    tokens = [event["tokens"] for event in recorder.events if event["event"] == "step"]
+    tokens = [event.tokens for event in recorder.events if event.event == "step"]
     assert all(earlier < later for earlier, later in pairwise(tokens))
 
 
@@ -133,16 +133,14 @@ def test_warning_is_reported_when_it_begins_and_when_it_ends(warmup_ratio, expec
     by_step = [COLLAPSED, COLLAPSED, "", "", COLLAPSED, COLLAPSED]  # at steps 3, 6, … 18
     recorder = RecordingHooks(warnings=by_step)
     recorder.train(Train(max_steps=20, evaluate_every=3, warmup_ratio=warmup_ratio))
-    remarks = {
-        event["step"]: event["text"] for event in recorder.events if event["event"] == "remark"
-    }
+    remarks = {event.step: event.text for event in recorder.events if event.event == "remark"}
     assert remarks == {step: f"step {step}: {text}" for step, text in expected.items()}
 
 
 def test_training_lowers_the_loss():
     recorder = RecordingHooks()
     recorder.train(Train(max_steps=80, evaluate_every=20, lr=0.03))
-    losses = [event["loss"] for event in recorder.events if event["event"] == "step"]
+    losses = [event.loss for event in recorder.events if event.event == "step"]
     assert losses[-1] < losses[0] - 0.5
 
 

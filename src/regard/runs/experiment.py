@@ -18,6 +18,7 @@ from regard.runs.preparation.prepared import PreparedData
 from regard.runs.recipe import Recipe
 from regard.training.batch_loader import BatchLoader
 from regard.training.device import Machine, choose_machine
+from regard.training.events import RemarkEvent
 from regard.training.forecast import Forecast, forecast
 
 
@@ -80,7 +81,7 @@ def build_experiment(
     import_remarks = initial_model.remarks if initial_model else ()
     for text in (*import_remarks, dropped_remark(prepared.statistics), *prepared.remarks()):
         if text:
-            observer.on_event({"event": "remark", "text": text})
+            observer.on_event(RemarkEvent(text=text))
     check_keys_fit(recipe.evaluate.ngram, prepared.tokenizer.size)  # now, not after the training
     machine = choose_machine(recipe.train.device, threads=recipe.train.threads)
     seed = recipe.train.seed

@@ -21,6 +21,7 @@ from regard.runs.results import (
 )
 from regard.runs.run import Run, check_intact
 from regard.training.checkpoint import WEIGHTS_FILE, TrainingState, load_weights, save_model
+from regard.training.events import FinishEvent
 from regard.training.loop import FitResult
 
 
@@ -51,7 +52,7 @@ def finish(experiment: Experiment, run: Run, fit_result: FitResult, observer: Ob
     observer.on_progress("evaluating samples", 0, None)
     health = prepared.health(model, results)
     write_text(run.samples_file, "\n\n".join(f"» {s.prompt}⟩{s.text}" for s in samples))
-    observer.on_event({"event": "finish", "step": state.step, "seconds": state.seconds})
+    observer.on_event(FinishEvent(step=state.step, seconds=state.seconds))
     tokenizer, audit = prepared.tokenizer, read_audit(run.audit_file)
     write_results(
         run.results_file,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -19,6 +19,7 @@ from regard.data.splits import Split
 from regard.data.statistics import CorpusStatistics
 from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.evaluation.statistics.estimate import Estimate
+from regard.training.events import Event
 
 if TYPE_CHECKING:
     from regard.audits.audit import Audit
@@ -270,6 +271,11 @@ class AuditRecord(JsonRecord):
 
     def without_leaks(self) -> Self:
         return self.model_copy(update={"leaks": ()})
+
+
+class AuditEvent(Event):
+    event: Literal["audit"] = "audit"
+    audit: AuditRecord
 
 
 class EvaluationRecord(JsonRecord):

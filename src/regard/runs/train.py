@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from torch.optim import Optimizer
 
 from regard.core.errors import UserError
-from regard.core.json_records import record_table
 from regard.data.tokenizers.tokenizer import check_same_tokenizer
 from regard.runs.experiment import Experiment, build_experiment, forecast_experiment
 from regard.runs.finish import finish, now
@@ -23,7 +21,7 @@ from regard.runs.lock import lock_run
 from regard.runs.models.init_from import find_initial_model, inherit_settings
 from regard.runs.observer import SILENT, Observer
 from regard.runs.recipe import Recipe
-from regard.runs.results import read_audit, write_audit
+from regard.runs.results import AuditEvent, read_audit, write_audit
 from regard.runs.run import Run, check_new_folder, create_run, reopen_run
 from regard.runs.training_audit import audit_before_training
 from regard.training.checkpoint import (
@@ -34,7 +32,15 @@ from regard.training.checkpoint import (
     save_checkpoint,
 )
 from regard.training.device import choose_machine
-from regard.training.events import EventLog, OnEvent
+from regard.training.events import (
+    Event,
+    EventLog,
+    OnEvent,
+    RemarkEvent,
+    ResumeEvent,
+    StartEvent,
+)
+from regard.training.forecast import ForecastEvent
 from regard.training.interrupt import TrainingInterrupt, stop_on_ctrl_c
 from regard.training.loop import EvalResult, Hooks, fit
 from regard.training.optimizer import build_optimizer
@@ -58,7 +64,7 @@ def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, observer: Observe
     resolved = inherit_settings(recipe, initial_model)
     run = reopen_run(folder, resolved) if resume and folder.exists() else None
     if run is not None and run.is_finished:
-        observer.on_event({"event": "remark", "text": f"{folder} is finished: nothing to do"})
+        observer.on_event(RemarkEvent(text=f"{folder} is finished: nothing to do"))
         return run
     experiment = build_experiment(recipe, initial_model=initial_model, observer=observer)
     audit = read_audit(run.audit_file) if run is not None else None
@@ -72,8 +78,8 @@ def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, observer: Observe
     with _event_log(run, experiment, state, observer) as on_event:
         if state.step == 0:
             forecast = forecast or forecast_experiment(experiment)
-            on_event({"event": "audit", **record_table(audit.without_leaks())})
-            on_event({"event": "forecast", **forecast.as_dict()})
+            on_event(AuditEvent(audit=audit.without_leaks()))
+            on_event(ForecastEvent(forecast=forecast))
         on_event(_start_event(experiment, state))
         with stop_on_ctrl_c() as stop_requested:
             hooks = _hooks(experiment, run, optimizer, on_event, stop_requested)
@@ -100,7 +106,7 @@ def _restore(
     optimizer = build_optimizer(experiment.model, experiment.recipe.train)
     checkpoint, damaged = latest_intact_checkpoint(run.checkpoints)
     for damage in damaged:
-        on_event({"event": "remark", "text": f"run: {damage}; skipped"})
+        on_event(RemarkEvent(text=f"run: {damage}; skipped"))
     if checkpoint is None:
         if damaged:
             raise UserError(
@@ -124,7 +130,7 @@ def _restore(
         now = experiment.machine.as_dict()[key]
         if now != before:
             text = f"{key} was {before} when this run began and is {now} now: bits may differ"
-            on_event({"event": "remark", "text": text})
+            on_event(RemarkEvent(text=text))
     return state, optimizer
 
 
@@ -152,23 +158,19 @@ def _event_log(
             stack.callback(board.close)
             listeners.append(board)
 
-        def on_event(event: dict[str, Any]) -> None:
+        def on_event(event: Event) -> None:
             for listener in listeners:
                 listener(event)
 
         yield on_event
 
 
-def _start_event(experiment: Experiment, state: TrainingState) -> dict[str, Any]:
+def _start_event(experiment: Experiment, state: TrainingState) -> Event:
+    steps = experiment.loader.steps
     if state.step:
-        steps = experiment.loader.steps
-        return {"event": "resume", "time": now(), "step": state.step, "steps": steps}
-    return {
-        "event": "start",
-        "time": now(),
-        "steps": experiment.loader.steps,
-        "parameters": sum(p.numel() for p in experiment.model.parameters()),
-    }
+        return ResumeEvent(time=now(), step=state.step, steps=steps)
+    parameters = sum(p.numel() for p in experiment.model.parameters())
+    return StartEvent(time=now(), steps=steps, parameters=parameters)
 
 
 def _hooks(

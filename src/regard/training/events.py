@@ -1,4 +1,6 @@
-"""Event log of a run: one JSON object a line, appended as training goes.
+"""Events of a run, and their log: one JSON object a line, appended as training goes.
+
+    {"event": "step", "step": 20, "tokens": 64000, "seconds": 4.1, "loss": 5.2, "lr": 0.0005, …}
 
 A killed run may leave a truncated last line, which readers skip; a resumed run drops the events
 after its checkpoint, so that no step is logged twice.
@@ -9,11 +11,80 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from regard.core.files import write_text
+from regard.core.json_records import JsonRecord
 
-Event = dict[str, Any]
+
+class Event(JsonRecord):
+    """Something that happened in a run; `event` says which kind."""
+
+    event: str
+
+
+class RemarkEvent(Event):
+    event: Literal["remark"] = "remark"
+    text: str
+    step: int | None = None
+
+
+class StartEvent(Event):
+    event: Literal["start"] = "start"
+    time: str | None = None
+    steps: int | None = None
+    parameters: int | None = None
+
+
+class ResumeEvent(Event):
+    event: Literal["resume"] = "resume"
+    step: int
+    time: str | None = None
+    steps: int | None = None
+
+
+class StepEvent(Event):
+    event: Literal["step"] = "step"
+    step: int
+    loss: float
+    "Mean over the steps since the previous such event, in nats per token."
+    tokens: int | None = None
+    seconds: float | None = None
+    lr: float | None = None
+    gradient_norm: float | None = None
+
+
+class EvaluationEvent(Event):
+    event: Literal["evaluation"] = "evaluation"
+    step: int
+    loss: float
+    n: int
+    tokens: int | None = None
+    seconds: float | None = None
+    scores: dict[str, float] = Field(default_factory=dict)
+    "By name, as shown during training."
+    items: str = "documents"
+
+
+class SamplesEvent(Event):
+    event: Literal["sample"] = "sample"
+    step: int
+    texts: tuple[str, ...]
+
+
+class CheckpointEvent(Event):
+    event: Literal["checkpoint"] = "checkpoint"
+    step: int
+
+
+class FinishEvent(Event):
+    event: Literal["finish"] = "finish"
+    step: int
+    seconds: float | None = None
+
+
 OnEvent = Callable[[Event], None]
 
 
@@ -21,35 +92,36 @@ def ignore_event(event: Event) -> None:
     """An `OnEvent` that does nothing."""
 
 
-def read_events(file: Path) -> Iterator[Event]:
-    if not file.is_file():
-        return
+class EventLog:
+    """Appends events to a file, each flushed at once, so that other processes can follow."""
+
+    def __init__(self, file: Path, *, after_step: int) -> None:
+        if file.is_file():
+            kept = [event for event in _read_lines(file) if _is_kept(event, after_step)]
+            write_text(file, "".join(json.dumps(event) + "\n" for event in kept))
+        self._file = file.open("a", encoding="utf-8")
+
+    def __call__(self, event: Event) -> None:
+        self._file.write(json.dumps(event.model_dump(), ensure_ascii=False) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _read_lines(file: Path) -> Iterator[dict[str, Any]]:
+    """Every line that is an object: a killed run leaves a truncated one."""
     with file.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             try:
                 event = json.loads(line)
             except ValueError:
-                continue  # a killed run's truncated line
+                continue
             if isinstance(event, dict):
                 yield event
 
 
-class EventLog:
-    """Appends events to a file, each flushed at once, so that other processes can follow."""
-
-    def __init__(self, file: Path, *, after_step: int) -> None:
-        kept = [
-            event
-            for event in read_events(file)
-            if after_step and event.get("step", 0) <= after_step and event["event"] != "finish"
-        ]
-        if file.is_file():
-            write_text(file, "".join(json.dumps(event) + "\n" for event in kept))
-        self._file = file.open("a", encoding="utf-8")
-
-    def __call__(self, event: Event) -> None:
-        self._file.write(json.dumps(event, ensure_ascii=False) + "\n")
-        self._file.flush()
-
-    def close(self) -> None:
-        self._file.close()
+def _is_kept(event: dict[str, Any], after_step: int) -> bool:
+    """Whether an event of an earlier start stays when training resumes after a step."""
+    step = event.get("step") or 0
+    return bool(after_step) and step <= after_step and event.get("event") != "finish"

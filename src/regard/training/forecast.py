@@ -11,6 +11,7 @@ import time
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from statistics import median
+from typing import Literal
 
 import torch
 from torch import nn
@@ -18,6 +19,7 @@ from torch import nn
 from regard.batch import Batch
 from regard.core.peak_memory import peak_memory_bytes
 from regard.training.device import Machine
+from regard.training.events import Event
 from regard.training.loop import update
 from regard.training.optimizer import build_optimizer
 from regard.training.settings import Train
@@ -41,6 +43,11 @@ class Forecast:
 
     def as_dict(self) -> dict[str, float | None]:
         return asdict(self)
+
+
+class ForecastEvent(Event):
+    event: Literal["forecast"] = "forecast"
+    forecast: Forecast
 
 
 def forecast(

@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -23,7 +24,14 @@ from regard.models.init_weights import named_generator
 from regard.training.batch_loader import BatchLoader, Cursor
 from regard.training.checkpoint import TrainingState
 from regard.training.device import Machine
-from regard.training.events import OnEvent
+from regard.training.events import (
+    CheckpointEvent,
+    EvaluationEvent,
+    OnEvent,
+    RemarkEvent,
+    SamplesEvent,
+    StepEvent,
+)
 from regard.training.prefetch import Prefetcher
 from regard.training.schedule import learning_rate
 from regard.training.settings import Train
@@ -85,7 +93,7 @@ class WarningState:
             return
         self.is_active = bool(result.warning)
         text = result.warning or "dev: more than one class is answered again"
-        on_event({"event": "remark", "step": step, "text": f"step {step:,}: {text}"})
+        on_event(RemarkEvent(step=step, text=f"step {step:,}: {text}"))
 
 
 @dataclass
@@ -163,13 +171,12 @@ def _fit(
         evaluates = _is_due(step, settings.evaluate_every)
         if evaluates or step == steps or step % log_every == 0:
             hooks.on_event(
-                {
-                    "event": "step",
+                StepEvent(
                     **_progress(state),
-                    "loss": window.loss / max(window.weight, 1e-9),
-                    "lr": lr,
-                    "gradient_norm": gradient_norm,
-                }
+                    loss=window.loss / max(window.weight, 1e-9),
+                    lr=lr,
+                    gradient_norm=gradient_norm,
+                )
             )
             window = LossWindow()
         if evaluates:
@@ -177,7 +184,7 @@ def _fit(
         if _is_due(step, settings.sample_every) or (evaluates and not settings.sample_every):
             model.eval()
             if texts := hooks.samples():
-                hooks.on_event({"event": "sample", "step": step, "texts": texts})
+                hooks.on_event(SamplesEvent(step=step, texts=tuple(texts)))
             model.train()
         stops_early = _out_of_patience(state, settings)
         stop_requested = hooks.stop_requested()
@@ -185,7 +192,7 @@ def _fit(
         saves = step == steps or _is_due(step, settings.checkpoint_every)
         if stops_early or stop_requested or is_best or saves:
             hooks.save(state)
-            hooks.on_event({"event": "checkpoint", "step": step})
+            hooks.on_event(CheckpointEvent(step=step))
         if stops_early or (stop_requested and step < steps):
             return FitResult(state, "early" if stops_early else "interrupted")
     return FitResult(state, "finished")
@@ -234,14 +241,13 @@ def _evaluate(
     result = hooks.evaluate()
     model.train()
     hooks.on_event(
-        {
-            "event": "evaluation",
+        EvaluationEvent(
             **_progress(state),
-            "loss": result.loss,
-            "scores": dict(result.scores),
-            "n": result.n,
-            "items": result.items,
-        }
+            loss=result.loss,
+            scores=dict(result.scores),
+            n=result.n,
+            items=result.items,
+        )
     )
     warnings.update(state.step, result, hooks.on_event)
     if state.best_loss is None or result.loss < state.best_loss:
@@ -265,7 +271,7 @@ def _check_finite(value: float, batch: Batch, *, step: int, lr: float) -> None:
         )
 
 
-def _progress(state: TrainingState) -> dict[str, float]:
+def _progress(state: TrainingState) -> dict[str, Any]:
     return {"step": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 3)}
 
 

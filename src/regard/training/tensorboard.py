@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from regard.core.errors import UserError
-from regard.training.events import Event
-
-TAG_PREFIXES = {"step": "train", "evaluation": "dev"}
+from regard.training.events import EvaluationEvent, Event, StepEvent
 
 
 class TensorBoardLog:
@@ -24,13 +22,17 @@ class TensorBoardLog:
         self._writer = SummaryWriter(str(folder), purge_step=after_step + 1 if after_step else None)
 
     def __call__(self, event: Event) -> None:
-        kind = event["event"]
-        if kind not in TAG_PREFIXES:
-            return
-        scalars = ("loss", "lr", "gradient_norm") if kind == "step" else ("loss",)
-        values = {name: event[name] for name in scalars} | event.get("scores", {})
+        match event:
+            case StepEvent():
+                names = ("loss", "lr", "gradient_norm")
+                values = {f"train/{name}": getattr(event, name) for name in names}
+            case EvaluationEvent():
+                scores = {"loss": event.loss, **event.scores}
+                values = {f"dev/{name}": value for name, value in scores.items()}
+            case _:
+                return
         for name, value in values.items():
-            self._writer.add_scalar(f"{TAG_PREFIXES[kind]}/{name}", value, event["step"])
+            self._writer.add_scalar(name, value, event.step)
 
     def close(self) -> None:
         self._writer.close()

@@ -14,7 +14,7 @@ from regard.data.statistics import LengthHistogram
 from regard.reports.charts import run_charts
 from regard.reports.charts.theme import DARK, LIGHT, log_ticks
 from regard.runs.archive.read_run import read_run
-from regard.runs.archive.record import StepEvent
+from regard.training.events import StepEvent
 
 CHARTS = (
     run_charts.interval_chart,

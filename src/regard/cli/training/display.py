@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from regard.cli.console import side_console
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from regard.runs.observer import Observer
+    from regard.training.events import EvaluationEvent, Event, StepEvent
+    from regard.training.forecast import Forecast
 
 
 @contextmanager
@@ -30,7 +32,6 @@ class Display:
         self.bars = _bars()
         self.stages: dict[str, TaskID] = {}
         self.training: TaskID | None = None
-        self.steps = 0
         self.status = {"loss": "", "dev": "", "speed": ""}
         self.last_step = (0.0, 0)  # seconds, tokens
 
@@ -41,60 +42,62 @@ class Display:
             self.stages[stage] = self.bars.add_task(stage, status="")
         self.bars.update(self.stages[stage], completed=done, total=total)
 
-    def on_event(self, event: dict[str, Any]) -> None:
-        match event["event"]:
-            case "forecast":
-                self.steps = event["steps"]
-                self.console.print(f"  {forecast_sentence(event)}", markup=False)
-            case "audit":
-                is_valid = event["verdict"] == "clean" and not event["broken"]
-                text = f"  audit  {event['sentence']}"
-                style = "dim" if is_valid else "bold red"
+    def on_event(self, event: Event) -> None:
+        from regard.runs.results import AuditEvent
+        from regard.training import events
+        from regard.training.forecast import ForecastEvent
+
+        match event:
+            case ForecastEvent():
+                self.console.print(f"  {forecast_sentence(event.forecast)}", markup=False)
+            case AuditEvent():
+                is_clean = event.audit.verdict == "clean" and event.audit.is_valid
+                text = f"  audit  {event.audit.sentence}"
+                style = "dim" if is_clean else "bold red"
                 self.console.print(text, style=style, markup=False, soft_wrap=True)
-            case "start" | "resume":
-                self._start(event)
-            case "step":
+            case events.StartEvent():
+                self._start(event.steps)
+            case events.ResumeEvent():
+                self.console.print(f"  resuming at step {event.step:,}")
+                self._start(event.steps, done=event.step)
+            case events.StepEvent():
                 self._step(event)
-            case "evaluation":
+            case events.EvaluationEvent():
                 self._evaluation(event)
-            case "sample" if event["texts"]:
-                text = " ".join(event["texts"][-1].split())
+            case events.SamplesEvent() if event.texts:
+                text = " ".join(event.texts[-1].split())
                 self.console.print(f"       “{text[:100]}…”", style="dim", markup=False)
-            case "remark":
-                text = f"  {event['text']}"
+            case events.RemarkEvent():
+                text = f"  {event.text}"
                 self.console.print(text, style="yellow", markup=False, soft_wrap=True)
-            case "finish" if self.training is not None:
+            case events.FinishEvent() if self.training is not None:
                 self.bars.update(self.training, visible=False)
 
-    def _start(self, event: dict[str, Any]) -> None:
+    def _start(self, steps: int | None, *, done: int = 0) -> None:
         for task in self.stages.values():
             self.bars.update(task, visible=False)
-        if event["event"] == "resume":
-            self.console.print(f"  resuming at step {event['step']:,}")
-        self.training = self.bars.add_task(
-            "training", total=event.get("steps"), completed=event.get("step", 0), status=""
-        )
+        self.training = self.bars.add_task("training", total=steps, completed=done, status="")
 
-    def _step(self, event: dict[str, Any]) -> None:
+    def _step(self, event: StepEvent) -> None:
         seconds, tokens = self.last_step
-        if event["seconds"] > seconds:
-            speed = (event["tokens"] - tokens) / (event["seconds"] - seconds)
+        self.last_step = (event.seconds or 0.0, event.tokens or 0)
+        if self.last_step[0] > seconds:
+            speed = (self.last_step[1] - tokens) / (self.last_step[0] - seconds)
             self.status["speed"] = f"{speed:,.0f} tokens/s" if tokens else ""
-        self.last_step = (event["seconds"], event["tokens"])
-        self.status["loss"] = f"loss {event['loss']:.3f}"
-        self._update(event["step"])
+        self.status["loss"] = f"loss {event.loss:.3f}"
+        self._update(event.step)
 
-    def _evaluation(self, event: dict[str, Any]) -> None:
+    def _evaluation(self, event: EvaluationEvent) -> None:
         from regard.evaluation.formatting import quantity
 
         self.status["dev"] = "dev " + ", ".join(
             f"{name.replace('_', ' ')} {format_score(value)}"
-            for name, value in event["scores"].items()
+            for name, value in event.scores.items()
         )
-        self._update(event["step"])
+        self._update(event.step)
         self.console.print(
-            f"  step {event['step']:>6,}  {self.status['loss']}  {self.status['dev']} "
-            f"({quantity(event['n'], event['items'])})  {self.status['speed']}",
+            f"  step {event.step:>6,}  {self.status['loss']}  {self.status['dev']} "
+            f"({quantity(event.n, event.items)})  {self.status['speed']}",
             markup=False,
         )
 
@@ -109,15 +112,15 @@ def format_score(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 1 else f"{value:,.1f}"
 
 
-def forecast_sentence(forecast: dict[str, Any]) -> str:
+def forecast_sentence(forecast: Forecast) -> str:
     """`800 steps · 2,600,000 tokens · about 130 s of training and 9 s of evaluation · …`"""
-    peak = forecast["memory_bytes"]
+    peak = forecast.memory_bytes
     memory = "" if peak is None else f"{peak / 1e9:.1f} GB · "
     return (
-        f"{forecast['steps']:,} steps · {forecast['tokens']:,} tokens · "
-        f"about {duration(forecast['seconds'])} of training "
-        f"and {duration(forecast['evaluation_seconds'])} of evaluation · "
-        f"{memory}{forecast['parameters']:,} parameters"
+        f"{forecast.steps:,} steps · {forecast.tokens:,} tokens · "
+        f"about {duration(forecast.seconds)} of training "
+        f"and {duration(forecast.evaluation_seconds)} of evaluation · "
+        f"{memory}{forecast.parameters:,} parameters"
     )
 
 

@@ -56,7 +56,7 @@ def validate(
             f"({trained.fraction:.3%})",
             markup=False,
         )
-    console().print(f"  {forecast_sentence(forecast.as_dict())}", markup=False)
+    console().print(f"  {forecast_sentence(forecast)}", markup=False)
     console().print(f"  padding waste {waste:.1%}")
     if loaded.init_from and initial_model is None:
         console().print(f"  {loaded.init_from} is trained first (not counted here)", markup=False)

@@ -20,8 +20,9 @@ from regard.evaluation.formatting import metric_label, number, order_splits, spl
 from regard.evaluation.metrics.metric import is_lower_better
 from regard.reports.charts import theme as chart_theme
 from regard.reports.charts.theme import Chart, Theme
-from regard.runs.archive.record import RunRecord, StepEvent
+from regard.runs.archive.record import RunRecord
 from regard.runs.results import MODEL, ScoreRecord
+from regard.training.events import StepEvent
 
 MAX_POINTS = 500
 "Maximum points of a curve; more are invisible and make the page large."

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.reports.charts.run_charts import subsample, window_means
-from regard.runs.archive.record import RunRecord, StepEvent
+from regard.runs.archive.record import RunRecord
+from regard.training.events import StepEvent
 
 MAX_POINTS = 80
 

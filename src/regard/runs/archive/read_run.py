@@ -17,15 +17,16 @@ from typing import Any, TypeVar
 
 from regard.core.errors import UserError
 from regard.core.printable import printable
-from regard.runs.archive.record import (
+from regard.runs.archive.record import Events, RunRecord
+from regard.runs.results import read_results
+from regard.training.events import (
     EvaluationEvent,
-    Events,
-    RunRecord,
+    FinishEvent,
+    ResumeEvent,
     SamplesEvent,
     StartEvent,
     StepEvent,
 )
-from regard.runs.results import read_results
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -75,12 +76,13 @@ def _add(events: Events, table: dict[str, Any]) -> None:
     elif kind == "sample":
         _append(events.samples, SamplesEvent.model_validate(printable(table)))
     elif kind == "resume":
-        events.resumed_from.append(int(table["step"]))
+        resumed_from = ResumeEvent.model_validate(table).step
+        events.resumed_from.append(resumed_from)
         for series in _series(events):
-            while series and series[-1].step > table["step"]:
+            while series and series[-1].step > resumed_from:
                 series.pop()
     elif kind == "finish":
-        events.finished_at = int(table["step"])
+        events.finished_at = FinishEvent.model_validate(table).step
 
 
 AtStep = TypeVar("AtStep", StepEvent, EvaluationEvent, SamplesEvent)

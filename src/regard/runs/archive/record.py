@@ -5,40 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import Field
-
-from regard.core.json_records import JsonRecord
 from regard.runs.results import ResultsRecord
-
-
-class StartEvent(JsonRecord):
-    time: str | None = None
-    steps: int | None = None
-    parameters: int | None = None
-
-
-class StepEvent(JsonRecord):
-    step: int
-    loss: float
-    "Mean over the steps since the previous such event, in nats per token."
-    tokens: int | None = None
-    seconds: float | None = None
-    lr: float | None = None
-    gradient_norm: float | None = None
-
-
-class EvaluationEvent(JsonRecord):
-    step: int
-    loss: float
-    n: int
-    scores: dict[str, float] = Field(default_factory=dict)
-    "By name, as shown during training."
-    items: str = "documents"
-
-
-class SamplesEvent(JsonRecord):
-    step: int
-    texts: tuple[str, ...]
+from regard.training.events import EvaluationEvent, SamplesEvent, StartEvent, StepEvent
 
 
 @dataclass
