@@ -2,6 +2,7 @@
 
 import pytest
 
+from regard.training.events import EvaluationEvent, StartEvent, StepEvent
 from regard.training.tensorboard import TensorBoardLog
 
 
@@ -11,9 +12,9 @@ def test_events_are_written_as_scalars(tmp_path):
         reason="the extra `tensorboard` is not installed",
     )
     board = TensorBoardLog(tmp_path, after_step=0)
-    board({"event": "start", "steps": 2})
-    board({"event": "step", "step": 1, "loss": 4.5, "lr": 0.1, "gradient_norm": 2.0})
-    board({"event": "evaluation", "step": 2, "loss": 3.5, "scores": {"perplexity": 33.1}})
+    board(StartEvent(steps=2))
+    board(StepEvent(step=1, loss=4.5, lr=0.1, gradient_norm=2.0))
+    board(EvaluationEvent(step=2, loss=3.5, n=4, scores={"perplexity": 33.1}))
     board.close()
     accumulator = reader.EventAccumulator(str(tmp_path))
     accumulator.Reload()

@@ -53,7 +53,7 @@ WINNERS = ("novelist", "composer", "painter", "botanist", "architect", "photogra
 TITLES = ("The Long Winter", "Open Water", "A Second Meadow", "The Tin Bird", "Salt", "Nine Doors")
 
 
-class Event(NamedTuple):
+class NewsEvent(NamedTuple):
     facts: list[str]
     summary: str
 
@@ -92,7 +92,7 @@ def headlines() -> Iterator[Row]:
     yield from map(dict, _rows())
 
 
-def _report(event: Event, world: World, random: Random) -> str:
+def _report(event: NewsEvent, world: World, random: Random) -> str:
     """The scene, then the facts in order with unrelated sentences between them."""
     sentences = list(event.facts)
     for aside in random.sample(MEANWHILE, random.randint(1, 3)):
@@ -108,7 +108,7 @@ def _fill(template: str, world: World, random: Random) -> str:
     )
 
 
-def _decision(world: World, random: Random) -> Event:
+def _decision(world: World, random: Random) -> NewsEvent:
     body, place = random.choice(BODIES), random.choice(world.places)
     plan, failed = random.sample(PLANS, 2)
     many, few = random.randint(20, 40), random.randint(2, 19)
@@ -126,10 +126,10 @@ def _decision(world: World, random: Random) -> Event:
         f"Years ago {failed} had been refused there.",
         tally,
     ]
-    return Event(facts, f"The {body} of {place} {verdict} {plan} for {cost} crowns.")
+    return NewsEvent(facts, f"The {body} of {place} {verdict} {plan} for {cost} crowns.")
 
 
-def _discovery(world: World, random: Random) -> Event:
+def _discovery(world: World, random: Random) -> NewsEvent:
     finder, find = random.choice(FINDERS), random.choice(FINDS)
     home, field = random.sample(world.places, 2)
     age = random.randint(5, 60) * 50
@@ -139,10 +139,10 @@ def _discovery(world: World, random: Random) -> Event:
         random.choice((f"It is {age} years old.", f"Experts put its age at {age} years.")),
         f"A museum in {random.choice(world.places)} would like to buy it.",
     ]
-    return Event(facts, f"A {finder} from {home} finds {find} of {age} years near {field}.")
+    return NewsEvent(facts, f"A {finder} from {home} finds {find} of {age} years near {field}.")
 
 
-def _match(world: World, random: Random) -> Event:
+def _match(world: World, random: Random) -> NewsEvent:
     sport = random.choice(SPORTS)
     winner, loser = random.sample(world.places, 2)
     low = random.randint(0, 5)
@@ -154,10 +154,10 @@ def _match(world: World, random: Random) -> Event:
         *(f"For {place} the board showed {points} points at the end." for place, points in sides),
         f"The referee had travelled from {random.choice(world.places)}.",
     ]
-    return Event(facts, f"{winner} beats {loser} by {high} to {low} in {sport}.")
+    return NewsEvent(facts, f"{winner} beats {loser} by {high} to {low} in {sport}.")
 
 
-def _closing(world: World, random: Random) -> Event:
+def _closing(world: World, random: Random) -> NewsEvent:
     works, place = random.choice(WORKS), random.choice(world.places)
     people, month = random.randint(3, 90) * 10, random.choice(MONTHS)
     facts = [
@@ -166,12 +166,12 @@ def _closing(world: World, random: Random) -> Event:
         random.choice((f"{people} people are employed there.", f"It has {people} workers.")),
         f"Talks with a buyer from {random.choice(world.places)} had failed.",
     ]
-    return Event(
+    return NewsEvent(
         facts, f"The {works} of {place} closes in {month} and {people} people lose their work."
     )
 
 
-def _prize(world: World, random: Random) -> Event:
+def _prize(world: World, random: Random) -> NewsEvent:
     prize, calling, title = random.choice(PRIZES), random.choice(WINNERS), random.choice(TITLES)
     name, other = (
         f"{random.choice(WOMEN + MEN)} {random.choice(world.families)}" for _ in range(2)
@@ -182,9 +182,9 @@ def _prize(world: World, random: Random) -> Event:
         f"This time the {calling} {name} was called to the stage.",
         random.choice((f"What had moved the jury was {title}.", f"All spoke of {title}.")),
     ]
-    return Event(facts, f"The {calling} {name} wins the {prize} for {title}.")
+    return NewsEvent(facts, f"The {calling} {name} wins the {prize} for {title}.")
 
 
-EVENTS: tuple[Callable[[World, Random], Event], ...] = (
+EVENTS: tuple[Callable[[World, Random], NewsEvent], ...] = (
     *(_decision, _discovery, _match, _closing, _prize),
 )
