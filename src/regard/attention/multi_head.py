@@ -16,9 +16,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.attend import AttentionOutput, attend
+from regard.attention.attend import attend
 from regard.attention.cache import KVCache, LayerCache, RecurrentState
-from regard.attention.function import AttentionFunction, HeadShape, RecurrentAttentionFunction
+from regard.attention.function import (
+    AttentionFunction,
+    AttentionOutput,
+    HeadShape,
+    RecurrentAttentionFunction,
+)
 from regard.attention.kinds import ATTENTION, AttentionKind, Projections
 from regard.attention.masks.mask import Mask, bidirectional
 from regard.attention.mixer import Mixer
@@ -131,7 +136,7 @@ class MultiHeadAttention(Mixer):
         ):
             k, v = map(self.repeat_kv, self._project_rotated_keys_values(x, positions))
             out = self.function.advance(q, k, v, mask=mask, state=cache)
-            return self._project_out(AttentionOutput(out, None, "recurrent"))
+            return self._project_out(AttentionOutput(out, "recurrent"))
         kv_cache = cache if isinstance(cache, KVCache) else None
         if memory is None:
             k, v = self._with_past(self._project_rotated_keys_values(x, positions), kv_cache)
