@@ -41,6 +41,10 @@ class HeadShape(NamedTuple):
     def model_width(self) -> int:
         return self.width * self.heads
 
+    def split_heads(self, x: Tensor) -> Tensor:
+        """(b,i,h·d) -> (b,h,i,d)"""
+        return x.view(*x.shape[:2], -1, self.width).transpose(1, 2)
+
 
 @dataclass(frozen=True)
 class AttentionInputs:

@@ -128,7 +128,7 @@ class MultiHeadAttention(Mixer):
     ) -> AttentionOutput:
         check_mask_supported(mask, self.supported_masks)
         mask = self.restrict_mask(mask, positions)
-        q = self._split_heads(self.query(x))
+        q = self.shape.split_heads(self.query(x))
         if memory is None:
             q = self._rotate(q, positions.last(x.shape[1]))
         if isinstance(cache, RecurrentState) and isinstance(
@@ -170,7 +170,7 @@ class MultiHeadAttention(Mixer):
         """(b,j,w) -> keys and values (b,g,j,d) of the g key/value heads, not rotated."""
         keys = (self.key or self.query)(x)
         values = keys if self.value is None else self.value(x)
-        return self._split_heads(keys), self._split_heads(values)
+        return self.shape.split_heads(keys), self.shape.split_heads(values)
 
     def _project_rotated_keys_values(
         self, x: Tensor, positions: TokenPositions
@@ -184,7 +184,9 @@ class MultiHeadAttention(Mixer):
         """New keys and values after the prefix, which enters a cache once, and the cached ones."""
         k, v = new
         if self.prefix is not None and (cache is None or not cache.length):
-            prefix = (self._split_heads(x[None]).expand(len(k), -1, -1, -1) for x in self.prefix)
+            prefix = (
+                self.shape.split_heads(x[None]).expand(len(k), -1, -1, -1) for x in self.prefix
+            )
             k, v = (torch.cat(pair, dim=2) for pair in zip(prefix, (k, v), strict=True))
         return (k, v) if cache is None else cache.extend(k, v)
 
@@ -220,10 +222,6 @@ class MultiHeadAttention(Mixer):
     def _project_out(self, attended: AttentionOutput) -> AttentionOutput:
         """(b,h,i,d) -> (b,i,w)"""
         return attended._replace(out=self.out(attended.out.transpose(1, 2).flatten(2)))
-
-    def _split_heads(self, x: Tensor) -> Tensor:
-        """(b,i,h·d) -> (b,h,i,d)"""
-        return x.view(*x.shape[:2], -1, self.shape.width).transpose(1, 2)
 
 
 def check_mask_supported(mask: Mask, supported: tuple[str, ...] | str) -> None:

@@ -56,7 +56,7 @@ class Synthesizer(Mixer):
             )
         self._check_fits(positions)
         first_query = 0
-        v = self._split_heads(self.value(x))
+        v = self.shape.split_heads(self.value(x))
         if isinstance(cache, KVCache):
             first_query = cache.length
             _, v = cache.extend(v[..., :0], v)  # there are no keys
@@ -74,10 +74,6 @@ class Synthesizer(Mixer):
         dropped = dropout(weights, self.shape.dropout) if self.training else weights
         out = self.out((dropped @ v).transpose(1, 2).flatten(2))
         return AttentionOutput(out, "explicit", weights if need_weights else None)
-
-    def _split_heads(self, x: Tensor) -> Tensor:
-        """(b,i,h·d) -> (b,h,i,d)"""
-        return x.view(*x.shape[:2], -1, self.shape.width).transpose(1, 2)
 
     def _check_fits(self, positions: TokenPositions) -> None:
         """There are scores for the positions of the context and no others."""

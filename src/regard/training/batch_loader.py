@@ -73,8 +73,24 @@ class BatchLoader:
         self.settings = settings
         self.pad = pad
 
+    @lru_cache(maxsize=2)  # noqa: B019 — of all loaders; a process has one or two
     def plan(self, epoch: int) -> BatchPlan:
-        return _plan(self, epoch)
+        """The rows of each batch of an epoch."""
+        settings, lengths = self.settings, self.examples.lengths
+        if settings.batches == "bucketed":
+            return bucketed_batches(
+                lengths,
+                budget=settings.batch_tokens,
+                pool=POOL_BATCHES,
+                seed=settings.seed,
+                epoch=epoch,
+            )
+        return fixed_size_batches(
+            len(lengths),
+            rows=max(1, settings.batch_tokens // int(lengths.max())),
+            seed=settings.seed,
+            epoch=epoch,
+        )
 
     @property
     def steps(self) -> int:
@@ -114,22 +130,3 @@ class BatchLoader:
     def padding_waste(self) -> float:
         """Fraction of the first epoch's positions that are padding."""
         return padding_fraction(self.examples.lengths, self.plan(0))
-
-
-@lru_cache(maxsize=2)
-def _plan(loader: BatchLoader, epoch: int) -> BatchPlan:
-    settings, lengths = loader.settings, loader.examples.lengths
-    if settings.batches == "bucketed":
-        return bucketed_batches(
-            lengths,
-            budget=settings.batch_tokens,
-            pool=POOL_BATCHES,
-            seed=settings.seed,
-            epoch=epoch,
-        )
-    return fixed_size_batches(
-        len(lengths),
-        rows=max(1, settings.batch_tokens // int(lengths.max())),
-        seed=settings.seed,
-        epoch=epoch,
-    )
