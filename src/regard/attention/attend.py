@@ -70,7 +70,7 @@ def attend(
             return _in_blocks(inputs, function, block_size)
         if _is_narrow(mask.structure.band, k.shape[-2]):
             return _in_stripes(inputs, function, mask.structure.band)
-    return _fast_or_explicit(inputs, function)
+    return function.fast(inputs) or _explicit(inputs, function)
 
 
 def _check_arguments(k: Tensor, v: Tensor, mask: object) -> None:
@@ -87,10 +87,6 @@ def _check_arguments(k: Tensor, v: Tensor, mask: object) -> None:
             topic="attention",
             hint="Give each key one value.",
         )
-
-
-def _fast_or_explicit(inputs: AttentionInputs, function: AttentionFunction) -> AttentionOutput:
-    return function.fast(inputs) or _explicit(inputs, function)
 
 
 def _explicit(inputs: AttentionInputs, function: AttentionFunction) -> AttentionOutput:
@@ -136,7 +132,7 @@ def _in_stripes(
             grid=inputs.grid.crop(rows, columns),
             bias=None if inputs.bias is None else inputs.bias[..., rows, columns],
         )
-        attended = _fast_or_explicit(stripe, function)
+        attended = function.fast(stripe) or _explicit(stripe, function)
         outs.append(attended.out)
         path = attended.path
     return AttentionOutput(torch.cat(outs, dim=-2), f"stripes, {path}")
@@ -155,7 +151,7 @@ def _in_blocks(inputs: AttentionInputs, function: AttentionFunction, size: int) 
         mask=mask,
         grid=grid,
     )
-    attended = _fast_or_explicit(folded, function)
+    attended = function.fast(folded) or _explicit(folded, function)
     by_block = attended.out.view(b, blocks, *attended.out.shape[1:])
     out = by_block.transpose(1, 2).flatten(2, 3)[:, :, :n]
     return AttentionOutput(out, f"blocks, {attended.path}")

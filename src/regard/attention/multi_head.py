@@ -129,21 +129,20 @@ class MultiHeadAttention(Mixer):
         check_mask_supported(mask, self.supported_masks)
         mask = self.restrict_mask(mask, positions)
         q = self.shape.split_heads(self.query(x))
-        if memory is None:
-            q = self._rotate(q, positions.last(x.shape[1]))
-        if isinstance(cache, RecurrentState) and isinstance(
-            self.function, RecurrentAttentionFunction
-        ):
-            k, v = map(self.repeat_kv, self._project_rotated_keys_values(x, positions))
-            out = self.function.advance(q, k, v, mask=mask, state=cache)
-            return self._project_out(AttentionOutput(out, "recurrent"))
         kv_cache = cache if isinstance(cache, KVCache) else None
-        if memory is None:
-            k, v = self._with_past(self._project_rotated_keys_values(x, positions), kv_cache)
-        elif kv_cache is not None and kv_cache.length:
+        if memory is not None and kv_cache is not None and kv_cache.length:
             k, v = kv_cache.contents()
         else:
-            k, v = self._with_past(self.project_keys_values(memory), kv_cache)
+            k, v = self.project_keys_values(x if memory is None else memory)
+            if memory is None and self.relative_position is not None:
+                ids = positions.last(x.shape[1])
+                q, k = (self.relative_position.rotate(heads, ids) for heads in (q, k))
+            if isinstance(cache, RecurrentState):
+                assert isinstance(self.function, RecurrentAttentionFunction)
+                k, v = self.repeat_kv(k), self.repeat_kv(v)
+                out = self.function.advance(q, k, v, mask=mask, state=cache)
+                return self._project_out(AttentionOutput(out, "recurrent"))
+            k, v = self._with_past(k, v, kv_cache)
         attended = attend(
             q,
             self.repeat_kv(k),
@@ -172,17 +171,8 @@ class MultiHeadAttention(Mixer):
         values = keys if self.value is None else self.value(x)
         return self.shape.split_heads(keys), self.shape.split_heads(values)
 
-    def _project_rotated_keys_values(
-        self, x: Tensor, positions: TokenPositions
-    ) -> tuple[Tensor, Tensor]:
-        k, v = self.project_keys_values(x)
-        return self._rotate(k, positions.last(x.shape[1])), v
-
-    def _with_past(
-        self, new: tuple[Tensor, Tensor], cache: KVCache | None
-    ) -> tuple[Tensor, Tensor]:
+    def _with_past(self, k: Tensor, v: Tensor, cache: KVCache | None) -> tuple[Tensor, Tensor]:
         """New keys and values after the prefix, which enters a cache once, and the cached ones."""
-        k, v = new
         if self.prefix is not None and (cache is None or not cache.length):
             prefix = (
                 self.shape.split_heads(x[None]).expand(len(k), -1, -1, -1) for x in self.prefix
@@ -201,9 +191,6 @@ class MultiHeadAttention(Mixer):
             return self.function.restrict_mask(mask, positions)
         restriction = self.function.restrict_mask(bidirectional(), positions.tokens)
         return mask & restriction.with_virtual_tokens(positions.virtual_tokens)
-
-    def _rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        return x if self.relative_position is None else self.relative_position.rotate(x, positions)
 
     def position_bias(self, queries: int, positions: TokenPositions) -> Tensor | None:
         """(b or 1,h,i,j) of the relative position, for the last `queries` positions."""

@@ -121,9 +121,8 @@ class BatchLoader:
 
     def order_fingerprint(self) -> str:
         """Equal for two trainings exactly if they see the same rows in the same order."""
-        arrays = [self.examples.lengths, *self.plan(0)]
         digest = hashlib.sha256(str(self.settings.seed).encode())
-        for array in arrays:
+        for array in (self.examples.lengths, *self.plan(0)):
             digest.update(array.tobytes())
         return digest.hexdigest()[:16]
 

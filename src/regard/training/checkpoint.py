@@ -135,10 +135,8 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> Train
 
 def list_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a run, oldest first, including damaged ones."""
-    if not folder.is_dir():
-        return []
-    found = [path for path in folder.iterdir() if re.fullmatch(r"step-\d+", path.name)]
-    return sorted(found, key=_step)
+    steps = (path for path in folder.glob("step-*") if re.fullmatch(r"step-\d+", path.name))
+    return sorted(steps, key=_step)
 
 
 def latest_intact_checkpoint(folder: Path) -> tuple[Path | None, list[str]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -52,16 +53,12 @@ class Grid:
         first_query: int = 0,
         device: torch.device | None = None,
     ) -> Grid:
-        def index(first: int, count: int, dimension: int) -> Tensor:
-            shape = [1, 1, 1, 1]
-            shape[dimension] = count
-            return torch.arange(first, first + count, device=device).view(shape)
-
+        index = partial(torch.arange, device=device)
         return cls(
-            index(0, batch, 0),
-            index(0, heads, 1),
-            index(first_query, queries, 2),
-            index(0, keys, 3),
+            index(batch).view(-1, 1, 1, 1),
+            index(heads).view(1, -1, 1, 1),
+            index(first_query, first_query + queries).view(1, 1, -1, 1),
+            index(keys).view(1, 1, 1, -1),
             from_start=first_query == 0 and queries == keys,
             is_decode_step=queries == 1 and first_query + 1 == keys,
         )
