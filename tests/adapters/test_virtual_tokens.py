@@ -82,7 +82,7 @@ def test_a_prefix_equals_concatenated_keys_and_values(positions, grouped):
     attention = model.stack.blocks[0].attention
     assert isinstance(attention, MultiHeadAttention)
     x = torch.randn(1, 5, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    q, (k, v) = attention._split_heads(attention.query(x)), attention.project_keys_values(x)
+    q, (k, v) = attention.shape.split_heads(attention.query(x)), attention.project_keys_values(x)
     position_ids = torch.arange(LENGTH, LENGTH + 5)[None]
     bias = torch.zeros(5, LENGTH + 5)
     if attention.relative_position is not None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.attention.function import (
     AttentionFunction,
     AttentionInputs,
-    FastOutput,
+    AttentionOutput,
     HeadShape,
     masked_softmax,
 )
@@ -58,7 +58,7 @@ class Explicit(DotProduct):
 
 
 class SkewedFast(DotProduct):
-    def fast(self, inputs: AttentionInputs) -> FastOutput:
+    def fast(self, inputs: AttentionInputs) -> AttentionOutput:
         fast = super().fast(inputs)
         return fast._replace(out=fast.out * (1 + 1e-4))
 
@@ -161,19 +161,19 @@ class LeaksWithManyHeads(Explicit):
 class FastUnderDropout(DotProduct):
     """Changes the fast path under dropout."""
 
-    def fast(self, inputs: AttentionInputs) -> FastOutput:
+    def fast(self, inputs: AttentionInputs) -> AttentionOutput:
         rate = self.change_rate(inputs.dropout)
         return self.change_output(super().fast(replace(inputs, dropout=rate)), inputs.dropout)
 
     def change_rate(self, dropout: float) -> float:
         return dropout
 
-    def change_output(self, fast: FastOutput, dropout: float) -> FastOutput:
+    def change_output(self, fast: AttentionOutput, dropout: float) -> AttentionOutput:
         return fast
 
 
 class DropsEverything(FastUnderDropout):
-    def change_output(self, fast: FastOutput, dropout: float) -> FastOutput:
+    def change_output(self, fast: AttentionOutput, dropout: float) -> AttentionOutput:
         return fast._replace(out=fast.out * (not dropout))
 
 
@@ -183,7 +183,7 @@ class DropsNothing(FastUnderDropout):
 
 
 class DropsWithoutScaling(FastUnderDropout):
-    def change_output(self, fast: FastOutput, dropout: float) -> FastOutput:
+    def change_output(self, fast: AttentionOutput, dropout: float) -> AttentionOutput:
         return fast._replace(out=fast.out * (1 - dropout))
 
 
@@ -358,11 +358,11 @@ def test_contracts_on_undeclared_capabilities_are_not_applicable() -> None:
 
 def test_a_fast_path_that_ignores_a_causal_mask_is_found() -> None:
     class Unmasked(DotProduct):
-        def fast(self, inputs: AttentionInputs) -> FastOutput | None:
+        def fast(self, inputs: AttentionInputs) -> AttentionOutput | None:
             if not inputs.mask.is_causal:
                 return None
             out = nn.functional.scaled_dot_product_attention(inputs.q, inputs.k, inputs.v)
-            return FastOutput(out, "unmasked")
+            return AttentionOutput(out, "unmasked")
 
     faults = ("fast-path", "forbidden-keys", "cache")
     assert not_as_declared(check_function(Unmasked, *faults, configurations=60)) == {*faults}

@@ -24,7 +24,7 @@ SOURCE = str(Path(regard.__file__).parent)
 VOCABULARY = 23
 FAMILIES = {"decoder": Decoder, "encoder": Encoder, "encoder-decoder": EncoderDecoder}
 OPERATIONS = [
-    (kernels.kernel, "forward"),
+    (kernels._KernelAttention, "apply"),
     (F, "scaled_dot_product_attention"),
     (dot_blocks._DotBlocks, "apply"),
     (additive_blocks._AdditiveBlocks, "apply"),

@@ -112,7 +112,7 @@ def test_mismatched_weights_are_refused_by_name(tmp_path):
     wider = Decoder(layers=1, heads=1, width=6, context=4).build(vocabulary=20, seed=0)
     deeper = Decoder(layers=2, heads=1, width=4, context=4).build(vocabulary=20, seed=0)
     file = tmp_path / "step-000003" / "model.safetensors"
-    with pytest.raises(UserError, match=r"has shape \(20, 4\), the model's is \(20, 6\)"):
+    with pytest.raises(UserError, match=r"\(20, 4\).*\(20, 6\)"):
         load_weights(wider, file)
     with pytest.raises(UserError, match=r"not in the file .*blocks\.1"):
         load_weights(deeper, file)

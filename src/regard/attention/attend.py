@@ -13,13 +13,12 @@ Shapes: b batch, h heads, i query, j key, d head width. Masks: True = may attend
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.function import AttentionFunction, AttentionInputs, FastOutput
+from regard.attention.function import AttentionFunction, AttentionInputs, AttentionOutput
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.masks.mask import Grid, Mask, bidirectional, causal
 from regard.attention.masks.structure import Band
@@ -28,15 +27,6 @@ from regard.nn.dropout import dropout
 
 STRIPE = 64
 "Queries per stripe, where the mask is a band; fewer would not fill a kernel."
-
-
-class AttentionOutput(NamedTuple):
-    out: Tensor
-    "(b,h,i,d) of `attend`, (b,i,w) of a mixer"
-    weights: Tensor | None
-    "(b,h,i,j), where needed"
-    path: str
-    "The path taken: explicit, fused-causal, kernel, …"
 
 
 def attend(
@@ -80,7 +70,7 @@ def attend(
             return _in_blocks(inputs, function, block_size)
         if _is_narrow(mask.structure.band, k.shape[-2]):
             return _in_stripes(inputs, function, mask.structure.band)
-    return _fast_or_explicit(function.fast(inputs), inputs, function)
+    return function.fast(inputs) or _explicit(inputs, function)
 
 
 def _check_arguments(k: Tensor, v: Tensor, mask: object) -> None:
@@ -99,22 +89,13 @@ def _check_arguments(k: Tensor, v: Tensor, mask: object) -> None:
         )
 
 
-def _fast_or_explicit(
-    fast: FastOutput | None, inputs: AttentionInputs, function: AttentionFunction
-) -> AttentionOutput:
-    """The output of the function's fast path, or of the explicit one where it has none."""
-    if fast is None:
-        return _explicit(inputs, function)
-    return AttentionOutput(fast.out, None, fast.path)
-
-
 def _explicit(inputs: AttentionInputs, function: AttentionFunction) -> AttentionOutput:
     scores = function.scores(inputs.q, inputs.k)
     if inputs.bias is not None:
         scores = scores + inputs.bias
     weights = function.normalise(scores, inputs.mask.materialize(inputs.grid))
     out = function.mix(dropout(weights, inputs.dropout), inputs.v)
-    return AttentionOutput(out, weights, "explicit")
+    return AttentionOutput(out, "explicit", weights)
 
 
 def _foldable_block_size(inputs: AttentionInputs) -> int:
@@ -151,10 +132,10 @@ def _in_stripes(
             grid=inputs.grid.crop(rows, columns),
             bias=None if inputs.bias is None else inputs.bias[..., rows, columns],
         )
-        attended = _fast_or_explicit(function.fast(stripe), stripe, function)
+        attended = function.fast(stripe) or _explicit(stripe, function)
         outs.append(attended.out)
         path = attended.path
-    return AttentionOutput(torch.cat(outs, dim=-2), None, f"stripes, {path}")
+    return AttentionOutput(torch.cat(outs, dim=-2), f"stripes, {path}")
 
 
 def _in_blocks(inputs: AttentionInputs, function: AttentionFunction, size: int) -> AttentionOutput:
@@ -170,10 +151,10 @@ def _in_blocks(inputs: AttentionInputs, function: AttentionFunction, size: int) 
         mask=mask,
         grid=grid,
     )
-    attended = _fast_or_explicit(function.fast(folded), folded, function)
+    attended = function.fast(folded) or _explicit(folded, function)
     by_block = attended.out.view(b, blocks, *attended.out.shape[1:])
     out = by_block.transpose(1, 2).flatten(2, 3)[:, :, :n]
-    return AttentionOutput(out, None, f"blocks, {attended.path}")
+    return AttentionOutput(out, f"blocks, {attended.path}")
 
 
 def _fold_mask(inputs: AttentionInputs, size: int) -> tuple[Mask, Grid]:

@@ -35,54 +35,46 @@ class KVCache:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.length = 0
-        self._keys: Tensor | None = None
-        self._values: Tensor | None = None
+        self._buffers: tuple[Tensor, ...] = ()
+        "Keys and values, (b,h,capacity,d) each, from the first positions on."
 
     def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Append (b,h,i,d) and return all cached keys and values, (b,h,j,d)."""
-        if self._keys is None or self._values is None:
-            self._keys, self._values = self._allocate(k), self._allocate(v)
+        if not self._buffers:
+            self._buffers = tuple(
+                x.new_empty(*x.shape[:2], self.capacity, x.shape[-1]) for x in (k, v)
+            )
         new = k.shape[-2]
-        self._keys.narrow(2, self.length, new).copy_(k)
-        self._values.narrow(2, self.length, new).copy_(v)
+        for buffer, x in zip(self._buffers, (k, v), strict=True):
+            buffer.narrow(2, self.length, new).copy_(x)
         self.length += new
         return self.contents()
 
     def supports_fused_step(self, qkv: Tensor) -> bool:
         """Whether `fused_step` takes these queries, keys and values (b,h+2g,1,d)."""
-        keys, values = self._keys, self._values
-        if keys is None or values is None or self.length >= self.capacity:
+        if not self._buffers or self.length >= self.capacity:
             return False
-        return decode.supports_decode_attention(qkv, keys, values)
+        return decode.supports_decode_attention(qkv, *self._buffers)
 
     def fused_step(self, qkv: Tensor, *, bias: Tensor | None) -> Tensor:
         """Append one position and attend from it, in one kernel: (b,h+2g,1,d) -> (b,w)."""
-        assert self._keys is not None
-        assert self._values is not None
-        out = decode.decode_attention(qkv, self._keys, self._values, length=self.length, bias=bias)
+        out = decode.decode_attention(qkv, *self._buffers, length=self.length, bias=bias)
         self.length += 1
         return out
 
     def contents(self) -> tuple[Tensor, Tensor]:
         """All cached keys and values, (b,h,j,d)."""
-        assert self._keys is not None
-        assert self._values is not None
-        return self._keys.narrow(2, 0, self.length), self._values.narrow(2, 0, self.length)
+        keys, values = self._buffers
+        return keys.narrow(2, 0, self.length), values.narrow(2, 0, self.length)
 
     def reorder(self, rows: Tensor) -> None:
-        if self._keys is not None and self._values is not None:
-            self._keys, self._values = (
-                _reorder_rows(buffer, rows, length=self.length)
-                for buffer in (self._keys, self._values)
-            )
+        self._buffers = tuple(
+            _reorder_rows(buffer, rows, length=self.length) for buffer in self._buffers
+        )
 
     def clear(self) -> None:
         self.length = 0
-        self._keys = self._values = None
-
-    def _allocate(self, first: Tensor) -> Tensor:
-        b, h, _, d = first.shape
-        return torch.empty(b, h, self.capacity, d, dtype=first.dtype, device=first.device)
+        self._buffers = ()
 
 
 def _reorder_rows(buffer: Tensor, rows: Tensor, *, length: int) -> Tensor:
@@ -148,8 +140,12 @@ class ModelCache:
         return self.blocks[0].self_attention.length
 
     def reorder(self, rows: Tensor) -> None:
-        if self.memory is not None:
-            self._reorder_memory(rows, count=len(self.memory))
+        if self.memory is not None and self.memory_valid is not None:
+            shared = self._rows_of_memory(rows, count=len(self.memory))
+            self.memory, self.memory_valid = self.memory[shared], self.memory_valid[shared]
+            for block in self.blocks:
+                if block.cross_attention is not None:
+                    block.cross_attention.reorder(shared)
         for block in self.blocks:
             block.self_attention.reorder(rows)
 
@@ -158,18 +154,13 @@ class ModelCache:
         for block in self.blocks:
             block.self_attention.clear()
 
-    def _reorder_memory(self, rows: Tensor, *, count: int) -> None:
-        """Beams of one source share its memory: rows that swap among them are not copied."""
-        assert self.memory is not None
-        assert self.memory_valid is not None
+    def _rows_of_memory(self, rows: Tensor, *, count: int) -> Tensor:
+        """Beams of one source share its memory: rows that swap among them stay where they are."""
         new_count = len(rows)
         number = torch.arange(max(count, new_count), device=rows.device)
         before = number[:count] if self._memory_ids is None else self._memory_ids
         self._memory_ids = before[rows]
-        if new_count <= count:
-            unchanged = self._memory_ids == before[:new_count]
-            rows = torch.where(unchanged, number[:new_count], rows)
-        for block in self.blocks:
-            if block.cross_attention is not None:
-                block.cross_attention.reorder(rows)
-        self.memory, self.memory_valid = self.memory[rows], self.memory_valid[rows]
+        if new_count > count:
+            return rows
+        unchanged = self._memory_ids == before[:new_count]
+        return torch.where(unchanged, number[:new_count], rows)

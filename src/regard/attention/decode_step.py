@@ -62,34 +62,22 @@ class DecodeMask:
         has_key = valid.select(1, -1) if position + 1 == valid.shape[1] else valid.any(dim=1)
         return cls(mask, position, bias, bias_is_exact=bool(has_key.all()))
 
-    @property
-    def mask(self) -> Mask:
-        return self.build_mask()
 
-
+@dataclass
 class DecodeStep:
     """The new position of each row: its position id and what it may attend to."""
 
-    def __init__(
-        self,
-        rows: int,
-        position_ids: Tensor,
-        self_mask: DecodeMask,
-        *,
-        cross_mask: DecodeMask | None = None,
-        positions: Callable[[], TokenPositions],
-    ) -> None:
-        self.rows = rows
-        self.position_ids = position_ids
-        "(b or 1,1)"
-        self.self_mask = self_mask
-        self.cross_mask = cross_mask
-        self._positions = positions
+    rows: int
+    position_ids: Tensor
+    "(b or 1,1)"
+    self_mask: DecodeMask
+    cross_mask: DecodeMask | None
+    build_positions: Callable[[], TokenPositions]
 
     @cached_property
     def positions(self) -> TokenPositions:
         """Of the whole rows, cached positions included; few kinds of attention need them."""
-        return self._positions()
+        return self.build_positions()
 
 
 AttentionStep = Callable[[Tensor, DecodeStep, LayerCache], Tensor]
@@ -106,28 +94,62 @@ def build_attention_step(mixer: Mixer, *, packed_for: int) -> AttentionStep:
 
     def mixer_step(x: Tensor, step: DecodeStep, cache: LayerCache) -> Tensor:
         row = x.view(step.rows, 1, -1)
-        attended = mixer(row, mask=step.self_mask.mask, positions=step.positions, cache=cache)
+        attended = mixer(
+            row, mask=step.self_mask.build_mask(), positions=step.positions, cache=cache
+        )
         out: Tensor = attended.out
         return out.view(x.shape)
 
     return mixer_step
 
 
-class SelfAttentionStep:
+class _AttentionStep:
+    """What self- and cross-attention share: the attention function, for one query per row."""
+
+    def __init__(self, attention: MultiHeadAttention, *, packed_for: int) -> None:
+        self.attention = attention
+        self.out_proj = pack_layers([attention.out], packed_for=packed_for)
+        self.head_width = attention.shape.width
+        # Subclasses may restrict the mask or have another fast path.
+        self.is_dot_product = type(attention.function) is DotProduct
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        step: DecodeStep,
+        *,
+        mask: DecodeMask,
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        """(b,h,1,d), twice (b,g,j,d) -> (b,w), or (w) for a single row"""
+        attention = self.attention
+        if q.shape[1] != k.shape[1]:
+            k, v = attention.repeat_kv(k), attention.repeat_kv(v)
+        if self.is_dot_product and mask.bias_is_exact:
+            if bias is not None and mask.bias is not None:
+                bias = mask.bias + bias
+            added = mask.bias if bias is None else bias
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask=added)
+        else:
+            restricted = attention.restrict_mask(mask.build_mask(), step.positions)
+            function = attention.function
+            out = attend(q, k, v, restricted, function, bias=bias, first_query=mask.position).out
+        return self.out_proj(out.reshape(-1) if step.rows == 1 else out.reshape(step.rows, -1))
+
+
+class SelfAttentionStep(_AttentionStep):
     """Self-attention over the KV cache."""
 
     def __init__(self, attention: MultiHeadAttention, *, packed_for: int) -> None:
+        super().__init__(attention, packed_for=packed_for)
         projections = [attention.query, attention.key, attention.value]
         layers = [layer for layer in projections if layer is not None]
         self.qkv_proj = pack_layers(layers, packed_for=packed_for)
-        self.out_proj = pack_layers([attention.out], packed_for=packed_for)
-        self.attend = StepAttention(attention)
-        self.attention = attention
-        self.relative_position = attention.relative_position
-        self.head_width = attention.shape.width
         self.heads = [layer.out_features // self.head_width for layer in layers]
         self.may_fuse = (
-            self.relative_position is None and len(layers) == 3 and self.attend.is_dot_product
+            attention.relative_position is None and len(layers) == 3 and self.is_dot_product
         )
 
     def __call__(self, x: Tensor, step: DecodeStep, cache: LayerCache) -> Tensor:
@@ -139,60 +161,24 @@ class SelfAttentionStep:
         # With shared projections one tensor serves as two or three of q, k and v.
         projected = torch.split_with_sizes(qkv, self.heads, dim=1)
         q, k, v = projected[0], projected[1 if len(projected) == 3 else 0], projected[-1]
-        bias = None
-        if self.relative_position is not None:
-            q = self.relative_position.rotate(q, step.position_ids)
-            k = self.relative_position.rotate(k, step.position_ids)
+        bias, relative_position = None, self.attention.relative_position
+        if relative_position is not None:
+            q = relative_position.rotate(q, step.position_ids)
+            k = relative_position.rotate(k, step.position_ids)
             bias = self.attention.position_bias(1, step.positions)
         k, v = cache.extend(k, v)
-        return self.out_proj(self.attend(q, k, v, step, mask=step.self_mask, bias=bias))
+        return self.attend(q, k, v, step, mask=step.self_mask, bias=bias)
 
 
-class CrossAttentionStep:
+class CrossAttentionStep(_AttentionStep):
     """Cross-attention to a memory whose keys and values the KV cache holds since the prefill."""
 
     def __init__(self, attention: MultiHeadAttention, *, packed_for: int) -> None:
+        super().__init__(attention, packed_for=packed_for)
         self.q_proj = pack_layers([attention.query], packed_for=packed_for)
-        self.out_proj = pack_layers([attention.out], packed_for=packed_for)
-        self.attend = StepAttention(attention)
-        self.head_width = attention.shape.width
 
     def __call__(self, x: Tensor, step: DecodeStep, cache: LayerCache) -> Tensor:
         assert isinstance(cache, KVCache)
         assert step.cross_mask is not None
         q = self.q_proj(x).view(step.rows, -1, 1, self.head_width)
-        k, v = cache.contents()
-        return self.out_proj(self.attend(q, k, v, step, mask=step.cross_mask))
-
-
-class StepAttention:
-    """The attention function of a layer for one query position per row."""
-
-    def __init__(self, attention: MultiHeadAttention) -> None:
-        self.attention = attention
-        # Subclasses may restrict the mask or have another fast path.
-        self.is_dot_product = type(attention.function) is DotProduct
-
-    def __call__(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        step: DecodeStep,
-        *,
-        mask: DecodeMask,
-        bias: Tensor | None = None,
-    ) -> Tensor:
-        """(b,h,1,d), twice (b,g,j,d) -> (b,w), or (w) for a single row"""
-        if q.shape[1] != k.shape[1]:
-            k, v = self.attention.repeat_kv(k), self.attention.repeat_kv(v)
-        if self.is_dot_product and mask.bias_is_exact:
-            added = mask.bias
-            if bias is not None:
-                added = bias if added is None else added + bias
-            out = F.scaled_dot_product_attention(q, k, v, attn_mask=added)
-        else:
-            restricted = self.attention.restrict_mask(mask.mask, step.positions)
-            function = self.attention.function
-            out = attend(q, k, v, restricted, function, bias=bias, first_query=mask.position).out
-        return out.reshape(-1) if step.rows == 1 else out.reshape(step.rows, -1)
+        return self.attend(q, *cache.contents(), step, mask=step.cross_mask)

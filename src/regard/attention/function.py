@@ -9,6 +9,7 @@ masked query gets zeros, never NaN.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -40,6 +41,10 @@ class HeadShape(NamedTuple):
     def model_width(self) -> int:
         return self.width * self.heads
 
+    def split_heads(self, x: Tensor) -> Tensor:
+        """(b,i,h·d) -> (b,h,i,d)"""
+        return x.view(*x.shape[:2], -1, self.width).transpose(1, 2)
+
 
 @dataclass(frozen=True)
 class AttentionInputs:
@@ -59,15 +64,17 @@ class AttentionInputs:
     dropout: float
 
 
-class FastOutput(NamedTuple):
-    """The output of a fast path, and the path's name."""
-
+class AttentionOutput(NamedTuple):
     out: Tensor
+    "(b,h,i,d) of an attention function, (b,i,w) of a mixer"
     path: str
+    "The path taken: explicit, fused-causal, kernel, …"
+    weights: Tensor | None = None
+    "(b,h,i,j), where needed"
 
 
-class AttentionFunction(nn.Module, ABC):
-    """Scores, then a masked softmax, then a weighted sum of values; kinds override what differs.
+class AttentionFunction(nn.Module):
+    """Scaled dot products, a masked softmax, a weighted sum of values; kinds override what differs.
 
     `scores` depends on queries and keys alone, never on their positions. So attention can be
     computed on a piece of the row at a time; whatever depends on positions is a mask, a bias or a
@@ -79,9 +86,9 @@ class AttentionFunction(nn.Module, ABC):
     ignores_masked_keys = True
     "Whether masked keys could be left out without changing the output; false for broken kinds."
 
-    @abstractmethod
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         """(b,h,i,d), (b,h,j,d) -> (b,h,i,j)"""
+        return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
 
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
         return masked_softmax(scores, allowed)
@@ -94,12 +101,12 @@ class AttentionFunction(nn.Module, ABC):
         """The mask this attention function applies: it may forbid more than `mask` does."""
         return mask
 
-    def fast(self, inputs: AttentionInputs) -> FastOutput | None:
+    def fast(self, inputs: AttentionInputs) -> AttentionOutput | None:
         """A faster path with the same result, or None where there is none for these inputs."""
         return None
 
 
-class RecurrentAttentionFunction(AttentionFunction):
+class RecurrentAttentionFunction(AttentionFunction, ABC):
     """Attention whose past fits into a state of fixed size: decoding needs no KV cache."""
 
     @abstractmethod

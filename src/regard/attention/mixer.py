@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
-from regard.attention.attend import AttentionOutput
 from regard.attention.cache import KVCache, LayerCache
+from regard.attention.function import AttentionOutput
 from regard.attention.masks.mask import Mask
 from regard.attention.token_positions import TokenPositions
 

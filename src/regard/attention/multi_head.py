@@ -16,9 +16,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.attend import AttentionOutput, attend
+from regard.attention.attend import attend
 from regard.attention.cache import KVCache, LayerCache, RecurrentState
-from regard.attention.function import AttentionFunction, HeadShape, RecurrentAttentionFunction
+from regard.attention.function import (
+    AttentionFunction,
+    AttentionOutput,
+    HeadShape,
+    RecurrentAttentionFunction,
+)
 from regard.attention.kinds import ATTENTION, AttentionKind, Projections
 from regard.attention.masks.mask import Mask, bidirectional
 from regard.attention.mixer import Mixer
@@ -123,22 +128,21 @@ class MultiHeadAttention(Mixer):
     ) -> AttentionOutput:
         check_mask_supported(mask, self.supported_masks)
         mask = self.restrict_mask(mask, positions)
-        q = self._split_heads(self.query(x))
-        if memory is None:
-            q = self._rotate(q, positions.last(x.shape[1]))
-        if isinstance(cache, RecurrentState) and isinstance(
-            self.function, RecurrentAttentionFunction
-        ):
-            k, v = map(self.repeat_kv, self._project_rotated_keys_values(x, positions))
-            out = self.function.advance(q, k, v, mask=mask, state=cache)
-            return self._project_out(AttentionOutput(out, None, "recurrent"))
+        q = self.shape.split_heads(self.query(x))
         kv_cache = cache if isinstance(cache, KVCache) else None
-        if memory is None:
-            k, v = self._with_past(self._project_rotated_keys_values(x, positions), kv_cache)
-        elif kv_cache is not None and kv_cache.length:
+        if memory is not None and kv_cache is not None and kv_cache.length:
             k, v = kv_cache.contents()
         else:
-            k, v = self._with_past(self.project_keys_values(memory), kv_cache)
+            k, v = self.project_keys_values(x if memory is None else memory)
+            if memory is None and self.relative_position is not None:
+                ids = positions.last(x.shape[1])
+                q, k = (self.relative_position.rotate(heads, ids) for heads in (q, k))
+            if isinstance(cache, RecurrentState):
+                assert isinstance(self.function, RecurrentAttentionFunction)
+                k, v = self.repeat_kv(k), self.repeat_kv(v)
+                out = self.function.advance(q, k, v, mask=mask, state=cache)
+                return self._project_out(AttentionOutput(out, "recurrent"))
+            k, v = self._with_past(k, v, kv_cache)
         attended = attend(
             q,
             self.repeat_kv(k),
@@ -165,21 +169,14 @@ class MultiHeadAttention(Mixer):
         """(b,j,w) -> keys and values (b,g,j,d) of the g key/value heads, not rotated."""
         keys = (self.key or self.query)(x)
         values = keys if self.value is None else self.value(x)
-        return self._split_heads(keys), self._split_heads(values)
+        return self.shape.split_heads(keys), self.shape.split_heads(values)
 
-    def _project_rotated_keys_values(
-        self, x: Tensor, positions: TokenPositions
-    ) -> tuple[Tensor, Tensor]:
-        k, v = self.project_keys_values(x)
-        return self._rotate(k, positions.last(x.shape[1])), v
-
-    def _with_past(
-        self, new: tuple[Tensor, Tensor], cache: KVCache | None
-    ) -> tuple[Tensor, Tensor]:
+    def _with_past(self, k: Tensor, v: Tensor, cache: KVCache | None) -> tuple[Tensor, Tensor]:
         """New keys and values after the prefix, which enters a cache once, and the cached ones."""
-        k, v = new
         if self.prefix is not None and (cache is None or not cache.length):
-            prefix = (self._split_heads(x[None]).expand(len(k), -1, -1, -1) for x in self.prefix)
+            prefix = (
+                self.shape.split_heads(x[None]).expand(len(k), -1, -1, -1) for x in self.prefix
+            )
             k, v = (torch.cat(pair, dim=2) for pair in zip(prefix, (k, v), strict=True))
         return (k, v) if cache is None else cache.extend(k, v)
 
@@ -194,9 +191,6 @@ class MultiHeadAttention(Mixer):
             return self.function.restrict_mask(mask, positions)
         restriction = self.function.restrict_mask(bidirectional(), positions.tokens)
         return mask & restriction.with_virtual_tokens(positions.virtual_tokens)
-
-    def _rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        return x if self.relative_position is None else self.relative_position.rotate(x, positions)
 
     def position_bias(self, queries: int, positions: TokenPositions) -> Tensor | None:
         """(b or 1,h,i,j) of the relative position, for the last `queries` positions."""
@@ -215,10 +209,6 @@ class MultiHeadAttention(Mixer):
     def _project_out(self, attended: AttentionOutput) -> AttentionOutput:
         """(b,h,i,d) -> (b,i,w)"""
         return attended._replace(out=self.out(attended.out.transpose(1, 2).flatten(2)))
-
-    def _split_heads(self, x: Tensor) -> Tensor:
-        """(b,i,h·d) -> (b,h,i,d)"""
-        return x.view(*x.shape[:2], -1, self.shape.width).transpose(1, 2)
 
 
 def check_mask_supported(mask: Mask, supported: tuple[str, ...] | str) -> None:

@@ -14,9 +14,8 @@ from abc import abstractmethod
 
 from torch import Tensor
 
-from regard.attention.attend import AttentionOutput
 from regard.attention.cache import KVCache, LayerCache
-from regard.attention.function import HeadShape, masked_softmax
+from regard.attention.function import AttentionOutput, HeadShape, masked_softmax
 from regard.attention.masks.mask import Grid, Mask
 from regard.attention.mixer import Mixer
 from regard.attention.token_positions import TokenPositions
@@ -57,7 +56,7 @@ class Synthesizer(Mixer):
             )
         self._check_fits(positions)
         first_query = 0
-        v = self._split_heads(self.value(x))
+        v = self.shape.split_heads(self.value(x))
         if isinstance(cache, KVCache):
             first_query = cache.length
             _, v = cache.extend(v[..., :0], v)  # there are no keys
@@ -74,11 +73,7 @@ class Synthesizer(Mixer):
         weights = weights.expand(x.shape[0], *weights.shape[1:])
         dropped = dropout(weights, self.shape.dropout) if self.training else weights
         out = self.out((dropped @ v).transpose(1, 2).flatten(2))
-        return AttentionOutput(out, weights if need_weights else None, "explicit")
-
-    def _split_heads(self, x: Tensor) -> Tensor:
-        """(b,i,h·d) -> (b,h,i,d)"""
-        return x.view(*x.shape[:2], -1, self.shape.width).transpose(1, 2)
+        return AttentionOutput(out, "explicit", weights if need_weights else None)
 
     def _check_fits(self, positions: TokenPositions) -> None:
         """There are scores for the positions of the context and no others."""

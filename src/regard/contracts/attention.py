@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError
 from torch.func import functional_call
 
-from regard.attention.attend import AttentionOutput
+from regard.attention.function import AttentionOutput
 from regard.attention.masks.mask import Mask, bidirectional, causal, cross, padding
 from regard.attention.mixer import Mixer
 from regard.attention.token_positions import TokenPositions

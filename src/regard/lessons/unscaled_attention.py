@@ -11,8 +11,8 @@ import math
 import torch
 from torch import Tensor
 
-from regard.attention.attend import AttentionOutput, attend
-from regard.attention.function import AttentionFunction
+from regard.attention.attend import attend
+from regard.attention.function import AttentionFunction, AttentionOutput
 from regard.attention.kinds.dot import DotProduct
 
 

@@ -53,8 +53,7 @@ def pack_layers(
 def _with_activation(linear: PackedLayer, activation: Activation) -> PackedLayer:
     if activation is IDENTITY:
         return linear
-    function = activation.reference
-    return lambda x: function(linear(x))
+    return lambda x: activation.reference(linear(x))
 
 
 def _choose_layout(weight: Tensor, bias: Tensor | None, *, rows: int) -> PackedLayer:

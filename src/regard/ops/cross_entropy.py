@@ -7,7 +7,8 @@ in chunks, and the gradient is computed together with the loss, while a chunk's 
 Each pass over them costs about as much as a matmul, so there are only two: logits become
 exp(x_i · e_v), and are summed. Denominators and targets enter the far smaller gradients instead.
 Exponentials are computed by exp2, which is faster than exp. Where a sum over- or underflows, the
-chunk is computed again with its maximum subtracted. `reference_losses` is the readable oracle.
+chunk is computed again with its maximum subtracted. `reference_losses` is the readable oracle; a
+kernel (cpu/cross_entropy.c) does the same with chunks that stay in the cache.
 
 With label smoothing, a fraction ε of each target is spread evenly over all v tokens (Szegedy et
 al., 2016):
@@ -28,13 +29,17 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from regard.ops.cpu import cross_entropy as kernel
+from regard.ops.cpu import library
 from regard.ops.softmax_exp2 import LOG2_E, in_safe_range
 
 MAX_LOGITS = 2**23
 "Logits held at once without a kernel: 32 MB. More leave the cache between the passes."
 ROW_MULTIPLE = 64
 "torch's matmul is fastest where the rows of a chunk are a multiple of it."
+KERNEL_LOGITS = 5 * 2**20
+"Logits that the kernel holds at once, approximately: 20 MB, which stay in the shared cache."
+MIN_ROWS, MAX_ROWS = 32, 256
+"Rows of a kernel's chunk. With fewer rows in all, packing the table costs more than it saves."
 
 
 def weighted_cross_entropy(
@@ -76,10 +81,9 @@ class _WeightedCrossEntropy(Function):
         ctx: Any, x: Tensor, table: Tensor, targets: Tensor, weights: Tensor, smoothing: float
     ) -> Tensor:
         weights = weights.to(table.dtype)
-        need_d_x, need_d_table = ctx.needs_input_grad[:2]
-        lse, d_x, d_table = _logits_pass(
-            x, table, weights, need_d_x=need_d_x, need_d_table=need_d_table
-        )
+        needs = ctx.needs_input_grad[:2]
+        by_kernel = kernel_pass(x, table, weights, needs) if supports(x, table) else None
+        lse, d_x, d_table = by_kernel or _chunked_pass(x, table, weights, needs)
         target_rows = table[targets]
         if smoothing:
             target_rows = torch.lerp(target_rows, table.mean(dim=0), smoothing)
@@ -101,7 +105,7 @@ class _WeightedCrossEntropy(Function):
         return (*scaled, None, None, None)
 
 
-class _LsePass(NamedTuple):
+class LogitsPass(NamedTuple):
     """Σ weight · lse and its gradients: the loss but for the targets."""
 
     lse: Tensor
@@ -112,50 +116,54 @@ class _LsePass(NamedTuple):
     "(v,w), likewise"
 
 
-def _logits_pass(
-    x: Tensor, table: Tensor, weights: Tensor, *, need_d_x: bool, need_d_table: bool
-) -> _LsePass:
-    log2_scaled = x * LOG2_E
-    if kernel.supports(x, table):
-        denominator, d_x, d_table = kernel.logits_pass(
-            x,
-            table,
-            log2_scaled=log2_scaled,
-            weights=weights,
-            need_d_x=need_d_x,
-            need_d_table=need_d_table,
-        )
-        if in_safe_range(denominator):
-            return _LsePass(denominator.log(), d_x, d_table)
-    return _chunked_logits_pass(
-        x, table, weights, log2_scaled, need_d_x=need_d_x, need_d_table=need_d_table
+def supports(x: Tensor, table: Tensor) -> bool:
+    """Whether the kernel takes (n,w) and (v,w); shapes are checked here, not in C."""
+    n, w = x.shape
+    fits = w == table.shape[1] and library.fills_vectors(w)
+    return n >= MIN_ROWS and fits and library.supports(x, table)
+
+
+def kernel_pass(
+    x: Tensor, table: Tensor, weights: Tensor, needs: tuple[bool, bool]
+) -> LogitsPass | None:
+    """(n,w), (v,w), (n), and which of d_x and d_table are needed; None where a denominator over-
+    or underflows."""
+    (n, w), v = x.shape, len(table)
+    padded = library.padded_to_panels(v)
+    # Independent of the number of threads, for bits would depend on it.
+    chunk = max(MIN_ROWS, min(MAX_ROWS, KERNEL_LOGITS // padded // 16 * 16))
+    denominator = x.new_empty(n)
+    d_x = x.new_empty(n, w) if needs[0] else None
+    d_table = x.new_zeros(padded, w) if needs[1] else None
+    library.run(
+        "regard_cross_entropy",
+        *(tensor.contiguous() for tensor in (x, x * LOG2_E, weights, table)),
+        *(denominator, d_x, d_table),
+        *(n, v, w, chunk, torch.get_num_threads()),
     )
+    if not in_safe_range(denominator):
+        return None
+    return LogitsPass(denominator.log(), d_x, None if d_table is None else d_table[:v])
 
 
-def _chunked_logits_pass(
-    x: Tensor,
-    table: Tensor,
-    weights: Tensor,
-    log2_scaled: Tensor,
-    *,
-    need_d_x: bool,
-    need_d_table: bool,
-) -> _LsePass:
+def _chunked_pass(
+    x: Tensor, table: Tensor, weights: Tensor, needs: tuple[bool, bool]
+) -> LogitsPass:
     lse = x.new_empty(len(x))
-    d_x = torch.empty_like(x) if need_d_x else None
-    d_table = torch.zeros_like(table) if need_d_table else None
+    d_x = torch.empty_like(x) if needs[0] else None
+    d_table = torch.zeros_like(table) if needs[1] else None
     size = chunk_rows(len(table))
     buffer = table.new_empty(min(size, len(x)), len(table))
     for begin in range(0, len(x), size):
         rows = slice(begin, begin + size)
-        exp_logits, denominator = _exp_logits(log2_scaled[rows], table, buffer, lse[rows])
+        exp_logits, denominator = _exp_logits(x[rows] * LOG2_E, table, buffer, lse[rows])
         # weight · softmax(logits) = factor · exp_logits
         factor = weights[rows, None] / denominator
         if d_x is not None:
             torch.mul(torch.mm(exp_logits, table), factor, out=d_x[rows])
         if d_table is not None:
             d_table.addmm_(exp_logits.T, x[rows] * factor)
-    return _LsePass(lse, d_x, d_table)
+    return LogitsPass(lse, d_x, d_table)
 
 
 def chunk_rows(vocabulary: int) -> int:

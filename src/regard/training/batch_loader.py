@@ -73,8 +73,24 @@ class BatchLoader:
         self.settings = settings
         self.pad = pad
 
+    @lru_cache(maxsize=2)  # noqa: B019 — of all loaders; a process has one or two
     def plan(self, epoch: int) -> BatchPlan:
-        return _plan(self, epoch)
+        """The rows of each batch of an epoch."""
+        settings, lengths = self.settings, self.examples.lengths
+        if settings.batches == "bucketed":
+            return bucketed_batches(
+                lengths,
+                budget=settings.batch_tokens,
+                pool=POOL_BATCHES,
+                seed=settings.seed,
+                epoch=epoch,
+            )
+        return fixed_size_batches(
+            len(lengths),
+            rows=max(1, settings.batch_tokens // int(lengths.max())),
+            seed=settings.seed,
+            epoch=epoch,
+        )
 
     @property
     def steps(self) -> int:
@@ -105,31 +121,11 @@ class BatchLoader:
 
     def order_fingerprint(self) -> str:
         """Equal for two trainings exactly if they see the same rows in the same order."""
-        arrays = [self.examples.lengths, *self.plan(0)]
         digest = hashlib.sha256(str(self.settings.seed).encode())
-        for array in arrays:
+        for array in (self.examples.lengths, *self.plan(0)):
             digest.update(array.tobytes())
         return digest.hexdigest()[:16]
 
     def padding_waste(self) -> float:
         """Fraction of the first epoch's positions that are padding."""
         return padding_fraction(self.examples.lengths, self.plan(0))
-
-
-@lru_cache(maxsize=2)
-def _plan(loader: BatchLoader, epoch: int) -> BatchPlan:
-    settings, lengths = loader.settings, loader.examples.lengths
-    if settings.batches == "bucketed":
-        return bucketed_batches(
-            lengths,
-            budget=settings.batch_tokens,
-            pool=POOL_BATCHES,
-            seed=settings.seed,
-            epoch=epoch,
-        )
-    return fixed_size_batches(
-        len(lengths),
-        rows=max(1, settings.batch_tokens // int(lengths.max())),
-        seed=settings.seed,
-        epoch=epoch,
-    )

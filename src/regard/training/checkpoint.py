@@ -124,27 +124,19 @@ def save_checkpoint(
 def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> TrainingState:
     state = read_json(path / "state.json", schema=STATE_SCHEMA)
     load_weights(model, path / WEIGHTS_FILE)
-    saved = read_tensors(path / OPTIMIZER_FILE)
-    for name, parameter in model.named_parameters():
-        moments = {
-            key.rpartition("|")[2]: tensor
-            for key, tensor in saved.items()
-            if key.rpartition("|")[0] == name
-        }
-        if moments:
-            optimizer.state[parameter] = {
-                key: tensor if key == "step" else tensor.to(parameter.device)
-                for key, tensor in moments.items()
-            }
+    parameters = dict(model.named_parameters())
+    for key, tensor in read_tensors(path / OPTIMIZER_FILE).items():
+        name, _, moment = key.rpartition("|")
+        if name in parameters:
+            moments, device = optimizer.state[parameters[name]], parameters[name].device
+            moments[moment] = tensor if moment == "step" else tensor.to(device)
     return TrainingState.from_dict(state)
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a run, oldest first, including damaged ones."""
-    if not folder.is_dir():
-        return []
-    found = [path for path in folder.iterdir() if re.fullmatch(r"step-\d+", path.name)]
-    return sorted(found, key=_step)
+    steps = (path for path in folder.glob("step-*") if re.fullmatch(r"step-\d+", path.name))
+    return sorted(steps, key=_step)
 
 
 def latest_intact_checkpoint(folder: Path) -> tuple[Path | None, list[str]]:

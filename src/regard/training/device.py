@@ -58,26 +58,17 @@ def choose_machine(device: str, *, threads: int) -> Machine:
         ) from None
     torch.set_num_threads(threads or usable_cores())
     tune_malloc()
+    kernels = library.LIBRARY
     return Machine(
         device=chosen,
-        precision=_precision(chosen),
+        precision="bfloat16" if chosen != "cpu" and bf16_matmul_works(chosen) else "float32",
         threads=torch.get_num_threads(),
-        products=_matmul_kernels() if chosen == "cpu" else "torch",
+        products=f"regard, {kernels.name}" if kernels and chosen == "cpu" else "torch",
         torch=torch.__version__,
         python=platform.python_version(),
         platform=platform.platform(terse=True),
         regard=__version__,
     )
-
-
-def _precision(device: str) -> str:
-    return "bfloat16" if device != "cpu" and bf16_matmul_works(device) else "float32"
-
-
-def _matmul_kernels() -> str:
-    if library.LIBRARY is not None:
-        return f"regard, {library.LIBRARY.name}"
-    return "torch"
 
 
 def _best_device() -> str:

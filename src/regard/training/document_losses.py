@@ -54,8 +54,7 @@ def document_losses(
 ) -> DocumentLosses:
     """Score documents (ids without <start>, <stop>); random draws of the objective are a function
     of the seed and the document's index, so two models of one objective score the same tokens."""
-    rows: list[ScoredExample] = []
-    row_documents: list[int] = []
+    rows: list[tuple[int, ScoredExample]] = []
     is_scored = []
     for document, ids in enumerate(documents):
         generator = np.random.default_rng([seed, document])
@@ -66,19 +65,18 @@ def document_losses(
         for example in examples:
             scored[example.token_indices] = True
         is_scored.append(scored)
-        rows.extend(examples)
-        row_documents.extend([document] * len(examples))
+        rows.extend((document, example) for example in examples)
     losses = np.zeros(len(documents))
-    lengths = [len(row.example.inputs) for row in rows]
+    lengths = [len(row.example.inputs) for _, row in rows]
     done = 0
     for chosen in sorted_batches(lengths, budget=max(MAX_BATCH_POSITIONS, model.context)):
         batch = collate(
-            [rows[index].example for index in chosen], pad_id=pad, rows=chosen.tolist()
+            [rows[index][1].example for index in chosen], pad_id=pad, rows=chosen.tolist()
         ).to(device)
         weighted = model.losses(batch).double() * batch.weights
         np.add.at(
             losses,
-            [row_documents[index] for index in chosen],
+            [rows[index][0] for index in chosen],
             weighted.sum(dim=1).cpu().numpy(),
         )
         done += len(chosen)

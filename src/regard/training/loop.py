@@ -21,7 +21,7 @@ from torch.optim import Optimizer
 from regard.batch import Batch
 from regard.core.errors import UserError
 from regard.models.init_weights import named_generator
-from regard.training.batch_loader import BatchLoader, Cursor
+from regard.training.batch_loader import BatchLoader
 from regard.training.checkpoint import TrainingState
 from regard.training.device import Machine
 from regard.training.events import (
@@ -96,14 +96,6 @@ class WarningState:
         on_event(RemarkEvent(step=step, text=f"step {step:,}: {text}"))
 
 
-@dataclass
-class LossWindow:
-    """Running mean of the loss since the last step event."""
-
-    loss: float = 0.0
-    weight: float = 0.0
-
-
 def fit(
     model: nn.Module,
     optimizer: Optimizer,
@@ -115,33 +107,10 @@ def fit(
     hooks: Hooks,
 ) -> FitResult:
     """Train from `state` to the last step, to early stopping, or until the user stops it."""
-    with Prefetcher(loader.batches_after(state.cursor)) as batches:
-        return _fit(
-            model,
-            optimizer,
-            batches,
-            settings,
-            steps=loader.steps,
-            state=state,
-            machine=machine,
-            hooks=hooks,
-        )
-
-
-def _fit(
-    model: nn.Module,
-    optimizer: Optimizer,
-    batches: Prefetcher[tuple[Batch, Cursor]],
-    settings: Train,
-    *,
-    steps: int,
-    state: TrainingState,
-    machine: Machine,
-    hooks: Hooks,
-) -> FitResult:
+    steps = loader.steps
     began = time.perf_counter() - state.seconds
     wait_before = state.data_wait_seconds
-    window = LossWindow()
+    window_loss = window_weight = 0.0  # since the last step event
     warnings = WarningState(
         after_step=round(max(settings.warmup_ratio, NO_WARNING_FRACTION) * steps)
     )
@@ -150,51 +119,52 @@ def _fit(
     model.train()
     if _out_of_patience(state, settings):  # stopped early, then killed before the final results
         return FitResult(state, "early")
-    while state.step < steps:
-        batch, cursor = next(batches)
-        step = state.step + 1
-        lr = learning_rate(step, steps=steps, settings=settings)
-        loss, gradient_norm = update(
-            model, optimizer, batch, step=step, lr=lr, settings=settings, machine=machine
-        )
-        weight = float(batch.weights.sum())
-        window.loss += loss * weight
-        window.weight += weight
-        state = replace(
-            state,
-            step=step,
-            cursor=cursor,
-            tokens=state.tokens + batch.tokens,
-            seconds=time.perf_counter() - began,
-            data_wait_seconds=wait_before + batches.wait_seconds,
-        )
-        evaluates = _is_due(step, settings.evaluate_every)
-        if evaluates or step == steps or step % log_every == 0:
-            hooks.on_event(
-                StepEvent(
-                    **_progress(state),
-                    loss=window.loss / max(window.weight, 1e-9),
-                    lr=lr,
-                    gradient_norm=gradient_norm,
-                )
+    with Prefetcher(loader.batches_after(state.cursor)) as batches:
+        while state.step < steps:
+            batch, cursor = next(batches)
+            step = state.step + 1
+            lr = learning_rate(step, steps=steps, settings=settings)
+            loss, gradient_norm = update(
+                model, optimizer, batch, step=step, lr=lr, settings=settings, machine=machine
             )
-            window = LossWindow()
-        if evaluates:
-            state = _evaluate(model, state, hooks, warnings)
-        if _is_due(step, settings.sample_every) or (evaluates and not settings.sample_every):
-            model.eval()
-            if texts := hooks.samples():
-                hooks.on_event(SamplesEvent(step=step, texts=tuple(texts)))
-            model.train()
-        stops_early = _out_of_patience(state, settings)
-        stop_requested = hooks.stop_requested()
-        is_best = bool(settings.patience) and state.best_step == step
-        saves = step == steps or _is_due(step, settings.checkpoint_every)
-        if stops_early or stop_requested or is_best or saves:
-            hooks.save(state)
-            hooks.on_event(CheckpointEvent(step=step))
-        if stops_early or (stop_requested and step < steps):
-            return FitResult(state, "early" if stops_early else "interrupted")
+            weight = float(batch.weights.sum())
+            window_loss += loss * weight
+            window_weight += weight
+            state = replace(
+                state,
+                step=step,
+                cursor=cursor,
+                tokens=state.tokens + batch.tokens,
+                seconds=time.perf_counter() - began,
+                data_wait_seconds=wait_before + batches.wait_seconds,
+            )
+            evaluates = _is_due(step, settings.evaluate_every)
+            if evaluates or step == steps or step % log_every == 0:
+                hooks.on_event(
+                    StepEvent(
+                        **_progress(state),
+                        loss=window_loss / max(window_weight, 1e-9),
+                        lr=lr,
+                        gradient_norm=gradient_norm,
+                    )
+                )
+                window_loss = window_weight = 0.0
+            if evaluates:
+                state = _evaluate(model, state, hooks, warnings)
+            if _is_due(step, settings.sample_every) or (evaluates and not settings.sample_every):
+                model.eval()
+                if texts := hooks.samples():
+                    hooks.on_event(SamplesEvent(step=step, texts=tuple(texts)))
+                model.train()
+            stops_early = _out_of_patience(state, settings)
+            stop_requested = hooks.stop_requested()
+            is_best = bool(settings.patience) and state.best_step == step
+            saves = step == steps or _is_due(step, settings.checkpoint_every)
+            if stops_early or stop_requested or is_best or saves:
+                hooks.save(state)
+                hooks.on_event(CheckpointEvent(step=step))
+            if stops_early or (stop_requested and step < steps):
+                return FitResult(state, "early" if stops_early else "interrupted")
     return FitResult(state, "finished")
 
 

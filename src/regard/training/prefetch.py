@@ -5,80 +5,46 @@ Time spent waiting is measured, so that a run can report whether its input pipel
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
+from collections import deque
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Generic, NamedTuple, Self, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, Self, TypeVar
 
 Item = TypeVar("Item")
-QUEUE_SIZE = 2
-"Maximum items that are built and not yet taken."
-
-
-class _Value(NamedTuple, Generic[Item]):
-    item: Item
-
-
-class _End(NamedTuple):
-    problem: BaseException | None
+QUEUE_SIZE = 3
+"Maximum items that are built, or being built, and not yet taken."
 
 
 class Prefetcher(Generic[Item]):
-    """An iterator over `items` that builds them in a background thread; `close` ends the thread."""
+    """An iterator over `items` that builds them in a background thread, which ends with `with`."""
 
     def __init__(self, items: Iterator[Item]) -> None:
         self._items = items
-        self._queue: queue.Queue[_Value[Item] | _End] = queue.Queue(maxsize=QUEUE_SIZE)
-        self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches")
+        self._queue: deque[Future[Item]] = deque()
         self.wait_seconds = 0.0
-        "Seconds spent waiting because the queue was empty."
+        "Seconds spent waiting because no item was built."
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Item:
-        if self._thread is None:  # started by the first item taken, so an unused one builds nothing
-            self._thread = threading.Thread(target=self._fill_queue, name="batches", daemon=True)
-            self._thread.start()
+        self._fill_queue()  # by the first item taken, so that an unused one builds nothing
         began = time.perf_counter()
-        entry = self._queue.get()
+        # Only an item leaves the queue: after the end, or an error, a later call ends the same way.
+        item = self._queue[0].result()
         self.wait_seconds += time.perf_counter() - began
-        if isinstance(entry, _End):
-            self._queue.put(entry)  # a later call ends the same way
-            raise StopIteration if entry.problem is None else entry.problem
-        return entry.item
-
-    def close(self) -> None:
-        self._closed.set()
-        if self._thread is not None:
-            while self._thread.is_alive():  # it may be blocked on a full queue
-                self._drain_queue()
-                self._thread.join(timeout=0.01)
+        self._queue.popleft()
+        self._fill_queue()
+        return item
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def __exit__(self, *_: object) -> None:
+        self._executor.shutdown(cancel_futures=True)
 
     def _fill_queue(self) -> None:
-        try:
-            for item in self._items:
-                self._queue.put(_Value(item))
-                if self._closed.is_set():
-                    return
-            self._queue.put(_End(None))
-        except BaseException as problem:  # raised again in the thread that takes the item
-            self._queue.put(_End(problem))
-
-    def _drain_queue(self) -> None:
-        while not self._queue.empty():
-            self._queue.get_nowait()
+        while len(self._queue) < QUEUE_SIZE:
+            self._queue.append(self._executor.submit(next, self._items))

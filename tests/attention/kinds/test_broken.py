@@ -124,13 +124,13 @@ def test_a_penalty_must_be_positive(penalty):
 
 
 def test_broken_needs_both_a_base_class_and_a_description():
-    with pytest.raises(TypeError, match="says what is broken, and Half is no BrokenKind: derive"):
+    with pytest.raises(TypeError, match="Half is no BrokenKind"):
 
         @kind("half-broken", cost="n²", broken="it leaks", fails=("forbidden-keys",))
         class Half(AttentionKind):
             """Declares what is broken, without the base class."""
 
-    with pytest.raises(TypeError, match="Silent is a BrokenKind, and kind 'silent' does not say"):
+    with pytest.raises(TypeError, match=r"Silent is a BrokenKind.*'silent'"):
 
         @kind("silent", cost="n²")
         class Silent(BrokenKind):

@@ -171,7 +171,7 @@ def test_a_user_defined_mask_can_be_parsed(monkeypatch: pytest.MonkeyPatch):
         return Mask(lambda b, h, i, j: table[i, j], "tabled")
 
     assert same("every:2,1 & causal", every(2, 1) & mask.causal())
-    with pytest.raises(UserError, match="tabled needs a table, which numbers cannot say"):
+    with pytest.raises(UserError, match="tabled needs a table"):
         parse_mask("tabled:3", LENGTH)
 
 

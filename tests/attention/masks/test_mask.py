@@ -31,22 +31,13 @@ class TestEachMask:
         prefix = mask.prefix(torch.tensor([5])).dense(LENGTH, LENGTH)[0, 0]
         assert bidirectional.all()
         assert torch.equal(causal, torch.ones(LENGTH, LENGTH).tril().bool())
-        assert torch.equal(
-            prefix,
-            bool_table(
-                "■ ■ ■ ■ ■ · · · ·\n" * 5
-                + "■ ■ ■ ■ ■ ■ · · ·\n"
-                + "■ ■ ■ ■ ■ ■ ■ · ·\n"
-                + "■ ■ ■ ■ ■ ■ ■ ■ ·\n"
-                + "■ ■ ■ ■ ■ ■ ■ ■ ■"
-            ),
-        )
+        visible = [5] * 5 + [6, 7, 8, 9]
+        assert prefix.tolist() == [[j < count for j in range(LENGTH)] for count in visible]
 
     def test_a_sliding_window_counts_the_query_itself(self):
-        assert (
-            mask.sliding_window(3).draw(5)
-            == "■ · · · ·\n■ ■ · · ·\n■ ■ ■ · ·\n· ■ ■ ■ ·\n· · ■ ■ ■"
-        )
+        visible = [{0}, {0, 1}, {0, 1, 2}, {1, 2, 3}, {2, 3, 4}]
+        window = mask.sliding_window(3).dense(5, 5)[0, 0]
+        assert window.tolist() == [[j in keys for j in range(5)] for keys in visible]
         assert mask.sliding_window(1).draw(2) == "■ ·\n· ■"
 
     def test_the_last_block_of_same_block_may_be_shorter(self):
@@ -152,7 +143,7 @@ class TestWrongSizes:
     def test_mixers_that_do_not_call_attend_refuse_wrong_sizes_too(self, kind: str):
         mixer = build_mixer(ATTENTION.get(kind).part(), HeadShape(2, 2))
         wrong_size = mask.causal() & mask.padding(torch.ones(1, 7).bool())
-        with pytest.raises(UserError, match="padding covers 7 positions, and 4 are needed"):
+        with pytest.raises(UserError, match=r"padding\b.* 7 positions.* 4 "):
             mixer(
                 torch.randn(1, 4, 4),
                 mask=wrong_size,
@@ -162,12 +153,12 @@ class TestWrongSizes:
 
     def test_a_tensor_is_refused_as_a_mask(self):
         x = torch.randn(1, 1, 5, 2)
-        with pytest.raises(UserError, match=r"the mask is a Tensor, not a Mask.*Mask\(lambda"):
+        with pytest.raises(UserError, match=r"Tensor, not a Mask.*Mask\(lambda"):
             attend(x, x, x, torch.ones(5, 5).bool())
 
     def test_keys_without_values_are_refused(self):
         x = torch.randn(1, 1, 5, 2)
-        with pytest.raises(UserError, match=r"5 keys and 4 values\. Give each key one value"):
+        with pytest.raises(UserError, match="5 keys and 4 values"):
             attend(x, x, x[:, :, :4])
 
 

@@ -121,9 +121,7 @@ class TestRotary:
         assert float((rotated.double() - exact).abs().max()) <= 8 * torch.finfo(dtype).eps
 
     def test_an_odd_head_width_is_refused(self):
-        with pytest.raises(
-            UserError, match=r"head of 5 is odd \(model\.width 15 / model\.heads 3\)"
-        ):
+        with pytest.raises(UserError, match=r"head of 5 .*width 15.*heads 3"):
             Rotary().build_relative_position(HeadShape(width=5, heads=3))
 
 
@@ -252,7 +250,7 @@ def test_padding_does_not_count_towards_the_context_of_a_relative_bias(side: str
     positions = TokenPositions.of_padded(valid if side == "right" else valid.flip(1)).ids
     assert bias.bias(positions, positions).shape == (2, 2, 8, 8)
     longer = torch.arange(6)[None]
-    with pytest.raises(UserError, match=r"a row of 6 positions, and .* for distances within 5"):
+    with pytest.raises(UserError, match=r"row of 6 positions.* within 5\b"):
         bias.bias(longer, longer)
     with pytest.raises(UserError, match="a row of 6 positions"):
         bias.bias(longer[:, 5:], longer)

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard.attention.masks.mask import Grid, causal
+from regard.attention.paths.kernels import kernel_attention
+from regard.attention.paths.query_blocks import BlockedAttention
 from regard.core import cpu
-from regard.ops.cpu import attention, library
+from regard.ops.cpu import library
 
 SOURCES = Path(library.__file__).parent
 
@@ -60,8 +63,8 @@ def c_signatures() -> dict[str, str]:
     macros = dict(re.findall(r"#define (STRIDED_PARAMETER\(x\)|ATTENTION_PARAMETERS)\s+(.*)", code))
     signatures = {}
     for name, arguments in re.findall(r"^int (regard_\w+)\(((?:[^(){}]|\(\w+\))+)\) {", code, re.M):
-        arguments = re.sub(r"STRIDED_PARAMETER\(\w+\)", macros["STRIDED_PARAMETER(x)"], arguments)
         arguments = arguments.replace("ATTENTION_PARAMETERS", macros["ATTENTION_PARAMETERS"])
+        arguments = re.sub(r"STRIDED_PARAMETER\(\w+\)", macros["STRIDED_PARAMETER(x)"], arguments)
         if arguments != "void":
             signatures[name] = "".join(map(type_letter, arguments.split(",")))
     return signatures
@@ -81,12 +84,8 @@ def test_integer_argument_is_passed_as_the_declared_float():
     """Inferred from Python types, `scale=1` was passed in another register than `scale=1.0`."""
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 2, 20, 16) for _ in "qkv")
-    by_integer, by_float = (
-        attention.forward(
-            q, k, v, attention.KernelAttention(causal=True, dropout=None, scale=scale)
-        ).out
-        for scale in (1, 1.0)
-    )
+    blocked = BlockedAttention(causal(), Grid.over(queries=20, keys=20))
+    by_integer, by_float = (kernel_attention(q, k, v, blocked, scale=s) for s in (1, 1.0))
     assert torch.equal(by_integer, by_float)
 
 

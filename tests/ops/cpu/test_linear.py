@@ -11,7 +11,8 @@ from regard.audits.forward.float64 import force_float64
 from regard.nn import activations
 from regard.nn.linear import Linear
 from regard.nn.mlp import ACTIVATIONS, MLP
-from regard.ops.cpu import library, linear
+from regard.ops import linear
+from regard.ops.cpu import library
 
 KERNEL_NODES = ("_LinearByKernelBackward", "_MlpByKernelBackward")
 

@@ -100,22 +100,19 @@ def kind(
     )
 
     def register(cls: AnyKind) -> AnyKind:
-        if bool(broken) != issubclass(cls, BrokenKind):
-            raise TypeError(_broken_mismatch(name, cls.__name__, broken=broken))
+        if broken and not issubclass(cls, BrokenKind):
+            raise TypeError(
+                f"kind {name!r} says what is broken, and {cls.__name__} is no BrokenKind: derive "
+                "it from regard.attention.kinds.BrokenKind, so that only on_purpose = true trains "
+                "it"
+            )
+        if issubclass(cls, BrokenKind) and not broken:
+            raise TypeError(
+                f"{cls.__name__} is a BrokenKind, and kind {name!r} does not say what is wrong: "
+                'add broken="what goes wrong" and the contracts it fails'
+            )
         cls.traits = traits
         causal = traits.supports_mask("causal")
         return ATTENTION.add(name, **asdict(traits), causal=causal)(cls)
 
     return register
-
-
-def _broken_mismatch(name: str, cls: str, *, broken: str) -> str:
-    if broken:
-        return (
-            f"kind {name!r} says what is broken, and {cls} is no BrokenKind: derive it "
-            "from regard.attention.kinds.BrokenKind, so that only on_purpose = true trains it"
-        )
-    return (
-        f"{cls} is a BrokenKind, and kind {name!r} does not say what is wrong: "
-        'add broken="what goes wrong" and the contracts it fails'
-    )

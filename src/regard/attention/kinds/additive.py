@@ -16,7 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.function import AttentionFunction, AttentionInputs, FastOutput, HeadShape
+from regard.attention.function import AttentionFunction, AttentionInputs, AttentionOutput, HeadShape
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.paths import kernels
 from regard.attention.paths.additive_blocks import AdditiveTerms, additive_blocks
@@ -58,7 +58,7 @@ class AdditiveScore(AttentionFunction):
         hidden = torch.tanh(query[:, :, :, None] + key[:, :, None])
         return (hidden @ self.out_weight[:, None, :, None]).squeeze(-1)
 
-    def fast(self, inputs: AttentionInputs) -> FastOutput:
+    def fast(self, inputs: AttentionInputs) -> AttentionOutput:
         query, key = self._project(inputs.q, inputs.k)
         # Under autocast the projections may have a wider dtype than the values: one dtype for all.
         dtype = torch.promote_types(query.dtype, key.dtype)
@@ -66,14 +66,15 @@ class AdditiveScore(AttentionFunction):
             # Doubled, because σ stands for tanh: see `additive_blocks`.
             terms = AdditiveTerms(*(2 * x.to(dtype) for x in (query, key, self.out_weight)))
             v, blocked = inputs.v.to(dtype), BlockedAttention.from_inputs(inputs)
-            out, path = None, "kernel"
+            out = None
             if kernels.supports(inputs, terms.query, terms.key):
                 out = kernels.kernel_attention(
                     terms.query, terms.key, v, blocked, weight=terms.weight
                 )
+            path = "query-blocks" if out is None else "kernel"
             if out is None:
-                out, path = additive_blocks(terms, v, inputs, blocked), "query-blocks"
-        return FastOutput(out.to(inputs.v.dtype), path)
+                out = additive_blocks(terms, v, inputs, blocked)
+        return AttentionOutput(out.to(inputs.v.dtype), path)
 
     def _project(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """The two summands inside the tanh, W_q q (b,h,i,m) and W_k k + b (b,h,j,m)."""

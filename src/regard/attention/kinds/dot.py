@@ -11,14 +11,12 @@ True = may attend.
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
-from regard.attention.function import AttentionFunction, AttentionInputs, FastOutput, HeadShape
+from regard.attention.function import AttentionFunction, AttentionInputs, AttentionOutput, HeadShape
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.paths import kernels
 from regard.attention.paths.dot_blocks import dot_blocks
@@ -40,39 +38,38 @@ class Dot(AttentionKind):
 
 
 class DotProduct(AttentionFunction):
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        """(b,h,i,d), (b,h,j,d) -> (b,h,i,j)"""
-        return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-
-    def fast(self, inputs: AttentionInputs) -> FastOutput:
+    def fast(self, inputs: AttentionInputs) -> AttentionOutput:
         q, k, v, mask, bias = inputs.q, inputs.k, inputs.v, inputs.mask, inputs.bias
-        if kernels.supports(inputs, q, k):
+        by_kernel = kernels.supports(inputs, q, k)
+        if by_kernel or _blocks_are_faster(inputs):
             blocked = BlockedAttention.from_inputs(inputs)
-            out = kernels.kernel_attention(q, k, v, blocked, scale=float(q.shape[-1] ** -0.5))
-            if out is None:
-                return FastOutput(dot_blocks(inputs, blocked), "query-blocks")
-            return FastOutput(out, "kernel")
-        if q.device.type == "cpu" and (inputs.dropout or _blocks_are_faster(inputs)):
-            blocked = BlockedAttention.from_inputs(inputs)
-            return FastOutput(dot_blocks(inputs, blocked), "query-blocks")
+            if by_kernel:
+                out = kernels.kernel_attention(q, k, v, blocked, scale=float(q.shape[-1] ** -0.5))
+                if out is not None:
+                    return AttentionOutput(out, "kernel")
+            return AttentionOutput(dot_blocks(inputs, blocked), "query-blocks")
         fused = partial(F.scaled_dot_product_attention, dropout_p=inputs.dropout)
         # The last query alone attends to all keys: the usual case in decoding.
         if bias is None and (mask.is_everything or (mask.is_causal and inputs.grid.is_decode_step)):
-            return FastOutput(fused(q, k, v), "fused-everything")
+            return AttentionOutput(fused(q, k, v), "fused-everything")
         # is_causal aligns the first query with the first key: wrong with cached keys.
         if bias is None and mask.is_causal and inputs.grid.from_start:
-            return FastOutput(fused(q, k, v, is_causal=True), "fused-causal")
+            return AttentionOutput(fused(q, k, v, is_causal=True), "fused-causal")
         allowed = mask.materialize(inputs.grid)
         # The kernel gives NaN for fully masked rows: they attend to all keys, then are zeroed.
         empty = ~allowed.any(dim=-1, keepdim=True)
         unmasked = allowed | empty
         attn_mask = unmasked if bias is None else bias.masked_fill(~unmasked, -torch.inf)
         out = fused(q, k, v, attn_mask=attn_mask)
-        return FastOutput(out.masked_fill(empty, 0.0), "fused-dense")
+        return AttentionOutput(out.masked_fill(empty, 0.0), "fused-dense")
 
 
 def _blocks_are_faster(inputs: AttentionInputs) -> bool:
     b, h, length, _ = inputs.q.shape
+    if inputs.q.device.type != "cpu":
+        return False
+    if inputs.dropout:  # torch's kernel has none on the CPU
+        return True
     if inputs.bias is not None or not (inputs.mask.is_causal and inputs.grid.from_start):
         return False
     # Half precision has its own kernels in torch.

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Literal
 
 from pydantic import Field
-from torch import Tensor
 
 from regard.attention.function import AttentionFunction, HeadShape
 from regard.attention.kinds import AttentionKind, kind
@@ -83,14 +82,10 @@ def _same_segment(positions: TokenPositions) -> Mask:
 
 
 def _same_modality(positions: TokenPositions) -> Mask:
-    return same_group(_require_ids(positions.modalities, setting="modality", name="modality ids"))
-
-
-def _require_ids(ids: Tensor | None, *, setting: str, name: str) -> Tensor:
-    if ids is None:
+    if positions.modalities is None:
         raise UserError(
-            f'model.attention.by = "{setting}" needs {name} and these rows have none',
+            'model.attention.by = "modality" needs modality ids and these rows have none',
             topic="attention",
             hint='Use data that carries them, or set model.attention.by = "count".',
         )
-    return ids
+    return same_group(positions.modalities)

@@ -10,8 +10,6 @@ b batch, h heads, i query, j key, d head width. Masks: True = may attend.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -28,10 +26,6 @@ class Hard(AttentionKind):
 
 
 class ArgmaxAttention(AttentionFunction):
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        """(b,h,i,d), (b,h,j,d) -> (b,h,i,j)"""
-        return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
         best = scores.masked_fill(~allowed, -torch.inf).argmax(dim=-1, keepdim=True)
         one_hot = torch.zeros_like(scores).scatter(-1, best, 1.0)

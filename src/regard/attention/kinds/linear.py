@@ -32,7 +32,7 @@ from regard.attention.feature_maps import (
 )
 from regard.attention.function import (
     AttentionInputs,
-    FastOutput,
+    AttentionOutput,
     HeadShape,
     RecurrentAttentionFunction,
 )
@@ -89,7 +89,7 @@ class FeatureMapAttention(RecurrentAttentionFunction):
         masked = scores.masked_fill(~allowed, 0.0)
         return divide_or_zero(masked, masked.sum(dim=-1, keepdim=True))
 
-    def fast(self, inputs: AttentionInputs) -> FastOutput | None:
+    def fast(self, inputs: AttentionInputs) -> AttentionOutput | None:
         mask, grid = inputs.mask, inputs.grid
         pattern = mask.structure.pattern
         if (
@@ -103,9 +103,9 @@ class FeatureMapAttention(RecurrentAttentionFunction):
         queries, keys, values = self._features(inputs.q, inputs.k, inputs.v, valid)
         if pattern == "everything":
             mixed = queries @ (keys.transpose(-2, -1) @ values)
-            return FastOutput(_normalise_mixed(mixed), "linear-everything")
+            return AttentionOutput(_normalise_mixed(mixed), "linear-everything")
         mixed, _ = _causal_sums(queries, keys, values)
-        return FastOutput(_normalise_mixed(mixed), "linear-causal")
+        return AttentionOutput(_normalise_mixed(mixed), "linear-causal")
 
     def advance(
         self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, state: RecurrentState

@@ -10,8 +10,6 @@ Shapes: b batch, h heads, i query, j key, d head width. Masks: True = may attend
 
 from __future__ import annotations
 
-import math
-
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -42,10 +40,6 @@ class FinitePenalty(AttentionFunction):
     def __init__(self, penalty: float) -> None:
         super().__init__()
         self.penalty = penalty
-
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        """(b,h,i,d), (b,h,j,d) -> (b,h,i,j)"""
-        return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
 
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
         return torch.softmax(scores - self.penalty * (~allowed).to(scores.dtype), dim=-1)

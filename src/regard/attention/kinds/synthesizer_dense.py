@@ -52,7 +52,7 @@ class DenseSynthesizer(Synthesizer):
 
     def scores(self, x: Tensor, positions: TokenPositions) -> Tensor:
         """(b,i,w), the row's j positions -> (b,h,i,j)"""
-        hidden = self._split_heads(torch.relu(self.hidden(x)))
+        hidden = self.shape.split_heads(torch.relu(self.hidden(x)))
         if positions.in_order:
             return self._scores_by_position(hidden, length=positions.ids.shape[1])
         scores = self._scores_by_position(hidden, length=self.shape.context)

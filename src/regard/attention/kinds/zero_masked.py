@@ -11,8 +11,6 @@ width. Masks: True = may attend.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -35,10 +33,6 @@ class ZeroMasked(BrokenKind):
 
 class MaskAfterSoftmax(AttentionFunction):
     ignores_masked_keys = False
-
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        """(b,h,i,d), (b,h,j,d) -> (b,h,i,j)"""
-        return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
 
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
         return torch.softmax(scores, dim=-1).masked_fill(~allowed, 0.0)

@@ -53,7 +53,9 @@ def draw_text(
     if labels is None:
         return "\n".join(lines)
     above = _column_numbers(len(rows[0]), gap)
-    beside = [""] * len(above) + _number_labels(labels, queries)
+    digits = len(str(queries - 1))
+    names = [f"{i:>{digits}} {name}" for i, name in enumerate(_clean_labels(labels, queries))]
+    beside = [""] * len(above) + names
     width = max(map(_terminal_width, beside))
     return "\n".join(
         f"{name}{' ' * (width - _terminal_width(name))}  {line}"
@@ -75,9 +77,13 @@ def draw_svg(
     cell = _cell_size(max(queries, columns), minimum=3.0 if labels is None else 16.0)
     beside = _tick_numbers(queries, cell) if labels is None else _clean_labels(labels, queries)
     above = beside if columns == queries else _tick_numbers(columns, cell)
-    left, top = MARGIN + _text_width(beside) + 8, MARGIN + 52 + _text_height(above)
+    left, top = MARGIN + _text_width(beside) + 8, MARGIN + 52
+    top += 16 if _are_horizontal(above) else _text_width(above)
     right, bottom = left + columns * cell, top + queries * cell
-    full_title = _escape_control(title or _strip_brackets(mask.name))
+    name = mask.name
+    if name.startswith("(") and name.endswith(")"):  # a composed mask's; redundant in a title
+        name = name[1:-1]
+    full_title = _escape_control(title or name)
     shown = _shorten(full_title, 72)
     width = max(right, MARGIN + LETTER_WIDTH * max(1.2 * len(shown), len(LEGEND))) + MARGIN
     elements = [
@@ -110,11 +116,6 @@ def _table(mask: Mask, queries: int, keys: int | None) -> list[list[bool]]:
     return table
 
 
-def _strip_brackets(name: str) -> str:
-    """A composed mask's name is in brackets, which are redundant in a title."""
-    return name[1:-1] if name.startswith("(") and name.endswith(")") else name
-
-
 def _clean_labels(labels: Sequence[str], queries: int) -> list[str]:
     """The labels shortened, with line breaks and other control characters escaped."""
     if len(labels) != queries:
@@ -122,11 +123,6 @@ def _clean_labels(labels: Sequence[str], queries: int) -> list[str]:
             f"{len(labels)} labels for {queries} queries", topic="mask", hint="Give one for each."
         )
     return [_shorten(_escape_control(label), MAX_LABEL_LENGTH) for label in labels]
-
-
-def _number_labels(labels: Sequence[str], queries: int) -> list[str]:
-    digits = len(str(queries - 1))
-    return [f"{i:>{digits}} {name}" for i, name in enumerate(_clean_labels(labels, queries))]
 
 
 def _escape_control(text: str) -> str:
@@ -172,10 +168,6 @@ def _text_width(names: Sequence[str]) -> float:
 def _are_horizontal(names: Sequence[str]) -> bool:
     """Whether names above columns fit horizontally; longer ones are rotated."""
     return max(map(_terminal_width, names)) <= 3
-
-
-def _text_height(names: Sequence[str]) -> float:
-    return 16 if _are_horizontal(names) else _text_width(names)
 
 
 def _cells(rows: list[list[bool]], *, left: float, top: float, cell: float) -> list[str]:

@@ -102,14 +102,13 @@ class _Parser:
         inverted = False
         while self._accept("~"):
             inverted = not inverted
-        mask = self._in_brackets() if self._accept("(") else self._mask()
+        if self._accept("("):
+            mask = self._union()
+            if not self._accept(")"):
+                raise self._error("a bracket ( is not closed")
+        else:
+            mask = self._mask()
         return ~mask if inverted else mask
-
-    def _in_brackets(self) -> Mask:
-        mask = self._union()
-        if not self._accept(")"):
-            raise self._error("a bracket ( is not closed")
-        return mask
 
     def _mask(self) -> Mask:
         if self.next == len(self.tokens):
@@ -170,21 +169,15 @@ def _parse_numbers(digits: str, text: str) -> Numbers:
 
 def _build_mask(name: str, numbers: Numbers, length: int) -> Mask:
     if name == "lookback":  # the former name, whose number did not count the query itself
-        raise _renamed_lookback(numbers)
-    build = FROM_NUMBERS.get(name)
-    return _from_catalog(name, numbers) if build is None else build(name, numbers, length)
-
-
-def _renamed_lookback(numbers: Numbers) -> UserError:
-    window = f"sliding-window:{numbers[0] + 1}" if len(numbers) == 1 else "sliding-window"
-    return UserError(
-        f"unknown mask 'lookback' — did you mean {window}?",
-        hint="(A window counts the query's own position.)",
-    )
-
-
-def _from_catalog(name: str, numbers: Numbers) -> Mask:
-    """A mask of the catalogue whose parameters are all integers."""
+        window = f"sliding-window:{numbers[0] + 1}" if len(numbers) == 1 else "sliding-window"
+        raise UserError(
+            f"unknown mask 'lookback' — did you mean {window}?",
+            hint="(A window counts the query's own position.)",
+        )
+    if name in FROM_NUMBERS:
+        minimum, maximum, build = FROM_NUMBERS[name]
+        _check_count(name, numbers, minimum=minimum, maximum=maximum or length)
+        return build(name, numbers, length)
     entry = MASKS.get(name)
     parameters = inspect.signature(entry.part).parameters.values()
     if any(parameter.annotation not in ("int", int) for parameter in parameters):
@@ -199,45 +192,37 @@ def _from_catalog(name: str, numbers: Numbers) -> Mask:
 
 
 def _prefix(name: str, numbers: Numbers, length: int) -> Mask:
-    _check_count(name, numbers, minimum=1, maximum=1)
     _check_fits(name, numbers[0], length)
     return prefix(torch.tensor(numbers))
 
 
-def _right_padded(build: Callable[[torch.Tensor], Mask], *, minimum: int) -> Callable[..., Mask]:
+def _right_padded(name: str, numbers: Numbers, length: int) -> Mask:
     """Masks of a table `valid`; the number says how many positions at the end are padding."""
-
-    def from_numbers(name: str, numbers: Numbers, length: int) -> Mask:
-        _check_count(name, numbers, minimum=minimum, maximum=1)
-        padded = numbers[0] if numbers else 0
-        _check_fits(name, padded, length)
-        return build((torch.arange(length) < length - padded)[None])
-
-    return from_numbers
+    padded = numbers[0] if numbers else 0
+    _check_fits(name, padded, length)
+    build = padding if name == "padding" else cross
+    return build((torch.arange(length) < length - padded)[None])
 
 
-def _consecutive(build: Callable[[torch.Tensor], Mask]) -> Callable[..., Mask]:
+def _consecutive(name: str, numbers: Numbers, length: int) -> Mask:
     """Masks of a table of ids; the numbers are the lengths of consecutive segments."""
-
-    def from_numbers(name: str, numbers: Numbers, length: int) -> Mask:
-        _check_count(name, numbers, minimum=1, maximum=length)
-        if sum(numbers) != length:
-            raise UserError(
-                f"{name}:{_join(numbers)} has {sum(numbers)} positions in all, the row {length}",
-                hint="Give lengths that add up to the row's.",
-            )
-        return build(torch.arange(len(numbers)).repeat_interleave(torch.tensor(numbers))[None])
-
-    return from_numbers
+    if sum(numbers) != length:
+        raise UserError(
+            f"{name}:{_join(numbers)} has {sum(numbers)} positions in all, the row {length}",
+            hint="Give lengths that add up to the row's.",
+        )
+    build = same_document if name == "same-document" else same_group
+    return build(torch.arange(len(numbers)).repeat_interleave(torch.tensor(numbers))[None])
 
 
-FROM_NUMBERS: dict[str, Callable[[str, Numbers, int], Mask]] = {
-    "prefix": _prefix,
-    "padding": _right_padded(padding, minimum=1),
-    "cross": _right_padded(cross, minimum=0),
-    "same-document": _consecutive(same_document),
-    "same-group": _consecutive(same_group),
+FROM_NUMBERS: dict[str, tuple[int, int, Callable[[str, Numbers, int], Mask]]] = {
+    "prefix": (1, 1, _prefix),
+    "padding": (1, 1, _right_padded),
+    "cross": (0, 1, _right_padded),
+    "same-document": (1, 0, _consecutive),
+    "same-group": (1, 0, _consecutive),
 }
+"Fewest and most numbers, 0: as many as the row has positions; and what builds the mask."
 
 
 def _check_count(name: str, numbers: Numbers, *, minimum: int, maximum: int) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -21,15 +22,7 @@ from torch import Tensor
 
 from regard.attention.masks.drawing import draw_svg, draw_text
 from regard.attention.masks.structure import NO_STRUCTURE, UNBOUNDED, Band, MaskStructure
-from regard.attention.masks.tables import (
-    TableSize,
-    check_bool_table,
-    check_id_table,
-    check_integer,
-    check_lengths,
-    lookup,
-    select_rows,
-)
+from regard.attention.masks.tables import Table, check_integer
 from regard.core.catalog import Catalog
 
 Predicate = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -60,16 +53,12 @@ class Grid:
         first_query: int = 0,
         device: torch.device | None = None,
     ) -> Grid:
-        def index(first: int, count: int, dimension: int) -> Tensor:
-            shape = [1, 1, 1, 1]
-            shape[dimension] = count
-            return torch.arange(first, first + count, device=device).view(shape)
-
+        index = partial(torch.arange, device=device)
         return cls(
-            index(0, batch, 0),
-            index(0, heads, 1),
-            index(first_query, queries, 2),
-            index(0, keys, 3),
+            index(batch).view(-1, 1, 1, 1),
+            index(heads).view(1, -1, 1, 1),
+            index(first_query, first_query + queries).view(1, 1, -1, 1),
+            index(keys).view(1, 1, 1, -1),
             from_start=first_query == 0 and queries == keys,
             is_decode_step=queries == 1 and first_query + 1 == keys,
         )
@@ -93,8 +82,8 @@ class Mask:
     structure: MaskStructure = NO_STRUCTURE
     components: frozenset[str] = frozenset({"composed"})
     "Names of the masks that it is the intersection of: kinds declare which ones they support."
-    table_sizes: tuple[TableSize, ...] = ()
-    "Sizes of all tables that it looks values up in."
+    tables: tuple[Table, ...] = ()
+    "All tables that it looks values up in."
 
     def __and__(self, other: Mask) -> Mask:
         if self.is_everything:
@@ -106,7 +95,7 @@ class Mask:
             f"({self.name} & {other.name})",
             self.structure.intersection(other.structure),
             self.components | other.components,
-            self.table_sizes + other.table_sizes,
+            self.tables + other.tables,
         )
 
     def __or__(self, other: Mask) -> Mask:
@@ -114,14 +103,14 @@ class Mask:
             lambda b, h, i, j: self.allowed(b, h, i, j) | other.allowed(b, h, i, j),
             f"({self.name} | {other.name})",
             self.structure.union(other.structure),
-            table_sizes=self.table_sizes + other.table_sizes,
+            tables=self.tables + other.tables,
         )
 
     def __invert__(self) -> Mask:
         return Mask(
             lambda b, h, i, j: ~self.allowed(b, h, i, j),
             f"~{self.name}",
-            table_sizes=self.table_sizes,
+            tables=self.tables,
         )
 
     def with_virtual_tokens(self, count: int) -> Mask:
@@ -151,8 +140,7 @@ class Mask:
             MaskStructure(band=Band(right=0) if is_causal else UNBOUNDED),
             self.components,
             tuple(
-                size._replace(positions=size.positions and size.positions + count)
-                for size in self.table_sizes
+                replace(table, virtual_tokens=table.virtual_tokens + count) for table in self.tables
             ),
         )
 
@@ -166,8 +154,8 @@ class Mask:
 
     def check_fits(self, *, rows: int, keys: int, positions: int) -> None:
         """Refuse tables of another size; `positions` covers queries and keys."""
-        for size in self.table_sizes:
-            size.check(rows=rows, positions=keys if size.keys_only else positions)
+        for table in self.tables:
+            table.check_fits(rows=rows, positions=keys if table.keys_only else positions)
 
     def materialize(self, grid: Grid) -> Tensor:
         """The dense mask, (b,h,i,j); b and h have size 1 where it does not depend on them."""
@@ -236,14 +224,13 @@ def padding(valid: Tensor) -> Mask:
 @MASKS.add("prefix", needs="the length of the prefix")
 def prefix(lengths: Tensor) -> Mask:
     """Prefix LM: the first `lengths[b]` positions attend to each other, the rest causally."""
-    check_lengths(lengths, "prefix")
+    table = Table.of_integers(lengths, "prefix", per_row=True)
 
     def allowed(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        length = select_rows(lengths, b, "prefix")
+        length = table.at(b)
         return (j < length) | ((j <= i) & (i >= length))
 
-    size = TableSize("prefix", lengths.shape[0])
-    return Mask(allowed, "prefix", components=frozenset({"prefix"}), table_sizes=(size,))
+    return Mask(allowed, "prefix", components=frozenset({"prefix"}), tables=(table,))
 
 
 @MASKS.add("sliding-window", needs="the size of the window")
@@ -289,21 +276,21 @@ def cross(memory_valid: Tensor) -> Mask:
 
 
 def _valid_keys(valid: Tensor, name: str) -> Mask:
-    check_bool_table(valid, name)
+    table = Table.of_bools(valid, name)
     return Mask(
-        lambda b, h, i, j: lookup(valid, b, j, name),
+        lambda b, h, i, j: table.at(b, j),
         name,
         MaskStructure("everything", valid),
         frozenset({name}),
-        (TableSize(name, valid.shape[0], valid.shape[1], keys_only=True),),
+        (table,),
     )
 
 
 def _same_id(ids: Tensor, name: str) -> Mask:
-    check_id_table(ids, name)
-
-    def allowed(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return lookup(ids, b, i, name) == lookup(ids, b, j, name)
-
-    size = TableSize(name, *ids.shape)
-    return Mask(allowed, name, components=frozenset({name}), table_sizes=(size,))
+    table = Table.of_integers(ids, name)
+    return Mask(
+        lambda b, h, i, j: table.at(b, i) == table.at(b, j),
+        name,
+        components=frozenset({name}),
+        tables=(table,),
+    )

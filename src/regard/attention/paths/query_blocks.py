@@ -62,50 +62,51 @@ class QueryBlock(NamedTuple):
         return exponentials
 
 
-class DropoutDraws(NamedTuple):
-    """Random draws of dropout, one per attention weight, shared by forward and backward."""
-
-    values: Tensor
-    "(b,h,i,j) int16"
-    p: float
-
-    @classmethod
-    def from_inputs(cls, inputs: AttentionInputs) -> DropoutDraws | None:
-        if not inputs.dropout:
-            return None
-        return cls(random_draws((*inputs.q.shape[:-1], inputs.k.shape[-2])), inputs.dropout)
-
-
 class BlockedAttention(NamedTuple):
     """Mask and dropout of a blocked attention: everything that gets no gradient."""
 
     mask: Mask
     grid: Grid
-    dropout_draws: DropoutDraws | None
+    dropout: float = 0.0
+    draws: Tensor | None = None
+    "(b,h,i,j) int16: random draws of dropout, one per weight, shared by forward and backward."
 
     @classmethod
     def from_inputs(cls, inputs: AttentionInputs) -> BlockedAttention:
         # The draws are those of the explicit path, so that both drop the same weights.
-        return cls(inputs.mask, inputs.grid, DropoutDraws.from_inputs(inputs))
+        shape = (*inputs.q.shape[:-1], inputs.k.shape[-2])
+        draws = random_draws(shape) if inputs.dropout else None
+        return cls(inputs.mask, inputs.grid, inputs.dropout, draws)
 
     def blocks(
         self, shape: tuple[int, int, int, int], size: BlockSize, *, values_per_pair: int = 1
     ) -> Iterator[QueryBlock]:
         """Blocks of all (b,h,i,j) pairs, with `values_per_pair` values each; a block whose band
         holds no key is left out."""
-        return _blocks(shape, self.mask, self.grid, size, values_per_pair=values_per_pair)
+        b, h, queries, keys = shape
+        values_per_query = max(1, h * keys * values_per_pair)
+        count = max(1, min(size.queries, queries, size.values // values_per_query))
+        batch_size = max(1, size.values // (count * values_per_query))
+        for begin in range(0, queries, count):
+            rows = slice(begin, min(begin + count, queries))
+            columns, allowed = _reachable_keys(self.mask, self.grid, rows, keys=keys)
+            if columns.start == columns.stop:
+                continue
+            for first in range(0, b, batch_size):
+                batch = slice(first, min(first + batch_size, b))
+                batch_allowed = None if allowed is None else _batch_slice(allowed, batch)
+                yield QueryBlock(batch, rows, columns, batch_allowed)
 
     def keep_mask(self, block: QueryBlock, dtype: torch.dtype) -> Tensor | None:
         """(b,h,i,j): 1 where a weight is kept, else 0; kept weights are still to be divided by the
         keep probability. None: all are kept."""
-        if self.dropout_draws is None:
+        if self.draws is None:
             return None
-        draws, p = self.dropout_draws
-        return keep_mask(block.pairs(draws), p, dtype=dtype)
+        return keep_mask(block.pairs(self.draws), self.dropout, dtype=dtype)
 
     @property
     def keep_probability(self) -> float:
-        return 1.0 if self.dropout_draws is None else keep_probability(self.dropout_draws.p)
+        return keep_probability(self.dropout)
 
 
 def expand_bias(inputs: AttentionInputs, dtype: torch.dtype) -> Tensor | None:
@@ -114,29 +115,6 @@ def expand_bias(inputs: AttentionInputs, dtype: torch.dtype) -> Tensor | None:
         return None
     pairs = (inputs.q.shape[-2], inputs.k.shape[-2])
     return inputs.bias.expand(*inputs.bias.shape[:-2], *pairs).to(dtype)
-
-
-def _blocks(
-    shape: tuple[int, int, int, int],
-    mask: Mask,
-    grid: Grid,
-    size: BlockSize,
-    *,
-    values_per_pair: int,
-) -> Iterator[QueryBlock]:
-    b, h, queries, keys = shape
-    values_per_query = max(1, h * keys * values_per_pair)
-    count = max(1, min(size.queries, queries, size.values // values_per_query))
-    batch_size = max(1, size.values // (count * values_per_query))
-    for begin in range(0, queries, count):
-        rows = slice(begin, min(begin + count, queries))
-        columns, allowed = _reachable_keys(mask, grid, rows, keys=keys)
-        if columns.start == columns.stop:
-            continue
-        for first in range(0, b, batch_size):
-            batch = slice(first, min(first + batch_size, b))
-            batch_allowed = None if allowed is None else _batch_slice(allowed, batch)
-            yield QueryBlock(batch, rows, columns, batch_allowed)
 
 
 def _reachable_keys(

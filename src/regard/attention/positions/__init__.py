@@ -8,7 +8,7 @@ or add a bias to the scores. Shapes: b batch, h heads, i query, j key, t positio
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -36,17 +36,15 @@ class RelativePosition(nn.Module):
 class PositionKind(Settings):
     """Settings of a position kind; one that overrides nothing gives the model no positions."""
 
+    relative_type: ClassVar[RelativeType | None] = None
+    "The type of `build_relative_position`, for kinds of attention that support only one."
+
     def build_embedding(self, *, width: int, context: int) -> nn.Module | None:
         """A module from positions (b,t) to position embeddings (b,t,width)."""
         return None
 
     def build_relative_position(self, shape: HeadShape) -> RelativePosition | None:
         """A new one for each attention."""
-        return None
-
-    @property
-    def relative_type(self) -> RelativeType | None:
-        """The type of `build_relative_position`, for kinds of attention that support only one."""
         return None
 
     def embedding_parameters(self, *, width: int, context: int) -> int:

@@ -9,6 +9,8 @@ Shapes: b batch, h heads, i query, j key.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -21,9 +23,7 @@ from regard.attention.positions import POSITIONS, PositionKind, RelativePosition
 class Alibi(PositionKind):
     """Lowers a score in proportion to the distance, with one slope per head."""
 
-    @property
-    def relative_type(self) -> RelativeType:
-        return "bias"
+    relative_type: ClassVar[RelativeType | None] = "bias"
 
     def build_relative_position(self, shape: HeadShape) -> RelativePosition:
         return AlibiBias(shape.heads)

@@ -10,6 +10,8 @@ Shapes: b batch, h heads, i query, j key.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -28,12 +30,9 @@ from regard.core.errors import UserError
 class Relative(PositionKind):
     """A learned bias on the scores for each head and distance."""
 
+    relative_type: ClassVar[RelativeType | None] = "bias"
     clip: int = Field(default=0, ge=0)
     "Larger distances share the bias of this one; 0 has a bias for every distance of the context."
-
-    @property
-    def relative_type(self) -> RelativeType:
-        return "bias"
 
     def build_relative_position(self, shape: HeadShape) -> RelativePosition:
         max_distance = self._max_distance(shape)

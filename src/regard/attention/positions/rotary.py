@@ -10,6 +10,8 @@ Shapes: b batch, h heads, i position, c pair, d head width.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -24,12 +26,9 @@ from regard.core.errors import UserError
 class Rotary(PositionKind):
     """RoPE: rotates queries and keys by their positions, so that scores depend on distances."""
 
+    relative_type: ClassVar[RelativeType | None] = "rotation"
     base: float = Field(default=10_000.0, gt=1.0)
     "Wavelengths grow from 2π to nearly base · 2π positions: a larger base suits longer rows."
-
-    @property
-    def relative_type(self) -> RelativeType:
-        return "rotation"
 
     def build_relative_position(self, shape: HeadShape) -> RelativePosition:
         if shape.width % 2:

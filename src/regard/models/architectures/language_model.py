@@ -66,9 +66,7 @@ class LanguageModel(SequenceModel):
             valid, partial(_causal_mask, valid), position=cache.length, dtype=x.dtype
         )
         row_positions = partial(_token_positions, valid, cache.length + 1, ids.device)
-        x = decode_stack(
-            x, DecodeStep(ids.shape[0], positions, mask, positions=row_positions), cache
-        )
+        x = decode_stack(x, DecodeStep(ids.shape[0], positions, mask, None, row_positions), cache)
         if self.head.transform is not None:
             y = self.head(x)
             return y

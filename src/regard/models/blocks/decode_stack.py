@@ -94,8 +94,8 @@ def build_decode_step(
         len(x),
         positions.last(1),
         DecodeMask.from_mask(mask, position=keys - 1, keys=keys, dtype=x.dtype),
-        cross_mask=cross_mask,
-        positions=lambda: positions,
+        cross_mask,
+        lambda: positions,
     )
 
 

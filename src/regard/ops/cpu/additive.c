@@ -187,35 +187,10 @@ static void head_backward(const Attention *a, const Workspace *ws, size_t bh) {
     write_gradient(a->d_v, a, bh, 0, ws->d_v, a->j, a->d);
 }
 
-int regard_additive_forward(STRIDED_PARAMETER(q), STRIDED_PARAMETER(k), STRIDED_PARAMETER(v),
-                            STRIDED_PARAMETER(out), ATTENTION_PARAMETERS, float *weight) {
-    Attention a = {
-        .q = STRIDED(q),
-        .k = STRIDED(k),
-        .v = STRIDED(v),
-        .out = STRIDED(out),
-        .weight = weight,
-        ATTENTION_FIELDS,
-    };
-    return for_each_head(&a, head_forward, threads);
+int regard_additive_forward(ATTENTION_PARAMETERS) {
+    return for_each_head(&ATTENTION, head_forward, threads);
 }
 
-int regard_additive_backward(STRIDED_PARAMETER(q), STRIDED_PARAMETER(k), STRIDED_PARAMETER(v),
-                             STRIDED_PARAMETER(out), STRIDED_PARAMETER(d_out),
-                             STRIDED_PARAMETER(d_q), STRIDED_PARAMETER(d_k), STRIDED_PARAMETER(d_v),
-                             ATTENTION_PARAMETERS, float *weight, float *d_weight) {
-    Attention a = {
-        .q = STRIDED(q),
-        .k = STRIDED(k),
-        .v = STRIDED(v),
-        .out = STRIDED(out),
-        .d_out = STRIDED(d_out),
-        .d_q = STRIDED(d_q),
-        .d_k = STRIDED(d_k),
-        .d_v = STRIDED(d_v),
-        .weight = weight,
-        .d_weight = d_weight,
-        ATTENTION_FIELDS,
-    };
-    return for_each_head(&a, head_backward, threads);
+int regard_additive_backward(ATTENTION_PARAMETERS) {
+    return for_each_head(&ATTENTION, head_backward, threads);
 }

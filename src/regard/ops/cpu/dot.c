@@ -104,31 +104,10 @@ static void head_backward(const Attention *a, const Workspace *ws, size_t bh) {
     write_gradient(a->d_v, a, bh, 0, ws->d_v, a->j, a->d);
 }
 
-int regard_dot_forward(STRIDED_PARAMETER(q), STRIDED_PARAMETER(k), STRIDED_PARAMETER(v),
-                       STRIDED_PARAMETER(out), ATTENTION_PARAMETERS) {
-    Attention a = {
-        .q = STRIDED(q),
-        .k = STRIDED(k),
-        .v = STRIDED(v),
-        .out = STRIDED(out),
-        ATTENTION_FIELDS,
-    };
-    return for_each_head(&a, head_forward, threads);
+int regard_dot_forward(ATTENTION_PARAMETERS) {
+    return for_each_head(&ATTENTION, head_forward, threads);
 }
 
-int regard_dot_backward(STRIDED_PARAMETER(q), STRIDED_PARAMETER(k), STRIDED_PARAMETER(v),
-                        STRIDED_PARAMETER(out), STRIDED_PARAMETER(d_out), STRIDED_PARAMETER(d_q),
-                        STRIDED_PARAMETER(d_k), STRIDED_PARAMETER(d_v), ATTENTION_PARAMETERS) {
-    Attention a = {
-        .q = STRIDED(q),
-        .k = STRIDED(k),
-        .v = STRIDED(v),
-        .out = STRIDED(out),
-        .d_out = STRIDED(d_out),
-        .d_q = STRIDED(d_q),
-        .d_k = STRIDED(d_k),
-        .d_v = STRIDED(d_v),
-        ATTENTION_FIELDS,
-    };
-    return for_each_head(&a, head_backward, threads);
+int regard_dot_backward(ATTENTION_PARAMETERS) {
+    return for_each_head(&ATTENTION, head_backward, threads);
 }

@@ -20,12 +20,11 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from regard.core import cpu
 
-VERSION = 3
+VERSION = 4
 "Of the calling conventions; as in tiles.h. A library built for another version is not loaded."
 ARGUMENT_TYPES = {"t": ctypes.c_void_p, "n": ctypes.c_ssize_t, "f": ctypes.c_float}
 "By letter: the address of a tensor, or None; an integer; a float."
-_STRIDED = "tnnn"
-_ATTENTION = "tt" + "n" * 8 + "ffn"
+_ATTENTION = 8 * "tnnn" + "tttt" + "n" * 8 + "ffn"
 SIGNATURES = {
     "regard_pack": "tt" + "nn",
     "regard_packed_linear": "tttt" + "n" * 5,
@@ -35,10 +34,10 @@ SIGNATURES = {
     "regard_mlp_forward": "t" * 7 + "n" * 5,
     "regard_mlp_backward": "t" * 10 + "n" * 5,
     "regard_cross_entropy": "t" * 7 + "n" * 5,
-    "regard_dot_forward": _STRIDED * 4 + _ATTENTION,
-    "regard_dot_backward": _STRIDED * 8 + _ATTENTION,
-    "regard_additive_forward": _STRIDED * 4 + _ATTENTION + "t",
-    "regard_additive_backward": _STRIDED * 8 + _ATTENTION + "tt",
+    "regard_dot_forward": _ATTENTION,
+    "regard_dot_backward": _ATTENTION,
+    "regard_additive_forward": _ATTENTION,
+    "regard_additive_backward": _ATTENTION,
 }
 "Argument types of each kernel, as its C prototype declares them; never inferred from the values."
 Argument = Tensor | int | float | None

@@ -18,7 +18,7 @@
 #include "vectors.h"
 
 enum { TILE_VECTORS = 3, PANEL = LANES * TILE_VECTORS };
-enum { VERSION = 3 }; /* of the calling conventions, as in library.py */
+enum { VERSION = 4 }; /* of the calling conventions, as in library.py */
 
 typedef Vector Tile[TILE_ROWS][TILE_VECTORS];
 

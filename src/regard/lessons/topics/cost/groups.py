@@ -12,8 +12,8 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from regard.attention.attend import AttentionOutput, attend
-from regard.attention.function import HeadShape
+from regard.attention.attend import attend
+from regard.attention.function import AttentionOutput, HeadShape
 from regard.attention.kinds.group import Group, GroupDotProduct
 from regard.attention.masks.mask import bidirectional, padding, same_group
 from regard.attention.multi_head import build_mixer

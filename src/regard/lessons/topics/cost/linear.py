@@ -15,8 +15,8 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from regard.attention.attend import AttentionOutput, attend
-from regard.attention.function import AttentionFunction, HeadShape
+from regard.attention.attend import attend
+from regard.attention.function import AttentionFunction, AttentionOutput, HeadShape
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.kinds.linear import FeatureMapAttention, LinearAttention
 from regard.attention.masks.mask import causal

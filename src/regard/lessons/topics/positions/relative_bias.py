@@ -13,8 +13,8 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from regard.attention.attend import AttentionOutput, attend
-from regard.attention.function import HeadShape
+from regard.attention.attend import attend
+from regard.attention.function import AttentionOutput, HeadShape
 from regard.attention.positions import RelativePosition
 from regard.attention.positions.alibi import Alibi
 from regard.attention.positions.relative import Relative, RelativeBias
