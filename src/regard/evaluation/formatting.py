@@ -46,7 +46,7 @@ def number(value: float | None, *, decimals: int | None = None, sign: str = "-")
         return "not a number"
     shown = decimals_shown(value) if decimals is None else decimals
     # Adding 0.0 removes the sign of a negative zero.
-    rounded = round(value, shown) + 0.0
+    rounded = round(float(value), shown) + 0.0
     return f"{rounded:{sign},.{shown}f}".replace("-", "−").replace("inf", "∞")
 
 

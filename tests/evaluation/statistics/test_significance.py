@@ -297,7 +297,7 @@ class TestRefusals:
             method_difference(a, seed_tables(np.ones((2, 31))), ratio)
 
     def test_seeds_evaluated_on_different_items_raise(self):
-        with pytest.raises(UserError, match=r"seed 0 .* dev:1, seed 1 .* dev:2"):
+        with pytest.raises(UserError, match=r"seed 0 .* dev:1, .* dev:2"):
             replace(seed_tables(np.ones((2, 30))), splits=("dev:1", "dev:2"))
 
     def test_different_seeds_raise_and_select_fixes_it(self):
