@@ -9,15 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.evaluation.metrics.metric import (
-    METRICS,
-    Metric,
-    build_metric,
-    difference_verdict,
-    is_lower_better,
-    paired_difference,
-    score,
-)
+from regard.evaluation.metrics.metric import METRICS, Metric, build_metric, is_lower_better
+from regard.evaluation.metrics.scoring import paired_difference, score
+from regard.evaluation.statistics.baseline_verdict import difference_verdict
 from regard.evaluation.statistics.intervals import Bootstrap
 
 FEW_RESAMPLES = Bootstrap(resamples=80)

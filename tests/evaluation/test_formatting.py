@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -54,6 +55,18 @@ def test_interval_has_the_decimals_of_its_estimate():
     assert formatting.interval(913.06, 1001.16, beside=955.71) == "[913.1, 1,001.2]"
     assert formatting.interval(998.8, 1079.6, beside=1039.2) == "[999, 1,080]"
     assert formatting.interval(None, None, beside=3.0) == ""
+
+
+def test_value_with_interval():
+    estimate = SimpleNamespace(value=138.3, low=126.81, high=150.7)
+    assert formatting.with_interval(estimate) == "138.3 [126.8, 150.7]"
+    assert formatting.with_interval(SimpleNamespace(value=138.3, low=None, high=None)) == "138.3"
+    assert formatting.with_interval(None) == "–"
+
+
+def test_zero_has_no_sign():
+    assert formatting.number(-0.04, decimals=1) == "0.0"
+    assert formatting.number(-0.04, decimals=2) == "−0.04"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import typer
 from tests.interop.transformers_models import SMALL, randomise, save_checkpoint
 from typer.testing import CliRunner
 
-from regard.cli.models.import_model import import_model
+from regard.cli.models.convert import import_model
 from regard.core.errors import UserError
 
 

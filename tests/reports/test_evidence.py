@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tests.reports.synthetic_study import evidence_of, judged, outcome_with, variant_of, write_runs
 from tests.synthetic_run import all_comparisons
+from tests.wording import says
 
 from regard.reports.evidence import (
     differing_settings,
@@ -29,10 +30,8 @@ def test_versus_baseline_uses_the_paired_comparisons_of_the_runs(tmp_path):
     }
     evidence = read_evidence(tmp_path, outcome)
     assert versus_baseline(evidence, baselines["unigram"]) == "both are better than it"
-    assert versus_baseline(evidence, baselines["Kneser-Ney 3-gram"]) == (
-        "dot is behind it; additive is better than it with 1 of 5 seeds, "
-        "behind it with 4 of 5 seeds"
-    )
+    versus = versus_baseline(evidence, baselines["Kneser-Ney 3-gram"])
+    assert says(versus, "dot is behind", "additive is better", "1 of 5 seeds", "behind", "4 of 5")
 
 
 def test_recorded_leaks_come_from_the_audit_file(tmp_path):
@@ -56,7 +55,7 @@ def test_differing_settings_are_found_exactly():
 
 def test_verdict_sentence_names_both_variants():
     plain = judged("dev.perplexity")
-    assert verdict_sentence(plain) == "additive and dot are not distinguishable at this size"
+    assert says(verdict_sentence(plain), "additive and dot", "not distinguishable")
     assert (
         verdict_sentence(replace(plain, sentence="not compared"))
         == "additive is not compared with dot"

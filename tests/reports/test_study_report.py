@@ -13,6 +13,7 @@ import pytest
 import typer
 from tests.reports.synthetic_study import judged, outcome_with, spread, write_runs
 from tests.synthetic_run import results_table
+from tests.wording import says
 from typer.testing import CliRunner
 
 from regard.cli.studies.report import report as report_command
@@ -96,7 +97,8 @@ def test_report_is_complete_escaped_and_self_contained(tmp_path):
 
     # The page starts with the invalid variant and its leak; only its scores are struck.
     body = page.words.split("dot-vs-additive · regard", 1)[1].strip()
-    assert body.startswith("INVALID zero-masked sees the future: position 7 reacts to tokens 8, 9,")
+    assert body.startswith("INVALID zero-masked")
+    assert says(body, "sees the future", "position 7", "tokens 8, 9,")
     assert "61.00" in page.struck
     assert "118.4" not in page.struck
     assert "query '7' → key '8': 1.00" in page.titles
@@ -211,7 +213,7 @@ def test_unreadable_runs_are_listed_and_the_rest_is_shown(tmp_path):
     (tmp_path / "additive" / "seed-1" / "results.json").unlink()
     words = Page(write_comparison_report(tmp_path, read_outcome(tmp_path)).read_text()).words
     assert "dot · seed 2: run:" in words
-    assert "additive · seed 1: its results.json is gone" in words
+    assert says(words, "additive · seed 1", "results.json is gone")
     assert "118.4" in words
     evidence = read_evidence(tmp_path, outcome)
     assert list(evidence.records["dot"]) == [0, 1, 3, 4]
@@ -280,10 +282,12 @@ def test_terminal_output_starts_with_invalid_variants(tmp_path, capsys):
     print_outcome(outcome, tmp_path / "report.html")
     printed = capsys.readouterr().out
     lines = [" ".join(line.split()) for line in printed.splitlines() if line.strip()]
-    assert lines[0].startswith("INVALID zero-masked sees the future: position 7 reacts to tokens 8")
+    assert lines[0].startswith("INVALID zero-masked")
+    assert says(lines[0], "sees the future", "position 7", "tokens 8")
     starts = ("UNEQUAL", "VERDICT additive and dot are not", "variant parameters dev", "report")
     order = [next(n for n, line in enumerate(lines) if line.startswith(s)) for s in starts]
     assert order == sorted(order)
-    assert "dot 1.13 M 118.4 [113.9, 123.2] 120.8 110.1 41.2 s 9,950 clean" in lines
+    [row] = [line for line in lines if line.startswith("dot 1.13 M")]
+    assert says(row, "118.4 [113.9, 123.2]", "120.8", "110.1", "41.2 s", "9,950", "clean")
     assert "(61.00 [56.50, 65.80])" in printed
     assert str(tmp_path / "report.html") in printed.replace("\n", "")

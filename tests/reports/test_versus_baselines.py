@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.wording import says
 
 from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.reports.versus_baselines import Headline, VersusBaseline, headlines, relative
@@ -51,11 +52,9 @@ def test_better_than_both_baselines():
         compared(KNESER_NEY, BaselineVerdict.BETTER, -14),
         compared("unigram", BaselineVerdict.BETTER, -322),
     )
-    assert better.verdict == "Better than the Kneser-Ney 3-gram and the unigram."
-    assert better.versus[0].sentence == (
-        "Kneser-Ney 3-gram: 104.0 [100.0, 108.0]; the model's is 13 % lower "
-        "(−14.0 [−16.0, −12.0], paired on the same 904 documents)."
-    )
+    assert says(better.verdict, "Better than", "Kneser-Ney 3-gram and the unigram")
+    facts = ("Kneser-Ney 3-gram: 104.0 [100.0, 108.0]", "13 % lower", "−14.0 [−16.0, −12.0]")
+    assert says(better.versus[0].sentence, *facts, "paired", "904 documents")
 
 
 def test_behind_one_baseline_and_not_distinguishable_from_the_other():
@@ -66,14 +65,10 @@ def test_behind_one_baseline_and_not_distinguishable_from_the_other():
         compared(KNESER_NEY, BaselineVerdict.BEHIND, 817.4),
         compared("unigram", BaselineVerdict.NOT_DISTINGUISHABLE, 0.7),
     )
-    assert behind.verdict == "Behind the Kneser-Ney 3-gram; not distinguishable from the unigram."
-    assert behind.versus[0].sentence == (
-        "Kneser-Ney 3-gram: 138.3 [134.3, 142.3]; the model's is 6.9 times as high "
-        "(+817.4 [+815.4, +819.4], paired on the same 904 documents)."
-    )
-    assert behind.versus[1].sentence.endswith(
-        "(+0.7 [−1.3, +2.7], paired on the same 904 documents), not distinguishable from it."
-    )
+    assert says(behind.verdict, "Behind the Kneser-Ney", "not distinguishable from the unigram")
+    first, second = (versus.sentence for versus in behind.versus)
+    assert says(first, "138.3 [134.3, 142.3]", "6.9 times as high", "+817.4 [+815.4, +819.4]")
+    assert says(second, "+0.7 [−1.3, +2.7]", "904 documents", "not distinguishable")
 
 
 margins = st.floats(0.1, 500)
@@ -99,9 +94,7 @@ def test_missing_comparison_gives_no_verdict():
         compared("unigram", BaselineVerdict.BETTER, -322, split="dev"),
     )
     assert uncompared.verdict == "Not compared with the unigram."
-    assert uncompared.versus[0].sentence == (
-        "unigram: 412.0 [408.0, 416.0]; the model was not compared with it."
-    )
+    assert says(uncompared.versus[0].sentence, "unigram: 412.0 [408.0, 416.0]", "not compared")
 
 
 def test_difference_has_the_decimals_of_the_larger_score():
@@ -123,10 +116,8 @@ def test_difference_without_interval_names_the_reason():
         n=1,
         no_interval="one item cannot show how items vary",
     )
-    assert VersusBaseline(score("model", 90), score("unigram", 104), comparison).sentence.endswith(
-        "(−14.0, paired on the same 1 document; no interval: one item cannot show how items vary), "
-        "not distinguishable from it."
-    )
+    sentence = VersusBaseline(score("model", 90), score("unigram", 104), comparison).sentence
+    assert says(sentence, "−14.0, paired", "1 document;", comparison.no_interval, "distinguishable")
 
 
 def test_nan_score_has_its_own_verdict():

@@ -21,9 +21,8 @@ from regard.cli.data.new import new
 from regard.cli.lessons.exercise import exercise
 from regard.cli.lessons.lesson import lesson
 from regard.cli.models.ask import ask
-from regard.cli.models.export_model import export_model
+from regard.cli.models.convert import export_model, import_model
 from regard.cli.models.generate import generate
-from regard.cli.models.import_model import import_model
 from regard.cli.models.inspect import inspect
 from regard.cli.models.ledger import ledger
 from regard.cli.models.predict import predict

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import datetime
-
-from regard.evaluation.statistics.estimate import decimals_shown
+from typing import Protocol
 
 SPLIT_LABELS = {
     "test": "test set",
@@ -30,6 +29,15 @@ DROP_REASONS = {
 ABSENT = "–"
 
 
+def decimals_shown(value: float) -> int:
+    """Decimals that show four significant digits: 118.4, 4.732, 0.8214, 12,346."""
+    if not math.isfinite(value):
+        return 1
+    if value == 0:  # the bounds of its interval are not zero
+        return 3
+    return min(6, max(0, 3 - math.floor(math.log10(abs(value)))))
+
+
 def number(value: float | None, *, decimals: int | None = None, sign: str = "-") -> str:
     """Four significant digits by default, all integer digits of larger values: 2.345, 1,235."""
     if value is None:
@@ -37,7 +45,9 @@ def number(value: float | None, *, decimals: int | None = None, sign: str = "-")
     if math.isnan(value):
         return "not a number"
     shown = decimals_shown(value) if decimals is None else decimals
-    return f"{value:{sign},.{shown}f}".replace("-", "−").replace("inf", "∞")
+    # Adding 0.0 removes the sign of a negative zero.
+    rounded = round(float(value), shown) + 0.0
+    return f"{rounded:{sign},.{shown}f}".replace("-", "−").replace("inf", "∞")
 
 
 def interval(low: float | None, high: float | None, *, beside: float) -> str:
@@ -46,6 +56,24 @@ def interval(low: float | None, high: float | None, *, beside: float) -> str:
         return ""
     decimals = decimals_shown(beside)
     return f"[{number(low, decimals=decimals)}, {number(high, decimals=decimals)}]"
+
+
+class Score(Protocol):
+    """A value with the bounds of its interval, or without."""
+
+    @property
+    def value(self) -> float: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+
+
+def with_interval(score: Score | None) -> str:
+    """`138.3 [126.8, 150.7]`"""
+    if score is None:
+        return ABSENT
+    return f"{number(score.value)} {interval(score.low, score.high, beside=score.value)}".strip()
 
 
 def difference(value: float, low: float | None, high: float | None, *, decimals: int) -> str:

@@ -28,7 +28,7 @@ from regard.reports.charts.task_charts import (
     threshold_chart,
 )
 from regard.reports.charts.theme import DARK, LIGHT, Chart, recolour_for_dark
-from regard.reports.versus_baselines import headlines, with_interval
+from regard.reports.versus_baselines import headlines
 from regard.runs.archive.read_run import read_run
 from regard.runs.archive.record import RunRecord
 from regard.runs.results import MODEL, ScoreRecord
@@ -194,7 +194,7 @@ def page_templates() -> Environment:
         formatting.metric_label,
         formatting.drop_reason,
         formatting.capitalise,
-        with_interval,
+        formatting.with_interval,
         truncate_text,
         no_breaks,
     ):

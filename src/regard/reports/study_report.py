@@ -59,7 +59,7 @@ MAX_PROMPTS = 6
 def write_comparison_report(home: Path, outcome: Outcome, *, out: Path | None = None) -> Path:
     """Write page, tables and charts into the study's folder; or only the page to `out`."""
     evidence = read_evidence(home, outcome)
-    attention = _attention_probes(evidence)
+    attention = [_draw_probe(one) for one in read_inspections(home, outcome)]
     page = comparison_html(evidence, attention)
     if out is not None:
         write_page(out, page)
@@ -154,10 +154,6 @@ def _group_by_text(attention: Sequence[ProbeAttention]) -> dict[str, list[ProbeA
         text: [one for one in attention if one.text == text]
         for text in dict.fromkeys(one.text for one in attention)
     }
-
-
-def _attention_probes(evidence: Evidence) -> list[ProbeAttention]:
-    return [_draw_probe(one) for one in read_inspections(evidence.home, evidence.outcome)]
 
 
 def _draw_probe(probe: ProbeInspection) -> ProbeAttention:

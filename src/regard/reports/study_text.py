@@ -6,19 +6,15 @@ import math
 from collections.abc import Sequence
 
 from regard.evaluation.formatting import (
-    ABSENT,
     capitalise,
     count,
-    interval,
     metric_label,
-    number,
     quantity,
     split_label,
 )
 from regard.reports.evidence import Evidence, versus_baseline
 from regard.runs.results import ScoreRecord
 from regard.studies.outcome import Outcome, VariantOutcome, VerdictOutcome
-from regard.studies.seed_spread import SeedSpread
 
 WITHOUT_WINNER = ("not distinguishable", "not compared")
 ONE_SEED = (
@@ -85,14 +81,6 @@ def paired_seeds(outcome: Outcome, verdict: VerdictOutcome) -> Sequence[int | No
     if len(shared) == len(verdict.per_seed):
         return shared
     return [None] * len(verdict.per_seed)
-
-
-def format_spread(spread: SeedSpread | None) -> str:
-    """`118.4 [113.9, 123.2]`"""
-    if spread is None:
-        return ABSENT
-    ends = interval(spread.low, spread.high, beside=spread.value)
-    return f"{number(spread.value)} {ends}".strip()
 
 
 def audit_label(variant: VariantOutcome) -> str:

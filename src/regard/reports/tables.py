@@ -10,12 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from regard.evaluation.formatting import count, duration, memory_size, number
+from regard.evaluation.formatting import count, duration, memory_size, number, with_interval
 from regard.reports.evidence import Evidence, score_keys, shown_metrics
 from regard.reports.study_text import (
     audit_label,
     baseline_rows,
-    format_spread,
     long_label,
     nan_to_none,
     no_verdict_reason,
@@ -24,7 +23,6 @@ from regard.reports.study_text import (
     verdict_sentence,
     verdicts_by_score,
 )
-from regard.reports.versus_baselines import with_interval
 from regard.studies.outcome import VariantOutcome
 
 LATEX = {
@@ -66,7 +64,7 @@ def results_table(evidence: Evidence) -> ResultsTable:
         (
             variant.name,
             parameter_count(variant),
-            *(format_spread(variant.estimates.get(key)) for key in keys),
+            *(with_interval(variant.estimates.get(key)) for key in keys),
             audit_label(variant),
         )
         for variant in outcome.variants

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 from regard.evaluation.formatting import (
     capitalise,
+    decimals_shown,
     difference,
-    interval,
     join_words,
     number,
     order_splits,
     quantity,
+    with_interval,
 )
 from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
-from regard.evaluation.statistics.estimate import decimals_shown
 from regard.runs.results import MODEL, ComparisonRecord, ResultsRecord, ScoreRecord
 
 NOT_COMPARED = "not compared with"
@@ -111,12 +111,6 @@ def relative(ours: float, theirs: float) -> str:
         return "the same within 0.1 %"
     shown = f"{percent:.1f}" if percent < 9.95 else f"{percent:.0f}"
     return f"{shown} % {'higher' if ratio > 1 else 'lower'}"
-
-
-def with_interval(score: ScoreRecord) -> str:
-    """`138.3 [126.8, 150.7]`"""
-    ends = interval(score.low, score.high, beside=score.value)
-    return f"{number(score.value)} {ends}".strip()
 
 
 def _versus_each_baseline(model: ScoreRecord, results: ResultsRecord) -> tuple[VersusBaseline, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 from regard.data.corpus import Split
 from regard.data.token_cache import TokenCache
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.evaluation.health.overfitting import document_loss_gap
+from regard.evaluation.health.overfitting import LossGap, LossLevel
 from regard.evaluation.health.samples import sample_health
 from regard.evaluation.metrics.perplexity import Losses
 from regard.generation.decoding_setup import bind_sources, suppressed_ids
@@ -50,10 +50,13 @@ def model_health(
     tables: Mapping[Split, Losses],
 ) -> HealthRecord:
     """Health of the samples, and the loss on train against dev."""
-    gap = document_loss_gap(tables["train"], tables["dev"])
+    train, dev = (
+        LossLevel.of_documents(tables[split].nll, tables[split].tokens)
+        for split in ("train", "dev")
+    )
     return HealthRecord(
         samples=_samples(model, recipe, cache, tokenizer),
-        train_dev_gap=TrainDevGapRecord.of_gap(gap),
+        train_dev_gap=TrainDevGapRecord.of_gap(LossGap(train, dev)),
     )
 
 

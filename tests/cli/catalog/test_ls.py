@@ -8,6 +8,7 @@ from rich.console import Console
 
 from regard.api import catalogs
 from regard.attention.kinds import ATTENTION
+from regard.cli import tables
 from regard.cli.catalog import ls as ls_command
 from regard.cli.catalog.properties import main_property, other_properties
 
@@ -21,7 +22,8 @@ def run_ls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
         console = Console(
             file=output, width=request.param, force_terminal=True, color_system="standard"
         )
-        monkeypatch.setattr(ls_command, "console", lambda: console)
+        for module in (ls_command, tables):
+            monkeypatch.setattr(module, "console", lambda: console)
         ls_command.ls(catalog)
         return output.getvalue()
 

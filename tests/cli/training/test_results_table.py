@@ -5,6 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
+from regard.cli import tables
 from regard.cli.training import results_table
 from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.runs.results import ComparisonRecord, EvaluationRecord, ScoreRecord
@@ -28,9 +29,9 @@ def estimate(of: str, metric: str, value: float) -> ScoreRecord:
 @pytest.mark.parametrize("width", [90, 120])
 def test_names_wrap_before_numbers_are_truncated(monkeypatch, width):
     output = io.StringIO()
-    monkeypatch.setattr(
-        results_table, "console", lambda: Console(file=output, width=width, highlight=False)
-    )
+    console = Console(file=output, width=width, highlight=False)
+    for module in (results_table, tables):
+        monkeypatch.setattr(module, "console", lambda: console)
     metrics = ("ndcg_at_10", "recall_at_100", "mrr")
     results_table.print_results(
         EvaluationRecord(

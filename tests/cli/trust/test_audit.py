@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.wording import says
 from typer.testing import CliRunner
 
 from regard import api
@@ -87,7 +88,7 @@ def run(*args: str) -> tuple[int, str]:
 def test_clean_gives_exit_code_0(models: Path) -> None:
     code, output = run(f"{models}:clean")
     assert code == 0
-    assert "CLEAN  no output depends on an input that the mask causal forbids" in output
+    assert says(output, "CLEAN", "no output depends", "causal")
     assert "the model has no cache" in output
 
 
@@ -102,7 +103,7 @@ def test_leak_gives_exit_code_1_with_map_and_pairs(models: Path) -> None:
 def test_nondeterministic_model_gives_exit_code_2(models: Path) -> None:
     code, output = run(f"{models}:random", "--vocabulary", "9")
     assert code == 2
-    assert "CANNOT TELL  evaluation mode, length 12: two identical seeded runs" in output
+    assert says(output, "CANNOT TELL", "evaluation mode", "length 12", "two identical seeded runs")
 
 
 def test_json_has_every_leak(models: Path) -> None:
@@ -176,7 +177,7 @@ def test_encoder_is_audited_with_its_own_mask_and_key_biases_are_listed_once(
     code, output = run(f"{models}:biased")
     assert code == 0
     assert "mask bidirectional (the model's own)" in output
-    assert output.count("softmax is invariant to a constant added to all scores of a query") == 1
+    assert output.count("softmax is invariant") == 1
     assert "3 key biases (" in output
     table = json.loads(run(f"{models}:biased", "--json")[1])
     assert sum(one["name"].endswith("key.bias") for one in table["unused_parameters"]) == 3

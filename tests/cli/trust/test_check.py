@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.journeys.workspace import Workspace
+from tests.wording import says
 
 CORRECT = '''"""Correct."""
 
@@ -63,7 +64,7 @@ def test_leaking_kind_fails_with_numbers(workspace: Workspace) -> None:
     workspace.write("leaky.py", LEAKY.format(name="leaky", declared=""))
     result = workspace.invoke("check", "leaky.py", "--configurations", "8")
     assert result.exit_code == 1
-    assert "3 of 14 contracts are broken: forbidden-keys, padding, cache" in result.stdout
+    assert says(result.stdout, "3 of 14", "broken: forbidden-keys, padding, cache")
     assert "allowed 1e-12" in result.stdout
 
 
@@ -118,7 +119,7 @@ def test_part_without_contracts_is_loaded(workspace: Workspace) -> None:
     result = workspace.invoke("check", "family.py")
     assert result.exit_code == 0
     assert "family mine" in result.stdout
-    assert "there are no contracts for a family yet" in result.stdout
+    assert "no contracts for a family" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -143,4 +144,4 @@ def test_errors_are_one_sentence(workspace: Workspace, text: str, message: str) 
 def test_missing_file_is_refused(workspace: Workspace) -> None:
     result = workspace.invoke("check", "gone.py")
     assert result.exit_code == 2
-    assert result.error.startswith("part: gone.py does not exist. Give the path of a Python")
+    assert says(result.error, "part: gone.py does not exist.", "Give the path")

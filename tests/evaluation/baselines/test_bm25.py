@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.wording import says
 
 from regard.core.errors import UserError
 from regard.evaluation.baselines import bm25
@@ -82,7 +83,7 @@ def test_custom_word_splitting_is_in_the_label() -> None:
 
     index = BM25(["flows", "wings"], words=first_letters)
     assert index.rank(["flow"], 1)[0].ids.tolist() == [0]
-    assert index.label == "BM25 (k1 = 1.2, b = 0.75, first letters)"
+    assert says(index.label, "BM25", "k1 = 1.2", "b = 0.75", "first letters")
 
 
 @pytest.mark.parametrize("settings", [{"k1": -1.0}, {"b": 1.5}])

@@ -1,25 +1,23 @@
 """The train-dev gap: overfitting is reported only where dev is worse than train."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.evaluation.health.overfitting import FitVerdict, LossLevel, document_loss_gap
+from regard.evaluation.health.overfitting import FitVerdict, LossGap, LossLevel
 from regard.runs.results import TrainDevGapRecord
 
 
-def losses(loss: float, *, n: int = 400, seed: int = 0, spread: float = 0.3) -> SimpleNamespace:
+def losses(loss: float, *, n: int = 400, seed: int = 0, spread: float = 0.3) -> LossLevel:
     """Documents with a mean loss per token of `loss`."""
     generator = np.random.default_rng(seed)
     tokens = generator.integers(5, 60, n)
-    return SimpleNamespace(nll=tokens * generator.normal(loss, spread, n), tokens=tokens)
+    return LossLevel.of_documents(tokens * generator.normal(loss, spread, n), tokens)
 
 
 def test_dev_worse_than_train() -> None:
-    gap = document_loss_gap(losses(5.0), losses(5.4, seed=1))
+    gap = LossGap(losses(5.0), losses(5.4, seed=1))
     assert gap.fit is FitVerdict.OVERFITTING
     assert "dev is worse than train" in gap.sentence
     assert "overfitting" in gap.sentence
@@ -30,36 +28,34 @@ def test_dev_worse_than_train() -> None:
 
 def test_train_worse_than_dev_is_never_called_overfitting() -> None:
     # Train perplexity 401, dev 381: a coursework called this overfitting.
-    gap = document_loss_gap(
-        losses(np.log(401), spread=0.1), losses(np.log(381), seed=1, spread=0.1)
-    )
+    gap = LossGap(losses(np.log(401), spread=0.1), losses(np.log(381), seed=1, spread=0.1))
     assert gap.fit is FitVerdict.DEV_EASIER
     assert "overfitting" not in gap.sentence
     assert "train is worse than dev" in gap.sentence
 
 
 def test_gap_within_the_interval_is_alike() -> None:
-    gap = document_loss_gap(losses(5.0, spread=1.0), losses(5.01, seed=1, spread=1.0))
+    gap = LossGap(losses(5.0, spread=1.0), losses(5.01, seed=1, spread=1.0))
     assert gap.fit is FitVerdict.ALIKE
     assert gap.sentence.startswith("train and dev are alike")
     assert "overfitting" not in gap.sentence
 
 
 def test_few_documents_give_no_verdict() -> None:
-    gap = document_loss_gap(losses(5.0), losses(9.0, n=19, seed=1))
+    gap = LossGap(losses(5.0), losses(9.0, n=19, seed=1))
     assert gap.fit is FitVerdict.TOO_FEW
     assert "overfitting" not in gap.sentence
-    assert document_loss_gap(losses(5.0, n=1), losses(9.0, n=1)).fit is FitVerdict.TOO_FEW
+    assert LossGap(losses(5.0, n=1), losses(9.0, n=1)).fit is FitVerdict.TOO_FEW
 
 
 def test_standard_error_equals_that_of_repeated_draws() -> None:
-    levels = [LossLevel.of_documents(losses(5.0, seed=seed)) for seed in range(300)]
+    levels = [losses(5.0, seed=seed) for seed in range(300)]
     estimated = np.mean([level.error for level in levels])
     assert estimated == pytest.approx(np.std([level.loss for level in levels]), rel=0.15)
 
 
 def test_record_has_gap_interval_and_n() -> None:
-    record = TrainDevGapRecord.of_gap(document_loss_gap(losses(5.0), losses(5.4, seed=1)))
+    record = TrainDevGapRecord.of_gap(LossGap(losses(5.0), losses(5.4, seed=1)))
     assert record.low < record.gap < record.high
     assert record.n == {"train": 400, "dev": 400}
 
@@ -67,7 +63,7 @@ def test_record_has_gap_interval_and_n() -> None:
 @given(st.floats(1, 8), st.floats(1, 8))
 def test_swapping_the_splits_flips_the_gap(one: float, other: float) -> None:
     a, b = losses(one), losses(other, seed=1)
-    forward, backward = document_loss_gap(a, b), document_loss_gap(b, a)
+    forward, backward = LossGap(a, b), LossGap(b, a)
     assert forward.value == pytest.approx(-backward.value)
     assert forward.interval == pytest.approx(tuple(-end for end in backward.interval[::-1]))
     assert not (forward.fit is FitVerdict.OVERFITTING and backward.fit is FitVerdict.OVERFITTING)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
+from tests.wording import says
 
 from regard.evaluation.health.repetition import match_texts
 from regard.evaluation.health.samples import SampleHealth, empty_p_value, sample_health
@@ -67,7 +68,7 @@ def test_real_text_is_hardly_ever_flagged() -> None:
         order = np.random.default_rng(draw).permutation(len(pool))
         texts = [pool[i] for i in order]
         flagged += bool(sample_health(texts[:20], texts[20:], unknown=UNKNOWN).flags)
-    assert flagged <= 4, "three statistics at 1 % each flag about 1 of 40"
+    assert flagged <= 4  # three statistics at 1 % each flag about 1 of 40
 
 
 def test_loops_are_flagged_with_both_rates_and_n() -> None:
@@ -126,7 +127,8 @@ def test_empty_p_value_is_the_hypergeometric_tail(
 
 def test_empty_samples_are_flagged_without_other_statistics() -> None:
     health = health_of([[]] * 40)
-    assert health.flags == ("40 of 40 samples are empty, of 300 real texts none",)
+    [flag] = health.flags
+    assert says(flag, "40 of 40 samples", "empty", "300 real texts", "none")
     assert "too few to judge by" in health.unjudged
     assert health.sentence == health.unjudged
     assert health.samples is None

@@ -15,7 +15,7 @@ from regard.evaluation.metrics.bleu_and_rouge import (
     bleu,
     sentence_rows,
 )
-from regard.evaluation.metrics.metric import score
+from regard.evaluation.metrics.scoring import score
 from regard.evaluation.statistics.intervals import Bootstrap
 
 FEW_RESAMPLES = Bootstrap(resamples=80)

@@ -3,7 +3,7 @@ import pytest
 from regard.core.errors import UserError
 from regard.evaluation.metrics.bleu_and_rouge import TranslationMetric
 from regard.evaluation.metrics.by_length import score_by_length
-from regard.evaluation.metrics.metric import score
+from regard.evaluation.metrics.scoring import score
 from regard.evaluation.statistics.intervals import Bootstrap
 
 FEW_RESAMPLES = Bootstrap(resamples=80)

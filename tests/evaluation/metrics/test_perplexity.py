@@ -1,18 +1,19 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.perplexity import (
-    MIN_ITEMS,
-    SCORE_UNITS,
-    Perplexity,
-    perplexity_verdict,
-)
+from regard.evaluation.metrics.perplexity import SCORE_UNITS, Perplexity
+from regard.evaluation.statistics.baseline_verdict import MIN_ITEMS, difference_verdict
 from regard.evaluation.statistics.intervals import Bootstrap
 
 METRIC = Perplexity(split="dev:77abf00d", tokenizer="3f9c21aa", bootstrap=Bootstrap(resamples=400))
+
+
+verdict_on = partial(difference_verdict, higher_is_better=False)
 
 
 def table(nll, tokens, sizes=None):
@@ -83,7 +84,7 @@ def test_one_document_has_a_reason_instead_of_an_interval():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_non_finite_loss_raises_with_document_number(bad):
-    with pytest.raises(UserError, match=r"dev:77abf00d: the loss of document 2 is (nan|inf)"):
+    with pytest.raises(UserError, match=r"dev:77abf00d: .* document 2 .*(nan|inf)"):
         table([1.0, bad, bad], [1, 1, 1])
 
 
@@ -97,7 +98,7 @@ def test_empty_documents_raise_with_document_number():
 def test_no_documents_and_mismatched_lengths_raise():
     with pytest.raises(UserError, match="nothing to score"):
         table([], [])
-    with pytest.raises(UserError, match="2 losses came with 3 counts of tokens"):
+    with pytest.raises(UserError, match=r"2 losses .* 3 counts of tokens"):
         table([1.0, 1.0], [1, 1, 1])
 
 
@@ -125,7 +126,7 @@ def test_verdict_against_a_baseline(shift, verdict):
     difference = METRIC.paired_difference(model, baseline)
     ours, theirs = (METRIC.score(losses)["perplexity"] for losses in (model, baseline))
     assert difference.value == pytest.approx(ours.value - theirs.value)
-    assert (difference.n, perplexity_verdict(difference)) == (300, verdict)
+    assert (difference.n, verdict_on(difference)) == (300, verdict)
 
 
 def test_paired_difference_is_significant_where_intervals_overlap():
@@ -135,12 +136,12 @@ def test_paired_difference_is_significant_where_intervals_overlap():
     model, baseline = table((loss - 0.05) * tokens, tokens), table(loss * tokens, tokens)
     ours, theirs = METRIC.score(model)["perplexity"], METRIC.score(baseline)["perplexity"]
     assert ours.high > theirs.low  # the intervals overlap …
-    assert perplexity_verdict(METRIC.paired_difference(model, baseline)) == "better than"
+    assert verdict_on(METRIC.paired_difference(model, baseline)) == "better than"
 
 
 def test_one_document_gives_no_verdict():
     difference = METRIC.paired_difference(table([1.0], [3]), table([9.0], [3]))
-    assert perplexity_verdict(difference) == "on too few items to compare with"
+    assert verdict_on(difference) == "on too few items to compare with"
     assert "one item" in difference.no_interval
 
 
@@ -156,7 +157,7 @@ def test_few_items_give_no_verdict() -> None:
         tokens = np.full(items, 10)
         model = metric.statistics(np.full(items, 20.0), tokens=tokens, bytes=tokens)
         baseline = metric.statistics(np.full(items, 30.0), tokens=tokens, bytes=tokens)
-        return perplexity_verdict(metric.paired_difference(model, baseline))
+        return verdict_on(metric.paired_difference(model, baseline))
 
     assert verdict(MIN_ITEMS) == "better than"
     assert verdict(MIN_ITEMS - 1) == "on too few items to compare with"

@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import (
-    build_metric,
-    difference_verdict,
-    paired_difference,
-    score,
-)
+from regard.evaluation.metrics.metric import build_metric
 from regard.evaluation.metrics.pixels import MEAN_SQUARED_ERROR, PixelMetric
+from regard.evaluation.metrics.scoring import paired_difference, score
+from regard.evaluation.statistics.baseline_verdict import difference_verdict
 
 
 def rows(offset: float, n: int = 30):

@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import score
 from regard.evaluation.metrics.question_answering import (
     AnswerMetric,
     best_threshold,
@@ -12,6 +11,7 @@ from regard.evaluation.metrics.question_answering import (
     normalise_answer,
     should_answer,
 )
+from regard.evaluation.metrics.scoring import score
 from regard.evaluation.statistics.intervals import Bootstrap
 
 FEW_RESAMPLES = Bootstrap(resamples=80)

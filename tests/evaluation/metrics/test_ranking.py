@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import score
 from regard.evaluation.metrics.ranking import RankingMetric, ndcg, recall, score_ranking
+from regard.evaluation.metrics.scoring import score
 
 
 def test_scores_computed_by_hand():

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import build_metric, score
+from regard.evaluation.metrics.metric import build_metric
 from regard.evaluation.metrics.recall import RecallMetric
+from regard.evaluation.metrics.scoring import score
 
 rows = st.lists(
     st.fixed_dictionaries(

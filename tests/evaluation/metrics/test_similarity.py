@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import score
+from regard.evaluation.metrics.scoring import score
 from regard.evaluation.metrics.similarity import SimilarityMetric
 from regard.evaluation.statistics.intervals import Bootstrap
 

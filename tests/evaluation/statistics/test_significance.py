@@ -273,7 +273,7 @@ class TestRefusals:
     def test_non_finite_statistic_raises_with_item(self, bad):
         values = np.ones((3, 30))
         values[1, 4] = bad
-        with pytest.raises(UserError, match=r"additive: seed 1: document 5 .* not a finite number"):
+        with pytest.raises(UserError, match=r"additive: seed 1: document 5 .* finite"):
             seed_tables(values, variant="additive")
 
     def test_overflowing_score_raises_with_seed(self):
@@ -297,7 +297,7 @@ class TestRefusals:
             method_difference(a, seed_tables(np.ones((2, 31))), ratio)
 
     def test_seeds_evaluated_on_different_items_raise(self):
-        with pytest.raises(UserError, match="seed 0 was evaluated on dev:1, seed 1 on dev:2"):
+        with pytest.raises(UserError, match=r"seed 0 .* dev:1, .* dev:2"):
             replace(seed_tables(np.ones((2, 30))), splits=("dev:1", "dev:2"))
 
     def test_different_seeds_raise_and_select_fixes_it(self):

@@ -4,6 +4,7 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
+from tests.wording import says
 
 from regard.evaluation.statistics.significance import MethodDifference, holm
 from regard.evaluation.statistics.verdict import NOT_DISTINGUISHABLE, verdict
@@ -16,9 +17,10 @@ def make_difference(value=-1.9, *, per_seed=(-1.0, -2.8), n=904, **errors):
 
 def test_better_variant_follows_lower_is_better():
     difference = make_difference(-3.1, se_seeds=0.1, se_items=0.1, per_seed=(-3.1,) * 5)
-    assert str(verdict(difference, lower_is_better=True)) == (
-        "additive is better than dot by 3.10 [2.71, 3.49], n = 904, seeds = 5"
-    )
+    judged = verdict(difference, lower_is_better=True)
+    facts = ("additive", "better than dot", "3.10 [2.71, 3.49]", "n = 904", "seeds = 5")
+    assert says(judged.sentence, *facts)
+    assert not judged.notes
     assert verdict(difference, lower_is_better=False).better == "dot"
     assert verdict(replace(difference, value=3.1), lower_is_better=True).better == "dot"
 
@@ -27,18 +29,17 @@ def test_not_distinguishable_says_how_many_seeds_it_takes():
     judged = verdict(make_difference(per_seed=(-1.9,) * 5), lower_is_better=True)
     assert judged.sentence == NOT_DISTINGUISHABLE
     assert judged.better == ""
-    assert judged.notes == (
-        "additive − dot: −1.9 [−6.0, +2.2], n = 904, seeds = 5",
-        "seeds limit, not documents: about 32 seeds would show a difference of 1.9",
-        "at this size a difference of 5.6 is found four times in five",
-    )
+    observed, plan, power = judged.notes
+    assert says(observed, "additive − dot", "−1.9 [−6.0, +2.2]", "n = 904", "seeds = 5")
+    assert says(plan, "seeds limit, not documents", "about 32 seeds", "difference of 1.9")
+    assert says(power, "at this size", "5.6", "four times in five")
 
 
 def test_where_items_limit_the_plan_is_in_items():
     judged = verdict(
         make_difference(per_seed=(-1.9,) * 5, se_seeds=0.2, se_items=1.4), lower_is_better=True
     )
-    assert "documents limit, not seeds: about 8,200 documents would show" in str(judged)
+    assert says(str(judged), "documents limit, not seeds", "about 8,200 documents")
     out_of_reach = make_difference(-0.3, per_seed=(0.0,) * 5, se_seeds=0.2, se_items=1.4)
     assert "no feasible number of documents" in str(verdict(out_of_reach, lower_is_better=True))
 
@@ -52,7 +53,7 @@ def test_plan_from_two_seeds_has_a_caveat():
 def test_one_seed_is_about_trained_models_only():
     difference = make_difference(-3.1, per_seed=(-3.1,), se_seeds=None)
     judged = verdict(difference, lower_is_better=True)
-    assert judged.sentence.startswith("this additive model is better than this dot model by 3.10 [")
+    assert says(judged.sentence, "this additive model", "better than this dot model", "3.10 [")
     assert "these trained models, not the methods" in judged.notes[0]
 
 

@@ -14,8 +14,8 @@ from regard.data.record_corpus import Record
 from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word import Word
-from regard.evaluation.metrics.metric import score
 from regard.evaluation.metrics.question_answering import exact_match_and_f1
+from regard.evaluation.metrics.scoring import score
 from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder

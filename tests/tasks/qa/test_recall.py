@@ -17,7 +17,8 @@ from regard.data.record_corpus import Record, open_records
 from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word import Word
-from regard.evaluation.metrics.metric import build_metric, score
+from regard.evaluation.metrics.metric import build_metric
+from regard.evaluation.metrics.scoring import score
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder
 from regard.models.families.recurrent import Recurrent

@@ -16,7 +16,7 @@ from regard.core.errors import UserError
 from regard.data.record_corpus import Record
 from regard.data.tokenizers.word import Word
 from regard.evaluation.metrics.bleu_and_rouge import sentence_rows
-from regard.evaluation.metrics.metric import score
+from regard.evaluation.metrics.scoring import score
 from regard.generation.generate import BeamSearch, Greedy
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder

@@ -61,15 +61,17 @@ def _as_dict(entry: Entry) -> dict[str, object]:
 
 def _print_overview(catalogs: list[Catalog]) -> None:
     """One line per part."""
-    from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0))
+    from regard.cli.tables import plain_table
+
+    table = plain_table()
     for heading in ("catalog", "name", "summary"):
         table.add_column(heading, no_wrap=heading != "summary")
     for catalog in catalogs:
         label = catalog.name
         for entry in catalog:
-            table.add_row(label, _name(entry), _plain(entry.summary))
+            table.add_row(label, _name(entry), Text(entry.summary))
             label = ""
     console().print(table)
     console().print("\n`regard ls attention` adds cost, properties and source.", style="dim")
@@ -77,17 +79,17 @@ def _print_overview(catalogs: list[Catalog]) -> None:
 
 def _print_catalog(catalog: Catalog) -> None:
     """Name and main property of each part; below, its summary, other properties and source."""
-    from rich.padding import Padding
     from rich.text import Text
 
     from regard.cli.catalog.properties import main_heading, main_property
+    from regard.cli.tables import print_indented
 
     width = 2 + max(len(name) for name in ["name", *catalog.names()])
     console().print(Text("name".ljust(width) + main_heading(catalog.name), style="dim"))
     for entry in catalog:
         spaces = " " * (width - len(entry.name))
         console().print(Text.assemble(_name(entry), spaces, main_property(entry)))
-        console().print(Padding(_details(entry), (0, 0, 1, 2)))
+        print_indented(_details(entry), below=1)
     if catalog.name == "task":
         from regard.tasks.advice import ADAPT_OR_PRETRAIN
 
@@ -112,9 +114,3 @@ def _name(entry: Entry) -> Text:
     from rich.text import Text
 
     return Text(entry.name, style="red" if entry.properties.get("broken") else "bold")
-
-
-def _plain(text: str) -> Text:
-    from rich.text import Text
-
-    return Text(text)

@@ -21,29 +21,27 @@ def ledger(
     """List the trained tensors and their closed-form count.
 
     Formula and tensors are counted independently and must agree."""
-    from rich.padding import Padding
-    from rich.table import Table
-
     from regard import api
+    from regard.cli.tables import plain_table, print_indented
 
     entries = api.ledger(run, base=base, user_files=user_files or ())
     if as_json:
         print_json(entries.as_dict())
         return
-    tensors = Table(box=None, padding=(0, 2, 0, 0), show_footer=True)
+    tensors = plain_table(show_footer=True)
     tensors.add_column("tensor", footer=f"{len(entries.rows):,} tensors")
     tensors.add_column("shape", justify="right")
     tensors.add_column("parameters", justify="right", footer=f"{entries.total:,}")
     for row in entries.rows:
         tensors.add_row(row.name, " × ".join(map(str, row.shape)), f"{row.count:,}")
-    formulas = Table(box=None, padding=(0, 2, 0, 0), show_footer=True)
+    formulas = plain_table(show_footer=True)
     formulas.add_column("by formula", footer="total")
     formulas.add_column("parameters", justify="right", footer=f"{entries.total:,}")
     formulas.add_column("formula")
     for term in entries.terms:
         formulas.add_row(term.name, f"{term.value:,}", term.formula)
     for table in (tensors, formulas):
-        console().print(Padding(table, (0, 0, 1, 2)))
+        print_indented(table, below=1)
     verb = "would train" if entries.is_projected else "trained"
     untrained = "imported, not trained yet: " if entries.is_projected else ""
     console().print(

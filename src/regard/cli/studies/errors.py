@@ -47,14 +47,13 @@ def errors(
 
 
 def _print_confusion(item_errors: ItemErrors) -> None:
-    from rich.padding import Padding
-    from rich.table import Table
+    from regard.cli.tables import plain_table, print_indented
 
     counts = item_errors.confusion
     if not counts:
         return
     labels = sorted({label for pair in counts for label in pair})
-    table = Table(box=None, padding=(0, 2, 0, 0))
+    table = plain_table()
     table.add_column("true ╲ predicted")
     for label in labels:
         table.add_column(label, justify="right")
@@ -67,7 +66,7 @@ def _print_confusion(item_errors: ItemErrors) -> None:
                 for a, n in zip(labels, cells, strict=True)
             ),
         )
-    console().print(Padding(table, (1, 0, 0, 2)))
+    print_indented(table, above=1)
 
 
 def _print_agreement(item_errors: ItemErrors) -> None:
@@ -93,11 +92,11 @@ def _print_agreement(item_errors: ItemErrors) -> None:
 
 
 def _print_items(items: list[ErrorItem], item_errors: ItemErrors, *, title: str) -> None:
-    from rich.padding import Padding
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), show_lines=False)
+    from regard.cli.tables import plain_table, print_indented
+
+    table = plain_table()
     runs = item_errors.runs if len(item_errors.runs) > 1 else ("predicted",)
     for heading in ("item", "", "true", *runs, "loss"):
         table.add_column(heading, overflow="fold", justify="right" if heading == "loss" else "left")
@@ -114,7 +113,7 @@ def _print_items(items: list[ErrorItem], item_errors: ItemErrors, *, title: str)
             losses,
         )
     console().print(f"\n  {title}")
-    console().print(Padding(table, (0, 0, 0, 2)))
+    print_indented(table)
 
 
 def _shorten(text: str, max_length: int = 120) -> str:

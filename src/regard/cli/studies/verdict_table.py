@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
 
 from regard.cli.console import console
-
-if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
-
-    from regard.reports.evidence import Evidence
-    from regard.studies.outcome import Outcome, VariantOutcome, VerdictOutcome
+from regard.cli.tables import plain_table, print_indented
+from regard.evaluation.formatting import count, duration, with_interval
+from regard.reports.evidence import Evidence, read_evidence, score_keys
+from regard.reports.study_text import (
+    audit_label,
+    baseline_rows,
+    nan_to_none,
+    no_verdict_reason,
+    short_label,
+    study_size,
+    verdict_sentence,
+    verdicts_by_score,
+)
+from regard.studies.outcome import Outcome, VariantOutcome, VerdictOutcome
 
 LABEL_WIDTH = 9
 "Width of labels such as VERDICT and INVALID."
@@ -25,11 +34,6 @@ MIN_WIDTH_FOR_COST = 100
 
 def print_outcome(outcome: Outcome, report: Path) -> None:
     """Print what the report at `report` says first."""
-    from rich.padding import Padding
-
-    from regard.reports import study_text
-    from regard.reports.evidence import read_evidence
-
     evidence = read_evidence(report.parent, outcome)
     console().print()
     for sentence in outcome.invalid:
@@ -38,7 +42,7 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
         _say("COLLAPSED", sentence, style="bold red")
     if outcome.invalid or outcome.collapsed:
         console().print()
-    console().print(f"  {outcome.name} · {study_text.study_size(outcome)}\n", markup=False)
+    console().print(f"  {outcome.name} · {study_size(outcome)}\n", markup=False)
     for sentence in outcome.unequal:
         _say("UNEQUAL", sentence, style="red")
     for sentence in (*outcome.missing, *evidence.unreadable_runs):
@@ -47,16 +51,16 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
         _say("", HOW_TO_COMPLETE, style="dim")
     if outcome.unequal or outcome.missing or evidence.unreadable_runs:
         console().print()
-    verdicts_by_score = study_text.verdicts_by_score(outcome)
-    for score_key, verdicts in verdicts_by_score.items():
+    judged = verdicts_by_score(outcome)
+    for score_key, verdicts in judged.items():
         for verdict in verdicts:
             _print_verdict(verdict, decides=score_key == outcome.decides)
-    if not verdicts_by_score:
-        _say("VERDICT", f"none: {study_text.no_verdict_reason(outcome)}")
+    if not judged:
+        _say("VERDICT", f"none: {no_verdict_reason(outcome)}")
     for remark in outcome.remarks:
         _say("", remark, style="dim")
     console().print()
-    console().print(Padding(_table(evidence), (0, 0, 0, 2)))
+    print_indented(_table(evidence))
     if evidence.sample_flags:
         console().print()
     predicts = any(variant.health and variant.health.predictions for variant in outcome.variants)
@@ -67,8 +71,6 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
 
 def _print_verdict(verdict: VerdictOutcome, *, decides: bool) -> None:
     """The verdict on the deciding score in full, on the other split in one line."""
-    from regard.reports.study_text import short_label, verdict_sentence
-
     sentence, score = verdict_sentence(verdict), short_label(verdict.score_key)
     if verdict.value is None:
         if decides:
@@ -84,45 +86,27 @@ def _print_verdict(verdict: VerdictOutcome, *, decides: bool) -> None:
 
 def _say(label: str, text: str, *, style: str = "") -> None:
     """A label and a sentence with a hanging indent."""
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
     row = Table.grid(padding=0)
     row.add_column(width=max(LABEL_WIDTH, len(label) + 2), no_wrap=True)
     row.add_column(overflow="fold")
     row.add_row(Text(label, style=style), Text(text, style=style))
-    console().print(Padding(row, (0, 0, 0, 2)))
+    print_indented(row)
 
 
 def _table(evidence: Evidence) -> Table:
     """The deciding score with its interval, the same metric on other splits, and the cost."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from regard.evaluation.formatting import count, duration
-    from regard.reports.evidence import score_keys
-    from regard.reports.study_text import (
-        audit_label,
-        baseline_rows,
-        format_spread,
-        nan_to_none,
-        short_label,
-    )
-    from regard.reports.versus_baselines import with_interval
-
     outcome = evidence.outcome
     cost = console().width >= MIN_WIDTH_FOR_COST
     metric = outcome.decides.partition(".")[2]
     keys = score_keys(outcome, metric)
-    table = Table(box=None, padding=(0, 2, 0, 0))
+    table = plain_table()
     names = [short_label(key) if key == outcome.decides else key.partition(".")[0] for key in keys]
     table.add_column("variant", max_width=MAX_NAME_WIDTH, overflow="fold")
     for heading in ("parameters", *names, *(("time", "tokens/s") if cost else ())):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("audit", overflow="fold", min_width=MAX_NAME_WIDTH)
     for variant in outcome.variants:
-        scores = {key: format_spread(variant.estimates.get(key)) for key in keys}
+        scores = {key: with_interval(variant.estimates.get(key)) for key in keys}
         table.add_row(
             Text(variant.name),
             _parameters(variant),
@@ -151,8 +135,6 @@ def _table(evidence: Evidence) -> Table:
 
 def _score(text: str, decides: bool, valid: bool) -> Text:
     """With interval only if it decides; in parentheses and struck through if invalid."""
-    from rich.text import Text
-
     shown = text if decides else text.partition(" [")[0]
     return Text(shown) if valid else Text(f"({shown})", style="strike")
 

@@ -9,7 +9,6 @@ import typer
 
 from regard.cli.console import AsJson, Base, UserFiles, print_json
 from regard.cli.training.display import training_display
-from regard.cli.training.results_table import print_results
 
 
 def evaluate(
@@ -23,6 +22,7 @@ def evaluate(
 ) -> None:
     """Evaluate a finished run again, next to its baselines."""
     from regard import api
+    from regard.cli.training.results_table import print_results
     from regard.core.files import write_json
     from regard.core.json_records import record_table
 

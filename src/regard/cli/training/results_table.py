@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
 
 from regard.cli.console import console
+from regard.cli.tables import INDENT, plain_table, print_indented
 from regard.cli.training.display import format_score
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from regard.runs.results import AuditRecord, EvaluationRecord, HealthRecord, ScoreRecord
+from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
+from regard.runs.results import (
+    MODEL,
+    AuditRecord,
+    EvaluationRecord,
+    HealthRecord,
+    ScoreRecord,
+)
 
 MAX_UNUSED_SHOWN = 3
 MAX_OTHER_METRICS = 2
 "Columns of other metrics next to the main one."
 MIN_NAME_WIDTH = 16
-INDENT = 2
-SHORT_VERDICTS: dict[str, str] = {
-    "better than": "better",
-    "behind": "behind",
-    "not distinguishable from": "not distinguishable",
-    "on too few items to compare with": "too few items",
-    "tuned on these rows, and not judged against": "tuned here",
+SHORT_VERDICTS = {
+    BaselineVerdict.BETTER: Text("better", "green"),
+    BaselineVerdict.BEHIND: Text("behind", "red"),
+    BaselineVerdict.NOT_DISTINGUISHABLE: Text("not distinguishable"),
+    BaselineVerdict.TOO_FEW: Text("too few items"),
+    BaselineVerdict.TUNED: Text("tuned here"),
 }
 "The baseline's name starts the line."
-VERDICT_STYLES = {"better": "green", "behind": "red"}
 
 
 def print_results(results: EvaluationRecord, *, title: str) -> None:
     """Print the main metric by split with interval and n, a verdict per baseline, and remarks."""
-    from rich.measure import Measurement
-    from rich.padding import Padding
-
     main, *others = dict.fromkeys(row.metric for row in results.estimates)
     columns = _other_columns(main, others)
     table = _table(results, main, columns)
@@ -43,7 +45,7 @@ def print_results(results: EvaluationRecord, *, title: str) -> None:
         table = _table(results, main, columns := columns[:-1])
     console().print(f"\n  {title}", markup=False)
     _print_audit(results.audit)
-    console().print(Padding(table, (0, 0, 0, INDENT)))
+    print_indented(table)
     items = next((row.items for row in results.estimates), "items")
     console().print(
         f"  n counts {items}; verdicts test paired differences over the same {items}, for this "
@@ -59,27 +61,24 @@ def print_results(results: EvaluationRecord, *, title: str) -> None:
 
 
 def _table(results: EvaluationRecord, main: str, columns: list[str]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
     by_key = {(row.split, row.of, row.metric): row for row in results.estimates}
     verdicts = {(row.split, row.against): row.verdict for row in results.comparisons}
     rows = [
-        (
-            split if of == "model" else "",
-            of if of == "model" else f"─ {of}",
+        [
+            split if of == MODEL else "",
+            of if of == MODEL else f"─ {of}",
             format_score(row.value),
             _interval(row),
             *(_value(by_key.get((split, of, name))) for name in columns),
             f"{row.n:,}",
             SHORT_VERDICTS[verdicts[split, of]] if (split, of) in verdicts else "",
-        )
+        ]
         for (split, of, metric), row in by_key.items()
         if metric == main
     ]
     others = [_label(metric) for metric in columns]
     headings = ["split", "", _label(main), "95 % interval", *others, "n", "the model is"]
-    table = Table(box=None, padding=(0, 2, 0, 0))
+    table = plain_table()
     for heading, cells in zip(headings, zip(*rows, strict=True), strict=True):
         width = max(len(cell) for cell in (heading, *cells))
         is_numeric = heading in {_label(main), *others, "n"}
@@ -88,17 +87,16 @@ def _table(results: EvaluationRecord, main: str, columns: list[str]) -> Table:
             justify="right" if is_numeric else "left",
             min_width=min(width, MIN_NAME_WIDTH) if heading == "" else width,
         )
-    for *shown, verdict in rows:
-        verdict_cell = Text(verdict, VERDICT_STYLES.get(verdict, ""))
-        style = "bold" if shown[1] == "model" else ""
-        table.add_row(*map(Text, shown), verdict_cell, style=style)
+    for row in rows:
+        shown = [cell if isinstance(cell, Text) else Text(cell) for cell in row]
+        table.add_row(*shown, style="bold" if row[1] == MODEL else "")
     return table
 
 
 def _print_subset_scores(rows: Sequence[ScoreRecord], main: str, others: list[str]) -> None:
     """Scores over a subset of the last split, such as subjects the pretraining text names."""
     last = rows[-1].split
-    model = {row.metric: row for row in rows if row.split == last and row.of == "model"}
+    model = {row.metric: row for row in rows if row.split == last and row.of == MODEL}
     for name in others:
         if name in model and main in model and model[name].n != model[main].n:
             row = model[name]
@@ -108,7 +106,7 @@ def _print_subset_scores(rows: Sequence[ScoreRecord], main: str, others: list[st
 
 def _print_signature(rows: Sequence[ScoreRecord], main: str) -> None:
     """The signature of the main metric on the last split, for citation."""
-    model = [row for row in rows if row.of == "model" and row.metric == main]
+    model = [row for row in rows if row.of == MODEL and row.metric == main]
     if model and model[-1].signature:
         console().print(f"  signature  {model[-1].signature}", style="dim", soft_wrap=True)
 

@@ -10,7 +10,6 @@ import typer
 
 from regard.cli.console import AsJson, UserFiles, console, print_json
 from regard.cli.training.display import training_display
-from regard.cli.training.results_table import print_results
 
 RecipeFile = Annotated[Path, typer.Argument(metavar="RECIPE", help="Recipe (TOML) or run folder.")]
 Overrides = Annotated[
@@ -31,6 +30,7 @@ def train(
 ) -> None:
     """Train a recipe and evaluate it next to its baselines. Writes a report."""
     from regard import api
+    from regard.cli.training.results_table import print_results
     from regard.core.json_records import record_table
     from regard.reports.run_report import write_report
     from regard.runs.recipe import Recipe

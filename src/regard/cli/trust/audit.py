@@ -226,8 +226,7 @@ def _print_list(title: str, lines: list[str]) -> None:
 
 def _print_leaks(leaks: tuple[Leak, ...]) -> None:
     """A map of the first leaking check if it is small, then the largest leaks."""
-    from rich.padding import Padding
-    from rich.table import Table
+    from regard.cli.tables import plain_table, print_indented
 
     first = [leak for leak in leaks if leak.where == leaks[0].where]
     length = 1 + max(max(leak.query, leak.key) for leak in first)
@@ -237,13 +236,13 @@ def _print_leaks(leaks: tuple[Leak, ...]) -> None:
         for i in range(length):
             cells = " ".join("■" if (i, j) in pairs else "·" for j in range(length))
             console().print(f"    {cells}", markup=False)
-    table = Table(box=None, padding=(0, 2, 0, 0))
+    table = plain_table()
     for heading in ("position", "depends on", "influence", "by", "in"):
         table.add_column(heading, justify="left" if heading in ("by", "in") else "right")
     for leak in sorted(leaks, key=lambda leak: -leak.influence)[:MAX_PAIRS_SHOWN]:
         influence = f"{leak.influence:.2g}"
         table.add_row(str(leak.query), str(leak.key), influence, leak.how, leak.where)
     console().print()
-    console().print(Padding(table, (0, 0, 0, 2)))
+    print_indented(table)
     if len(leaks) > MAX_PAIRS_SHOWN:
         console().print(f"  … {len(leaks):,} leaking pairs in total", markup=False)

@@ -82,18 +82,17 @@ def _as_dict(
 
 
 def _print(part: Entry, results: list[Result]) -> None:
-    from rich.padding import Padding
-    from rich.table import Table
     from rich.text import Text
 
     from regard.cli.catalog.properties import source_location
+    from regard.cli.tables import plain_table, print_indented
 
     title = Text(f"\n  {part.catalog} ") + Text(part.name, style="bold")
     console().print(title + Text(f"  {source_location(part)}", style="dim"), soft_wrap=True)
     if not results:
         console().print(f"  loaded; there are no contracts for a {part.catalog} yet")
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table = plain_table(show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column()
@@ -105,7 +104,7 @@ def _print(part: Entry, results: list[Result]) -> None:
         if note:
             statement += Text(f"\n{note}", style=style)
         table.add_row(Text(mark, style=style), result.contract, statement)
-    console().print(Padding(table, (0, 0, 0, 2)))
+    print_indented(table)
     _print_not_applicable(results)
     console().print(Text(f"  {_summary(results)}", style="bold"), soft_wrap=True)
 

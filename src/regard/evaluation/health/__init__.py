@@ -1,1 +1,1 @@
-"""Health checks: collapsed samples, constant predictions, overfitting, overlap with training."""
+"""Health checks: collapsed samples, constant predictions, overfitting."""

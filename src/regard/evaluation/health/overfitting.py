@@ -9,11 +9,9 @@ Cochran, 1977).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import exp, hypot
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,15 +20,6 @@ MIN_DOCUMENTS = 20
 "Minimum documents for a verdict: the interval of fewer is too narrow."
 Z_95 = 1.96
 "Half width of a 95 % interval, in standard errors."
-
-
-class LossesLike(Protocol):
-    """Losses and token counts, one entry per document."""
-
-    @property
-    def nll(self) -> ArrayLike: ...
-    @property
-    def tokens(self) -> ArrayLike: ...
 
 
 @dataclass(frozen=True)
@@ -42,11 +31,17 @@ class LossLevel:
     n: int
 
     @classmethod
-    def of_documents(cls, table: LossesLike) -> LossLevel:
-        nll, tokens = np.asarray(table.nll, np.float64), np.asarray(table.tokens, np.float64)
+    def of_documents(cls, losses: ArrayLike, token_counts: ArrayLike) -> LossLevel:
+        """From the nats of each document and its number of predicted tokens."""
+        nll, tokens = np.asarray(losses, np.float64), np.asarray(token_counts, np.float64)
         n, loss = len(nll), float(nll.sum() / tokens.sum())
         squares = ((nll - loss * tokens) ** 2).sum() * n / max(n - 1, 1)
         return cls(loss, float(np.sqrt(squares) / tokens.sum()), n)
+
+    @classmethod
+    def of_rows(cls, losses: ArrayLike) -> LossLevel:
+        """From the loss of each row, as if each were one token."""
+        return cls.of_documents(losses, np.ones(np.shape(losses)))
 
 
 class FitVerdict(StrEnum):
@@ -115,24 +110,3 @@ class LossGap:
                 return f"train and dev are alike ({details})"
             case _:
                 return f"too few {self.items} to compare train with dev ({details})"
-
-
-def document_loss_gap(train: LossesLike, dev: LossesLike) -> LossGap:
-    """The gap from the losses of documents."""
-    return LossGap(LossLevel.of_documents(train), LossLevel.of_documents(dev))
-
-
-@dataclass(frozen=True)
-class _RowLosses:
-    nll: ArrayLike
-    tokens: ArrayLike
-
-
-def row_loss_gap(train: Sequence[float], dev: Sequence[float], *, items: str) -> LossGap | None:
-    """The gap from the loss of each row; None where a split has no losses."""
-    if not train or not dev:
-        return None
-    train_level, dev_level = (
-        LossLevel.of_documents(_RowLosses(losses, np.ones(len(losses)))) for losses in (train, dev)
-    )
-    return LossGap(train_level, dev_level, items=items, per_token=False)

@@ -14,7 +14,8 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.fields import numbers
-from regard.evaluation.metrics.metric import Metric, Row, score
+from regard.evaluation.metrics.metric import Metric, Row
+from regard.evaluation.metrics.scoring import score
 from regard.evaluation.statistics.estimate import Estimate
 from regard.evaluation.statistics.intervals import Bootstrap
 

@@ -20,10 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import MIN_ITEMS as MIN_ITEMS
-from regard.evaluation.metrics.metric import difference_verdict
-from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
-from regard.evaluation.statistics.estimate import Estimate, signature
+from regard.evaluation.statistics.estimate import Estimate
 from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics
 
 SCORE_UNITS = {
@@ -128,23 +125,19 @@ class Perplexity:
     def _estimate(
         self, name: str, unit: str, *, value: float, interval: tuple[float, float] | None, n: int
     ) -> Estimate:
-        low, high = interval or (None, None)
-        return Estimate(
-            name=name,
-            value=float(value),
-            low=low,
-            high=high,
+        return Estimate.over_items(
+            name,
+            value,
+            interval,
             n=n,
             items=self.items,
-            signature=signature(
-                name,
-                per=unit,
-                tokenizer=self.tokenizer,
-                split=self.split,
-                objective=self.objective,
-                interval=self.bootstrap if interval else "none",
-            ),
-            no_interval="" if interval else "one item cannot show how items vary",
+            method=self.bootstrap,
+            facts={
+                "per": unit,
+                "tokenizer": self.tokenizer,
+                "split": self.split,
+                "objective": self.objective,
+            },
         )
 
     def _first_item(self, selected: NDArray[np.bool_]) -> str:
@@ -152,11 +145,6 @@ class Perplexity:
 
     def _error(self, what: str, *, hint: str = "") -> UserError:
         return UserError(what, topic="evaluation", where=self.split, hint=hint)
-
-
-def perplexity_verdict(difference: Estimate) -> BaselineVerdict:
-    """What a difference of perplexities says: lower is better."""
-    return difference_verdict(difference, higher_is_better=False)
 
 
 def _scores(statistics: ItemStatistics) -> NDArray[np.float64]:

@@ -106,16 +106,14 @@ def area_under_risk_coverage(
     statistics = np.stack([ties.astype(np.float64), (~judged.correct).astype(np.float64)])
     [value] = _areas(statistics)
     [interval] = bootstrap.intervals(statistics, _areas)
-    low, high = interval or (None, None)
-    return Estimate(
-        name="aurc",
-        value=float(value),
-        low=low,
-        high=high,
+    return Estimate.over_items(
+        "aurc",
+        float(value),
+        interval,
         n=len(judged),
         items=items,
-        signature=signature("aurc", split=split, interval=bootstrap if interval else "none"),
-        no_interval="" if interval else "one item cannot show how items vary",
+        method=bootstrap,
+        facts={"split": split},
     )
 
 
@@ -151,21 +149,18 @@ def selective_accuracy(
     n, correct = int(answered.sum()), int(judged.correct[answered].sum())
     if not n:
         return None
-    low, high = wilson(correct, n, confidence=confidence)
-    return Estimate(
-        name="accuracy_answered",
-        value=correct / n,
-        low=low,
-        high=high,
+    return Estimate.over_items(
+        "accuracy_answered",
+        correct / n,
+        wilson(correct, n, confidence=confidence),
         n=n,
         items=items,
-        signature=signature(
-            "accuracy_answered",
-            split=split,
-            threshold=f"{threshold:.6g}",
-            coverage=f"{n}/{len(judged)}",
-            interval=f"wilson-{100 * confidence:.4g}%",
-        ),
+        method=f"wilson-{100 * confidence:.4g}%",
+        facts={
+            "split": split,
+            "threshold": f"{threshold:.6g}",
+            "coverage": f"{n}/{len(judged)}",
+        },
     )
 
 

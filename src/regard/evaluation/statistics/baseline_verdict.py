@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from regard.evaluation.statistics.estimate import Estimate
+
+MIN_ITEMS = 20
+"Minimum items for a verdict: a bootstrap over fewer gives too narrow an interval."
+
 
 class BaselineVerdict(StrEnum):
     """Completed by the baseline's name: `better than` the unigram baseline."""
@@ -13,3 +18,13 @@ class BaselineVerdict(StrEnum):
     NOT_DISTINGUISHABLE = "not distinguishable from"
     TOO_FEW = "on too few items to compare with"
     TUNED = "tuned on these rows, and not judged against"
+
+
+def difference_verdict(difference: Estimate, *, higher_is_better: bool) -> BaselineVerdict:
+    """What a difference says of our score; no verdict without an interval or on few items."""
+    if difference.n < MIN_ITEMS:
+        return BaselineVerdict.TOO_FEW
+    if difference.low is None or difference.high is None or difference.low <= 0 <= difference.high:
+        return BaselineVerdict.NOT_DISTINGUISHABLE
+    is_better = (difference.low > 0) == higher_is_better
+    return BaselineVerdict.BETTER if is_better else BaselineVerdict.BEHIND

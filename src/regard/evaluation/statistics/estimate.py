@@ -10,11 +10,13 @@ whether two values are comparable (after sacreBLEU; Post, 2018):
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+from regard.evaluation.formatting import quantity, with_interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,40 +42,44 @@ class Estimate:
         if (self.low is None) != bool(self.no_interval):
             raise ValueError(f"{self.name}: give an interval, or the reason why there is none")
 
+    @classmethod
+    def over_items(
+        cls,
+        name: str,
+        value: float,
+        interval: tuple[float, float] | None,
+        *,
+        n: int,
+        items: str,
+        method: object,
+        facts: Mapping[str, object],
+    ) -> Estimate:
+        """An estimate whose interval resamples its items: None where there is only one of them.
+
+        `facts` and the `method` that gave the interval are the facts of the signature."""
+        low, high = interval or (None, None)
+        return cls(
+            name=name,
+            value=float(value),
+            low=low,
+            high=high,
+            n=n,
+            items=items,
+            signature=signature(name, **facts, interval=method if interval else "none"),
+            no_interval="" if interval else "one item cannot show how items vary",
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; `no_interval` only where it is not empty."""
-        plain: dict[str, Any] = {
-            "name": self.name,
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "n": self.n,
-            "items": self.items,
-            "signature": self.signature,
-        }
-        return plain | {"no_interval": self.no_interval} if self.no_interval else plain
-
-    def with_interval(self) -> str:
-        """`118.4 [113.9, 123.2]`, to four significant digits of the value."""
-        decimals = decimals_shown(self.value)
-        value = f"{self.value:,.{decimals}f}"
-        if self.low is None or self.high is None:
-            return value
-        return f"{value} [{self.low:,.{decimals}f}, {self.high:,.{decimals}f}]"
+        plain = asdict(self)
+        if not self.no_interval:
+            del plain["no_interval"]
+        return plain
 
     def __str__(self) -> str:
-        items = self.items.removesuffix("s") if self.n == 1 else self.items
+        """`118.4 [113.9, 123.2], n = 2,104 documents`"""
         reason = f" (no interval: {self.no_interval})" if self.no_interval else ""
-        return f"{self.with_interval()}, n = {self.n:,} {items}{reason}"
-
-
-def decimals_shown(value: float) -> int:
-    """Decimals that show four significant digits: 118.4, 4.732, 0.8214, 12,346."""
-    if not math.isfinite(value):
-        return 1
-    if value == 0:  # the bounds of its interval are not zero
-        return 3
-    return min(6, max(0, 3 - math.floor(math.log10(abs(value)))))
+        return f"{with_interval(self)}, n = {quantity(self.n, self.items)}{reason}"
 
 
 def signature(name: str, /, **facts: object) -> str:

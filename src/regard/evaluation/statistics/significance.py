@@ -29,7 +29,7 @@ import numpy as np
 from scipy.special import nctdtrinc, stdtr, stdtrit
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import MIN_ITEMS
+from regard.evaluation.statistics.baseline_verdict import MIN_ITEMS
 from regard.evaluation.statistics.seed_tables import (
     ScoreFunction,
     SeedTables,

@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from regard.evaluation.metrics.metric import MIN_ITEMS
-from regard.evaluation.statistics.estimate import decimals_shown
+from regard.evaluation.formatting import decimals_shown, number, quantity
+from regard.evaluation.statistics.baseline_verdict import MIN_ITEMS
 from regard.evaluation.statistics.significance import MethodDifference
 
 NOT_DISTINGUISHABLE = "not distinguishable at this size"
@@ -90,12 +90,9 @@ def _note_on_correction(difference: MethodDifference) -> list[str]:
 def _notes_on_power(difference: MethodDifference) -> list[str]:
     items = difference.items
     if difference.n < MIN_ITEMS:
-        few = (
-            f"1 {items.removesuffix('s')} is"
-            if difference.n == 1
-            else f"{difference.n} {items} are"
-        )
-        return [f"{few} too few for a verdict; it takes {MIN_ITEMS}"]
+        verb = "is" if difference.n == 1 else "are"
+        few = f"{quantity(difference.n, items)} {verb} too few"
+        return [f"{few} for a verdict; it takes {MIN_ITEMS}"]
     if difference.se == 0:
         return [f"{difference.a} and {difference.b} have exactly the same scores"]
     if not math.isfinite(difference.se):
@@ -126,14 +123,14 @@ def _notes_on_power(difference: MethodDifference) -> list[str]:
 def _with_interval(value: float, low: float, high: float, *, sign: str) -> str:
     """`−1.9 [−6.0, +2.2]`: two digits of the half width, more where a bound would round to 0."""
     if not math.isfinite(high - low):
-        return f"{_number(value, decimals_shown(value), sign=sign)} (no interval)"
+        return f"{number(value, sign=sign)} (no interval)"
     half = (high - low) / 2
     decimals = _decimals(half, digits=2) if half > 0 else decimals_shown(value)
     bounds = [bound for bound in (low, high) if bound != 0]
     # The sign of each bound must be visible.
     decimals = max([decimals, *(_decimals(bound, digits=1) for bound in bounds)])
     value_text, low_text, high_text = (
-        _number(number, decimals, sign=sign) for number in (value, low, high)
+        number(one, decimals=decimals, sign=sign) for one in (value, low, high)
     )
     return f"{value_text} [{low_text}, {high_text}]"
 
@@ -141,11 +138,6 @@ def _with_interval(value: float, low: float, high: float, *, sign: str) -> str:
 def _decimals(value: float, *, digits: int) -> int:
     """Decimals that show this many significant digits, at most 9."""
     return min(9, max(0, digits - 1 - math.floor(math.log10(abs(value)))))
-
-
-def _number(value: float, decimals: int, *, sign: str) -> str:
-    # Adding 0.0 removes the sign of a negative zero.
-    return f"{round(value, decimals) + 0.0:{sign},.{decimals}f}".replace("-", "−")
 
 
 def _two_digits(value: float) -> str:

@@ -11,7 +11,7 @@ import altair as alt
 
 from regard.evaluation.formatting import number
 from regard.reports.charts import theme as chart_theme
-from regard.reports.charts.run_charts import Row
+from regard.reports.charts.score_dots import Row, with_data
 from regard.reports.charts.seed_curves import (
     CurvePoint,
     StepToX,
@@ -19,7 +19,7 @@ from regard.reports.charts.seed_curves import (
     dev_curve,
     training_curve,
 )
-from regard.reports.charts.study_charts import display_name, palette, with_data
+from regard.reports.charts.study_charts import display_name, palette
 from regard.reports.charts.theme import Chart, Theme
 from regard.reports.evidence import Evidence
 

@@ -16,9 +16,8 @@ import altair as alt
 import vl_convert
 
 from regard.data.statistics import LengthHistogram
-from regard.evaluation.formatting import metric_label, number, order_splits, split_label
-from regard.evaluation.metrics.metric import is_lower_better
 from regard.reports.charts import theme as chart_theme
+from regard.reports.charts.score_dots import Row, draw_scores, is_drawable, score_row
 from regard.reports.charts.theme import Chart, Theme
 from regard.runs.archive.record import RunRecord
 from regard.runs.results import MODEL, ScoreRecord
@@ -27,40 +26,17 @@ from regard.training.events import StepEvent
 MAX_POINTS = 500
 "Maximum points of a curve; more are invisible and make the page large."
 
-Row = dict[str, Any]
 Event = TypeVar("Event")
 
 
 def interval_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
     """The main metric of model and baselines on one axis: a dot for the score, a bar for its
     interval."""
-    rows = [_interval_row(score) for score in held_out_scores(record)]
+    rows = [_row(score) for score in held_out_scores(record)]
     if not rows:
         return None
-    owners = list(dict.fromkeys(row["of"] for row in rows))
-    splits = [split_label(name) for name in order_splits(row["split"] for row in rows)]
-    names = chart_theme.name_width(owners, width=width)
-    labels = chart_theme.label_width((row["label"] for row in rows), width=width - names)
-    scale, ticks = score_scale(rows, label_fraction=labels / (width - names))
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
-        y=alt.Y("of:N", sort=owners, title=None, axis=chart_theme.name_axis(names)),
-        yOffset=alt.YOffset("split_label:N", sort=splits),
-        color=alt.Color("of:N", legend=None, scale=theme.palette(owners)),
-    )
-    axis = chart_theme.log_axis(ticks) if ticks else chart_theme.value_axis(width - names)
-    metric = rows[0]["metric"]
-    better = "left" if is_lower_better(metric) else "right"
-    title = f"{metric_label(metric)}, {better} is better"
-    chart = alt.layer(
-        base.mark_circle(size=30, opacity=1).encode(
-            x=alt.X("value:Q", scale=scale, title=title, axis=axis)
-        ),
-        base.mark_rule(strokeWidth=7, opacity=0.35).encode(x="low:Q", x2="high:Q"),
-        base.mark_text(align="left", dx=9, fontSize=12, limit=labels - 9).encode(
-            x="high:Q", text="label:N"
-        ),
-    )
-    return chart_theme.apply_theme(chart, theme=theme, size=(width, 60 + 28 * len(rows)))
+    colours = theme.palette(dict.fromkeys(row["of"] for row in rows))
+    return draw_scores(rows, colours=colours, theme=theme, width=width)
 
 
 def loss_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
@@ -161,17 +137,14 @@ CURVES = ("training loss", "dev loss")
 
 
 def held_out_scores(record: RunRecord) -> list[ScoreRecord]:
-    """The main metric on all splits but train, model first, without scores that cannot be drawn:
-    metrics where lower is better must be positive (log axis), all must be finite."""
+    """The main metric on all splits but train, model first, without scores that cannot be drawn."""
     if record.results is None:
         return []
-    main = record.results.main
-    bound = 0.0 if is_lower_better(main) else -math.inf
     drawable = [
         score
         for score in record.results.estimates
-        if score.metric == main and score.split != "train"
-        if all(math.isfinite(end) and end > bound for end in _ends(score))
+        if score.metric == record.results.main and score.split != "train"
+        if is_drawable(_row(score))
     ]
     return sorted(drawable, key=lambda score: score.of != MODEL)
 
@@ -214,19 +187,8 @@ def histogram_outline(histogram: LengthHistogram) -> list[tuple[float, float]]:
     return [(first, 0.0), *zip(histogram.edges, fractions, strict=False), (last, 0.0)]
 
 
-def _ends(score: ScoreRecord) -> tuple[float, float, float]:
-    low = score.value if score.low is None else score.low
-    high = score.value if score.high is None else score.high
-    return low, score.value, high
-
-
-def _interval_row(score: ScoreRecord) -> Row:
-    low, value, high = _ends(score)
-    label = f"{number(value)}  {score.split}"
-    ends = {"low": low, "value": value, "high": high}
-    names = {"of": score.of, "split_label": split_label(score.split), "split": score.split}
-    names["metric"] = score.metric
-    return {**names, "label": label, **ends}
+def _row(score: ScoreRecord) -> Row:
+    return score_row(score.of, score.split, score.metric, score)
 
 
 def _loss_curves(record: RunRecord) -> dict[str, list[Row]]:
@@ -248,19 +210,6 @@ def _loss_curves(record: RunRecord) -> dict[str, list[Row]]:
         for name, points in curves.items()
     }
     return {name: rows for name, rows in drawn.items() if rows}
-
-
-def score_scale(rows: Sequence[Row], *, label_fraction: float) -> tuple[alt.Scale, list[float]]:
-    """Logarithmic where scores differ by factors; `label_fraction` of the axis is for labels."""
-    low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
-    before, after = 0.06, label_fraction / (1 - label_fraction)
-    if low > 0 and high > 3 * low and is_lower_better(rows[0].get("metric", "perplexity")):
-        ratio = high / low
-        domain = [low / ratio**before, high * ratio**after]
-        return alt.Scale(type="log", domain=domain, nice=False), chart_theme.log_ticks(*domain)
-    span = high - low or 0.1 * high
-    domain = [low - before * span, high + after * span]
-    return alt.Scale(zero=False, domain=domain, nice=False), []
 
 
 def _length_scale(histograms: Iterable[LengthHistogram | None]) -> tuple[alt.Scale, list[float]]:

@@ -15,18 +15,27 @@ import altair as alt
 from markupsafe import Markup
 
 from regard.evaluation.formatting import (
+    decimals_shown,
     difference,
     interval,
     metric_label,
     number,
-    order_splits,
     quantity,
     split_label,
+    with_interval,
 )
-from regard.evaluation.metrics.metric import is_lower_better
-from regard.evaluation.statistics.estimate import decimals_shown
+from regard.reports.charts import score_dots
 from regard.reports.charts import theme as chart_theme
-from regard.reports.charts.run_charts import Row, score_scale
+from regard.reports.charts.score_dots import (
+    ENDS,
+    Row,
+    draw_length_scores,
+    draw_scores,
+    is_drawable,
+    row_channels,
+    score_row,
+    with_data,
+)
 from regard.reports.charts.task_charts import length_scores
 from regard.reports.charts.theme import Chart, Theme
 from regard.reports.evidence import Evidence
@@ -36,7 +45,6 @@ from regard.studies.outcome import Outcome, VerdictOutcome
 from regard.studies.seed_spread import SeedSpread
 
 DRAWN_SPLITS = ("dev", "test")
-ENDS = ("low", "value", "high")
 
 
 def difference_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | None:
@@ -61,10 +69,10 @@ def difference_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart |
         title=f"difference in {metric}",
         axis=chart_theme.value_axis(width - names),
     )
-    y, offset = _row_encoding(bars, names)
-    colour = alt.Color("variant:N", legend=None, scale=palette(evidence, theme))
-    base = alt.Chart(alt.NamedData("bars")).encode(y=y, yOffset=offset, color=colour)
-    seeds = alt.Chart(alt.NamedData("dots")).encode(y=y, yOffset=offset, color=colour)
+    channels = row_channels(bars, names)
+    channels["color"] = alt.Color("variant:N", legend=None, scale=palette(evidence, theme))
+    base = alt.Chart(alt.NamedData("bars")).encode(**channels)
+    seeds = alt.Chart(alt.NamedData("dots")).encode(**channels)
     zero = alt.Chart(alt.NamedData("zero"))
     layers = (
         zero.mark_rule(strokeWidth=1, color=theme.quiet).encode(x=x),
@@ -86,34 +94,11 @@ def difference_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart |
 
 
 def score_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | None:
-    """The deciding metric of valid variants and baselines on dev and test: a dot for the score, a
-    bar for its interval."""
+    """The deciding metric of valid variants and baselines on dev and test."""
     rows = _score_rows(evidence)
     if not rows:
         return None
-    names = chart_theme.name_width([row["of"] for row in rows], width=width)
-    labels = chart_theme.label_width((row["label"] for row in rows), width=width - names)
-    scale, ticks = score_scale(rows, label_fraction=labels / (width - names))
-    axis = chart_theme.log_axis(ticks) if ticks else chart_theme.value_axis(width - names)
-    metric = metric_label(evidence.outcome.decides.partition(".")[2])
-    better = better_side(evidence.outcome)
-    x = alt.X("value:Q", scale=scale, title=f"{metric}, {better} is better", axis=axis)
-    y, offset = _row_encoding(rows, names)
-    colour = alt.Color("of:N", legend=None, scale=palette(evidence, theme))
-    base = alt.Chart(alt.NamedData("rows")).encode(y=y, yOffset=offset, color=colour)
-    layers = (
-        base.mark_circle(size=30, opacity=1, aria=True).encode(x=x, description="tooltip:N"),
-        base.mark_rule(strokeWidth=7, opacity=0.35, aria=True).encode(
-            x="low:Q", x2="high:Q", description="tooltip:N"
-        ),
-        base.mark_text(align="left", dx=9, fontSize=12, limit=labels - 9).encode(
-            x="high:Q", text="label:N"
-        ),
-    )
-    chart = chart_theme.apply_theme(
-        alt.layer(*layers), theme=theme, size=(width, 60 + 28 * len(rows))
-    )
-    return with_data(chart, rows=rows)
+    return draw_scores(rows, colours=palette(evidence, theme), theme=theme, width=width)
 
 
 def length_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | None:
@@ -121,9 +106,9 @@ def length_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | Non
     variants side by side."""
     metric = evidence.outcome.decides.partition(".")[2]
     rows = [
-        {
+        row
+        | {
             "of": variant.name,
-            "words": row["words"],
             **{end: row["value"] if row[end] is None else row[end] for end in ENDS},
             "tooltip": f"{variant.name}, seed {seed}, {row['words']}: {number(row['value'])} "
             f"{interval(row['low'], row['high'], beside=row['value'])}, "
@@ -135,40 +120,26 @@ def length_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | Non
     ]
     if not rows:
         return None
-    order = list(dict.fromkeys(row["words"] for row in rows))
     names = list(dict.fromkeys(row["of"] for row in rows))
-    base = alt.Chart(alt.NamedData("rows")).encode(
-        x=alt.X("words:N", sort=order, title="source length in words", axis=alt.Axis(labelAngle=0)),
+    colour = alt.Color(
+        "of:N",
+        scale=palette(evidence, theme, names),
+        legend=chart_theme.legend(width),
+        sort=names,
+    )
+    return draw_length_scores(
+        rows,
+        metric=metric,
+        theme=theme,
+        size=(width, 280),
         xOffset=alt.XOffset("of:N", sort=names),
-        color=alt.Color(
-            "of:N",
-            scale=palette(evidence, theme, names),
-            legend=chart_theme.legend(width),
-            sort=names,
-        ),
+        color=colour,
     )
-    layers = (
-        base.mark_rule(strokeWidth=7, opacity=0.35, aria=True).encode(
-            y=alt.Y("low:Q", title=metric_label(metric)), y2="high:Q", description="tooltip:N"
-        ),
-        base.mark_circle(size=40, opacity=1, aria=True).encode(
-            y=alt.Y("value:Q", title=metric_label(metric), scale=alt.Scale(zero=True)),
-            description="tooltip:N",
-        ),
-    )
-    chart = chart_theme.apply_theme(alt.layer(*layers), theme=theme, size=(width, 280))
-    return with_data(chart, rows=rows)
 
 
 def better_side(outcome: Outcome) -> str:
     """The better side of an axis of the deciding metric or of differences in it."""
-    return "left" if is_lower_better(outcome.decides.partition(".")[2]) else "right"
-
-
-def with_data(chart: Chart, **datasets: Sequence[Row]) -> Chart:
-    """The chart with its named datasets; attached last, because Altair copies what it holds."""
-    chart["datasets"] = {name: list(rows) for name, rows in datasets.items()}
-    return chart
+    return score_dots.better_side(outcome.decides.partition(".")[2])
 
 
 def labels_to_tooltips(svg: str) -> Markup:
@@ -199,13 +170,6 @@ def palette(evidence: Evidence, theme: Theme, shown: Sequence[str] | None = None
     by_name |= dict.fromkeys(sorted(baselines), theme.quiet)
     names = list(by_name) if shown is None else list(shown)
     return alt.Scale(domain=names, range=[by_name[name] for name in names])
-
-
-def _row_encoding(rows: Sequence[Row], names: int) -> tuple[alt.Y, alt.YOffset]:
-    owners = list(dict.fromkeys(row["of"] for row in rows))
-    splits = [split_label(name) for name in order_splits(row["split"] for row in rows)]
-    y = alt.Y("of:N", sort=owners, title=None, axis=chart_theme.name_axis(names))
-    return y, alt.YOffset("split_label:N", sort=splits)
 
 
 def _difference_row(verdict: VerdictOutcome) -> Row:
@@ -253,36 +217,23 @@ def _seed_rows(evidence: Evidence, verdict: VerdictOutcome) -> list[Row]:
 def _score_rows(evidence: Evidence) -> list[Row]:
     metric = evidence.outcome.decides.partition(".")[2]
     rows = [
-        _score_row(variant.name, split, spread, f"{quantity(len(spread.per_seed), 'seeds')}")
+        _score_row(variant.name, split, metric, spread, quantity(len(spread.per_seed), "seeds"))
         for variant in evidence.valid_variants
         if variant.name not in evidence.other_tokenizers or metric != "perplexity"
         for split in DRAWN_SPLITS
         if (spread := variant.estimates.get(f"{split}.{metric}"))
     ]
     rows += [
-        _score_row(score.of, score.split, score, "baseline")
+        _score_row(score.of, score.split, metric, score, "baseline")
         for score in evidence.outcome.baselines
         if score.metric == metric and score.split in DRAWN_SPLITS
     ]
-    bound = 0.0 if is_lower_better(metric) else -math.inf  # for a logarithmic axis
-    return [
-        row | {"metric": metric}
-        for row in rows
-        if all(math.isfinite(row[end]) and row[end] > bound for end in ENDS)
-    ]
+    return [row for row in rows if is_drawable(row)]
 
 
-def _score_row(of: str, split: str, score: SeedSpread | ScoreRecord, note: str) -> Row:
-    value, low, high = score.value, score.low, score.high
-    text = f"{number(value)} {interval(low, high, beside=value)}"
-    return {
-        "of": of,
-        "split": split,
-        "split_label": split_label(split),
-        "value": value,
-        "low": value if low is None else low,
-        "high": value if high is None else high,
-        "label": f"{number(value)}  {split}",
-        "tooltip": f"{of}, {split_label(split)}: {text}, n = {quantity(score.n, score.items)}, "
-        f"{note}",
-    }
+def _score_row(of: str, split: str, metric: str, score: SeedSpread | ScoreRecord, note: str) -> Row:
+    tooltip = (
+        f"{of}, {split_label(split)}: {with_interval(score)}, "
+        f"n = {quantity(score.n, score.items)}, {note}"
+    )
+    return score_row(of, split, metric, score) | {"tooltip": tooltip}

@@ -9,12 +9,10 @@ from typing import Any
 
 import altair as alt
 
-from regard.evaluation.formatting import metric_label, quantity
 from regard.reports.charts import theme as chart_theme
+from regard.reports.charts.score_dots import Row, draw_length_scores
 from regard.reports.charts.theme import Chart, Theme
 from regard.runs.archive.record import RunRecord
-
-Row = Mapping[str, Any]
 
 
 def threshold_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
@@ -41,7 +39,6 @@ def risk_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
     rows = _rows(record, "risk_coverage", "coverage", "risk")
     if len(rows) < 2:
         return None
-    splits = sorted({row["split"] for row in rows})
     chart = (
         alt.Chart(alt.InlineData(values=rows))
         .mark_line(strokeWidth=1.8)
@@ -53,12 +50,7 @@ def risk_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
                 axis=alt.Axis(format=".0%", grid=False),
             ),
             y=alt.Y("risk:Q", title=None, axis=chart_theme.y_axis(format=".0%")),
-            color=alt.Color(
-                "split:N",
-                scale=theme.palette(splits),
-                legend=chart_theme.legend(width),
-                sort=splits,
-            ),
+            color=_split_colour(rows, theme=theme, width=width),
         )
     )
     return chart_theme.apply_theme(chart, theme=theme, size=(width, 260))
@@ -69,7 +61,6 @@ def calibration_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart |
     rows = [row for row in _rows(record, "calibration", "confidence", "accuracy") if row["n"]]
     if not rows:
         return None
-    splits = sorted({row["split"] for row in rows})
     x = alt.X(
         "confidence:Q",
         title="confidence",
@@ -97,12 +88,7 @@ def calibration_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart |
         .encode(
             x=x,
             y=y,
-            color=alt.Color(
-                "split:N",
-                scale=theme.palette(splits),
-                legend=chart_theme.legend(width),
-                sort=splits,
-            ),
+            color=_split_colour(rows, theme=theme, width=width),
         )
     )
     return chart_theme.apply_theme(alt.layer(diagonal, measured), theme=theme, size=(width, 260))
@@ -111,23 +97,10 @@ def calibration_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart |
 def length_score_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:
     """The main metric on test by source length, with intervals."""
     main = record.results.main if record.results else ""
-    rows = [
-        {**row, "label": quantity(row["n"], row["items"])} for row in length_scores(record, main)
-    ]
+    rows = length_scores(record, main)
     if not rows:
         return None
-    order = [row["words"] for row in rows]
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X("words:N", sort=order, title="source length in words", axis=alt.Axis(labelAngle=0))
-    )
-    y = alt.Y("value:Q", title=metric_label(main), scale=alt.Scale(zero=True))
-    chart = alt.layer(
-        base.mark_rule(strokeWidth=7, opacity=0.35).encode(
-            y=alt.Y("low:Q", title=metric_label(main)), y2="high:Q"
-        ),
-        base.mark_circle(size=40, opacity=1).encode(y=y),
-    )
-    return chart_theme.apply_theme(chart, theme=theme, size=(width, 260))
+    return draw_length_scores(rows, metric=main, theme=theme, size=(width, 260))
 
 
 def length_scores(record: RunRecord, metric_name: str) -> list[Row]:
@@ -139,13 +112,19 @@ def length_scores(record: RunRecord, metric_name: str) -> list[Row]:
     ]
 
 
+def _split_colour(rows: Sequence[Row], *, theme: Theme, width: int) -> alt.Color:
+    splits = sorted({row["split"] for row in rows})
+    legend = chart_theme.legend(width)
+    return alt.Color("split:N", scale=theme.palette(splits), legend=legend, sort=splits)
+
+
 def _rows(record: RunRecord, table: str, *columns: str) -> list[Row]:
     """The rows of a table with finite numbers in these columns."""
     tables = record.results.tables if record.results else {}
-    return [row for row in tables.get(table, ()) if _is_finite(row, columns)]
+    return [dict(row) for row in tables.get(table, ()) if _is_finite(row, columns)]
 
 
-def _is_finite(row: Row, columns: Sequence[str]) -> bool:
+def _is_finite(row: Mapping[str, Any], columns: Sequence[str]) -> bool:
     return all(
         isinstance(row.get(name), int | float) and math.isfinite(row[name]) for name in columns
     )

@@ -17,8 +17,8 @@ from regard.data.corpus import SPLITS, Split
 from regard.data.token_cache import TokenCache
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.baselines.language_model import language_model_baselines
-from regard.evaluation.metrics.metric import MIN_ITEMS
-from regard.evaluation.metrics.perplexity import Losses, Perplexity, perplexity_verdict
+from regard.evaluation.metrics.perplexity import Losses, Perplexity
+from regard.evaluation.statistics.baseline_verdict import MIN_ITEMS, difference_verdict
 from regard.models.model import Model
 from regard.objectives import OBJECTIVES, Vocabulary
 from regard.objectives.causal import Causal
@@ -201,5 +201,5 @@ def _comparison(
         split=split,
         metric="perplexity",
         against=against,
-        verdict=perplexity_verdict(difference),
+        verdict=difference_verdict(difference, higher_is_better=False),
     )

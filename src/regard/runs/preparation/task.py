@@ -16,15 +16,14 @@ from regard.data.corpus import SPLITS, Split
 from regard.data.record_corpus import Record
 from regard.data.statistics import CorpusStatistics
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.evaluation.health.overfitting import row_loss_gap
-from regard.evaluation.metrics.metric import (
+from regard.evaluation.health.overfitting import LossGap, LossLevel
+from regard.evaluation.metrics.metric import Row
+from regard.evaluation.metrics.scoring import paired_difference, score
+from regard.evaluation.statistics.baseline_verdict import (
     MIN_ITEMS,
-    Row,
+    BaselineVerdict,
     difference_verdict,
-    paired_difference,
-    score,
 )
-from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.models.model import Model
 from regard.models.task_models.task_model import TaskModel
 from regard.runs.items import hash_facts
@@ -171,11 +170,12 @@ class PreparedTask(PreparedData):
             n=len(dev),
             collapsed=self.problem.collapse(dev),
         )
-        gap = row_loss_gap(_losses(results.items["train"]), _losses(dev), items=self._items)
-        return HealthRecord(
-            predictions=predictions,
-            train_dev_gap=TrainDevGapRecord.of_gap(gap) if gap is not None else None,
-        )
+        losses = {"train": _losses(results.items["train"]), "dev": _losses(dev)}
+        if not all(losses.values()):
+            return HealthRecord(predictions=predictions)
+        train_level, dev_level = map(LossLevel.of_rows, losses.values())
+        gap = LossGap(train_level, dev_level, items=self._items, per_token=False)
+        return HealthRecord(predictions=predictions, train_dev_gap=TrainDevGapRecord.of_gap(gap))
 
     def samples(self, model: Model) -> tuple[SampleRecord, ...]:
         chosen, _ = self._choose_records("dev", self.recipe.evaluate.documents)

@@ -1,0 +1,25 @@
+"""Tables in the terminal, in the look that all commands share.
+
+Imported where a command prints, never at the top of its module: Rich takes a tenth of a second.
+"""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+
+from regard.cli.console import console
+
+INDENT = 2
+"Spaces before what a command prints."
+
+
+def plain_table(*, show_header: bool = True, show_footer: bool = False) -> Table:
+    """A table without lines."""
+    return Table(box=None, padding=(0, 2, 0, 0), show_header=show_header, show_footer=show_footer)
+
+
+def print_indented(shown: RenderableType, *, above: int = 0, below: int = 0) -> None:
+    """Print with empty lines above and below."""
+    console().print(Padding(shown, (above, 0, below, INDENT)))
