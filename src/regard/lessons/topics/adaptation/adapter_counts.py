@@ -23,11 +23,19 @@ from regard.adapters.prompt_tuning import PromptTuning
 from regard.core.ledger import Ledger
 from regard.core.parameter_count import total_parameters
 from regard.core.settings import catalog_name
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, equal
-from regard.lessons.lesson_charts import bar_chart
-from regard.lessons.parameters import Range
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Slot,
+    bar_chart,
+    equal,
+    exercise,
+    lesson,
+)
 from regard.models.families.encoder import Encoder
 from regard.models.heads.task_heads import ClassificationHead
 from regard.models.task_models.task_model import SequenceClassifier

@@ -15,20 +15,25 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
-from regard.lessons.exercise import (
+from regard.lessons import (
     Answer,
     ExerciseSheet,
     Heatmap,
+    Lesson,
+    LessonTable,
     Mark,
+    Range,
+    Seed,
     Slot,
+    above,
+    below,
     exercise,
+    lesson,
+    line_chart,
     max_difference,
+    near,
     rounded_normal,
 )
-from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
 from regard.lessons.topics.by_hand.one_key import NEAR_ONE
 from regard.lessons.unscaled_attention import (
     attend_unscaled,

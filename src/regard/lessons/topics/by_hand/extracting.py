@@ -13,11 +13,22 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise, max_difference
-from regard.lessons.lesson import Lesson, LessonTable, above, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    above,
+    exercise,
+    lesson,
+    line_chart,
+    max_difference,
+    near,
+)
 from regard.lessons.unscaled_attention import attend_unscaled, orthonormal_rows
 
 SHARPNESS = 100.0

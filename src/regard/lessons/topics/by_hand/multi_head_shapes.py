@@ -14,10 +14,7 @@ from regard.attention.function import HeadShape
 from regard.attention.masks.mask import bidirectional
 from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.token_positions import TokenPositions
-from regard.lessons.lesson import Lesson, LessonTable, equal, near
-from regard.lessons.lesson_charts import bar_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import Lesson, LessonTable, Range, Seed, bar_chart, equal, lesson, near
 from regard.lessons.topics.by_hand.shared_projections import random_attention
 
 

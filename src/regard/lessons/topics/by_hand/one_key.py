@@ -13,20 +13,26 @@ from torch import Tensor
 
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.kinds.hard import ArgmaxAttention
-from regard.lessons.exercise import (
+from regard.lessons import (
     Answer,
     ExerciseSheet,
     Heatmap,
+    Lesson,
+    LessonTable,
     Mark,
+    Range,
+    Seed,
     Slot,
+    above,
+    below,
+    equal,
     exercise,
+    lesson,
+    line_chart,
     max_difference,
+    near,
     rounded_normal,
 )
-from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
 from regard.lessons.unscaled_attention import (
     attend_unscaled,
     separated_keys,

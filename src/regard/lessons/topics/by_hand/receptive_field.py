@@ -14,11 +14,21 @@ from regard.attention.attend import attend
 from regard.attention.function import AttentionFunction
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.kinds.hard import ArgmaxAttention
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, below, equal
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    below,
+    equal,
+    exercise,
+    lesson,
+    line_chart,
+)
 
 
 @lesson("receptive-field", topic="attention by hand", title="Receptive field of hard attention")

@@ -11,11 +11,22 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from regard.lessons.exercise import Answer, ExerciseSheet, Heatmap, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, above, below
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Heatmap,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    above,
+    below,
+    exercise,
+    lesson,
+    line_chart,
+)
 from regard.lessons.unscaled_attention import attend_unscaled, orthonormal_rows, subscripted
 
 A, B, C, D = range(4)

@@ -16,10 +16,7 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds import Projections
 from regard.attention.kinds.dot import Dot, DotProduct
 from regard.attention.multi_head import MultiHeadAttention, build_mixer
-from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import heatmap
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import Lesson, LessonTable, Range, Seed, above, below, heatmap, lesson, near
 
 
 @lesson("shared-projections", topic="attention by hand", title="Shared Q and K: symmetric scores")

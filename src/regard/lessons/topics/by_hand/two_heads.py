@@ -14,10 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.attend import attend
-from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import bar_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import Lesson, LessonTable, Range, Seed, above, bar_chart, below, lesson, near
 
 
 @lesson("two-heads", topic="attention by hand", title="One head is fragile, two are robust")

@@ -21,10 +21,7 @@ from regard.attention.masks.mask import bidirectional
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import build_mixer
 from regard.attention.token_positions import TokenPositions
-from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import Lesson, LessonTable, Range, Seed, above, below, lesson, line_chart, near
 from regard.models.init_weights import init_weights
 
 HEADS = 2

@@ -17,11 +17,20 @@ from regard.attention.kinds.dot import Dot
 from regard.attention.masks.mask import Mask, bidirectional, causal, cross
 from regard.attention.multi_head import build_mixer
 from regard.attention.token_positions import TokenPositions
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, equal, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Slot,
+    equal,
+    exercise,
+    lesson,
+    line_chart,
+    near,
+)
 from regard.lessons.topics.cost.operation_counts import (
     OperationCounts,
     count_operations,

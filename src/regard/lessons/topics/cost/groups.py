@@ -19,11 +19,24 @@ from regard.attention.masks.mask import bidirectional, padding, same_group
 from regard.attention.multi_head import build_mixer
 from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
-from regard.lessons.exercise import Answer, ExerciseSheet, Heatmap, Mark, Slot, exercise
-from regard.lessons.lesson import ChartFunction, Lesson, LessonTable, equal, near
-from regard.lessons.lesson_charts import heatmap, line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ChartFunction,
+    ExerciseSheet,
+    Heatmap,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    equal,
+    exercise,
+    heatmap,
+    lesson,
+    line_chart,
+    near,
+)
 from regard.lessons.topics.cost.operation_counts import count_operations, fit_exponent, min_seconds
 
 WIDTH = 16

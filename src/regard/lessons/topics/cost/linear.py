@@ -20,19 +20,25 @@ from regard.attention.function import AttentionFunction, HeadShape
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.kinds.linear import FeatureMapAttention, LinearAttention
 from regard.attention.masks.mask import causal
-from regard.lessons.exercise import (
+from regard.lessons import (
     Answer,
     ExerciseSheet,
     Heatmap,
+    Lesson,
+    LessonTable,
     Mark,
+    Range,
+    Seed,
     Slot,
+    above,
+    below,
+    equal,
     exercise,
+    lesson,
+    line_chart,
     max_difference,
+    near,
 )
-from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
 from regard.lessons.topics.cost.operation_counts import count_operations, fit_exponent, min_seconds
 from regard.lessons.unscaled_attention import subscripted
 

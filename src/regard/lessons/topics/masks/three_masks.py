@@ -14,10 +14,23 @@ from torch import Tensor
 
 from regard.attention.attend import attend
 from regard.attention.masks.mask import Mask, bidirectional, causal, prefix
-from regard.lessons.exercise import Answer, ExerciseSheet, Heatmap, Mark, Slot, exercise
-from regard.lessons.lesson import ChartFunction, Check, Lesson, LessonTable, equal, near
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ChartFunction,
+    Check,
+    ExerciseSheet,
+    Heatmap,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    equal,
+    exercise,
+    lesson,
+    near,
+)
 from regard.reports.charts import theme as chart_theme
 from regard.reports.charts.theme import Chart, Theme
 

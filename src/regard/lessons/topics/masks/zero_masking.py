@@ -19,20 +19,26 @@ from regard.attention.kinds.dot import DotProduct
 from regard.attention.kinds.soft_masked import SoftMasked
 from regard.attention.kinds.zero_masked import MaskAfterSoftmax
 from regard.attention.masks.mask import causal
-from regard.lessons.exercise import (
+from regard.lessons import (
     Answer,
     ExerciseSheet,
     Heatmap,
+    Lesson,
+    LessonTable,
     Mark,
+    Range,
+    Seed,
     Slot,
+    above,
+    below,
+    equal,
     exercise,
+    heatmap,
+    lesson,
     max_difference,
+    near,
     rounded_normal,
 )
-from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
-from regard.lessons.lesson_charts import heatmap
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
 
 
 @lesson("zero-masking", topic="masks", title="A mask after the softmax leaks the future")

@@ -14,10 +14,7 @@ from torch import Tensor, nn
 from regard.attention.masks.mask import bidirectional
 from regard.attention.positions.learned import Learned
 from regard.attention.token_positions import TokenPositions
-from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import Lesson, LessonTable, Range, Seed, above, below, lesson, line_chart, near
 from regard.models.architectures.encoder_model import EncoderModel
 from regard.models.families.encoder import Encoder
 

@@ -18,11 +18,19 @@ from regard.attention.positions.none import NoPositions
 from regard.attention.positions.relative import Relative
 from regard.core.parameter_count import ParameterCount, total_parameters
 from regard.core.settings import catalog_name
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, equal
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Slot,
+    equal,
+    exercise,
+    lesson,
+    line_chart,
+)
 from regard.models.families.decoder import Decoder
 
 

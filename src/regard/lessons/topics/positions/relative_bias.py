@@ -19,20 +19,24 @@ from regard.attention.positions import RelativePosition
 from regard.attention.positions.alibi import Alibi
 from regard.attention.positions.relative import Relative, RelativeBias
 from regard.attention.positions.sinusoidal import Sinusoidal
-from regard.lessons.exercise import (
+from regard.lessons import (
     Answer,
+    Check,
     ExerciseSheet,
     Heatmap,
+    Lesson,
+    LessonTable,
     Mark,
+    Range,
+    Seed,
     Slot,
     exercise,
+    lesson,
+    line_chart,
     max_difference,
+    near,
     rounded_normal,
 )
-from regard.lessons.lesson import Check, Lesson, LessonTable, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
 from regard.lessons.unscaled_attention import subscripted
 
 ERROR = "largest error ÷ largest bias"

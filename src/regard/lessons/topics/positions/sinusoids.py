@@ -18,11 +18,25 @@ from regard.attention.kinds import Projections
 from regard.attention.kinds.dot import Dot
 from regard.attention.multi_head import MultiHeadAttention, build_mixer
 from regard.attention.positions.sinusoidal import Sinusoidal, SinusoidalEmbedding
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise, max_difference
-from regard.lessons.lesson import ChartFunction, Check, Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ChartFunction,
+    Check,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    above,
+    below,
+    exercise,
+    lesson,
+    line_chart,
+    max_difference,
+    near,
+)
 from regard.models.blocks.embedding import Embedding
 from regard.models.init_weights import init_weights
 

@@ -13,11 +13,23 @@ from torch import Tensor
 from regard.attention.positions import POSITIONS, PositionKind
 from regard.attention.positions.none import NoPositions
 from regard.core.settings import read_settings, settings_class
-from regard.lessons.exercise import Answer, ExerciseSheet, Heatmap, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import bar_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Heatmap,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    above,
+    bar_chart,
+    below,
+    exercise,
+    lesson,
+    near,
+)
 from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder

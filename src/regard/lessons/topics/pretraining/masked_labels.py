@@ -18,11 +18,22 @@ from regard.batch import Example, Ints, collate
 from regard.data.special_tokens import single_sequence
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word import Word
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Check, Lesson, LessonTable, equal, near
-from regard.lessons.lesson_charts import bar_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    Check,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    bar_chart,
+    equal,
+    exercise,
+    lesson,
+    near,
+)
 from regard.models.families.encoder import Encoder
 from regard.objectives import Vocabulary
 from regard.objectives.masked import Masked

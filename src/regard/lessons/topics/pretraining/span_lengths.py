@@ -11,11 +11,23 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
-from regard.lessons.lesson_charts import bar_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    above,
+    bar_chart,
+    below,
+    equal,
+    exercise,
+    lesson,
+    near,
+)
 from regard.objectives import Vocabulary
 from regard.objectives.spanbert import SpanBert
 from regard.objectives.words import find_words

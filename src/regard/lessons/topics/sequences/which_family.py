@@ -15,11 +15,21 @@ import torch
 from torch import Tensor
 
 from regard.attention.masks.mask import bidirectional, causal, cross, padding, prefix
-from regard.lessons.exercise import Answer, ExerciseSheet, Heatmap, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, equal
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Heatmap,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    equal,
+    exercise,
+    lesson,
+    line_chart,
+)
 from regard.lessons.unscaled_attention import subscripted
 from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.families.decoder import Decoder

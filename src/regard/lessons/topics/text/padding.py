@@ -24,20 +24,25 @@ from regard.data.batching import (
     padding_fraction,
     sorted_batches,
 )
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import (
+from regard.lessons import (
+    Answer,
     ChartFunction,
     Check,
+    ExerciseSheet,
     Lesson,
     LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
     above,
     below,
     equal,
+    exercise,
+    lesson,
+    line_chart,
     near,
 )
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
 
 THREE_SEQUENCES = ([4, 7, 9, 15, 23, 18], [2, 8, 10], [3, 13, 2, 8])
 PADDED = [[4, 7, 9, 15, 23, 18], [2, 8, 10, 0, 0, 0], [3, 13, 2, 8, 0, 0]]

@@ -12,11 +12,19 @@ import torch
 from regard.data.special_tokens import InputSequence, sequence_pair
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word import Word
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, equal
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Slot,
+    equal,
+    exercise,
+    lesson,
+    line_chart,
+)
 
 PASSAGE = (
     "the moon goes round the earth in about four weeks and turns once in that time so that we "

@@ -27,11 +27,22 @@ from regard.data.tokenizers.wordpiece import (
     merge_pair,
     to_characters,
 )
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Check, Lesson, LessonTable, below, equal, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    Check,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Slot,
+    below,
+    equal,
+    exercise,
+    lesson,
+    line_chart,
+    near,
+)
 
 TOY = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
 "Words of the corpus and their counts."

@@ -23,10 +23,18 @@ from regard.data.builtin.phrases import phrases
 from regard.data.chunks import Document
 from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer, check_same_tokenizer
-from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Lesson,
+    LessonTable,
+    Range,
+    Seed,
+    above,
+    below,
+    equal,
+    lesson,
+    line_chart,
+    near,
+)
 from regard.models.architectures.language_model import LanguageModel
 from regard.models.families.decoder import Decoder
 from regard.objectives import Vocabulary
