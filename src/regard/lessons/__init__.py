@@ -25,6 +25,7 @@ trains declares `duration="a minute"`; its tests are marked long. Its exercise, 
 the same file under `@exercise("average-of-two")`: see `lessons/exercise.py`.
 """
 
+from regard.lessons.draws import rounded_normal, standard_normal
 from regard.lessons.exercise import (
     EXERCISES,
     Answer,
@@ -33,8 +34,8 @@ from regard.lessons.exercise import (
     Mark,
     Slot,
     exercise,
+    mark_mask,
     max_difference,
-    rounded_normal,
 )
 from regard.lessons.lesson import (
     ChartFunction,
@@ -79,8 +80,10 @@ __all__ = [
     "lesson_info",
     "lessons_by_topic",
     "line_chart",
+    "mark_mask",
     "max_difference",
     "near",
     "rounded_normal",
     "run_lesson",
+    "standard_normal",
 ]

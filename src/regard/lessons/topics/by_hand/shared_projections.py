@@ -16,7 +16,18 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds import Projections
 from regard.attention.kinds.dot import Dot, DotProduct
 from regard.attention.multi_head import MultiHeadAttention, build_mixer
-from regard.lessons import Lesson, LessonTable, Range, Seed, above, below, heatmap, lesson, near
+from regard.lessons import (
+    Lesson,
+    LessonTable,
+    Range,
+    Seed,
+    above,
+    below,
+    heatmap,
+    lesson,
+    near,
+    standard_normal,
+)
 
 
 @lesson("shared-projections", topic="attention by hand", title="Shared Q and K: symmetric scores")
@@ -35,13 +46,7 @@ def shared_projections(
     weights are not symmetric, since each row has its own softmax denominator z_i; but
     w_ij·z_i = w_ji·z_j. Sharing saves one width² matrix (and its bias).
     """
-    x = torch.randn(
-        1,
-        positions,
-        heads * width,
-        generator=torch.Generator().manual_seed(seed),
-        dtype=torch.float64,
-    )
+    x = standard_normal(1, positions, heads * width, seed=seed)
     scores = {name: _scores(name, x, heads, width, seed=seed) for name in SHARINGS}
     shared = scores["shared-qk"]
     longest = int(shared.diagonal(dim1=-2, dim2=-1)[0].argmax())

@@ -37,13 +37,13 @@ def two_heads(
     Φ(−√2) = 0.079. There k_a has the lowest score of the first head, and two heads fail as well.
     Results are shown with and without these samples.
     """
-    means, values = torch.eye(keys, dtype=torch.float64), torch.eye(keys, dtype=torch.float64)
+    means = values = torch.eye(keys, dtype=torch.float64)
     k = _sampled_keys(means, alpha, samples, seed=seed)
-    a, b = means[0], means[1]
+    a, b = means[:2]
     one = _outputs([beta * (a + b)], k, values)
     two = _outputs([beta * a, beta * b], k, values)
     negative = k[:, 0] @ (a + b) < 0
-    rate, expected = float(negative.double().mean()), _normal_cdf(-1 / math.sqrt(0.5 + 2 * alpha))
+    expected = 0.5 * math.erfc(1 / math.sqrt(0.5 + 2 * alpha) / math.sqrt(2))  # Φ(−1/√(½ + 2α))
     errors = {
         (heads, subset): _rms_distance(out[selected], (values[0] + values[1]) / 2)
         for heads, out in (("one head", one), ("two heads", two))
@@ -68,7 +68,7 @@ def two_heads(
         checks=[
             near(
                 "fraction of samples with q·kₐ < 0",
-                rate,
+                float(negative.double().mean()),
                 expected,
                 within=4 * math.sqrt(expected * (1 - expected) / samples),
             ),
@@ -105,7 +105,3 @@ def _outputs(queries: list[Tensor], k: Tensor, values: Tensor) -> Tensor:
 
 def _rms_distance(out: Tensor, goal: Tensor) -> float:
     return float((out - goal).square().sum(dim=-1).mean().sqrt())
-
-
-def _normal_cdf(z: float) -> float:
-    return 0.5 * math.erfc(-z / math.sqrt(2))

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.attend import AttentionOutput
 from regard.attention.function import HeadShape
 from regard.attention.kinds import AttentionKind
 from regard.attention.kinds.dot import Dot
@@ -21,7 +22,18 @@ from regard.attention.masks.mask import bidirectional
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import build_mixer
 from regard.attention.token_positions import TokenPositions
-from regard.lessons import Lesson, LessonTable, Range, Seed, above, below, lesson, line_chart, near
+from regard.lessons import (
+    Lesson,
+    LessonTable,
+    Range,
+    Seed,
+    above,
+    below,
+    lesson,
+    line_chart,
+    max_difference,
+    near,
+)
 from regard.models.init_weights import init_weights
 
 HEADS = 2
@@ -118,17 +130,18 @@ class OneLayer(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(b,n+1,w) -> logits (b,n)"""
-        positions = TokenPositions.of_row(inputs.shape[1])
-        out = self.attention(inputs, mask=bidirectional(), positions=positions).out
-        logits: Tensor = self.answer(out[:, -1])
-        return logits
+        return torch.as_tensor(self.answer(self._attend(inputs).out[:, -1]))
 
     def weights(self, inputs: Tensor) -> Tensor:
         """(b,h,n+1): attention weights of the last position."""
+        return torch.as_tensor(self._attend(inputs, need_weights=True).weights)[:, :, -1]
+
+    def _attend(self, inputs: Tensor, *, need_weights: bool = False) -> AttentionOutput:
         positions = TokenPositions.of_row(inputs.shape[1])
-        found = self.attention(inputs, mask=bidirectional(), positions=positions, need_weights=True)
-        last: Tensor = found.weights[:, :, -1]
-        return last
+        out: AttentionOutput = self.attention(
+            inputs, mask=bidirectional(), positions=positions, need_weights=need_weights
+        )
+        return out
 
 
 def _draw_batch(size: int, pairs: int, *, seed: int) -> RecallBatch:
@@ -169,4 +182,4 @@ def _weight_change(model: OneLayer, pairs: int, *, seed: int) -> float:
     """Largest change of the last position's weights when the pairs are reversed."""
     inputs = _draw_batch(50, pairs, seed=seed).inputs
     reversed_pairs = torch.cat((inputs[:, :-1].flip(1), inputs[:, -1:]), dim=1)
-    return float((model.weights(inputs) - model.weights(reversed_pairs)).abs().max())
+    return max_difference(model.weights(inputs), model.weights(reversed_pairs))

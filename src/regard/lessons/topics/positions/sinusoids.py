@@ -147,7 +147,7 @@ def _position_checks(table: Tensor) -> list[Check]:
             neighbours,
             float(by_distance[2:].max()),
         ),
-        above("distances at which p·p rises again", _count_rises(by_distance), 1),
+        above("distances at which p·p rises again", (by_distance.diff() > 0).sum(), 1),
     ]
 
 
@@ -171,10 +171,6 @@ def _variation_at_distance(products: Tensor) -> float:
     """Largest difference between inner products of pairs at equal distance."""
     diagonals = [products.diagonal(d) for d in range(len(products) - 1)]
     return max(float(diagonal.max() - diagonal.min()) for diagonal in diagonals)
-
-
-def _count_rises(by_distance: Tensor) -> int:
-    return int((by_distance.diff() > 0).sum())
 
 
 PROJECTIONS: dict[str, Projections] = {"shared": "shared-qk", "separate": "separate"}

@@ -108,7 +108,7 @@ def span_lengths(
             below(
                 "mean in sequences",
                 float(lengths.mean()),
-                _mean(resampled) + 5 * _standard_error(lengths),
+                _mean(resampled) + 5 * float(lengths.std() / np.sqrt(len(lengths))),
             ),
             equal(
                 "spans that begin or end inside a word",
@@ -167,12 +167,7 @@ def _mean(distribution: Distribution) -> float:
 
 def _closed_form_mean(p: float, n: int) -> float:
     """1/p − n qⁿ/(1 − qⁿ), q = 1 − p."""
-    tail = (1 - p) ** n
-    return 1 / p - n * tail / (1 - tail)
-
-
-def _standard_error(lengths: NDArray[np.int64]) -> float:
-    return float(lengths.std() / np.sqrt(len(lengths)))
+    return 1 / p - n * (1 - p) ** n / (1 - (1 - p) ** n)
 
 
 class SequenceSpans(NamedTuple):

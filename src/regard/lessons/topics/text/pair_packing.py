@@ -92,7 +92,7 @@ def pair_packing(
             equal(
                 "positions of the special tokens",
                 _specials(untruncated, tokenizer),
-                _expected_specials(a, b),
+                [[0, "[CLS]"], [len(a) + 1, "[SEP]"], [len(a) + len(b) + 2, "[SEP]"]],
             ),
             equal("tokens with the limit", len(packed.ids), min(limit, len(untruncated.ids))),
             equal("truncated tokens", packed.truncated, len(a) + len(b) - kept_a - kept_b),
@@ -127,10 +127,6 @@ def _specials(packed: InputSequence, tokenizer: Tokenizer) -> list[list[int | st
     names = zip(packed.ids, tokenizer.tokens(packed.ids), strict=True)
     special_ids = {tokenizer.require("cls"), tokenizer.require("sep")}
     return [[position, name] for position, (i, name) in enumerate(names) if i in special_ids]
-
-
-def _expected_specials(a: list[int], b: list[int]) -> list[list[int | str]]:
-    return [[0, "[CLS]"], [len(a) + 1, "[SEP]"], [len(a) + len(b) + 2, "[SEP]"]]
 
 
 def _truncate_longer(a: int, b: int, capacity: int) -> list[int]:
