@@ -92,16 +92,8 @@ class ExerciseSheet:
     mark: Callable[[Answer], Mark] = field(repr=False)
 
 
-SheetFunction = Callable[[int], ExerciseSheet]
-
-
-def exercise(name: str) -> Callable[[SheetFunction], SheetFunction]:
-    """Decorator: the exercise of the lesson of this name."""
-
-    def register(function: SheetFunction) -> SheetFunction:
-        return EXERCISES.add(name)(function)
-
-    return register
+exercise = EXERCISES.add
+"Decorator of a function from a seed to a sheet: the exercise of the lesson of this name."
 
 
 def exercise_names() -> list[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle, islice
 from typing import Any, Literal
 
 import altair as alt
@@ -267,19 +268,11 @@ def _tick_expression(labels: Sequence[str]) -> str:
 
 
 def _colour(names: Sequence[str], theme: Theme, legend: alt.Legend) -> alt.Color:
-    if len(names) == 1:
-        return alt.Color(
-            "series:N",
-            legend=None,
-            scale=alt.Scale(domain=list(names), range=[theme.model]),
-        )
-    colours = [theme.model, *theme.baselines, theme.training, theme.quiet]
+    colours = cycle((theme.model, *theme.baselines, theme.training, theme.quiet))
     return alt.Color(
         "series:N",
-        legend=legend,
-        scale=alt.Scale(
-            domain=list(names), range=[colours[n % len(colours)] for n in range(len(names))]
-        ),
+        legend=legend if len(names) > 1 else None,
+        scale=alt.Scale(domain=list(names), range=list(islice(colours, len(names)))),
     )
 
 

@@ -95,5 +95,6 @@ def test_index_names_a_tensor_that_its_shard_lacks(sharded):
 @pytest.mark.parametrize("elsewhere", ["../theirs/model.safetensors", "/etc/passwd", 3])
 def test_index_with_a_path_outside_the_folder(folder, sharded, elsewhere):
     edit_index(sharded, lambda table: {"weight_map": {"pooler.dense.bias": elsewhere}})
-    with pytest.raises(UserError, match="no weight_map from tensors to files of its folder"):
+    with pytest.raises(UserError, match="weight_map") as error:
         read_checkpoint(sharded)
+    assert str(sharded / INDEX) in str(error.value)

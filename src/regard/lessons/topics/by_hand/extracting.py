@@ -88,7 +88,12 @@ def extracting(
             near(
                 "error of 2AAᵀ at 90°", _errors_at(90, width, inside, seed)["2AAᵀ"], 0, within=1e-12
             ),
-            near("error without the 2", *_error_without_factor(a, v_a, v_b), within=1e-12),
+            near(  # half of v_a is missing, half of v_b leaks
+                "error without the 2",
+                (a @ a.T @ (v_a + v_b) / 2 - v_a).norm(),
+                ((a @ a.T @ v_b) / 2 - v_a / 2).norm(),
+                within=1e-12,
+            ),
             near("error of the projection along B", errors["projection along B"], 0, within=1e-9),
             near(
                 "error of 2A(AᵀA)⁻¹Aᵀ, columns scaled", errors[TRUE_PROJECTION], leak, within=1e-9
@@ -125,12 +130,6 @@ def _oblique_projection(a: Tensor, b: Tensor) -> Tensor:
     image = torch.cat((a, torch.zeros_like(b)), dim=1)
     projection: Tensor = image @ torch.linalg.pinv(basis)
     return projection
-
-
-def _error_without_factor(a: Tensor, v_a: Tensor, v_b: Tensor) -> tuple[float, float]:
-    """The error of AAᵀ, measured and expected: half of v_a is missing, half of v_b leaks."""
-    measured = float((a @ a.T @ (v_a + v_b) / 2 - v_a).norm())
-    return measured, float(((a @ a.T @ v_b) / 2 - v_a / 2).norm())
 
 
 def _errors_at(angle: float, width: int, inside: int, seed: int) -> dict[str, float]:

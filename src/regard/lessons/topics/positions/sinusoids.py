@@ -20,7 +20,6 @@ from regard.attention.multi_head import MultiHeadAttention, build_mixer
 from regard.attention.positions.sinusoidal import Sinusoidal, SinusoidalEmbedding
 from regard.lessons import (
     Answer,
-    ChartFunction,
     Check,
     ExerciseSheet,
     Lesson,
@@ -68,6 +67,7 @@ def sinusoids(
     w = 2 * half_width
     table, tokens = sinusoidal_table(w, LENGTH), _initial_embeddings(std, w, seed=seed)
     cross = _rms(tokens @ table.T)
+    by_distance = {"p·p": (table @ table[0]).tolist(), "x·p, RMS": [cross] * LENGTH}
     expected = std * math.sqrt(2 / w)
     correlations = {name: _score_correlation(name, table, seed=seed) for name in PROJECTIONS}
     return Lesson(
@@ -81,7 +81,16 @@ def sinusoids(
                 ),
             ],
         ),
-        chart=_distance_chart(table, cross),
+        chart=line_chart(
+            [
+                {"distance, positions": d, "inner product": value, "": name}
+                for name, products in by_distance.items()
+                for d, value in enumerate(products)
+            ],
+            x="distance, positions",
+            y="inner product",
+            series="",
+        ),
         caption="Inner product of two positions against their distance, and the root mean square "
         "inner product of a random token embedding with a position.",
         checks=[
@@ -117,20 +126,6 @@ def _inner_products(table: Tensor, tokens: Tensor) -> dict[str, float]:
 
 def _rms(products: Tensor) -> float:
     return float(products.square().mean().sqrt())
-
-
-def _distance_chart(table: Tensor, cross: float) -> ChartFunction:
-    values = {"p·p": (table @ table[0]).tolist(), "x·p, RMS": [cross] * LENGTH}
-    return line_chart(
-        [
-            {"distance, positions": d, "inner product": value, "": name}
-            for name, products in values.items()
-            for d, value in enumerate(products)
-        ],
-        x="distance, positions",
-        y="inner product",
-        series="",
-    )
 
 
 def _position_checks(table: Tensor) -> list[Check]:

@@ -104,7 +104,14 @@ def masked_labels(
                 sorted({int(example.weights.sum()) for example in examples}),
                 [objective.budget(ordinary)],
             ),
-            equal("selected special tokens", _selected_specials(examples, vocabulary), 0),
+            equal(
+                "selected special tokens",
+                sum(
+                    int(vocabulary.is_special[one.targets[one.weights > 0]].sum())
+                    for one in examples
+                ),
+                0,
+            ),
             equal("labels are the original tokens", shown.targets.tolist(), ids.tolist()),
             *(
                 near(
@@ -155,13 +162,6 @@ def _replacement_fractions(examples: list[Example], mask: int) -> tuple[int, dic
     replaced_by = {"[MASK]": inputs == mask, "unchanged": inputs == targets}
     replaced_by["another token"] = ~(replaced_by["[MASK]"] | replaced_by["unchanged"])
     return len(inputs), {name: float(flags.mean()) for name, flags in replaced_by.items()}
-
-
-def _selected_specials(examples: list[Example], vocabulary: Vocabulary) -> int:
-    return sum(
-        int(vocabulary.is_special[example.targets[example.weights > 0]].sum())
-        for example in examples
-    )
 
 
 def _loss_checks(shown: Example, tokenizer: Tokenizer, *, seed: int) -> list[Check]:

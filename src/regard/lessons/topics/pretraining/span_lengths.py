@@ -6,7 +6,7 @@ p(l) = 0.2 · 0.8^{l−1} / (1 − 0.8¹⁰),  l = 1 … 10          Joshi et al
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,15 @@ def span_lengths(
             [*rows, means],
         ),
         chart=bar_chart(
-            _chart_rows(resampled, clipped),
+            [
+                {
+                    "length": f"{length} word{'s' if length > 1 else ''}",
+                    "probability": float(probabilities[length - 1]),
+                    "tail": tail,
+                }
+                for length in range(1, min(max_span_words, MAX_SHOWN) + 1)
+                for tail, probabilities in (("resampled", resampled), ("clipped", clipped))
+            ],
             name="length",
             value="probability",
             series="tail",
@@ -130,19 +138,6 @@ def span_lengths(
             "recipes/full/masked-vs-spanbert.toml",
         ],
     )
-
-
-def _chart_rows(resampled: Distribution, clipped: Distribution) -> list[dict[str, Any]]:
-    distributions = {"resampled": resampled, "clipped": clipped}
-    return [
-        {
-            "length": f"{length} word{'s' if length > 1 else ''}",
-            "probability": float(probabilities[length - 1]),
-            "tail": tail,
-        }
-        for length in range(1, min(len(resampled), MAX_SHOWN) + 1)
-        for tail, probabilities in distributions.items()
-    ]
 
 
 def _geometric(objective: SpanBert) -> Distribution:
