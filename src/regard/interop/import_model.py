@@ -99,7 +99,7 @@ def import_model(source: str, out: Path) -> ImportReport:
         tokenizer, checkpoint.config, rows=vocabulary, special_tokens=special_tokens
     )
     model = family.build(vocabulary=vocabulary, seed=SEED)
-    filled = fill_model(model, architecture, family=family, tensors=checkpoint.tensors)
+    filled = fill_model(model, architecture, family=family, checkpoint=checkpoint)
     remarks += _parameter_remarks(filled, family, architecture)
     if tokenizer.pad is None:
         remarks.append("its tokenizer has no pad token")
@@ -218,7 +218,7 @@ def _family(architecture: Architecture, checkpoint: Checkpoint, remarks: list[st
         raise config.error(
             "quantization_config", "its weights are quantized in a format that regard does not read"
         )
-    available = frozenset(bare_names(architecture, checkpoint.tensors))
+    available = frozenset(bare_names(architecture, checkpoint))
     table = architecture.settings(config, available, remarks)
     try:
         family = read_settings(settings_class(FAMILIES, architecture.family), table, key="model")
@@ -231,7 +231,7 @@ def _family(architecture: Architecture, checkpoint: Checkpoint, remarks: list[st
 def _check_layers(architecture: Architecture, family: Transformer, checkpoint: Checkpoint) -> None:
     """A config with fewer blocks than the weights would drop the others silently."""
     numbered = re.compile(rf"{re.escape(architecture.block_prefix)}(\d+)\.")
-    matches = (numbered.match(name) for name in bare_names(architecture, checkpoint.tensors))
+    matches = (numbered.match(name) for name in bare_names(architecture, checkpoint))
     blocks = {int(match[1]) for match in matches if match}
     if blocks and len(blocks) != family.layers:
         raise UserError(
@@ -246,17 +246,17 @@ def _check_layers(architecture: Architecture, family: Transformer, checkpoint: C
 def _embedding_rows(architecture: Architecture, family: Transformer, checkpoint: Checkpoint) -> int:
     """Rows of the token embedding, at least as many as the tokenizer has pieces."""
     mapping = architecture.tensor_map(family)["embedding.tokens.weight"]
-    name = bare_names(architecture, checkpoint.tensors).get(mapping.name)
+    name = bare_names(architecture, checkpoint).get(mapping.name)
     vocabulary = checkpoint.config.integer("vocab_size")
     if name is None:
         return vocabulary
     # Checked before the model is built: a wrong config could need far too much memory.
-    found = checkpoint.tensors.shape(name)
+    found = checkpoint.tensors[name].shape
     if found != (vocabulary, family.width):
         raise UserError(
             f"{name} has shape {found}, its config implies {(vocabulary, family.width)}",
             topic="import",
-            where=checkpoint.tensors.where,
+            where=checkpoint.where,
             hint="vocab_size or width in config.json is another model's: download both again.",
         )
     return vocabulary

@@ -235,9 +235,11 @@ def _axis(rows: Sequence[Row], field: str, log: bool, width: int) -> alt.Axis:
     values = sorted({row[field] for row in rows})
     extent = 52 if field == "y" else 0
     if log and len(tick_values := _log_ticks(values)) > 1:
+        labels = json.dumps([format_value(tick) for tick in tick_values])
         return alt.Axis(
             values=tick_values,
-            labelExpr=_tick_expression([format_value(tick) for tick in tick_values]),
+            # Labels in order; in Vega `datum.index` runs from 0 to 1 over the ticks.
+            labelExpr=f"{labels}[round(datum.index * {len(tick_values) - 1})]",
             grid=field == "y",
             labelOverlap="greedy",
             labelSeparation=6,
@@ -260,11 +262,6 @@ def _log_ticks(values: Sequence[float]) -> list[float]:
     """At most about MAX_TICKS round values for a logarithmic axis."""
     ticks = chart_theme.log_ticks(values[0], values[-1]) if values else []
     return ticks[:: max(-(-len(ticks) // MAX_TICKS), 1)]
-
-
-def _tick_expression(labels: Sequence[str]) -> str:
-    """Labels of the ticks in order; in Vega `datum.index` runs from 0 to 1 over the ticks."""
-    return f"{json.dumps(list(labels))}[round(datum.index * {len(labels) - 1})]"
 
 
 def _colour(names: Sequence[str], theme: Theme, legend: alt.Legend) -> alt.Color:

@@ -6,7 +6,7 @@ attend.
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
@@ -43,15 +43,6 @@ EVALUATE_EVERY = 25
 "Steps between two points of the curve."
 
 
-class RecallBatch(NamedTuple):
-    """Sequences of key–value pairs in random order, then one key; the target is its value."""
-
-    inputs: Tensor
-    "(b,n+1,2n): one-hot key and one-hot value concatenated; the last position has no value"
-    targets: Tensor
-    "(b)"
-
-
 @lesson(
     "synthesizer-look-up",
     topic="kinds and cost",
@@ -85,7 +76,7 @@ def synthesizer_look_up(
         model = OneLayer(kind, pairs, seed=seed)
         for step, value in _train(model, pairs, steps=steps, seed=seed):
             curve_rows.append({"step": step, "accuracy": value, "attention": name})
-        accuracy[name] = _accuracy(model, _draw_batch(TEST_SIZE, pairs, seed=seed + 1))
+        accuracy[name] = _accuracy(model, *_draw_batch(TEST_SIZE, pairs, seed=seed + 1))
         weight_change[name] = _weight_change(model, pairs, seed=seed)
     chance = 1 / pairs
     return Lesson(
@@ -144,42 +135,44 @@ class OneLayer(nn.Module):
         return out
 
 
-def _draw_batch(size: int, pairs: int, *, seed: int) -> RecallBatch:
-    """Each key and each value once per sequence: values alone carry no information."""
+def _draw_batch(size: int, pairs: int, *, seed: int) -> tuple[Tensor, Tensor]:
+    """Sequences of key–value pairs in random order, then one key; the target is its value.
+
+    Inputs are one-hot keys and values, concatenated (b,n+1,2n), targets (b). Each key and each
+    value occurs once per sequence: values alone carry no information."""
     generator = torch.Generator().manual_seed(seed)
     keys, values = torch.rand(2, size, pairs, generator=generator).argsort(dim=-1)
     position = torch.randint(pairs, (size, 1), generator=generator)
     queried_key, targets = keys.gather(1, position), values.gather(1, position)[:, 0]
     key_values = torch.cat((F.one_hot(keys, pairs), F.one_hot(values, pairs)), dim=-1)
     query = F.pad(F.one_hot(queried_key, pairs), (0, pairs))
-    return RecallBatch(torch.cat((key_values, query), dim=1).float(), targets)
+    return torch.cat((key_values, query), dim=1).float(), targets
 
 
 def _train(model: OneLayer, pairs: int, *, steps: int, seed: int) -> list[tuple[int, float]]:
     """Train on a new batch at each step; returns (step, accuracy)."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     dev = _draw_batch(500, pairs, seed=seed + 2)
-    curve = [(0, _accuracy(model, dev))]
+    curve = [(0, _accuracy(model, *dev))]
     for step in range(1, steps + 1):
-        batch = _draw_batch(BATCH_SIZE, pairs, seed=(seed + 3) * 1000 + step)
-        loss = F.cross_entropy(model(batch.inputs), batch.targets)
+        inputs, targets = _draw_batch(BATCH_SIZE, pairs, seed=(seed + 3) * 1000 + step)
+        loss = F.cross_entropy(model(inputs), targets)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         if step % EVALUATE_EVERY == 0:
-            curve.append((step, _accuracy(model, dev)))
+            curve.append((step, _accuracy(model, *dev)))
     return curve
 
 
 @torch.no_grad()
-def _accuracy(model: OneLayer, batch: RecallBatch) -> float:
-    predicted = model(batch.inputs).argmax(dim=-1)
-    return float((predicted == batch.targets).double().mean())
+def _accuracy(model: OneLayer, inputs: Tensor, targets: Tensor) -> float:
+    return float((model(inputs).argmax(dim=-1) == targets).double().mean())
 
 
 @torch.no_grad()
 def _weight_change(model: OneLayer, pairs: int, *, seed: int) -> float:
     """Largest change of the last position's weights when the pairs are reversed."""
-    inputs = _draw_batch(50, pairs, seed=seed).inputs
+    inputs, _ = _draw_batch(50, pairs, seed=seed)
     reversed_pairs = torch.cat((inputs[:, :-1].flip(1), inputs[:, -1:]), dim=1)
     return max_difference(model.weights(inputs), model.weights(reversed_pairs))

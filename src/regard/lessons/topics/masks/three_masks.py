@@ -139,7 +139,11 @@ def _mask_chart(tables: dict[str, Tensor]) -> ChartFunction:
         down_to = [n + 0.2, -1.2] if wide else [3 * step - GAP + 0.2, -1.2]
         # Square cells.
         height = round(width * (down_to[0] - down_to[1]) / (across[1] - across[0]))
-        x, y = _plain_axis("x", across), _plain_axis("y", down_to)
+        x_scale, y_scale = (
+            alt.Scale(domain=domain, nice=False, zero=False) for domain in (across, down_to)
+        )
+        x = alt.X("x:Q", axis=None, scale=x_scale)
+        y = alt.Y("y:Q", axis=None, scale=y_scale)
         layers = [
             alt.Chart(alt.InlineData(values=cells))
             .mark_rect(cornerRadius=1)
@@ -160,11 +164,6 @@ def _mask_chart(tables: dict[str, Tensor]) -> ChartFunction:
         return chart_theme.apply_theme(alt.layer(*layers), theme=theme, size=(width, height))
 
     return draw
-
-
-def _plain_axis(name: str, domain: list[float]) -> Any:
-    channel = alt.X if name == "x" else alt.Y
-    return channel(f"{name}:Q", axis=None, scale=alt.Scale(domain=domain, nice=False, zero=False))
 
 
 def _text_layer(
