@@ -176,7 +176,7 @@ def test_merged_equals_unmerged_or_merging_is_refused(kind):
     try:
         adapter.merge(model)
     except UserError:
-        assert adapter.virtual_tokens, "only virtual tokens are no change of weights"
+        assert adapter.virtual_tokens  # every other adapter changes weights
         return
     assert torch.allclose(outputs(model), before, atol=1e-5)
     assert sum(p.numel() for p in model.parameters()) == parameters
@@ -295,9 +295,7 @@ def test_no_training_trains_nothing():
 
 
 def test_more_top_layers_than_blocks_are_refused():
-    with pytest.raises(
-        UserError, match=r"adapt\.layers = 3 is more blocks than the model has \(2\)"
-    ):
+    with pytest.raises(UserError, match=r"adapt\.layers = 3\b.*\b2\b"):
         TopLayers(layers=3).apply(body("decoder"), seed=0)
 
 

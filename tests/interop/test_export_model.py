@@ -158,7 +158,7 @@ def test_unsupported_settings_are_named(family_name, table, message, tmp_path):
 
 def test_architecture_of_another_family_is_refused(tmp_path):
     family = build_family("decoder")
-    with pytest.raises(UserError, match="the architecture bert is not of family decoder"):
+    with pytest.raises(UserError, match=r"architecture bert .* family decoder"):
         export_model(
             build_model(family), family, tokenizer(), tmp_path / "out", architecture="bert"
         )

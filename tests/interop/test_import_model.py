@@ -389,9 +389,7 @@ def test_a_missing_tensor_is_named(tmp_path):
     _, report = import_and_load(folder, tmp_path / "ours")
     name = "stack.blocks.1.attention.query.weight"
     assert f"unfilled      {name}" in report.lines()
-    assert (
-        f"the file has no tensors for {name}: initialised at random with seed 0" in report.remarks
-    )
+    assert any(name in remark and "seed 0" in remark for remark in report.remarks)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "roberta"])
@@ -399,5 +397,5 @@ def test_more_blocks_than_the_config_says_are_refused(name, tmp_path):
     folder = save_checkpoint(randomise((ENCODERS | DECODERS)[name]()), tmp_path / "theirs")
     key = "n_layer" if name == "gpt2" else "num_hidden_layers"
     edit_config(folder, **{key: 1})
-    with pytest.raises(UserError, match=f"{key} is 1, but its weights have 2 blocks"):
+    with pytest.raises(UserError, match=f"{key} is 1, .* 2 blocks"):
         import_model(str(folder), tmp_path / "ours")

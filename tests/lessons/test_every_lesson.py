@@ -101,7 +101,7 @@ def test_every_exercise_belongs_to_a_lesson():
 
 
 def test_unknown_lesson_suggests_a_name():
-    with pytest.raises(UserError, match="unknown lesson 'copyng' — did you mean copying"):
+    with pytest.raises(UserError, match=r"'copyng' .* did you mean copying"):
         run_lesson("copyng")
 
 

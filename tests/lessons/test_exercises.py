@@ -164,5 +164,5 @@ def test_seed_out_of_range_is_refused(seed: int):
 
 
 def test_unknown_exercise_suggests_a_name():
-    with pytest.raises(UserError, match="unknown exercise 'copyng' — did you mean copying"):
+    with pytest.raises(UserError, match=r"'copyng' .* did you mean copying"):
         build_sheet("copyng", 0)

@@ -35,7 +35,9 @@ def test_every_value_knows_its_place(tmp_path):
     numbers = found.value["q"]
     assert (numbers.line, numbers.column) == (2, 8)
     assert [(one.line, one.column) for one in numbers.value] == [(2, 9), (3, 5)]
-    assert found.value["deep"].value["x"].where("f") == "f, line 4, column 17"
+    assert f"{found.file}, line 4, column 17: odd" in str(
+        found.value["deep"].value["x"].error("odd")
+    )
 
 
 @pytest.mark.parametrize(

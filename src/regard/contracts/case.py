@@ -7,10 +7,11 @@ Shapes: b batch, h heads, i query, j key, d head width, w model width.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 import torch
 from pydantic import ValidationError
@@ -33,6 +34,7 @@ from regard.contracts.contract import (
 from regard.contracts.masks import RandomMask, random_mask
 from regard.core.errors import UserError
 
+Drawn = TypeVar("Drawn")
 MAX_ATTEMPTS = 20
 "Maximum number of sizes and settings to try on a kind that refuses them."
 
@@ -45,10 +47,10 @@ class Configuration:
     shape: HeadShape
     batch: int
     length: int
-    projections: Projections = "separate"
-    key_value_heads: int = 0
-    position: PositionKind | None = None
-    seed: str = ""
+    projections: Projections
+    key_value_heads: int
+    "0: as many as heads."
+    position: PositionKind | None
 
     def __str__(self) -> str:
         """`batch 2, length 7, 4 heads of 2, shared-qk, Rotary, scale = 5.0`"""
@@ -196,39 +198,42 @@ def attention_cases(
     """`count` random cases; with a `position`, all of them have it."""
     for number in range(count):
         random = Random(f"{seed}/{number}")
-        yield AttentionCase(random_configuration(kind, random, sizes, position=position), random)
+        draw = partial(random_configuration, kind, random, sizes, position)
+        yield AttentionCase(first_not_refused(draw), random)
 
 
 def random_configuration(
     kind: type[AttentionKind],
     random: Random,
     sizes: CaseSizes,
-    *,
-    position: type[PositionKind] | None = None,
+    position: type[PositionKind] | None,
 ) -> Configuration:
-    """A configuration that the kind supports; refused ones are drawn again."""
+    shape, length = random_shape(random, sizes)
+    projections, key_value_heads = _random_projections(random, kind.traits, shape)
+    position_settings = (
+        random_settings(position, random) if position else random_position(random, kind.traits)
+    )
+    configuration = Configuration(
+        random_settings(kind, random),
+        shape,
+        random.randint(1, sizes.batch),
+        length,
+        projections,
+        key_value_heads,
+        position_settings,
+    )
+    build_configuration(configuration)
+    return configuration
+
+
+def first_not_refused(draw: Callable[[], Drawn]) -> Drawn:
+    """Sizes and settings that the part refuses are drawn again."""
     refusal = ""
     for _ in range(MAX_ATTEMPTS):
-        shape, length = random_shape(random, sizes)
-        projections, key_value_heads = _random_projections(random, kind.traits, shape)
-        position_settings = (
-            random_settings(position, random) if position else random_position(random, kind.traits)
-        )
-        configuration = Configuration(
-            random_settings(kind, random),
-            shape,
-            random.randint(1, sizes.batch),
-            length,
-            projections,
-            key_value_heads,
-            position_settings,
-        )
         try:
-            build_configuration(configuration)
+            return draw()
         except UserError as problem:
             refusal = str(problem)
-        else:
-            return configuration
     raise ContractViolation(f"refuses all of {MAX_ATTEMPTS} sizes, the last with: {refusal}")
 
 
@@ -260,8 +265,7 @@ def random_position(random: Random, traits: Traits) -> PositionKind | None:
     supported = [
         entry.part
         for entry in POSITIONS
-        if (settings := _default_settings(entry.part))
-        and settings.relative_type in traits.relative_positions
+        if _default_relative_type(entry.part) in traits.relative_positions
     ]
     if not supported or random.random() < 0.4:
         return None
@@ -269,12 +273,11 @@ def random_position(random: Random, traits: Traits) -> PositionKind | None:
     return position
 
 
-def _default_settings(position: Any) -> PositionKind | None:
+def _default_relative_type(position: Any) -> Any:
     try:
-        settings: PositionKind = position()
+        return position().relative_type
     except ValidationError:  # a setting without a default
         return None
-    return settings
 
 
 def random_settings(part: Any, random: Random) -> Any:

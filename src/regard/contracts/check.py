@@ -5,9 +5,10 @@ for result in check_part(ATTENTION.get("dot")): print(result.contract, result.pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import torch
 from pydantic import ValidationError
@@ -16,20 +17,21 @@ from regard.attention.kinds import AttentionKind
 from regard.attention.positions import PositionKind
 from regard.contracts import declarations, decoding, dropout  # noqa: F401 (each adds its contracts)
 from regard.contracts.attention import ATTENTION_CONTRACTS
-from regard.contracts.case import AttentionCase, attention_cases
+from regard.contracts.case import attention_cases
 from regard.contracts.contract import Contract, OnResult, Result, ignore_result, run_contract
 from regard.contracts.positions import (
     INSIDE_ATTENTION,
     POSITION_CONTRACTS,
-    PositionCase,
     position_cases,
     relative_position_cases,
 )
 from regard.core.catalog import Entry
 from regard.core.errors import UserError
 
-Check = Callable[[str, int], Result]
-"From a seed and a number of cases."
+CaseFunction = Callable[..., Iterator[Any]]
+"From a seed, a number of cases and their sizes."
+BASES = {"attention": AttentionKind, "position": PositionKind}
+"Catalogues with contracts, and the class that their parts derive from."
 
 
 def check_part(
@@ -41,15 +43,22 @@ def check_part(
     on_result: OnResult = ignore_result,
 ) -> list[Result]:
     """The result of each contract, or of `only` these; empty if its catalogue has no contracts."""
-    checks_by_catalog = {"attention": _attention_checks, "position": _position_checks}
-    if entry.catalog not in checks_by_catalog:
+    if entry.catalog not in BASES:
         return []
     _refuse_unbuildable(entry)
+    part: Any = entry.part
+    declared_to_fail = part.traits.fails if entry.catalog == "attention" else ()
     results = []
     with _one_thread():
-        for name, check in checks_by_catalog[entry.catalog](entry).items():
+        for contract, draw_cases in _checks(entry.catalog, part):
+            name = contract.name
             if only is None or name in only:
-                results.append(check(f"{seed}/{name}", configurations))
+                cases = draw_cases(
+                    seed=f"{seed}/{name}", count=configurations, sizes=contract.sizes
+                )
+                results.append(
+                    run_contract(contract, cases, expected_to_fail=name in declared_to_fail)
+                )
                 on_result(results[-1])
     return results
 
@@ -65,38 +74,21 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _attention_checks(entry: Entry) -> Mapping[str, Check]:
-    """The contracts of attention; a kind must fail those that it declares to fail."""
-    part: type[AttentionKind] = entry.part  # type: ignore[assignment]
-
-    def check(contract: Contract[AttentionCase], seed: str, count: int) -> Result:
-        cases = attention_cases(part, seed=seed, count=count, sizes=contract.sizes)
-        return run_contract(contract, cases, expected_to_fail=contract.name in part.traits.fails)
-
-    return {contract.name: partial(check, contract) for contract in ATTENTION_CONTRACTS}
-
-
-def _position_checks(entry: Entry) -> Mapping[str, Check]:
-    """The contracts of positions, then those of attention with this position inside."""
-    part: type[PositionKind] = entry.part  # type: ignore[assignment]
-
-    def check(contract: Contract[PositionCase], seed: str, count: int) -> Result:
-        cases = position_cases(part, seed=seed, count=count, sizes=contract.sizes)
-        return run_contract(contract, cases)
-
-    def check_inside(contract: Contract[AttentionCase], seed: str, count: int) -> Result:
-        cases = relative_position_cases(part, contract, seed=seed, count=count)
-        return run_contract(contract, cases)
-
-    alone = {contract.name: partial(check, contract) for contract in POSITION_CONTRACTS}
-    return alone | {
-        name: partial(check_inside, ATTENTION_CONTRACTS[name]) for name in INSIDE_ATTENTION
-    }
+def _checks(catalog: str, part: Any) -> list[tuple[Contract[Any], CaseFunction]]:
+    """Each contract with the cases it is checked on; a position also inside attention."""
+    if catalog == "attention":
+        cases = partial(attention_cases, part)
+        return [(contract, cases) for contract in ATTENTION_CONTRACTS.values()]
+    alone, inside = partial(position_cases, part), partial(relative_position_cases, part)
+    return [
+        *((contract, alone) for contract in POSITION_CONTRACTS.values()),
+        *((ATTENTION_CONTRACTS[name], inside) for name in INSIDE_ATTENTION),
+    ]
 
 
 def _refuse_unbuildable(entry: Entry) -> None:
     """A part that cannot be instantiated is refused once, before any contract."""
-    base = {"attention": AttentionKind, "position": PositionKind}[entry.catalog]
+    base = BASES[entry.catalog]
     what = f"{entry.catalog} {entry.name!r}"
     if not (isinstance(entry.part, type) and issubclass(entry.part, base)):
         raise _error(

@@ -96,11 +96,8 @@ def ignore_result(result: Result) -> None:
     """The default callback: does nothing."""
 
 
-class Contracts(Generic[AnyCase]):
+class Contracts(dict[str, Contract[AnyCase]]):
     """The contracts of one catalogue by name, in the order in which they are checked."""
-
-    def __init__(self) -> None:
-        self._by_name: dict[str, Contract[AnyCase]] = {}
 
     def add(
         self, name: str, *, sizes: CaseSizes = DEFAULT
@@ -109,19 +106,10 @@ class Contracts(Generic[AnyCase]):
 
         def register(check: Callable[[AnyCase], str | None]) -> Callable[[AnyCase], str | None]:
             statement = (check.__doc__ or "").partition("\n")[0]
-            self._by_name[name] = Contract(name, statement, check, sizes)
+            self[name] = Contract(name, statement, check, sizes)
             return check
 
         return register
-
-    def __iter__(self) -> Iterator[Contract[AnyCase]]:
-        return iter(self._by_name.values())
-
-    def __getitem__(self, name: str) -> Contract[AnyCase]:
-        return self._by_name[name]
-
-    def names(self) -> list[str]:
-        return list(self._by_name)
 
 
 def run_contract(

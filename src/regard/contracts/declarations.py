@@ -78,7 +78,7 @@ def _check_values(kind: AttentionKind) -> None:
     traits = kind.traits
     if not traits.cost.strip():
         raise ContractViolation("declares no cost")
-    unknown = set(traits.fails) - set(ATTENTION_CONTRACTS.names())
+    unknown = set(traits.fails) - set(ATTENTION_CONTRACTS)
     if unknown:
         raise ContractViolation(f"fails names unknown contracts: {', '.join(sorted(unknown))}")
     if traits.fails and not traits.broken:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import and_, or_
 from random import Random
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -35,13 +36,15 @@ RESTRICTING_MASKS = ("padding", "same-document", "same-group")
 "Masks that restrict such a pattern."
 
 
-@dataclass(frozen=True)
-class RandomMask:
+class RandomMask(NamedTuple):
     for_rows: Callable[[slice], Mask]
     "The mask of these rows of the batch."
 
     def for_batch(self) -> Mask:
         return self.for_rows(slice(None))
+
+    def combine(self, combination: Callable[[Mask, Mask], Mask], other: RandomMask) -> RandomMask:
+        return RandomMask(lambda rows: combination(self.for_rows(rows), other.for_rows(rows)))
 
 
 def supports_masks(supported: SupportedMasks, *names: str) -> bool:
@@ -61,12 +64,12 @@ def random_mask(
     for name in RESTRICTING_MASKS:
         if supports_masks(supported, name) and (mask is None or random.random() < 0.3):
             restriction = sampler.sample(name)
-            mask = restriction if mask is None else _intersection(mask, restriction)
+            mask = restriction if mask is None else mask.combine(and_, restriction)
     mask = mask or sampler.sample("bidirectional")
     if supported != "any" or random.random() < 0.5:
         return mask
     other = sampler.sample(random.choice(PATTERN_MASKS + RESTRICTING_MASKS))
-    return random.choice((_intersection, _union, _difference, _by_head))(mask, other)
+    return mask.combine(random.choice((and_, or_, _difference, _by_head)), other)
 
 
 def random_named_mask(name: str, random: Random, *, batch: int, length: int) -> Mask:
@@ -92,51 +95,39 @@ class _MaskSampler:
     length: int
 
     def sample(self, name: str) -> RandomMask:
-        if name in ("padding", "same-document", "same-group"):
-            return self._from_table(name)
-        if name == "prefix":
-            lengths = torch.tensor([self._up_to(self.length) for _ in range(self.batch)])
-            return RandomMask(lambda rows: prefix(lengths[rows]))
-        mask = self._without_table(name)
-        return RandomMask(lambda rows: mask)
-
-    def _without_table(self, name: str) -> Mask:
-        if name == "sliding-window":
-            return sliding_window(1 + self._up_to(4))
-        if name == "same-block":
-            return same_block(1 + self._up_to(self.length))
-        return causal() if name == "causal" else bidirectional()
-
-    def _from_table(self, name: str) -> RandomMask:
         if name == "padding":
             valid = random_padding(self.random, batch=self.batch, length=self.length)
             return RandomMask(lambda rows: padding(valid[rows]))
-        ids = torch.tensor(
-            [[self._up_to(2) for _ in range(self.length)] for _ in range(self.batch)]
-        )
-        if name == "same-group":
-            return RandomMask(lambda rows: same_group(ids[rows]))
-        # Packed documents follow one another: their ids never decrease along a row.
-        documents = ids.sort(dim=1).values
-        return RandomMask(lambda rows: same_document(documents[rows]))
+        if name == "prefix":
+            lengths = torch.tensor([self._up_to(self.length) for _ in range(self.batch)])
+            return RandomMask(lambda rows: prefix(lengths[rows]))
+        if name in ("same-document", "same-group"):
+            ids = torch.tensor(
+                [[self._up_to(2) for _ in range(self.length)] for _ in range(self.batch)]
+            )
+            if name == "same-group":
+                return RandomMask(lambda rows: same_group(ids[rows]))
+            # Packed documents follow one another: their ids never decrease along a row.
+            documents = ids.sort(dim=1).values
+            return RandomMask(lambda rows: same_document(documents[rows]))
+        mask = bidirectional()
+        if name == "sliding-window":
+            mask = sliding_window(1 + self._up_to(4))
+        elif name == "same-block":
+            mask = same_block(1 + self._up_to(self.length))
+        elif name == "causal":
+            mask = causal()
+        return RandomMask(lambda rows: mask)
 
     def _up_to(self, maximum: int) -> int:
         return self.random.randint(0, maximum)
 
 
-def _intersection(a: RandomMask, b: RandomMask) -> RandomMask:
-    return RandomMask(lambda rows: a.for_rows(rows) & b.for_rows(rows))
+def _difference(a: Mask, b: Mask) -> Mask:
+    return a & ~b
 
 
-def _union(a: RandomMask, b: RandomMask) -> RandomMask:
-    return RandomMask(lambda rows: a.for_rows(rows) | b.for_rows(rows))
-
-
-def _difference(a: RandomMask, b: RandomMask) -> RandomMask:
-    return RandomMask(lambda rows: a.for_rows(rows) & ~b.for_rows(rows))
-
-
-def _by_head(a: RandomMask, b: RandomMask) -> RandomMask:
+def _by_head(a: Mask, b: Mask) -> Mask:
     """Mask `a` in even heads, `b` in odd ones."""
     even = Mask(lambda b, h, i, j: h % 2 == 0, "even-heads")
-    return RandomMask(lambda rows: (even & a.for_rows(rows)) | (~even & b.for_rows(rows)))
+    return (even & a) | (~even & b)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 import torch
@@ -16,23 +17,21 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds.dot import Dot
 from regard.attention.positions import AbsolutePositionKind, PositionKind
 from regard.contracts.case import (
-    MAX_ATTEMPTS,
     AttentionCase,
     attention_cases,
+    first_not_refused,
     random_settings,
     random_shape,
     randomize_parameters,
 )
 from regard.contracts.contract import (
     CaseSizes,
-    Contract,
     Contracts,
     ContractViolation,
     NotApplicable,
     check_equal,
 )
 from regard.contracts.declarations import check_settings
-from regard.core.errors import UserError
 
 INSIDE_ATTENTION = (
     "shape",
@@ -130,28 +129,21 @@ def position_cases(
     part: type[PositionKind], *, seed: str, count: int, sizes: CaseSizes
 ) -> Iterator[PositionCase]:
     for number in range(count):
-        yield _random_case(part, Random(f"{seed}/{number}"), sizes)
+        yield first_not_refused(partial(_random_case, part, Random(f"{seed}/{number}"), sizes))
 
 
 def _random_case(part: type[PositionKind], random: Random, sizes: CaseSizes) -> PositionCase:
-    refusal = ""
-    for _ in range(MAX_ATTEMPTS):
-        shape, length = random_shape(random, sizes)
-        settings = random_settings(part, random)
-        try:
-            settings.build_embedding(width=shape.model_width, context=shape.context)
-            settings.build_relative_position(shape)
-        except UserError as problem:
-            refusal = str(problem)
-        else:
-            return PositionCase(settings, shape, length, random)
-    raise ContractViolation(f"refuses all of {MAX_ATTEMPTS} sizes, the last with: {refusal}")
+    shape, length = random_shape(random, sizes)
+    settings = random_settings(part, random)
+    settings.build_embedding(width=shape.model_width, context=shape.context)
+    settings.build_relative_position(shape)
+    return PositionCase(settings, shape, length, random)
 
 
 def relative_position_cases(
-    part: type[PositionKind], contract: Contract[AttentionCase], *, seed: str, count: int
+    part: type[PositionKind], *, seed: str, count: int, sizes: CaseSizes
 ) -> Iterator[AttentionCase]:
     """Scaled dot-product attention with this position inside."""
     if part().relative_type is None:
         raise NotApplicable("it does not act inside attention")
-    yield from attention_cases(Dot, seed=seed, count=count, sizes=contract.sizes, position=part)
+    yield from attention_cases(Dot, seed=seed, count=count, sizes=sizes, position=part)

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from torch import Tensor
 from regard.core.errors import UserError
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interop.gguf_tokenizer import build_gguf_tokenizer
-from regard.interop.huggingface.checkpoint import Checkpoint
+from regard.interop.huggingface.checkpoint import Checkpoint, StoredTensor
 from regard.interop.huggingface.config_keys import ConfigKeys
 
 NAMES = {
@@ -45,38 +47,28 @@ UNQUANTIZED_TYPES = ("F32", "F16", "BF16", "F64")
 "Tensor types that are not quantized."
 
 
-class GgufTensors:
-    """The tensors of a GGUF file under Hugging Face's names."""
+def _read_tensor(tensor: Any, name: str, *, heads: Mapping[str, int], where: str) -> Tensor:
+    """A tensor in float32; `heads` are those of the modules whose rows are permuted."""
+    try:
+        values = _package().dequantize(tensor.data, tensor.tensor_type)
+    except NotImplementedError:
+        raise UserError(
+            f"{name} is quantized as {tensor.tensor_type.name}, which the gguf package cannot "
+            "dequantize",
+            topic="import",
+            where=where,
+            hint="Take the same model in another quantization, such as Q8_0.",
+        ) from None
+    ours = torch.from_numpy(np.array(values, dtype=np.float32))  # a copy: the file is read-only
+    module = name.split(".")[-2]
+    if module in heads:
+        return unpermute_rotary(ours, heads=heads[module])
+    return ours.reshape(_shape(tensor))
 
-    def __init__(self, reader: Any, *, heads: int, key_value_heads: int, where: str) -> None:
-        self.where = where
-        self._tensors = {_hugging_face_name(tensor.name): tensor for tensor in reader.tensors}
-        self._heads = {"q_proj": heads, "k_proj": key_value_heads}
 
-    def names(self) -> list[str]:
-        return sorted(self._tensors)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        # GGUF lists the innermost dimension first.
-        return tuple(int(size) for size in reversed(self._tensors[name].shape))
-
-    def read(self, name: str) -> Tensor:
-        tensor = self._tensors[name]
-        try:
-            values = _package().dequantize(tensor.data, tensor.tensor_type)
-        except NotImplementedError:
-            raise UserError(
-                f"{name} is quantized as {tensor.tensor_type.name}, which the gguf package cannot "
-                "dequantize",
-                topic="import",
-                where=self.where,
-                hint="Take the same model in another quantization, such as Q8_0.",
-            ) from None
-        ours = torch.from_numpy(np.array(values, dtype=np.float32))  # a copy: the file is read-only
-        heads = self._heads.get(name.split(".")[-2])
-        return (
-            ours.reshape(self.shape(name)) if heads is None else unpermute_rotary(ours, heads=heads)
-        )
+def _shape(tensor: Any) -> tuple[int, ...]:
+    """GGUF lists the innermost dimension first."""
+    return tuple(int(size) for size in reversed(tensor.shape))
 
 
 def unpermute_rotary(paired: Tensor, *, heads: int) -> Tensor:
@@ -91,8 +83,15 @@ def read_gguf(file: Path) -> tuple[Checkpoint, Tokenizer]:
     _check_supported(metadata)
     heads = metadata.integer("llama.attention.head_count")
     key_value_heads = metadata.integer("llama.attention.head_count_kv", heads)
-    tensors = GgufTensors(reader, heads=heads, key_value_heads=key_value_heads, where=str(file))
-    if "rope_freqs.weight" in tensors.names():
+    read = partial(
+        _read_tensor, heads={"q_proj": heads, "k_proj": key_value_heads}, where=str(file)
+    )
+    by_name = {_hugging_face_name(tensor.name): tensor for tensor in reader.tensors}
+    tensors = {
+        name: StoredTensor(_shape(tensor), partial(read, tensor, name))
+        for name, tensor in sorted(by_name.items())
+    }
+    if "rope_freqs.weight" in tensors:
         raise UserError(
             "rope_freqs.weight: its rotary positions are scaled, regard has no RoPE scaling",
             topic="import",
@@ -100,7 +99,7 @@ def read_gguf(file: Path) -> tuple[Checkpoint, Tokenizer]:
         )
     config = ConfigKeys(_config(metadata, tensors), file=str(file))
     tokenizer = build_gguf_tokenizer(metadata, name=file.stem)
-    return Checkpoint(config, tensors, _remarks(file, reader)), tokenizer
+    return Checkpoint(config, tensors, str(file), _remarks(file, reader)), tokenizer
 
 
 def _package() -> Any:
@@ -148,13 +147,13 @@ def _check_supported(metadata: ConfigKeys) -> None:
         )
 
 
-def _config(metadata: ConfigKeys, tensors: GgufTensors) -> dict[str, Any]:
+def _config(metadata: ConfigKeys, tensors: Mapping[str, StoredTensor]) -> dict[str, Any]:
     """The metadata under Hugging Face's keys."""
     heads = metadata.integer("llama.attention.head_count")
     return {
         "model_type": "llama",
-        "vocab_size": tensors.shape("embed_tokens.weight")[0]
-        if "embed_tokens.weight" in tensors.names()
+        "vocab_size": tensors["embed_tokens.weight"].shape[0]
+        if "embed_tokens.weight" in tensors
         else metadata.integer("llama.vocab_size"),
         "hidden_size": metadata.integer("llama.embedding_length"),
         "num_hidden_layers": metadata.integer("llama.block_count"),
@@ -164,7 +163,7 @@ def _config(metadata: ConfigKeys, tensors: GgufTensors) -> dict[str, Any]:
         "max_position_embeddings": metadata.integer("llama.context_length"),
         "rms_norm_eps": _shortest_float(metadata.number("llama.attention.layer_norm_rms_epsilon")),
         "rope_theta": _shortest_float(metadata.number("llama.rope.freq_base", 10_000.0)),
-        "tie_word_embeddings": "lm_head.weight" not in tensors.names(),
+        "tie_word_embeddings": "lm_head.weight" not in tensors,
     }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -89,19 +89,17 @@ def import_model(source: str, out: Path) -> ImportReport:
         raise UserError(
             "is already there", topic="import", where=str(out), hint="Give a new folder."
         )
-    contents = _read(_locate(source))
-    checkpoint, tokenizer = contents.checkpoint, contents.tokenizer
-    sentence_encoder = contents.sentence_encoder
+    checkpoint, tokenizer, sentence_encoder, special_tokens = _read(_locate(source))
     remarks = [*checkpoint.remarks, *sentence_encoder.remarks]
     architecture = find_architecture(checkpoint.config)
     family = _family(architecture, checkpoint, remarks)
     _check_layers(architecture, family, checkpoint)
     vocabulary = _embedding_rows(architecture, family, checkpoint)
     remarks += check_vocabulary(
-        tokenizer, checkpoint.config, rows=vocabulary, special_tokens=contents.special_tokens
+        tokenizer, checkpoint.config, rows=vocabulary, special_tokens=special_tokens
     )
     model = family.build(vocabulary=vocabulary, seed=SEED)
-    filled = fill_model(model, architecture, family=family, tensors=checkpoint.tensors)
+    filled = fill_model(model, architecture, family=family, checkpoint=checkpoint)
     remarks += _parameter_remarks(filled, family, architecture)
     if tokenizer.pad is None:
         remarks.append("its tokenizer has no pad token")
@@ -158,29 +156,19 @@ def _locate(source: str) -> Path:
     return path
 
 
-@dataclass(frozen=True)
-class _Contents:
-    """Everything read from a source."""
-
-    checkpoint: Checkpoint
-    tokenizer: Tokenizer
-    sentence_encoder: SentenceEncoderConfig
-    special_tokens: Mapping[str, str] = field(default_factory=dict)
-    "Special tokens by role, from the files beside the tokenizer."
-
-
-def _read(path: Path) -> _Contents:
+def _read(path: Path) -> tuple[Checkpoint, Tokenizer, SentenceEncoderConfig, Mapping[str, str]]:
+    """Everything in a source; last the special tokens by role, from files beside the tokenizer."""
     if path.is_dir():
         _check_is_checkpoint(path)
         sentence_encoder = read_sentence_encoder_config(path)
         checkpoint = read_checkpoint(sentence_encoder.folder)
         folder = _tokenizer_folder(sentence_encoder.folder, path)
         tokenizer = Tokenizer.load(folder)
-        return _Contents(checkpoint, tokenizer, sentence_encoder, read_special_tokens(folder))
+        return checkpoint, tokenizer, sentence_encoder, read_special_tokens(folder)
     if path.suffix == ".gguf":
         from regard.interop.gguf import read_gguf
 
-        return _Contents(*read_gguf(path), SentenceEncoderConfig(path))
+        return *read_gguf(path), SentenceEncoderConfig(path), {}
     raise UserError(
         "is neither a folder nor a .gguf file",
         topic="import",
@@ -230,7 +218,7 @@ def _family(architecture: Architecture, checkpoint: Checkpoint, remarks: list[st
         raise config.error(
             "quantization_config", "its weights are quantized in a format that regard does not read"
         )
-    available = frozenset(bare_names(architecture, checkpoint.tensors))
+    available = frozenset(bare_names(architecture, checkpoint))
     table = architecture.settings(config, available, remarks)
     try:
         family = read_settings(settings_class(FAMILIES, architecture.family), table, key="model")
@@ -243,7 +231,7 @@ def _family(architecture: Architecture, checkpoint: Checkpoint, remarks: list[st
 def _check_layers(architecture: Architecture, family: Transformer, checkpoint: Checkpoint) -> None:
     """A config with fewer blocks than the weights would drop the others silently."""
     numbered = re.compile(rf"{re.escape(architecture.block_prefix)}(\d+)\.")
-    matches = (numbered.match(name) for name in bare_names(architecture, checkpoint.tensors))
+    matches = (numbered.match(name) for name in bare_names(architecture, checkpoint))
     blocks = {int(match[1]) for match in matches if match}
     if blocks and len(blocks) != family.layers:
         raise UserError(
@@ -258,17 +246,17 @@ def _check_layers(architecture: Architecture, family: Transformer, checkpoint: C
 def _embedding_rows(architecture: Architecture, family: Transformer, checkpoint: Checkpoint) -> int:
     """Rows of the token embedding, at least as many as the tokenizer has pieces."""
     mapping = architecture.tensor_map(family)["embedding.tokens.weight"]
-    name = bare_names(architecture, checkpoint.tensors).get(mapping.name)
+    name = bare_names(architecture, checkpoint).get(mapping.name)
     vocabulary = checkpoint.config.integer("vocab_size")
     if name is None:
         return vocabulary
     # Checked before the model is built: a wrong config could need far too much memory.
-    found = checkpoint.tensors.shape(name)
+    found = checkpoint.tensors[name].shape
     if found != (vocabulary, family.width):
         raise UserError(
             f"{name} has shape {found}, its config implies {(vocabulary, family.width)}",
             topic="import",
-            where=checkpoint.tensors.where,
+            where=checkpoint.where,
             hint="vocab_size or width in config.json is another model's: download both again.",
         )
     return vocabulary

@@ -22,9 +22,11 @@ from torch import Tensor
 
 from regard.core.errors import UserError
 from regard.interop.huggingface.architecture import Architecture, TensorMapping
+from regard.interop.huggingface.config_keys import ConfigKeys
 from regard.models.families.transformer import Transformer
 
-PEFT_KINDS = ("lora", "prompt", "prefix")
+KINDS_BY_PEFT_TYPE = {"LORA": "lora", "PROMPT_TUNING": "prompt", "PREFIX_TUNING": "prefix"}
+PEFT_KINDS = tuple(KINDS_BY_PEFT_TYPE.values())
 "Adapter kinds that peft has too."
 
 PEFT_PREFIX = "base_model.model."
@@ -32,7 +34,7 @@ REGARD_PREFIX = "regard."
 "Prefix of tensors unknown to peft, such as a task head; peft ignores them."
 PROMPT_EMBEDDINGS = "prompt_embeddings"
 
-BASE_PRESERVING_INITS = (None, True, False, "gaussian", "eva", "orthogonal", "mica")
+BASE_PRESERVING_INITS = (True, False, "gaussian", "eva", "orthogonal", "mica")
 "Initialisations of peft that leave the base weights unchanged, unlike PiSSA or LoftQ."
 
 
@@ -78,11 +80,10 @@ def from_peft(
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Our settings and tensors. `modules` are the linear layers that the adapter has here, if
     known; an adapter trained with peft covers all layers of a fused one."""
-    kind = {"LORA": "lora", "PROMPT_TUNING": "prompt", "PREFIX_TUNING": "prefix"}.get(
-        str(config.get("peft_type"))
-    )
+    keys = ConfigKeys(config, file="adapter_config.json")
+    kind = KINDS_BY_PEFT_TYPE.get(str(config.get("peft_type")))
     if kind is None:
-        raise _config_error(config, "peft_type", "regard has LORA, PROMPT_TUNING and PREFIX_TUNING")
+        raise keys.error("peft_type", f"regard has {', '.join(KINDS_BY_PEFT_TYPE)}")
     rest = {
         name.removeprefix(REGARD_PREFIX): t
         for name, t in tensors.items()
@@ -93,10 +94,10 @@ def from_peft(
     }
     if kind == "lora":
         table, ours = _lora_from_peft(
-            config, theirs, family=family, architecture=architecture, modules=modules
+            keys, theirs, family=family, architecture=architecture, modules=modules
         )
     else:
-        table, ours = _virtual_from_peft(config, theirs, kind, family)
+        table, ours = _virtual_from_peft(keys, theirs, kind, family)
     return {"kind": kind, **table}, {**ours, **rest}
 
 
@@ -149,7 +150,7 @@ def _block_diagonal(matrices: list[tuple[TensorMapping, Tensor]]) -> Tensor:
 
 
 def _lora_from_peft(
-    config: Mapping[str, Any],
+    config: ConfigKeys,
     tensors: Mapping[str, Tensor],
     *,
     family: Transformer,
@@ -157,18 +158,15 @@ def _lora_from_peft(
     modules: Collection[str] | None,
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     for key in ("use_dora", "lora_bias", "modules_to_save", "use_qalora"):
-        if config.get(key):
-            raise _config_error(config, key, "regard has plain LoRA")
-    if config.get("init_lora_weights") not in BASE_PRESERVING_INITS:
-        raise _config_error(
-            config,
-            "init_lora_weights",
-            "this initialisation changed the base weights, which are not in the adapter's files",
-            hint="Save it as plain LoRA: save_pretrained with "
-            "path_initial_model_for_weight_conversion, or merge it into its base.",
-        )
-    if config.get("bias", "none") != "none":
-        raise _config_error(config, "bias", "regard's LoRA does not train biases")
+        config.check(key, allowed=(False, []), reason="regard has plain LoRA")
+    config.check(
+        "init_lora_weights",
+        allowed=BASE_PRESERVING_INITS,
+        reason="this initialisation changed the base weights, which are not in the adapter's files",
+        hint="Save it as plain LoRA: save_pretrained with "
+        "path_initial_model_for_weight_conversion, or merge it into its base.",
+    )
+    config.check("bias", allowed=("none",), reason="regard's LoRA does not train biases")
     tensor_map = architecture.module_names(family)
     ours: dict[str, Tensor] = {}
     used: set[str] = set()
@@ -179,42 +177,36 @@ def _lora_from_peft(
         (name_a, lora_a), (name_b, lora_b) = pair
         used |= {name_a, name_b}
         group = [module for module, mapping in tensor_map.items() if mapping.name == name]
-        if modules is None:
-            for module in group:
-                ours[f"{module}.lora_A"] = lora_a
-                ours[f"{module}.lora_B"] = lora_b.chunk(len(group))[tensor_map[module].chunk]
-            continue
-        adapted = [module for module in group if module in modules]
+        adapted = [module for module in group if modules is None or module in modules]
+        ranks = 1 if modules is None else len(adapted)  # one rank for all, or r for each
         for number, module in enumerate(adapted):
             rows = lora_b.chunk(len(group))[tensor_map[module].chunk]
-            ours[f"{module}.lora_A"] = lora_a.chunk(len(adapted))[number]
-            ours[f"{module}.lora_B"] = rows.chunk(len(adapted), dim=1)[number]
+            ours[f"{module}.lora_A"] = lora_a.chunk(ranks)[number % ranks]
+            ours[f"{module}.lora_B"] = rows.chunk(ranks, dim=1)[number % ranks]
     _check_all_used(used, tensors, architecture)
     return _lora_table(config, ours), {name: t.contiguous() for name, t in ours.items()}
 
 
-def _lora_table(config: Mapping[str, Any], ours: Mapping[str, Tensor]) -> dict[str, Any]:
+def _lora_table(config: ConfigKeys, ours: Mapping[str, Tensor]) -> dict[str, Any]:
     """Our settings; a rank or scaling that differs between layers is refused."""
     ranks = {len(tensor) for name, tensor in ours.items() if name.endswith(".lora_A")}
-    common_rank = config["r"]
-    rank_pattern = config.get("rank_pattern") or {}
-    alpha_pattern = config.get("alpha_pattern") or {}
-    scalings = {config["lora_alpha"] / common_rank} | {
-        alpha_pattern.get(name, config["lora_alpha"]) / rank_pattern.get(name, common_rank)
+    common_rank, common_alpha = config.table["r"], config.table["lora_alpha"]
+    rank_pattern = config.table.get("rank_pattern") or {}
+    alpha_pattern = config.table.get("alpha_pattern") or {}
+    scalings = {common_alpha / common_rank} | {
+        alpha_pattern.get(name, common_alpha) / rank_pattern.get(name, common_rank)
         for name in {*rank_pattern, *alpha_pattern}
     }
     if len(ranks) != 1 or len(scalings) != 1:
-        raise _config_error(
-            config, "rank_pattern", "regard's LoRA has one rank and alpha for all layers"
-        )
+        raise config.error("rank_pattern", "regard's LoRA has one rank and alpha for all layers")
     rank, scaling = ranks.pop(), scalings.pop()
-    if config.get("use_rslora"):
+    if config.table.get("use_rslora"):
         scaling *= math.sqrt(common_rank)  # rsLoRA scales by alpha / √rank
     targets = sorted({name.rpartition(".")[0] for name in ours})
     return {
         "rank": rank,
         "alpha": scaling * rank,
-        "dropout": config.get("lora_dropout", 0.0),
+        "dropout": config.table.get("lora_dropout", 0.0),
         "targets": targets,
     }
 
@@ -256,10 +248,11 @@ def _virtual_to_peft(
 
 
 def _virtual_from_peft(
-    config: Mapping[str, Any], tensors: Mapping[str, Tensor], kind: str, family: Transformer
+    config: ConfigKeys, tensors: Mapping[str, Tensor], kind: str, family: Transformer
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    if config.get("prefix_projection"):
-        raise _config_error(config, "prefix_projection", "regard trains keys and values directly")
+    config.check(
+        "prefix_projection", allowed=(False,), reason="regard trains keys and values directly"
+    )
     if PROMPT_EMBEDDINGS not in tensors:
         raise UserError(f"the adapter has no tensor {PROMPT_EMBEDDINGS}", topic="import")
     table = tensors[PROMPT_EMBEDDINGS]
@@ -303,12 +296,3 @@ def _check_all_used(
     if unused or not used:
         what = f"{unused[0]} belongs to no linear layer" if unused else "it has no LoRA tensors"
         raise UserError(f"the adapter does not fit {architecture.name}: {what}", topic="import")
-
-
-def _config_error(config: Mapping[str, Any], key: str, reason: str, *, hint: str = "") -> UserError:
-    return UserError(
-        f"{key} is {config.get(key)!r}: {reason}",
-        topic="import",
-        where="adapter_config.json",
-        hint=hint,
-    )

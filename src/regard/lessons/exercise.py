@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
 from regard.core.catalog import Catalog
@@ -93,16 +92,8 @@ class ExerciseSheet:
     mark: Callable[[Answer], Mark] = field(repr=False)
 
 
-SheetFunction = Callable[[int], ExerciseSheet]
-
-
-def exercise(name: str) -> Callable[[SheetFunction], SheetFunction]:
-    """Decorator: the exercise of the lesson of this name."""
-
-    def register(function: SheetFunction) -> SheetFunction:
-        return EXERCISES.add(name)(function)
-
-    return register
+exercise = EXERCISES.add
+"Decorator of a function from a seed to a sheet: the exercise of the lesson of this name."
 
 
 def exercise_names() -> list[str]:
@@ -137,15 +128,15 @@ def sheet_dict(name: str, seed: int) -> dict[str, Any]:
     }
 
 
-def rounded_normal(*shape: int, seed: int, decimals: int = 2) -> Tensor:
-    """Standard normal draws, rounded for work on paper."""
-    generator = torch.Generator().manual_seed(seed)
-    draws = torch.randn(*shape, generator=generator, dtype=torch.float64)
-    return torch.round(draws, decimals=decimals)
-
-
 def max_difference(a: Tensor, b: Tensor) -> float:
     return float((a - b).abs().max())
+
+
+def mark_mask(mask: Tensor, target: Tensor, labels: Sequence[str]) -> Mark:
+    """Mark a mask over these positions: its distance is the fraction of wrong pairs."""
+    wrong, pairs = int((mask != target).sum()), target.numel()
+    feedback = f"{wrong} of {pairs} pairs are wrong; your mask is drawn."
+    return Mark(wrong / pairs, 0.0, feedback, Heatmap(labels, labels, mask.double()))
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle, islice
 from typing import Any, Literal
 
 import altair as alt
@@ -234,9 +235,11 @@ def _axis(rows: Sequence[Row], field: str, log: bool, width: int) -> alt.Axis:
     values = sorted({row[field] for row in rows})
     extent = 52 if field == "y" else 0
     if log and len(tick_values := _log_ticks(values)) > 1:
+        labels = json.dumps([format_value(tick) for tick in tick_values])
         return alt.Axis(
             values=tick_values,
-            labelExpr=_tick_expression([format_value(tick) for tick in tick_values]),
+            # Labels in order; in Vega `datum.index` runs from 0 to 1 over the ticks.
+            labelExpr=f"{labels}[round(datum.index * {len(tick_values) - 1})]",
             grid=field == "y",
             labelOverlap="greedy",
             labelSeparation=6,
@@ -261,25 +264,12 @@ def _log_ticks(values: Sequence[float]) -> list[float]:
     return ticks[:: max(-(-len(ticks) // MAX_TICKS), 1)]
 
 
-def _tick_expression(labels: Sequence[str]) -> str:
-    """Labels of the ticks in order; in Vega `datum.index` runs from 0 to 1 over the ticks."""
-    return f"{json.dumps(list(labels))}[round(datum.index * {len(labels) - 1})]"
-
-
 def _colour(names: Sequence[str], theme: Theme, legend: alt.Legend) -> alt.Color:
-    if len(names) == 1:
-        return alt.Color(
-            "series:N",
-            legend=None,
-            scale=alt.Scale(domain=list(names), range=[theme.model]),
-        )
-    colours = [theme.model, *theme.baselines, theme.training, theme.quiet]
+    colours = cycle((theme.model, *theme.baselines, theme.training, theme.quiet))
     return alt.Color(
         "series:N",
-        legend=legend,
-        scale=alt.Scale(
-            domain=list(names), range=[colours[n % len(colours)] for n in range(len(names))]
-        ),
+        legend=legend if len(names) > 1 else None,
+        scale=alt.Scale(domain=list(names), range=list(islice(colours, len(names)))),
     )
 
 

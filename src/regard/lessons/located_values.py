@@ -15,15 +15,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
 
-WHITESPACE = " \t\r\n"
+JSON_TOKEN = re.compile(r'[\[\]{},:]|"(?:[^"\\]|\\.)*"|[^\s\[\]{},:"]+')
+"A token of valid JSON: bracket, separator, string, or number, true, false and null."
 MAX_DEPTH = 50
 "Nested brackets; an answer has two or three."
 
@@ -33,6 +35,7 @@ class LocatedValue:
     """A value and where it begins; lists and objects contain located values."""
 
     value: Any
+    file: Path
     line: int
     column: int
     cell: str | None = None
@@ -46,8 +49,10 @@ class LocatedValue:
             return {key: item.plain() for key, item in self.value.items()}
         return self.value
 
-    def where(self, file: str) -> str:
-        return f"{file}, line {self.line}, column {self.column}"
+    def error(self, what: str, *, hint: str = "") -> UserError:
+        """An error that names file, line and column of this value."""
+        where = f"{self.file}, line {self.line}, column {self.column}"
+        return UserError(what, topic="exercise", where=where, hint=hint)
 
 
 def read_located(path: Path) -> LocatedValue:
@@ -75,45 +80,80 @@ def _parse_json(text: str, path: Path) -> LocatedValue:
     try:
         json.loads(text)  # checks the syntax; _JsonReader relies on it
     except json.JSONDecodeError as error:
-        where = LocatedValue(None, error.lineno, error.colno).where(str(path))
-        raise UserError(
-            error.msg[:1].lower() + error.msg[1:], topic="exercise", where=where
-        ) from None
+        what = error.msg[:1].lower() + error.msg[1:]
+        raise LocatedValue(None, path, error.lineno, error.colno).error(what) from None
     except (RecursionError, ValueError):
         raise _error("is nested too deeply, or holds a number too long", path) from None
-    return _JsonReader(text, path).value(_skip_whitespace(text, 0), depth=0)[0]
+    return _JsonReader(text, path).read()
+
+
+class _JsonReader:
+    """Reads JSON whose syntax has been checked, token by token."""
+
+    def __init__(self, text: str, path: Path) -> None:
+        self.path = path
+        self.tokens = JSON_TOKEN.finditer(text)
+        self.line_starts = [0, *(n + 1 for n, char in enumerate(text) if char == "\n")]
+
+    def read(self, depth: int = 0) -> LocatedValue:
+        """The value that begins at the next token."""
+        return self._value(next(self.tokens), depth)
+
+    def _value(self, token: re.Match[str], depth: int) -> LocatedValue:
+        if depth > MAX_DEPTH:
+            raise _error("is nested too deeply", self.path)
+        value: Any
+        if token[0] == "{":
+            value = self._object(depth + 1)
+        elif token[0] == "[":
+            value = [self._value(first, depth + 1) for first in self._items("]")]
+        else:
+            value = json.loads(token[0])
+        line = bisect_right(self.line_starts, token.start())
+        return LocatedValue(value, self.path, line, token.start() - self.line_starts[line - 1] + 1)
+
+    def _object(self, depth: int) -> dict[str, LocatedValue]:
+        table: dict[str, LocatedValue] = {}
+        for token in self._items("}"):
+            key = json.loads(token[0])
+            next(self.tokens)  # the colon
+            value = self.read(depth)
+            if key in table:
+                raise value.error(f"{key!r} is given twice")
+            table[key] = value
+        return table
+
+    def _items(self, closing: str) -> Iterator[re.Match[str]]:
+        """The first token of each item up to the closing bracket; the caller reads the others."""
+        while (token := next(self.tokens))[0] != closing:
+            if token[0] != ",":
+                yield token
 
 
 def _parse_csv(text: str, path: Path) -> LocatedValue:
     rows = []
+    lines = csv.reader(io.StringIO(text), strict=True)
     try:
-        lines = csv.reader(io.StringIO(text), strict=True)
         for row in lines:
             if any(cell.strip() for cell in row):
                 cells = [
-                    LocatedValue(
-                        _number_or_word(cell.strip()), lines.line_num, number, cell.strip()
-                    )
+                    _cell(cell.strip(), path, lines.line_num, number)
                     for number, cell in enumerate(row, start=1)
                 ]
-                rows.append(LocatedValue(cells, lines.line_num, 1))
-                _refuse_semicolons(cells, path)
+                rows.append(LocatedValue(cells, path, lines.line_num, 1))
     except csv.Error as error:
-        where = f"{path}, line {lines.line_num}, column 1"
-        raise UserError(str(error), topic="exercise", where=where) from None
-    return LocatedValue(rows, 1, 1)
+        raise LocatedValue(None, path, lines.line_num, 1).error(str(error)) from None
+    return LocatedValue(rows, path, 1, 1)
 
 
-def _refuse_semicolons(cells: list[LocatedValue], path: Path) -> None:
-    """Spreadsheets in many locales separate cells by semicolons and write 0,5."""
-    for cell in cells:
-        if cell.cell and ";" in cell.cell:
-            raise UserError(
-                "cells are separated by commas, and this one contains a semicolon",
-                topic="exercise",
-                where=cell.where(str(path)),
-                hint="Save it with commas between cells and points in numbers.",
-            )
+def _cell(text: str, path: Path, line: int, column: int) -> LocatedValue:
+    cell = LocatedValue(_number_or_word(text), path, line, column, text)
+    if ";" in text:  # spreadsheets in many locales separate cells by semicolons and write 0,5
+        raise cell.error(
+            "cells are separated by commas, and this one contains a semicolon",
+            hint="Save it with commas between cells and points in numbers.",
+        )
+    return cell
 
 
 def _number_or_word(cell: str) -> int | float | str:
@@ -125,7 +165,7 @@ def _number_or_word(cell: str) -> int | float | str:
     return cell
 
 
-def named_blocks(rows: LocatedValue, names: Sequence[str], path: Path) -> LocatedValue:
+def named_blocks(rows: LocatedValue, names: Sequence[str]) -> LocatedValue:
     """A CSV file whose first line begins with one of the names, as a dict from name to rows.
 
     Anything else is returned unchanged. `head,514` is a name and its value on one line; empty
@@ -141,76 +181,14 @@ def named_blocks(rows: LocatedValue, names: Sequence[str], path: Path) -> Locate
             cells = cells[:-1]
         if _starts_block(row, names):
             if (name := cells[0].cell) in blocks:
-                where = cells[0].where(str(path))
-                raise UserError(f"{name!r} is given twice", topic="exercise", where=where)
+                raise cells[0].error(f"{name!r} is given twice")
             block = []
-            blocks[name] = LocatedValue(block, row.line, 1)
+            blocks[name] = replace(row, value=block)
             cells = cells[1:]
         if cells:
-            block.append(LocatedValue(cells, row.line, cells[0].column))
-    return LocatedValue(blocks, rows.line, rows.column)
+            block.append(replace(cells[0], value=cells, cell=None))
+    return replace(rows, value=blocks)
 
 
 def _starts_block(row: LocatedValue, names: Sequence[str]) -> bool:
     return isinstance(row.value, list) and bool(row.value) and row.value[0].cell in names
-
-
-class _JsonReader:
-    """Walks over JSON whose syntax has been checked."""
-
-    def __init__(self, text: str, path: Path) -> None:
-        self.text = text
-        self.path = path
-        self.line_starts = [0, *(n + 1 for n, char in enumerate(text) if char == "\n")]
-
-    def value(self, at: int, *, depth: int) -> tuple[LocatedValue, int]:
-        """The value that begins at index `at`, and the index after it."""
-        if depth > MAX_DEPTH:
-            raise _error("is nested too deeply", self.path)
-        first = self.text[at]
-        value: Any
-        if first == "{":
-            value, end = self._object(at, depth)
-        elif first == "[":
-            value, end = self._array(at, depth)
-        else:
-            value, end = json.JSONDecoder().raw_decode(self.text, at)
-        return self._located(value, at), end
-
-    def _array(self, at: int, depth: int) -> tuple[list[LocatedValue], int]:
-        items: list[LocatedValue] = []
-        at = _skip_whitespace(self.text, at + 1)
-        while self.text[at] != "]":
-            item, at = self.value(at, depth=depth + 1)
-            items.append(item)
-            at = _skip_comma(self.text, at)
-        return items, at + 1
-
-    def _object(self, at: int, depth: int) -> tuple[dict[str, LocatedValue], int]:
-        table: dict[str, LocatedValue] = {}
-        at = _skip_whitespace(self.text, at + 1)
-        while self.text[at] != "}":
-            key, at = json.JSONDecoder().raw_decode(self.text, at)
-            colon = _skip_whitespace(self.text, at)
-            value, at = self.value(_skip_whitespace(self.text, colon + 1), depth=depth + 1)
-            if key in table:
-                where = value.where(str(self.path))
-                raise UserError(f"{key!r} is given twice", topic="exercise", where=where)
-            table[key] = value
-            at = _skip_comma(self.text, at)
-        return table, at + 1
-
-    def _located(self, value: Any, at: int) -> LocatedValue:
-        line = bisect_right(self.line_starts, at)
-        return LocatedValue(value, line, at - self.line_starts[line - 1] + 1)
-
-
-def _skip_whitespace(text: str, at: int) -> int:
-    while text[at] in WHITESPACE:
-        at += 1
-    return at
-
-
-def _skip_comma(text: str, at: int) -> int:
-    at = _skip_whitespace(text, at)
-    return _skip_whitespace(text, at + 1) if text[at] == "," else at

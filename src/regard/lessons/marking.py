@@ -11,7 +11,7 @@ import csv
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +53,10 @@ class MarkedAnswer:
 def mark_file(name: str, file: Path, *, seed: int | None = None) -> MarkedAnswer:
     """Mark one answer; `seed` is the sheet's seed where the file does not contain it."""
     content = read_located(file)
-    sheet_seed = _seed(name, content, file, seed)
+    sheet_seed = _seed(name, content, seed)
     sheet = build_sheet(name, sheet_seed)
-    given = named_blocks(_answer_section(content), [slot.name for slot in sheet.slots], file)
-    answer = _parse_answer(sheet, given, file)
-    return MarkedAnswer(file, name, sheet_seed, sheet.mark(answer))
+    given = named_blocks(_answer_section(content), [slot.name for slot in sheet.slots])
+    return MarkedAnswer(file, name, sheet_seed, sheet.mark(_parse_answer(sheet, given)))
 
 
 def mark_folder(
@@ -106,86 +105,69 @@ def _mark_or_problem(name: str, file: Path, seed: int | None) -> MarkedAnswer:
         return MarkedAnswer(file, name, seed, None, str(error))
 
 
-def _seed(name: str, content: LocatedValue, file: Path, seed: int | None) -> int:
+def _seed(name: str, content: LocatedValue, seed: int | None) -> int:
     table = content.value if isinstance(content.value, dict) else {}
     stated_exercise, stated_seed = table.get("exercise"), table.get("seed")
     if stated_exercise is not None and stated_exercise.value != name:
-        raise UserError(
-            f"this is an answer to {stated_exercise.value!r}, not to {name!r}",
-            topic="exercise",
-            where=stated_exercise.where(str(file)),
+        raise stated_exercise.error(
+            f"this is an answer to {stated_exercise.value!r}, not to {name!r}"
         )
     if stated_seed is None:
         if seed is None:
             raise UserError(
                 "does not state the seed of its sheet",
                 topic="exercise",
-                where=str(file),
+                where=str(content.file),
                 hint="Add --new SEED, the seed of the sheet it answers.",
             )
         return seed
-    where = stated_seed.where(str(file))
-    if isinstance(stated_seed.value, bool) or not isinstance(stated_seed.value, int):
-        raise UserError("the seed must be a whole number", topic="exercise", where=where)
-    if seed is not None and stated_seed.value != seed:
-        raise UserError(
-            f"the sheet has seed {stated_seed.value}, and --new says {seed}",
-            topic="exercise",
-            where=where,
+    own_seed = stated_seed.value
+    if isinstance(own_seed, bool) or not isinstance(own_seed, int):
+        raise stated_seed.error("the seed must be a whole number")
+    if seed is not None and own_seed != seed:
+        raise stated_seed.error(
+            f"the sheet has seed {own_seed}, and --new says {seed}",
             hint="Give the seed of the learner's sheet.",
         )
-    own_seed: int = stated_seed.value
     return own_seed
 
 
 def _answer_section(content: LocatedValue) -> LocatedValue:
     """The value under `answer` in a sheet; otherwise the whole content."""
-    if isinstance(content.value, dict) and "answer" in content.value:
-        section: LocatedValue = content.value["answer"]
-        return section
-    return content
+    table = content.value if isinstance(content.value, dict) else {}
+    section: LocatedValue = table.get("answer", content)
+    return section
 
 
-def _parse_answer(sheet: ExerciseSheet, given: LocatedValue, file: Path) -> Answer:
+def _parse_answer(sheet: ExerciseSheet, given: LocatedValue) -> Answer:
     names = [slot.name for slot in sheet.slots]
     if not isinstance(given.value, dict):
         if len(names) > 1:
-            raise UserError(
+            raise given.error(
                 f"the exercise has {len(names)} answers: {', '.join(names)}",
-                topic="exercise",
-                where=given.where(str(file)),
                 hint=f'Name each: {{"{names[0]}": …, "{names[1]}": …}} as JSON, or as CSV a line '
                 f"with {names[0]} alone, its rows below, then {names[1]}.",
             )
-        return {names[0]: _parse_slot(sheet.slots[0], given, file)}
+        return {names[0]: _parse_slot(sheet.slots[0], given)}
     extra = [key for key in given.value if key not in (*names, "seed", "exercise", "schema")]
     if extra:
-        raise UserError(
-            f"{extra[0]!r} is not an answer of this exercise{did_you_mean(extra[0], names)}",
-            topic="exercise",
-            where=given.value[extra[0]].where(str(file)),
+        raise given.value[extra[0]].error(
+            f"{extra[0]!r} is not an answer of this exercise{did_you_mean(extra[0], names)}"
         )
-    missing = [
-        name for name in names if name not in given.value or given.value[name].value in (None, [])
-    ]
-    if missing:
-        slot = sheet.slots[names.index(missing[0])]
-        raise UserError(
-            f"{slot.name} is missing",
-            topic="exercise",
-            where=given.value.get(slot.name, given).where(str(file)),
-            hint=f"Give {slot.format}.",
-        )
-    return {slot.name: _parse_slot(slot, given.value[slot.name], file) for slot in sheet.slots}
+    for slot in sheet.slots:
+        if slot.name not in given.value or given.value[slot.name].value in (None, []):
+            nearest = given.value.get(slot.name, given)
+            raise nearest.error(f"{slot.name} is missing", hint=f"Give {slot.format}.")
+    return {slot.name: _parse_slot(slot, given.value[slot.name]) for slot in sheet.slots}
 
 
-def _parse_slot(slot: Slot, given: LocatedValue, file: Path) -> Tensor | list[Any]:
+def _parse_slot(slot: Slot, given: LocatedValue) -> Tensor | list[Any]:
     shaped = given
     if len(slot.shape) < 2 and _is_csv_vector(given):
-        shaped = _flatten(given)
+        shaped = replace(given, value=[cell for row in given.value for cell in row.value])
         if not slot.shape and len(shaped.value) == 1:
             shaped = shaped.value[0]
-    _check_shape_and_type(slot, shaped, slot.shape, file)
+    _check_shape_and_type(slot, shaped, slot.shape)
     if slot.element_type == "words":
         words: list[Any] = _words(shaped)
         return words
@@ -204,38 +186,25 @@ def _is_csv_vector(given: LocatedValue) -> bool:
     )
 
 
-def _flatten(given: LocatedValue) -> LocatedValue:
-    return LocatedValue(
-        [cell for row in given.value for cell in row.value], given.line, given.column
-    )
-
-
-def _check_shape_and_type(
-    slot: Slot, given: LocatedValue, shape: Sequence[int | None], file: Path
-) -> None:
+def _check_shape_and_type(slot: Slot, given: LocatedValue, shape: Sequence[int | None]) -> None:
     """Raise at the first value whose shape or type is not the slot's."""
-    where = given.where(str(file))
     if not shape:
         if not _has_element_type(slot, given):
             shown = "a list" if isinstance(given.value, list | dict) else repr(given.value)
-            raise UserError(f"{shown} is not {slot.element}", topic="exercise", where=where)
+            raise given.error(f"{shown} is not {slot.element}")
         return
     if not isinstance(given.value, list):
-        raise UserError(
+        raise given.error(
             f"{slot.name} needs a list here, and this is {given.value!r}",
-            topic="exercise",
-            where=where,
             hint=f"Give {slot.format}.",
         )
     if shape[0] is not None and len(given.value) != shape[0]:
-        raise UserError(
+        raise given.error(
             f"{slot.name} has {len(given.value)} where {shape[0]} are needed",
-            topic="exercise",
-            where=where,
             hint=f"Give {slot.format}.",
         )
     for item in given.value:
-        _check_shape_and_type(slot, item, shape[1:], file)
+        _check_shape_and_type(slot, item, shape[1:])
 
 
 def _has_element_type(slot: Slot, given: LocatedValue) -> bool:

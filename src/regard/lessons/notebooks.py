@@ -13,20 +13,22 @@ from typing import Any
 from regard.lessons.registry import LessonInfo
 
 FORMAT = {"nbformat": 4, "nbformat_minor": 5}
+NOT_RUN: dict[str, Any] = {"execution_count": None, "outputs": []}
+"Fields of a code cell without a result."
 
 
 def notebook(topic: str, lessons: Sequence[LessonInfo]) -> str:
     """The lessons of one topic as the text of an .ipynb file."""
     heading = f"# {topic[:1].upper()}{topic[1:]}\n\nLessons of regard: run each cell."
     cells = [
-        _markdown_cell("topic", heading),
-        _code_cell("setup", "from regard.lessons import run_lesson"),
+        _cell("markdown", "topic", heading),
+        _cell("code", "setup", "from regard.lessons import run_lesson", **NOT_RUN),
     ]
     for lesson in lessons:
         text = f"## {lesson.title}\n\n**{lesson.question}**\n\n{lesson.claim}"
         cells += [
-            _markdown_cell(f"{lesson.name}-claim", text),
-            _code_cell(f"{lesson.name}-run", _call(lesson)),
+            _cell("markdown", f"{lesson.name}-claim", text),
+            _cell("code", f"{lesson.name}-run", _call(lesson), **NOT_RUN),
         ]
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -42,25 +44,11 @@ def _call(lesson: LessonInfo) -> str:
     return f'run_lesson("{lesson.name}"{arguments})'
 
 
-def _markdown_cell(name: str, text: str) -> dict[str, Any]:
-    return {"cell_type": "markdown", "id": _id(name), "metadata": {}, "source": _lines(text)}
-
-
-def _code_cell(name: str, text: str) -> dict[str, Any]:
+def _cell(cell_type: str, name: str, text: str, **fields: Any) -> dict[str, Any]:
     return {
-        "cell_type": "code",
-        "id": _id(name),
+        "cell_type": cell_type,
+        "id": name[-64:],  # nbformat allows 64 letters, digits and hyphens
         "metadata": {},
-        "execution_count": None,
-        "outputs": [],
-        "source": _lines(text),
+        **fields,
+        "source": text.splitlines(keepends=True),
     }
-
-
-def _id(name: str) -> str:
-    """nbformat allows 64 letters, digits and hyphens."""
-    return name[-64:]
-
-
-def _lines(text: str) -> list[str]:
-    return text.splitlines(keepends=True)

@@ -49,7 +49,7 @@ def booklet_html(runs: Sequence[LessonRun]) -> str:
 def course_html(runs: Sequence[LessonRun]) -> str:
     """Map from a course's topics to lessons, exercises and studies."""
     topics = [
-        (_topic(name), topic_runs, _studies(_topic(name), topic_runs))
+        (topic := _topic(name), topic_runs, _studies(topic, topic_runs))
         for name, topic_runs in group_by_topic(runs).items()
     ]
     page = _templates().get_template("course.html.j2")

@@ -7,43 +7,74 @@ computation is still that of `attend`. Shapes: i queries, n keys, d width, e val
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.attention.attend import attend
-from regard.attention.function import AttentionFunction, AttentionOutput
+from regard.attention.function import AttentionFunction
 from regard.attention.kinds.dot import DotProduct
+from regard.attention.masks.mask import Mask
+from regard.lessons.draws import standard_normal
+from regard.lessons.exercise import Heatmap, Mark, max_difference
+
+
+class SequenceAttention(NamedTuple):
+    """Attention of one head over one sequence."""
+
+    out: Tensor
+    weights: Tensor
+
+
+def attend_sequence(
+    q: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Mask | None = None,
+    function: AttentionFunction | None = None,
+    *,
+    bias: Tensor | None = None,
+) -> SequenceAttention:
+    """`attend` without batch and heads: q (i,d), keys (n,d), values (n,e), bias (i,n)."""
+    attended = attend(
+        q[None, None],
+        keys[None, None],
+        values[None, None],
+        mask,
+        function,
+        bias=None if bias is None else bias[None, None],
+        need_weights=True,
+    )
+    assert attended.weights is not None
+    return SequenceAttention(attended.out[0, 0], attended.weights[0, 0])
 
 
 def attend_unscaled(
     q: Tensor, keys: Tensor, values: Tensor, function: AttentionFunction | None = None
-) -> AttentionOutput:
+) -> SequenceAttention:
     """q (i,d) or (d,), keys (n,d), values (n,e) -> out (i,e) or (e,), weights (i,n) or (n,)."""
     rows = q.reshape(-1, q.shape[-1]) * math.sqrt(q.shape[-1])
-    output = attend(
-        rows[None, None], keys[None, None], values[None, None], function=function, need_weights=True
-    )
-    assert output.weights is not None
-    shape = q.shape[:-1]
-    return output._replace(
-        out=output.out[0, 0].reshape(*shape, values.shape[-1]),
-        weights=output.weights[0, 0].reshape(*shape, len(keys)),
-    )
+    found = attend_sequence(rows, keys, values, function=function)
+    return SequenceAttention(*(each.reshape(*q.shape[:-1], -1) for each in found))
 
 
 def unscaled_weights(q: Tensor, keys: Tensor, function: AttentionFunction | None = None) -> Tensor:
     """q (i,d) or (d,), keys (n,d) -> attention weights (i,n) or (n,)."""
-    weights = attend_unscaled(q, keys, torch.zeros_like(keys), function).weights
-    assert weights is not None
-    return weights
+    return attend_unscaled(q, keys, torch.zeros_like(keys), function).weights
+
+
+def mark_attention(found: SequenceAttention, goal: Tensor, tolerance: float, feedback: str) -> Mark:
+    """Mark the output of one query or several by its distance from the goal; weights are drawn."""
+    rows = found.weights.reshape(-1, found.weights.shape[-1])
+    queries = ["q"] if found.weights.ndim == 1 else subscripted(len(rows), "q")
+    attention_map = Heatmap(queries, subscripted(rows.shape[1]), rows)
+    return Mark(max_difference(found.out, goal), tolerance, feedback, attention_map)
 
 
 def orthonormal_rows(count: int, width: int, *, seed: int) -> Tensor:
     """(count,width): random orthonormal rows."""
-    generator = torch.Generator().manual_seed(seed)
-    draws = torch.randn(width, count, generator=generator, dtype=torch.float64)
-    basis: Tensor = torch.linalg.qr(draws).Q.T.contiguous()
+    basis: Tensor = torch.linalg.qr(standard_normal(width, count, seed=seed)).Q.T.contiguous()
     return basis
 
 

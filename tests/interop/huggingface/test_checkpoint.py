@@ -30,11 +30,11 @@ def sharded(tmp_path):
 def test_one_file_and_shards_give_the_same_tensors(folder, sharded):
     single = read_checkpoint(folder).tensors
     shards = read_checkpoint(sharded).tensors
-    assert single.names() == shards.names()
+    assert list(single) == list(shards)
     for name, tensor in load_file(folder / WEIGHTS).items():
-        assert torch.equal(single.read(name), tensor)
-        assert torch.equal(shards.read(name), tensor)
-        assert shards.shape(name) == tuple(tensor.shape)
+        assert torch.equal(single[name].read(), tensor)
+        assert torch.equal(shards[name].read(), tensor)
+        assert shards[name].shape == tuple(tensor.shape)
 
 
 class Evil:
@@ -54,7 +54,7 @@ def test_pickles_are_refused_with_a_hint(folder, name):
 
 def test_pickle_beside_safetensors_is_not_opened(folder):
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Evil()))
-    assert read_checkpoint(folder).tensors.names()
+    assert read_checkpoint(folder).tensors
 
 
 def test_missing_weights(folder):
@@ -95,5 +95,6 @@ def test_index_names_a_tensor_that_its_shard_lacks(sharded):
 @pytest.mark.parametrize("elsewhere", ["../theirs/model.safetensors", "/etc/passwd", 3])
 def test_index_with_a_path_outside_the_folder(folder, sharded, elsewhere):
     edit_index(sharded, lambda table: {"weight_map": {"pooler.dense.bias": elsewhere}})
-    with pytest.raises(UserError, match="no weight_map from tensors to files of its folder"):
+    with pytest.raises(UserError, match="weight_map") as error:
         read_checkpoint(sharded)
+    assert str(sharded / INDEX) in str(error.value)

@@ -8,7 +8,7 @@ refused, never approximated. One file each in `architectures/`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -35,7 +35,10 @@ ACTIVATIONS: dict[str, ActivationName] = {
 }
 "Names of the ungated activations in transformers; of two names for one, export writes the first."
 
-COMMON_SETTINGS = {"attention": Dot(), "projections": "separate"}
+COMMON_SETTINGS: dict[str, Collection[Any]] = {
+    "attention": (Dot(),),
+    "projections": ("separate",),
+}
 "Settings that all these architectures share."
 
 
@@ -120,13 +123,35 @@ class Architecture(ABC):
     def tensor_map(self, family: Transformer) -> dict[str, TensorMapping]:
         """For each parameter of the family's model its tensor in the checkpoint, by bare name."""
 
+    def in_every_block(
+        self, family: Transformer, block: Mapping[str, TensorMapping]
+    ) -> dict[str, TensorMapping]:
+        """Mappings of the modules of one block, expanded to all blocks."""
+        return {
+            f"stack.blocks.{layer}.{ours}": replace(
+                theirs, name=f"{self.block_prefix}{layer}.{theirs.name}"
+            )
+            for layer in range(family.layers)
+            for ours, theirs in block.items()
+        }
+
     def aliases(self, family: Transformer) -> dict[str, str]:
         """Second names of shared tensors: bare name of the copy → bare name of the original."""
         return {}
 
     @abstractmethod
+    def supported_settings(self, family: Transformer) -> dict[str, Collection[Any]]:
+        """For each limited setting the values that this architecture can express."""
+
     def unsupported_settings(self, family: Transformer) -> list[str]:
         """The family's settings that this architecture cannot express, as `key = value`."""
+        supported = COMMON_SETTINGS | self.supported_settings(family)
+        found = {key: getattr(family, key) for key in supported}
+        return [
+            f"{key} = {_spelled(value)}"
+            for key, value in found.items()
+            if value not in supported[key]
+        ]
 
     @abstractmethod
     def config(self, family: Transformer, *, vocabulary: int) -> dict[str, Any]:
@@ -176,12 +201,6 @@ def architecture_class(name: str) -> type[Architecture]:
     assert isinstance(part, type)
     assert issubclass(part, Architecture)
     return part
-
-
-def different_settings(family: Transformer, expected: Mapping[str, Any]) -> list[str]:
-    """The settings that differ from `expected`, as a recipe spells them."""
-    found = {key: getattr(family, key) for key in expected}
-    return [f"{key} = {_spelled(value)}" for key, value in found.items() if value != expected[key]]
 
 
 def dropout_settings(dropout: float, attention: float) -> dict[str, float]:

@@ -10,10 +10,11 @@ arbitrary code; code that a config names (auto_map) is not run either.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -26,17 +27,11 @@ INDEX = "model.safetensors.index.json"
 PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.bin")
 
 
-class CheckpointTensors(Protocol):
-    """The tensors of a checkpoint by name, each read on demand."""
+class StoredTensor(NamedTuple):
+    """A tensor of a checkpoint, read on demand."""
 
-    where: str
-    "Their file, for errors."
-
-    def names(self) -> list[str]: ...
-
-    def shape(self, name: str) -> tuple[int, ...]: ...
-
-    def read(self, name: str) -> Tensor: ...
+    shape: tuple[int, ...]
+    read: Callable[[], Tensor]
 
 
 @dataclass(frozen=True)
@@ -44,30 +39,11 @@ class Checkpoint:
     """The config and tensors of a model from another library."""
 
     config: ConfigKeys
-    tensors: CheckpointTensors
+    tensors: Mapping[str, StoredTensor]
+    where: str
+    "The file of the tensors, for errors."
     remarks: list[str] = field(default_factory=list)
     "Notes for the import report."
-
-
-class ShardedTensors:
-    """The tensors of one or more safetensors files."""
-
-    def __init__(self, files: Mapping[str, Path], *, where: str) -> None:
-        self._files = files
-        "The file of each tensor."
-        self.where = where
-
-    def names(self) -> list[str]:
-        return sorted(self._files)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        with open_safetensors(self._files[name]) as file:
-            return tuple(file.get_slice(name).get_shape())
-
-    def read(self, name: str) -> Tensor:
-        with open_safetensors(self._files[name]) as file:
-            tensor: Tensor = file.get_tensor(name)
-            return tensor
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
@@ -78,7 +54,12 @@ def read_checkpoint(folder: Path) -> Checkpoint:
             "its config names custom code (auto_map), which is not run: the model is built from "
             "its model_type alone"
         )
-    return Checkpoint(config, _tensors(folder), remarks)
+    if (folder / INDEX).is_file():
+        return Checkpoint(config, _shards(folder), str(folder / INDEX), remarks)
+    weights = folder / WEIGHTS
+    if not weights.is_file():
+        raise _no_weights(folder)
+    return Checkpoint(config, _stored_tensors(weights), str(weights), remarks)
 
 
 def open_safetensors(file: Path) -> Any:
@@ -121,17 +102,23 @@ def read_external_json(file: Path) -> Any:
         raise UserError(f"is not JSON ({problem})", topic="import", where=str(file)) from None
 
 
-def _tensors(folder: Path) -> ShardedTensors:
-    if (folder / INDEX).is_file():
-        return _shards(folder)
-    weights = folder / WEIGHTS
-    if not weights.is_file():
-        raise _no_weights(folder)
-    with open_safetensors(weights) as file:
-        return ShardedTensors(dict.fromkeys(file.keys(), weights), where=str(weights))
+def _stored_tensors(file: Path) -> dict[str, StoredTensor]:
+    with open_safetensors(file) as opened:
+        return {
+            name: StoredTensor(
+                tuple(opened.get_slice(name).get_shape()), partial(_read_tensor, file, name)
+            )
+            for name in sorted(opened.keys())
+        }
 
 
-def _shards(folder: Path) -> ShardedTensors:
+def _read_tensor(file: Path, name: str) -> Tensor:
+    with open_safetensors(file) as opened:
+        tensor: Tensor = opened.get_tensor(name)
+        return tensor
+
+
+def _shards(folder: Path) -> dict[str, StoredTensor]:
     index = folder / INDEX
     weight_map = read_json_table(index).get("weight_map")
     if not isinstance(weight_map, dict) or not all(map(_is_file_name, weight_map.values())):
@@ -140,11 +127,8 @@ def _shards(folder: Path) -> ShardedTensors:
             topic="import",
             where=str(index),
         )
-    names: dict[str, set[str]] = {}
-    for shard in sorted(set(weight_map.values())):
-        with open_safetensors(folder / shard) as file:
-            names[shard] = set(file.keys())
-    missing = [name for name, shard in weight_map.items() if name not in names[shard]]
+    stored = {shard: _stored_tensors(folder / shard) for shard in sorted({*weight_map.values()})}
+    missing = [name for name, shard in weight_map.items() if name not in stored[shard]]
     if missing:
         raise UserError(
             f"{missing[0]} is not in {weight_map[missing[0]]}",
@@ -152,8 +136,7 @@ def _shards(folder: Path) -> ShardedTensors:
             where=str(index),
             hint="Download the checkpoint again.",
         )
-    files = {name: folder / shard for name, shard in weight_map.items()}
-    return ShardedTensors(files, where=str(index))
+    return {name: stored[shard][name] for name, shard in sorted(weight_map.items())}
 
 
 def _is_file_name(name: Any) -> bool:

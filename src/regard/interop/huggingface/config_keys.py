@@ -53,10 +53,10 @@ class ConfigKeys:
             raise self.error(key, "a table is needed")
         return ConfigKeys(value or {}, file=f"{self.file}, {key}")
 
-    def check(self, key: str, *, allowed: tuple[Any, ...], reason: str) -> None:
+    def check(self, key: str, *, allowed: tuple[Any, ...], reason: str, hint: str = "") -> None:
         """Raise if the key is present with a value other than the `allowed` ones."""
         if key in self and self.table[key] not in allowed:
-            raise self.error(key, reason)
+            raise self.error(key, reason, hint=hint)
 
     def error(self, key: str, reason: str, *, hint: str = "") -> UserError:
         """An error about the value of `key`."""

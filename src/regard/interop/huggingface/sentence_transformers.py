@@ -47,7 +47,8 @@ def read_sentence_encoder_config(folder: Path) -> SentenceEncoderConfig:
     modules = read_external_json(file)
     if not (isinstance(modules, list) and modules and all(_is_module(m) for m in modules)):
         raise UserError("is not a list of modules", topic="import", where=str(file))
-    paths = {_class_name(module): folder / module["path"] for module in modules}
+    # By class name: the type is a dotted path.
+    paths = {m["type"].rpartition(".")[2]: folder / m["path"] for m in modules}
     max_tokens, remarks = _preprocessing(folder)
     pooling = _pooling(paths["Pooling"] / "config.json", remarks) if "Pooling" in paths else None
     others = sorted(paths.keys() - {"Transformer", "Pooling", "Normalize"})
@@ -67,10 +68,6 @@ def _is_module(module: Any) -> bool:
         return False
     path = module.get("path")
     return isinstance(path, str) and (path == "" or Path(path).name == path)
-
-
-def _class_name(module: dict[str, Any]) -> str:
-    return str(module["type"]).rpartition(".")[2]
 
 
 def _pooling(file: Path, remarks: list[str]) -> Pooling | None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import UserError
 from regard.interop.huggingface.architecture import Architecture, TensorMapping, merge_tensors
-from regard.interop.huggingface.checkpoint import CheckpointTensors
+from regard.interop.huggingface.checkpoint import Checkpoint
 from regard.models.families.transformer import Transformer
 
 
@@ -30,20 +30,20 @@ class FillReport:
     "Parameters of the model that the file does not fill."
 
 
-def bare_names(architecture: Architecture, tensors: CheckpointTensors) -> dict[str, str]:
+def bare_names(architecture: Architecture, checkpoint: Checkpoint) -> dict[str, str]:
     """Bare name → name in the file, for each tensor of a checkpoint."""
     names: dict[str, str] = {}
-    for name in tensors.names():
+    for name in checkpoint.tensors:
         names.setdefault(architecture.bare_name(name), name)
     return names
 
 
 @torch.no_grad()
 def fill_model(
-    model: nn.Module, architecture: Architecture, *, family: Transformer, tensors: CheckpointTensors
+    model: nn.Module, architecture: Architecture, *, family: Transformer, checkpoint: Checkpoint
 ) -> FillReport:
     """Copy every tensor of the checkpoint into its parameter."""
-    names, tensor_map = bare_names(architecture, tensors), architecture.tensor_map(family)
+    names, tensor_map = bare_names(architecture, checkpoint), architecture.tensor_map(family)
     aliases = architecture.aliases(family)
     _use_aliases(aliases, names)
     used, unfilled = set(), []
@@ -53,12 +53,12 @@ def fill_model(
             unfilled.append(name)
             continue
         theirs = names[mapping.name]
-        _check_shape(theirs, mapping, tensors, ours=tuple(parameter.shape))
-        parameter.copy_(mapping.extract(_read(tensors, theirs)))
+        _check_shape(theirs, mapping, checkpoint, ours=tuple(parameter.shape))
+        parameter.copy_(mapping.extract(_read(checkpoint, theirs)))
         used.add(theirs)
-    _check_complete(unfilled, model, tensors)
-    used |= {names[copy] for copy in _identical_aliases(aliases, names, tensors)}
-    return FillReport(sorted(set(tensors.names()) - used), unfilled)
+    _check_complete(unfilled, model, checkpoint)
+    used |= {names[copy] for copy in _identical_aliases(aliases, names, checkpoint)}
+    return FillReport(sorted(checkpoint.tensors.keys() - used), unfilled)
 
 
 @torch.no_grad()
@@ -87,26 +87,26 @@ def _use_aliases(aliases: Mapping[str, str], names: dict[str, str]) -> None:
 
 
 def _check_shape(
-    name: str, mapping: TensorMapping, tensors: CheckpointTensors, *, ours: tuple[int, ...]
+    name: str, mapping: TensorMapping, checkpoint: Checkpoint, *, ours: tuple[int, ...]
 ) -> None:
-    found, expected = tensors.shape(name), mapping.checkpoint_shape(ours)
+    found, expected = checkpoint.tensors[name].shape, mapping.checkpoint_shape(ours)
     if found != expected:
         raise UserError(
             f"{name} has shape {found}, its config implies {expected}",
             topic="import",
-            where=tensors.where,
+            where=checkpoint.where,
             hint="Weights and config.json belong to different models: download both again.",
         )
 
 
-def _read(tensors: CheckpointTensors, name: str) -> Tensor:
-    tensor = tensors.read(name)
+def _read(checkpoint: Checkpoint, name: str) -> Tensor:
+    tensor = checkpoint.tensors[name].read()
     if not tensor.is_floating_point():
         raise UserError(
             f"{name} has dtype {tensor.dtype}: its weights are quantized in a format that regard "
             "does not read",
             topic="import",
-            where=tensors.where,
+            where=checkpoint.where,
             hint="Give the unquantized checkpoint, or a .gguf file.",
         )
     values = tensor.float()
@@ -114,13 +114,13 @@ def _read(tensors: CheckpointTensors, name: str) -> Tensor:
         raise UserError(
             f"{name} has NaN or infinite values",
             topic="import",
-            where=tensors.where,
+            where=checkpoint.where,
             hint="The file is damaged, or its training diverged: download it again.",
         )
     return values
 
 
-def _check_complete(unfilled: list[str], model: nn.Module, tensors: CheckpointTensors) -> None:
+def _check_complete(unfilled: list[str], model: nn.Module, checkpoint: Checkpoint) -> None:
     """Neither the token embedding nor a whole block may keep its random initial values."""
     absent = set(unfilled)
     random = ["embedding.tokens.weight"] if "embedding.tokens.weight" in absent else []
@@ -133,20 +133,21 @@ def _check_complete(unfilled: list[str], model: nn.Module, tensors: CheckpointTe
         raise UserError(
             f"it has no tensors for {', '.join(random[:3])}{' …' if len(random) > 3 else ''}",
             topic="import",
-            where=tensors.where,
+            where=checkpoint.where,
             hint="Weights and config.json belong to different models, or a file is missing: "
             "download both again.",
         )
 
 
 def _identical_aliases(
-    aliases: Mapping[str, str], names: Mapping[str, str], tensors: CheckpointTensors
+    aliases: Mapping[str, str], names: Mapping[str, str], checkpoint: Checkpoint
 ) -> list[str]:
     """The second names whose tensor equals the original bit for bit."""
+    tensors = checkpoint.tensors
     return [
         copy
         for copy, original in aliases.items()
         if copy in names
         and original in names
-        and torch.equal(tensors.read(names[copy]), tensors.read(names[original]))
+        and torch.equal(tensors[names[copy]].read(), tensors[names[original]].read())
     ]

@@ -6,17 +6,16 @@ has them.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 from regard.attention.positions.learned import Learned
 from regard.interop.huggingface.architecture import (
     ACTIVATIONS,
     ARCHITECTURES,
-    COMMON_SETTINGS,
     Architecture,
     TensorMapping,
     attention_dropout,
-    different_settings,
     dropout_settings,
     per_parameter,
     transformers_activation,
@@ -26,14 +25,14 @@ from regard.models.families.encoder import Encoder
 from regard.models.families.transformer import Transformer
 
 BLOCK = {
-    "attention.query": "attention.self.query",
-    "attention.key": "attention.self.key",
-    "attention.value": "attention.self.value",
-    "attention.out": "attention.output.dense",
-    "attention_residual.norm": "attention.output.LayerNorm",
-    "mlp.up_proj": "intermediate.dense",
-    "mlp.down_proj": "output.dense",
-    "mlp_residual.norm": "output.LayerNorm",
+    "attention.query": TensorMapping("attention.self.query"),
+    "attention.key": TensorMapping("attention.self.key"),
+    "attention.value": TensorMapping("attention.self.value"),
+    "attention.out": TensorMapping("attention.output.dense"),
+    "attention_residual.norm": TensorMapping("attention.output.LayerNorm"),
+    "mlp.up_proj": TensorMapping("intermediate.dense"),
+    "mlp.down_proj": TensorMapping("output.dense"),
+    "mlp_residual.norm": TensorMapping("output.LayerNorm"),
 }
 
 
@@ -99,12 +98,10 @@ class Bert(Architecture):
 
     def tensor_map(self, family: Transformer) -> dict[str, TensorMapping]:
         assert isinstance(family, Encoder)
-        modules = {"embedding.norm": TensorMapping("embeddings.LayerNorm")}
-        for layer in range(family.layers):
-            for ours, theirs in BLOCK.items():
-                modules[f"stack.blocks.{layer}.{ours}"] = TensorMapping(
-                    f"encoder.layer.{layer}.{theirs}"
-                )
+        modules = {
+            "embedding.norm": TensorMapping("embeddings.LayerNorm"),
+            **self.in_every_block(family, BLOCK),
+        }
         if family.pooler:
             modules["pooler.linear"] = TensorMapping("pooler.dense")
         tables = {
@@ -135,24 +132,24 @@ class Bert(Architecture):
             }
         return {self.head_bias: f"{self.head_linear}.bias"}
 
-    def unsupported_settings(self, family: Transformer) -> list[str]:
-        if not isinstance(family, Encoder):
-            return [f'family = "{type(family).__name__.lower()}"']
-        expected = {
-            **COMMON_SETTINGS,
-            "positions": Learned(),
-            "norm": "layer",
-            "norm_placement": "post",
-            "biases": True,
-            "embedding_norm": True,
-            "patch_dim": 0,
+    def supported_settings(self, family: Transformer) -> dict[str, Collection[Any]]:
+        return {
+            "positions": (Learned(),),
+            "norm": ("layer",),
+            "norm_placement": ("post",),
+            "biases": (True,),
+            "embedding_norm": (True,),
+            "patch_dim": (0,),
+            "key_value_heads": (0, family.heads),
+            "activation": ACTIVATIONS.values(),
         }
-        unsupported = different_settings(family, expected)
-        if family.key_value_heads not in (0, family.heads):
-            unsupported.append(f"key_value_heads = {family.key_value_heads}")
-        if family.activation == "swiglu":
-            unsupported.append("activation = swiglu")
-        elif family.head_transform and not self._transform_activation_fits(family.activation):
+
+    def unsupported_settings(self, family: Transformer) -> list[str]:
+        assert isinstance(family, Encoder)
+        unsupported = super().unsupported_settings(family)
+        gated = family.activation not in ACTIVATIONS.values()
+        fits = self._transform_activation_fits(family.activation)
+        if family.head_transform and not (gated or fits):
             unsupported.append(f"activation = {family.activation} beside head_transform = true")
         if not family.segments:
             unsupported.append("segments = 0")

@@ -5,24 +5,21 @@ Queries, keys and values are one fused matrix; all matrices of the blocks are st
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection
 from typing import Any
 
 from regard.attention.positions.learned import Learned
 from regard.interop.huggingface.architecture import (
     ACTIVATIONS,
     ARCHITECTURES,
-    COMMON_SETTINGS,
     Architecture,
     TensorMapping,
     attention_dropout,
-    different_settings,
     dropout_settings,
     per_parameter,
     transformers_activation,
 )
 from regard.interop.huggingface.config_keys import ConfigKeys
-from regard.models.families.decoder import Decoder
 from regard.models.families.transformer import Transformer
 
 BLOCK = {
@@ -87,11 +84,7 @@ class Gpt2(Architecture):
         }
 
     def tensor_map(self, family: Transformer) -> dict[str, TensorMapping]:
-        modules = {"stack.norm": TensorMapping("ln_f")}
-        for layer in range(family.layers):
-            for ours, theirs in BLOCK.items():
-                mapping = replace(theirs, name=f"h.{layer}.{theirs.name}")
-                modules[f"stack.blocks.{layer}.{ours}"] = mapping
+        modules = {"stack.norm": TensorMapping("ln_f"), **self.in_every_block(family, BLOCK)}
         tables = {
             "embedding.tokens.weight": TensorMapping("wte.weight"),
             "embedding.positions.weight": TensorMapping("wpe.weight"),
@@ -103,22 +96,15 @@ class Gpt2(Architecture):
     def aliases(self, family: Transformer) -> dict[str, str]:
         return {"lm_head.weight": "wte.weight"} if family.tied else {}
 
-    def unsupported_settings(self, family: Transformer) -> list[str]:
-        if not isinstance(family, Decoder):
-            return [f'family = "{type(family).__name__.lower()}"']
-        expected = {
-            **COMMON_SETTINGS,
-            "positions": Learned(),
-            "norm": "layer",
-            "norm_placement": "pre",
-            "biases": True,
+    def supported_settings(self, family: Transformer) -> dict[str, Collection[Any]]:
+        return {
+            "positions": (Learned(),),
+            "norm": ("layer",),
+            "norm_placement": ("pre",),
+            "biases": (True,),
+            "key_value_heads": (0, family.heads),
+            "activation": ACTIVATIONS.values(),
         }
-        unsupported = different_settings(family, expected)
-        if family.key_value_heads not in (0, family.heads):
-            unsupported.append(f"key_value_heads = {family.key_value_heads}")
-        if family.activation == "swiglu":
-            unsupported.append("activation = swiglu")
-        return unsupported
 
     def config(self, family: Transformer, *, vocabulary: int) -> dict[str, Any]:
         return {

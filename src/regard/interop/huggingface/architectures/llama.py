@@ -6,36 +6,34 @@ within its sliding window.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from regard.attention.positions.rotary import Rotary
 from regard.interop.huggingface.architecture import (
     ARCHITECTURES,
-    COMMON_SETTINGS,
     Architecture,
     TensorMapping,
     attention_dropout,
-    different_settings,
     dropout_settings,
     per_parameter,
 )
 from regard.interop.huggingface.config_keys import ConfigKeys
-from regard.models.families.decoder import Decoder
 from regard.models.families.transformer import Transformer
 from regard.nn.mlp import ActivationName
 
 NORMS = {
-    "attention_residual.norm": "input_layernorm",
-    "mlp_residual.norm": "post_attention_layernorm",
+    "attention_residual.norm": TensorMapping("input_layernorm"),
+    "mlp_residual.norm": TensorMapping("post_attention_layernorm"),
 }
 LINEARS = {
-    "attention.query": "self_attn.q_proj",
-    "attention.key": "self_attn.k_proj",
-    "attention.value": "self_attn.v_proj",
-    "attention.out": "self_attn.o_proj",
-    "mlp.gate_proj": "mlp.gate_proj",
-    "mlp.up_proj": "mlp.up_proj",
-    "mlp.down_proj": "mlp.down_proj",
+    "attention.query": TensorMapping("self_attn.q_proj"),
+    "attention.key": TensorMapping("self_attn.k_proj"),
+    "attention.value": TensorMapping("self_attn.v_proj"),
+    "attention.out": TensorMapping("self_attn.o_proj"),
+    "mlp.gate_proj": TensorMapping("mlp.gate_proj"),
+    "mlp.up_proj": TensorMapping("mlp.up_proj"),
+    "mlp.down_proj": TensorMapping("mlp.down_proj"),
 }
 GATED_ACTIVATIONS: dict[str, ActivationName] = {"silu": "swiglu"}
 DEFAULT_ROPE_BASE = 10_000.0
@@ -84,12 +82,8 @@ class Llama(Architecture):
         }
 
     def tensor_map(self, family: Transformer) -> dict[str, TensorMapping]:
-        norms, linears = {"stack.norm": TensorMapping("norm")}, {}
-        for layer in range(family.layers):
-            for ours, theirs in NORMS.items():
-                norms[f"stack.blocks.{layer}.{ours}"] = TensorMapping(f"layers.{layer}.{theirs}")
-            for ours, theirs in LINEARS.items():
-                linears[f"stack.blocks.{layer}.{ours}"] = TensorMapping(f"layers.{layer}.{theirs}")
+        norms = {"stack.norm": TensorMapping("norm"), **self.in_every_block(family, NORMS)}
+        linears = self.in_every_block(family, LINEARS)
         tables = {"embedding.tokens.weight": TensorMapping("embed_tokens.weight")}
         if not family.tied:
             tables["head.tokens.weight"] = TensorMapping("lm_head.weight")
@@ -103,18 +97,14 @@ class Llama(Architecture):
     def aliases(self, family: Transformer) -> dict[str, str]:
         return {"lm_head.weight": "embed_tokens.weight"} if family.tied else {}
 
-    def unsupported_settings(self, family: Transformer) -> list[str]:
-        if not isinstance(family, Decoder):
-            return [f'family = "{type(family).__name__.lower()}"']
-        expected = {
-            **COMMON_SETTINGS,
-            "norm": "rms",
-            "norm_placement": "pre",
-            "activation": "swiglu",
+    def supported_settings(self, family: Transformer) -> dict[str, Collection[Any]]:
+        any_base = family.positions if isinstance(family.positions, Rotary) else Rotary()
+        return {
+            "norm": ("rms",),
+            "norm_placement": ("pre",),
+            "activation": ("swiglu",),
+            "positions": (any_base,),
         }
-        rotary = isinstance(family.positions, Rotary)
-        positions = {} if rotary else {"positions": Rotary()}
-        return different_settings(family, {**expected, **positions})
 
     def config(self, family: Transformer, *, vocabulary: int) -> dict[str, Any]:
         assert isinstance(family.positions, Rotary)

@@ -23,11 +23,19 @@ from regard.adapters.prompt_tuning import PromptTuning
 from regard.core.ledger import Ledger
 from regard.core.parameter_count import total_parameters
 from regard.core.settings import catalog_name
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, equal
-from regard.lessons.lesson_charts import bar_chart
-from regard.lessons.parameters import Range
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Slot,
+    bar_chart,
+    equal,
+    exercise,
+    lesson,
+)
 from regard.models.families.encoder import Encoder
 from regard.models.heads.task_heads import ClassificationHead
 from regard.models.task_models.task_model import SequenceClassifier
@@ -73,9 +81,17 @@ def adapter_counts(
     """
     d = HEAD_WIDTH * heads
     family = Encoder(layers=layers, heads=heads, width=d, context=length + 8)
-    adapters = _adapters(length, rank)
+    adapters: dict[str, Adapter] = {
+        "head": HeadOnly(),
+        f"prompt of {length}": PromptTuning(length=length),
+        f"prefix of {length}": PrefixTuning(length=length),
+        f"LoRA, rank {rank}": Lora(rank=rank),
+        "biases": BiasOnly(),
+        "full fine-tuning": Full(),
+    }
     ledgers = {name: _ledger(adapter, family) for name, adapter in adapters.items()}
     head, prompt, prefix, lora, *_ = (one.total for one in ledgers.values())
+    prefix_rows = ledgers[f"prefix of {length}"].rows
     head_formula = LABELS * d + LABELS
     in_bert = {name: _in_bert(adapter) for name, adapter in adapters.items()}
     return Lesson(
@@ -119,23 +135,12 @@ def adapter_counts(
             ),
             equal(
                 "shape of each prefix: keys and values, positions, width",
-                _shapes(ledgers[f"prefix of {length}"], "prefix"),
+                sorted({row.shape for row in prefix_rows if row.name.endswith("prefix")}),
                 [[2, length, d]],
             ),
         ],
         see_also=["adapters/ledger.py", "adapters/prefix_tuning.py", "recipes/adapters.toml"],
     )
-
-
-def _adapters(length: int, rank: int) -> dict[str, Adapter]:
-    return {
-        "head": HeadOnly(),
-        f"prompt of {length}": PromptTuning(length=length),
-        f"prefix of {length}": PrefixTuning(length=length),
-        f"LoRA, rank {rank}": Lora(rank=rank),
-        "biases": BiasOnly(),
-        "full fine-tuning": Full(),
-    }
 
 
 def _ledger(adapter: Adapter, family: Encoder) -> Ledger:
@@ -145,11 +150,6 @@ def _ledger(adapter: Adapter, family: Encoder) -> Ledger:
     model = SequenceClassifier(body, head, seed=0)
     adapter.apply(model, seed=0)
     return ledger(model, adapter, family, vocabulary=VOCABULARY)
-
-
-def _shapes(model_ledger: Ledger, suffix: str) -> list[tuple[int, ...]]:
-    """Distinct shapes of the trained tensors whose names end with the suffix."""
-    return sorted({row.shape for row in model_ledger.rows if row.name.endswith(suffix)})
 
 
 def _formula(model_ledger: Ledger) -> str:

@@ -15,23 +15,28 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
-from regard.lessons.exercise import (
+from regard.lessons import (
     Answer,
     ExerciseSheet,
-    Heatmap,
+    Lesson,
+    LessonTable,
     Mark,
+    Range,
+    Seed,
     Slot,
+    above,
+    below,
     exercise,
+    lesson,
+    line_chart,
     max_difference,
+    near,
     rounded_normal,
 )
-from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
 from regard.lessons.topics.by_hand.one_key import NEAR_ONE
 from regard.lessons.unscaled_attention import (
     attend_unscaled,
+    mark_attention,
     orthonormal_rows,
     separated_keys,
     subscripted,
@@ -57,8 +62,9 @@ def averaging(*, factor: Annotated[float, Range(0.1, 10_000)] = 10) -> Lesson:
     half = (NEAR_ONE[0] + NEAR_ONE[1]) / 2
     mean = unscaled_weights(NEAR_ONE.mean(dim=0), NEAR_ONE)
     zero = unscaled_weights(torch.zeros(3, dtype=torch.float64), NEAR_ONE)
-    unscaled, tenfold = unscaled_weights(half, NEAR_ONE), unscaled_weights(10 * half, NEAR_ONE)
-    at_factor = unscaled_weights(factor * half, NEAR_ONE)
+    unscaled, tenfold, thousandfold, at_factor = (
+        unscaled_weights(times * half, NEAR_ONE) for times in (1, 10, 1000, factor)
+    )
     optimised = optimised_query(NEAR_ONE, FIRST_TWO, length=100 * float(half.norm()))
     optimised_weights = unscaled_weights(optimised, NEAR_ONE)
     rows = [
@@ -72,7 +78,7 @@ def averaging(*, factor: Annotated[float, Range(0.1, 10_000)] = 10) -> Lesson:
         "(k₁+k₂)/2": unscaled,
         "10·(k₁+k₂)/2": tenfold,
         f"{factor:g}·(k₁+k₂)/2": at_factor,
-        "1,000·(k₁+k₂)/2": unscaled_weights(1000 * half, NEAR_ONE),
+        "1,000·(k₁+k₂)/2": thousandfold,
         "optimised, length of 100·(k₁+k₂)/2": optimised_weights,
     }
     return Lesson(
@@ -88,7 +94,11 @@ def averaging(*, factor: Annotated[float, Range(0.1, 10_000)] = 10) -> Lesson:
             near("weights of the zero query", zero, [0.25] * 4, within=1e-15),
             near("(k₁+k₂)/2: weight on k₃ and k₄", unscaled[2:].sum(), 0.288, within=5e-4),
             near("10·(k₁+k₂)/2: weight on k₃ and k₄", tenfold[2:].sum(), 1.2e-4, within=5e-6),
-            above("1,000·(k₁+k₂)/2: error, one key wins", _error(1000 * half), 0.35),
+            above(
+                "1,000·(k₁+k₂)/2: error, one key wins",
+                max_difference(thousandfold, FIRST_TWO),
+                0.35,
+            ),
             below(
                 "optimised query: error of the weights",
                 max_difference(optimised_weights, FIRST_TWO),
@@ -102,15 +112,10 @@ def averaging(*, factor: Annotated[float, Range(0.1, 10_000)] = 10) -> Lesson:
 def _weights_at(factor: float, half: Tensor, optimised: Tensor) -> dict[str, float]:
     weights = unscaled_weights(factor * half, NEAR_ONE).tolist()
     same_length = factor * half.norm() * optimised / optimised.norm()
-    optimised_weights = unscaled_weights(same_length, NEAR_ONE)
     return {
         **dict(zip(subscripted(4), weights, strict=True)),
-        "k₁, optimised": float(optimised_weights[0]),
+        "k₁, optimised": float(unscaled_weights(same_length, NEAR_ONE)[0]),
     }
-
-
-def _error(q: Tensor) -> float:
-    return float((unscaled_weights(q, NEAR_ONE) - FIRST_TWO).abs().max())
 
 
 def optimised_query(keys: Tensor, target: Tensor, *, length: float) -> Tensor:
@@ -141,23 +146,16 @@ def _loss_and_gradient(
 @exercise("averaging")
 def averaging_exercise(seed: int) -> ExerciseSheet:
     keys, values = _four_keys(seed), rounded_normal(4, 3, seed=seed + 1)
-    a, b = torch.randperm(4, generator=torch.Generator().manual_seed(seed)).tolist()[:2]
+    a, b = _two_of(4, seed)
 
     def mark(answer: Answer) -> Mark:
         found = attend_unscaled(answer["q"], keys, values)
-        assert found.weights is not None
         rest = 1 - float(found.weights[[a, b]].sum())
         gap = float((found.weights[a] - found.weights[b]).abs())
         feedback = (
             f"{rest:.1%} of the weight is on other keys; the two weights differ by {gap:.1%}."
         )
-        goal = (values[a] + values[b]) / 2
-        return Mark(
-            max_difference(found.out, goal),
-            0.02,
-            feedback,
-            Heatmap(["q"], subscripted(4), found.weights[None]),
-        )
+        return mark_attention(found, (values[a] + values[b]) / 2, 0.02, feedback)
 
     return ExerciseSheet(
         task=f"Find a query q such that softmax(K q)ᵀ V is the average of values {a + 1} and "
@@ -166,6 +164,12 @@ def averaging_exercise(seed: int) -> ExerciseSheet:
         slots=(Slot("q", (3,)),),
         mark=mark,
     )
+
+
+def _two_of(count: int, seed: int) -> list[int]:
+    """Two different indices below `count`."""
+    order: list[int] = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).tolist()
+    return order[:2]
 
 
 def _four_keys(seed: int) -> Tensor:
@@ -211,8 +215,10 @@ def average_of_two(
         caption="Distance of the output from ½(v_a + v_b) against β, for 3, 8 and 64 keys with "
         "orthonormal values.",
         checks=[
-            near("weight of a", weights[0], 1 / (2 + (keys - 2) * ratio), within=1e-12),
-            near("weight of b", weights[1], 1 / (2 + (keys - 2) * ratio), within=1e-12),
+            *(
+                near(f"weight of {name}", weight, 1 / (2 + (keys - 2) * ratio), within=1e-12)
+                for name, weight in zip("ab", weights[:2], strict=True)
+            ),
             below(
                 "error of the output",
                 _error_of_two(keys, beta, seed=seed),
@@ -245,16 +251,13 @@ def _weight_on_others(count: int, beta: float, *, seed: int) -> float:
 def average_of_two_exercise(seed: int) -> ExerciseSheet:
     keys = torch.round(orthonormal_rows(6, 6, seed=seed), decimals=4)
     values = rounded_normal(6, 3, seed=seed + 1)
-    a, b = torch.randperm(6, generator=torch.Generator().manual_seed(seed)).tolist()[:2]
+    a, b = _two_of(6, seed)
 
     def mark(answer: Answer) -> Mark:
         found = attend_unscaled(answer["q"], keys, values)
-        assert found.weights is not None
         rest = 1 - float(found.weights[[a, b]].sum())
-        goal = (values[a] + values[b]) / 2
-        attention_map = Heatmap(["q"], subscripted(6), found.weights[None])
         feedback = f"{rest:.2%} of the weight is on other keys."
-        return Mark(max_difference(found.out, goal), 0.01, feedback, attention_map)
+        return mark_attention(found, (values[a] + values[b]) / 2, 0.01, feedback)
 
     return ExerciseSheet(
         task=f"The keys are orthonormal. Find a query q such that softmax(K q)ᵀ V is the average "

@@ -13,11 +13,22 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise, max_difference
-from regard.lessons.lesson import Lesson, LessonTable, above, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    above,
+    exercise,
+    lesson,
+    line_chart,
+    max_difference,
+    near,
+)
 from regard.lessons.unscaled_attention import attend_unscaled, orthonormal_rows
 
 SHARPNESS = 100.0
@@ -47,22 +58,25 @@ def extracting(
     """
     a, b, v_a, v_b = _spans(width, inside, angle, seed=seed)
     mean = _attended_average(v_a, v_b, seed=seed)
-    orthogonal, oblique = 2 * a @ a.T, 2 * _oblique_projection(a, b)
     scaled = a @ torch.diag(torch.linspace(0.5, 2.0, inside, dtype=torch.float64))
     inverse = torch.linalg.inv(scaled.T @ scaled)
     leak = math.cos(math.radians(angle)) * float((b.T @ v_b)[0].abs())
     matrices = {
-        "2AAᵀ": orthogonal,
+        "2AAᵀ": 2 * a @ a.T,
         "AAᵀ, without the 2": a @ a.T,
         TRUE_PROJECTION: 2 * scaled @ inverse @ scaled.T,
         "2AAᵀ, columns scaled": 2 * scaled @ scaled.T,
-        "projection along B": oblique,
+        "projection along B": 2 * _oblique_projection(a, b),
     }
     errors = {name: float((m @ mean - v_a).norm()) for name, m in matrices.items()}
     return Lesson(
         table=LessonTable(("matrix", "distance of M·½(v_a + v_b) from v_a"), list(errors.items())),
         chart=line_chart(
-            _errors_by_angle(width, inside, seed),
+            [
+                {"θ, degrees": degrees, "distance from vₐ": error, "matrix": name}
+                for degrees in range(5, 91, 5)
+                for name, error in _errors_at(degrees, width, inside, seed).items()
+            ],
             x="θ, degrees",
             y="distance from vₐ",
             series="matrix",
@@ -71,8 +85,15 @@ def extracting(
         checks=[
             near("average returned by attention", mean, (v_a + v_b) / 2, within=1e-12),
             near("error of 2AAᵀ", errors["2AAᵀ"], leak, within=1e-12),
-            near("error of 2AAᵀ at 90°", _error_at(90, width, inside, seed), 0, within=1e-12),
-            near("error without the 2", *_error_without_factor(a, v_a, v_b), within=1e-12),
+            near(
+                "error of 2AAᵀ at 90°", _errors_at(90, width, inside, seed)["2AAᵀ"], 0, within=1e-12
+            ),
+            near(  # half of v_a is missing, half of v_b leaks
+                "error without the 2",
+                (a @ a.T @ (v_a + v_b) / 2 - v_a).norm(),
+                ((a @ a.T @ v_b) / 2 - v_a / 2).norm(),
+                within=1e-12,
+            ),
             near("error of the projection along B", errors["projection along B"], 0, within=1e-9),
             near(
                 "error of 2A(AᵀA)⁻¹Aᵀ, columns scaled", errors[TRUE_PROJECTION], leak, within=1e-9
@@ -111,29 +132,11 @@ def _oblique_projection(a: Tensor, b: Tensor) -> Tensor:
     return projection
 
 
-def _error_without_factor(a: Tensor, v_a: Tensor, v_b: Tensor) -> tuple[float, float]:
-    """The error of AAᵀ, measured and expected: half of v_a is missing, half of v_b leaks."""
-    measured = float((a @ a.T @ (v_a + v_b) / 2 - v_a).norm())
-    return measured, float(((a @ a.T @ v_b) / 2 - v_a / 2).norm())
-
-
-def _error_at(angle: float, width: int, inside: int, seed: int) -> float:
-    a, _, v_a, v_b = _spans(width, inside, angle, seed=seed)
-    return float((2 * a @ a.T @ _attended_average(v_a, v_b, seed=seed) - v_a).norm())
-
-
-def _errors_by_angle(width: int, inside: int, seed: int) -> list[dict[str, float | str]]:
-    rows: list[dict[str, float | str]] = []
-    for angle in range(5, 91, 5):
-        a, b, v_a, v_b = _spans(width, inside, angle, seed=seed)
-        mean = _attended_average(v_a, v_b, seed=seed)
-        for name, m in (
-            ("2AAᵀ", 2 * a @ a.T),
-            ("projection along B", 2 * _oblique_projection(a, b)),
-        ):
-            error = float((m @ mean - v_a).norm())
-            rows.append({"θ, degrees": angle, "distance from vₐ": error, "matrix": name})
-    return rows
+def _errors_at(angle: float, width: int, inside: int, seed: int) -> dict[str, float]:
+    a, b, v_a, v_b = _spans(width, inside, angle, seed=seed)
+    mean = _attended_average(v_a, v_b, seed=seed)
+    matrices = {"2AAᵀ": 2 * a @ a.T, "projection along B": 2 * _oblique_projection(a, b)}
+    return {name: float((m @ mean - v_a).norm()) for name, m in matrices.items()}
 
 
 @exercise("extracting")
@@ -146,10 +149,8 @@ def extracting_exercise(seed: int) -> ExerciseSheet:
 
     def mark(answer: Answer) -> Mark:
         found = answer["M"] @ ((v_a + v_b) / 2)
-        error_a, leak_b = (
-            max_difference(answer["M"] @ a, 2 * a),
-            max_difference(answer["M"] @ b, torch.zeros_like(b)),
-        )
+        error_a = max_difference(answer["M"] @ a, 2 * a)
+        leak_b = max_difference(answer["M"] @ b, torch.zeros_like(b))
         feedback = f"Error on the span of A: {error_a:.2g}; leak from the span of B: {leak_b:.2g}."
         return Mark(max_difference(found, v_a), 0.01, feedback)
 

@@ -14,10 +14,17 @@ from regard.attention.function import HeadShape
 from regard.attention.masks.mask import bidirectional
 from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.token_positions import TokenPositions
-from regard.lessons.lesson import Lesson, LessonTable, equal, near
-from regard.lessons.lesson_charts import bar_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Lesson,
+    LessonTable,
+    Range,
+    Seed,
+    bar_chart,
+    equal,
+    lesson,
+    near,
+    standard_normal,
+)
 from regard.lessons.topics.by_hand.shared_projections import random_attention
 
 
@@ -40,20 +47,19 @@ def multi_head_shapes(
     """
     shape = HeadShape(width, heads)
     mixer = random_attention("separate", shape, seed=seed)
-    generator = torch.Generator().manual_seed(seed + 1)
-    size = (batch, length, shape.model_width)
-    x = torch.randn(size, generator=generator, dtype=torch.float64)
+    x = standard_normal(batch, length, shape.model_width, seed=seed + 1)
     found = mixer(
         x, mask=bidirectional(), positions=TokenPositions.of_row(length), need_weights=True
     )
     expected, weights = _torch_attention(mixer)(x, x, x, average_attn_weights=False)
     steps = _steps(mixer, x)
-    score_shape = [batch, heads, length, length]
-    stepwise = mixer.out(steps["concatenated heads"][0])
     return Lesson(
         table=LessonTable(
             ("step", "axes", "shape"),
-            [(name, axes, _shape(tensor)) for name, (tensor, axes) in steps.items()],
+            [
+                (name, axes, " × ".join(map(str, tensor.shape)))
+                for name, (tensor, axes) in steps.items()
+            ],
         ),
         chart=bar_chart(
             [{"step": name, "elements": tensor.numel()} for name, (tensor, _) in steps.items()],
@@ -64,8 +70,12 @@ def multi_head_shapes(
         checks=[
             near("output vs nn.MultiheadAttention", found.out, expected, within=1e-12),
             near("weights vs nn.MultiheadAttention", found.weights, weights, within=1e-12),
-            near("step by step vs forward", stepwise, found.out, within=1e-12),
-            equal("shape of the scores", list(steps["scores"][0].shape), score_shape),
+            near("step by step vs forward", steps["output"][0], found.out, within=1e-12),
+            equal(
+                "shape of the scores",
+                list(steps["scores"][0].shape),
+                [batch, heads, length, length],
+            ),
         ],
         see_also=["attention/multi_head.py", "attention/attend.py", "recipes/mini-gpt.toml"],
     )
@@ -91,10 +101,6 @@ def _steps(mixer: MultiHeadAttention, x: Tensor) -> dict[str, tuple[Tensor, str]
         "concatenated heads": (concatenated, "b, n, w"),
         "output": (mixer.out(concatenated), "b, n, w"),
     }
-
-
-def _shape(tensor: Tensor) -> str:
-    return " × ".join(map(str, tensor.shape))
 
 
 def _torch_attention(mixer: MultiHeadAttention) -> nn.MultiheadAttention:

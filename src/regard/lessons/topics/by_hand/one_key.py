@@ -13,22 +13,28 @@ from torch import Tensor
 
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.kinds.hard import ArgmaxAttention
-from regard.lessons.exercise import (
+from regard.lessons import (
     Answer,
     ExerciseSheet,
-    Heatmap,
+    Lesson,
+    LessonTable,
     Mark,
+    Range,
+    Seed,
     Slot,
+    above,
+    below,
+    equal,
     exercise,
+    lesson,
+    line_chart,
     max_difference,
+    near,
     rounded_normal,
 )
-from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
 from regard.lessons.unscaled_attention import (
     attend_unscaled,
+    mark_attention,
     separated_keys,
     subscripted,
     unscaled_scores,
@@ -105,7 +111,6 @@ def _forward_backward(
     q, keys = QUERY.clone().requires_grad_(), KEYS.clone().requires_grad_()
     values = VALUES.clone().requires_grad_()
     found = attend_unscaled(beta * q, keys, values, function)
-    assert found.weights is not None
     gradients = torch.autograd.grad(
         found.out.square().sum(), (q, keys, values), allow_unused=True, materialize_grads=True
     )
@@ -115,21 +120,13 @@ def _forward_backward(
 
 @exercise("argmax-by-hand")
 def argmax_exercise(seed: int) -> ExerciseSheet:
-    keys, values, q = _integers(4, 3, seed=3 * seed), _integers(4, 3, seed=3 * seed + 1), None
-    for extra in range(1, 1000):  # redraw the query until the largest score is unique
-        q = _integers(3, seed=3 * seed + 2 + 7919 * extra)
-        best = unscaled_scores(q, keys).topk(2).values
-        if best[0] > best[1] + 0.5:  # scores are integers up to rounding
-            break
-    assert q is not None
+    keys, values = _integers(4, 3, seed=3 * seed), _integers(4, 3, seed=3 * seed + 1)
+    q = _query_with_argmax(keys, seed)
     found = attend_unscaled(q, keys, values, ArgmaxAttention())
 
     def mark(answer: Answer) -> Mark:
         feedback = "The output is the value of the key with the largest q·k."
-        attention_map = Heatmap(
-            ["q"], subscripted(4), unscaled_weights(q, keys, ArgmaxAttention())[None]
-        )
-        return Mark(max_difference(answer["output"], found.out), 1e-9, feedback, attention_map)
+        return mark_attention(found._replace(out=answer["output"]), found.out, 1e-9, feedback)
 
     return ExerciseSheet(
         task="Hard attention returns the value of the key with the largest q·k. What is the "
@@ -138,6 +135,16 @@ def argmax_exercise(seed: int) -> ExerciseSheet:
         slots=(Slot("output", (3,)),),
         mark=mark,
     )
+
+
+def _query_with_argmax(keys: Tensor, seed: int) -> Tensor:
+    """A query whose largest score is unique."""
+    for extra in range(1, 1000):
+        q = _integers(3, seed=3 * seed + 2 + 7919 * extra)
+        best = unscaled_scores(q, keys).topk(2).values
+        if best[0] > best[1] + 0.5:  # scores are integers up to rounding
+            return q
+    raise AssertionError("one query in a thousand almost surely has a unique largest score")
 
 
 def _integers(*shape: int, seed: int) -> Tensor:
@@ -165,7 +172,6 @@ def copying(
     k, v = separated_keys(keys, width, seed=seed), torch.eye(keys, dtype=torch.float64)
     nearest = float((k[1:] @ k[0]).max())
     found = attend_unscaled(beta * k[0], k, v)
-    assert found.weights is not None
     others, bound = 1 - float(found.weights[0]), (keys - 1) * math.exp(-beta * (1 - nearest))
     long_enough = 20 / (1 - nearest)
     copied = attend_unscaled(long_enough * k[0], k, v)
@@ -183,11 +189,11 @@ def copying(
         )
         if weight > 1e-15  # below: rounding errors of 1 − weight
     ]
-    cosines = (k @ k[0]).tolist()
+    cosines, weights = (k @ k[0]).tolist(), found.weights.tolist()
     return Lesson(
         table=LessonTable(
             ("key", "cos to k₁", "weight"),
-            list(zip(subscripted(keys), cosines, found.weights.tolist(), strict=True))[:12],
+            list(zip(subscripted(keys), cosines, weights, strict=True))[:12],
         ),
         chart=line_chart(rows, x="β", y="weight on other keys", series="", log="xy"),
         caption="Weight that q = β·k₁ leaves on other keys, and the bound set by the nearest.",
@@ -207,10 +213,8 @@ def copying_exercise(seed: int) -> ExerciseSheet:
 
     def mark(answer: Answer) -> Mark:
         found = attend_unscaled(answer["q"], keys, values)
-        assert found.weights is not None
         feedback = f"Key {target + 1} has {float(found.weights[target]):.1%} of the weight."
-        attention_map = Heatmap(["q"], subscripted(4), found.weights[None])
-        return Mark(max_difference(found.out, values[target]), 0.01, feedback, attention_map)
+        return mark_attention(found, values[target], 0.01, feedback)
 
     return ExerciseSheet(
         task=f"Find a query q such that softmax(K q)ᵀ V is value {target + 1}, within 0.01.",
@@ -229,32 +233,29 @@ def select_and_identity(*, scale: Annotated[float, Range(1, 1e6)] = 1e5) -> Less
     1. Row i of Q alone selects value i; all rows together make attention the identity. S need not
     be exact: a few dozen suffice here, 100,000 is safe.
     """
-    values = VALUES
-    found = attend_unscaled(scale * NEAR_ONE, NEAR_ONE, values)
-    assert found.weights is not None
+    found = attend_unscaled(scale * NEAR_ONE, NEAR_ONE, VALUES)
     gram = NEAR_ONE @ NEAR_ONE.T
     eye = torch.eye(4, dtype=torch.float64)
     others = gram.masked_fill(eye.bool(), -math.inf)
     margin = float((gram.diagonal() - others.max(dim=1).values).min())
-    bound, safe = math.exp(-scale * margin), attend_unscaled(1e5 * NEAR_ONE, NEAR_ONE, values)
+    bound, safe = math.exp(-scale * margin), attend_unscaled(1e5 * NEAR_ONE, NEAR_ONE, VALUES)
     rows = [
         {"factor S": s, "distance from the identity": distance}
         for s in (10 ** (step / 10) for step in range(21))
-        if (distance := float((unscaled_weights(s * NEAR_ONE, NEAR_ONE) - eye).abs().max())) > 1e-15
+        if (distance := max_difference(unscaled_weights(s * NEAR_ONE, NEAR_ONE), eye)) > 1e-15
     ]
-    weights = found.weights.tolist()
     return Lesson(
         table=LessonTable(
             ("query", *subscripted(4)),
-            [(f"S·{k}", *w) for k, w in zip(subscripted(4), weights, strict=True)],
+            [(f"S·{k}", *w) for k, w in zip(subscripted(4), found.weights.tolist(), strict=True)],
         ),
         chart=line_chart(rows, x="factor S", y="distance from the identity", log="xy"),
         caption="Largest difference between the weights of Q = S·K and the identity.",
         checks=[
             near("smallest margin of a key over the others", margin, 0.7316, within=5e-5),
             below("weights minus identity", max_difference(found.weights, eye), 3 * bound),
-            below("output minus values", max_difference(found.out, values), 24 * bound + 1e-12),
-            near("output at S = 100,000", safe.out, values, within=1e-12),
+            below("output minus values", max_difference(found.out, VALUES), 24 * bound + 1e-12),
+            near("output at S = 100,000", safe.out, VALUES, within=1e-12),
         ],
         see_also=["attention/attend.py", "attention/kinds/hard.py", "recipes/bottleneck.toml"],
     )
@@ -265,14 +266,11 @@ def select_exercise(seed: int) -> ExerciseSheet:
     keys = torch.round(separated_keys(4, 3, seed=seed), decimals=2)
     values = rounded_normal(4, 3, seed=seed + 1)
     order = torch.randperm(4, generator=torch.Generator().manual_seed(seed + 2))
-    goal = values[order]
 
     def mark(answer: Answer) -> Mark:
         found = attend_unscaled(answer["Q"], keys, values)
-        assert found.weights is not None
         feedback = "Darker cells have more weight: each query should have one dark key."
-        attention_map = Heatmap(subscripted(4, "q"), subscripted(4), found.weights)
-        return Mark(max_difference(found.out, goal), 0.01, feedback, attention_map)
+        return mark_attention(found, values[order], 0.01, feedback)
 
     targets = ", ".join(str(int(index) + 1) for index in order)
     return ExerciseSheet(

@@ -14,11 +14,21 @@ from regard.attention.attend import attend
 from regard.attention.function import AttentionFunction
 from regard.attention.kinds.dot import DotProduct
 from regard.attention.kinds.hard import ArgmaxAttention
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, below, equal
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    below,
+    equal,
+    exercise,
+    lesson,
+    line_chart,
+)
 
 
 @lesson("receptive-field", topic="attention by hand", title="Receptive field of hard attention")
@@ -42,28 +52,25 @@ def receptive_field(
     generator = torch.Generator().manual_seed(seed)
     random = [torch.randint(bound, (heads, bound), generator=generator) for _ in range(layers)]
     depths = range(1, layers + 1)
+    networks: dict[str, tuple[list[Tensor], AttentionFunction]] = {
+        "hard, disjoint paths": (disjoint, ArgmaxAttention()),
+        "hard, random heads": (random, ArgmaxAttention()),
+        "softmax": (disjoint, DotProduct()),
+    }
     reached = {
-        "hard, disjoint paths": [
-            _receptive_field_size(disjoint[:n], ArgmaxAttention()) for n in depths
-        ],
-        "hard, random heads": [
-            _receptive_field_size(random[:n], ArgmaxAttention()) for n in depths
-        ],
-        "softmax": [_receptive_field_size(disjoint[:n], DotProduct()) for n in depths],
+        name: [int(_receptive_field(targets[:n], function).sum()) for n in depths]
+        for name, (targets, function) in networks.items()
     }
     rows = [
         {"layers": n, "receptive field, positions": size, "": name}
         for name, counts in reached.items()
         for n, size in enumerate(counts, start=1)
     ]
-    bounds = [(heads + 1) ** n for n in range(1, layers + 1)]
+    bounds = [(heads + 1) ** n for n in depths]
     return Lesson(
         table=LessonTable(
             ("layers", "(k+1)ⁿ", *reached),
-            [
-                (n + 1, bounds[n], *(counts[n] for counts in reached.values()))
-                for n in range(layers)
-            ],
+            list(zip(depths, bounds, *reached.values(), strict=True)),
         ),
         chart=line_chart(rows, x="layers", y="receptive field, positions", series="", log="y"),
         caption=f"Input positions, of {bound}, with a gradient from the first output, by depth.",
@@ -83,10 +90,6 @@ def _disjoint_targets(heads: int, layer: int, positions: int) -> Tensor:
     offsets = torch.arange(1, heads + 1)[:, None] * (heads + 1) ** layer
     targets: Tensor = (torch.arange(positions) + offsets) % positions
     return targets
-
-
-def _receptive_field_size(layers: list[Tensor], function: AttentionFunction) -> int:
-    return int(_receptive_field(layers, function).sum())
 
 
 def _receptive_field(layers: list[Tensor], function: AttentionFunction) -> Tensor:

@@ -14,10 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.kinds.dot import DotProduct
-from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import Lesson, LessonTable, Range, Seed, above, below, lesson, line_chart, near
 from regard.lessons.topics.cost.operation_counts import fit_exponent
 
 

@@ -11,11 +11,22 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from regard.lessons.exercise import Answer, ExerciseSheet, Heatmap, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, above, below
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Heatmap,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    above,
+    below,
+    exercise,
+    lesson,
+    line_chart,
+)
 from regard.lessons.unscaled_attention import attend_unscaled, orthonormal_rows, subscripted
 
 A, B, C, D = range(4)
@@ -45,7 +56,8 @@ def self_attention_by_hand(
     """
     u = beta * orthonormal_rows(4, width, seed=seed)
     rest = 2 / (math.exp(beta**2) + 2)
-    plain = {extra: _without_projections(u, added) for extra, added in _additions(u).items()}
+    additions = {"nothing": torch.zeros_like(u[A]), "u_d": u[D], "u_c": u[C]}
+    plain = {extra: _without_projections(u, added) for extra, added in additions.items()}
     c = _projected(u, *_solution(u))
     distances = {extra: float((out - u[B]).norm()) / beta for extra, out in plain.items()}
     second, first = float((c[1] - u[B]).norm()), float((c[0] - (u[B] - u[C])).norm())
@@ -55,7 +67,11 @@ def self_attention_by_hand(
             [*distances.items(), ("nothing, with Q, K, V", second / beta)],
         ),
         chart=line_chart(
-            _distances_by_beta(width, seed),
+            [
+                {"β": length, "distance, in β": distance, "": name}
+                for length in (1 + 0.25 * step for step in range(17))
+                for name, distance in _distances(length, width, seed).items()
+            ],
             x="β",
             y="distance, in β",
             series="",
@@ -83,10 +99,6 @@ def _inputs(u: Tensor, added: Tensor) -> Tensor:
     return torch.stack((u[D] + u[B], u[A] + added, u[C] + u[B]))
 
 
-def _additions(u: Tensor) -> dict[str, Tensor]:
-    return {"nothing": torch.zeros_like(u[A]), "u_d": u[D], "u_c": u[C]}
-
-
 def _without_projections(u: Tensor, added: Tensor) -> Tensor:
     """c₂ with q = k = v = x."""
     x = _inputs(u, added)
@@ -107,18 +119,15 @@ def _projected(u: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return attend_unscaled(x @ q.T, x @ k.T, x @ v.T).out
 
 
-def _distances_by_beta(width: int, seed: int) -> list[dict[str, float | str]]:
-    rows: list[dict[str, float | str]] = []
-    for beta in (1 + 0.25 * step for step in range(17)):
-        u = beta * orthonormal_rows(4, width, seed=seed)
-        found = {
-            "q = k = v = x": _without_projections(u, torch.zeros_like(u[A])),
-            "u_d added to x₂": _without_projections(u, u[D]),
-            "Q, K and V": _projected(u, *_solution(u))[1],
-        }
-        for name, out in found.items():
-            rows.append({"β": beta, "distance, in β": float((out - u[B]).norm()) / beta, "": name})
-    return rows
+def _distances(beta: float, width: int, seed: int) -> dict[str, float]:
+    """Distance of c₂ from u_b, in units of β."""
+    u = beta * orthonormal_rows(4, width, seed=seed)
+    found = {
+        "q = k = v = x": _without_projections(u, torch.zeros_like(u[A])),
+        "u_d added to x₂": _without_projections(u, u[D]),
+        "Q, K and V": _projected(u, *_solution(u))[1],
+    }
+    return {name: float((out - u[B]).norm()) / beta for name, out in found.items()}
 
 
 @exercise("self-attention-by-hand")
@@ -128,11 +137,11 @@ def self_attention_exercise(seed: int) -> ExerciseSheet:
 
     def mark(answer: Answer) -> Mark:
         found = attend_unscaled(x @ answer["Q"].T, x @ answer["K"].T, x @ answer["V"].T)
-        assert found.weights is not None
         second, first = (found.out[1] - u[B]).norm(), (found.out[0] - u[B] + u[C]).norm()
         feedback = f"|c₂ − u_b| = {float(second):.3g}, |c₁ − (u_b − u_c)| = {float(first):.3g}."
-        attention_map = Heatmap(subscripted(3, "x"), subscripted(3, "x"), found.weights)
-        return Mark(max(float(second), float(first)), 0.05, feedback, attention_map)
+        labels = subscripted(3, "x")
+        distance = max(float(second), float(first))
+        return Mark(distance, 0.05, feedback, Heatmap(labels, labels, found.weights))
 
     return ExerciseSheet(
         task="x₁ = u_d + u_b, x₂ = u_a, x₃ = u_c + u_b; q = Q x, k = K x, v = V x, no scaling. "

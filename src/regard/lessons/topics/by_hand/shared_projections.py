@@ -16,10 +16,18 @@ from regard.attention.function import HeadShape
 from regard.attention.kinds import Projections
 from regard.attention.kinds.dot import Dot, DotProduct
 from regard.attention.multi_head import MultiHeadAttention, build_mixer
-from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import heatmap
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Lesson,
+    LessonTable,
+    Range,
+    Seed,
+    above,
+    below,
+    heatmap,
+    lesson,
+    near,
+    standard_normal,
+)
 
 
 @lesson("shared-projections", topic="attention by hand", title="Shared Q and K: symmetric scores")
@@ -38,14 +46,10 @@ def shared_projections(
     weights are not symmetric, since each row has its own softmax denominator z_i; but
     w_ij·z_i = w_ji·z_j. Sharing saves one width² matrix (and its bias).
     """
-    x = torch.randn(
-        1,
-        positions,
-        heads * width,
-        generator=torch.Generator().manual_seed(seed),
-        dtype=torch.float64,
-    )
-    scores = {name: _scores(name, x, heads, width, seed=seed) for name in SHARINGS}
+    x = standard_normal(1, positions, heads * width, seed=seed)
+    shape = HeadShape(width, heads)
+    mixers = {name: random_attention(name, shape, seed=seed) for name in SHARINGS}
+    scores = {name: _scores(mixer, x) for name, mixer in mixers.items()}
     shared = scores["shared-qk"]
     longest = int(shared.diagonal(dim1=-2, dim2=-1)[0].argmax())
     denominators = shared.exp().sum(dim=-1, keepdim=True)
@@ -56,7 +60,7 @@ def shared_projections(
         table=LessonTable(
             ("projections", "largest |s_ij − s_ji|", "parameters"),
             [
-                (name, _asymmetry(found), _parameters(name, heads, width))
+                (name, _asymmetry(found), sum(p.numel() for p in mixers[name].parameters()))
                 for name, found in scores.items()
             ],
         ),
@@ -105,18 +109,12 @@ def random_attention(
     return mixer
 
 
-def _scores(name: Projections, x: Tensor, heads: int, width: int, *, seed: int) -> Tensor:
+def _scores(mixer: MultiHeadAttention, x: Tensor) -> Tensor:
     """(h,n,n)"""
-    mixer = random_attention(name, HeadShape(width, heads), seed=seed)
     keys, _ = mixer.project_keys_values(x)
-    queries = mixer.query(x).view(1, -1, heads, width).transpose(1, 2)
+    queries = mixer.query(x).view(1, -1, mixer.shape.heads, mixer.shape.width).transpose(1, 2)
     return mixer.function.scores(queries, keys)[0]
 
 
 def _asymmetry(scores: Tensor) -> float:
     return float((scores - scores.transpose(-2, -1)).abs().max())
-
-
-def _parameters(name: Projections, heads: int, width: int) -> int:
-    mixer = build_mixer(Dot(), HeadShape(width, heads), projections=name)
-    return sum(parameter.numel() for parameter in mixer.parameters())

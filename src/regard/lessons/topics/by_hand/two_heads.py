@@ -14,10 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.attend import attend
-from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import bar_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import Lesson, LessonTable, Range, Seed, above, bar_chart, below, lesson, near
 
 
 @lesson("two-heads", topic="attention by hand", title="One head is fragile, two are robust")
@@ -40,16 +37,20 @@ def two_heads(
     Φ(−√2) = 0.079. There k_a has the lowest score of the first head, and two heads fail as well.
     Results are shown with and without these samples.
     """
-    means, values = torch.eye(keys, dtype=torch.float64), torch.eye(keys, dtype=torch.float64)
+    means = values = torch.eye(keys, dtype=torch.float64)
     k = _sampled_keys(means, alpha, samples, seed=seed)
-    a, b = means[0], means[1]
-    one = _outputs([beta * (a + b)], k, values)
-    two = _outputs([beta * a, beta * b], k, values)
+    a, b = means[:2]
+    goal = (values[0] + values[1]) / 2
+    queries = {"one head": [beta * (a + b)], "two heads": [beta * a, beta * b]}
+    squared_distances = {
+        heads: (_outputs(each, k, values) - goal).square().sum(dim=-1)
+        for heads, each in queries.items()
+    }
     negative = k[:, 0] @ (a + b) < 0
-    rate, expected = float(negative.double().mean()), _normal_cdf(-1 / math.sqrt(0.5 + 2 * alpha))
+    expected = 0.5 * math.erfc(1 / math.sqrt(0.5 + 2 * alpha) / math.sqrt(2))  # Φ(−1/√(½ + 2α))
     errors = {
-        (heads, subset): _rms_distance(out[selected], (values[0] + values[1]) / 2)
-        for heads, out in (("one head", one), ("two heads", two))
+        (heads, subset): float(squared_distance[selected].mean().sqrt())
+        for heads, squared_distance in squared_distances.items()
         for subset, selected in (("all samples", negative | ~negative), ("q·kₐ > 0", ~negative))
     }
     rows = [
@@ -60,10 +61,7 @@ def two_heads(
     return Lesson(
         table=LessonTable(
             ("heads", "RMS error, all samples", "RMS error, q·kₐ > 0"),
-            [
-                (heads, errors[heads, "all samples"], errors[heads, "q·kₐ > 0"])
-                for heads in ("one head", "two heads")
-            ],
+            [(heads, errors[heads, "all samples"], errors[heads, "q·kₐ > 0"]) for heads in queries],
         ),
         chart=bar_chart(rows, name="samples", value="RMS error", series="heads"),
         caption="Root mean square distance of the output from ½(v_a + v_b), over all samples and "
@@ -71,7 +69,7 @@ def two_heads(
         checks=[
             near(
                 "fraction of samples with q·kₐ < 0",
-                rate,
+                float(negative.double().mean()),
                 expected,
                 within=4 * math.sqrt(expected * (1 - expected) / samples),
             ),
@@ -104,11 +102,3 @@ def _outputs(queries: list[Tensor], k: Tensor, values: Tensor) -> Tensor:
     heads_q = q[None, :, None].expand(b, -1, -1, -1)
     heads_k, heads_v = k[:, None].expand(-1, h, -1, -1), values.expand(b, h, -1, -1)
     return attend(heads_q, heads_k, heads_v).out[:, :, 0].mean(dim=1)
-
-
-def _rms_distance(out: Tensor, goal: Tensor) -> float:
-    return float((out - goal).square().sum(dim=-1).mean().sqrt())
-
-
-def _normal_cdf(z: float) -> float:
-    return 0.5 * math.erfc(-z / math.sqrt(2))

@@ -6,13 +6,13 @@ attend.
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.function import HeadShape
+from regard.attention.function import AttentionOutput, HeadShape
 from regard.attention.kinds import AttentionKind
 from regard.attention.kinds.dot import Dot
 from regard.attention.kinds.synthesizer_dense import SynthesizerDense
@@ -21,10 +21,18 @@ from regard.attention.masks.mask import bidirectional
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import build_mixer
 from regard.attention.token_positions import TokenPositions
-from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Lesson,
+    LessonTable,
+    Range,
+    Seed,
+    above,
+    below,
+    lesson,
+    line_chart,
+    max_difference,
+    near,
+)
 from regard.models.init_weights import init_weights
 
 HEADS = 2
@@ -32,15 +40,6 @@ BATCH_SIZE = 64
 TEST_SIZE = 2000
 EVALUATE_EVERY = 25
 "Steps between two points of the curve."
-
-
-class RecallBatch(NamedTuple):
-    """Sequences of key–value pairs in random order, then one key; the target is its value."""
-
-    inputs: Tensor
-    "(b,n+1,2n): one-hot key and one-hot value concatenated; the last position has no value"
-    targets: Tensor
-    "(b)"
 
 
 @lesson(
@@ -76,7 +75,7 @@ def synthesizer_look_up(
         model = OneLayer(kind, pairs, seed=seed)
         for step, value in _train(model, pairs, steps=steps, seed=seed):
             curve_rows.append({"step": step, "accuracy": value, "attention": name})
-        accuracy[name] = _accuracy(model, _draw_batch(TEST_SIZE, pairs, seed=seed + 1))
+        accuracy[name] = _accuracy(model, *_draw_batch(TEST_SIZE, pairs, seed=seed + 1))
         weight_change[name] = _weight_change(model, pairs, seed=seed)
     chance = 1 / pairs
     return Lesson(
@@ -121,55 +120,58 @@ class OneLayer(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(b,n+1,w) -> logits (b,n)"""
-        positions = TokenPositions.of_row(inputs.shape[1])
-        out = self.attention(inputs, mask=bidirectional(), positions=positions).out
-        logits: Tensor = self.answer(out[:, -1])
-        return logits
+        return torch.as_tensor(self.answer(self._attend(inputs).out[:, -1]))
 
     def weights(self, inputs: Tensor) -> Tensor:
         """(b,h,n+1): attention weights of the last position."""
+        return torch.as_tensor(self._attend(inputs, need_weights=True).weights)[:, :, -1]
+
+    def _attend(self, inputs: Tensor, *, need_weights: bool = False) -> AttentionOutput:
         positions = TokenPositions.of_row(inputs.shape[1])
-        found = self.attention(inputs, mask=bidirectional(), positions=positions, need_weights=True)
-        last: Tensor = found.weights[:, :, -1]
-        return last
+        out: AttentionOutput = self.attention(
+            inputs, mask=bidirectional(), positions=positions, need_weights=need_weights
+        )
+        return out
 
 
-def _draw_batch(size: int, pairs: int, *, seed: int) -> RecallBatch:
-    """Each key and each value once per sequence: values alone carry no information."""
+def _draw_batch(size: int, pairs: int, *, seed: int) -> tuple[Tensor, Tensor]:
+    """Sequences of key–value pairs in random order, then one key; the target is its value.
+
+    Inputs are one-hot keys and values, concatenated (b,n+1,2n), targets (b). Each key and each
+    value occurs once per sequence: values alone carry no information."""
     generator = torch.Generator().manual_seed(seed)
     keys, values = torch.rand(2, size, pairs, generator=generator).argsort(dim=-1)
     position = torch.randint(pairs, (size, 1), generator=generator)
     queried_key, targets = keys.gather(1, position), values.gather(1, position)[:, 0]
     key_values = torch.cat((F.one_hot(keys, pairs), F.one_hot(values, pairs)), dim=-1)
     query = F.pad(F.one_hot(queried_key, pairs), (0, pairs))
-    return RecallBatch(torch.cat((key_values, query), dim=1).float(), targets)
+    return torch.cat((key_values, query), dim=1).float(), targets
 
 
 def _train(model: OneLayer, pairs: int, *, steps: int, seed: int) -> list[tuple[int, float]]:
     """Train on a new batch at each step; returns (step, accuracy)."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     dev = _draw_batch(500, pairs, seed=seed + 2)
-    curve = [(0, _accuracy(model, dev))]
+    curve = [(0, _accuracy(model, *dev))]
     for step in range(1, steps + 1):
-        batch = _draw_batch(BATCH_SIZE, pairs, seed=(seed + 3) * 1000 + step)
-        loss = F.cross_entropy(model(batch.inputs), batch.targets)
+        inputs, targets = _draw_batch(BATCH_SIZE, pairs, seed=(seed + 3) * 1000 + step)
+        loss = F.cross_entropy(model(inputs), targets)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         if step % EVALUATE_EVERY == 0:
-            curve.append((step, _accuracy(model, dev)))
+            curve.append((step, _accuracy(model, *dev)))
     return curve
 
 
 @torch.no_grad()
-def _accuracy(model: OneLayer, batch: RecallBatch) -> float:
-    predicted = model(batch.inputs).argmax(dim=-1)
-    return float((predicted == batch.targets).double().mean())
+def _accuracy(model: OneLayer, inputs: Tensor, targets: Tensor) -> float:
+    return float((model(inputs).argmax(dim=-1) == targets).double().mean())
 
 
 @torch.no_grad()
 def _weight_change(model: OneLayer, pairs: int, *, seed: int) -> float:
     """Largest change of the last position's weights when the pairs are reversed."""
-    inputs = _draw_batch(50, pairs, seed=seed).inputs
+    inputs, _ = _draw_batch(50, pairs, seed=seed)
     reversed_pairs = torch.cat((inputs[:, :-1].flip(1), inputs[:, -1:]), dim=1)
-    return float((model.weights(inputs) - model.weights(reversed_pairs)).abs().max())
+    return max_difference(model.weights(inputs), model.weights(reversed_pairs))

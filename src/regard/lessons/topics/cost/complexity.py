@@ -18,10 +18,7 @@ from regard.attention.kinds.group import Group
 from regard.attention.masks.mask import Mask, bidirectional, sliding_window
 from regard.attention.multi_head import build_mixer
 from regard.attention.token_positions import TokenPositions
-from regard.lessons.lesson import Lesson, LessonTable, above, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range
-from regard.lessons.registry import lesson
+from regard.lessons import Lesson, LessonTable, Range, above, lesson, line_chart, near
 from regard.lessons.topics.cost.operation_counts import count_operations, fit_exponent, min_seconds
 
 LENGTHS = [256, 512, 1024]

@@ -17,11 +17,20 @@ from regard.attention.kinds.dot import Dot
 from regard.attention.masks.mask import Mask, bidirectional, causal, cross
 from regard.attention.multi_head import build_mixer
 from regard.attention.token_positions import TokenPositions
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, equal, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Slot,
+    equal,
+    exercise,
+    lesson,
+    line_chart,
+    near,
+)
 from regard.lessons.topics.cost.operation_counts import (
     OperationCounts,
     count_operations,
@@ -65,11 +74,11 @@ def encoder_decoder_cost(
     """
     width = 2 * half_width
     base = ModelSizes(source, target, width)
-    axes = range(len(base))
     fitted = {
-        attention: [_exponent(attention, base, axis) for axis in axes] for attention in ATTENTIONS
+        attention: [_exponent(attention, base, axis) for axis in range(len(base))]
+        for attention in ATTENTIONS
     }
-    flops = {attention: _count(attention, base).token_mixing for attention in ATTENTIONS}
+    flops = {attention: _flops(attention, base) for attention in ATTENTIONS}
     formulas = {
         "encoder": 4 * source**2 * width,
         "cross": 4 * source * target * width,
@@ -80,7 +89,7 @@ def encoder_decoder_cost(
     rows = [
         {
             "source length M": m,
-            "seconds": _time(attention, ModelSizes(m, 256, width)),
+            "seconds": min_seconds(_run(attention, ModelSizes(m, 256, width))),
             "attention": attention,
         }
         for attention in ATTENTIONS
@@ -138,16 +147,12 @@ def encoder_decoder_cost(
 def _exponent(attention: str, base: ModelSizes, axis: int) -> float:
     """The exponent of one size, from doubling it twice."""
     scaled = [base._replace(**{base._fields[axis]: base[axis] * factor}) for factor in (1, 2, 4)]
-    costs = [_count(attention, sizes).token_mixing for sizes in scaled]
+    costs = [_flops(attention, sizes) for sizes in scaled]
     return fit_exponent([sizes[axis] for sizes in scaled], costs)
 
 
-def _count(attention: str, sizes: ModelSizes) -> OperationCounts:
-    return count_operations(_run(attention, sizes))
-
-
-def _time(attention: str, sizes: ModelSizes) -> float:
-    return min_seconds(_run(attention, sizes))
+def _flops(attention: str, sizes: ModelSizes) -> int:
+    return count_operations(_run(attention, sizes)).token_mixing
 
 
 def _run(attention: str, sizes: ModelSizes) -> partial[object]:
@@ -199,9 +204,8 @@ def encoder_decoder_cost_exercise(seed: int) -> ExerciseSheet:
     sizes = ModelSizes(source, target, width)
 
     def mark(answer: Answer) -> Mark:
-        counts = [_count(attention, sizes).token_mixing for attention in ATTENTIONS]
-        target_counts = torch.tensor(counts, dtype=torch.float64)
-        wrong = int((answer["flops"] != target_counts).sum())
+        counts = [_flops(attention, sizes) for attention in ATTENTIONS]
+        wrong = int((answer["flops"] != torch.tensor(counts, dtype=torch.float64)).sum())
         feedback = f"{wrong} of {len(ATTENTIONS)} counts are wrong: {', '.join(ATTENTIONS)}."
         return Mark(float(wrong), 0.0, feedback)
 

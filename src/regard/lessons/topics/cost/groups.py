@@ -13,17 +13,30 @@ import torch
 from torch import Tensor
 
 from regard.attention.attend import attend
-from regard.attention.function import AttentionOutput, HeadShape
-from regard.attention.kinds.group import Group, GroupDotProduct
-from regard.attention.masks.mask import bidirectional, padding, same_group
+from regard.attention.function import AttentionFunction, AttentionOutput, HeadShape
+from regard.attention.kinds.group import Group
+from regard.attention.masks.mask import Mask, bidirectional, padding, same_group
 from regard.attention.multi_head import build_mixer
 from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
-from regard.lessons.exercise import Answer, ExerciseSheet, Heatmap, Mark, Slot, exercise
-from regard.lessons.lesson import ChartFunction, Lesson, LessonTable, equal, near
-from regard.lessons.lesson_charts import heatmap, line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    equal,
+    exercise,
+    heatmap,
+    lesson,
+    line_chart,
+    mark_mask,
+    near,
+    standard_normal,
+)
 from regard.lessons.topics.cost.operation_counts import count_operations, fit_exponent, min_seconds
 
 WIDTH = 16
@@ -53,7 +66,6 @@ def group_cost(*, block: Annotated[int, Range(8, 64)] = 32, seed: Seed = 0) -> L
         for by in runs
         for g in counts
     ]
-    outputs = [runs[BLOCKS][4]().out, runs[IDS][4]().out]
     return Lesson(
         table=LessonTable(
             ("groups", "allowed pairs", *(f"FLOPs, {by}" for by in runs)),
@@ -76,7 +88,12 @@ def group_cost(*, block: Annotated[int, Range(8, 64)] = 32, seed: Seed = 0) -> L
                 within=1e-9,
             ),
             equal("FLOPs, modality ids: 4n²d", flops[IDS], [full] * len(counts)),
-            near("output of 4 groups: blocks vs ids", outputs[0], outputs[1], within=1e-9),
+            near(
+                "output of 4 groups: blocks vs ids",
+                runs[BLOCKS][4]().out,
+                runs[IDS][4]().out,
+                within=1e-9,
+            ),
         ],
         see_also=["attention/kinds/group.py", "attention/attend.py", "recipes/digits-groups.toml"],
     )
@@ -84,23 +101,20 @@ def group_cost(*, block: Annotated[int, Range(8, 64)] = 32, seed: Seed = 0) -> L
 
 def _run(by: str, n: int, groups: int, *, seed: int) -> Callable[[], AttentionOutput]:
     """One head under the mask of its groups."""
-    generator = torch.Generator().manual_seed(seed)
-    q, k, v = torch.randn(3, 1, 1, n, WIDTH, generator=generator, dtype=torch.float64)
-    function, positions = _function(by, n, groups)
-    return partial(attend, q, k, v, function.restrict_mask(bidirectional(), positions), function)
+    q, k, v = standard_normal(3, 1, 1, n, WIDTH, seed=seed)
+    return partial(attend, q, k, v, *_mask_and_function(by, n, groups))
 
 
-def _function(by: str, n: int, groups: int) -> tuple[GroupDotProduct, TokenPositions]:
+def _mask_and_function(by: str, n: int, groups: int) -> tuple[Mask, AttentionFunction]:
     kind = Group(by="count", groups=groups) if by == BLOCKS else Group(by="modality")
-    ids = torch.arange(n)[None] // (n // groups)
     function = kind.build(HeadShape(WIDTH, heads=1, context=n))
-    assert isinstance(function, GroupDotProduct)
-    return function, TokenPositions.of_row(n, modalities=ids)
+    ids = torch.arange(n)[None] // (n // groups)
+    positions = TokenPositions.of_row(n, modalities=ids)
+    return function.restrict_mask(bidirectional(), positions), function
 
 
 def _allowed_pairs(by: str, n: int, groups: int) -> int:
-    function, positions = _function(by, n, groups)
-    return int(function.restrict_mask(bidirectional(), positions).dense(n, n).sum())
+    return int(_mask_and_function(by, n, groups)[0].dense(n, n).sum())
 
 
 @lesson("modality-groups", topic="kinds and cost", title="Words and patches in groups")
@@ -138,6 +152,7 @@ def modality_groups(
     mixed = [any(is_fusion[: layer + 1]) for layer in range(layers)]
     within_groups = words**2 + patches**2
     grouped = _layer_mask(Group(by="modality"), 0, positions)
+    labels = [f"w{i + 1}" for i in range(words)] + [f"p{i + 1}" for i in range(patches)]
     return Lesson(
         table=LessonTable(
             ("layer", "attends to", "allowed pairs", "blocked pairs", "words depend on patches"),
@@ -154,7 +169,9 @@ def modality_groups(
                 )
             ],
         ),
-        chart=_mask_chart(grouped, words, patches),
+        chart=heatmap(
+            grouped.double().tolist(), row_labels=labels, column_labels=labels, title="may attend"
+        ),
         caption="Mask of a group layer: w are words, p patches; 1 = may attend, 0 = blocked. A "
         "fusion layer has 1 everywhere.",
         checks=[
@@ -177,12 +194,6 @@ def modality_groups(
             "recipes/digits-groups.toml",
         ],
     )
-
-
-def _mask_chart(mask: Tensor, words: int, patches: int) -> ChartFunction:
-    labels = [f"w{i + 1}" for i in range(words)] + [f"p{i + 1}" for i in range(patches)]
-    cells = mask.double().tolist()
-    return heatmap(cells, row_labels=labels, column_labels=labels, title="may attend")
 
 
 def _layer_mask(kind: Group, layer: int, positions: TokenPositions) -> Tensor:
@@ -223,11 +234,8 @@ def modality_groups_exercise(seed: int) -> ExerciseSheet:
     target = (same_group(modalities[None]) & padding(valid[None])).dense(n, n)[0, 0]
 
     def mark(answer: Answer) -> Mark:
-        wrong = answer["mask"] != target
-        feedback = f"{int(wrong.sum())} of {n * n} pairs are wrong; your mask is drawn."
         labels = ["word" if not int(modality) else "patch" for modality in modalities]
-        attention_map = Heatmap(labels, labels, answer["mask"].double())
-        return Mark(float(wrong.sum()) / (n * n), 0.0, feedback, attention_map)
+        return mark_mask(answer["mask"], target, labels)
 
     return ExerciseSheet(
         task="A layer with groups by modality, 0 = word, 1 = patch; the last position is padding, "

@@ -13,28 +13,34 @@ from functools import partial
 from typing import Annotated
 
 import torch
-from torch import Tensor
 
 from regard.attention.attend import attend
 from regard.attention.function import AttentionFunction, AttentionOutput, HeadShape
 from regard.attention.kinds.dot import DotProduct
-from regard.attention.kinds.linear import FeatureMapAttention, LinearAttention
+from regard.attention.kinds.linear import LinearAttention
 from regard.attention.masks.mask import causal
-from regard.lessons.exercise import (
+from regard.lessons import (
     Answer,
     ExerciseSheet,
     Heatmap,
+    Lesson,
+    LessonTable,
     Mark,
+    Range,
+    Seed,
     Slot,
+    above,
+    below,
+    equal,
     exercise,
+    lesson,
+    line_chart,
     max_difference,
+    near,
+    standard_normal,
 )
-from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
 from regard.lessons.topics.cost.operation_counts import count_operations, fit_exponent, min_seconds
-from regard.lessons.unscaled_attention import subscripted
+from regard.lessons.unscaled_attention import attend_sequence, subscripted
 
 LENGTHS = [64, 128, 256, 512, 1024]
 STDS = [0.25, 0.5, 1.0]
@@ -120,21 +126,18 @@ def linear_attention(*, width: Annotated[int, Range(4, 32)] = 16, seed: Seed = 0
 
 def _function(
     feature_map: str, width: int, *, features: int = 0, seed: int = 0
-) -> FeatureMapAttention:
+) -> AttentionFunction:
     kind = LinearAttention.model_validate(
         {"feature_map": feature_map, "features": features, "seed": seed}
     )
-    function = kind.build(HeadShape(width, heads=1)).double()
-    assert isinstance(function, FeatureMapAttention)
-    return function
+    return kind.build(HeadShape(width, heads=1)).double()
 
 
 def _runs(
     function: AttentionFunction, n: int, width: int, *, seed: int
 ) -> dict[str, Callable[[], AttentionOutput]]:
     """The same attention in each order, as callables."""
-    generator = torch.Generator().manual_seed(seed)
-    q, k, v = torch.randn(3, 1, 1, n, width, generator=generator, dtype=torch.float64)
+    q, k, v = standard_normal(3, 1, 1, n, width, seed=seed)
     run = partial(attend, q, k, v, function=function)
     # Needing the weights forces the explicit path, which forms the n × n matrix.
     return {
@@ -151,21 +154,13 @@ def linear_attention_exercise(seed: int) -> ExerciseSheet:
     keys, values = torch.randint(0, 6, (2, 4, 2), generator=generator, dtype=torch.float64)
     keys[0] += 1  # no query has a zero denominator
     queries = torch.randint(1, 9, (20, 2), generator=generator, dtype=torch.float64)
-    found = attend(
-        queries[None, None],
-        keys[None, None],
-        values[None, None],
-        function=_function("relu", 2),
-        need_weights=True,
-    )
-    assert found.weights is not None
-    weights = found.weights[0, 0]
+    found = attend_sequence(queries, keys, values, function=_function("relu", 2))
 
     def mark(answer: Answer) -> Mark:
         out = queries @ answer["S"] / (queries @ answer["z"])[:, None]
-        error = max_difference(out, found.out[0, 0])
+        error = max_difference(out, found.out)
         feedback = f"Largest error of φ(q)S / φ(q)·z over 20 queries: {error:.2g}."
-        return Mark(error, 0.01, feedback, Heatmap(["q"], subscripted(4), weights[:1]))
+        return Mark(error, 0.01, feedback, Heatmap(["q"], subscripted(4), found.weights[:1]))
 
     return ExerciseSheet(
         task="Linear attention with φ(x) = max(x, 0) compresses all keys and values into a matrix "
@@ -252,8 +247,8 @@ def _random_error(features: int, width: int, std: float, *, seed: int) -> float:
 @torch.no_grad()
 def _error(function: AttentionFunction, width: int, std: float, *, seed: int) -> float:
     """Relative error for 32 queries and 32 keys with components of this standard deviation."""
-    generator = torch.Generator().manual_seed(seed)
-    q, k, v = torch.randn(3, 1, 1, 32, width, generator=generator, dtype=torch.float64)
-    q, k = std * q, std * k
-    exact: Tensor = attend(q, k, v, function=DotProduct()).out
-    return float((attend(q, k, v, function=function).out - exact).norm() / exact.norm())
+    q, k, v = standard_normal(3, 1, 1, 32, width, seed=seed)
+    exact, found = (
+        attend(std * q, std * k, v, function=each).out for each in (DotProduct(), function)
+    )
+    return float((found - exact).norm() / exact.norm())

@@ -24,10 +24,6 @@ class OperationCounts(NamedTuple):
     channel_mixing: int
     "Linear layers, applied to each position separately."
 
-    @property
-    def total(self) -> int:
-        return self.token_mixing + self.channel_mixing
-
 
 @torch.no_grad()
 def count_operations(run: Callable[[], object]) -> OperationCounts:

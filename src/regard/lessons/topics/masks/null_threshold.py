@@ -24,11 +24,24 @@ from regard.evaluation.metrics.question_answering import (
     exact_match_and_f1,
     should_answer,
 )
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Check, Lesson, LessonTable, above, below, equal, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    Check,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    above,
+    below,
+    equal,
+    exercise,
+    lesson,
+    line_chart,
+    near,
+)
 from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.families.encoder import Encoder

@@ -12,12 +12,26 @@ import altair as alt
 import torch
 from torch import Tensor
 
-from regard.attention.attend import attend
 from regard.attention.masks.mask import Mask, bidirectional, causal, prefix
-from regard.lessons.exercise import Answer, ExerciseSheet, Heatmap, Mark, Slot, exercise
-from regard.lessons.lesson import ChartFunction, Check, Lesson, LessonTable, equal, near
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ChartFunction,
+    Check,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    equal,
+    exercise,
+    lesson,
+    mark_mask,
+    near,
+    standard_normal,
+)
+from regard.lessons.unscaled_attention import attend_sequence
 from regard.reports.charts import theme as chart_theme
 from regard.reports.charts.theme import Chart, Theme
 
@@ -92,10 +106,8 @@ def _masks(first: int) -> dict[str, Mask]:
 def _weights_check(name: str, mask: Mask, *, seed: int) -> Check:
     """Weights of `attend` are zero where the mask blocks, and sum to 1."""
     n = len(TOKENS)
-    generator = torch.Generator().manual_seed(seed)
-    q, k, v = torch.randn(3, 1, 1, n, 4, generator=generator, dtype=torch.float64)
-    weights = attend(q, k, v, mask, need_weights=True).weights
-    assert weights is not None
+    q, k, v = standard_normal(3, n, 4, seed=seed)
+    weights = attend_sequence(q, k, v, mask).weights
     blocked = weights.masked_select(~mask.dense(n, n))
     sums = torch.cat((weights.sum(dim=-1).flatten(), blocked))
     expected = torch.cat((torch.ones(n), torch.zeros(len(blocked))))
@@ -117,17 +129,21 @@ def _mask_chart(tables: dict[str, Tensor]) -> ChartFunction:
             ends.append({"x": right + n, "y": down - TITLE_OFFSET, "label": "key →"})
             cells += _cells(table, right, down)
         tops = [0.0] if wide else [number * step for number in range(len(tables))]
+        # Left of a heatmap, with their distance below its upper edge.
+        rows = [(-TITLE_OFFSET, "query ↓"), *((row + 0.5, name) for row, name in enumerate(TOKENS))]
         labels = [
-            {"x": -0.3, "y": top + down, "label": text}
-            for top in tops
-            for down, text in _row_labels()
+            {"x": -0.3, "y": top + down, "label": text} for top in tops for down, text in rows
         ]
         label_width = max(map(len, TOKENS)) * (0.24 if wide else 0.33) + 0.6
         across = [-label_width, 3 * step - GAP] if wide else [-label_width, n + 0.2]
         down_to = [n + 0.2, -1.2] if wide else [3 * step - GAP + 0.2, -1.2]
         # Square cells.
         height = round(width * (down_to[0] - down_to[1]) / (across[1] - across[0]))
-        x, y = _plain_axis("x", across), _plain_axis("y", down_to)
+        x_scale, y_scale = (
+            alt.Scale(domain=domain, nice=False, zero=False) for domain in (across, down_to)
+        )
+        x = alt.X("x:Q", axis=None, scale=x_scale)
+        y = alt.Y("y:Q", axis=None, scale=y_scale)
         layers = [
             alt.Chart(alt.InlineData(values=cells))
             .mark_rect(cornerRadius=1)
@@ -150,25 +166,13 @@ def _mask_chart(tables: dict[str, Tensor]) -> ChartFunction:
     return draw
 
 
-def _row_labels() -> list[tuple[float, str]]:
-    """Labels left of a heatmap with their distance below its upper edge."""
-    return [(-TITLE_OFFSET, "query ↓"), *((row + 0.5, token) for row, token in enumerate(TOKENS))]
-
-
-def _plain_axis(name: str, domain: list[float]) -> Any:
-    channel = alt.X if name == "x" else alt.Y
-    return channel(f"{name}:Q", axis=None, scale=alt.Scale(domain=domain, nice=False, zero=False))
-
-
 def _text_layer(
     rows: Sequence[dict[str, Any]], axes: tuple[Any, Any], colour: str, *, align: Any
 ) -> alt.Chart:
-    layer: alt.Chart = (
-        alt.Chart(alt.InlineData(values=list(rows)))
-        .mark_text(align=align, fontSize=12, color=colour, baseline="middle")
-        .encode(x=axes[0], y=axes[1], text="label:N")
+    layer = alt.Chart(alt.InlineData(values=list(rows))).mark_text(
+        align=align, fontSize=12, color=colour, baseline="middle"
     )
-    return layer
+    return layer.encode(x=axes[0], y=axes[1], text="label:N")
 
 
 def _cells(table: Tensor, right: float, down: float) -> list[dict[str, Any]]:
@@ -194,11 +198,7 @@ def three_masks_exercise(seed: int) -> ExerciseSheet:
     target = _masks(first)[name].dense(n, n)[0, 0]
 
     def mark(answer: Answer) -> Mark:
-        wrong = answer["mask"] != target
-        feedback = f"{int(wrong.sum())} of {n * n} pairs are wrong; your mask is drawn."
-        labels = [str(position + 1) for position in range(n)]
-        attention_map = Heatmap(labels, labels, answer["mask"].double())
-        return Mark(float(wrong.sum()) / (n * n), 0.0, feedback, attention_map)
+        return mark_mask(answer["mask"], target, [str(position + 1) for position in range(n)])
 
     return ExerciseSheet(
         task=f"A text has a first segment of {first} tokens and a second of {second}. Give the "

@@ -19,20 +19,28 @@ from regard.attention.kinds.dot import DotProduct
 from regard.attention.kinds.soft_masked import SoftMasked
 from regard.attention.kinds.zero_masked import MaskAfterSoftmax
 from regard.attention.masks.mask import causal
-from regard.lessons.exercise import (
+from regard.lessons import (
     Answer,
     ExerciseSheet,
     Heatmap,
+    Lesson,
+    LessonTable,
     Mark,
+    Range,
+    Seed,
     Slot,
+    above,
+    below,
+    equal,
     exercise,
+    heatmap,
+    lesson,
     max_difference,
+    near,
     rounded_normal,
+    standard_normal,
 )
-from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
-from regard.lessons.lesson_charts import heatmap
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons.unscaled_attention import attend_sequence
 
 
 @lesson("zero-masking", topic="masks", title="A mask after the softmax leaks the future")
@@ -50,24 +58,21 @@ def zero_masking(
     model can infer from it how well the next token fits. With −∞ before the softmax the derivative
     is exactly zero; with a finite penalty it is merely small.
     """
-    q, k, v = _random_qkv(positions, width, seed=seed)
+    q, k, v = standard_normal(3, 1, 1, positions, width, seed=seed)
     functions: dict[str, AttentionFunction] = {
         "−∞ before the softmax": DotProduct(),
         "0 after the softmax": MaskAfterSoftmax(),
-        "finite penalty, 9": _soft_masked(width),
+        "finite penalty, 9": SoftMasked().build(HeadShape(width, 1)),
     }
     influence = {name: _influence(function, q, k, v) for name, function in functions.items()}
     future = torch.ones(positions, positions, dtype=torch.bool).triu(1)
     future_influence = {name: table[future] for name, table in influence.items()}
-    sums = {name: _weights(function, q, k, v).sum(dim=-1) for name, function in functions.items()}
+    sums = {
+        name: attend_sequence(q[0, 0], k[0, 0], v[0, 0], causal(), function).weights.sum(dim=-1)
+        for name, function in functions.items()
+    }
     before, after, penalty = (values.max() for values in future_influence.values())
-    first_sum = sums["0 after the softmax"][0]
-    measured, predicted = (
-        future_influence["0 after the softmax"],
-        _predicted_influence(q, k, v)[future],
-    )
     labels = [str(position + 1) for position in range(positions)]
-    cells = influence["0 after the softmax"].tolist()
     return Lesson(
         table=LessonTable(
             ("mask", "largest influence of a future key", "smallest sum of a row's weights"),
@@ -76,14 +81,28 @@ def zero_masking(
                 for name in functions
             ],
         ),
-        chart=heatmap(cells, row_labels=labels, column_labels=labels, title="influence of a key"),
+        chart=heatmap(
+            influence["0 after the softmax"].tolist(),
+            row_labels=labels,
+            column_labels=labels,
+            title="influence of a key",
+        ),
         caption="Mask after the softmax: norm of the derivative of each query's output (row) with "
         "respect to each key (column). Above the diagonal it should be zero.",
         checks=[
             equal("influence of future keys, −∞ before", float(before), 0.0),
             above("influence of future keys, 0 after", after, 0.01),
-            near("the same vs w_im·|o_i|·|q_i|/√d", measured, predicted, within=1e-12),
-            below("sum of the first position's weights, 0 after", first_sum, 0.999),
+            near(
+                "the same vs w_im·|o_i|·|q_i|/√d",
+                future_influence["0 after the softmax"],
+                _predicted_influence(q, k, v)[future],
+                within=1e-12,
+            ),
+            below(
+                "sum of the first position's weights, 0 after",
+                sums["0 after the softmax"][0],
+                0.999,
+            ),
             above("influence of future keys, penalty of 9", penalty, 1e-9),
         ],
         see_also=[
@@ -94,24 +113,6 @@ def zero_masking(
     )
 
 
-def _random_qkv(positions: int, width: int, *, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    q, k, v = torch.randn(3, 1, 1, positions, width, generator=generator, dtype=torch.float64)
-    return q, k, v
-
-
-def _soft_masked(width: int) -> AttentionFunction:
-    function = SoftMasked().build(HeadShape(width, 1))
-    assert isinstance(function, AttentionFunction)
-    return function
-
-
-def _weights(function: AttentionFunction, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    weights = attend(q, k, v, causal(), function, need_weights=True).weights
-    assert weights is not None
-    return weights[0, 0]
-
-
 def _influence(function: AttentionFunction, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """(i,j): norm of the derivative of output i with respect to key j."""
 
@@ -119,8 +120,7 @@ def _influence(function: AttentionFunction, q: Tensor, k: Tensor, v: Tensor) -> 
         return attend(q, keys, v, causal(), function).out[0, 0]
 
     jacobian = torch.autograd.functional.jacobian(out, k)  # type: ignore[no-untyped-call]
-    norms: Tensor = jacobian[:, :, 0, 0].square().sum(dim=(1, 3)).sqrt()
-    return norms
+    return torch.as_tensor(jacobian[:, :, 0, 0].square().sum(dim=(1, 3)).sqrt())
 
 
 def _predicted_influence(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -130,8 +130,7 @@ def _predicted_influence(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     weights = function.normalise(function.scores(q, k), all_allowed)[0, 0]
     out = attend(q, k, v, causal(), function).out[0, 0]
     norms = out.norm(dim=-1) * q[0, 0].norm(dim=-1) / math.sqrt(q.shape[-1])
-    predicted: Tensor = weights * norms[:, None]
-    return predicted
+    return torch.as_tensor(weights * norms[:, None])
 
 
 @exercise("zero-masking")
@@ -142,17 +141,12 @@ def zero_masking_exercise(seed: int) -> ExerciseSheet:
     leaking_weights = MaskAfterSoftmax().normalise(scores, allowed)
 
     def mark(answer: Answer) -> Mark:
-        leaking = max_difference(answer["weights"], leaking_weights) <= 0.01
-        feedback = "These are the weights of a mask after the softmax: rows sum to less than 1."
-        if not leaking:
-            feedback = (
-                f"The rows sum to {float(answer['weights'].sum(dim=1).mean()):.3g} on average."
-            )
-        labels = [str(position + 1) for position in range(4)]
-        attention_map = Heatmap(labels, labels, answer["weights"])
-        return Mark(
-            max_difference(answer["weights"], causal_weights), 0.005, feedback, attention_map
-        )
+        weights = answer["weights"]
+        feedback = f"The rows sum to {float(weights.sum(dim=1).mean()):.3g} on average."
+        if max_difference(weights, leaking_weights) <= 0.01:
+            feedback = "These are the weights of a mask after the softmax: rows sum to less than 1."
+        error, labels = max_difference(weights, causal_weights), [str(n) for n in range(1, 5)]
+        return Mark(error, 0.005, feedback, Heatmap(labels, labels, weights))
 
     return ExerciseSheet(
         task="Give the 4 × 4 attention weights for these scores under a causal mask that does not "

@@ -15,10 +15,7 @@ from regard.attention.kinds import AttentionKind
 from regard.attention.kinds.dot import Dot
 from regard.attention.kinds.zero_masked import ZeroMasked
 from regard.batch import Batch
-from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import Lesson, LessonTable, Range, Seed, above, below, lesson, line_chart, near
 from regard.models.families.decoder import Decoder
 from regard.models.model import Model
 

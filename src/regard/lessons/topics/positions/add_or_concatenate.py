@@ -14,20 +14,23 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.positions.sinusoidal import Sinusoidal
-from regard.lessons.exercise import (
+from regard.lessons import (
     Answer,
     ExerciseSheet,
     Heatmap,
+    Lesson,
+    LessonTable,
     Mark,
+    Range,
+    Seed,
     Slot,
+    bar_chart,
     exercise,
+    lesson,
     max_difference,
+    near,
     rounded_normal,
 )
-from regard.lessons.lesson import Lesson, LessonTable, near
-from regard.lessons.lesson_charts import bar_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
 from regard.lessons.topics.positions.sinusoids import sinusoidal_table
 from regard.lessons.unscaled_attention import subscripted, unscaled_scores, unscaled_weights
 from regard.models.blocks.embedding import Embedding

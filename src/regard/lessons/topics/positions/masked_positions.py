@@ -14,10 +14,18 @@ from torch import Tensor, nn
 from regard.attention.masks.mask import bidirectional
 from regard.attention.positions.learned import Learned
 from regard.attention.token_positions import TokenPositions
-from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Lesson,
+    LessonTable,
+    Range,
+    Seed,
+    above,
+    below,
+    lesson,
+    line_chart,
+    max_difference,
+    near,
+)
 from regard.models.architectures.encoder_model import EncoderModel
 from regard.models.families.encoder import Encoder
 
@@ -96,7 +104,7 @@ def _train(variant: str, *, masked: int, seed: int) -> tuple[list[float], float,
         x = model.hidden_states(row)[0, selected]
         loss = model.head.losses(x, targets=targets[selected]).mean()
         losses.append(float(loss.detach()))
-        differences.append(_largest_difference(x.detach()))
+        differences.append(max_difference(x.detach()[:, None], x.detach()[None]))
         # The learning rate decays: otherwise some seeds oscillate around the minimum.
         _sgd_step(parameters, loss, lr=LR * min(1.0, 2 - 2 * step / STEPS))
     return losses, differences[0], differences[-1]
@@ -122,8 +130,3 @@ def _encoder(*, seed: int) -> EncoderModel:
         init_std=WIDTH**-0.5,
     )
     return family.build(vocabulary=len(VOCABULARY), seed=seed).double()
-
-
-def _largest_difference(x: Tensor) -> float:
-    """Over all pairs of rows of x (m,w)."""
-    return float((x[:, None] - x[None]).abs().max())

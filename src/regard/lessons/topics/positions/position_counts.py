@@ -7,7 +7,7 @@ T context, w model width, L layers, h heads.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 
@@ -18,11 +18,19 @@ from regard.attention.positions.none import NoPositions
 from regard.attention.positions.relative import Relative
 from regard.core.parameter_count import ParameterCount, total_parameters
 from regard.core.settings import catalog_name
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, equal
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Slot,
+    equal,
+    exercise,
+    lesson,
+    line_chart,
+)
 from regard.models.families.decoder import Decoder
 
 
@@ -51,8 +59,8 @@ def position_counts(
         f"relative, clipped at {clip}": Relative(clip=clip),
         **_without_parameters(),
     }
-    size: dict[str, Any] = {"layers": layers, "heads": heads, "width": width}
-    counts = {name: _count(kind, context=context, **size) for name, kind in kinds.items()}
+    size = {"layers": layers, "heads": heads, "width": width}
+    counts = {name: _count(_family(kind, context, **size)) for name, kind in kinds.items()}
     expected = {
         "learned": context * width,
         "learned, half the width": context * width // 2,
@@ -63,7 +71,7 @@ def position_counts(
     rows = [
         {
             "context": length,
-            "parameters": total_parameters(_terms(kind, context=length, **size)),
+            "parameters": total_parameters(_terms(_family(kind, length, **size))),
             "positions": name,
         }
         for name, kind in kinds.items()
@@ -113,32 +121,33 @@ def _without_parameters() -> dict[str, PositionKind]:
     }
 
 
-def _terms(
-    kind: PositionKind, *, context: int, layers: int, heads: int, width: int
-) -> list[ParameterCount]:
+def _terms(family: Decoder) -> list[ParameterCount]:
     """The terms of the model's own parameter count that belong to positions."""
-    family = _family(kind, context=context, layers=layers, heads=heads, width=width)
     return [term for term in family.count_parameters(vocabulary=4) if "position" in term.name]
 
 
-def _count(
-    kind: PositionKind, *, context: int, layers: int, heads: int, width: int
-) -> tuple[str, int, int]:
+def _count(family: Decoder) -> tuple[str, int, int]:
     """The formula, its value, and the parameters in the built model's tensors."""
-    size = {"context": context, "layers": layers, "heads": heads, "width": width}
-    terms = _terms(kind, **size)
-    model = _family(kind, **size).build(vocabulary=4, seed=0)
-    table = model.embedding.positions
-    tensors = [] if table is None else list(table.parameters())
-    tensors += [
-        tensor for name, tensor in model.named_parameters() if ".relative_position." in name
-    ]
+    terms = _terms(family)
+    tensors = {
+        name: tensor.numel()
+        for name, tensor in family.build(vocabulary=4, seed=0).named_parameters()
+        if name.startswith("embedding.positions.") or ".relative_position." in name
+    }
     formula = " + ".join(term.formula for term in terms)
-    return formula, total_parameters(terms), sum(tensor.numel() for tensor in tensors)
+    return formula, total_parameters(terms), sum(tensors.values())
 
 
-def _family(kind: PositionKind, **size: Any) -> Decoder:
-    return Decoder(positions=kind, tied=False, mlp_width=1, **size)
+def _family(kind: PositionKind, context: int, *, layers: int, heads: int, width: int) -> Decoder:
+    return Decoder(
+        positions=kind,
+        context=context,
+        layers=layers,
+        heads=heads,
+        width=width,
+        tied=False,
+        mlp_width=1,
+    )
 
 
 @exercise("position-counts")
@@ -149,11 +158,10 @@ def position_counts_exercise(seed: int) -> ExerciseSheet:
         return int(torch.randint(low, high, (1,), generator=generator))
 
     heads, layers, context, clip = draw(2, 9), draw(2, 7), draw(20, 200), draw(3, 17)
-    size: dict[str, Any] = {"context": context, "layers": layers, "heads": heads}
-    size["width"] = heads * draw(4, 17)
+    size = {"context": context, "layers": layers, "heads": heads, "width": heads * draw(4, 17)}
     target = torch.tensor(
         [
-            float(_count(kind, **size)[2])
+            float(_count(_family(kind, **size))[2])
             for kind in (Learned(), Relative(), Relative(clip=clip), NoPositions())
         ],
         dtype=torch.float64,

@@ -13,27 +13,30 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from regard.attention.attend import attend
-from regard.attention.function import AttentionOutput, HeadShape
+from regard.attention.function import HeadShape
 from regard.attention.positions import RelativePosition
 from regard.attention.positions.alibi import Alibi
 from regard.attention.positions.relative import Relative, RelativeBias
 from regard.attention.positions.sinusoidal import Sinusoidal
-from regard.lessons.exercise import (
+from regard.lessons import (
     Answer,
+    Check,
     ExerciseSheet,
     Heatmap,
+    Lesson,
+    LessonTable,
     Mark,
+    Range,
+    Seed,
     Slot,
     exercise,
+    lesson,
+    line_chart,
     max_difference,
+    near,
     rounded_normal,
 )
-from regard.lessons.lesson import Check, Lesson, LessonTable, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
-from regard.lessons.unscaled_attention import subscripted
+from regard.lessons.unscaled_attention import attend_sequence, subscripted
 
 ERROR = "largest error ÷ largest bias"
 
@@ -103,11 +106,9 @@ def _concatenation_checks(q: Tensor, k: Tensor, v: Tensor, positions: Tensor) ->
     width = q.shape[1]
     root = math.sqrt(width + q_pos.shape[1])  # `attend` divides the concatenated scores by it
     concatenated_q = torch.cat((q * (root / math.sqrt(width)), q_pos * root), dim=1)
-    biased = _attend(q, k, v, bias)
-    concatenated = _attend(concatenated_q, torch.cat((k, k_pos), dim=1), v)
-    unnormalised = _weights(q, k, v) * bias.exp()
-    assert biased.weights is not None
-    assert concatenated.weights is not None
+    biased = attend_sequence(q, k, v, bias=bias)
+    concatenated = attend_sequence(concatenated_q, torch.cat((k, k_pos), dim=1), v)
+    unnormalised = attend_sequence(q, k, v).weights * bias.exp()
     return [
         near("output: bias q_pos·k_pos vs concatenated", biased.out, concatenated.out, within=1e-9),
         near("weights: the same", biased.weights, concatenated.weights, within=1e-9),
@@ -123,28 +124,9 @@ def _concatenation_checks(q: Tensor, k: Tensor, v: Tensor, positions: Tensor) ->
 def _odds_check(q: Tensor, k: Tensor, v: Tensor) -> Check:
     bias = torch.zeros(len(q), len(k), dtype=torch.float64)
     bias[:, 0] = math.log(2)
-    odds_ratio = _odds(_weights(q, k, v, bias)[:, 0]) / _odds(_weights(q, k, v)[:, 0])
-    twice = torch.full((len(q),), 2.0)
-    return near("odds ratio of a key with bias log 2", odds_ratio, twice, within=1e-6)
-
-
-def _weights(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
-    found = _attend(q, k, v, bias).weights
-    assert found is not None
-    return found
-
-
-def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> AttentionOutput:
-    """One sequence, one head: (n,d) -> out (n,d), weights (n,n)."""
-    found = attend(
-        q[None, None],
-        k[None, None],
-        v[None, None],
-        bias=None if bias is None else bias[None, None],
-        need_weights=True,
-    )
-    assert found.weights is not None
-    return found._replace(out=found.out[0, 0], weights=found.weights[0, 0])
+    with_bias, without = (attend_sequence(q, k, v, bias=each).weights for each in (bias, None))
+    odds_ratio = _odds(with_bias[:, 0]) / _odds(without[:, 0])
+    return near("odds ratio of a key with bias log 2", odds_ratio, [2.0] * len(q), within=1e-6)
 
 
 def _odds(weights: Tensor) -> Tensor:
@@ -178,9 +160,9 @@ def _errors_by_width(bias: Tensor) -> list[float]:
     """Largest error of q_pos·k_pos from the truncated SVD for widths 1, 2, …, relative to the
     largest bias."""
     left, singular_values, right = torch.linalg.svd(bias)
-    largest = float(bias.abs().max())
     return [
-        max_difference((left[:, :r] * singular_values[:r]) @ right[:r], bias) / largest
+        max_difference((left[:, :r] * singular_values[:r]) @ right[:r], bias)
+        / float(bias.abs().max())
         for r in range(1, len(bias) + 1)
     ]
 
@@ -194,7 +176,7 @@ def relative_bias_exercise(seed: int) -> ExerciseSheet:
     target[0] += 1 - target.sum()
 
     def mark(answer: Answer) -> Mark:
-        found = _weights(q, keys, keys, answer["bias"][None])
+        found = attend_sequence(q, keys, keys, bias=answer["bias"][None]).weights
         error = max_difference(found[0], target)
         feedback = f"Largest error of the resulting weights: {error:.2g}."
         return Mark(error, 0.01, feedback, Heatmap(["q"], subscripted(4), found))

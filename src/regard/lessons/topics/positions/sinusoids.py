@@ -18,11 +18,24 @@ from regard.attention.kinds import Projections
 from regard.attention.kinds.dot import Dot
 from regard.attention.multi_head import MultiHeadAttention, build_mixer
 from regard.attention.positions.sinusoidal import Sinusoidal, SinusoidalEmbedding
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise, max_difference
-from regard.lessons.lesson import ChartFunction, Check, Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    Check,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    above,
+    below,
+    exercise,
+    lesson,
+    line_chart,
+    max_difference,
+    near,
+)
 from regard.models.blocks.embedding import Embedding
 from regard.models.init_weights import init_weights
 
@@ -54,6 +67,7 @@ def sinusoids(
     w = 2 * half_width
     table, tokens = sinusoidal_table(w, LENGTH), _initial_embeddings(std, w, seed=seed)
     cross = _rms(tokens @ table.T)
+    by_distance = {"p·p": (table @ table[0]).tolist(), "x·p, RMS": [cross] * LENGTH}
     expected = std * math.sqrt(2 / w)
     correlations = {name: _score_correlation(name, table, seed=seed) for name in PROJECTIONS}
     return Lesson(
@@ -67,7 +81,16 @@ def sinusoids(
                 ),
             ],
         ),
-        chart=_distance_chart(table, cross),
+        chart=line_chart(
+            [
+                {"distance, positions": d, "inner product": value, "": name}
+                for name, products in by_distance.items()
+                for d, value in enumerate(products)
+            ],
+            x="distance, positions",
+            y="inner product",
+            series="",
+        ),
         caption="Inner product of two positions against their distance, and the root mean square "
         "inner product of a random token embedding with a position.",
         checks=[
@@ -105,20 +128,6 @@ def _rms(products: Tensor) -> float:
     return float(products.square().mean().sqrt())
 
 
-def _distance_chart(table: Tensor, cross: float) -> ChartFunction:
-    values = {"p·p": (table @ table[0]).tolist(), "x·p, RMS": [cross] * LENGTH}
-    return line_chart(
-        [
-            {"distance, positions": d, "inner product": value, "": name}
-            for name, products in values.items()
-            for d, value in enumerate(products)
-        ],
-        x="distance, positions",
-        y="inner product",
-        series="",
-    )
-
-
 def _position_checks(table: Tensor) -> list[Check]:
     """Properties of the inner products among positions."""
     products, half = table @ table.T, table.shape[1] / 2
@@ -133,7 +142,7 @@ def _position_checks(table: Tensor) -> list[Check]:
             neighbours,
             float(by_distance[2:].max()),
         ),
-        above("distances at which p·p rises again", _count_rises(by_distance), 1),
+        above("distances at which p·p rises again", (by_distance.diff() > 0).sum(), 1),
     ]
 
 
@@ -157,10 +166,6 @@ def _variation_at_distance(products: Tensor) -> float:
     """Largest difference between inner products of pairs at equal distance."""
     diagonals = [products.diagonal(d) for d in range(len(products) - 1)]
     return max(float(diagonal.max() - diagonal.min()) for diagonal in diagonals)
-
-
-def _count_rises(by_distance: Tensor) -> int:
-    return int((by_distance.diff() > 0).sum())
 
 
 PROJECTIONS: dict[str, Projections] = {"shared": "shared-qk", "separate": "separate"}

@@ -8,16 +8,28 @@ from __future__ import annotations
 from typing import Annotated
 
 import torch
-from torch import Tensor
 
 from regard.attention.positions import POSITIONS, PositionKind
 from regard.attention.positions.none import NoPositions
 from regard.core.settings import read_settings, settings_class
-from regard.lessons.exercise import Answer, ExerciseSheet, Heatmap, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, above, below, near
-from regard.lessons.lesson_charts import bar_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Heatmap,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    above,
+    bar_chart,
+    below,
+    exercise,
+    lesson,
+    max_difference,
+    near,
+)
 from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder
@@ -49,12 +61,13 @@ def word_order(
     """
     kinds = [entry.name for entry in POSITIONS]
     encoders = {
-        name: _difference(_encoder(_positions(name), layers=layers, seed=seed)) for name in kinds
+        name: _difference(_build(Encoder, _positions(name), layers=layers, seed=seed))
+        for name in kinds
     }
-    one, two = (_difference(_decoder(layers=n, seed=seed)) for n in (1, 2))
+    one, two = (_difference(_build(Decoder, NoPositions(), layers=n, seed=seed)) for n in (1, 2))
     differences = {**encoders, "decoder, 1 layer": one, "decoder, 2 layers": two}
     mean_change, token_change = _permutation_change(
-        _encoder(NoPositions(), layers=layers, seed=seed), length, seed=seed
+        _build(Encoder, NoPositions(), layers=layers, seed=seed), length, seed=seed
     )
     return Lesson(
         table=LessonTable(
@@ -97,8 +110,12 @@ def _positions(name: str) -> PositionKind:
     return found
 
 
-def _encoder(positions: PositionKind, *, layers: int, seed: int) -> SequenceModel:
-    family = Encoder(
+@torch.no_grad()
+def _build(
+    family: type[Encoder | Decoder], positions: PositionKind, *, layers: int, seed: int
+) -> SequenceModel:
+    """A small model; relative biases, constant at initialisation, get random values."""
+    settings = family(
         layers=layers,
         heads=4,
         width=WIDTH,
@@ -106,29 +123,12 @@ def _encoder(positions: PositionKind, *, layers: int, seed: int) -> SequenceMode
         positions=positions,
         init_std=WIDTH**-0.5,
     )
-    model = family.build(vocabulary=len(WORDS), seed=seed).double().eval()
-    _draw_biases(model, seed=seed)
-    return model
-
-
-def _decoder(*, layers: int, seed: int) -> SequenceModel:
-    family = Decoder(
-        layers=layers,
-        heads=4,
-        width=WIDTH,
-        positions=NoPositions(),
-        init_std=WIDTH**-0.5,
-    )
-    return family.build(vocabulary=len(WORDS), seed=seed).double().eval()
-
-
-@torch.no_grad()
-def _draw_biases(model: SequenceModel, *, seed: int) -> None:
-    """Random values for relative biases, which are constant at initialisation."""
+    model = settings.build(vocabulary=len(WORDS), seed=seed).double().eval()
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
         if "relative_position" in name:
             parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    return model
 
 
 @torch.no_grad()
@@ -144,12 +144,9 @@ def _permutation_change(model: SequenceModel, length: int, *, seed: int) -> tupl
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(len(WORDS), (length,), generator=generator)
     order = torch.randperm(length, generator=generator)
-    before, after = (
-        model.hidden_states(model.embed(ids[None]))[0],
-        model.hidden_states(model.embed(ids[order][None]))[0],
-    )
-    token_change = float((before[order] - after).abs().max())
-    return float((before.mean(dim=0) - after.mean(dim=0)).abs().max()), token_change
+    before, after = (model.hidden_states(model.embed(each[None]))[0] for each in (ids, ids[order]))
+    mean_change = max_difference(before.mean(dim=0), after.mean(dim=0))
+    return mean_change, max_difference(before[order], after)
 
 
 def _ids(words: list[str]) -> list[int]:
@@ -159,7 +156,7 @@ def _ids(words: list[str]) -> list[int]:
 @exercise("word-order")
 def word_order_exercise(seed: int) -> ExerciseSheet:
     sentences = _sentences(seed)
-    model = _encoder(NoPositions(), layers=2, seed=0)
+    model = _build(Encoder, NoPositions(), layers=2, seed=0)
     with torch.no_grad():
         means = model.hidden_states(
             model.embed(torch.tensor([_ids(words) for words in sentences]))
@@ -170,12 +167,8 @@ def word_order_exercise(seed: int) -> ExerciseSheet:
         wrong = answer["alike"] != indistinguishable
         feedback = f"{int(wrong.sum())} of {wrong.numel()} pairs are wrong; your answer is drawn."
         labels = [str(number + 1) for number in range(len(sentences))]
-        return Mark(
-            float(wrong.sum()),
-            0.0,
-            feedback,
-            Heatmap(labels, labels, answer["alike"].to(torch.float64)),
-        )
+        attention_map = Heatmap(labels, labels, answer["alike"].double())
+        return Mark(float(wrong.sum()), 0.0, feedback, attention_map)
 
     return ExerciseSheet(
         task="An encoder without positions encodes these sentences, and a classification head "
@@ -194,9 +187,4 @@ def _sentences(seed: int) -> list[list[str]]:
     other = [WORDS[(WORDS.index(base[0]) + 1) % len(WORDS)], *base[1:]]
     bags = [base, base, base, other, other]
     order = torch.randperm(5, generator=generator).tolist()
-    return [_permuted(bags[i], generator) for i in order]
-
-
-def _permuted(words: list[str], generator: torch.Generator) -> list[str]:
-    order: Tensor = torch.randperm(len(words), generator=generator)
-    return [words[int(i)] for i in order]
+    return [[bags[i][int(n)] for n in torch.randperm(5, generator=generator)] for i in order]

@@ -12,17 +12,27 @@ from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
-import torch
 
-from regard.batch import Example, Ints, collate
+from regard.batch import Batch, Example, Ints, collate
 from regard.data.special_tokens import single_sequence
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word import Word
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Check, Lesson, LessonTable, equal, near
-from regard.lessons.lesson_charts import bar_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    Check,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    bar_chart,
+    equal,
+    exercise,
+    lesson,
+    near,
+)
 from regard.models.families.encoder import Encoder
 from regard.objectives import Vocabulary
 from regard.objectives.masked import Masked
@@ -91,17 +101,24 @@ def masked_labels(
         checks=[
             equal(
                 "selected tokens per sequence",
-                _selected_counts(examples),
+                sorted({int(example.weights.sum()) for example in examples}),
                 [objective.budget(ordinary)],
             ),
-            equal("selected special tokens", _selected_specials(examples, vocabulary), 0),
+            equal(
+                "selected special tokens",
+                sum(
+                    int(vocabulary.is_special[one.targets[one.weights > 0]].sum())
+                    for one in examples
+                ),
+                0,
+            ),
             equal("labels are the original tokens", shown.targets.tolist(), ids.tolist()),
             *(
                 near(
                     f"fraction, {name}",
                     fractions[name],
                     probability,
-                    within=STANDARD_ERRORS * _standard_error(probability, selected),
+                    within=STANDARD_ERRORS * math.sqrt(probability * (1 - probability) / selected),
                 )
                 for name, probability in expected.items()
             ),
@@ -147,38 +164,23 @@ def _replacement_fractions(examples: list[Example], mask: int) -> tuple[int, dic
     return len(inputs), {name: float(flags.mean()) for name, flags in replaced_by.items()}
 
 
-def _selected_counts(examples: list[Example]) -> list[int]:
-    return sorted({int(example.weights.sum()) for example in examples})
-
-
-def _selected_specials(examples: list[Example], vocabulary: Vocabulary) -> int:
-    return sum(
-        int(vocabulary.is_special[example.targets[example.weights > 0]].sum())
-        for example in examples
-    )
-
-
-def _standard_error(probability: float, count: int) -> float:
-    return math.sqrt(probability * (1 - probability) / count)
-
-
 def _loss_checks(shown: Example, tokenizer: Tokenizer, *, seed: int) -> list[Check]:
     """With an encoder: only labels at selected positions change the loss."""
     model = Encoder(layers=1, heads=2, width=16, context=64).build(
         vocabulary=tokenizer.size, seed=seed
     )
 
+    def batch_of(example: Example) -> Batch:
+        return collate([example], pad_id=tokenizer.padding_id, rows=[0])
+
     def loss(example: Example) -> float:
-        term = model(collate([example], pad_id=tokenizer.padding_id, rows=[0]))["token"]
-        return float(term.sum.detach())
+        return float(model(batch_of(example))["token"].sum.detach())
 
     selected = shown.weights > 0
     other = (shown.targets + 1) % tokenizer.size
     other_labels = replace(shown, targets=np.where(selected, shown.targets, other))
     selected_labels = replace(shown, targets=np.where(selected, other, shown.targets))
-    batch = collate([shown], pad_id=tokenizer.padding_id, rows=[0])
-    with torch.no_grad():
-        losses = model.losses(batch)[0].numpy()
+    losses = model.losses(batch_of(shown))[0].detach().numpy()
     return [
         near(
             "loss = sum over selected positions",

@@ -6,19 +6,31 @@ p(l) = 0.2 · 0.8^{l−1} / (1 − 0.8¹⁰),  l = 1 … 10          Joshi et al
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
-from regard.lessons.lesson_charts import bar_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    above,
+    bar_chart,
+    below,
+    equal,
+    exercise,
+    lesson,
+    near,
+)
 from regard.objectives import Vocabulary
 from regard.objectives.spanbert import SpanBert
-from regard.objectives.words import find_words
+from regard.objectives.words import WordSpans, find_words
 
 REPEATS = 130
 "Repetitions of three words, the third of three tokens, in a sequence."
@@ -49,8 +61,11 @@ def span_lengths(
     """
     objective = SpanBert(geometric_p=geometric_p, max_span_words=max_span_words)
     resampled, clipped = objective.length_distribution(), _clipped(objective)
-    sequences = _draw_sequences(objective, seed=seed)
-    lengths = np.array([length for sequence in sequences for length in sequence.span_words])
+    words, generator = _words(), np.random.default_rng(seed)
+    begins, ends = set(words.begins.tolist()), set(words.ends.tolist())
+    sequences = [objective.draw_spans(words, generator) for _ in range(SEQUENCES)]
+    spans = [span for sequence in sequences for span in sequence]
+    lengths = np.array([len(begins & set(range(*span))) for span in spans])
     fractions = np.bincount(lengths, minlength=max_span_words + 1)[1:] / len(lengths)
     paper = SpanBert()
     columns = (_geometric(objective), resampled, clipped, fractions)
@@ -66,7 +81,15 @@ def span_lengths(
             [*rows, means],
         ),
         chart=bar_chart(
-            _chart_rows(resampled, clipped),
+            [
+                {
+                    "length": f"{length} word{'s' if length > 1 else ''}",
+                    "probability": float(probabilities[length - 1]),
+                    "tail": tail,
+                }
+                for length in range(1, min(max_span_words, MAX_SHOWN) + 1)
+                for tail, probabilities in (("resampled", resampled), ("clipped", clipped))
+            ],
             name="length",
             value="probability",
             series="tail",
@@ -96,20 +119,22 @@ def span_lengths(
             below(
                 "mean in sequences",
                 float(lengths.mean()),
-                _mean(resampled) + 5 * _standard_error(lengths),
+                _mean(resampled) + 5 * float(lengths.std() / np.sqrt(len(lengths))),
             ),
             equal(
                 "spans that begin or end inside a word",
-                sum(one.broken_words for one in sequences),
+                sum(span.begin not in begins or span.end not in ends for span in spans),
                 0,
             ),
             above(
-                "smallest gap between two spans, tokens", min(one.min_gap for one in sequences), 1
+                "smallest gap between two spans, tokens",
+                min(b.begin - a.end for sequence in sequences for a, b in pairwise(sequence)),
+                1,
             ),
             below(
                 "most masked tokens in a sequence",
-                max(one.masked for one in sequences),
-                sequences[0].budget,
+                max(sum(span.size for span in sequence) for sequence in sequences),
+                objective.budget(len(words.ids)),
             ),
         ],
         see_also=[
@@ -118,19 +143,6 @@ def span_lengths(
             "recipes/full/masked-vs-spanbert.toml",
         ],
     )
-
-
-def _chart_rows(resampled: Distribution, clipped: Distribution) -> list[dict[str, Any]]:
-    distributions = {"resampled": resampled, "clipped": clipped}
-    return [
-        {
-            "length": f"{length} word{'s' if length > 1 else ''}",
-            "probability": float(probabilities[length - 1]),
-            "tail": tail,
-        }
-        for length in range(1, min(len(resampled), MAX_SHOWN) + 1)
-        for tail, probabilities in distributions.items()
-    ]
 
 
 def _geometric(objective: SpanBert) -> Distribution:
@@ -155,30 +167,11 @@ def _mean(distribution: Distribution) -> float:
 
 def _closed_form_mean(p: float, n: int) -> float:
     """1/p − n qⁿ/(1 − qⁿ), q = 1 − p."""
-    tail = (1 - p) ** n
-    return 1 / p - n * tail / (1 - tail)
+    return 1 / p - n * (1 - p) ** n / (1 - (1 - p) ** n)
 
 
-def _standard_error(lengths: NDArray[np.int64]) -> float:
-    return float(lengths.std() / np.sqrt(len(lengths)))
-
-
-class SequenceSpans(NamedTuple):
-    """Statistics of the spans of one sequence."""
-
-    span_words: list[int]
-    "Words of each span."
-    broken_words: int
-    "Spans that begin or end inside a word."
-    min_gap: int
-    "Minimum number of tokens between two spans."
-    masked: int
-    "Masked tokens."
-    budget: int
-
-
-def _draw_sequences(objective: SpanBert, *, seed: int) -> list[SequenceSpans]:
-    """Spans drawn by the objective in sequences where every third word has three tokens."""
+def _words() -> WordSpans:
+    """The words of a sequence in which every third has three tokens."""
     vocabulary = Vocabulary(
         size=5,
         start=0,
@@ -187,24 +180,7 @@ def _draw_sequences(objective: SpanBert, *, seed: int) -> list[SequenceSpans]:
         specials=frozenset({0, 1, 2}),
         pieces=("", "", "", " be", "gin"),
     )
-    words = find_words(np.array([3, 3, 3, 4, 4] * REPEATS), vocabulary)
-    begins, ends = set(words.begins.tolist()), set(words.ends.tolist())
-    generator = np.random.default_rng(seed)
-    sequences = []
-    for _ in range(SEQUENCES):
-        spans = objective.draw_spans(words, generator)
-        sequences.append(
-            SequenceSpans(
-                span_words=[len(begins & set(range(*span))) for span in spans],
-                broken_words=sum(
-                    span.begin not in begins or span.end not in ends for span in spans
-                ),
-                min_gap=min(b.begin - a.end for a, b in pairwise(spans)),
-                masked=sum(span.size for span in spans),
-                budget=objective.budget(len(words.ids)),
-            )
-        )
-    return sequences
+    return find_words(np.array([3, 3, 3, 4, 4] * REPEATS), vocabulary)
 
 
 @exercise("span-lengths")

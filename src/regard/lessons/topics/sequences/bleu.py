@@ -19,11 +19,21 @@ from regard.evaluation.metrics.bleu_and_rouge import (
     sentence_rows,
 )
 from regard.evaluation.statistics.seed_tables import Values
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, above, equal, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Slot,
+    above,
+    equal,
+    exercise,
+    lesson,
+    line_chart,
+    near,
+)
 
 SENTENCE = "a small boat came slowly down the river in the early light"
 REFERENCE = SENTENCE.split()

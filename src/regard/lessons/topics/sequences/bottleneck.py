@@ -16,10 +16,7 @@ from torch import Tensor
 from regard.attention.kinds.dot import Dot
 from regard.batch import Batch
 from regard.generation.generate import Greedy, generate
-from regard.lessons.lesson import Lesson, LessonTable, above, below
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import Lesson, LessonTable, Range, Seed, above, below, lesson, line_chart
 from regard.models.architectures.seq2seq_model import Seq2SeqModel
 from regard.models.families import Family
 from regard.models.families.encoder_decoder import EncoderDecoder

@@ -9,17 +9,27 @@ Shapes: s source tokens, t target tokens, n = s + t. Masks: True = may attend.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, TypeVar
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
 from regard.attention.masks.mask import bidirectional, causal, cross, padding, prefix
-from regard.lessons.exercise import Answer, ExerciseSheet, Heatmap, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, equal
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Heatmap,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
+    equal,
+    exercise,
+    lesson,
+    line_chart,
+)
 from regard.lessons.unscaled_attention import subscripted
 from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.families.decoder import Decoder
@@ -29,6 +39,8 @@ from regard.models.families.transformer import Transformer
 from regard.tasks.advice import RECOMMENDED, advise
 
 VOCABULARY = 12
+SMALL: dict[str, Any] = {"layers": 2, "heads": 2, "width": 16, "init_std": 0.4}
+"Settings of the models; their weights are large enough for every token to have influence."
 MIN_CHANGE = 1e-9
 "Change of an output, in float64, above rounding errors."
 EXPECTED_ADVICE = {
@@ -38,7 +50,6 @@ EXPECTED_ADVICE = {
     "summarisation": "encoder-decoder",
 }
 
-FamilyType = TypeVar("FamilyType", bound=Transformer)
 Outputs = Callable[[Tensor], Tensor]
 "(b,n) ids -> (b,n,…): a model's output at each position."
 
@@ -63,8 +74,8 @@ def which_family(
     """
     n = source + target
     influence = {
-        "encoder": _influence(_sequence_outputs(_build_family(Encoder, n), seed), n, seed=seed),
-        "decoder": _influence(_sequence_outputs(_build_family(Decoder, n), seed), n, seed=seed),
+        "encoder": _influence(_sequence_outputs(Encoder(context=n, **SMALL), seed), n, seed=seed),
+        "decoder": _influence(_sequence_outputs(Decoder(context=n, **SMALL), seed), n, seed=seed),
         "encoder-decoder": _influence(_encoder_decoder_outputs(source, n, seed), n, seed=seed),
     }
     masks = {
@@ -114,11 +125,6 @@ def _counts_at(influence: dict[str, Tensor], position: int) -> list[int]:
     return [int(table[position].sum()) for table in influence.values()]
 
 
-def _build_family(family: type[FamilyType], n: int) -> FamilyType:
-    """A small model with weights large enough for every token to have influence."""
-    return family(layers=2, heads=2, width=16, context=n, init_std=0.4)
-
-
 def _sequence_outputs(family: Transformer, seed: int) -> Outputs:
     model = family.build(vocabulary=VOCABULARY, seed=seed)
     assert isinstance(model, SequenceModel)
@@ -127,16 +133,14 @@ def _sequence_outputs(family: Transformer, seed: int) -> Outputs:
 
 def _encoder_decoder_outputs(source: int, n: int, seed: int) -> Outputs:
     """Outputs of the encoder at the source, then of the decoder at the target."""
-    model = _build_family(EncoderDecoder, n).build(vocabulary=VOCABULARY, seed=seed)
-    model = model.double().eval()
+    family = EncoderDecoder(context=n, **SMALL)
+    model = family.build(vocabulary=VOCABULARY, seed=seed).double().eval()
 
     def outputs(ids: Tensor) -> Tensor:
         source_ids, target_ids = ids[:, :source], ids[:, source:]
         valid = torch.ones_like(source_ids, dtype=torch.bool)
-        memory = model.encode(source_ids, valid)
-        return torch.cat(
-            (memory, model.hidden_states(target_ids, source=source_ids, source_valid=valid)), dim=1
-        )
+        decoded = model.hidden_states(target_ids, source=source_ids, source_valid=valid)
+        return torch.cat((model.encode(source_ids, valid), decoded), dim=1)
 
     return outputs
 
@@ -161,8 +165,8 @@ def which_family_exercise(seed: int) -> ExerciseSheet:
         int(torch.randint(low, high, (1,), generator=generator))
         for low, high in ((2, 5), (1, 3), (2, 6))
     )
-    valid = torch.arange(real + padded)[None] < real
     source = real + padded
+    valid = torch.arange(source)[None] < real
     masks = {
         "encoder": padding(valid).dense(source, source)[0, 0],
         "decoder": causal().dense(target, target)[0, 0],
@@ -174,12 +178,9 @@ def which_family_exercise(seed: int) -> ExerciseSheet:
         pairs = sum(table.numel() for table in masks.values())
         counts = ", ".join(f"{count} in {name}" for name, count in wrong.items())
         rows, columns = subscripted(target, "t"), subscripted(source, "s")
-        return Mark(
-            sum(wrong.values()) / pairs,
-            0.0,
-            f"Wrong pairs: {counts}; your cross-attention mask is drawn.",
-            Heatmap(rows, columns, answer["cross"].double()),
-        )
+        feedback = f"Wrong pairs: {counts}; your cross-attention mask is drawn."
+        attention_map = Heatmap(rows, columns, answer["cross"].double())
+        return Mark(sum(wrong.values()) / pairs, 0.0, feedback, attention_map)
 
     return ExerciseSheet(
         task=f"An encoder-decoder has a source of {source} positions, {real} tokens and then "

@@ -7,7 +7,6 @@ Shapes: b batch, t positions. `valid`: True = a real token.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations
 from typing import Annotated
 
@@ -24,20 +23,25 @@ from regard.data.batching import (
     padding_fraction,
     sorted_batches,
 )
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import (
-    ChartFunction,
+from regard.lessons import (
+    Answer,
     Check,
+    ExerciseSheet,
     Lesson,
     LessonTable,
+    Mark,
+    Range,
+    Seed,
+    Slot,
     above,
     below,
     equal,
+    exercise,
+    lesson,
+    line_chart,
     near,
+    standard_normal,
 )
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
 
 THREE_SEQUENCES = ([4, 7, 9, 15, 23, 18], [2, 8, 10], [3, 13, 2, 8])
 PADDED = [[4, 7, 9, 15, 23, 18], [2, 8, 10, 0, 0, 0], [3, 13, 2, 8, 0, 0]]
@@ -77,8 +81,7 @@ def padding_and_buckets(
     epoch_0, epoch_1 = (
         bucketed_batches(lengths, budget=budget, pool=5, seed=seed, epoch=epoch) for epoch in (0, 1)
     )
-    positions = sum(len(ids) for ids in PADDED)
-    tokens = sum(len(ids) for ids in THREE_SEQUENCES)
+    tokens, positions = (sum(map(len, batch)) for batch in (THREE_SEQUENCES, PADDED))
     return Lesson(
         table=LessonTable(
             ("plan", "batches", "largest batch, positions", "all positions", "padding fraction"),
@@ -86,14 +89,24 @@ def padding_and_buckets(
                 (
                     name,
                     len(plan),
-                    _largest_batch(lengths, plan),
-                    _positions(lengths, plan),
+                    max(_positions(lengths, plan)),
+                    sum(_positions(lengths, plan)),
                     fractions[name],
                 )
                 for name, plan in plans.items()
             ],
         ),
-        chart=_pool_chart(by_pool, fractions["random"]),
+        chart=line_chart(
+            [
+                {"pool, batches": pool, "padding fraction": fraction, "plan": plan}
+                for pool, bucketed in by_pool
+                for plan, fraction in (("random", fractions["random"]), ("buckets", bucketed))
+            ],
+            x="pool, batches",
+            y="padding fraction",
+            series="plan",
+            log="x",
+        ),
         caption="Padding fraction against the size of the pool that is sorted, in batches.",
         checks=[
             equal("three sequences, padded", pad(THREE_SEQUENCES, 0).tolist(), PADDED),
@@ -109,10 +122,14 @@ def padding_and_buckets(
                 torch.arange(rows),
             ),
             equal(
-                "batches not in order of decreasing length", _count_unsorted(lengths, epoch_0), 0
+                "batches not in order of decreasing length",
+                sum(bool((np.diff(lengths[batch]) > 0).any()) for batch in epoch_0),
+                0,
             ),
             below(
-                "positions of the largest bucketed batch", _largest_batch(lengths, epoch_0), budget
+                "positions of the largest bucketed batch",
+                max(_positions(lengths, epoch_0)),
+                budget,
             ),
             above("padding fraction, random batches", fractions["random"], 0.5),
             below(
@@ -120,24 +137,14 @@ def padding_and_buckets(
                 fractions["buckets, pools of 50 batches"],
                 0.1,
             ),
-            equal("the next epoch has the same order", _same_order(epoch_0, epoch_1), False),
+            equal(
+                "the next epoch has the same order",
+                bool(np.array_equal(np.concatenate(epoch_0), np.concatenate(epoch_1))),
+                False,
+            ),
             _padding_mask_check(seed),
         ],
         see_also=["batch.py", "attention/masks/mask.py", "recipes/mini-gpt.toml"],
-    )
-
-
-def _pool_chart(by_pool: Sequence[tuple[int, float]], random: float) -> ChartFunction:
-    return line_chart(
-        [
-            {"pool, batches": pool, "padding fraction": fraction, "plan": plan}
-            for pool, bucketed in by_pool
-            for plan, fraction in (("random", random), ("buckets", bucketed))
-        ],
-        x="pool, batches",
-        y="padding fraction",
-        series="plan",
-        log="x",
     )
 
 
@@ -152,26 +159,14 @@ def _buckets(lengths: Ints, budget: int, pool: int, seed: int) -> BatchPlan:
     return bucketed_batches(lengths, budget=budget, pool=pool, seed=seed, epoch=0)
 
 
-def _largest_batch(lengths: Ints, plan: BatchPlan) -> int:
-    return max(len(batch) * int(lengths[batch].max()) for batch in plan)
-
-
-def _positions(lengths: Ints, plan: BatchPlan) -> int:
-    return sum(len(batch) * int(lengths[batch].max()) for batch in plan)
-
-
-def _count_unsorted(lengths: Ints, plan: BatchPlan) -> int:
-    return sum(bool((np.diff(lengths[batch]) > 0).any()) for batch in plan)
-
-
-def _same_order(a: BatchPlan, b: BatchPlan) -> bool:
-    return bool(np.array_equal(np.concatenate(a), np.concatenate(b)))
+def _positions(lengths: Ints, plan: BatchPlan) -> list[int]:
+    """Positions of each batch, padding included."""
+    return [len(batch) * int(lengths[batch].max()) for batch in plan]
 
 
 def _padding_mask_check(seed: int) -> Check:
     """A padded sequence has the same outputs of `attend` as alone."""
-    generator = torch.Generator().manual_seed(seed)
-    q, k, v = torch.randn(3, 3, 1, 6, 4, generator=generator, dtype=torch.float64)
+    q, k, v = standard_normal(3, 3, 1, 6, 4, seed=seed)
     valid = torch.from_numpy(pad([np.ones(len(ids)) for ids in THREE_SEQUENCES], 0)) > 0
     padded = attend(q, k, v, padding(valid)).out[1, :, :3]
     alone = attend(q[1:2, :, :3], k[1:2, :, :3], v[1:2, :, :3]).out[0]

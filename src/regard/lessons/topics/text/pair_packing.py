@@ -12,11 +12,19 @@ import torch
 from regard.data.special_tokens import InputSequence, sequence_pair
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word import Word
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Lesson, LessonTable, equal
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Slot,
+    equal,
+    exercise,
+    lesson,
+    line_chart,
+)
 
 PASSAGE = (
     "the moon goes round the earth in about four weeks and turns once in that time so that we "
@@ -84,7 +92,7 @@ def pair_packing(
             equal(
                 "positions of the special tokens",
                 _specials(untruncated, tokenizer),
-                _expected_specials(a, b),
+                [[0, "[CLS]"], [len(a) + 1, "[SEP]"], [len(a) + len(b) + 2, "[SEP]"]],
             ),
             equal("tokens with the limit", len(packed.ids), min(limit, len(untruncated.ids))),
             equal("truncated tokens", packed.truncated, len(a) + len(b) - kept_a - kept_b),
@@ -119,10 +127,6 @@ def _specials(packed: InputSequence, tokenizer: Tokenizer) -> list[list[int | st
     names = zip(packed.ids, tokenizer.tokens(packed.ids), strict=True)
     special_ids = {tokenizer.require("cls"), tokenizer.require("sep")}
     return [[position, name] for position, (i, name) in enumerate(names) if i in special_ids]
-
-
-def _expected_specials(a: list[int], b: list[int]) -> list[list[int | str]]:
-    return [[0, "[CLS]"], [len(a) + 1, "[SEP]"], [len(a) + len(b) + 2, "[SEP]"]]
 
 
 def _truncate_longer(a: int, b: int, capacity: int) -> list[int]:

@@ -27,14 +27,27 @@ from regard.data.tokenizers.wordpiece import (
     merge_pair,
     to_characters,
 )
-from regard.lessons.exercise import Answer, ExerciseSheet, Mark, Slot, exercise
-from regard.lessons.lesson import Check, Lesson, LessonTable, below, equal, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Answer,
+    Check,
+    ExerciseSheet,
+    Lesson,
+    LessonTable,
+    Mark,
+    Range,
+    Slot,
+    below,
+    equal,
+    exercise,
+    lesson,
+    line_chart,
+    near,
+)
 
 TOY = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
 "Words of the corpus and their counts."
+TEXTS = [word for word, count in TOY.items() for _ in range(count)]
+"Each word as a separate text: no leading space, so pairs are as on paper."
 SHOWN = ("hug", "hugs", "pun", "pugs", "bug", "mug")
 "The last three are not in the corpus, and no word of it contains m."
 LEARNED_FIRST: dict[str, list[str]] = {
@@ -92,7 +105,11 @@ def three_tokenizers(*, merges: Annotated[int, Range(1, 6)] = 3) -> Lesson:
         caption="Mean tokens per word of the toy corpus against the number of learned subwords "
         "beyond single characters; Unigram keeps two, and its tokens include the word marker ▁.",
         checks=[
-            equal("BPE, first merges", _merges(bpe)[:3], LEARNED_FIRST["BPE"][: min(merges, 3)]),
+            equal(
+                "BPE, first merges",
+                ["+".join(pair) for pair in bpe.to_dict()["model"]["merges"]][:3],
+                LEARNED_FIRST["BPE"][: min(merges, 3)],
+            ),
             equal(
                 "WordPiece, first subwords",
                 subwords[:3],
@@ -118,29 +135,20 @@ def three_tokenizers(*, merges: Annotated[int, Range(1, 6)] = 3) -> Lesson:
     )
 
 
-def _texts(words: Mapping[str, int]) -> list[str]:
-    """Each word as a separate text: no leading space, so pairs are as on paper."""
-    return [word for word, count in words.items() for _ in range(count)]
-
-
-def _bpe(merges: int, words: Mapping[str, int] = TOY) -> Tokenizer:
+def _bpe(merges: int) -> Tokenizer:
     size = len(SPECIALS) + BYTES + merges
-    return Bpe(vocabulary=size, minimum_count=1).train(iter(_texts(words)))
+    return Bpe(vocabulary=size, minimum_count=1).train(iter(TEXTS))
 
 
-def _wordpiece(merges: int, words: Mapping[str, int] = TOY) -> Tokenizer:
-    size = len(SPECIALS) + len(alphabet(words)) + merges
-    return WordPiece(vocabulary=size, minimum_count=1).train(iter(_texts(words)))
+def _wordpiece(merges: int) -> Tokenizer:
+    size = len(SPECIALS) + len(alphabet(TOY)) + merges
+    return WordPiece(vocabulary=size, minimum_count=1).train(iter(TEXTS))
 
 
 def _unigram(subwords: int | None) -> Tokenizer:
     letters = {"▁", *"".join(TOY)}
     size = None if subwords is None else len(SPECIALS) + len(letters) + subwords
-    return Unigram(vocabulary=size).train(iter(_texts(TOY)))
-
-
-def _merges(bpe: Tokenizer) -> list[str]:
-    return ["+".join(pair) for pair in bpe.to_dict()["model"]["merges"]]
+    return Unigram(vocabulary=size).train(iter(TEXTS))
 
 
 def _wordpiece_subwords(tokenizer: Tokenizer) -> list[str]:
@@ -160,8 +168,7 @@ def _segment(tokenizer: Tokenizer, word: str) -> str:
 
 def _fertility(tokenizer: Tokenizer) -> float:
     """Mean tokens per word of the corpus."""
-    texts = _texts(TOY)
-    return sum(len(ids) for ids in tokenizer.encode_many(texts)) / len(texts)
+    return sum(len(ids) for ids in tokenizer.encode_many(TEXTS)) / len(TEXTS)
 
 
 def _scores() -> list[float]:
@@ -176,7 +183,7 @@ def _library_first_subword() -> str:
     trainer = trainers.WordPieceTrainer(
         vocab_size=20, special_tokens=["<unk>"], show_progress=False
     )
-    engine.train_from_iterator(_texts(TOY), trainer)
+    engine.train_from_iterator(TEXTS, trainer)
     ids = engine.get_vocab().items()
     longer = [
         (i, token) for token, i in ids if i and len(token.removeprefix(CONTINUATION_PREFIX)) > 1

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 import tokenizers
@@ -23,10 +23,18 @@ from regard.data.builtin.phrases import phrases
 from regard.data.chunks import Document
 from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer, check_same_tokenizer
-from regard.lessons.lesson import Lesson, LessonTable, above, below, equal, near
-from regard.lessons.lesson_charts import line_chart
-from regard.lessons.parameters import Range, Seed
-from regard.lessons.registry import lesson
+from regard.lessons import (
+    Lesson,
+    LessonTable,
+    Range,
+    Seed,
+    above,
+    below,
+    equal,
+    lesson,
+    line_chart,
+    near,
+)
 from regard.models.architectures.language_model import LanguageModel
 from regard.models.families.decoder import Decoder
 from regard.objectives import Vocabulary
@@ -42,14 +50,6 @@ EVALUATIONS = 10
 OWN, OTHER, RENUMBERED = "its own", "trained on other texts", "same tokens, permuted ids"
 
 
-class TokenizerTexts(NamedTuple):
-    """Training texts, dev texts, and other texts to train another tokenizer on."""
-
-    train: list[str]
-    dev: list[str]
-    others: list[str]
-
-
 @lesson("wrong-tokenizer", topic="text", title="The wrong tokenizer", duration="a minute")
 def wrong_tokenizer(*, steps: Annotated[int, Range(80, 400)] = 100, seed: Seed = 0) -> Lesson:
     """What happens when a model gets token ids from a tokenizer that is not its own?
@@ -63,18 +63,19 @@ def wrong_tokenizer(*, steps: Annotated[int, Range(80, 400)] = 100, seed: Seed =
     So every tokenizer has a fingerprint, stored with the model, and another tokenizer is refused
     with an error that names both.
     """
-    texts = _texts()
-    own, other = (_train_tokenizer(some) for some in (texts.train, texts.others))
+    train, dev, others = _texts()
+    own, other = (
+        Bpe(vocabulary=VOCABULARY, bytes=False).train(iter(texts)) for texts in (train, others)
+    )
     permutation = torch.randperm(
         VOCABULARY - len(SPECIALS), generator=torch.Generator().manual_seed(seed)
     )
     renumbered = _renumber(own, permutation.tolist())
     batches = {
-        OWN: _evaluation_batch(texts.dev, own),
-        OTHER: _evaluation_batch(texts.dev, other),
-        RENUMBERED: _evaluation_batch(texts.dev, renumbered),
+        name: _evaluation_batch(dev, tokenizer)
+        for name, tokenizer in ((OWN, own), (OTHER, other), (RENUMBERED, renumbered))
     }
-    model, evaluations = _train(texts.train, own, batches, steps=steps, seed=seed)
+    model, evaluations = _train(train, own, batches, steps=steps, seed=seed)
     final = evaluations[-1][1]
     permuted_loss = _loss(_permute_embeddings(model, permutation), batches[RENUMBERED])
     chance = math.log(VOCABULARY)
@@ -129,16 +130,13 @@ def wrong_tokenizer(*, steps: Annotated[int, Range(80, 400)] = 100, seed: Seed =
 
 
 @cache
-def _texts() -> TokenizerTexts:
+def _texts() -> tuple[list[str], list[str], list[str]]:
+    """Training texts, dev texts, and other texts to train another tokenizer on."""
     rows = list(opinions())
     train = [row["text"] for row in rows if row["split"] == "train"]
     dev = [row["text"] for row in rows if row["split"] == "dev"]
     others = [row["source"] for row in phrases() if row["split"] == "train"]
-    return TokenizerTexts(train, dev[:DEV_TEXTS], others)
-
-
-def _train_tokenizer(texts: Sequence[str]) -> Tokenizer:
-    return Bpe(vocabulary=VOCABULARY, bytes=False).train(iter(texts))
+    return train, dev[:DEV_TEXTS], others
 
 
 def _renumber(tokenizer: Tokenizer, permutation: Sequence[int]) -> Tokenizer:
