@@ -362,7 +362,7 @@ def test_a_fast_path_that_ignores_a_causal_mask_is_found() -> None:
             if not inputs.mask.is_causal:
                 return None
             out = nn.functional.scaled_dot_product_attention(inputs.q, inputs.k, inputs.v)
-            return AttentionOutput(out, "unmasked")
+            return AttentionOutput(out, None, "unmasked")
 
     faults = ("fast-path", "forbidden-keys", "cache")
     assert not_as_declared(check_function(Unmasked, *faults, configurations=60)) == {*faults}

@@ -95,7 +95,7 @@ def _explicit(inputs: AttentionInputs, function: AttentionFunction) -> Attention
         scores = scores + inputs.bias
     weights = function.normalise(scores, inputs.mask.materialize(inputs.grid))
     out = function.mix(dropout(weights, inputs.dropout), inputs.v)
-    return AttentionOutput(out, "explicit", weights)
+    return AttentionOutput(out, weights, "explicit")
 
 
 def _foldable_block_size(inputs: AttentionInputs) -> int:
@@ -135,7 +135,7 @@ def _in_stripes(
         attended = function.fast(stripe) or _explicit(stripe, function)
         outs.append(attended.out)
         path = attended.path
-    return AttentionOutput(torch.cat(outs, dim=-2), f"stripes, {path}")
+    return AttentionOutput(torch.cat(outs, dim=-2), None, f"stripes, {path}")
 
 
 def _in_blocks(inputs: AttentionInputs, function: AttentionFunction, size: int) -> AttentionOutput:
@@ -154,7 +154,7 @@ def _in_blocks(inputs: AttentionInputs, function: AttentionFunction, size: int) 
     attended = function.fast(folded) or _explicit(folded, function)
     by_block = attended.out.view(b, blocks, *attended.out.shape[1:])
     out = by_block.transpose(1, 2).flatten(2, 3)[:, :, :n]
-    return AttentionOutput(out, f"blocks, {attended.path}")
+    return AttentionOutput(out, None, f"blocks, {attended.path}")
 
 
 def _fold_mask(inputs: AttentionInputs, size: int) -> tuple[Mask, Grid]:

@@ -67,10 +67,10 @@ class AttentionInputs:
 class AttentionOutput(NamedTuple):
     out: Tensor
     "(b,h,i,d) of an attention function, (b,i,w) of a mixer"
+    weights: Tensor | None
+    "(b,h,i,j); None where they are not needed"
     path: str
     "The path taken: explicit, fused-causal, kernel, …"
-    weights: Tensor | None = None
-    "(b,h,i,j), where needed"
 
 
 class AttentionFunction(nn.Module):

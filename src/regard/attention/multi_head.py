@@ -141,7 +141,7 @@ class MultiHeadAttention(Mixer):
                 assert isinstance(self.function, RecurrentAttentionFunction)
                 k, v = self.repeat_kv(k), self.repeat_kv(v)
                 out = self.function.advance(q, k, v, mask=mask, state=cache)
-                return self._project_out(AttentionOutput(out, "recurrent"))
+                return self._project_out(AttentionOutput(out, None, "recurrent"))
             k, v = self._with_past(k, v, kv_cache)
         attended = attend(
             q,

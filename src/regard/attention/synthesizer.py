@@ -73,7 +73,7 @@ class Synthesizer(Mixer):
         weights = weights.expand(x.shape[0], *weights.shape[1:])
         dropped = dropout(weights, self.shape.dropout) if self.training else weights
         out = self.out((dropped @ v).transpose(1, 2).flatten(2))
-        return AttentionOutput(out, "explicit", weights if need_weights else None)
+        return AttentionOutput(out, weights if need_weights else None, "explicit")
 
     def _check_fits(self, positions: TokenPositions) -> None:
         """There are scores for the positions of the context and no others."""

@@ -74,7 +74,7 @@ class AdditiveScore(AttentionFunction):
             path = "query-blocks" if out is None else "kernel"
             if out is None:
                 out = additive_blocks(terms, v, inputs, blocked)
-        return AttentionOutput(out.to(inputs.v.dtype), path)
+        return AttentionOutput(out.to(inputs.v.dtype), None, path)
 
     def _project(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """The two summands inside the tanh, W_q q (b,h,i,m) and W_k k + b (b,h,j,m)."""

@@ -46,22 +46,22 @@ class DotProduct(AttentionFunction):
             if by_kernel:
                 out = kernels.kernel_attention(q, k, v, blocked, scale=float(q.shape[-1] ** -0.5))
                 if out is not None:
-                    return AttentionOutput(out, "kernel")
-            return AttentionOutput(dot_blocks(inputs, blocked), "query-blocks")
+                    return AttentionOutput(out, None, "kernel")
+            return AttentionOutput(dot_blocks(inputs, blocked), None, "query-blocks")
         fused = partial(F.scaled_dot_product_attention, dropout_p=inputs.dropout)
         # The last query alone attends to all keys: the usual case in decoding.
         if bias is None and (mask.is_everything or (mask.is_causal and inputs.grid.is_decode_step)):
-            return AttentionOutput(fused(q, k, v), "fused-everything")
+            return AttentionOutput(fused(q, k, v), None, "fused-everything")
         # is_causal aligns the first query with the first key: wrong with cached keys.
         if bias is None and mask.is_causal and inputs.grid.from_start:
-            return AttentionOutput(fused(q, k, v, is_causal=True), "fused-causal")
+            return AttentionOutput(fused(q, k, v, is_causal=True), None, "fused-causal")
         allowed = mask.materialize(inputs.grid)
         # The kernel gives NaN for fully masked rows: they attend to all keys, then are zeroed.
         empty = ~allowed.any(dim=-1, keepdim=True)
         unmasked = allowed | empty
         attn_mask = unmasked if bias is None else bias.masked_fill(~unmasked, -torch.inf)
         out = fused(q, k, v, attn_mask=attn_mask)
-        return AttentionOutput(out.masked_fill(empty, 0.0), "fused-dense")
+        return AttentionOutput(out.masked_fill(empty, 0.0), None, "fused-dense")
 
 
 def _blocks_are_faster(inputs: AttentionInputs) -> bool:

@@ -103,9 +103,9 @@ class FeatureMapAttention(RecurrentAttentionFunction):
         queries, keys, values = self._features(inputs.q, inputs.k, inputs.v, valid)
         if pattern == "everything":
             mixed = queries @ (keys.transpose(-2, -1) @ values)
-            return AttentionOutput(_normalise_mixed(mixed), "linear-everything")
+            return AttentionOutput(_normalise_mixed(mixed), None, "linear-everything")
         mixed, _ = _causal_sums(queries, keys, values)
-        return AttentionOutput(_normalise_mixed(mixed), "linear-causal")
+        return AttentionOutput(_normalise_mixed(mixed), None, "linear-causal")
 
     def advance(
         self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, state: RecurrentState
