@@ -85,7 +85,7 @@ def test_overlap_ignores_case_and_spacing_and_counts_ngrams_within_documents(
         ],
         test=["one two three four", "five six seven eight"],
     )
-    overlap = measure_overlap(open_corpus(data))
+    overlap = measure_overlap(open_corpus(data).texts)
     assert (overlap["dev"].documents, overlap["dev"].documents_counted) == (pytest.approx(2 / 3), 3)
     assert (overlap["dev"].ngrams, overlap["dev"].ngrams_counted) == (0.5, 2)
     # no 8-gram spans two documents

@@ -14,8 +14,8 @@ import pytest
 from regard.core.errors import UserError
 from regard.core.settings import read_settings, to_table
 from regard.data.builtin import BUILTIN
-from regard.data.corpus import SPLITS, Data, open_corpus
-from regard.data.record_corpus import Record, RecordCorpus, open_records
+from regard.data.corpus import SPLITS, Corpus, Data, open_corpus
+from regard.data.record_corpus import Record
 
 COLUMNS = {"text": "review", "label": "stars"}
 
@@ -31,9 +31,9 @@ def write_table(path: Path, count: int = 400) -> str:
     return write_lines(path, "review,stars,film", *rows)
 
 
-def open_rows(columns: dict[str, str] | None = None, **settings: Any) -> RecordCorpus:
+def open_rows(columns: dict[str, str] | None = None, **settings: Any) -> Corpus:
     options = {name: settings.pop(name) for name in ("types", "optional") if name in settings}
-    return open_records(Data(**settings), columns or COLUMNS, **options)
+    return open_corpus(Data(**settings), columns or COLUMNS, **options)
 
 
 def error_message(columns: dict[str, str] | None = None, **settings: Any) -> str:
@@ -222,10 +222,10 @@ def test_split_by_numbers_and_booleans(tmp_path: Path) -> None:
     lines = [json.dumps({"text": f"t{i}", "year": 2000 + i, "odd": i % 2 == 1}) for i in range(8)]
     name = write_lines(tmp_path / "a.jsonl", *lines)
     data = Data(corpus=name, dev={"year": [2001]}, test={"year": ["2002", 2003]})
-    corpus = open_records(data, {"text": "text"})
+    corpus = open_corpus(data, {"text": "text"})
     assert [row["text"] for row in corpus.rows("test")] == ["t2", "t3"]
     assert read_settings(Data, to_table(data)) == data
-    odd = open_records(Data(corpus=name, dev=0.4, test={"odd": True}), {"text": "text"})
+    odd = open_corpus(Data(corpus=name, dev=0.4, test={"odd": True}), {"text": "text"})
     assert [row["text"] for row in odd.rows("test")] == ["t1", "t3", "t5", "t7"]
 
 
@@ -235,7 +235,7 @@ def test_dev_from_test(tmp_path: Path) -> None:
     data = Data(corpus=name, test=str(held_out), dev_from_test=0.5)
     assert read_settings(Data, to_table(data)) == data
     assert "dev" not in to_table(data)
-    corpus = open_records(data, COLUMNS)
+    corpus = open_corpus(data, COLUMNS)
     dev, test = ({row["text"] for row in corpus.rows(split)} for split in ("dev", "test"))
     assert len(dev) + len(test) == 200
     assert abs(len(dev) - 100) < 4 * 7.1  # 4 standard deviations
@@ -245,7 +245,7 @@ def test_dev_from_test(tmp_path: Path) -> None:
     assert list(lm.texts("dev")) == [row["text"] for row in corpus.rows("dev")]
     by_fraction = open_rows(corpus=name, test=0.4, dev_from_test=0.5)
     assert min(len(by_fraction.rows(split)) for split in SPLITS) > 40
-    other = open_records(data.model_copy(update={"split_seed": 1}), COLUMNS)
+    other = open_corpus(data.model_copy(update={"split_seed": 1}), COLUMNS)
     assert other.fingerprints["dev"] != corpus.fingerprints["dev"]
     assert other.fingerprints["train"] == corpus.fingerprints["train"]
 
@@ -306,9 +306,6 @@ def test_empty_split_is_refused(tmp_path: Path) -> None:
 def builtin_sets() -> Iterator[None]:
     """Built-in sets of records, registered for one test."""
 
-    def identity() -> tuple[str, int, str]:
-        return "a set", 1, "0" * 64
-
     def three_splits() -> Iterator[dict[str, Any]]:
         for i in range(60):
             split = ("train", "train", "dev", "test")[i % 4]
@@ -323,7 +320,7 @@ def builtin_sets() -> Iterator[None]:
     functions: dict[str, Any] = {"three-split-set": three_splits, "two-split-set": two_splits}
     for name, function in functions.items():
         columns = ("text", "label")
-        BUILTIN.add(name, generated=True, identity=identity, columns=columns)(function)
+        BUILTIN.add(name, generated=True, columns=columns)(function)
     yield
     for name in functions:
         BUILTIN.remove(name)

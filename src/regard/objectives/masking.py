@@ -7,7 +7,7 @@ The model cannot tell which input tokens are original, so it has to model every 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,25 @@ from pydantic import Field, model_validator
 from regard.batch import Example, Ints
 from regard.data.chunks import Document
 from regard.objectives import Objective, ScoredExample, Vocabulary
+from regard.objectives.document_window import document_rows
+
+
+class Masking(NamedTuple):
+    """Which positions of a row are masked, and how."""
+
+    positions: Ints
+    "In order."
+    draws: NDArray[np.float64]
+    "In [0, 1), one a position: they decide between [MASK], a random token and the original."
+    labels: Ints | None = None
+    "Labels of the row, where the objective has a second loss."
 
 
 class MaskingObjective(Objective):
     """Settings of objectives that mask positions of a row."""
 
+    name: ClassVar[str]
+    "Its name in the catalogue, for errors."
     masking_rate: float = Field(default=0.15, gt=0.0, lt=1.0)
     "Fraction of a row's tokens that is masked; at least one token is."
     replace_with_mask: float = Field(default=0.8, ge=0.0, le=1.0)
@@ -38,6 +52,11 @@ class MaskingObjective(Objective):
         return self
 
     @abstractmethod
+    def draw_masking(
+        self, ids: Ints, generator: np.random.Generator, vocabulary: Vocabulary
+    ) -> Masking:
+        """The positions of a row to mask."""
+
     def masked_example(
         self,
         ids: Ints,
@@ -47,6 +66,15 @@ class MaskingObjective(Objective):
         segments: Ints | None,
     ) -> Example:
         """A row with some of its positions masked; targets are the original ids."""
+        positions, draws, labels = self.draw_masking(ids, generator, vocabulary)
+        inputs = ids.copy()
+        inputs[positions[draws < self.replace_with_mask]] = vocabulary.require_mask(self.name)
+        random_below = self.replace_with_mask + self.replace_with_random
+        randomised = positions[(draws >= self.replace_with_mask) & (draws < random_below)]
+        inputs[randomised] = generator.choice(vocabulary.ordinary, size=len(randomised))
+        weights = np.zeros(len(ids), dtype=np.float32)
+        weights[positions] = 1.0
+        return Example(inputs, ids, weights, segments, labels=labels)
 
     def example(
         self, document: Document, generator: np.random.Generator, *, vocabulary: Vocabulary
@@ -63,34 +91,12 @@ class MaskingObjective(Objective):
     def evaluation_examples(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
     ) -> list[ScoredExample]:
-        wrapped = np.concatenate(([vocabulary.start], ids, [vocabulary.stop])).astype(np.int64)
         rows = []
-        for begin in range(0, len(wrapped), context):
-            chunk = wrapped[begin : begin + context]
+        for begin, chunk in document_rows(ids, context=context, vocabulary=vocabulary):
             row = self.masked_example(chunk, generator, vocabulary=vocabulary, segments=None)
-            # −1: <start> comes before the document's first token.
-            rows.append(ScoredExample(row, np.flatnonzero(row.weights) + begin - 1))
+            rows.append(ScoredExample(row, np.flatnonzero(row.weights) + begin))
         return [row for row in rows if len(row.token_indices)]
 
     def budget(self, tokens: int) -> int:
         """How many of `tokens` tokens to mask."""
         return min(tokens, max(1, round(self.masking_rate * tokens)))
-
-    def corrupt(
-        self,
-        ids: Ints,
-        positions: Ints,
-        *,
-        draws: NDArray[np.float64],
-        generator: np.random.Generator,
-        vocabulary: Vocabulary,
-        objective: str,
-    ) -> Ints:
-        """The row with its masked positions replaced; `draws` in [0, 1), one a position, decide
-        between [MASK], a random token and the original."""
-        inputs = ids.copy()
-        inputs[positions[draws < self.replace_with_mask]] = vocabulary.require_mask(objective)
-        random_below = self.replace_with_mask + self.replace_with_random
-        randomised = positions[(draws >= self.replace_with_mask) & (draws < random_below)]
-        inputs[randomised] = generator.choice(vocabulary.ordinary, size=len(randomised))
-        return inputs
