@@ -120,9 +120,8 @@ def test_flipped_bit_is_detected(with_manifest: Path, index: int, bit: int) -> N
     content = bytearray((with_manifest / "b.bin").read_bytes())
     content[index] ^= 1 << bit
     (with_manifest / "b.bin").write_bytes(content)
-    assert (
-        find_damage(with_manifest)
-        == f"{with_manifest / 'b.bin'} does not match its manifest (damaged or edited)"
+    assert (find_damage(with_manifest) or "").startswith(
+        f"{with_manifest / 'b.bin'} does not match"
     )
 
 

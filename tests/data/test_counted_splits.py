@@ -21,7 +21,7 @@ def test_splits_have_the_given_number_of_rows(tmp_path: Path) -> None:
     assert read_settings(Data, to_table(data)) == data
     corpus = open_corpus(data, COLUMNS)
     assert [len(corpus.rows(split)) for split in SPLITS] == [400 - 87, 37, 50]
-    assert "dev 37 of it · test 50 of it" in corpus.describe()
+    assert {"dev 37 of it", "test 50 of it"} <= set(corpus.describe().split(" · "))
     # A larger dev contains the smaller one: both are drawn by the same split points.
     more = open_rows(corpus=name, dev=60, test=50)
     assert {row["text"] for row in corpus.rows("dev")} < {row["text"] for row in more.rows("dev")}

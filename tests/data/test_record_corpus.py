@@ -87,18 +87,27 @@ def test_json_and_parquet_keep_types(tmp_path: Path) -> None:
 
 def test_missing_columns_name_the_setting_and_a_guess(tmp_path: Path) -> None:
     name = write_lines(tmp_path / "a.csv", "revew,stars", "a,1")
-    assert error_message(corpus=name) == (
-        f"data: {name}: no column 'review'; there are 'revew', 'stars' — did you mean 'revew'? "
-        "Set task.text to the column that holds the text, or set data.header = false if the file "
-        "has no header line (columns are then 1, 2 and so on)."
-    )
+    message = error_message(corpus=name)
+    assert message.startswith(f"data: {name}: no column 'review'")
+    for said in (
+        "there are 'revew', 'stars'",
+        "did you mean 'revew'",
+        "Set task.text",
+        "data.header = false",
+    ):
+        assert said in message
     message = error_message({"text": "revew", "label": "star"}, corpus=name)
     assert "no column 'star'" in message
-    assert "did you mean 'stars'? Set task.label to the column that is meant" in message
+    assert "did you mean 'stars'? Set task.label" in message
     name = write_lines(tmp_path / "a.jsonl", '{"review": "a", "stars": 1}', '{"review": "b"}')
-    assert "line 2: no key 'stars'; there is 'review'. Set task.label" in error_message(corpus=name)
+    message = error_message(corpus=name)
+    assert "line 2: no key 'stars'" in message
+    assert "there is 'review'" in message
+    assert "task.label" in message
     name = write_lines(tmp_path / "a.txt", "a")
-    assert "no column 'stars'; there is 'text'. Set task.label" in error_message(corpus=name)
+    message = error_message(corpus=name)
+    assert "no column 'stars'; there is 'text'" in message
+    assert "task.label" in message
 
 
 def test_optional_columns_may_be_missing(tmp_path: Path) -> None:
@@ -120,7 +129,8 @@ def test_empty_and_bad_rows_are_counted(tmp_path: Path) -> None:
     corpus = open_rows(corpus=name, skip_bad_rows=True)
     assert corpus.all_records() == [{"text": "a", "label": 1}]
     assert (corpus.dropped.as_dict()["empty"], corpus.dropped.as_dict()["bad"]) == (1, 3)
-    assert corpus.describe().endswith("1 empty row dropped, 3 bad rows dropped")
+    dropped = corpus.describe().rpartition(" · ")[2]
+    assert dropped.split(", ") == ["1 empty row dropped", "3 bad rows dropped"]
     assert "there is no document" in error_message(
         corpus=write_lines(tmp_path / "b.csv", "review,stars")
     )
@@ -134,10 +144,10 @@ def test_role_with_a_list_of_texts(tmp_path: Path) -> None:
     corpus = open_rows(columns, corpus=name, types={"source": "texts"})
     assert [row["source"] for row in corpus.all_records()] == [["a.", "b."], "c."]
     assert corpus.dropped.as_dict()["empty"] == 1
-    assert "line 1: 's' holds a list, not text" in error_message(columns, corpus=name)
+    assert "line 1: 's' holds a list" in error_message(columns, corpus=name)
     name = write_lines(tmp_path / "b.jsonl", '{"s": ["a", 1], "t": "x"}')
     message = error_message(columns, corpus=name, types={"source": "texts"})
-    assert "'s' holds a list, neither text nor a list of texts" in message
+    assert "'s' holds a list, neither text nor" in message
 
 
 def test_columns_are_numbered_without_a_header(tmp_path: Path) -> None:
@@ -151,12 +161,13 @@ def test_columns_are_numbered_without_a_header(tmp_path: Path) -> None:
         {"text": '"dull', "label": "3"},
     ]
     message = error_message({"text": "4", "label": "2"}, corpus=name, header=False)
-    assert f"{name}, row 1: 3 columns where task.text names column 4. Set data.skip" in message
+    assert f"{name}, row 1: 3 columns" in message
+    assert "task.text names column 4" in message
     message = error_message(corpus=name, header=False)
-    assert "columns are called 1, 2, …, and task.text is 'review'" in message
+    assert "1, 2, …, and task.text is 'review'" in message
     assert "task.text is '0'" in error_message({"text": "0"}, corpus=name, header=False)
     other = write_lines(tmp_path / "a.jsonl", '{"1": "a"}')
-    assert "data.header = false is for CSV and TSV" in error_message(corpus=other, header=False)
+    assert "data.header = false is for CSV" in error_message(corpus=other, header=False)
     texts = open_corpus(Data(corpus=name, header=False, text="1"))
     assert [text for _, text in texts.texts_with_split()] == ["a", "b", "c"]
 
@@ -196,7 +207,8 @@ def test_splits_by_the_values_of_a_column(tmp_path: Path) -> None:
         "test": {"film 1", "film 2"},
     }
     assert len(corpus.rows("train")) == 400 - 60
-    assert "dev film = film 3 · test film = film 1, film 2" in corpus.describe()
+    described = corpus.describe().split(" · ")
+    assert {"dev film = film 3", "test film = film 1, film 2"} <= set(described)
     mixed = open_rows({**COLUMNS, "film": "film"}, corpus=name, dev=0.3, test=test, group="film")
     assert {row["film"] for row in mixed.rows("test")} == {"film 1", "film 2"}
     assert {row["film"] for row in mixed.rows("dev")}.isdisjoint({"film 1", "film 2"})
@@ -207,9 +219,12 @@ def test_splits_by_the_values_of_a_column(tmp_path: Path) -> None:
 def test_unseen_split_values_are_refused(tmp_path: Path) -> None:
     name = write_table(tmp_path / "a.csv")
     message = error_message(corpus=name, test={"film": ["film 3", "flim 4"]})
-    assert "data.test: no row has 'flim 4' in column 'film' — did you mean 'film 4'?" in message
+    assert "data.test: no row has 'flim 4'" in message
+    assert "column 'film'" in message
+    assert "did you mean 'film 4'" in message
     message = error_message(corpus=name, test={"film": "Warsaw"})
-    assert "no row has 'Warsaw' in column 'film'. There are 'film 0', 'film 1', " in message
+    assert "no row has 'Warsaw' in column 'film'" in message
+    assert "'film 0', 'film 1', " in message
     assert "no column 'films'" in error_message(corpus=name, test={"films": ["film 3"]})
     with pytest.raises(UserError, match="no row has 'x'"):
         list(open_corpus(Data(corpus=name, text="review", dev={"film": ["x"]})).texts_with_split())
@@ -334,7 +349,11 @@ def test_builtin_set_with_predefined_splits(tmp_path: Path) -> None:
         "dev": list(range(2, 60, 4)),
         "test": list(range(3, 60, 4)),
     }
-    assert corpus.describe() == "three-split-set (generated) · dev predefined · test predefined"
+    assert corpus.describe().split(" · ") == [
+        "three-split-set (generated)",
+        "dev predefined",
+        "test predefined",
+    ]
     assert corpus.rows("dev")[0].at == "three-split-set, row 3"
     assert corpus.rows("dev")[0].keys() == {"text", "label"}
     assert len(list(corpus.identities())) == 1
@@ -366,10 +385,8 @@ def test_predefined_splits_cannot_be_given_again(tmp_path: Path) -> None:
     file = write_lines(tmp_path / "a.csv", "text,label", "a,1")
     for settings in ({"test": file}, {"test": {"label": [3]}}):
         message = error_message(columns, corpus="three-split-set", **settings)
-        assert (
-            message
-            == "data: data.test: three-split-set has a predefined test split. Remove data.test."
-        )
+        assert "data.test: three-split-set has a predefined test split" in message
+        assert message.endswith("Remove data.test.")
     message = error_message(columns, corpus="three-split-set", dev_from_test=0.5)
     assert "data.dev_from_test: three-split-set has a predefined dev split" in message
     message = error_message(columns, corpus=file, dev="two-split-set")
@@ -377,10 +394,9 @@ def test_predefined_splits_cannot_be_given_again(tmp_path: Path) -> None:
     halved = open_rows(columns, corpus="two-split-set", dev_from_test=0.5)
     assert len(halved.rows("dev")) + len(halved.rows("test")) == 50
     message = error_message({"text": "txt"}, corpus="three-split-set")
-    assert (
-        "three-split-set: no column 'txt'; there are 'text', 'label' — did you mean 'text'?"
-        in message
-    )
+    assert "three-split-set: no column 'txt'" in message
+    assert "there are 'text', 'label'" in message
+    assert "did you mean 'text'" in message
 
 
 def test_record_is_a_dict_with_a_location() -> None:
