@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.data.text_files import write_lines
 
 from regard.core.catalog import Entry
 from regard.core.errors import UserError
@@ -20,12 +21,6 @@ from regard.core.settings import read_settings, to_table
 from regard.data.corpus import SPLITS, Corpus, Data, open_corpus, split_point
 from regard.data.readers.records import Column, ReadOptions
 from regard.data.sources import BuiltinSource
-
-
-def write_lines(path: Path, *texts: str) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{text}\n" for text in texts))
-    return str(path)
 
 
 def write_numbered(path: Path, count: int) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.data.test_record_corpus import COLUMNS, open_rows, write_lines, write_table
+from tests.data.test_record_corpus import COLUMNS, open_rows, write_table
+from tests.data.text_files import write_lines
 
 from regard.core.errors import UserError
 from regard.core.settings import read_settings, to_table

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.data.text_files import write_lines
 
 from regard.core.errors import UserError
 from regard.core.settings import read_settings, to_table
@@ -18,11 +19,6 @@ from regard.data.corpus import SPLITS, Corpus, Data, open_corpus
 from regard.data.record_corpus import Record
 
 COLUMNS = {"text": "review", "label": "stars"}
-
-
-def write_lines(path: Path, *rows: str) -> str:
-    path.write_text("".join(f"{row}\n" for row in rows))
-    return str(path)
 
 
 def write_table(path: Path, count: int = 400) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.data.text_files import write_lines
 
 from regard.core.errors import UserError
 from regard.data import token_cache as cache_module
@@ -40,9 +41,7 @@ class Letters:
 
 
 def write_corpus(folder: Path, texts: list[str], **data: Any) -> Corpus:
-    path = folder / "a.txt"
-    path.write_text("".join(f"{text}\n" for text in texts))
-    return open_corpus(Data(corpus=str(path), **data))
+    return open_corpus(Data(corpus=write_lines(folder / "a.txt", *texts), **data))
 
 
 @pytest.fixture
