@@ -14,9 +14,9 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from regard.batch import Ints
+from regard.batch import Example, Ints
 from regard.objectives import OBJECTIVES, Vocabulary
-from regard.objectives.masking import Masking, MaskingObjective
+from regard.objectives.masking import MaskingObjective
 from regard.objectives.salient_spans import NO_PHRASES, read_phrases, salient_spans
 from regard.objectives.words import choose_within_budget, covered_positions, find_words
 
@@ -25,7 +25,6 @@ from regard.objectives.words import choose_within_budget, covered_positions, fin
 class Masked(MaskingObjective):
     """Predict masked tokens from the context on both sides (MLM)."""
 
-    name = "masked"
     choose: Literal["tokens", "words", "salient"] = "tokens"
     "What is masked: any tokens, whole words, or salient spans first and then whole words."
     phrases: str | None = None
@@ -37,11 +36,26 @@ class Masked(MaskingObjective):
             raise ValueError(f'phrases needs choose = "salient", not "{self.choose}"')
         return self
 
-    def draw_masking(
-        self, ids: Ints, generator: np.random.Generator, vocabulary: Vocabulary
-    ) -> Masking:
+    def masked_example(
+        self,
+        ids: Ints,
+        generator: np.random.Generator,
+        *,
+        vocabulary: Vocabulary,
+        segments: Ints | None,
+    ) -> Example:
         positions = self._choose_positions(ids, generator, vocabulary)
-        return Masking(positions, generator.random(len(positions)))
+        inputs = self.corrupt(
+            ids,
+            positions,
+            draws=generator.random(len(positions)),
+            generator=generator,
+            vocabulary=vocabulary,
+            objective="masked",
+        )
+        weights = np.zeros(len(ids), dtype=np.float32)
+        weights[positions] = 1.0
+        return Example(inputs, ids, weights, segments)
 
     def _choose_positions(
         self, ids: Ints, generator: np.random.Generator, vocabulary: Vocabulary

@@ -7,7 +7,7 @@ The model cannot tell which input tokens are original, so it has to model every 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,22 +19,9 @@ from regard.objectives import Objective, ScoredExample, Vocabulary
 from regard.objectives.document_window import document_rows
 
 
-class Masking(NamedTuple):
-    """Which positions of a row are masked, and how."""
-
-    positions: Ints
-    "In order."
-    draws: NDArray[np.float64]
-    "In [0, 1), one a position: they decide between [MASK], a random token and the original."
-    labels: Ints | None = None
-    "Labels of the row, where the objective has a second loss."
-
-
 class MaskingObjective(Objective):
     """Settings of objectives that mask positions of a row."""
 
-    name: ClassVar[str]
-    "Its name in the catalogue, for errors."
     masking_rate: float = Field(default=0.15, gt=0.0, lt=1.0)
     "Fraction of a row's tokens that is masked; at least one token is."
     replace_with_mask: float = Field(default=0.8, ge=0.0, le=1.0)
@@ -52,11 +39,6 @@ class MaskingObjective(Objective):
         return self
 
     @abstractmethod
-    def draw_masking(
-        self, ids: Ints, generator: np.random.Generator, vocabulary: Vocabulary
-    ) -> Masking:
-        """The positions of a row to mask."""
-
     def masked_example(
         self,
         ids: Ints,
@@ -66,15 +48,6 @@ class MaskingObjective(Objective):
         segments: Ints | None,
     ) -> Example:
         """A row with some of its positions masked; targets are the original ids."""
-        positions, draws, labels = self.draw_masking(ids, generator, vocabulary)
-        inputs = ids.copy()
-        inputs[positions[draws < self.replace_with_mask]] = vocabulary.require_mask(self.name)
-        random_below = self.replace_with_mask + self.replace_with_random
-        randomised = positions[(draws >= self.replace_with_mask) & (draws < random_below)]
-        inputs[randomised] = generator.choice(vocabulary.ordinary, size=len(randomised))
-        weights = np.zeros(len(ids), dtype=np.float32)
-        weights[positions] = 1.0
-        return Example(inputs, ids, weights, segments, labels=labels)
 
     def example(
         self, document: Document, generator: np.random.Generator, *, vocabulary: Vocabulary
@@ -100,3 +73,22 @@ class MaskingObjective(Objective):
     def budget(self, tokens: int) -> int:
         """How many of `tokens` tokens to mask."""
         return min(tokens, max(1, round(self.masking_rate * tokens)))
+
+    def corrupt(
+        self,
+        ids: Ints,
+        positions: Ints,
+        *,
+        draws: NDArray[np.float64],
+        generator: np.random.Generator,
+        vocabulary: Vocabulary,
+        objective: str,
+    ) -> Ints:
+        """The row with its masked positions replaced; `draws` in [0, 1), one a position, decide
+        between [MASK], a random token and the original."""
+        inputs = ids.copy()
+        inputs[positions[draws < self.replace_with_mask]] = vocabulary.require_mask(objective)
+        random_below = self.replace_with_mask + self.replace_with_random
+        randomised = positions[(draws >= self.replace_with_mask) & (draws < random_below)]
+        inputs[randomised] = generator.choice(vocabulary.ordinary, size=len(randomised))
+        return inputs

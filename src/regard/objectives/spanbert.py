@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from regard.batch import Ints
+from regard.batch import Example, Ints
 from regard.objectives import OBJECTIVES, Vocabulary
-from regard.objectives.masking import Masking, MaskingObjective
+from regard.objectives.masking import MaskingObjective
 from regard.objectives.words import Span, WordSpans, covered_positions, find_words
 
 
@@ -26,7 +26,6 @@ from regard.objectives.words import Span, WordSpans, covered_positions, find_wor
 class SpanBert(MaskingObjective):
     """Predict masked spans of whole words, also from their two boundaries."""
 
-    name = "spanbert"
     geometric_p: float = Field(default=0.2, gt=0.0, lt=1.0)
     "Parameter p of the geometric distribution of span lengths, in words."
     max_span_words: int = Field(default=10, ge=1)
@@ -60,16 +59,28 @@ class SpanBert(MaskingObjective):
             spans = [words.tokens(Span(begin, begin + 1))]
         return sorted(spans)
 
-    def draw_masking(
-        self, ids: Ints, generator: np.random.Generator, vocabulary: Vocabulary
-    ) -> Masking:
+    def masked_example(
+        self,
+        ids: Ints,
+        generator: np.random.Generator,
+        *,
+        vocabulary: Vocabulary,
+        segments: Ints | None,
+    ) -> Example:
         spans = self.draw_spans(find_words(ids, vocabulary), generator)
         draws = generator.random(len(spans))
-        return Masking(
-            covered_positions(spans),
-            np.repeat(draws, [span.size for span in spans]),
-            _boundary_labels(spans, len(ids)),
+        positions = covered_positions(spans)
+        inputs = self.corrupt(
+            ids,
+            positions,
+            draws=np.repeat(draws, [span.size for span in spans]),
+            generator=generator,
+            vocabulary=vocabulary,
+            objective="spanbert",
         )
+        weights = np.zeros(len(ids), dtype=np.float32)
+        weights[positions] = 1.0
+        return Example(inputs, ids, weights, segments, labels=_boundary_labels(spans, len(ids)))
 
 
 def _extend(words: WordSpans, first: int, length: int) -> Span:
