@@ -28,10 +28,9 @@ from regard.core.errors import UserError
 from regard.core.ledger import Ledger
 from regard.core.user_files import UserFile, load_user_files
 from regard.data.builtin import BUILTIN
-from regard.data.corpus import Data
+from regard.data.corpus import Data, open_corpus
 from regard.data.readers.formats import read_records
 from regard.data.readers.records import DropCounts, ReadOptions, Record
-from regard.data.record_corpus import open_records
 from regard.data.tokenizers import TOKENIZERS
 from regard.evaluation.metrics.metric import METRICS
 from regard.interop.export_model import ExportReport
@@ -152,7 +151,7 @@ def predict(
     task = loaded.task
     columns = task.columns()
     inputs = task.input_columns()
-    rows = open_records(
+    rows = open_corpus(
         Data(corpus=str(file), header=header),
         columns,
         types=task.column_types(),

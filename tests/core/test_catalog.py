@@ -54,13 +54,13 @@ def test_entry_has_a_summary_and_a_source_location(shapes: Catalog) -> None:
 
 
 def test_unknown_name_suggests_a_close_one(shapes: Catalog) -> None:
-    with pytest.raises(UserError, match=r"unknown shape 'sqare' — did you mean square\?"):
+    with pytest.raises(UserError, match=r"shape 'sqare'.* square\b"):
         shapes.get("sqare")
 
 
 def test_names_are_unique(shapes: Catalog) -> None:
     shapes.names()
-    with pytest.raises(UserError, match=r"shape 'square': the name is taken by .*square\.py:4"):
+    with pytest.raises(UserError, match=r"shape 'square': .*square\.py:4"):
         shapes.add("square")(lambda: None)
 
 

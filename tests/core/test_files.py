@@ -120,9 +120,8 @@ def test_flipped_bit_is_detected(with_manifest: Path, index: int, bit: int) -> N
     content = bytearray((with_manifest / "b.bin").read_bytes())
     content[index] ^= 1 << bit
     (with_manifest / "b.bin").write_bytes(content)
-    assert (
-        find_damage(with_manifest)
-        == f"{with_manifest / 'b.bin'} does not match its manifest (damaged or edited)"
+    assert (find_damage(with_manifest) or "").startswith(
+        f"{with_manifest / 'b.bin'} does not match"
     )
 
 
@@ -148,12 +147,12 @@ def test_json_round_trip(value: dict[str, int], tmp_path_factory: pytest.TempPat
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "is missing"),
-        (b"{", "is damaged"),
-        (b"\xff\xfe", "is damaged"),
-        (b'{"schema": 2}', "has schema 2, this regard reads schema 1"),
-        (b"{}", "has schema None"),
-        (b"[1]", "has schema None"),
+        (None, "missing"),
+        (b"{", "damaged"),
+        (b"\xff\xfe", "damaged"),
+        (b'{"schema": 2}', "schema 2"),
+        (b"{}", "schema None"),
+        (b"[1]", "schema None"),
     ],
 )
 def test_damaged_json_or_another_schema_is_refused(

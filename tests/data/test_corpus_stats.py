@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.data.text_files import write_lines
 from typer.testing import CliRunner
 
 from regard.cli.data.corpus import app
@@ -29,11 +30,8 @@ SENTENCE = "one two three four five six seven eight"
 
 
 def write_splits(folder: Path, **texts: list[str]) -> Data:
-    for name, lines in texts.items():
-        (folder / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
-    return Data(
-        corpus=str(folder / "train.txt"), dev=str(folder / "dev.txt"), test=str(folder / "test.txt")
-    )
+    files = {name: write_lines(folder / f"{name}.txt", *lines) for name, lines in texts.items()}
+    return Data(corpus=files["train"], dev=files["dev"], test=files["test"])
 
 
 def compute_statistics(data: Data, folder: Path) -> CorpusStatistics:
@@ -85,7 +83,7 @@ def test_overlap_ignores_case_and_spacing_and_counts_ngrams_within_documents(
         ],
         test=["one two three four", "five six seven eight"],
     )
-    overlap = measure_overlap(open_corpus(data))
+    overlap = measure_overlap(open_corpus(data).texts)
     assert (overlap["dev"].documents, overlap["dev"].documents_counted) == (pytest.approx(2 / 3), 3)
     assert (overlap["dev"].ngrams, overlap["dev"].ngrams_counted) == (0.5, 2)
     # no 8-gram spans two documents

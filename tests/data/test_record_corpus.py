@@ -10,19 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.data.text_files import write_lines
 
 from regard.core.errors import UserError
 from regard.core.settings import read_settings, to_table
 from regard.data.builtin import BUILTIN
-from regard.data.corpus import SPLITS, Data, open_corpus
-from regard.data.record_corpus import Record, RecordCorpus, open_records
+from regard.data.corpus import SPLITS, Corpus, Data, open_corpus
+from regard.data.record_corpus import Record
 
 COLUMNS = {"text": "review", "label": "stars"}
-
-
-def write_lines(path: Path, *rows: str) -> str:
-    path.write_text("".join(f"{row}\n" for row in rows))
-    return str(path)
 
 
 def write_table(path: Path, count: int = 400) -> str:
@@ -31,9 +27,9 @@ def write_table(path: Path, count: int = 400) -> str:
     return write_lines(path, "review,stars,film", *rows)
 
 
-def open_rows(columns: dict[str, str] | None = None, **settings: Any) -> RecordCorpus:
+def open_rows(columns: dict[str, str] | None = None, **settings: Any) -> Corpus:
     options = {name: settings.pop(name) for name in ("types", "optional") if name in settings}
-    return open_records(Data(**settings), columns or COLUMNS, **options)
+    return open_corpus(Data(**settings), columns or COLUMNS, **options)
 
 
 def error_message(columns: dict[str, str] | None = None, **settings: Any) -> str:
@@ -87,18 +83,27 @@ def test_json_and_parquet_keep_types(tmp_path: Path) -> None:
 
 def test_missing_columns_name_the_setting_and_a_guess(tmp_path: Path) -> None:
     name = write_lines(tmp_path / "a.csv", "revew,stars", "a,1")
-    assert error_message(corpus=name) == (
-        f"data: {name}: no column 'review'; there are 'revew', 'stars' — did you mean 'revew'? "
-        "Set task.text to the column that holds the text, or set data.header = false if the file "
-        "has no header line (columns are then 1, 2 and so on)."
-    )
+    message = error_message(corpus=name)
+    assert message.startswith(f"data: {name}: no column 'review'")
+    for said in (
+        "there are 'revew', 'stars'",
+        "did you mean 'revew'",
+        "Set task.text",
+        "data.header = false",
+    ):
+        assert said in message
     message = error_message({"text": "revew", "label": "star"}, corpus=name)
     assert "no column 'star'" in message
-    assert "did you mean 'stars'? Set task.label to the column that is meant" in message
+    assert "did you mean 'stars'? Set task.label" in message
     name = write_lines(tmp_path / "a.jsonl", '{"review": "a", "stars": 1}', '{"review": "b"}')
-    assert "line 2: no key 'stars'; there is 'review'. Set task.label" in error_message(corpus=name)
+    message = error_message(corpus=name)
+    assert "line 2: no key 'stars'" in message
+    assert "there is 'review'" in message
+    assert "task.label" in message
     name = write_lines(tmp_path / "a.txt", "a")
-    assert "no column 'stars'; there is 'text'. Set task.label" in error_message(corpus=name)
+    message = error_message(corpus=name)
+    assert "no column 'stars'; there is 'text'" in message
+    assert "task.label" in message
 
 
 def test_optional_columns_may_be_missing(tmp_path: Path) -> None:
@@ -120,7 +125,8 @@ def test_empty_and_bad_rows_are_counted(tmp_path: Path) -> None:
     corpus = open_rows(corpus=name, skip_bad_rows=True)
     assert corpus.all_records() == [{"text": "a", "label": 1}]
     assert (corpus.dropped.as_dict()["empty"], corpus.dropped.as_dict()["bad"]) == (1, 3)
-    assert corpus.describe().endswith("1 empty row dropped, 3 bad rows dropped")
+    dropped = corpus.describe().rpartition(" · ")[2]
+    assert dropped.split(", ") == ["1 empty row dropped", "3 bad rows dropped"]
     assert "there is no document" in error_message(
         corpus=write_lines(tmp_path / "b.csv", "review,stars")
     )
@@ -134,10 +140,10 @@ def test_role_with_a_list_of_texts(tmp_path: Path) -> None:
     corpus = open_rows(columns, corpus=name, types={"source": "texts"})
     assert [row["source"] for row in corpus.all_records()] == [["a.", "b."], "c."]
     assert corpus.dropped.as_dict()["empty"] == 1
-    assert "line 1: 's' holds a list, not text" in error_message(columns, corpus=name)
+    assert "line 1: 's' holds a list" in error_message(columns, corpus=name)
     name = write_lines(tmp_path / "b.jsonl", '{"s": ["a", 1], "t": "x"}')
     message = error_message(columns, corpus=name, types={"source": "texts"})
-    assert "'s' holds a list, neither text nor a list of texts" in message
+    assert "'s' holds a list, neither text nor" in message
 
 
 def test_columns_are_numbered_without_a_header(tmp_path: Path) -> None:
@@ -151,12 +157,13 @@ def test_columns_are_numbered_without_a_header(tmp_path: Path) -> None:
         {"text": '"dull', "label": "3"},
     ]
     message = error_message({"text": "4", "label": "2"}, corpus=name, header=False)
-    assert f"{name}, row 1: 3 columns where task.text names column 4. Set data.skip" in message
+    assert f"{name}, row 1: 3 columns" in message
+    assert "task.text names column 4" in message
     message = error_message(corpus=name, header=False)
-    assert "columns are called 1, 2, …, and task.text is 'review'" in message
+    assert "1, 2, …, and task.text is 'review'" in message
     assert "task.text is '0'" in error_message({"text": "0"}, corpus=name, header=False)
     other = write_lines(tmp_path / "a.jsonl", '{"1": "a"}')
-    assert "data.header = false is for CSV and TSV" in error_message(corpus=other, header=False)
+    assert "data.header = false is for CSV" in error_message(corpus=other, header=False)
     texts = open_corpus(Data(corpus=name, header=False, text="1"))
     assert [text for _, text in texts.texts_with_split()] == ["a", "b", "c"]
 
@@ -196,7 +203,8 @@ def test_splits_by_the_values_of_a_column(tmp_path: Path) -> None:
         "test": {"film 1", "film 2"},
     }
     assert len(corpus.rows("train")) == 400 - 60
-    assert "dev film = film 3 · test film = film 1, film 2" in corpus.describe()
+    described = corpus.describe().split(" · ")
+    assert {"dev film = film 3", "test film = film 1, film 2"} <= set(described)
     mixed = open_rows({**COLUMNS, "film": "film"}, corpus=name, dev=0.3, test=test, group="film")
     assert {row["film"] for row in mixed.rows("test")} == {"film 1", "film 2"}
     assert {row["film"] for row in mixed.rows("dev")}.isdisjoint({"film 1", "film 2"})
@@ -207,9 +215,12 @@ def test_splits_by_the_values_of_a_column(tmp_path: Path) -> None:
 def test_unseen_split_values_are_refused(tmp_path: Path) -> None:
     name = write_table(tmp_path / "a.csv")
     message = error_message(corpus=name, test={"film": ["film 3", "flim 4"]})
-    assert "data.test: no row has 'flim 4' in column 'film' — did you mean 'film 4'?" in message
+    assert "data.test: no row has 'flim 4'" in message
+    assert "column 'film'" in message
+    assert "did you mean 'film 4'" in message
     message = error_message(corpus=name, test={"film": "Warsaw"})
-    assert "no row has 'Warsaw' in column 'film'. There are 'film 0', 'film 1', " in message
+    assert "no row has 'Warsaw' in column 'film'" in message
+    assert "'film 0', 'film 1', " in message
     assert "no column 'films'" in error_message(corpus=name, test={"films": ["film 3"]})
     with pytest.raises(UserError, match="no row has 'x'"):
         list(open_corpus(Data(corpus=name, text="review", dev={"film": ["x"]})).texts_with_split())
@@ -222,10 +233,10 @@ def test_split_by_numbers_and_booleans(tmp_path: Path) -> None:
     lines = [json.dumps({"text": f"t{i}", "year": 2000 + i, "odd": i % 2 == 1}) for i in range(8)]
     name = write_lines(tmp_path / "a.jsonl", *lines)
     data = Data(corpus=name, dev={"year": [2001]}, test={"year": ["2002", 2003]})
-    corpus = open_records(data, {"text": "text"})
+    corpus = open_corpus(data, {"text": "text"})
     assert [row["text"] for row in corpus.rows("test")] == ["t2", "t3"]
     assert read_settings(Data, to_table(data)) == data
-    odd = open_records(Data(corpus=name, dev=0.4, test={"odd": True}), {"text": "text"})
+    odd = open_corpus(Data(corpus=name, dev=0.4, test={"odd": True}), {"text": "text"})
     assert [row["text"] for row in odd.rows("test")] == ["t1", "t3", "t5", "t7"]
 
 
@@ -235,7 +246,7 @@ def test_dev_from_test(tmp_path: Path) -> None:
     data = Data(corpus=name, test=str(held_out), dev_from_test=0.5)
     assert read_settings(Data, to_table(data)) == data
     assert "dev" not in to_table(data)
-    corpus = open_records(data, COLUMNS)
+    corpus = open_corpus(data, COLUMNS)
     dev, test = ({row["text"] for row in corpus.rows(split)} for split in ("dev", "test"))
     assert len(dev) + len(test) == 200
     assert abs(len(dev) - 100) < 4 * 7.1  # 4 standard deviations
@@ -245,7 +256,7 @@ def test_dev_from_test(tmp_path: Path) -> None:
     assert list(lm.texts("dev")) == [row["text"] for row in corpus.rows("dev")]
     by_fraction = open_rows(corpus=name, test=0.4, dev_from_test=0.5)
     assert min(len(by_fraction.rows(split)) for split in SPLITS) > 40
-    other = open_records(data.model_copy(update={"split_seed": 1}), COLUMNS)
+    other = open_corpus(data.model_copy(update={"split_seed": 1}), COLUMNS)
     assert other.fingerprints["dev"] != corpus.fingerprints["dev"]
     assert other.fingerprints["train"] == corpus.fingerprints["train"]
 
@@ -306,9 +317,6 @@ def test_empty_split_is_refused(tmp_path: Path) -> None:
 def builtin_sets() -> Iterator[None]:
     """Built-in sets of records, registered for one test."""
 
-    def identity() -> tuple[str, int, str]:
-        return "a set", 1, "0" * 64
-
     def three_splits() -> Iterator[dict[str, Any]]:
         for i in range(60):
             split = ("train", "train", "dev", "test")[i % 4]
@@ -323,7 +331,7 @@ def builtin_sets() -> Iterator[None]:
     functions: dict[str, Any] = {"three-split-set": three_splits, "two-split-set": two_splits}
     for name, function in functions.items():
         columns = ("text", "label")
-        BUILTIN.add(name, generated=True, identity=identity, columns=columns)(function)
+        BUILTIN.add(name, generated=True, columns=columns)(function)
     yield
     for name in functions:
         BUILTIN.remove(name)
@@ -337,7 +345,11 @@ def test_builtin_set_with_predefined_splits(tmp_path: Path) -> None:
         "dev": list(range(2, 60, 4)),
         "test": list(range(3, 60, 4)),
     }
-    assert corpus.describe() == "three-split-set (generated) · dev predefined · test predefined"
+    assert corpus.describe().split(" · ") == [
+        "three-split-set (generated)",
+        "dev predefined",
+        "test predefined",
+    ]
     assert corpus.rows("dev")[0].at == "three-split-set, row 3"
     assert corpus.rows("dev")[0].keys() == {"text", "label"}
     assert len(list(corpus.identities())) == 1
@@ -369,10 +381,8 @@ def test_predefined_splits_cannot_be_given_again(tmp_path: Path) -> None:
     file = write_lines(tmp_path / "a.csv", "text,label", "a,1")
     for settings in ({"test": file}, {"test": {"label": [3]}}):
         message = error_message(columns, corpus="three-split-set", **settings)
-        assert (
-            message
-            == "data: data.test: three-split-set has a predefined test split. Remove data.test."
-        )
+        assert "data.test: three-split-set has a predefined test split" in message
+        assert message.endswith("Remove data.test.")
     message = error_message(columns, corpus="three-split-set", dev_from_test=0.5)
     assert "data.dev_from_test: three-split-set has a predefined dev split" in message
     message = error_message(columns, corpus=file, dev="two-split-set")
@@ -380,10 +390,9 @@ def test_predefined_splits_cannot_be_given_again(tmp_path: Path) -> None:
     halved = open_rows(columns, corpus="two-split-set", dev_from_test=0.5)
     assert len(halved.rows("dev")) + len(halved.rows("test")) == 50
     message = error_message({"text": "txt"}, corpus="three-split-set")
-    assert (
-        "three-split-set: no column 'txt'; there are 'text', 'label' — did you mean 'text'?"
-        in message
-    )
+    assert "three-split-set: no column 'txt'" in message
+    assert "there are 'text', 'label'" in message
+    assert "did you mean 'text'" in message
 
 
 def test_record_is_a_dict_with_a_location() -> None:

@@ -44,14 +44,6 @@ def test_delimited_sequence() -> None:
     )
 
 
-def test_source_and_target_have_separate_limits() -> None:
-    source, target = special_tokens.source_and_target(
-        [7, 8, 9], [10, 11], roles=roles, source_limit=4, target_limit=9
-    )
-    assert source == InputSequence((START, 7, 8, STOP), (0,) * 4, truncated=1)
-    assert target == InputSequence((START, 10, 11, STOP), (0,) * 4)
-
-
 def test_source_target_sequence() -> None:
     packed = special_tokens.source_target_sequence([7, 8], [9], roles=roles)
     assert packed == InputSequence((START, 7, 8, SEP, 9, STOP), (0, 0, 0, 0, 1, 1))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.data.text_files import write_lines
 
 from regard.core.errors import UserError
 from regard.data import token_cache as cache_module
@@ -40,9 +41,7 @@ class Letters:
 
 
 def write_corpus(folder: Path, texts: list[str], **data: Any) -> Corpus:
-    path = folder / "a.txt"
-    path.write_text("".join(f"{text}\n" for text in texts))
-    return open_corpus(Data(corpus=str(path), **data))
+    return open_corpus(Data(corpus=write_lines(folder / "a.txt", *texts), **data))
 
 
 @pytest.fixture
@@ -127,7 +126,7 @@ def test_fingerprints_depend_on_texts_and_their_boundaries(tmp_path: Path) -> No
 
 
 def test_empty_split_is_an_error_with_a_hint(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"fraction of 0.05 of 2 documents leaves none for dev"):
+    with pytest.raises(UserError, match=r"0\.05 of 2 documents .*\bdev\b"):
         build_cache(write_corpus(tmp_path, ["a", "b"]), Letters(), tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
@@ -139,7 +138,7 @@ def test_splits_with_the_same_texts_are_refused(tmp_path: Path) -> None:
     corpus = write_corpus(
         tmp_path, ["a", "b"], dev=str(tmp_path / "copy.txt"), test=str(tmp_path / "test.txt")
     )
-    with pytest.raises(UserError, match="train and dev hold exactly the same texts"):
+    with pytest.raises(UserError, match="train and dev hold exactly the same"):
         build_cache(corpus, Letters(), tmp_path / "cache")
 
 

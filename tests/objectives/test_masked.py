@@ -134,7 +134,7 @@ def test_scored_targets_are_the_indexed_tokens(length, context, choose):
 
 def test_inconsistent_settings_are_refused():
     with pytest.raises(
-        UserError, match=r"replace_with_mask = 0.9 and replace_with_random = 0.2 sum to more than 1"
+        UserError, match=r"replace_with_mask = 0\.9 .*replace_with_random = 0\.2 .*more than 1"
     ):
         read_settings(
             Masked, {"replace_with_mask": 0.9, "replace_with_random": 0.2}, key="objective"

@@ -40,9 +40,7 @@ def test_scored_targets_are_the_indexed_tokens(length, context):
 
 
 def test_prefix_fractions_in_the_wrong_order_are_refused():
-    with pytest.raises(
-        UserError, match=r"min_prefix_fraction = 0.9 is more than max_prefix_fraction = 0.5"
-    ):
+    with pytest.raises(UserError, match=r"min_prefix_fraction = 0\.9 .*max_prefix_fraction = 0\.5"):
         read_settings(
             PrefixLM, {"min_prefix_fraction": 0.9, "max_prefix_fraction": 0.5}, key="objective"
         )

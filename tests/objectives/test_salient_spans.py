@@ -58,7 +58,7 @@ def test_listed_phrase_is_one_span(tmp_path):
 
 
 def test_error_names_the_unusable_phrase_list(tmp_path):
-    with pytest.raises(UserError, match=r"none\.txt.*No such file"):
+    with pytest.raises(UserError, match=r"none\.txt.*does not exist"):
         read_phrases(str(tmp_path / "none.txt"))
     (tmp_path / "empty.txt").write_text("\n \n")
     with pytest.raises(UserError, match=r"empty\.txt.*is empty"):

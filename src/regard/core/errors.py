@@ -7,7 +7,7 @@ exception. Any other exception that reaches the user is a bug in regard.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -32,7 +32,11 @@ class UserError(Exception):
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """` — did you mean X?` for the closest spelling, or the known names if none is close."""
     names = sorted(known)
-    close = get_close_matches(given, names, n=1, cutoff=0.6)
-    if close:
-        return f" — did you mean {close[0]}?"
-    return f"; known: {', '.join(names)}" if names else ""
+    return closest(given, names) or (f"; known: {', '.join(names)}" if names else "")
+
+
+def closest(given: str, known: Sequence[str], *, quoted: bool = False) -> str:
+    """` — did you mean X?` for the closest spelling; empty if none is close."""
+    close = get_close_matches(given, known, n=1, cutoff=0.6)
+    shown = [repr(name) if quoted else name for name in close]
+    return f" — did you mean {shown[0]}?" if shown else ""

@@ -84,22 +84,37 @@ def find_damage(folder: Path) -> str | None:
     return None
 
 
-def read_json(path: Path, *, schema: int) -> dict[str, Any]:
-    """A JSON file written by regard; a damaged file or another schema is a `UserError`."""
+def read_text(path: Path, *, topic: str, hint: str = "") -> str:
+    """A text file that the user named; `hint` says what to give instead."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        return path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
     except FileNotFoundError:
-        raise UserError(f"{path} is missing", topic="run") from None
-    except (ValueError, UnicodeDecodeError) as problem:
-        raise UserError(f"{path} is damaged: {problem}", topic="run") from None
-    if not isinstance(value, dict) or value.get("schema") != schema:
-        found = value.get("schema") if isinstance(value, dict) else None
+        what = "does not exist"
+    except UnicodeDecodeError:
+        what = "is not text in UTF-8"
+    except OSError as problem:
+        what = f"cannot be read ({problem.strerror})"
+    raise UserError(f"{path} {what}", topic=topic, hint=hint)
+
+
+def read_json(path: Path, *, schema: int, topic: str = "run", hint: str = "") -> dict[str, Any]:
+    """A JSON file written by regard; `hint` says what to do if it is damaged."""
+    try:
+        table = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise UserError("missing", topic=topic, where=str(path)) from None
+    except (ValueError, RecursionError) as problem:
+        what = f"damaged, not JSON ({problem})"
+        raise UserError(what, topic=topic, where=str(path), hint=hint) from None
+    if not isinstance(table, dict) or table.get("schema") != schema:
+        found = table.get("schema") if isinstance(table, dict) else None
         raise UserError(
-            f"{path} has schema {found}, this regard reads schema {schema}",
-            topic="run",
-            hint="Use the version of regard that wrote it, or train again.",
+            f"schema {found!r} is unknown; this regard reads schema {schema}",
+            topic=topic,
+            where=str(path),
+            hint="Use the version of regard that wrote it, or run it again.",
         )
-    return value
+    return table
 
 
 def _write_manifest(folder: Path) -> None:

@@ -7,14 +7,13 @@ Of a file that is damaged or of another schema the error names the key; texts ar
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from regard.core.errors import UserError
-from regard.core.files import write_json
+from regard.core.files import read_json, write_json
 from regard.core.printable import printable
 
 
@@ -42,21 +41,7 @@ def read_record(
     file: Path, kind: type[AnyRecord], *, schema: int, topic: str, hint: str
 ) -> AnyRecord:
     """The record in a file; `hint` says what to do if the file is damaged."""
-    try:
-        table = json.loads(file.read_bytes())
-    except FileNotFoundError:
-        raise UserError("missing", topic=topic, where=str(file)) from None
-    except (ValueError, RecursionError) as problem:
-        what = f"damaged, not JSON ({problem})"
-        raise UserError(what, topic=topic, where=str(file), hint=hint) from None
-    found = table.get("schema") if isinstance(table, dict) else None
-    if found != schema:
-        raise UserError(
-            f"schema {found!r} is unknown; this regard reads schema {schema}",
-            topic=topic,
-            where=str(file),
-            hint="Use the version of regard that wrote it, or run it again.",
-        )
+    table = read_json(file, schema=schema, topic=topic, hint=hint)
     try:
         return TypeAdapter(kind).validate_python(printable(table))
     except ValidationError as problem:

@@ -6,7 +6,7 @@ number changes with the name, `VALUE_HINTS` says how to convert it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 _OTHER_NAMES: Mapping[str, str] = {
     # recipe
@@ -130,12 +130,9 @@ VALUE_HINTS: Mapping[str, str] = {
 "How the value changes, for names whose number means something else here."
 
 
-def _invert() -> Iterator[tuple[str, tuple[str, ...]]]:
-    names = {name for others in _OTHER_NAMES.values() for name in others.split()}
-    for name in sorted(names):
-        yield name, tuple(ours for ours, others in _OTHER_NAMES.items() if name in others.split())
-
-
-SYNONYMS: Mapping[str, tuple[str, ...]] = dict(_invert())
+SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    name: tuple(ours for ours, others in _OTHER_NAMES.items() if name in others.split())
+    for name in sorted({name for others in _OTHER_NAMES.values() for name in others.split()})
+}
 """For each other name the settings it may mean: `share` is masking_rate in one objective and
 corruption_rate in another."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
+from regard.core.files import read_text
 
 
 @dataclass
@@ -67,7 +68,14 @@ class TomlTable:
 
 def read_toml(file: Path, *, topic: str) -> TomlTable:
     """Parse a TOML file; a syntax error becomes a `UserError` with line and column."""
-    text = _read_text(file, topic=topic)
+    if file.is_dir():
+        raise UserError(
+            f"{file} is a folder without recipe.toml, so it is no run",
+            topic=topic,
+            hint="Give a recipe (TOML), or a run folder such as runs/mini-gpt.",
+        )
+    hint = "Give a recipe (TOML): `regard new YOUR_FILE` writes one; recipes/ has some that run."
+    text = read_text(file, topic=topic, hint=hint)
     try:
         return TomlTable(file, tomllib.loads(text), _key_lines(text))
     except tomllib.TOMLDecodeError as problem:
@@ -104,26 +112,3 @@ def _syntax_error(file: Path, problem: tomllib.TOMLDecodeError, *, topic: str) -
         where=f"{file}, line {located[2]}, column {located[3]}" if located else str(file),
         hint='Write tables as [model], settings as key = value, strings in "quotes".',
     )
-
-
-def _read_text(file: Path, *, topic: str) -> str:
-    try:
-        return file.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
-    except FileNotFoundError:
-        raise UserError(
-            f"{file} does not exist",
-            topic=topic,
-            hint="`regard new YOUR_FILE` writes one; recipes/ has some that run.",
-        ) from None
-    except IsADirectoryError:
-        raise UserError(
-            f"{file} is a folder without recipe.toml, so it is no run",
-            topic=topic,
-            hint="Give a recipe (TOML), or a run folder such as runs/mini-gpt.",
-        ) from None
-    except UnicodeDecodeError:
-        raise UserError(
-            f"{file} is not text in UTF-8", topic=topic, hint="Give a recipe (TOML)."
-        ) from None
-    except OSError as problem:
-        raise UserError(f"{file} cannot be read ({problem.strerror})", topic=topic) from None

@@ -24,7 +24,7 @@ from typing import Any
 
 from regard.core.catalog import Catalog, Entry, UnknownPartError
 from regard.core.errors import UserError
-from regard.core.files import write_text
+from regard.core.files import read_text, write_text
 
 MODULE_PREFIX = "regard_user_files"
 "Prefix of the module names of loaded files in `sys.modules`."
@@ -191,22 +191,9 @@ def _read(path: Path) -> bytes:
             topic="part",
             hint="Give a file that ends in .py, such as my_kind.py.",
         )
-    try:
-        content = path.read_bytes()
-        content.decode()
-    except FileNotFoundError:
-        raise UserError(
-            f"{path} does not exist",
-            topic="part",
-            hint="Give the path of a Python file that registers a part, such as my_kind.py.",
-        ) from None
-    except OSError as problem:
-        raise UserError(f"{path} cannot be read ({problem.strerror})", topic="part") from None
-    except UnicodeDecodeError:
-        raise UserError(
-            f"{path} is not text in UTF-8", topic="part", hint="Give a Python file."
-        ) from None
-    return content
+    hint = "Give the path of a Python file that registers a part, such as my_kind.py."
+    read_text(path, topic="part", hint=hint)
+    return path.read_bytes()
 
 
 def _run(path: Path, content: bytes, *, name: str) -> None:

@@ -10,27 +10,20 @@ token after the first is a target exactly once.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.core.errors import UserError
 
+if TYPE_CHECKING:
+    from regard.data.token_cache import CachedSplit
+
 Ints = NDArray[np.int64]
-
-
-class TokenSplit(Protocol):
-    """The documents of a cached split: their ids, offsets and lengths in tokens."""
-
-    @property
-    def offsets(self) -> NDArray[Any]: ...
-    @property
-    def lengths(self) -> NDArray[Any]: ...
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int, /) -> NDArray[Any]: ...
 
 
 @dataclass(frozen=True)
@@ -47,51 +40,79 @@ class Document:
         return len(self.ids) - 1 if self.context is None else self.context
 
 
-class DocumentChunks:
-    """One document per row; a document longer than the context gives several rows."""
+class TrainingRows(ABC):
+    """The rows of a cached split; each is cut when it is asked for."""
 
-    def __init__(self, split: TokenSplit, *, context: int, start: int, stop: int) -> None:
+    lengths: Ints
+    "Number of tokens of each row."
+
+    def __init__(self, split: CachedSplit, *, context: int, start: int, stop: int) -> None:
         self._split = split
         self._context = context
         self._start = start
         self._stop = stop
-        targets = np.asarray(split.lengths, dtype=np.int64) + 1  # its tokens and <stop>
-        rows = -(-targets // context)
-        self._first_row = np.concatenate(([0], np.cumsum(rows)))
-        self.lengths = np.full(self._first_row[-1], context + 1, dtype=np.int64)
-        "Number of tokens of each row."
-        self.lengths[self._first_row[1:] - 1] = targets - (rows - 1) * context + 1
+
+    @abstractmethod
+    def _cut(self, row: int) -> Document: ...
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def __getitem__(self, row: int) -> Document:
-        row = _check_index(row, len(self))
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)}")
+        return self._cut(row % len(self))
+
+    def __iter__(self) -> Iterator[Document]:
+        return map(self._cut, range(len(self)))
+
+    def _fill(self, out: Ints, begin: int, document: int) -> None:
+        """Write into `out` the tokens of `<start> document <stop>` from index `begin` on."""
+        ids = self._split[document]
+        inner = out
+        if begin == 0:
+            out[0] = self._start
+            inner = inner[1:]
+        if begin + len(out) == len(ids) + 2:
+            out[-1] = self._stop
+            inner = inner[:-1]
+        offset = max(begin - 1, 0)
+        inner[:] = ids[offset : offset + len(inner)]
+
+
+class DocumentChunks(TrainingRows):
+    """One document per row; a document longer than the context gives several rows."""
+
+    def __init__(self, split: CachedSplit, *, context: int, start: int, stop: int) -> None:
+        super().__init__(split, context=context, start=start, stop=stop)
+        targets = np.asarray(split.lengths, dtype=np.int64) + 1  # its tokens and <stop>
+        rows = -(-targets // context)
+        self._first_row = np.concatenate(([0], np.cumsum(rows)))
+        self.lengths = np.full(self._first_row[-1], context + 1, dtype=np.int64)
+        self.lengths[self._first_row[1:] - 1] = targets - (rows - 1) * context + 1
+
+    def _cut(self, row: int) -> Document:
         document = self.document_of(row)
         begin = (row - int(self._first_row[document])) * self._context
         ids = np.empty(self.lengths[row], dtype=np.int64)
-        _fill(ids, begin, self._split[document], start=self._start, stop=self._stop)
+        self._fill(ids, begin, document)
         return Document(ids, context=self._context)
-
-    def __iter__(self) -> Iterator[Document]:
-        return (self[row] for row in range(len(self)))
 
     def document_of(self, row: int) -> int:
         """Index of the document that a row was cut from."""
         return int(np.searchsorted(self._first_row, row, side="right")) - 1
 
 
-class PackedBlocks:
-    """Packing: all documents concatenated, in blocks of context + 1; segments number them."""
+class PackedBlocks(TrainingRows):
+    """Packing: all documents concatenated, in blocks of context + 1; segments number them.
 
-    def __init__(self, split: TokenSplit, *, context: int, start: int, stop: int) -> None:
-        self._split = split
-        self._context = context
-        self._start = start
-        self._stop = stop
-        count = len(split)
+    Tokens at the end that do not fill a block are never used.
+    """
+
+    def __init__(self, split: CachedSplit, *, context: int, start: int, stop: int) -> None:
+        super().__init__(split, context=context, start=start, stop=stop)
         # Document d starts at starts[d] of the concatenation: two specials for each one before.
-        self._starts = np.asarray(split.offsets, dtype=np.int64) + 2 * np.arange(count + 1)
+        self._starts = np.asarray(split.offsets, dtype=np.int64) + 2 * np.arange(len(split) + 1)
         tokens = int(self._starts[-1])
         if tokens < context + 1:
             raise UserError(
@@ -99,54 +120,16 @@ class PackedBlocks:
                 topic="corpus",
                 hint="Lower model.context or give more text.",
             )
-        self._count = (tokens - 1) // context
-        self.dropped_tokens = tokens - (self._count * context + 1)
-        "Tokens at the end that do not fill a block and are never used."
+        self.lengths = np.full((tokens - 1) // context, context + 1, dtype=np.int64)
 
-    def __len__(self) -> int:
-        return self._count
-
-    @property
-    def lengths(self) -> Ints:
-        return np.full(self._count, self._context + 1, dtype=np.int64)
-
-    def __getitem__(self, row: int) -> Document:
-        begin = _check_index(row, len(self)) * self._context
+    def _cut(self, row: int) -> Document:
+        begin = row * self._context
         end = begin + self._context + 1
-        ids = np.empty(end - begin, dtype=np.int64)
-        segments = np.empty(end - begin, dtype=np.int64)
+        ids, segments = np.empty((2, end - begin), dtype=np.int64)
         first, last = np.searchsorted(self._starts, (begin, end - 1), side="right") - 1
         for segment, document in enumerate(range(first, last + 1)):
             opens, closes = self._starts[document : document + 2]
             here = slice(max(opens - begin, 0), min(closes, end) - begin)
-            _fill(
-                ids[here],
-                max(begin - opens, 0),
-                self._split[document],
-                start=self._start,
-                stop=self._stop,
-            )
+            self._fill(ids[here], max(begin - opens, 0), document)
             segments[here] = segment
         return Document(ids, segments, self._context)
-
-    def __iter__(self) -> Iterator[Document]:
-        return (self[row] for row in range(len(self)))
-
-
-def _fill(out: Ints, begin: int, document: NDArray[Any], *, start: int, stop: int) -> None:
-    """Write into `out` the tokens of `<start> document <stop>` from index `begin` on."""
-    inner = out
-    if begin == 0:
-        out[0] = start
-        inner = inner[1:]
-    if begin + len(out) == len(document) + 2:
-        out[-1] = stop
-        inner = inner[:-1]
-    offset = max(begin - 1, 0)
-    inner[:] = document[offset : offset + len(inner)]
-
-
-def _check_index(row: int, count: int) -> int:
-    if not -count <= row < count:
-        raise IndexError(f"row {row} of {count}")
-    return row % count

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -11,12 +10,12 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from regard.core.errors import UserError
 from regard.core.settings import Settings
-from regard.data.readers.records import Column, ReadOptions, Unit
-from regard.data.sources import Source, find_sources
-from regard.data.split_corpus import SplitCorpus
+from regard.data.readers.records import Column, ColumnType, ReadOptions, Unit
+from regard.data.record_corpus import Corpus
+from regard.data.sources import Source, find_source
 from regard.data.splits import SPLITS, Split, SplitByValue, Splitter, as_text, split_point
 
-__all__ = ["SPLITS", "Corpus", "Data", "Split", "find_split_sources", "open_corpus", "split_point"]
+__all__ = ["SPLITS", "Corpus", "Data", "Split", "open_corpus", "split_point"]
 
 
 def _check_names(value: Any) -> Any:
@@ -182,45 +181,41 @@ class Data(Settings):
         return {"dev": self.dev, "test": self.test}
 
 
-def open_corpus(data: Data, *, base: Path = Path()) -> Corpus:
-    """Find the sources of `data`; relative paths start at `base`. Nothing is read yet."""
-    return Corpus(data, find_split_sources(data, {"text": Column(data.text)}, base=base))
+def open_corpus(
+    data: Data,
+    columns: Mapping[str, str] | None = None,
+    *,
+    types: Mapping[str, ColumnType] | None = None,
+    optional: Collection[str] = (),
+    settings: Mapping[str, str] | None = None,
+) -> Corpus:
+    """Find the sources of `data`; nothing is read yet.
 
-
-def find_split_sources(
-    data: Data, columns: Mapping[str, Column], *, base: Path
-) -> dict[Split, list[Source]]:
-    """The sources of each split that has its own, with the columns to read."""
+    `columns` maps each role to a column name; by default the only role is `text`. `types` gives the
+    type of a role's values; by default the first role is a text and the others any value. An
+    `optional` column may be missing, in the file or in a row. Errors name the setting of a column:
+    task.ROLE, or what `settings` says.
+    """
+    if columns is None:
+        columns, settings = {"text": data.text}, {"text": "data.text"}
+    column_types: dict[str, ColumnType] = {next(iter(columns)): "text", **(types or {})}
+    names = {role: f"task.{role}" for role in columns} | dict(settings or {})
+    by_role = {
+        role: Column(name, names[role], column_types.get(role, "value"), role in optional)
+        for role, name in columns.items()
+    }
     splitter = data.splitter(())
     sources: dict[Split, list[Source]] = {}
-    for split, names in data.files.items():
+    for split, found in data.files.items():
         options = ReadOptions(
-            columns={**columns, **splitter.columns(split)},
+            columns={**by_role, **splitter.columns(split)},
             unit=data.unit,
             skip_bad_rows=data.skip_bad_rows,
             header=data.header,
         )
-        sources[split] = find_sources(names, options=options, base=base)
+        sources[split] = [find_source(name, options) for name in found]
     _check_sources_differ(sources)
-    return sources
-
-
-@dataclass
-class Corpus(SplitCorpus):
-    """Texts in three splits, streamed from their sources."""
-
-    @property
-    def text_roles(self) -> Sequence[str]:
-        return ("text",)
-
-    def texts(self, split: Split) -> Iterator[str]:
-        """The texts of one split, in the order of the sources."""
-        streamed = self.stream_role(self.source_role(split))
-        return (record["text"] for found, record in streamed if found == split)
-
-    def texts_with_split(self) -> Iterator[tuple[Split, str]]:
-        """Every text with its split, in one pass."""
-        return ((split, record["text"]) for split, record in self.stream())
+    return Corpus(data, sources, by_role)
 
 
 def _check_sources_differ(sources: Mapping[Split, Sequence[Source]]) -> None:

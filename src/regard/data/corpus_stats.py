@@ -7,20 +7,22 @@ hashes of dev and test are held in memory; train is streamed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.corpus import SPLITS, Corpus, Split
+from regard.data.grouping import grouped_by_size
 from regard.data.statistics import (
     CorpusStatistics,
     LengthHistogram,
     SplitOverlap,
     SplitStatistics,
 )
-from regard.data.token_cache import CachedSplit, TokenCache
+from regard.data.token_cache import TokenCache
 
 NGRAM = 8
 BINS = 24
@@ -39,24 +41,23 @@ def corpus_statistics(cache: TokenCache, corpus: Corpus, *, n: int = NGRAM) -> C
     return CorpusStatistics(
         name=cache.meta["corpus"],
         generated=cache.meta["generated"],
-        splits={name: _split_statistics(split, edges) for name, split in splits.items()},
-        overlap=measure_overlap(corpus, n=n),
+        splits={
+            name: split_statistics(
+                split.lengths,
+                edges,
+                bytes=int(split.meta["bytes"]),
+                unique_tokens=_count_unique(split.tokens),
+                unknown=split.unknown,
+                fingerprint=split.fingerprint,
+                truncated_tokens=int(split.meta["truncated_tokens"]),
+            )
+            for name, split in splits.items()
+        },
+        overlap=measure_overlap(corpus.texts, n=n),
         dropped={
             **cache.meta["dropped"],
             "without_tokens": sum(split.meta["without_tokens"] for split in splits.values()),
         },
-    )
-
-
-def _split_statistics(split: CachedSplit, edges: list[int]) -> SplitStatistics:
-    return split_statistics(
-        split.lengths,
-        edges,
-        bytes=int(split.meta["bytes"]),
-        unique_tokens=_count_unique(split.tokens),
-        unknown=split.unknown,
-        fingerprint=split.fingerprint,
-        truncated_tokens=int(split.meta["truncated_tokens"]),
     )
 
 
@@ -88,14 +89,8 @@ def split_statistics(
 
 
 def _count_unique(tokens: NDArray[Any]) -> int:
-    seen = np.zeros(0, dtype=bool)
-    for start in range(0, len(tokens), CHUNK_TOKENS):
-        some = tokens[start : start + CHUNK_TOKENS]
-        short = int(some.max()) + 1 - len(seen)
-        if short > 0:
-            seen = np.concatenate([seen, np.zeros(short, dtype=bool)])
-        seen[some] = True
-    return int(np.count_nonzero(seen))
+    chunks = (tokens[at : at + CHUNK_TOKENS] for at in range(0, len(tokens), CHUNK_TOKENS))
+    return len(reduce(np.union1d, chunks, tokens[:0]))
 
 
 def histogram_edges(lengths: NDArray[np.int64]) -> list[int]:
@@ -121,20 +116,16 @@ def _round_numbers() -> Iterator[int]:
         power *= 10
 
 
-class TextSource(Protocol):
-    """A corpus, as far as the overlap needs it."""
-
-    def texts(self, split: Split) -> Iterator[str]: ...
-
-
-def measure_overlap(corpus: TextSource, *, n: int = NGRAM) -> dict[str, SplitOverlap]:
+def measure_overlap(
+    texts: Callable[[Split], Iterable[str]], *, n: int = NGRAM
+) -> dict[str, SplitOverlap]:
     """For dev and test, the fractions of documents and n-grams that are in train too."""
     held_out: dict[Split, tuple[_HashSet, _HashSet]] = {}
     for split in SPLITS[1:]:
-        batches = list(_hash_texts(corpus.texts(split), n=n))
+        batches = list(_hash_texts(texts(split), n=n))
         documents = _HashSet([documents for documents, _ in batches])
         held_out[split] = (documents, _HashSet([ngrams for _, ngrams in batches]))
-    for train_documents, train_ngrams in _hash_texts(corpus.texts("train"), n=n):
+    for train_documents, train_ngrams in _hash_texts(texts("train"), n=n):
         for documents, ngrams in held_out.values():
             documents.mark(train_documents)
             ngrams.mark(train_ngrams)
@@ -170,19 +161,11 @@ class _HashSet:
         return int(self.counts[self.marked].sum()) / self.total if self.total else 0.0
 
 
-def _hash_texts(texts: Iterator[str], *, n: int) -> Iterator[tuple[Hashes, Hashes]]:
+def _hash_texts(texts: Iterable[str], *, n: int) -> Iterator[tuple[Hashes, Hashes]]:
     """Hashes of documents and of their n-grams, a batch of documents at a time."""
-    documents: list[list[str]] = []
-    pending = 0
-    for text in texts:
-        words = text.casefold().split()
-        documents.append(words)
-        pending += len(words)
-        if pending >= BATCH_WORDS:
-            yield _hash_batch(documents, n=n)
-            documents, pending = [], 0
-    if documents:
-        yield _hash_batch(documents, n=n)
+    documents = (text.casefold().split() for text in texts)
+    for batch in grouped_by_size(documents, len, total=BATCH_WORDS):
+        yield _hash_batch(batch, n=n)
 
 
 def _hash_batch(documents: list[list[str]], *, n: int) -> tuple[Hashes, Hashes]:

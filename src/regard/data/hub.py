@@ -6,15 +6,15 @@ little memory and, once downloaded, no network; the files identify the texts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from regard.core.errors import UserError
 from regard.data.readers.records import DropCounts, RawRow, ReadOptions, Record, RecordReader
-from regard.data.sources import HUB_PREFIX, SourceIdentity, size_and_sha256
+from regard.data.sources import HUB_PREFIX, Source, SourceIdentity, size_and_sha256
 
 BATCH_ROWS = 256
 
@@ -27,25 +27,20 @@ def open_hub_dataset(name: str, *, options: ReadOptions) -> HubSource:
         raise UserError(
             "a dataset's name is missing", topic="data", where=name, hint="Write hub:NAME[:CONFIG]."
         )
-    return HubSource(name, dataset, config or None, split=split or "train", options=options)
+    return HubSource(name, options, dataset, config or None, split or "train")
 
 
 @dataclass(frozen=True)
-class HubSource:
+class HubSource(Source):
     """One split of a dataset."""
 
-    name: str
     dataset: str
     config: str | None
-    split: str = field(kw_only=True)
-    options: ReadOptions = field(kw_only=True)
-    skipped_files: tuple[Path, ...] = ()
-    generated: bool = False
-    predefined_splits: frozenset[str] = frozenset()
+    split: str
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        return (f"{self.dataset}:{self.config or ''}@{self.split}",)
+    def keys(self) -> Sequence[str]:
+        return [f"{self.dataset}:{self.config or ''}@{self.split}"]
 
     @cached_property
     def table(self) -> Any:
@@ -73,7 +68,7 @@ class HubSource:
 
     def records(self, dropped: DropCounts) -> Iterator[Record]:
         reader = RecordReader(self.name, self.options, dropped)
-        yield from reader.records(self._rows(reader))
+        return reader.records(self._rows(reader))
 
     def _rows(self, reader: RecordReader) -> Iterator[RawRow]:
         names = reader.match_columns(self.table.column_names)

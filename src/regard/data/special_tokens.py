@@ -3,7 +3,6 @@
     single_sequence         [CLS] a [SEP]                   segments 0 … 0
     sequence_pair           [CLS] a [SEP] b [SEP]           segments 0 … 0 1 … 1
     delimited_sequence      <start> a <stop>                segments 0 … 0
-    source_and_target       <start> a <stop>, <start> b <stop>     two rows, for an encoder-decoder
     source_target_sequence  <start> a [SEP] b <stop>        segments 0 … 0 1 … 1, for a prefix mask
 
 A `limit` counts every token of the row, special tokens included. Truncation removes tokens from the
@@ -35,9 +34,13 @@ class InputSequence:
 
 
 def single_sequence(a: Sequence[int], roles: Roles, *, limit: int | None = None) -> InputSequence:
-    kept = truncate(a, max_length=_text_limit(limit, specials=2))
-    ids = (roles.require("cls"), *kept, roles.require("sep"))
-    return InputSequence(ids, (0,) * len(ids), truncated=len(a) - len(kept))
+    return _one_segment(a, roles.require("cls"), roles.require("sep"), limit=limit)
+
+
+def delimited_sequence(
+    a: Sequence[int], roles: Roles, *, limit: int | None = None
+) -> InputSequence:
+    return _one_segment(a, roles.require("start"), roles.require("stop"), limit=limit)
 
 
 def sequence_pair(
@@ -47,38 +50,11 @@ def sequence_pair(
     return _two_segments(a, b, specials=(cls, sep, sep), limit=limit)
 
 
-def delimited_sequence(
-    a: Sequence[int], roles: Roles, *, limit: int | None = None
-) -> InputSequence:
-    kept = truncate(a, max_length=_text_limit(limit, specials=2))
-    ids = (roles.require("start"), *kept, roles.require("stop"))
-    return InputSequence(ids, (0,) * len(ids), truncated=len(a) - len(kept))
-
-
-def source_and_target(
-    source: Sequence[int],
-    target: Sequence[int],
-    *,
-    roles: Roles,
-    source_limit: int | None = None,
-    target_limit: int | None = None,
-) -> tuple[InputSequence, InputSequence]:
-    """Two rows with separate limits, for encoder and decoder."""
-    return (
-        delimited_sequence(source, roles, limit=source_limit),
-        delimited_sequence(target, roles, limit=target_limit),
-    )
-
-
 def source_target_sequence(
     source: Sequence[int], target: Sequence[int], *, roles: Roles, limit: int | None = None
 ) -> InputSequence:
     specials = (roles.require("start"), roles.require("sep"), roles.require("stop"))
     return _two_segments(source, target, specials=specials, limit=limit)
-
-
-def truncate(ids: Sequence[int], *, max_length: int | None) -> Sequence[int]:
-    return ids if max_length is None else ids[:max_length]
 
 
 def truncate_longest_first(
@@ -92,6 +68,12 @@ def truncate_longest_first(
         return a, b
     kept = min(len(a), max(max_length - len(b), (max_length + 1) // 2))
     return a[:kept], b[: max_length - kept]
+
+
+def _one_segment(a: Sequence[int], before: int, after: int, *, limit: int | None) -> InputSequence:
+    kept = a[: _text_limit(limit, specials=2)]
+    ids = (before, *kept, after)
+    return InputSequence(ids, (0,) * len(ids), truncated=len(a) - len(kept))
 
 
 def _two_segments(

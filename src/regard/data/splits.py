@@ -17,10 +17,9 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, get_args
 
-from regard.core.errors import UserError
+from regard.core.errors import UserError, closest
 from regard.data.readers.records import Column, Record, Split
 
 __all__ = [
@@ -117,8 +116,7 @@ class Splitter:
             for value in by_value.values:
                 if value in seen:
                     continue
-                close = get_close_matches(value, seen, n=1, cutoff=0.6)
-                guess = f" — did you mean {close[0]!r}?" if close else ""
+                guess = closest(value, seen, quoted=True)
                 shown = ", ".join(repr(each[:40]) for each in seen[:5])
                 raise UserError(
                     f"data.{split}: no row has {value!r} in column {by_value.column!r}{guess}",

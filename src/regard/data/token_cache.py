@@ -19,20 +19,28 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.core.errors import UserError
 from regard.core.files import sha256, sync_folder, write_json
+from regard.core.progress import OnProgress, no_progress
 from regard.core.settings import to_table
 from regard.data.corpus import SPLITS, Corpus, Split
+from regard.data.grouping import grouped_by_size
 from regard.data.token_cache_writer import SplitWriter
+
+if TYPE_CHECKING:
+    from regard.data.tokenizers.tokenizer import Tokenizer
+    from regard.data.tokenizers.whitespace import WhitespaceTokenizer
+
+    TokenizerLike = Tokenizer | WhitespaceTokenizer
 
 SCHEMA = 3
 CHUNK_CHARACTERS = 1 << 21
@@ -40,28 +48,9 @@ CHUNK_CHARACTERS = 1 << 21
 ABANDONED_SECONDS = 24 * 3600
 "Age after which an unfinished build counts as dead."
 
-OnProgress = Callable[[int, int | None], None]
-
-
-class TokenizerLike(Protocol):
-    """The interface of a tokenizer that the cache needs."""
-
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def unk(self) -> int | None: ...
-    def encode_many(self, texts: list[str]) -> Sequence[Sequence[int]]: ...
-    def decode(self, ids: Sequence[int]) -> str: ...
-
 
 class CacheDamagedError(UserError):
     """The folder is not a valid cache; `load_or_build_cache` builds it again."""
-
-
-def no_progress(done: int, total: int | None) -> None:
-    """A progress callback that does nothing."""
 
 
 def cache_home() -> Path:
@@ -82,7 +71,10 @@ def cache_key(corpus: Corpus, tokenizer_fingerprint: str) -> str:
 
 
 def load_or_build_cache(
-    corpus: Corpus, tokenizer: TokenizerLike, *, on_progress: OnProgress = no_progress
+    corpus: Corpus,
+    tokenizer: TokenizerLike,
+    *,
+    on_progress: OnProgress = no_progress,
 ) -> TokenCache:
     """The cache of this corpus under this tokenizer; built if there is none."""
     folder = cache_home() / "tokens" / cache_key(corpus, tokenizer.fingerprint)
@@ -119,7 +111,8 @@ def build_cache(
             for writer in writers.values():
                 stack.enter_context(writer)
             done = 0
-            for chunk in _chunks(corpus.texts_with_split()):
+            texts = corpus.texts_with_split()
+            for chunk in grouped_by_size(texts, _characters, total=CHUNK_CHARACTERS):
                 encoded = tokenizer.encode_many([text for _, text in chunk])
                 for (split, text), ids in zip(chunk, encoded, strict=True):
                     kept = ids if max_tokens is None else ids[:max_tokens]
@@ -238,17 +231,8 @@ def _memory_map(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.memmap(path, dtype, mode="r")
 
 
-def _chunks(texts: Iterator[tuple[Split, str]]) -> Iterator[list[tuple[Split, str]]]:
-    chunk: list[tuple[Split, str]] = []
-    size = 0
-    for split, text in texts:
-        chunk.append((split, text))
-        size += len(text)
-        if size >= CHUNK_CHARACTERS:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
+def _characters(document: tuple[Split, str]) -> int:
+    return len(document[1])
 
 
 def _check_files(split: CachedSplit) -> None:
@@ -270,8 +254,8 @@ def _check_not_empty(
     for name in required:
         if splits[name]["documents"]:
             continue
-        if name in corpus.fractions:
-            fraction = corpus.fractions[name]
+        if name in corpus.data.fractions:
+            fraction = corpus.data.fractions[name]
             what = f"a fraction of {fraction:g} of {total:,} documents leaves none for {name}"
             hint = f"Give data.{name} a larger fraction or a file of its own, or give more text"
         else:

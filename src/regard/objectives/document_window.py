@@ -5,6 +5,7 @@ Packed rows, which join several documents, are refused: these objectives need on
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +44,14 @@ def document_window(
     ids = ids[1:] if starts_document else ids
     ids = ids[:-1] if len(ids) and int(ids[-1]) == vocabulary.stop else ids
     return DocumentWindow(ids, starts_document, document.max_length)
+
+
+def document_rows(ids: Ints, *, context: int, vocabulary: Vocabulary) -> Iterator[tuple[int, Ints]]:
+    """`<start> document <stop>` in rows of `context` tokens, each with the index of its first token
+    in the document; −1 for the first row, because <start> comes before the document's tokens."""
+    wrapped = np.concatenate(([vocabulary.start], ids, [vocabulary.stop])).astype(np.int64)
+    for begin in range(0, len(wrapped), context):
+        yield begin - 1, wrapped[begin : begin + context]
 
 
 def check_context(context: int, *, objective: str, min_context: int) -> None:

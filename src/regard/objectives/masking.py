@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from regard.batch import Example, Ints
 from regard.data.chunks import Document
 from regard.objectives import Objective, ScoredExample, Vocabulary
+from regard.objectives.document_window import document_rows
 
 
 class MaskingObjective(Objective):
@@ -63,13 +64,10 @@ class MaskingObjective(Objective):
     def evaluation_examples(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
     ) -> list[ScoredExample]:
-        wrapped = np.concatenate(([vocabulary.start], ids, [vocabulary.stop])).astype(np.int64)
         rows = []
-        for begin in range(0, len(wrapped), context):
-            chunk = wrapped[begin : begin + context]
+        for begin, chunk in document_rows(ids, context=context, vocabulary=vocabulary):
             row = self.masked_example(chunk, generator, vocabulary=vocabulary, segments=None)
-            # −1: <start> comes before the document's first token.
-            rows.append(ScoredExample(row, np.flatnonzero(row.weights) + begin - 1))
+            rows.append(ScoredExample(row, np.flatnonzero(row.weights) + begin))
         return [row for row in rows if len(row.token_indices)]
 
     def budget(self, tokens: int) -> int:

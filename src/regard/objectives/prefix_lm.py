@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from regard.batch import Example, Ints
 from regard.data.chunks import Document
 from regard.objectives import OBJECTIVES, Objective, ScoredExample, Vocabulary
+from regard.objectives.document_window import document_rows
 
 
 @OBJECTIVES.add("prefix", families=("encoder-decoder", "recurrent"))
@@ -44,14 +45,11 @@ class PrefixLM(Objective):
     def evaluation_examples(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
     ) -> list[ScoredExample]:
-        wrapped = np.concatenate(([vocabulary.start], ids, [vocabulary.stop])).astype(np.int64)
         rows = []
-        for begin in range(0, len(wrapped), context):
-            chunk = wrapped[begin : begin + context]
+        for begin, chunk in document_rows(ids, context=context, vocabulary=vocabulary):
             if len(chunk) > 1:
                 row, prefix = self._split(chunk, generator, vocabulary=vocabulary)
-                # −1: <start> comes before the document's first token.
-                rows.append(ScoredExample(row, np.arange(prefix, len(chunk)) + begin - 1))
+                rows.append(ScoredExample(row, np.arange(prefix, len(chunk)) + begin))
         return rows
 
     def _split(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.core.errors import UserError
+from regard.core.files import read_text
 from regard.objectives.words import Span, WordSpans
 
 WordType = Literal["name", "date", "other"]
@@ -77,16 +78,8 @@ def first_sentence_length(words: WordSpans) -> int:
 @lru_cache(maxsize=8)
 def read_phrases(path: str) -> Phrases:
     """The phrases of a file, one a line."""
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
-        raise UserError(
-            f"the list of phrases cannot be read ({reason})",
-            topic="objective",
-            where=path,
-            hint="Give objective.phrases a text file with one phrase a line.",
-        ) from None
+    hint = "Give objective.phrases a text file with one phrase a line."
+    lines = read_text(Path(path), topic="objective", hint=hint).splitlines()
     split = {tuple(re.findall(r"[\w'’-]+|[^\w\s]", line)) for line in lines} - {()}
     if not split:
         raise UserError(

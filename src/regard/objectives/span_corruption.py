@@ -13,6 +13,7 @@ the masked tokens, not the sentinels.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from regard.objectives.document_window import (
     DocumentWindow,
     causal_example,
     check_context,
+    document_rows,
     document_window,
 )
 
@@ -117,17 +119,14 @@ class SpanCorruption(SpanCorruptionObjective):
     def evaluation_examples(
         self, ids: Ints, generator: np.random.Generator, *, context: int, vocabulary: Vocabulary
     ) -> list[ScoredExample]:
-        wrapped = np.concatenate(([vocabulary.start], ids, [vocabulary.stop])).astype(np.int64)
         rows = []
-        for begin in range(0, len(wrapped), context):
-            chunk = wrapped[begin : begin + context]
+        for begin, chunk in document_rows(ids, context=context, vocabulary=vocabulary):
             row, corrupted = self._source_and_target(
                 chunk, generator, vocabulary=vocabulary, context=context
             )
             weights = corrupted.is_text.astype(np.float32)
-            example = Example(row.inputs, row.targets, weights, source=row.source)
-            # −1: <start> comes before the document's first token.
-            rows.append(ScoredExample(example, corrupted.masked_positions + begin - 1))
+            example = replace(row, weights=weights)
+            rows.append(ScoredExample(example, corrupted.masked_positions + begin))
         return [row for row in rows if len(row.token_indices)]
 
     def _source_and_target(

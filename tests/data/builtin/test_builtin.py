@@ -9,20 +9,22 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import assign_splits, rows_identity, word_list
+from regard.core.catalog import Entry
+from regard.data.builtin import BUILTIN, cached_rows, content_identity
+from regard.data.builtin.generated import assign_splits, word_list
+from regard.data.corpus import Data, open_corpus
 
 GENERATED = [entry.name for entry in BUILTIN if entry.properties["generated"]]
 RECORDS = [name for name in GENERATED if "columns" in BUILTIN.get(name).properties]
 WITH_SPLITS = [name for name in [*RECORDS, "digits"] if name != "lookup-notes"]
 IDENTITIES = (
-    "from regard.data.builtin import BUILTIN\n"
-    "print([BUILTIN.get(name).properties['identity']() for name in %r])"
+    "from regard.data.builtin import BUILTIN, content_identity\n"
+    "print([content_identity(BUILTIN.get(name)) for name in %r])"
 )
 
 
 def rows(name: str) -> list[dict]:
-    return list(BUILTIN.get(name).part())
+    return list(cached_rows(BUILTIN.get(name).part))
 
 
 def test_specified_sets_exist() -> None:
@@ -33,7 +35,7 @@ def test_specified_sets_exist() -> None:
 
 
 def test_another_process_generates_the_same() -> None:
-    ours = [BUILTIN.get(name).properties["identity"]() for name in GENERATED]
+    ours = [content_identity(BUILTIN.get(name)) for name in GENERATED]
     printed = subprocess.run(
         [sys.executable, "-c", IDENTITIES % GENERATED],
         capture_output=True,
@@ -42,7 +44,7 @@ def test_another_process_generates_the_same() -> None:
         env={**os.environ, "PYTHONHASHSEED": "7"},
     ).stdout
     assert printed.strip() == str(ours)
-    assert len({digest for _, _, digest in ours}) == len(ours)
+    assert len({digest for _, digest in ours}) == len(ours)
 
 
 @pytest.mark.parametrize("name", [*RECORDS, "digits"])
@@ -71,16 +73,19 @@ def test_first_rows_contain_every_split(name: str) -> None:
     assert counts.most_common(1)[0][0] == "train"
 
 
-def test_rows_are_copies() -> None:
-    rows("opinions")[0]["text"] = "changed"
-    assert rows("opinions")[0]["text"] != "changed"
+def test_records_of_a_corpus_are_copies() -> None:
+    data, columns = Data(corpus="opinions"), {"text": "text", "label": "label"}
+    open_corpus(data, columns).rows("dev")[0]["text"] = "changed"
+    assert open_corpus(data, columns).rows("dev")[0]["text"] != "changed"
 
 
 def test_identity_depends_on_the_rows() -> None:
-    one = rows_identity("x", lambda: [{"a": 1}])()
-    assert one == rows_identity("x", lambda: [{"a": 1}])()
-    assert one[2] != rows_identity("x", lambda: [{"a": 2}])()[2]
-    assert one[1] == len('{"a": 1}\n')
+    def identity(value: int) -> tuple[int, str]:
+        return content_identity(Entry("corpus", "x", lambda: [{"a": value}]))
+
+    assert identity(1) == identity(1)
+    assert identity(1)[1] != identity(2)[1]
+    assert identity(1)[0] == len('{"a": 1}\n')
 
 
 def test_split_sizes_must_cover_every_item() -> None:

@@ -9,8 +9,8 @@ from collections import defaultdict
 
 import pytest
 
-from regard.data.builtin import BUILTIN
-from regard.data.builtin.python_docs import identity, python_docs, tidy
+from regard.data.builtin import BUILTIN, cached_rows, content_identity
+from regard.data.builtin.python_docs import python_docs, tidy
 from regard.data.corpus import SPLITS, Data, open_corpus
 
 
@@ -20,7 +20,7 @@ def test_registered_as_real_text() -> None:
 
 
 def test_size_and_no_duplicates() -> None:
-    texts = [document.text for document in python_docs()]
+    texts = [document["text"] for document in cached_rows(python_docs)]
     assert 200_000 < sum(len(text.split()) for text in texts) < 600_000
     assert len(set(texts)) == len(texts)
     assert all("\n\n" not in text and text == text.rstrip() for text in texts)
@@ -28,17 +28,17 @@ def test_size_and_no_duplicates() -> None:
 
 def test_documents_are_grouped_by_topic_module_and_class() -> None:
     groups = defaultdict(list)
-    for document in python_docs():
-        groups[document.group].append(document.text)
+    for document in cached_rows(python_docs):
+        groups[document["group"]].append(document["text"])
     assert any("debugging assertions" in text for text in groups["topic assert"])
     assert any("JSON" in text for text in groups["json"])
     # a method's docstring belongs to its class
     assert any("Format the specified record as text" in t for t in groups["logging:Formatter"])
-    assert not any((group or "").startswith(("test", "idlelib")) for group in groups)
+    assert not any(group.startswith(("test", "idlelib")) for group in groups)
 
 
 def test_groups_never_straddle_splits() -> None:
-    owner = {document.text: document.group for document in python_docs()}
+    owner = {document["text"]: document["group"] for document in cached_rows(python_docs)}
     corpus = open_corpus(Data(corpus="python-docs"))
     groups = {split: {owner[text] for text in corpus.texts(split)} for split in SPLITS}
     assert not groups["train"] & groups["dev"]
@@ -63,10 +63,10 @@ def test_another_process_reads_the_same_without_imports() -> None:
 
 
 def test_identity_is_stable_and_a_sha256() -> None:
-    name, size, digest = identity()
-    assert (name, len(digest)) == ("python-docs", 64)
+    size, digest = content_identity(BUILTIN.get("python-docs"))
+    assert len(digest) == 64
     assert size > 1_000_000
-    assert identity() == (name, size, digest)
+    assert content_identity(BUILTIN.get("python-docs")) == (size, digest)
 
 
 def test_prose_is_unwrapped_and_layout_is_kept() -> None:

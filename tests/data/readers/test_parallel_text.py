@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from regard.core.errors import UserError
-from regard.data.corpus import Data, open_corpus
-from regard.data.record_corpus import RecordCorpus, open_records
+from regard.data.corpus import Corpus, Data, open_corpus
 
 COLUMNS = {"source": "en", "target": "de"}
 
@@ -22,8 +21,8 @@ def write_files(folder: Path, **texts: list[str]) -> str:
     return str(folder / f"a.{{{','.join(texts)}}}.gz")
 
 
-def open_parallel(name: str, columns: dict[str, str] = COLUMNS, **settings: Any) -> RecordCorpus:
-    return open_records(Data(corpus=name, **settings), columns, types={"target": "text"})
+def open_parallel(name: str, columns: dict[str, str] = COLUMNS, **settings: Any) -> Corpus:
+    return open_corpus(Data(corpus=name, **settings), columns, types={"target": "text"})
 
 
 def error_message(name: str, columns: dict[str, str] = COLUMNS, **settings: Any) -> str:

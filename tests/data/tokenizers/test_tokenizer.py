@@ -113,7 +113,7 @@ def test_missing_role_names_tokenizer_and_role() -> None:
     gpt2 = with_vocabulary("<|endoftext|>", "a")
     assert gpt2.unk is None
     assert gpt2.pad is None
-    with pytest.raises(UserError, match=r"invented \(2 pieces\) has no token for 'mask'"):
+    with pytest.raises(UserError, match=r"invented \(2 pieces\) .*'mask'"):
         gpt2.require("mask")
 
 
@@ -177,7 +177,7 @@ def test_vocab_txt_without_capitals_lower_cases(tmp_path) -> None:
     [
         ("vocab.txt", b"the\ncat\n", "not a WordPiece vocabulary"),
         ("vocab.txt", b"[UNK]\nthe\ncat\nthe\n", "lines 2 and 4 hold the same piece"),
-        ("vocab.txt", b"\xff\xfe\x00", "not UTF-8"),
+        ("vocab.txt", b"\xff\xfe\x00", "UTF-8"),
         ("vocab.txt", b"", "not a WordPiece vocabulary"),
         ("tokenizer.json", b"", "not a tokenizer, or damaged"),
         ("tokenizer.json", b'{"model": 3}', "not a tokenizer, or damaged"),
@@ -207,7 +207,7 @@ def test_truncated_file(tmp_path) -> None:
 def test_missing_files(tmp_path) -> None:
     with pytest.raises(UserError, match=r"neither tokenizer\.json nor vocab\.txt"):
         Tokenizer.load(tmp_path)
-    with pytest.raises(UserError, match="no such file"):
+    with pytest.raises(UserError, match=r"nothing\.json does not exist"):
         Tokenizer.load(tmp_path / "nothing.json")
 
 

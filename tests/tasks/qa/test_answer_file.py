@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import UserError
-from regard.data.corpus import Data
-from regard.data.record_corpus import open_records
+from regard.data.corpus import Data, open_corpus
 from regard.tasks.qa.answer_file import PairFile
 
 texts = st.text(min_size=1, max_size=20).filter(
@@ -26,7 +25,7 @@ def test_appended_pairs_are_readable_as_a_corpus(tmp_path: Path, name: str) -> N
     lines = (tmp_path / name).read_text().splitlines()
     assert lines[0].replace(",", "\t") == "q\ta"
     data = Data(corpus=str(tmp_path / name), dev=0.4, test=0.4)
-    records = open_records(data, {"question": "q", "answer": "a"}).all_records()
+    records = open_corpus(data, {"question": "q", "answer": "a"}).all_records()
     assert [dict(record) for record in records] == [
         {"question": "Where was Ada, the painter, born?", "answer": '"New" Town'},
         {"question": "Where was Bo born?", "answer": "Oslo"},

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import regard
 from regard.core.errors import UserError
 from regard.data.chunks import Document
-from regard.data.record_corpus import Record, open_records
+from regard.data.corpus import open_corpus
+from regard.data.record_corpus import Record
 from regard.data.tokenizers.bpe import Bpe
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word import Word
@@ -226,7 +227,7 @@ def test_seen_of_the_builtin_questions_agrees_with_the_builtin_text() -> None:
     recipe = Recipe.load(Path(__file__).parents[3] / "recipes/birthplaces.toml")
     assert isinstance(recipe.task, Recall)
     problem = recipe.task.build_problem([], Tools(WORDS, 32, "decoder"))
-    corpus = open_records(recipe.data, recipe.task.columns(), optional=["seen"])
+    corpus = open_corpus(recipe.data, recipe.task.columns(), optional=["seen"])
     for split in ("dev", "test"):
         rows = corpus.rows(split)
         assert problem.subjects_seen(rows) == [record["seen"] for record in rows]

@@ -89,13 +89,11 @@ def _count(corpus: Corpus, tokenizer: str | None, *, folder: str, on_progress: A
     """A temporary cache; unlike for training, the dev split may be empty."""
     from pathlib import Path
 
-    from regard.data.token_cache import TokenizerLike, build_cache
+    from regard.data.token_cache import build_cache
     from regard.data.tokenizers.tokenizer import Tokenizer
     from regard.data.tokenizers.whitespace import WhitespaceTokenizer
 
-    counter: TokenizerLike = (
-        WhitespaceTokenizer() if tokenizer is None else Tokenizer.load(tokenizer)
-    )
+    counter = WhitespaceTokenizer() if tokenizer is None else Tokenizer.load(tokenizer)
     target = Path(folder) / "cache"
     return build_cache(corpus, counter, target, required=(), on_progress=on_progress)
 

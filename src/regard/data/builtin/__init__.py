@@ -1,19 +1,50 @@
-"""Built-in data sets, available offline: each file has a function that yields texts or records.
+"""Built-in data sets, available offline: each file has a function that yields its rows.
 
-    @BUILTIN.add("python-docs", generated=False, identity=...)
-    def python_docs() -> Iterator[Text]: ...
+    @BUILTIN.add("opinions", generated=True, columns=("text", "label"))
+    def opinions() -> Iterator[Row]: ...
 
-    @BUILTIN.add("opinions", generated=True, identity=..., columns=("text", "label"))
-    def opinions() -> Iterator[dict[str, Any]]: ...
-
-`generated` marks synthetic text; every report mentions it. `identity` is (name, size, SHA-256) of
-what the texts are made from, so that a change leads to a new token cache. With `columns`, each dict
-has these keys and, if the set defines them, `split` ("train", "dev" or "test") and `group`
-(rows of one group stay in the same split).
+`generated` marks synthetic text; every report mentions it. A row is a dict with `columns` as keys
+and, if the set defines them, `split` ("train", "dev" or "test") and `group` (rows of one group stay
+in the same split). A set without `columns` is plain text: its rows have `text`. `files` returns the
+files that a set is read from, its own source file included: they identify it, else its rows do.
 """
 
 from __future__ import annotations
 
-from regard.core.catalog import Catalog
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any
+
+from regard.core.catalog import Catalog, Entry
 
 BUILTIN = Catalog("corpus", home="regard.data.builtin")
+
+Row = dict[str, Any]
+"One record: its columns and, if the set defines them, `split` and `group`."
+
+
+@cache
+def cached_rows(part: Callable[[], Iterable[Row]]) -> tuple[Row, ...]:
+    """The rows of a set, held in memory: every pass needs them, and built-in sets are small."""
+    return tuple(part())
+
+
+def content_identity(entry: Entry) -> tuple[int, str]:
+    """Size and SHA-256 of what a set is made from, so that a change leads to a new token cache."""
+    digest = hashlib.sha256()
+    size = 0
+    for piece in _pieces(entry):
+        digest.update(piece)
+        size += len(piece)
+    return size, digest.hexdigest()
+
+
+def _pieces(entry: Entry) -> Iterator[bytes]:
+    """A generated set is a function of its code and a seed: with its rows, a changed template,
+    seed or random generator never passes for the old set."""
+    if "files" in entry.properties:
+        return (file.read_bytes() for file in entry.properties["files"]())
+    rows = cached_rows(entry.part)
+    return (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Iterator
-from functools import cache
 from random import Random
 
-from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, assign_splits, rows_identity
+from regard.data.builtin import BUILTIN, Row
+from regard.data.builtin.generated import assign_splits
 from regard.data.builtin.packages import packaged_file
 
 SEED = 79
@@ -35,35 +34,20 @@ QUESTIONS: tuple[Question, ...] = (
 )
 
 
-@cache
-def _rows() -> tuple[Row, ...]:
-    random = Random(SEED)
-    rows: list[Row] = []
-    for split, (number, (image, digit)) in assign_splits(
-        list(enumerate(_images())), IMAGES, random
-    ):
-        for wordings, answer in QUESTIONS:
-            rows.append(
-                {
-                    "image": image,
-                    "question": random.choice(wordings),
-                    "answer": answer(digit),
-                    "split": split,
-                    "group": f"image {number}",
-                }
-            )
-    return tuple(rows)
-
-
-@BUILTIN.add(
-    "digits",
-    generated=False,
-    identity=rows_identity("digits", _rows),
-    columns=("image", "question", "answer"),
-)
+@BUILTIN.add("digits", generated=False, columns=("image", "question", "answer"))
 def digits() -> Iterator[Row]:
     """Real 8 × 8 handwritten digits of scikit-learn, with three questions each."""
-    yield from map(dict, _rows())
+    random = Random(SEED)
+    images = list(enumerate(_images()))
+    for split, (number, (image, digit)) in assign_splits(images, IMAGES, random):
+        for wordings, answer in QUESTIONS:
+            yield {
+                "image": image,
+                "question": random.choice(wordings),
+                "answer": answer(digit),
+                "split": split,
+                "group": f"image {number}",
+            }
 
 
 def _images() -> list[tuple[list[int], int]]:

@@ -8,11 +8,10 @@ rest.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from random import Random
 
-from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, assign_splits, rows_identity
+from regard.data.builtin import BUILTIN, Row
+from regard.data.builtin.generated import assign_splits
 from regard.data.builtin.lookups import QUESTION, THINGS, TIMES, TROUBLES
 
 SEED = 91
@@ -20,24 +19,13 @@ SPLIT_SIZES = {"train": 3_000, "dev": 300, "test": 300}
 ASPECTS = (THINGS, TROUBLES, TIMES)
 
 
-@cache
-def _rows() -> tuple[Row, ...]:
-    random = Random(SEED)
-    pairs = [_pair(random) for _ in range(sum(SPLIT_SIZES.values()))]
-    return tuple(
-        {**pair, "split": split} for split, pair in assign_splits(pairs, SPLIT_SIZES, random)
-    )
-
-
-@BUILTIN.add(
-    "likeness",
-    generated=True,
-    identity=rows_identity("likeness", _rows),
-    columns=("first", "second", "score"),
-)
+@BUILTIN.add("likeness", generated=True, columns=("first", "second", "score"))
 def likeness() -> Iterator[Row]:
     """Generated pairs of complaints and their similarity, 0 to 3."""
-    yield from map(dict, _rows())
+    random = Random(SEED)
+    pairs = [_pair(random) for _ in range(sum(SPLIT_SIZES.values()))]
+    for split, pair in assign_splits(pairs, SPLIT_SIZES, random):
+        yield {**pair, "split": split}
 
 
 def _pair(random: Random) -> Row:

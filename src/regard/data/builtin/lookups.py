@@ -12,8 +12,8 @@ from functools import cache
 from itertools import product
 from random import Random
 
-from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, assign_splits, rows_identity
+from regard.data.builtin import BUILTIN, Row
+from regard.data.builtin.generated import assign_splits
 
 SEED = 78
 NOTES = 2_000
@@ -84,46 +84,26 @@ def _notes() -> tuple[tuple[Topic, str], ...]:
     return tuple((topic, _note(topic, random)) for topic in topics)
 
 
-@cache
-def _rows() -> tuple[Row, ...]:
+@BUILTIN.add("lookups", generated=True, columns=("query", "document", "document_id"))
+def lookups() -> Iterator[Row]:
+    """Generated questions, each with the one note of `lookup-notes` that answers it."""
     random = Random(SEED + 1)
     answering = random.sample(range(NOTES), sum(SPLIT_SIZES.values()))
-    return tuple(
-        {
-            "query": _question(_notes()[number][0], random),
-            "document": _notes()[number][1],
+    for split, number in assign_splits(answering, SPLIT_SIZES, random):
+        topic, note = _notes()[number]
+        yield {
+            "query": _question(topic, random),
+            "document": note,
             "document_id": str(number),
             "split": split,
         }
-        for split, number in assign_splits(answering, SPLIT_SIZES, random)
-    )
 
 
-@cache
-def _collection() -> tuple[Row, ...]:
-    return tuple({"id": str(number), "text": text} for number, (_, text) in enumerate(_notes()))
-
-
-@BUILTIN.add(
-    "lookups",
-    generated=True,
-    identity=rows_identity("lookups", _rows),
-    columns=("query", "document", "document_id"),
-)
-def lookups() -> Iterator[Row]:
-    """Generated questions, each with the one note of `lookup-notes` that answers it."""
-    yield from map(dict, _rows())
-
-
-@BUILTIN.add(
-    "lookup-notes",
-    generated=True,
-    identity=rows_identity("lookup-notes", _collection),
-    columns=("id", "text"),
-)
+@BUILTIN.add("lookup-notes", generated=True, columns=("id", "text"))
 def lookup_notes() -> Iterator[Row]:
     """The collection that `lookups` search, 2,000 notes."""
-    yield from map(dict, _collection())
+    for number, (_, text) in enumerate(_notes()):
+        yield {"id": str(number), "text": text}
 
 
 def _note(topic: Topic, random: Random) -> str:

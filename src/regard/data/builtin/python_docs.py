@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import ast
 import gc
-import hashlib
 import re
 import sysconfig
 import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 
 from regard.core.errors import UserError
-from regard.data.builtin import BUILTIN
+from regard.data.builtin import BUILTIN, Row
 from regard.data.readers.lines import paragraphs
-from regard.data.readers.records import Text
 
 # Tests and bundled applications are not documentation, encodings are tables, and the rest is not
 # Python's own or differs between builds of one version.
@@ -45,34 +42,14 @@ def library() -> Path:
     return Path(sysconfig.get_path("stdlib"))
 
 
-def identity() -> tuple[str, int, str]:
-    """(name, size, SHA-256) of every file that is read, and of this one, which shapes the text."""
-    digest = hashlib.sha256()
-    size = 0
-    for file in [Path(__file__), *_files()]:
-        content = file.read_bytes()
-        digest.update(hashlib.sha256(content).digest())
-        size += len(content)
-    return "python-docs", size, digest.hexdigest()
+def files() -> list[Path]:
+    """Every file that is read, and this one, which shapes the text."""
+    return [Path(__file__), *_files()]
 
 
-@BUILTIN.add("python-docs", generated=False, identity=identity)
-def python_docs() -> Iterator[Text]:
+@BUILTIN.add("python-docs", generated=False, files=files)
+def python_docs() -> Iterator[Row]:
     """The reference topics and standard-library docstrings of the running Python."""
-    documents = _documents()
-    if not documents:
-        raise UserError(
-            "this Python has neither its sources nor its topics on disk",
-            topic="data",
-            where="python-docs",
-            hint="Use an ordinary installation of Python, or give a file of text.",
-        )
-    yield from documents
-
-
-@cache
-def _documents() -> tuple[Text, ...]:
-    """Cached: parsing takes seconds, several passes are made, and all of it is 2 MB."""
     groups: dict[str, str] = {}
     with _garbage_collection_paused():
         for group, docstring in _docstrings():
@@ -80,7 +57,15 @@ def _documents() -> tuple[Text, ...]:
                 text = tidy(paragraph)
                 if any(map(str.isalpha, text)):
                     groups.setdefault(text, group)
-    return tuple(Text(text, group) for text, group in groups.items())
+    if not groups:
+        raise UserError(
+            "this Python has neither its sources nor its topics on disk",
+            topic="data",
+            where="python-docs",
+            hint="Use an ordinary installation of Python, or give a file of text.",
+        )
+    for text, group in groups.items():
+        yield {"text": text, "group": group}
 
 
 @contextmanager
@@ -143,9 +128,9 @@ def _topics(tree: ast.Module) -> Iterator[Owned]:
 
 
 def _module(tree: ast.Module, name: str) -> Iterator[Owned]:
-    yield from ((name, text) for text in _docstring(tree))
-    for node, owner in _definitions(tree.body, name):
-        yield from ((owner, text) for text in _docstring(node))
+    for node, owner in [(tree, name), *_definitions(tree.body, name)]:
+        if docstring := ast.get_docstring(node):
+            yield owner, docstring
 
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -163,12 +148,6 @@ def _definitions(body: list[ast.stmt], owner: str) -> Iterator[tuple[Definition,
                 yield from _definitions(inner, owner)
             for handler in getattr(node, "handlers", []):
                 yield from _definitions(handler.body, owner)
-
-
-def _docstring(node: ast.Module | Definition) -> Iterator[str]:
-    docstring = ast.get_docstring(node)
-    if docstring:
-        yield docstring
 
 
 def _dotted(file: Path) -> str:

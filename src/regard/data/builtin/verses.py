@@ -16,13 +16,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 from regard.core.errors import UserError
-from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row
-from regard.data.builtin.packages import files_identity, packaged_file
+from regard.data.builtin import BUILTIN, Row
+from regard.data.builtin.packages import packaged_file
 
 VERSIONS = ("kjv", "bbe")
 MARK = re.compile(r"\s*\\+(\d+):(\d+)\\+")
@@ -47,12 +45,13 @@ def _file(version: str) -> Path:
     )
 
 
-def identity() -> tuple[str, int, str]:
-    return files_identity("verses", [*map(_file, VERSIONS), Path(__file__)])
+def files() -> list[Path]:
+    return [*map(_file, VERSIONS), Path(__file__)]
 
 
-@cache
-def _rows() -> tuple[Row, ...]:
+@BUILTIN.add("verses", generated=False, files=files, columns=("source", "target", "book"))
+def verses() -> Iterator[Row]:
+    """Bible verses in old and in Basic English, aligned; needs the extra `verses`."""
     sources, books = _read("kjv")
     targets, _ = _read("bbe")
     rows = []
@@ -70,13 +69,9 @@ def _rows() -> tuple[Row, ...]:
             }
         )
     held_out = {row["source"] for row in rows if row["split"] != "train"}
-    return tuple(row for row in rows if row["split"] != "train" or row["source"] not in held_out)
-
-
-@BUILTIN.add("verses", generated=False, identity=identity, columns=("source", "target", "book"))
-def verses() -> Iterator[Row]:
-    """Bible verses in old and in Basic English, aligned; needs the extra `verses`."""
-    yield from map(dict, _rows())
+    for row in rows:
+        if row["split"] != "train" or row["source"] not in held_out:
+            yield row
 
 
 def _read(version: str) -> tuple[dict[int, str], list[str]]:

@@ -20,7 +20,6 @@ from regard.data.readers.records import (
     ReadOptions,
     Record,
     RecordReader,
-    Text,
     Unit,
 )
 from regard.data.readers.tables import read_csv, read_tsv
@@ -30,7 +29,6 @@ __all__ = [
     "DropCounts",
     "ReadOptions",
     "Record",
-    "Text",
     "Unit",
     "file_format",
     "is_known_format",

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.data.readers.compression import read_blocks
 from regard.data.readers.formats import file_format
 from regard.data.readers.lines import read_lines
 from regard.data.readers.records import RawRow, Record, RecordReader, data_error
@@ -64,18 +63,10 @@ def read_parallel(files: Mapping[str, Path], reader: RecordReader) -> Iterator[R
 
 
 def _check_same_length(files: Mapping[str, Path], reader: RecordReader) -> None:
-    counts = {file: _count_lines(file) for file in files.values()}
+    counts = {file: sum(1 for _ in read_lines(file)) for file in files.values()}
     if len(set(counts.values())) > 1:
         raise reader.error(
             "different numbers of lines: "
             + ", ".join(f"{file.name} has {count:,}" for file, count in counts.items()),
             hint="Give files that are aligned line by line.",
         )
-
-
-def _count_lines(path: Path) -> int:
-    count, last = 0, b"\n"
-    for block in read_blocks(path):
-        count += block.count(b"\n")
-        last = block[-1:]
-    return count + (last != b"\n")

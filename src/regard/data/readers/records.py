@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
-from regard.core.errors import UserError
+from regard.core.errors import UserError, closest
 
 Split = Literal["train", "dev", "test"]
 Unit = Literal["line", "paragraph", "file"]
@@ -22,13 +21,6 @@ only to split by."""
 TEXT_TYPES: tuple[ColumnType, ...] = ("text", "texts")
 
 SKIP_HINT = "Set data.skip_bad_rows = true to drop such rows (they are counted)"
-
-
-class Text(NamedTuple):
-    """One document; documents of one `group` stay in the same split."""
-
-    text: str
-    group: str | None = None
 
 
 class Record(dict[str, Any]):
@@ -81,38 +73,31 @@ class RawRow(NamedTuple):
 
 @dataclass
 class DropCounts:
-    """Numbers of dropped rows by file; reading a file again resets its counts."""
+    """Numbers of dropped rows by file and reason; reading a file again resets its counts."""
 
-    empty: dict[str, int] = field(default_factory=dict)
-    bad: dict[str, int] = field(default_factory=dict)
+    files: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def reset(self, file: str) -> None:
-        self.empty[file] = self.bad[file] = 0
+        self.files[file] = {"empty": 0, "bad": 0}
 
     def for_files(self, files: Iterable[str]) -> DropCounts:
         """The counts of these files alone."""
-        here = set(files)
-        return DropCounts(
-            empty={file: count for file, count in self.empty.items() if file in here},
-            bad={file: count for file, count in self.bad.items() if file in here},
-        )
+        return DropCounts({file: self.files[file] for file in files if file in self.files})
+
+    def total(self, reason: str) -> int:
+        return sum(counts[reason] for counts in self.files.values())
 
     def as_dict(self) -> dict[str, Any]:
         """`{"empty": 3, "bad": 1, "files": {"reviews.csv": {"empty": 3, "bad": 1}}}`"""
-        files = {
-            file: {"empty": self.empty[file], "bad": self.bad[file]}
-            for file in self.empty
-            if self.empty[file] or self.bad[file]
-        }
-        return {"empty": sum(self.empty.values()), "bad": sum(self.bad.values()), "files": files}
+        files = {file: dict(counts) for file, counts in self.files.items() if any(counts.values())}
+        return {"empty": self.total("empty"), "bad": self.total("bad"), "files": files}
 
     def __str__(self) -> str:
         """`3 empty rows dropped, 1 bad row dropped`; empty if nothing was dropped."""
-        counts = {"empty": sum(self.empty.values()), "bad": sum(self.bad.values())}
         return ", ".join(
             f"{count:,} {reason} row{'s' * (count != 1)} dropped"
-            for reason, count in counts.items()
-            if count
+            for reason in ("empty", "bad")
+            if (count := self.total(reason))
         )
 
 
@@ -128,13 +113,13 @@ class RecordReader:
         self.dropped.reset(self.name)
 
     def drop_empty(self) -> None:
-        self.dropped.empty[self.name] += 1
+        self.dropped.files[self.name]["empty"] += 1
 
     def drop_bad(self, problem: UserError) -> None:
         """Count a row that cannot be read if `skip_bad_rows` allows it, else raise."""
         if not self.options.skip_bad_rows:
             raise problem
-        self.dropped.bad[self.name] += 1
+        self.dropped.files[self.name]["bad"] += 1
 
     def error(self, what: str, *, at: str = "", hint: str = "") -> UserError:
         return data_error(self.name, what, at=at, hint=hint)
@@ -212,8 +197,7 @@ def missing_column_error(
     """`noun` is what the format calls a column: `column` or `key`."""
     shown = [each if len(each) <= 40 else each[:39] + "…" for each in names[:12]]
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-    close = get_close_matches(column.name, names, n=1, cutoff=0.6)
-    guess = f" — did you mean {close[0]!r}?" if close else ""
+    guess = closest(column.name, names, quoted=True)
     return data_error(
         name,
         f"no {noun} {column.name!r}; there {'is' if len(names) == 1 else 'are'} "

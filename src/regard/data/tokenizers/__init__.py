@@ -8,26 +8,21 @@ characters for) or `words` (spacing may change).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from pydantic import Field
 from tokenizers import pre_tokenizers
 
 from regard.core.catalog import Catalog
 from regard.core.errors import UserError
+from regard.core.progress import OnProgress, no_progress
 from regard.core.settings import Settings
-from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
 TOKENIZERS = Catalog("tokenizer", home="regard.data.tokenizers")
 
 DEFAULT_VOCABULARY = 8000
 "Vocabulary size if the recipe gives none; smaller if the text has fewer pieces."
-
-OnProgress = Callable[[int, int | None], None]
-
-
-def no_progress(done: int, total: int | None) -> None:
-    """A progress callback that does nothing."""
 
 
 class TokenizerKind(Settings, ABC):
@@ -38,11 +33,31 @@ class TokenizerKind(Settings, ABC):
 
     def train(self, texts: Iterator[str], *, on_progress: OnProgress = no_progress) -> Tokenizer:
         """Train on `texts`, read once; `on_progress` receives the texts read or pieces learned."""
-        return self.learn(texts, on_progress=on_progress).with_sentinels(self.sentinels)
+        learned = self.learn(_nonblank_texts(texts, on_progress), on_progress=on_progress)
+        return learned.with_sentinels(self.sentinels)
 
     @abstractmethod
     def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
-        """`train`, before sentinels are added."""
+        """Train on texts that are not blank, before sentinels are added."""
+
+
+class SubwordKind(TokenizerKind):
+    """Settings that train a tokenizer of word pieces."""
+
+    vocabulary: int | None = Field(default=None, ge=len(SPECIALS) + 1)
+    "Number of pieces, special tokens included; by default 8,000, or fewer if the text has fewer."
+
+    @property
+    def max_pieces(self) -> int:
+        return self.vocabulary or DEFAULT_VOCABULARY
+
+    def check_size(self, tokenizer: Tokenizer) -> Tokenizer:
+        """The tokenizer, if it has the requested size; without one, at most the default size."""
+        if self.vocabulary is not None:
+            check_filled(tokenizer, self.vocabulary)
+        if tokenizer.size > self.max_pieces:
+            raise vocabulary_too_small(self.max_pieces, needed=tokenizer.size)
+        return tokenizer
 
 
 class VocabularyNotFilledError(UserError):
@@ -57,7 +72,7 @@ class VocabularyNotFilledError(UserError):
         self.filled = filled
 
 
-def nonblank_texts(texts: Iterator[str], on_progress: OnProgress) -> Iterator[str]:
+def _nonblank_texts(texts: Iterator[str], on_progress: OnProgress) -> Iterator[str]:
     """The texts that are not blank, counted for `on_progress`; none at all is an error."""
     read = 0
     for text in texts:
@@ -75,13 +90,9 @@ def nonblank_texts(texts: Iterator[str], on_progress: OnProgress) -> Iterator[st
     on_progress(read, None)
 
 
-def check_vocabulary_size(tokenizer: Tokenizer, *, vocabulary: int | None) -> Tokenizer:
-    """The tokenizer, if it has the requested size; with None, at most the default size."""
-    if vocabulary is not None and tokenizer.size < vocabulary:
+def check_filled(tokenizer: Tokenizer, vocabulary: int) -> None:
+    if tokenizer.size < vocabulary:
         raise VocabularyNotFilledError(requested=vocabulary, filled=tokenizer.size)
-    if tokenizer.size > (vocabulary or DEFAULT_VOCABULARY):
-        raise vocabulary_too_small(vocabulary or DEFAULT_VOCABULARY, needed=tokenizer.size)
-    return tokenizer
 
 
 def vocabulary_too_small(vocabulary: int, *, needed: int) -> UserError:

@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.core.errors import UserError
+from regard.core.progress import OnProgress, no_progress
 from regard.data.tokenizers import (
     TOKENIZERS,
-    OnProgress,
     TokenizerKind,
     VocabularyNotFilledError,
-    no_progress,
 )
 from regard.data.tokenizers.tokenizer import Tokenizer
 

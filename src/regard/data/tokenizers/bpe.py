@@ -13,24 +13,19 @@ import tokenizers
 from pydantic import Field
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
+from regard.core.progress import OnProgress
 from regard.data.tokenizers import (
-    DEFAULT_VOCABULARY,
     TOKENIZERS,
-    OnProgress,
-    TokenizerKind,
-    check_vocabulary_size,
+    SubwordKind,
     metaspace_pre_tokenizer,
-    nonblank_texts,
 )
 from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
 
 @TOKENIZERS.add("bpe", keeps="text")
-class Bpe(TokenizerKind):
+class Bpe(SubwordKind):
     """Byte-pair encoding: merges the most frequent pair; byte-level, nothing is unknown."""
 
-    vocabulary: int | None = Field(default=None, ge=len(SPECIALS) + 1)
-    "Number of pieces, special tokens included; by default 8,000, or fewer if the text has fewer."
     bytes: bool = True
     "Start with the 256 bytes; false starts with the text's characters, others become <unk>."
     minimum_count: int = Field(default=2, ge=1)
@@ -39,14 +34,14 @@ class Bpe(TokenizerKind):
     def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
         engine = _byte_level() if self.bytes else _character_level()
         trainer = trainers.BpeTrainer(
-            vocab_size=self.vocabulary or DEFAULT_VOCABULARY,
+            vocab_size=self.max_pieces,
             min_frequency=self.minimum_count,
             special_tokens=list(SPECIALS),
             initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()) if self.bytes else [],
             show_progress=False,
         )
-        engine.train_from_iterator(nonblank_texts(texts, on_progress), trainer)
-        return check_vocabulary_size(Tokenizer(engine, name="bpe"), vocabulary=self.vocabulary)
+        engine.train_from_iterator(texts, trainer)
+        return self.check_size(Tokenizer(engine, name="bpe"))
 
 
 def _byte_level() -> tokenizers.Tokenizer:

@@ -9,7 +9,8 @@ import tokenizers
 from pydantic import Field
 from tokenizers import Regex, decoders, models, pre_tokenizers
 
-from regard.data.tokenizers import TOKENIZERS, OnProgress, TokenizerKind, nonblank_texts
+from regard.core.progress import OnProgress
+from regard.data.tokenizers import TOKENIZERS, TokenizerKind
 from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
 
@@ -22,7 +23,7 @@ class Character(TokenizerKind):
 
     def learn(self, texts: Iterator[str], *, on_progress: OnProgress) -> Tokenizer:
         counts: Counter[str] = Counter()
-        for text in nonblank_texts(texts, on_progress):
+        for text in texts:
             counts.update(text)
         alphabet = sorted(c for c, count in counts.items() if count >= self.minimum_count)
         ids = {piece: i for i, piece in enumerate((*SPECIALS, *alphabet))}

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from regard.data.tokenizers import TOKENIZERS, OnProgress, TokenizerKind
+from regard.core.progress import OnProgress
+from regard.data.tokenizers import TOKENIZERS, TokenizerKind
 from regard.data.tokenizers.tokenizer import Tokenizer
 
 

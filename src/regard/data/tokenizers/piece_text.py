@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tokenizers import pre_tokenizers
+from tokenizers import decoders
 
 REPLACEMENT_CHARACTER = "\ufffd"
 "Replaces incomplete UTF-8 sequences and unknown tokens."
@@ -21,7 +21,8 @@ def piece_to_text(description: dict[str, Any]) -> Spell:
     model, decoder = description["model"], description["decoder"]
     marks = str((decoder, description["pre_tokenizer"]))
     if "ByteLevel" in marks:
-        return _decode_byte_level()
+        byte_level = decoders.ByteLevel()
+        return lambda piece: str(byte_level.decode([piece]))
     if "Metaspace" in marks:
         return lambda piece: piece.replace("▁", " ")
     if model["type"] == "WordPiece":
@@ -31,20 +32,3 @@ def piece_to_text(description: dict[str, Any]) -> Spell:
         return lambda piece: f" {piece}"
     ending = model.get("end_of_word_suffix")
     return (lambda piece: piece.replace(ending, " ")) if ending else (lambda piece: piece)
-
-
-def _decode_byte_level() -> Spell:
-    """Undo the alphabet of byte-level tokenizers (Radford et al., 2019): printable bytes as they
-    are, the others as characters from U+0100 on, in order."""
-    alphabet = set(pre_tokenizers.ByteLevel.alphabet())
-    printable = sorted(ord(c) for c in alphabet if ord(c) < 256)
-    shifted = [byte for byte in range(256) if byte not in set(printable)]
-    byte_values = {chr(byte): byte for byte in printable}
-    byte_values |= {chr(256 + number): byte for number, byte in enumerate(shifted)}
-
-    def spell(piece: str) -> str:
-        if any(c not in byte_values for c in piece):
-            return piece  # an added token, stored as plain text
-        return bytes(byte_values[c] for c in piece).decode(errors="replace")
-
-    return spell

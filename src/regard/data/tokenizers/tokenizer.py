@@ -23,7 +23,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from regard.core.errors import UserError
-from regard.core.files import write_json, write_text
+from regard.core.files import read_text, write_json, write_text
 from regard.data.tokenizers.piece_text import REPLACEMENT_CHARACTER, piece_to_text
 
 SPECIAL_SPELLINGS = {
@@ -46,6 +46,9 @@ SENTINELS = ("<extra_{}>", "<extra_id_{}>")
 HUGGING_FACE_ROLES = {"start": "bos_token", "stop": "eos_token"}
 
 
+FORMATS_HINT = "Give a tokenizer.json, a WordPiece vocab.txt, or a folder with one of them."
+
+
 class Tokenizer:
     """A vocabulary and the algorithm that encodes text with it."""
 
@@ -59,38 +62,13 @@ class Tokenizer:
             role: next((i for word in words if (i := engine.token_to_id(word)) is not None), None)
             for role, words in SPECIAL_SPELLINGS.items()
         }
+        self.pad, self.unk = self._roles["pad"], self._roles["unk"]
+        self.start, self.stop = self._roles["start"], self._roles["stop"]
+        self.cls, self.sep, self.mask = (self._roles[role] for role in ("cls", "sep", "mask"))
         special = {i for i, token in engine.get_added_tokens_decoder().items() if token.special}
         self._skipped = (special | set(self._roles.values())) - {self.unk}
         self.sentinels = _sentinels(engine, special)
         "Ids of the sentinel tokens of masked spans, in order; often none."
-
-    @property
-    def pad(self) -> int | None:
-        return self._roles["pad"]
-
-    @property
-    def unk(self) -> int | None:
-        return self._roles["unk"]
-
-    @property
-    def start(self) -> int | None:
-        return self._roles["start"]
-
-    @property
-    def stop(self) -> int | None:
-        return self._roles["stop"]
-
-    @property
-    def cls(self) -> int | None:
-        return self._roles["cls"]
-
-    @property
-    def sep(self) -> int | None:
-        return self._roles["sep"]
-
-    @property
-    def mask(self) -> int | None:
-        return self._roles["mask"]
 
     @property
     def padding_id(self) -> int:
@@ -211,7 +189,7 @@ class Tokenizer:
         """
         path = Path(path)
         file = _file_in(path) if path.is_dir() else path
-        text = _read(file)
+        text = read_text(file, topic="tokenizer", hint=FORMATS_HINT)
         if file.suffix == ".txt":
             engine, suffix = _from_vocabulary(text, file)
         else:
@@ -253,18 +231,6 @@ def _file_in(folder: Path) -> Path:
     )
 
 
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        reason, hint = "there is no such file", "Check the path."
-    except UnicodeDecodeError:
-        reason, hint = "is not UTF-8 text", "Give a tokenizer.json or a WordPiece vocab.txt."
-    except OSError as problem:
-        reason, hint = f"cannot be read ({problem.strerror})", ""
-    raise UserError(reason, topic="tokenizer", where=str(file), hint=hint)
-
-
 def _from_json(text: str, file: Path) -> tokenizers.Tokenizer:
     try:
         return tokenizers.Tokenizer.from_str(text)
@@ -273,21 +239,21 @@ def _from_json(text: str, file: Path) -> tokenizers.Tokenizer:
             f"is not a tokenizer, or damaged ({problem})",
             topic="tokenizer",
             where=str(file),
-            hint="Give a tokenizer.json, a WordPiece vocab.txt, or a folder with one of them.",
+            hint=FORMATS_HINT,
         ) from None
 
 
 def _from_vocabulary(text: str, file: Path) -> tuple[tokenizers.Tokenizer, str]:
-    pieces = text.split("\n")  # not splitlines: some vocabularies hold U+2028 as a piece
-    if pieces[-1] == "":
-        pieces.pop()
-    ids = {piece.removesuffix("\r"): i for i, piece in enumerate(pieces)}
+    # Not splitlines: some vocabularies hold U+2028 as a piece.
+    pieces = text.removesuffix("\n").split("\n")
+    ids = {piece: i for i, piece in enumerate(pieces)}
     known = [word for words in SPECIAL_SPELLINGS.values() for word in words if word in ids]
     unknown = next((word for word in SPECIAL_SPELLINGS["unk"] if word in ids), None)
     if len(ids) < len(pieces):
-        first, second = _first_repeated(pieces)
+        first = next(i for i, piece in enumerate(pieces) if ids[piece] != i)
+        second = pieces.index(pieces[first], first + 1)
         raise UserError(
-            f"lines {first:,} and {second:,} hold the same piece",
+            f"lines {first + 1:,} and {second + 1:,} hold the same piece",
             topic="tokenizer",
             where=str(file),
             hint="A vocabulary lists each piece once, one per line.",
@@ -308,15 +274,6 @@ def _from_vocabulary(text: str, file: Path) -> tuple[tokenizers.Tokenizer, str]:
     return engine, ", lower-casing" if lowercase else ""
 
 
-def _first_repeated(pieces: list[str]) -> tuple[int, int]:
-    seen: dict[str, int] = {}
-    for line, piece in enumerate(pieces, start=1):
-        if piece in seen:
-            return seen[piece], line
-        seen[piece] = line
-    raise AssertionError("called only if a piece is repeated")
-
-
 def _check_unknowns(engine: tokenizers.Tokenizer, file: Path) -> None:
     """A file may parse and yet fail on the first unknown character: check it now."""
     try:
@@ -335,7 +292,7 @@ def _saved_name(file: Path) -> str:
     config = file.with_name("tokenizer_config.json")
     if config.is_file() and file.name in ("tokenizer.json", "vocab.txt"):
         try:
-            table = json.loads(_read(config))
+            table = json.loads(read_text(config, topic="tokenizer"))
         except json.JSONDecodeError as problem:
             raise UserError(
                 f"is not JSON ({problem.msg})",

@@ -12,28 +12,23 @@ import tokenizers
 from pydantic import Field
 from tokenizers import decoders, models, trainers
 
+from regard.core.progress import OnProgress
 from regard.data.tokenizers import (
-    DEFAULT_VOCABULARY,
     TOKENIZERS,
-    OnProgress,
-    TokenizerKind,
-    check_vocabulary_size,
+    SubwordKind,
     metaspace_pre_tokenizer,
-    nonblank_texts,
     vocabulary_too_small,
 )
 from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
 
 @TOKENIZERS.add("unigram", keeps="words")
-class Unigram(TokenizerKind):
+class Unigram(SubwordKind):
     """Unigram: prunes a large vocabulary; most likely segmentation; loses one leading space.
 
     A run of characters not seen in training becomes one <unk>.
     """
 
-    vocabulary: int | None = Field(default=None, ge=len(SPECIALS) + 1)
-    "Number of pieces, special tokens included; by default 8,000, or fewer if the text has fewer."
     max_piece_length: int = Field(default=16, ge=1)
     "Maximum length of a piece in characters."
 
@@ -41,9 +36,8 @@ class Unigram(TokenizerKind):
         engine = tokenizers.Tokenizer(models.Unigram())
         engine.pre_tokenizer = metaspace_pre_tokenizer()
         engine.decoder = decoders.Metaspace()
-        vocabulary = self.vocabulary or DEFAULT_VOCABULARY
         trainer = trainers.UnigramTrainer(
-            vocab_size=vocabulary,
+            vocab_size=self.max_pieces,
             special_tokens=list(SPECIALS),
             unk_token="<unk>",
             max_piece_length=self.max_piece_length,
@@ -51,26 +45,24 @@ class Unigram(TokenizerKind):
         )
         alphabet: set[str] = set()
         try:
-            engine.train_from_iterator(
-                _collect_characters(nonblank_texts(texts, on_progress), alphabet), trainer
-            )
+            engine.train_from_iterator(_collect_characters(texts, alphabet), trainer)
         except Exception as problem:
             # The library raises bare Exception for this; only the message identifies it.
             if "not large enough" not in str(problem):
                 raise
             characters = {"▁"} | alphabet - {" "}
             needed = len(SPECIALS) + len(characters)
-            raise vocabulary_too_small(vocabulary, needed=needed) from None
+            raise vocabulary_too_small(self.max_pieces, needed=needed) from None
         pieces = deterministic_scores(
             json.loads(engine.to_str())["model"]["vocab"][len(SPECIALS) :]
         )
         specials = [(special, 0.0) for special in SPECIALS]
         engine.model = models.Unigram(
-            specials + prune_pieces(pieces, vocabulary - len(SPECIALS)),
+            specials + prune_pieces(pieces, self.max_pieces - len(SPECIALS)),
             unk_id=SPECIALS.index("<unk>"),
             byte_fallback=False,
         )
-        return check_vocabulary_size(Tokenizer(engine, name="unigram"), vocabulary=self.vocabulary)
+        return self.check_size(Tokenizer(engine, name="unigram"))
 
 
 def deterministic_scores(pieces: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:

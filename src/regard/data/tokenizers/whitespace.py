@@ -7,7 +7,7 @@ from typing import Final
 
 
 class WhitespaceTokenizer:
-    """A `TokenizerLike` of the token cache; ids in order of appearance."""
+    """What the token cache needs of a tokenizer; ids in order of appearance."""
 
     fingerprint: Final = "whitespace words"
     size: Final = 1 << 32

@@ -9,12 +9,11 @@ import tokenizers
 from pydantic import Field
 from tokenizers import Regex, models, pre_tokenizers, trainers
 
+from regard.core.progress import OnProgress
 from regard.data.tokenizers import (
     TOKENIZERS,
-    OnProgress,
     TokenizerKind,
-    VocabularyNotFilledError,
-    nonblank_texts,
+    check_filled,
 )
 from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
 
@@ -41,10 +40,10 @@ class Word(TokenizerKind):
             special_tokens=list(SPECIALS),
             show_progress=False,
         )
-        engine.train_from_iterator(nonblank_texts(texts, on_progress), trainer)
+        engine.train_from_iterator(texts, trainer)
         tokenizer = Tokenizer(engine, name="word")
-        if self.vocabulary is not None and tokenizer.size < self.vocabulary:
-            raise VocabularyNotFilledError(requested=self.vocabulary, filled=tokenizer.size)
+        if self.vocabulary is not None:
+            check_filled(tokenizer, self.vocabulary)
         return tokenizer
 
 

@@ -18,13 +18,10 @@ import tokenizers
 from pydantic import Field
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
+from regard.core.progress import OnProgress
 from regard.data.tokenizers import (
-    DEFAULT_VOCABULARY,
     TOKENIZERS,
-    OnProgress,
-    TokenizerKind,
-    check_vocabulary_size,
-    nonblank_texts,
+    SubwordKind,
     vocabulary_too_small,
 )
 from regard.data.tokenizers.tokenizer import SPECIALS, Tokenizer
@@ -38,14 +35,12 @@ Key = tuple[float, int, str, str]
 
 
 @TOKENIZERS.add("wordpiece", keeps="words")
-class WordPiece(TokenizerKind):
+class WordPiece(SubwordKind):
     """WordPiece: merges by pair score, encodes by longest match; spacing is lost.
 
     A word with a character not seen in training becomes one <unk>.
     """
 
-    vocabulary: int | None = Field(default=None, ge=len(SPECIALS) + 1)
-    "Number of pieces, special tokens included; by default 8,000, or fewer if the text has fewer."
     minimum_count: int = Field(default=2, ge=1)
     "Less frequent pairs are never merged; the score favours rare pairs, so raising it helps."
 
@@ -53,20 +48,19 @@ class WordPiece(TokenizerKind):
         normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
         pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         words: Counter[str] = Counter()
-        for text in nonblank_texts(texts, on_progress):
+        for text in texts:
             normalized = normalizer.normalize_str(text)
             words.update(word for word, _ in pre_tokenizer.pre_tokenize_str(normalized))
         pieces = list(SPECIALS)
-        limit = self.vocabulary or DEFAULT_VOCABULARY
         for piece in learn_pieces(words, minimum_count=self.minimum_count):
             pieces.append(piece)
             if len(pieces) % 256 == 0:
-                on_progress(len(pieces), limit)
-            if len(pieces) >= limit:
+                on_progress(len(pieces), self.max_pieces)
+            if len(pieces) >= self.max_pieces:
                 break
         alphabet_size = len(SPECIALS) + len(alphabet(words))
-        if alphabet_size > limit:
-            raise vocabulary_too_small(limit, needed=alphabet_size)
+        if alphabet_size > self.max_pieces:
+            raise vocabulary_too_small(self.max_pieces, needed=alphabet_size)
         ids = {piece: i for i, piece in enumerate(pieces)}
         engine = tokenizers.Tokenizer(
             models.WordPiece(ids, unk_token="<unk>", max_input_chars_per_word=MAX_WORD_LENGTH)
@@ -74,9 +68,7 @@ class WordPiece(TokenizerKind):
         engine.normalizer, engine.pre_tokenizer = normalizer, pre_tokenizer
         engine.decoder = decoders.WordPiece(prefix=CONTINUATION_PREFIX)
         engine.add_special_tokens(list(SPECIALS))
-        return check_vocabulary_size(
-            Tokenizer(engine, name="wordpiece"), vocabulary=self.vocabulary
-        )
+        return self.check_size(Tokenizer(engine, name="wordpiece"))
 
 
 def to_characters(word: str) -> list[str]:

@@ -16,7 +16,6 @@ from regard.core.files import find_damage, folder_with_manifest
 from regard.core.json_records import read_record, write_record
 from regard.data.corpus import SPLITS, Corpus, open_corpus
 from regard.data.corpus_stats import corpus_statistics
-from regard.data.record_corpus import RecordCorpus, open_records
 from regard.data.statistics import CorpusStatistics
 from regard.data.token_cache import TokenCache, cache_home, load_or_build_cache
 from regard.data.tokenizers.tokenizer import Tokenizer
@@ -42,15 +41,14 @@ def prepare(
     state saved with a trained model; without it, the task derives it from the training rows."""
     corpus = open_data(recipe)
     source = corpus_fingerprint(corpus, recipe.task)
-    if isinstance(corpus, Corpus):
+    task = recipe.task
+    if task is None:
         tokenizer = tokenizer or _load_or_train_tokenizer(
             recipe, corpus.texts("train"), source, observer
         )
         cache = load_or_build_cache(corpus, tokenizer, on_progress=observer.progress("tokenising"))
         statistics = _load_or_compute_statistics(cache, corpus, observer)
         return PreparedText(recipe, tokenizer, cache, source=source, statistics=statistics)
-    task = recipe.task
-    assert task is not None
     observer.on_progress("reading rows", 0, None)
     records = {split: task.items(corpus.rows(split)) for split in SPLITS}
     for record in (record for split in SPLITS for record in records[split]):
@@ -74,12 +72,12 @@ def prepare(
     return PreparedTask(recipe, tokenizer, records, problem, source=source, statistics=statistics)
 
 
-def open_data(recipe: Recipe) -> Corpus | RecordCorpus:
+def open_data(recipe: Recipe) -> Corpus:
     """Open the recipe's texts or its task's rows; nothing is read yet."""
     if recipe.task is None:
         return open_corpus(recipe.data)
     task = recipe.task
-    return open_records(
+    return open_corpus(
         recipe.data,
         task.columns(),
         types=task.column_types(),
@@ -93,7 +91,7 @@ def data_fingerprint(recipe: Recipe) -> str:
     return corpus_fingerprint(open_data(recipe), recipe.task)
 
 
-def corpus_fingerprint(corpus: Corpus | RecordCorpus, task: Task | None) -> str:
+def corpus_fingerprint(corpus: Corpus, task: Task | None) -> str:
     """Hash of the files of a corpus and of its task."""
     facts = [(role, *identity) for role, identity in corpus.identities()]
     if task is not None:

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from regard.data.corpus import SPLITS, Split
+from regard.data.corpus import SPLITS, Corpus, Split
 from regard.data.corpus_stats import histogram_edges, measure_overlap, split_statistics
-from regard.data.record_corpus import Record, RecordCorpus
+from regard.data.record_corpus import Record
 from regard.data.statistics import CorpusStatistics
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.tasks import Task
 
 
-class _RowTexts:
-    """Each row as one text, to measure overlap."""
-
-    def __init__(self, texts: Mapping[Split, Sequence[str]]) -> None:
-        self._texts = texts
-
-    def texts(self, split: Split) -> Iterator[str]:
-        return iter(self._texts[split])
-
-
 def task_statistics(
-    corpus: RecordCorpus,
+    corpus: Corpus,
     records: Mapping[Split, Sequence[Record]],
     task: Task,
     tokenizer: Tokenizer,
@@ -51,7 +41,7 @@ def task_statistics(
             )
             for split in SPLITS
         },
-        overlap=measure_overlap(_RowTexts(identities)),
+        overlap=measure_overlap(identities.__getitem__),
         dropped={**corpus.dropped.as_dict(), "without_tokens": 0},
     )
 

@@ -15,9 +15,8 @@ from functools import cached_property
 from pathlib import Path
 
 from regard.core.errors import UserError
-from regard.data.corpus import Data
+from regard.data.corpus import Corpus, Data, open_corpus
 from regard.data.readers.lines import read_lines
-from regard.data.record_corpus import RecordCorpus, open_records
 from regard.data.sources import SourceIdentity, size_and_sha256
 
 Grades = Mapping[str, float]
@@ -59,10 +58,10 @@ class Collection:
         return digest.hexdigest()
 
 
-def open_collection(source: str, *, id_column: str, text_column: str) -> RecordCorpus:
+def open_collection(source: str, *, id_column: str, text_column: str) -> Corpus:
     """The rows of a built-in set, a file or a glob pattern."""
     columns = {"collection_text": text_column, "collection_id": id_column}
-    return open_records(Data(corpus=source), columns)
+    return open_corpus(Data(corpus=source), columns)
 
 
 def read_collection(source: str, *, id_column: str, text_column: str) -> Collection:

@@ -9,11 +9,9 @@ biographies of people without questions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from random import Random
 
-from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, rows_identity
+from regard.data.builtin import BUILTIN, Row
 from regard.data.builtin.world.facts import (
     BIRTHPLACE,
     DEATH_PLACE,
@@ -55,25 +53,13 @@ ELSEWHERE = (
 OPTIONAL: tuple[FactTemplate, ...] = (STUDY_PLACE, EMPLOYER, SPOUSE, WORK, DEATH_PLACE)
 
 
-@cache
-def _rows() -> tuple[Row, ...]:
-    random = Random(SEED)
-    return tuple(
-        {"text": biography(person, random), "split": person.life, "group": person.name}
-        for person in world()
-        if person.life != "withheld"
-    )
-
-
-@BUILTIN.add(
-    "biographies",
-    generated=True,
-    identity=rows_identity("biographies", _rows),
-    columns=("text",),
-)
+@BUILTIN.add("biographies", generated=True, columns=("text",))
 def biographies() -> Iterator[Row]:
     """Biographies of 1,760 invented people, one document each; 440 others are withheld."""
-    yield from map(dict, _rows())
+    random = Random(SEED)
+    for person in world():
+        if person.life != "withheld":
+            yield {"text": biography(person, random), "split": person.life, "group": person.name}
 
 
 def biography(person: Person, random: Random) -> str:

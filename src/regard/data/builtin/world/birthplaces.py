@@ -8,11 +8,10 @@ appears nowhere: an answer about them is a guess.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from random import Random
 
-from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, assign_splits, rows_identity
+from regard.data.builtin import BUILTIN, Row
+from regard.data.builtin.generated import assign_splits
 from regard.data.builtin.world.facts import BIRTHPLACE, fact_question
 from regard.data.builtin.world.people import seen_people, world
 
@@ -21,15 +20,16 @@ SEEN = {"train": 1_000, "dev": 300, "test": 300}
 WITHHELD = {"dev": 220, "test": 220}
 
 
-@cache
-def _rows() -> tuple[Row, ...]:
+@BUILTIN.add("birthplaces", generated=True, columns=("question", "answer", "seen", "person"))
+def birthplaces() -> Iterator[Row]:
+    """Where was NAME born? Answered by `biographies`, except for withheld people."""
     random = Random(SEED)
     seen = seen_people()
     unseen = [person for person in world() if person.life == "withheld"]
     people = [*assign_splits(seen, SEEN, random), *assign_splits(unseen, WITHHELD, random)]
     random.shuffle(people)
-    return tuple(
-        {
+    for split, person in people:
+        yield {
             "question": fact_question(BIRTHPLACE, person, random),
             "answer": person.birthplace,
             "seen": person.seen,
@@ -37,16 +37,3 @@ def _rows() -> tuple[Row, ...]:
             "split": split,
             "group": person.name,
         }
-        for split, person in people
-    )
-
-
-@BUILTIN.add(
-    "birthplaces",
-    generated=True,
-    identity=rows_identity("birthplaces", _rows),
-    columns=("question", "answer", "seen", "person"),
-)
-def birthplaces() -> Iterator[Row]:
-    """Where was NAME born? Answered by `biographies`, except for withheld people."""
-    yield from map(dict, _rows())

@@ -7,12 +7,11 @@ joins facts from several sentences, so the lead sentence alone is a poor summary
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from random import Random
 from typing import NamedTuple
 
-from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, assign_splits, rows_identity, word_list
+from regard.data.builtin import BUILTIN, Row
+from regard.data.builtin.generated import assign_splits, word_list
 from regard.data.builtin.world.names import MEN, WOMEN, surnames, towns
 
 SEED = 77
@@ -65,31 +64,18 @@ class World(NamedTuple):
     families: list[str]
 
 
-@cache
-def _rows() -> tuple[Row, ...]:
+@BUILTIN.add("headlines", generated=True, columns=("document", "summary"))
+def headlines() -> Iterator[Row]:
+    """Generated reports with a summary that joins facts from several sentences."""
     random = Random(SEED)
     world = World(towns(120, random), surnames(200, random))
     summaries: dict[str, str] = {}
     while len(summaries) < sum(SPLIT_SIZES.values()):
         event = random.choice(EVENTS)(world, random)
         summaries.setdefault(_report(event, world, random), event.summary)
-    return tuple(
-        {"document": document, "summary": summary, "split": split}
-        for split, (document, summary) in assign_splits(
-            list(summaries.items()), SPLIT_SIZES, random
-        )
-    )
-
-
-@BUILTIN.add(
-    "headlines",
-    generated=True,
-    identity=rows_identity("headlines", _rows),
-    columns=("document", "summary"),
-)
-def headlines() -> Iterator[Row]:
-    """Generated reports with a summary that joins facts from several sentences."""
-    yield from map(dict, _rows())
+    reports = assign_splits(list(summaries.items()), SPLIT_SIZES, random)
+    for split, (document, summary) in reports:
+        yield {"document": document, "summary": summary, "split": split}
 
 
 def _report(event: NewsEvent, world: World, random: Random) -> str:

@@ -10,11 +10,10 @@ or test is in a training passage; in training everybody appears beside several o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from random import Random
 
-from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, assign_splits, rows_identity
+from regard.data.builtin import BUILTIN, Row
+from regard.data.builtin.generated import assign_splits
 from regard.data.builtin.world.facts import (
     FACT_TEMPLATES,
     SPOUSE,
@@ -41,31 +40,21 @@ BETWEEN = (
 Fact = tuple[FactTemplate, Person]
 
 
-@cache
-def _rows() -> tuple[Row, ...]:
-    random = Random(SEED)
-    pairs = list(assign_splits(seen_pairs(sum(PAIRS.values()), random), PAIRS, random))
-    known = [person for split, pair in pairs if split == "train" for person in pair]
-    pairs += (("train", _two_of(known, random)) for _ in range(FURTHER))
-    rows: list[Row] = []
-    for split, pair in pairs:
-        title = " and ".join(person.name for person in pair)
-        rows += (
-            {**row, "title": title, "split": split, "group": title}
-            for row in _questions(pair, random)
-        )
-    return tuple(rows)
-
-
 @BUILTIN.add(
     "passages",
     generated=True,
-    identity=rows_identity("passages", _rows),
     columns=("context", "question", "answers", "answer_starts", "impossible", "title"),
 )
 def passages() -> Iterator[Row]:
     """Passages about invented people; 3 of 5 questions have their answer in the passage."""
-    yield from map(dict, _rows())
+    random = Random(SEED)
+    pairs = list(assign_splits(seen_pairs(sum(PAIRS.values()), random), PAIRS, random))
+    known = [person for split, pair in pairs if split == "train" for person in pair]
+    pairs += (("train", _two_of(known, random)) for _ in range(FURTHER))
+    for split, pair in pairs:
+        title = " and ".join(person.name for person in pair)
+        for row in _questions(pair, random):
+            yield {**row, "title": title, "split": split, "group": title}
 
 
 def _two_of(people: list[Person], random: Random) -> tuple[Person, Person]:

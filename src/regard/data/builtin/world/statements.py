@@ -9,11 +9,10 @@ the word "not".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from random import Random
 
-from regard.data.builtin import BUILTIN
-from regard.data.builtin.generated import Row, assign_splits, rows_identity
+from regard.data.builtin import BUILTIN, Row
+from regard.data.builtin.generated import assign_splits
 from regard.data.builtin.world.facts import FACT_TEMPLATES, FactTemplate, article, fact_sentence
 from regard.data.builtin.world.people import Person, seen_pairs
 
@@ -22,26 +21,15 @@ PASSAGES = {"train": 600, "dev": 100, "test": 100}
 NEGATION_RATE = 0.3
 
 
-@cache
-def _rows() -> tuple[Row, ...]:
-    random = Random(SEED)
-    pairs = seen_pairs(sum(PASSAGES.values()), random)
-    rows: list[Row] = []
-    for split, pair in assign_splits(pairs, PASSAGES, random):
-        group = " and ".join(person.name for person in pair)
-        rows += ({**row, "split": split, "group": group} for row in _claims(pair, random))
-    return tuple(rows)
-
-
-@BUILTIN.add(
-    "statements",
-    generated=True,
-    identity=rows_identity("statements", _rows),
-    columns=("passage", "claim", "label"),
-)
+@BUILTIN.add("statements", generated=True, columns=("passage", "claim", "label"))
 def statements() -> Iterator[Row]:
     """A passage about two invented people and a claim: does the passage entail it? yes or no."""
-    yield from map(dict, _rows())
+    random = Random(SEED)
+    pairs = seen_pairs(sum(PASSAGES.values()), random)
+    for split, pair in assign_splits(pairs, PASSAGES, random):
+        group = " and ".join(person.name for person in pair)
+        for row in _claims(pair, random):
+            yield {**row, "split": split, "group": group}
 
 
 def _claims(pair: tuple[Person, Person], random: Random) -> Iterator[Row]:
