@@ -106,9 +106,9 @@ class Task(Settings, ABC):
         joined; by default one row is one item."""
         return list(rows)
 
-    @abstractmethod
     def build_problem(self, train: Sequence[Record], tools: Tools) -> Problem:
-        """The problem, with its state derived from training rows."""
+        """The problem, with its state derived from training rows; by default there is none."""
+        return self.restore_problem({}, tools)
 
     @abstractmethod
     def restore_problem(self, state: TaskState, tools: Tools) -> Problem:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import exp, isfinite
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -22,6 +22,7 @@ from pydantic import Field
 from regard.batch import Batch, Example
 from regard.core.errors import UserError
 from regard.data.corpus import Split
+from regard.data.record_corpus import Record
 from regard.evaluation.baselines.trivial import NO_ANSWER, always_no_answer
 from regard.evaluation.metrics.metric import Row
 from regard.evaluation.metrics.question_answering import (
@@ -48,9 +49,6 @@ from regard.tasks import (
 from regard.tasks.qa.passage_windows import TokenizedPassage, build_windows, max_question_tokens
 from regard.tasks.qa.question import read_question
 from regard.tasks.qa.question_windows import QuestionWindows, span_remarks
-
-if TYPE_CHECKING:
-    from regard.data.record_corpus import Record
 
 MAX_CACHED_PASSAGES = 1024
 "Tokenized passages in the cache: questions about one passage are usually adjacent rows."

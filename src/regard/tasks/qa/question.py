@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regard.core.errors import UserError
+from regard.data.record_corpus import Record
 from regard.tasks.qa.passage_windows import Span
-
-if TYPE_CHECKING:
-    from regard.data.record_corpus import Record
 
 TRUE_WORDS = ("true", "yes", "1")
 "Values, lower-cased, that mark a question as impossible."

@@ -17,13 +17,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from regard.batch import Example
 from regard.core.errors import UserError
 from regard.data.corpus import Data, Split
+from regard.data.record_corpus import Record
 from regard.evaluation.baselines.trivial import most_frequent_answer
 from regard.evaluation.health.predictions import prediction_health
 from regard.evaluation.metrics.metric import Row
@@ -41,9 +42,6 @@ from regard.tasks.text_generation.text_to_text import (
     TextToText,
     TextToTextProblem,
 )
-
-if TYPE_CHECKING:
-    from regard.data.record_corpus import Record
 
 Confidence = Literal["probability", "per-token", "agreement"]
 FIELDS: Mapping[Confidence, str] = {

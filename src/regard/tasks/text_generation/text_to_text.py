@@ -15,7 +15,6 @@ import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -23,6 +22,7 @@ from pydantic import Field
 
 from regard.batch import Example
 from regard.core.errors import UserError
+from regard.data.record_corpus import Record
 from regard.evaluation.health.samples import sample_health
 from regard.evaluation.metrics.metric import Metric, Row
 from regard.generation.decoding_setup import prepare_decoding, suppressed_ids
@@ -40,9 +40,6 @@ from regard.tasks import (
     example_length,
     ignore_progress,
 )
-
-if TYPE_CHECKING:
-    from regard.data.record_corpus import Record
 
 FAMILIES = ("encoder-decoder", "recurrent", "decoder")
 MAX_CACHED_POSITIONS = 16_384
