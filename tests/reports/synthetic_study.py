@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from tests.synthetic_run import HOSTILE, all_estimates, event_lines, results_table
 
-from regard.core.json_records import record_table
+from regard.core.json_records import record_table, write_record
 from regard.reports.evidence import Evidence, read_evidence
 from regard.runs.inspection.inspection import AttentionMap, Inspection
 from regard.runs.inspection.inspection import TokenRow as TokenRow
 from regard.runs.results import AuditRecord, LeakRecord, SampleRecord, ScoreRecord, write_audit
+from regard.studies.inspections import ProbeInspection
 from regard.studies.outcome import (
     Outcome,
     ProbeOutcome,
@@ -161,15 +162,17 @@ def write_inspections(home: Path, outcome: Outcome) -> None:
     """For the first probe: attention of the reference, and a refusal for the other variants."""
     row = TokenRow((1, 2), ("a", HOSTILE))
     weights = np.array([[[1.0, 0.0], [0.3, 0.7]]])
-    inspection = Inspection(
-        "a b", row, None, losses=(), maps=(AttentionMap("block.0.attention", row, row, weights),)
-    )
+    attention = AttentionMap(name="block.0.attention", queries="row", keys="row", weights=weights)
+    inspection = Inspection(text="a b", row=row, source=None, losses=(), attention=(attention,))
     (home / "inspections").mkdir(exist_ok=True)
     for variant in outcome.variants:
-        refused = {"schema": 1, "text": "a b", "refused": f"{variant.name} has no weights"}
-        table = inspection.as_dict() if variant.name == outcome.reference else refused
+        if variant.name == outcome.reference:
+            found = ProbeInspection(variant=variant.name, text="a b", inspection=inspection)
+        else:
+            reason = f"{variant.name} has no weights"
+            found = ProbeInspection(variant=variant.name, text="a b", reason=reason)
         file = home / "inspections" / f"{variant.name}-probe0.json"
-        file.write_text(json.dumps(table))
+        write_record(file, found, schema=2)
 
 
 def evidence_of(home: Path, outcome: Outcome, **changes: Any) -> Evidence:

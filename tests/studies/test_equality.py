@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.runs.archive.record import RunRecord
 from regard.runs.results import ResultsRecord
 from regard.studies.completed_runs import CompletedRun
@@ -34,7 +35,7 @@ def completed_run(**facts) -> CompletedRun:
     }
     results = ResultsRecord.model_validate(table)
     record = RunRecord(Path(), "x", "", None, results)
-    return CompletedRun(Path(), record, results)
+    return CompletedRun(record, results, DocumentMetric(), {})
 
 
 def differences(other: VariantOutcome, **facts) -> list[str]:

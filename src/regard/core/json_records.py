@@ -8,6 +8,7 @@ Of a file that is damaged or of another schema the error names the key; texts ar
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,6 +39,11 @@ def record_table(record: Any) -> dict[str, Any]:
     return table
 
 
+def restore_record(kind: type[AnyRecord], table: Mapping[str, Any]) -> AnyRecord:
+    """The inverse of `record_table`; wrong values raise a `ValidationError`."""
+    return TypeAdapter(kind).validate_python(table)
+
+
 def read_record(
     file: Path, kind: type[AnyRecord], *, schema: int, topic: str, hint: str
 ) -> AnyRecord:
@@ -58,7 +64,7 @@ def read_record(
             hint="Use the version of regard that wrote it, or run it again.",
         )
     try:
-        return TypeAdapter(kind).validate_python(printable(table))
+        return restore_record(kind, printable(table))
     except ValidationError as problem:
         first = problem.errors()[0]
         key = ".".join(str(step) for step in first["loc"])

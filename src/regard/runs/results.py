@@ -17,6 +17,8 @@ from regard.core.json_records import JsonRecord, read_record, write_record
 from regard.core.ledger import Ledger
 from regard.data.splits import Split
 from regard.data.statistics import CorpusStatistics
+from regard.evaluation.health.repetition import Repetition
+from regard.evaluation.health.samples import BigramCounts
 from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.evaluation.statistics.estimate import Estimate
 from regard.training.events import Event
@@ -117,27 +119,6 @@ class SampleRecord(JsonRecord):
     text: str
 
 
-class RepetitionRecord(JsonRecord):
-    """Repetition rates of a set of texts, and the longest run of one token."""
-
-    distinct_1: float
-    distinct_2: float
-    distinct_3: float
-    repetition: float
-    longest_run: float
-    alike: float
-    unknown_rate: float
-
-
-class KnownBigramsRecord(JsonRecord):
-    """Fractions of 2-grams that occur in real text: of the samples, and in random order."""
-
-    samples: float
-    reference: float
-    shuffled: float
-    shuffled_max: float
-
-
 class SampleHealthRecord(JsonRecord):
     """Samples of the model against real text of the same length."""
 
@@ -154,9 +135,9 @@ class SampleHealthRecord(JsonRecord):
     "Real texts they are compared with."
     empty_rate: float | None = None
     reference_empty_rate: float | None = None
-    samples: RepetitionRecord | None = None
-    reference: RepetitionRecord | None = None
-    known_bigrams: KnownBigramsRecord | None = None
+    samples: Repetition | None = None
+    reference: Repetition | None = None
+    known_bigrams: BigramCounts | None = None
 
 
 class TrainDevGapRecord(JsonRecord):

@@ -22,7 +22,8 @@ from regard.models.families.encoder import Encoder
 from regard.models.task_models.span_model import SpanModel
 from regard.runs.recipe import Recipe
 from regard.tasks import Tools
-from regard.tasks.qa.extractive import Extractive, SpanProblem, thin_curve
+from regard.tasks.qa.abstention import thin_curve
+from regard.tasks.qa.extractive import Extractive, SpanProblem
 from regard.tasks.qa.question import find_answer, read_question
 
 TEXT = "Jill Birt was born in  Zürich (1874–1923), and “lived” there; Åse walked to Rome at night."
@@ -245,7 +246,7 @@ def test_remark_where_every_dev_question_has_an_answer() -> None:
 def test_thin_curve_keeps_its_ends_and_the_threshold(n: int, data: st.DataObject) -> None:
     curve = [(float(tau), 0.5) for tau in range(n)]
     chosen = float(data.draw(st.integers(0, n - 1)))
-    thin = thin_curve(curve, keep=chosen, max_points=200)
+    thin = thin_curve(curve, [tau for tau, _ in curve], keep=chosen)
     assert len(thin) <= 200
     assert {0.0, chosen, float(n - 1)} <= {tau for tau, _ in thin}
     assert thin == sorted(thin)

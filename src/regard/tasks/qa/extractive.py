@@ -46,14 +46,13 @@ from regard.tasks import (
     ignore_progress,
     predict_examples,
 )
+from regard.tasks.qa.abstention import thin_curve
 from regard.tasks.qa.passage_windows import TokenizedPassage, build_windows, max_question_tokens
 from regard.tasks.qa.question import read_question
 from regard.tasks.qa.question_windows import QuestionWindows, span_remarks
 
 MAX_CACHED_PASSAGES = 1024
 "Tokenized passages in the cache: questions about one passage are usually adjacent rows."
-CURVE_POINTS = 200
-"Maximum points of the stored curve of F1 against τ."
 
 Point = tuple[float, float]
 "τ and F1."
@@ -212,7 +211,7 @@ class SpanProblem(Problem):
             [exact_match_and_f1(NO_ANSWER, row["truths"])[1] for row in rows],
         )
         self.tau = chosen.tau
-        self.curve = thin_curve(chosen.curve, keep=chosen.tau, max_points=CURVE_POINTS)
+        self.curve = thin_curve(chosen.curve, [tau for tau, _ in chosen.curve], keep=chosen.tau)
         remark = (
             f"τ = {chosen.tau:.4g} was chosen on the {len(rows):,} questions of dev, where it "
             f"gives F1 {100 * chosen.f1:.1f} %, and is frozen: judge by test"
@@ -286,15 +285,6 @@ class SpanProblem(Problem):
 
     def _tokenize_passage(self, text: str) -> TokenizedPassage:
         return TokenizedPassage.from_text(text, self.tools.tokenizer)
-
-
-def thin_curve(curve: Sequence[Point], *, keep: float, max_points: int) -> list[Point]:
-    """At most `max_points` points, with both ends and the one at τ = `keep`."""
-    if len(curve) <= max_points:
-        return list(curve)
-    indices = set(np.linspace(0, len(curve) - 1, max_points - 1).round().astype(int).tolist())
-    indices.add(next(index for index, point in enumerate(curve) if point[0] == keep))
-    return [curve[index] for index in sorted(indices)]
 
 
 def _truth_fields(truths: Sequence[str]) -> dict[str, Any]:

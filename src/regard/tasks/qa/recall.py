@@ -23,6 +23,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from regard.batch import Example
 from regard.core.errors import UserError
+from regard.core.json_records import record_table, restore_record
 from regard.data.corpus import Data, Split
 from regard.data.record_corpus import Record
 from regard.evaluation.baselines.trivial import most_frequent_answer
@@ -121,7 +122,8 @@ class Recall(TextToText):
 
     def restore_problem(self, state: TaskState, tools: Tools) -> RecallProblem:
         values = state["abstention"]
-        return RecallProblem(self, tools, None if values is None else Abstention.from_dict(values))
+        abstention = None if values is None else restore_record(Abstention, values)
+        return RecallProblem(self, tools, abstention)
 
     def source_text(self, record: Record) -> str:
         return str(record["question"]).strip()
@@ -168,7 +170,7 @@ class RecallProblem(TextToTextProblem):
             )
 
     def state(self) -> TaskState:
-        return {"abstention": None if self.abstention is None else self.abstention.as_dict()}
+        return {"abstention": None if self.abstention is None else record_table(self.abstention)}
 
     def source_ids(self, record: Record) -> list[int]:
         tokenizer = self.tools.tokenizer
