@@ -115,7 +115,7 @@ def test_a_row_longer_than_the_context_is_truncated_with_a_remark(family, kept, 
 
 def test_unknown_tokens_are_counted(tokenizer):
     found = inspect_text(build("decoder", tokenizer), tokenizer, "the zyzzyva sees")
-    assert "1 of 4 tokens are unknown to the tokenizer" in found.remarks
+    assert any(remark.startswith("1 of 4 tokens are unknown") for remark in found.remarks)
 
 
 def test_json_has_the_same_values_with_six_digits(tokenizer):
@@ -173,7 +173,7 @@ def test_a_kind_without_weights_gets_a_remark(tokenizer, monkeypatch):
     monkeypatch.setattr(first, "forward", without_weights(first))
     found = inspect_text(model, tokenizer, TEXT)
     assert [one.name for one in found.attention] == ["block.1.attention"]
-    assert "block.0.attention has no weights to show: its kind makes none" in found.remarks
+    assert any(remark.startswith("block.0.attention has no weights") for remark in found.remarks)
     monkeypatch.setattr(second, "forward", without_weights(second))
     with pytest.raises(UserError, match="gives no weights"):
         inspect_text(model, tokenizer, TEXT)
