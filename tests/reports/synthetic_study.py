@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from tests.synthetic_run import HOSTILE, all_estimates, event_lines, results_table
 
+from regard.audits.findings import Leak
 from regard.core.json_records import record_table, write_record
 from regard.reports.evidence import Evidence, read_evidence
 from regard.runs.inspection.inspection import AttentionMap, Inspection
 from regard.runs.inspection.inspection import TokenRow as TokenRow
-from regard.runs.results import AuditRecord, LeakRecord, SampleRecord, ScoreRecord, write_audit
+from regard.runs.results import AuditRecord, SampleRecord, ScoreRecord, write_audit
 from regard.studies.inspections import ProbeInspection
 from regard.studies.outcome import (
     Outcome,
@@ -150,7 +151,7 @@ def write_runs(home: Path, outcome: Outcome, **changes: Any) -> None:
             (folder / "recipe.toml").write_text(variant.recipe)
             if not variant.is_valid:
                 leaks = tuple(
-                    LeakRecord(query=7, key=key, influence=0.31 / key, where="length 12")
+                    Leak(query=7, key=key, influence=0.31 / key, how="gradient", where="length 12")
                     for key in (8, 9, 11)
                 )
                 write_audit(folder / "audit.json", LEAK.model_copy(update={"leaks": leaks}))

@@ -11,7 +11,7 @@ from scipy.stats import hypergeom
 
 from regard.evaluation.health.repetition import match_texts
 from regard.evaluation.health.samples import SampleHealth, empty_p_value, sample_health
-from regard.runs.results import SampleHealthRecord
+from regard.runs.health_record import SampleHealthRecord
 
 VOCABULARY = 300
 UNKNOWN = 7

@@ -11,7 +11,8 @@ from regard.cli.training.display import format_score
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.runs.results import AuditRecord, EvaluationRecord, HealthRecord, ScoreRecord
+    from regard.runs.health_record import HealthRecord
+    from regard.runs.results import AuditRecord, EvaluationRecord, ScoreRecord
 
 MAX_UNUSED_SHOWN = 3
 MAX_OTHER_METRICS = 2

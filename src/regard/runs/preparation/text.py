@@ -16,12 +16,13 @@ from regard.generation.decoding_setup import can_generate
 from regard.models.model import Model
 from regard.objectives import Vocabulary
 from regard.runs.health import model_health
+from regard.runs.health_record import HealthRecord
 from regard.runs.items import loss_table
 from regard.runs.observer import Observer
 from regard.runs.preparation.evaluate_text import choose_documents, evaluate_language_model
 from regard.runs.preparation.prepared import PreparedData, SplitResults
 from regard.runs.recipe import Recipe
-from regard.runs.results import HealthRecord, SampleRecord
+from regard.runs.results import SampleRecord
 from regard.runs.samples import build_strategy, generate_texts
 from regard.training.batch_loader import Examples, ObjectiveExamples
 from regard.training.document_losses import document_losses
