@@ -40,6 +40,7 @@ from regard.tasks import (
     check_family,
     ignore_progress,
     predict_examples,
+    sequence_example,
 )
 
 PoolingChoice = Literal["auto", "first", "mean", "last"]
@@ -171,11 +172,7 @@ class ClassifierProblem(LabelProblem):
 
     def examples(self, record: Record) -> list[Example]:
         sequence = self.task.build_input(record, self.tools)
-        ids = np.asarray(sequence.ids, dtype=np.int64)
-        weights = np.zeros(len(ids), dtype=np.float32)
-        weights[0] = 1.0  # a row counts once, whatever its length
-        segments = np.asarray(sequence.segments, dtype=np.int64)
-        return [Example(ids, ids, weights, segments, labels=np.array([self.label_index(record)]))]
+        return [sequence_example(sequence, np.array([self.label_index(record)]))]
 
     def answer(
         self,

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from regard.data.record_corpus import Record
-from regard.data.special_tokens import InputSequence, delimited_sequence, single_sequence
+from regard.data.special_tokens import InputSequence
 from regard.tasks import TASKS, TaskState, Tools
 from regard.tasks.classification.labels import ClassifierProblem, ClassifierTask, PoolingChoice
+from regard.tasks.retrieval.sentence_embeddings import encode_text
 
 
 @TASKS.add("classification", families=("encoder", "decoder"))
@@ -34,6 +35,4 @@ class Classification(ClassifierTask):
         return [record["text"]]
 
     def build_input(self, record: Record, tools: Tools) -> InputSequence:
-        build = delimited_sequence if tools.family == "decoder" else single_sequence
-        ids = tools.tokenizer.encode(record["text"])
-        return build(ids, tools.tokenizer, limit=tools.context)
+        return encode_text(record["text"], tools)

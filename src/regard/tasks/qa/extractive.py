@@ -12,7 +12,7 @@ the window with the largest margin answers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import exp, isfinite
 from typing import Any, ClassVar, NamedTuple
 
@@ -129,7 +129,8 @@ class SpanProblem(Problem):
         "A span is the answer where its score is at least the null score plus this."
         self.curve = [(float(threshold), float(f1)) for threshold, f1 in curve]
         "F1 on dev against τ."
-        self._cached_passage = lru_cache(MAX_CACHED_PASSAGES)(self._tokenize_passage)
+        tokenize = partial(TokenizedPassage.from_text, tokenizer=tools.tokenizer)
+        self._cached_passage = lru_cache(MAX_CACHED_PASSAGES)(tokenize)
 
     def state(self) -> TaskState:
         return {"tau": self.tau, "curve": [list(point) for point in self.curve]}
@@ -282,9 +283,6 @@ class SpanProblem(Problem):
         if windows.is_trainable:
             row["loss"] = float(np.mean([candidate.loss for candidate in candidates]))
         return row
-
-    def _tokenize_passage(self, text: str) -> TokenizedPassage:
-        return TokenizedPassage.from_text(text, self.tools.tokenizer)
 
 
 def _truth_fields(truths: Sequence[str]) -> dict[str, Any]:
