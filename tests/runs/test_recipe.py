@@ -87,7 +87,7 @@ def test_the_default_name_is_that_of_the_file(tmp_path: Path) -> None:
 def test_a_study_is_not_a_recipe(tmp_path: Path) -> None:
     study = tmp_path / "rates.toml"
     study.write_text('base = "a.toml"\n\n[variants.low]\n"train.lr" = 1e-4\n')
-    with pytest.raises(UserError, match=r"rates\.toml is a study.* regard compare"):
+    with pytest.raises(UserError, match=r"rates\.toml: is a study.* regard compare"):
         Recipe.load(study)
 
 
