@@ -7,8 +7,9 @@ import pytest
 from tests.audits.clean_models import random_clean_model
 from tests.audits.planted_leaks import LEAKS
 
+from regard.audits.findings import Leak
 from regard.audits.forward.modes import forward_modes
-from regard.audits.leaks.causality import Leak, find_leaks
+from regard.audits.leaks.causality import find_leaks
 from regard.audits.leaks.permission import build_permission
 from regard.audits.notes import Notes
 from regard.audits.subject import Subject

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from tests.synthetic_run import HOSTILE, all_estimates, event_lines, results_table
 
-from regard.core.json_records import record_table
+from regard.audits.findings import Leak
+from regard.core.json_records import record_table, write_record
 from regard.reports.evidence import Evidence, read_evidence
 from regard.runs.inspection.inspection import AttentionMap, Inspection
 from regard.runs.inspection.inspection import TokenRow as TokenRow
-from regard.runs.results import AuditRecord, LeakRecord, SampleRecord, ScoreRecord, write_audit
+from regard.runs.results import AuditRecord, SampleRecord, ScoreRecord, write_audit
+from regard.studies.inspections import ProbeInspection
 from regard.studies.outcome import (
     Outcome,
     ProbeOutcome,
@@ -149,7 +151,7 @@ def write_runs(home: Path, outcome: Outcome, **changes: Any) -> None:
             (folder / "recipe.toml").write_text(variant.recipe)
             if not variant.is_valid:
                 leaks = tuple(
-                    LeakRecord(query=7, key=key, influence=0.31 / key, where="length 12")
+                    Leak(query=7, key=key, influence=0.31 / key, how="gradient", where="length 12")
                     for key in (8, 9, 11)
                 )
                 write_audit(folder / "audit.json", LEAK.model_copy(update={"leaks": leaks}))
@@ -161,15 +163,17 @@ def write_inspections(home: Path, outcome: Outcome) -> None:
     """For the first probe: attention of the reference, and a refusal for the other variants."""
     row = TokenRow((1, 2), ("a", HOSTILE))
     weights = np.array([[[1.0, 0.0], [0.3, 0.7]]])
-    inspection = Inspection(
-        "a b", row, None, losses=(), maps=(AttentionMap("block.0.attention", row, row, weights),)
-    )
+    attention = AttentionMap(name="block.0.attention", queries="row", keys="row", weights=weights)
+    inspection = Inspection(text="a b", row=row, source=None, losses=(), attention=(attention,))
     (home / "inspections").mkdir(exist_ok=True)
     for variant in outcome.variants:
-        refused = {"schema": 1, "text": "a b", "refused": f"{variant.name} has no weights"}
-        table = inspection.as_dict() if variant.name == outcome.reference else refused
+        if variant.name == outcome.reference:
+            found = ProbeInspection(variant=variant.name, text="a b", inspection=inspection)
+        else:
+            reason = f"{variant.name} has no weights"
+            found = ProbeInspection(variant=variant.name, text="a b", reason=reason)
         file = home / "inspections" / f"{variant.name}-probe0.json"
-        file.write_text(json.dumps(table))
+        write_record(file, found, schema=2)
 
 
 def evidence_of(home: Path, outcome: Outcome, **changes: Any) -> Evidence:

@@ -58,7 +58,7 @@ def test_the_resolved_recipe_equals_the_recipe(file: Path, tmp_path: Path) -> No
     copy = tmp_path / "recipe.toml"
     copy.write_text(recipe.to_toml())
     assert Recipe.load(copy) == recipe
-    assert Recipe.load(tmp_path) == recipe, "a run folder means the recipe in it"
+    assert Recipe.load(tmp_path) == recipe  # the recipe in a run folder
     assert "weight_decay" in recipe.to_toml()
 
 
@@ -87,7 +87,7 @@ def test_the_default_name_is_that_of_the_file(tmp_path: Path) -> None:
 def test_a_study_is_not_a_recipe(tmp_path: Path) -> None:
     study = tmp_path / "rates.toml"
     study.write_text('base = "a.toml"\n\n[variants.low]\n"train.lr" = 1e-4\n')
-    with pytest.raises(UserError, match=r"is a study, not a recipe\. regard compare"):
+    with pytest.raises(UserError, match=r"rates\.toml: is a study.* regard compare"):
         Recipe.load(study)
 
 
@@ -146,7 +146,7 @@ def test_errors_name_the_line(file: Path, old: str, new: str, where: str) -> Non
 
 
 def test_errors_name_the_override(file: Path) -> None:
-    with pytest.raises(UserError, match=r"recipe: --set train\.lr: train\.lr = -1 is not allowed"):
+    with pytest.raises(UserError, match=r"--set train\.lr: train\.lr = -1 .* allowed"):
         Recipe.load(file, overrides=["train.lr=-1"])
 
 

@@ -1,6 +1,7 @@
 """The outcome of a study from its run folders: who is compared, who is not, and why."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -92,6 +93,22 @@ def test_a_better_variant_is_called_better_and_a_copy_is_not(folder):
     copy = deciding(outcome, "copy")
     assert (copy.better, copy.value, copy.seeds, copy.n) == ("", 0.0, 3, DOCUMENTS)
     assert (outcome.missing, outcome.invalid, outcome.unequal) == ([], [], [])
+
+
+def test_each_file_of_a_run_is_read_once(folder, monkeypatch):
+    folder.add("dot")
+    folder.add("copy")
+    opened = []
+    read_text, read_bytes = Path.read_text, Path.read_bytes
+    monkeypatch.setattr(
+        Path, "read_text", lambda file, **kwargs: opened.append(file) or read_text(file, **kwargs)
+    )
+    monkeypatch.setattr(Path, "read_bytes", lambda file: opened.append(file) or read_bytes(file))
+    assert folder.collect().missing == []
+    assert {file.name for file in opened} == {
+        *("recipe.toml", "results.json", "train.jsonl", "dev.jsonl", "test.jsonl")
+    }
+    assert len(opened) == len(set(opened)) == 2 * len(SEEDS) * 5
 
 
 def test_one_leaking_seed_makes_the_variant_invalid_and_uncompared(folder):

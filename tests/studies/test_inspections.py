@@ -62,7 +62,7 @@ def test_stored_inspection_equals_regard_inspect(home):
         expected.source,
         expected.remarks,
     )
-    for one, other in zip(actual.maps, expected.maps, strict=True):
+    for one, other in zip(actual.attention, expected.attention, strict=True):
         assert one.name == other.name
         assert np.abs(one.weights - other.weights).max() <= 5e-7
 

@@ -13,16 +13,16 @@ from typing import Any, Literal
 from torch import Tensor
 
 from regard.audits.build_subject import build_subject
+from regard.audits.findings import Finding, Leak, UnusedParameter
 from regard.audits.forward.forward_mode import error_summary
 from regard.audits.forward.modes import forward_modes
-from regard.audits.invariance import Finding, find_violations
-from regard.audits.leaks.causality import SINGLE_LAYERS, Leak, find_leaks
+from regard.audits.invariance import find_violations
+from regard.audits.leaks.causality import SINGLE_LAYERS, find_leaks
 from regard.audits.leaks.permission import MaskFunction, Permission, build_permission
 from regard.audits.notes import Notes
 from regard.audits.subject import Subject
 from regard.audits.unused_parameters import (
     LossFunction,
-    UnusedParameter,
     find_unused_parameters,
     random_target_loss,
 )

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from regard.audits.findings import Finding
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
 from regard.audits.forward.modes import (
     CACHE,
@@ -34,16 +35,6 @@ BATCH_SIZE = 3
 
 Outputs: TypeAlias = Callable[[ForwardMode], Tensor]
 "A mode's outputs for the audited rows."
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Outputs that changed with something they should be invariant to."""
-
-    check: str
-    text: str
-    size: float
-    "Largest change, relative to the RMS of the outputs."
 
 
 @dataclass(frozen=True)

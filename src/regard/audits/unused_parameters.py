@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regard.audits.findings import UnusedParameter
 from regard.audits.forward.float64 import force_float64
 from regard.audits.forward.forward_mode import restored_after, seeded
 from regard.audits.forward.parameter_noise import perturb_parameters
@@ -44,15 +45,6 @@ class GradientSummary:
         flat = gradient.detach().flatten()
         direction = torch.arange(len(flat), device=flat.device).to(flat).cos()
         return cls(float(flat.abs().max()), (float(flat.norm()), float(flat @ direction)))
-
-
-@dataclass(frozen=True)
-class UnusedParameter:
-    """A trained parameter that receives no data-dependent gradient."""
-
-    name: str
-    shape: tuple[int, ...]
-    why: str
 
 
 def find_unused_parameters(

@@ -7,6 +7,7 @@ Of a file that is damaged or of another schema the error names the key; texts ar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,13 +38,18 @@ def record_table(record: Any) -> dict[str, Any]:
     return table
 
 
+def restore_record(kind: type[AnyRecord], table: Mapping[str, Any]) -> AnyRecord:
+    """The inverse of `record_table`; wrong values raise a `ValidationError`."""
+    return TypeAdapter(kind).validate_python(table)
+
+
 def read_record(
     file: Path, kind: type[AnyRecord], *, schema: int, topic: str, hint: str
 ) -> AnyRecord:
     """The record in a file; `hint` says what to do if the file is damaged."""
     table = read_json(file, schema=schema, topic=topic, hint=hint)
     try:
-        return TypeAdapter(kind).validate_python(printable(table))
+        return restore_record(kind, printable(table))
     except ValidationError as problem:
         first = problem.errors()[0]
         key = ".".join(str(step) for step in first["loc"])

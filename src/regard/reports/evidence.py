@@ -14,20 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.audits.findings import Leak
 from regard.core.errors import UserError
 from regard.core.toml import flatten
 from regard.data.statistics import CorpusStatistics
 from regard.evaluation.formatting import ABSENT, join_words
 from regard.runs.archive.read_run import read_run
 from regard.runs.archive.record import RunRecord
-from regard.runs.results import (
-    HealthRecord,
-    LeakRecord,
-    ResultsRecord,
-    ScoreRecord,
-    TokenizerRecord,
-    read_audit,
-)
+from regard.runs.health_record import HealthRecord
+from regard.runs.results import ResultsRecord, ScoreRecord, TokenizerRecord, read_audit
 from regard.runs.run import Run
 from regard.studies.outcome import Outcome, VariantOutcome
 
@@ -125,7 +120,7 @@ def read_evidence(home: Path, outcome: Outcome) -> Evidence:
     return Evidence(outcome, home, records, tuple(unreadable))
 
 
-def recorded_leaks(evidence: Evidence, variant: VariantOutcome) -> list[LeakRecord]:
+def recorded_leaks(evidence: Evidence, variant: VariantOutcome) -> list[Leak]:
     """The largest leaks the audit recorded for the first seed, at one sequence length."""
     for run in variant.runs:
         try:

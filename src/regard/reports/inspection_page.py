@@ -39,6 +39,7 @@ class AttentionSection:
     """One type of attention in all layers, with the head that is shown large."""
 
     title: str
+    inspected: Inspection
     maps: tuple[AttentionMap, ...]
     chosen: AttentionMap
     head: int
@@ -62,8 +63,8 @@ class AttentionSection:
     def grid(self, theme: Theme, width: int) -> Picture:
         return attention_grid(
             {one.name: one.weights for one in self.maps},
-            self.chosen.queries.tokens,
-            keys=self.chosen.keys.tokens,
+            self.inspected.tokens(self.chosen.queries),
+            keys=self.inspected.tokens(self.chosen.keys),
             theme=theme,
             width=width,
             title=f"{self.title}: every head as a small map.",
@@ -79,7 +80,8 @@ class AttentionSection:
 
     @property
     def _chosen_head(self) -> tuple[Floats, Sequence[str], Sequence[str]]:
-        return self.weights, self.chosen.queries.tokens, self.chosen.keys.tokens
+        tokens = self.inspected.tokens
+        return self.weights, tokens(self.chosen.queries), tokens(self.chosen.keys)
 
 
 def attention_sections(
@@ -87,13 +89,13 @@ def attention_sections(
 ) -> list[AttentionSection]:
     """The types of attention in the order of the forward pass; layers and heads count from 0."""
     grouped: dict[str, list[AttentionMap]] = {}
-    for one in inspected.maps:
+    for one in inspected.attention:
         grouped.setdefault(one.stack, []).append(one)
-    _check_index("--layer", layer, [one.layer for one in inspected.maps])
-    _check_index("--head", head, [n for one in inspected.maps for n in range(len(one.weights))])
+    _check_index("--layer", layer, [one.layer for one in inspected.attention])
+    heads = [n for one in inspected.attention for n in range(len(one.weights))]
+    _check_index("--head", head, heads)
     return [
-        _section(TITLES.get(name, formatting.capitalise(name)), maps, layer=layer, head=head)
-        for name, maps in grouped.items()
+        _section(name, inspected, maps, layer=layer, head=head) for name, maps in grouped.items()
     ]
 
 
@@ -107,7 +109,12 @@ def _check_index(option: str, index: int | None, valid: Sequence[int]) -> None:
 
 
 def _section(
-    title: str, maps: Sequence[AttentionMap], *, layer: int | None, head: int | None
+    name: str,
+    inspected: Inspection,
+    maps: Sequence[AttentionMap],
+    *,
+    layer: int | None,
+    head: int | None,
 ) -> AttentionSection:
     heads = [
         (float(one.entropies[h]), index, h)
@@ -127,7 +134,8 @@ def _section(
         reason = "as requested"
     else:
         reason = f"the most focused of {requested[0]}" if requested else "the most focused head"
-    return AttentionSection(title, tuple(maps), maps[index], chosen, reason)
+    title = TITLES.get(name, formatting.capitalise(name))
+    return AttentionSection(title, inspected, tuple(maps), maps[index], chosen, reason)
 
 
 def inspection_html(
@@ -136,7 +144,7 @@ def inspection_html(
     """The page: it opens offline and runs no script."""
     max_loss = max((one.loss for one in inspected.losses), default=0.0)
     page = page_templates().get_template("inspect.html.j2")
-    longest = max(max(one.weights.shape[1:]) for one in inspected.maps)
+    longest = max(max(one.weights.shape[1:]) for one in inspected.attention)
     return page.render(
         run=run,
         inspected=inspected,

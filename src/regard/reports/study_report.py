@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup
 
+from regard.audits.findings import Leak
 from regard.core.files import atomic_folder, write_text
 from regard.evaluation import formatting
 from regard.reports import study_text, tables
@@ -35,7 +36,7 @@ from regard.reports.evidence import (
 )
 from regard.reports.inspection_page import AttentionSection, attention_sections
 from regard.reports.run_report import InlineChart, draw_inline_charts, page_templates, write_page
-from regard.runs.results import LeakRecord, SampleRecord
+from regard.runs.results import SampleRecord
 from regard.studies.inspections import ProbeInspection, read_inspections
 from regard.studies.outcome import Outcome, ProbeOutcome, VariantOutcome
 
@@ -173,7 +174,7 @@ def _section_width(section: AttentionSection, width: int) -> int:
     return min(width, max(LEGEND_WIDTH, heads * (MAX_MAP_SIZE + 12)))
 
 
-def _leak_map(leaks: Sequence[LeakRecord], theme: Theme = PAGE) -> Markup | None:
+def _leak_map(leaks: Sequence[Leak], theme: Theme = PAGE) -> Markup | None:
     """Influence of each key on each query, relative to the largest."""
     if not leaks:
         return None

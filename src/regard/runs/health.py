@@ -23,9 +23,9 @@ from regard.generation.generate import Decodable, Sampling, generate
 from regard.models.architectures.language_model import LanguageModel
 from regard.models.architectures.seq2seq_model import Seq2SeqModel
 from regard.models.model import Model
+from regard.runs.health_record import HealthRecord, SampleHealthRecord, TrainDevGapRecord
 from regard.runs.preparation.evaluate_text import choose_documents
 from regard.runs.recipe import Recipe
-from regard.runs.results import HealthRecord, SampleHealthRecord, TrainDevGapRecord
 
 SAMPLES = 40
 "Samples drawn: enough that short sentences give a few hundred tokens."

@@ -100,35 +100,24 @@ class Recipe(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _default_objective(cls, values: Any) -> Any:
-        """Without an objective, take the family's default: an encoder predicts masked tokens."""
-        if isinstance(values, dict) and values.get("objective") is None:
-            family = values.get("model")
-            if isinstance(family, Family):
-                first = FAMILIES.get(catalog_name(family, FAMILIES)).properties["objectives"][0]
-                return {**values, "objective": OBJECTIVES.get(first).part()}
-        return values
-
-    @model_validator(mode="before")
-    @classmethod
-    def _bucket_task_rows(cls, values: Any) -> Any:
-        """A task batches rows of similar length together, unless the recipe says otherwise."""
-        if isinstance(values, dict) and values.get("task") is not None:
-            train = values.get("train") or Train()
-            if isinstance(train, Train) and "batches" not in train.model_fields_set:
-                return {**values, "train": train.model_copy(update={"batches": "bucketed"})}
-        return values
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_steps_without_training(cls, values: Any) -> Any:
-        """An adapter that trains nothing takes no steps: the model is only evaluated."""
-        adapt = values.get("adapt") if isinstance(values, dict) else None
+    def _fill_in(cls, values: Any) -> Any:
+        """What follows from other settings, where the recipe does not say it."""
+        if not isinstance(values, dict):
+            return values
+        family, train = values.get("model"), values.get("train") or Train()
+        if values.get("objective") is None and isinstance(family, Family):
+            # The family's default: an encoder predicts masked tokens.
+            first = FAMILIES.get(catalog_name(family, FAMILIES)).properties["objectives"][0]
+            values = {**values, "objective": OBJECTIVES.get(first).part()}
+        if not isinstance(train, Train):
+            return values
+        changes: dict[str, Any] = {}
+        if values.get("task") is not None and "batches" not in train.model_fields_set:
+            changes["batches"] = "bucketed"  # rows of similar length together
+        adapt = values.get("adapt")
         if isinstance(adapt, Adapter) and catalog_name(adapt, ADAPTERS) == "none":
-            train = values.get("train") or Train()
-            if isinstance(train, Train):
-                return {**values, "train": train.model_copy(update={"max_steps": 0})}
-        return values
+            changes["max_steps"] = 0  # nothing is trained: the model is only evaluated
+        return {**values, "train": train.model_copy(update=changes)} if changes else values
 
     @model_validator(mode="after")
     def _check_compatible(self) -> Self:

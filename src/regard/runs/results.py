@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from regard.audits.findings import Finding, Leak, UnusedParameter
 from regard.core.errors import UserError
 from regard.core.json_records import JsonRecord, read_record, write_record
 from regard.core.ledger import Ledger
@@ -19,11 +20,11 @@ from regard.data.splits import Split
 from regard.data.statistics import CorpusStatistics
 from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.evaluation.statistics.estimate import Estimate
+from regard.runs.health_record import HealthRecord
 from regard.training.events import Event
 
 if TYPE_CHECKING:
     from regard.audits.audit import Audit
-    from regard.evaluation.health.overfitting import LossGap
 
 RESULTS_SCHEMA = 2
 "Of results.json."
@@ -117,113 +118,6 @@ class SampleRecord(JsonRecord):
     text: str
 
 
-class RepetitionRecord(JsonRecord):
-    """Repetition rates of a set of texts, and the longest run of one token."""
-
-    distinct_1: float
-    distinct_2: float
-    distinct_3: float
-    repetition: float
-    longest_run: float
-    alike: float
-    unknown_rate: float
-
-
-class KnownBigramsRecord(JsonRecord):
-    """Fractions of 2-grams that occur in real text: of the samples, and in random order."""
-
-    samples: float
-    reference: float
-    shuffled: float
-    shuffled_max: float
-
-
-class SampleHealthRecord(JsonRecord):
-    """Samples of the model against real text of the same length."""
-
-    sentence: str
-    flags: tuple[str, ...] = ()
-    drawn: str = ""
-    "How the judged texts were drawn."
-    unjudged: str = ""
-    "Why they were not judged, if they were not."
-    n: int = 0
-    tokens: int = 0
-    "Compared tokens of the samples."
-    documents: int = 0
-    "Real texts they are compared with."
-    empty_rate: float | None = None
-    reference_empty_rate: float | None = None
-    samples: RepetitionRecord | None = None
-    reference: RepetitionRecord | None = None
-    known_bigrams: KnownBigramsRecord | None = None
-
-
-class TrainDevGapRecord(JsonRecord):
-    """Loss on dev minus loss on train, in nats per token."""
-
-    fit: str
-    sentence: str
-    gap: float
-    low: float
-    high: float
-    n: dict[str, int] = Field(default_factory=dict)
-    "Documents or rows of each split."
-
-    @classmethod
-    def of_gap(cls, gap: LossGap) -> Self:
-        low, high = gap.interval
-        n = {"train": gap.train.n, "dev": gap.dev.n}
-        return cls(fit=gap.fit, sentence=gap.sentence, gap=gap.value, low=low, high=high, n=n)
-
-
-class PredictionsRecord(JsonRecord):
-    """What is wrong with the predictions as a whole."""
-
-    flags: tuple[str, ...] = ()
-    n: int = 0
-    collapsed: str = ""
-    "How the predictions have collapsed to one class, in words; empty if not."
-
-
-class HealthRecord(JsonRecord):
-    samples: SampleHealthRecord | None = None
-    "None for a task."
-    predictions: PredictionsRecord | None = None
-    "None for a language model."
-    train_dev_gap: TrainDevGapRecord | None = None
-    "None if answers have no loss."
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """Everything that is wrong, a sentence each."""
-        records = (self.samples, self.predictions)
-        return tuple(flag for record in records if record is not None for flag in record.flags)
-
-
-class LeakRecord(JsonRecord):
-    """Forbidden influence of a key on a query, both counted from 0."""
-
-    query: int
-    key: int
-    influence: float
-    how: str = ""
-    where: str = ""
-    "Forward mode and length of the row."
-
-
-class FindingRecord(JsonRecord):
-    check: str
-    text: str
-    size: float
-
-
-class UnusedParameterRecord(JsonRecord):
-    name: str
-    shape: tuple[int, ...]
-    why: str
-
-
 class AuditRecord(JsonRecord):
     """All of audit.json: the audit before training."""
 
@@ -235,12 +129,12 @@ class AuditRecord(JsonRecord):
     "Attention kinds that declare themselves broken, and why."
     mask: str = ""
     mask_from: str = ""
-    leaks: tuple[LeakRecord, ...] = ()
+    leaks: tuple[Leak, ...] = ()
     "The largest; results.json leaves them to audit.json."
     leak_count: int = 0
     "Of all of them."
-    findings: tuple[FindingRecord, ...] = ()
-    unused_parameters: tuple[UnusedParameterRecord, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    unused_parameters: tuple[UnusedParameter, ...] = ()
     checked: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
     seconds: float | None = None

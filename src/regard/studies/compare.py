@@ -13,6 +13,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +64,16 @@ def compare(
         VariantOutcome(variant.name, dict(variant.changes), operations=planned[n].operations)
         for n, variant in enumerate(loaded.variants)
     ]
-    chosen, untuned = _tune(loaded, planned, variants, pool)
+    _tune(loaded, planned, variants, pool)
+    untuned = {
+        variant.name: f"all its tuning trials failed ({variant.trials[0].reason})"
+        for variant in variants
+        if variant.trials and not variant.chosen
+    }
     trainings = [
-        one.job(home, seed, tuned=chosen.get(one.name, {}))
+        one.job(home, seed, tuned=variant.chosen)
         for seed in loaded.study.seeds  # seed by seed: an interrupted study has complete pairs
-        for one in planned
+        for one, variant in zip(planned, variants, strict=True)
     ]
     results = pool.run([job for job in trainings if job.variant not in untuned])
     results += [JobResult(job, untuned[job.variant]) for job in trainings if job.variant in untuned]
@@ -146,30 +152,23 @@ def _tune(
     planned: Sequence[PlannedVariant],
     variants: Sequence[VariantOutcome],
     pool: _Pool,
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """The best values on dev of each variant, and the reasons of variants without any; every
-    variant tries the same values."""
+) -> None:
+    """Fill in the trials of each variant and the values that are best on dev; every variant tries
+    the same values."""
     study = loaded.study
     candidates = combinations(study.tune)
     seed = study.seeds[0]
     jobs = [one.job(pool.home, seed, tuned=values) for one in planned for values in candidates]
     results = iter(pool.run(jobs))
     score_name = study.decides.partition(".")[2]
-    score_key, lower_is_better = f"dev.{score_name}", is_lower_better(score_name)
-    chosen: dict[str, dict[str, Any]] = {}
-    untuned: dict[str, str] = {}
-    for one in planned:
-        trials = [_trial(values, next(results), score_key) for values in candidates]
-        outcome = next(variant for variant in variants if variant.name == one.name)
-        outcome.trials = trials
-        scored = [(trial.score, n) for n, trial in enumerate(trials) if trial.score is not None]
+    best = min if is_lower_better(score_name) else max
+    for variant in variants:
+        trials = [_trial(values, next(results), f"dev.{score_name}") for values in candidates]
+        scored = [(trial.score, trial.values) for trial in trials if trial.score is not None]
+        variant.trials = trials
         if scored:
             # Of equal scores the first trial is chosen.
-            best = min(scored, key=lambda one: one[0] if lower_is_better else -one[0])[1]
-            outcome.chosen = chosen[one.name] = dict(trials[best].values)
-        elif trials:
-            untuned[one.name] = f"all its tuning trials failed ({trials[0].reason})"
-    return chosen, untuned
+            variant.chosen = best(scored, key=itemgetter(0))[1]
 
 
 def _trial(values: Mapping[str, Any], result: JobResult, score_key: str) -> TrialOutcome:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.core.errors import UserError
+from regard.data.splits import SPLITS
 from regard.evaluation.metrics.metric import Metric, build_metric
 from regard.evaluation.statistics.seed_tables import SeedTables, Values
 from regard.runs.archive.read_run import read_run
@@ -17,35 +18,22 @@ from regard.runs.items import read_items
 from regard.runs.results import ResultsRecord
 from regard.studies.engines.local import JobResult
 
-SPLITS = ("train", "dev", "test")
-
 
 @dataclass(frozen=True)
 class CompletedRun:
     """A finished run, completely read."""
 
-    folder: Path
     record: RunRecord
     results: ResultsRecord
-
-    @property
-    def metric(self) -> Metric:
-        return build_metric(self.results.metric)
+    metric: Metric
+    statistics: Mapping[str, Values]
+    "(c, n): the per-item statistics of each split."
 
     @property
     def collapsed(self) -> str:
         """How it predicts one class for every row of dev, in words; empty if it does not."""
         health = self.results.health
         return health.predictions.collapsed if health and health.predictions else ""
-
-    def statistics(self, split: str) -> Values:
-        """(c, n): the per-item statistics of a split."""
-        try:
-            return self.metric.statistics(read_items(self.folder, split))
-        except (KeyError, TypeError, ValueError) as problem:
-            raise UserError(
-                f"{self.folder}/items/{split}.jsonl is damaged ({problem})", topic="run"
-            ) from None
 
 
 CompletedRuns = Mapping[str, Mapping[int, CompletedRun]]
@@ -54,19 +42,29 @@ CompletedRuns = Mapping[str, Mapping[int, CompletedRun]]
 
 def read_completed_run(result: JobResult) -> tuple[CompletedRun | None, str]:
     """The run of a job, or why it cannot be used."""
-    folder = result.job.folder
     if result.reason:
         return None, result.reason
+    folder = result.job.folder
     try:
         record = read_run(folder)
         if record.results is None:
             return None, "it is not finished"
-        run = CompletedRun(folder, record, record.results)
-        for split in SPLITS:
-            run.statistics(split)
+        metric = build_metric(record.results.metric)
+        statistics: dict[str, Values] = {
+            split: _statistics(metric, folder, split) for split in SPLITS
+        }
     except UserError as problem:  # damaged or of another schema: the other runs are still used
         return None, str(problem)
-    return run, ""
+    return CompletedRun(record, record.results, metric, statistics), ""
+
+
+def _statistics(metric: Metric, folder: Path, split: str) -> Values:
+    try:
+        return metric.statistics(read_items(folder, split))
+    except (KeyError, TypeError, ValueError) as problem:
+        raise UserError(
+            f"{folder}/items/{split}.jsonl is damaged ({problem})", topic="run"
+        ) from None
 
 
 def describe_collapse(runs: Mapping[int, CompletedRun]) -> str:
@@ -87,7 +85,7 @@ def seed_tables(name: str, runs: Mapping[int, CompletedRun], score_key: str) -> 
     return SeedTables(
         variant=name,
         seeds=tuple(runs),
-        statistics=np.stack([run.statistics(split) for run in runs.values()]),
+        statistics=np.stack([run.statistics[split] for run in runs.values()]),
         splits=tuple(
             f"{split}:{run.results.items.get(split, {}).get(which, '')}" for run in runs.values()
         ),

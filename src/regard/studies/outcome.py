@@ -10,7 +10,8 @@ from typing import Any
 
 from regard.core.errors import UserError
 from regard.core.json_records import read_record, record_table, write_record
-from regard.runs.results import AuditRecord, HealthRecord, SampleRecord, ScoreRecord
+from regard.runs.health_record import HealthRecord
+from regard.runs.results import AuditRecord, SampleRecord, ScoreRecord
 from regard.studies.seed_spread import SeedSpread
 
 OUTCOME_SCHEMA = 3

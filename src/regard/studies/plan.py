@@ -9,12 +9,16 @@ the study is refused: its finished runs would no longer match it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from regard.core.errors import UserError
-from regard.core.files import read_json, write_json
+from regard.core.files import read_json
+from regard.core.json_records import JsonRecord, restore_record, write_record
 from regard.core.toml import TomlTable
 from regard.runs.models.init_from import inherit_settings
 from regard.runs.observer import Observer
@@ -51,6 +55,24 @@ class PlannedVariant:
         return Job(self.name, seed, Recipe.from_table(table.table), folder, trial)
 
 
+class StoredVariant(JsonRecord):
+    """A variant in plan.json."""
+
+    name: str
+    requested: Mapping[str, Any]
+    "The recipe as the study's files say it."
+    recipe: Mapping[str, Any]
+    "The recipe as it is trained, before tuning and seeds."
+    operations: float
+    "FLOPs per update."
+
+
+class StoredPlan(JsonRecord):
+    """All of plan.json."""
+
+    variants: tuple[StoredVariant, ...]
+
+
 def plan(
     home: Path, loaded: LoadedStudy, initial_models: InitialModels, *, observer: Observer
 ) -> list[PlannedVariant]:
@@ -60,30 +82,33 @@ def plan(
     requested = [
         _requested_recipe(variant, initial_models, pretrain=pretrain) for variant in loaded.variants
     ]
-    stored = _read_plan(file, [variant.name for variant in loaded.variants])
-    if stored and all("requested" in row for row in stored):
-        for now, row in zip(requested, stored, strict=True):
-            _check_same(now, Recipe.from_table(row["requested"]), home=home)
-        recipes = [(Recipe.from_table(row["recipe"]), row["operations"]) for row in stored]
+    if file.is_file():
+        stored = _read_plan(file, [variant.name for variant in loaded.variants])
+        for now, variant in zip(requested, stored.variants, strict=True):
+            _check_same(now, Recipe.from_table(variant.requested), home=home)
     else:
         resolved = tuple(_resolved(variant, initial_models) for variant in loaded.variants)
         budgets = allocate_budgets(replace(loaded, variants=resolved), observer=observer)
-        recipes = [(budget.variant.recipe, budget.operations) for budget in budgets]
-        rows = [
-            {
-                "name": variant.name,
-                "requested": before.to_table(),
-                "recipe": recipe.to_table(),
-                "operations": operations,
-            }
-            for variant, before, (recipe, operations) in zip(
-                loaded.variants, requested, recipes, strict=True
+        stored = StoredPlan(
+            variants=tuple(
+                StoredVariant(
+                    name=budget.variant.name,
+                    requested=before.to_table(),
+                    recipe=budget.variant.recipe.to_table(),
+                    operations=budget.operations,
+                )
+                for before, budget in zip(requested, budgets, strict=True)
             )
-        ]
-        write_json(file, {"schema": PLAN_SCHEMA, "variants": rows})
+        )
+        write_record(file, stored, schema=PLAN_SCHEMA)
     return [
-        PlannedVariant(variant.name, recipe, operations, _init_from(variant, initial_models))
-        for variant, (recipe, operations) in zip(loaded.variants, recipes, strict=True)
+        PlannedVariant(
+            one.name,
+            Recipe.from_table(one.recipe),
+            one.operations,
+            {seed: model.name for seed, model in initial_models.get(one.name, {}).items()},
+        )
+        for one in stored.variants
     ]
 
 
@@ -110,18 +135,12 @@ def _resolved(variant: Variant, initial_models: InitialModels) -> Variant:
     return replace(variant, recipe=recipe.model_copy(update={"train": train}))
 
 
-def _init_from(variant: Variant, initial_models: InitialModels) -> dict[int, str]:
-    return {seed: model.name for seed, model in initial_models.get(variant.name, {}).items()}
-
-
-def _read_plan(file: Path, names: Sequence[str]) -> list[dict[str, Any]]:
-    if not file.is_file():
-        return []
-    rows = read_json(file, schema=PLAN_SCHEMA).get("variants")
-    if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
-        complete = all({"recipe", "operations"} <= row.keys() for row in rows)
-        if complete and [row.get("name") for row in rows] == list(names):
-            return rows
+def _read_plan(file: Path, names: Sequence[str]) -> StoredPlan:
+    # Not printable texts: what a recipe says is compared.
+    with suppress(ValidationError):
+        stored = restore_record(StoredPlan, read_json(file, schema=PLAN_SCHEMA))
+        if [variant.name for variant in stored.variants] == list(names):
+            return stored
     raise UserError(
         f"{file} is damaged: it lacks the recipe of some variant",
         topic="study",

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import Field
 
 from regard.batch import Batch, Example, collate
@@ -26,6 +27,7 @@ from regard.data.batching import sorted_batches
 from regard.data.corpus import Split
 from regard.data.record_corpus import ColumnType, Record
 from regard.data.sources import SourceIdentity
+from regard.data.special_tokens import InputSequence
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.metric import Metric, Row
 from regard.models.model import Model
@@ -106,9 +108,9 @@ class Task(Settings, ABC):
         joined; by default one row is one item."""
         return list(rows)
 
-    @abstractmethod
     def build_problem(self, train: Sequence[Record], tools: Tools) -> Problem:
-        """The problem, with its state derived from training rows."""
+        """The problem, with its state derived from training rows; by default there is none."""
+        return self.restore_problem({}, tools)
 
     @abstractmethod
     def restore_problem(self, state: TaskState, tools: Tools) -> Problem:
@@ -209,6 +211,14 @@ class Problem(ABC):
     def truncated_tokens(self, record: Record) -> int:
         """Tokens of a record that the context cuts off."""
         return 0
+
+
+def sequence_example(sequence: InputSequence, labels: NDArray[Any]) -> Example:
+    """An example with labels of the row as a whole: it counts once, whatever its length."""
+    ids = np.asarray(sequence.ids, dtype=np.int64)
+    weights = np.zeros(len(ids), dtype=np.float32)
+    weights[0] = 1.0
+    return Example(ids, ids, weights, np.asarray(sequence.segments, dtype=np.int64), labels=labels)
 
 
 def example_batches(

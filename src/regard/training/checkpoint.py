@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from regard.core.errors import UserError
-from regard.core.files import find_damage, folder_with_manifest, read_json, write_json
+from regard.core.files import find_damage, folder_with_manifest, write_json
+from regard.core.json_records import read_record, write_record
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.training.batch_loader import Cursor
 
@@ -55,11 +56,6 @@ class TrainingState:
     "Fingerprint of the tokenizer."
     machine: Mapping[str, Any] = field(default_factory=dict)
     "What bitwise results depend on: device, precision, threads, versions."
-
-    @classmethod
-    def from_dict(cls, table: Mapping[str, Any]) -> TrainingState:
-        rest = {key: value for key, value in table.items() if key != "schema"}
-        return replace(cls(**rest), cursor=Cursor(**rest["cursor"]))
 
 
 def save_model(
@@ -117,12 +113,14 @@ def save_checkpoint(
     with folder_with_manifest(path) as temporary:
         save_model(temporary, model, tokenizer, config)
         write_tensors(_optimizer_tensors(model, optimizer), temporary / OPTIMIZER_FILE)
-        write_json(temporary / "state.json", {"schema": STATE_SCHEMA, **asdict(state)})
+        write_record(temporary / "state.json", state, schema=STATE_SCHEMA)
     return path
 
 
 def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> TrainingState:
-    state = read_json(path / "state.json", schema=STATE_SCHEMA)
+    hint = "Delete this checkpoint: the run then resumes from the one before."
+    file = path / "state.json"
+    state = read_record(file, TrainingState, schema=STATE_SCHEMA, topic="run", hint=hint)
     load_weights(model, path / WEIGHTS_FILE)
     parameters = dict(model.named_parameters())
     for key, tensor in read_tensors(path / OPTIMIZER_FILE).items():
@@ -130,7 +128,7 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> Train
         if name in parameters:
             moments, device = optimizer.state[parameters[name]], parameters[name].device
             moments[moment] = tensor if moment == "step" else tensor.to(device)
-    return TrainingState.from_dict(state)
+    return state
 
 
 def list_checkpoints(folder: Path) -> list[Path]:

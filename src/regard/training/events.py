@@ -9,7 +9,8 @@ after its checkpoint, so that no step is logged twice.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -97,7 +98,8 @@ class EventLog:
 
     def __init__(self, file: Path, *, after_step: int) -> None:
         if file.is_file():
-            kept = [event for event in _read_lines(file) if _is_kept(event, after_step)]
+            with file.open(encoding="utf-8", errors="replace") as lines:
+                kept = [event for event in parse_events(lines) if _is_kept(event, after_step)]
             write_text(file, "".join(json.dumps(event) + "\n" for event in kept))
         self._file = file.open("a", encoding="utf-8")
 
@@ -109,14 +111,11 @@ class EventLog:
         self._file.close()
 
 
-def _read_lines(file: Path) -> Iterator[dict[str, Any]]:
+def parse_events(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
     """Every line that is an object: a killed run leaves a truncated one."""
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
+    for line in lines:
+        with suppress(ValueError):
+            event = json.loads(line)
             if isinstance(event, dict):
                 yield event
 

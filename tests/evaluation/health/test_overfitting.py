@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.evaluation.health.overfitting import FitVerdict, LossGap, LossLevel
-from regard.runs.results import TrainDevGapRecord
+from regard.runs.health_record import TrainDevGapRecord
 
 
 def losses(loss: float, *, n: int = 400, seed: int = 0, spread: float = 0.3) -> LossLevel:

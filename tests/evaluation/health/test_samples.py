@@ -12,7 +12,7 @@ from tests.wording import says
 
 from regard.evaluation.health.repetition import match_texts
 from regard.evaluation.health.samples import SampleHealth, empty_p_value, sample_health
-from regard.runs.results import SampleHealthRecord
+from regard.runs.health_record import SampleHealthRecord
 
 VOCABULARY = 300
 UNKNOWN = 7

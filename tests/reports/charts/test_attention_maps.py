@@ -172,6 +172,10 @@ def test_hostile_tokens_stay_text(theme):
     assert [text.text for text in elements(pictures[1], "text")][6] == "&amp;"
 
 
+def attention_map_of(name, weights, keys="row"):
+    return AttentionMap(name=name, queries="row", keys=keys, weights=weights)
+
+
 def inspected(length: int = 6, text: str = "some words", **changes) -> Inspection:
     row = TokenRow(tuple(range(length)), tuple(tokens(length)))
     source = TokenRow((0, 1, 2), ("<start>", "a", "b"))
@@ -182,10 +186,10 @@ def inspected(length: int = 6, text: str = "some words", **changes) -> Inspectio
         "row": row,
         "source": source,
         "losses": (TokenLoss("word1", 2.5), TokenLoss("<b>", 0.5)),
-        "maps": (
-            AttentionMap("decoder.block.0.attention", row, row, causal(2, length)),
-            AttentionMap("decoder.block.0.cross_attention", row, source, cross),
-            AttentionMap("decoder.block.1.attention", row, row, causal(2, length, seed=1)),
+        "attention": (
+            attention_map_of("decoder.block.0.attention", weights=causal(2, length)),
+            attention_map_of("decoder.block.0.cross_attention", keys="source", weights=cross),
+            attention_map_of("decoder.block.1.attention", weights=causal(2, length, seed=1)),
         ),
         "remarks": ("a remark",),
     }
@@ -248,8 +252,8 @@ def test_inspection_page_reports_truncation_and_invalid_runs():
 
 def test_single_token_is_drawn():
     row = TokenRow((1,), ("<start>",))
-    one = AttentionMap("block.0.attention", row, row, np.zeros((1, 1, 1)))
-    seen = Inspection("a", row, None, (), (one,))
+    one = attention_map_of("block.0.attention", weights=np.zeros((1, 1, 1)))
+    seen = Inspection(text="a", row=row, source=None, losses=(), attention=(one,))
     assert "<svg" in inspection_html(seen, attention_sections(seen), run="run")
 
 

@@ -116,9 +116,9 @@ def test_unknown_events_are_ignored(make_run):
 
 
 def test_a_folder_without_a_run_is_an_error(tmp_path):
-    with pytest.raises(UserError, match=r"run: .*: not a run: it has neither recipe.toml nor"):
+    with pytest.raises(UserError, match=r"not a run: .* recipe\.toml nor events\.jsonl"):
         read_run(tmp_path)
-    with pytest.raises(UserError, match=r"nowhere: not a run: it is no folder"):
+    with pytest.raises(UserError, match=r"nowhere: not a run: .* no folder"):
         read_run(tmp_path / "nowhere")
 
 
@@ -147,10 +147,9 @@ def test_results_of_schema_1_are_refused_in_one_sentence(make_run):
     (folder / "results.json").rename(folder / "figures.json")
     with pytest.raises(UserError) as refused:
         read_run(folder)
-    assert str(refused.value) == (
-        f"run: {folder}/figures.json: schema 1 of an earlier version; this regard reads "
-        "results.json, schema 2. Use the version of regard that wrote it, or train the run again."
-    )
+    said = str(refused.value)
+    assert said.startswith(f"run: {folder}/figures.json: schema 1")
+    assert "results.json, schema 2" in said
 
 
 def test_a_histogram_needs_one_more_edge_than_counts():

@@ -45,14 +45,12 @@ def test_adapters_that_peft_has_are_in_its_format(tmp_path, kind, adapter):
 def test_a_remark_says_why_peft_cannot_read_it(tmp_path):
     peft_type, [remark] = write(tmp_path, "lora", **LIKE_BERT, attention="additive")
     assert peft_type is None
-    assert remark.startswith(
-        "peft cannot read the adapter: no architecture of transformers matches"
-    )
+    assert remark.startswith("peft cannot read the adapter")
     assert "bert does not have attention" in remark
 
 
 def test_a_prompt_that_attends_to_itself_alone_is_not_in_peft(tmp_path):
     peft_type, [remark] = write(tmp_path, "prompt", **LIKE_BERT, across_documents=False)
     assert peft_type is None
-    assert "across_documents = false a prompt attends to itself alone" in remark
+    assert "across_documents = false" in remark
     assert write(tmp_path, "lora", **LIKE_BERT, across_documents=False) == ("LORA", [])

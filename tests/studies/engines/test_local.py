@@ -68,7 +68,7 @@ def test_failed_job_has_a_reason_and_others_finish(tmp_path):
     bad.mkdir()
     jobs = [Job("a", 0, RECIPE, bad), Job("a", 1, RECIPE, good)]
     failed, finished = run_jobs(jobs, max_parallel=1, recipes=tmp_path)
-    assert "is not a run folder: it has no recipe.toml" in failed.reason
+    assert "is not a run folder" in failed.reason
     assert finished.reason == ""
 
 

@@ -161,19 +161,19 @@ def test_unusable_settings_are_refused(settings, message):
 
 
 def test_words_that_the_tokenizer_cannot_distinguish_are_refused():
-    with pytest.raises(UserError, match=r"' worse' of the label '1' have the same tokens .* '0'"):
+    with pytest.raises(UserError, match=r"' worse' .* '1' .* '0'"):
         make_problem(Verbalizer(words={"0": " awful", "1": " worse"}), tools())
 
 
 def test_words_longer_than_the_context_are_refused():
-    with pytest.raises(UserError, match=r"up to 2 tokens, and model.context = 2 leaves none"):
+    with pytest.raises(UserError, match=r"up to 2 tokens, .*model\.context = 2"):
         make_problem(Verbalizer(words=LABELS), tools(context=2))
 
 
 def test_an_error_names_the_row_of_a_label_without_words():
     task = Verbalizer(words={"0": " bad", "1": " good"})
     task.check(record("x", label=1))
-    with pytest.raises(UserError, match=r"mine.csv, row 1: the label '2' has no words\. Add them"):
+    with pytest.raises(UserError, match=r"mine\.csv, row 1: .* '2' .* words"):
         task.check(record("x", label=2))
 
 
@@ -228,7 +228,7 @@ def test_fine_tuning_beats_the_baselines(home, tmp_path):
 
 def test_a_template_field_without_a_column_is_refused(home, tmp_path):
     recipe = Recipe.from_table(recipe_table(home, template="{titel} {body} ?"))
-    with pytest.raises(UserError, match=r"no key 'titel'; .* did you mean 'title'\?") as caught:
+    with pytest.raises(UserError, match=r"'titel'; .* did you mean 'title'\?") as caught:
         regard.train(recipe, out=tmp_path / "run")
     assert "{titel} in task.template" in str(caught.value)
 

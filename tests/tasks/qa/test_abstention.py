@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.core.json_records import record_table, restore_record
 from regard.evaluation.metrics.metric import Row
 from regard.tasks.qa.abstention import (
     CURVE_POINTS,
@@ -54,7 +55,7 @@ def test_threshold_for_precision_reaches_it_or_answers_nothing(
 @given(answer_lists)
 def test_json_round_trip_and_every_dev_confidence_has_a_bin(answers: Answers) -> None:
     chosen = choose_threshold(result_rows(answers), coverage=0.5, precision=None)
-    assert Abstention.from_dict(json.loads(json.dumps(chosen.as_dict()))) == chosen
+    assert restore_record(Abstention, json.loads(json.dumps(record_table(chosen)))) == chosen
     for level, _ in answers:
         reliability = chosen.reliability(level / 20)
         assert reliability is not None

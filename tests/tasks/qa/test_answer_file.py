@@ -36,7 +36,8 @@ def test_append_to_a_file_without_header_or_final_newline(tmp_path: Path) -> Non
     file = tmp_path / "train.tsv"
     file.write_text("Where was Ada born?\tOslo")
     PairFile(file, "1", "2").append("Where was Bo born?", "Rome")
-    assert file.read_text() == "Where was Ada born?\tOslo\nWhere was Bo born?\tRome\n"
+    first, second = file.read_text().splitlines()
+    assert (first, second) == ("Where was Ada born?\tOslo", "Where was Bo born?\tRome")
     PairFile(tmp_path / "new.tsv", "2", "1").append("Who?", "Bo")
     assert (tmp_path / "new.tsv").read_text() == "Bo\tWho?\n"
 

@@ -22,7 +22,8 @@ from regard.models.families.encoder import Encoder
 from regard.models.task_models.span_model import SpanModel
 from regard.runs.recipe import Recipe
 from regard.tasks import Tools
-from regard.tasks.qa.extractive import Extractive, SpanProblem, thin_curve
+from regard.tasks.qa.abstention import thin_curve
+from regard.tasks.qa.extractive import Extractive, SpanProblem
 from regard.tasks.qa.question import find_answer, read_question
 
 TEXT = "Jill Birt was born in  Zürich (1874–1923), and “lived” there; Åse walked to Rome at night."
@@ -152,7 +153,7 @@ def test_untrainable_rows_are_left_out_and_counted() -> None:
 
 
 def test_training_rows_without_any_answer_are_refused() -> None:
-    with pytest.raises(UserError, match="none of 2 training rows has an answer that is in its"):
+    with pytest.raises(UserError, match="none of 2 training rows"):
         make_problem(row(answers=""), row(answers="Oslo"))
 
 
@@ -211,7 +212,8 @@ def test_tune_chooses_the_best_threshold_on_dev_and_state_restores_it() -> None:
     problem = make_problem(*rows, tokenizer=words)
     model = make_model(problem)
     [remark] = problem.tune(model, rows)
-    assert f"τ = {problem.tau:.4g} was chosen on the 9 questions of dev" in remark
+    assert remark.startswith(f"τ = {problem.tau:.4g} ")
+    assert "9 questions of dev" in remark
     answers = problem.answer(model, rows)
     margins = [answer["best_score"] - answer["null_score"] for answer in answers]
 
@@ -245,7 +247,7 @@ def test_remark_where_every_dev_question_has_an_answer() -> None:
 def test_thin_curve_keeps_its_ends_and_the_threshold(n: int, data: st.DataObject) -> None:
     curve = [(float(tau), 0.5) for tau in range(n)]
     chosen = float(data.draw(st.integers(0, n - 1)))
-    thin = thin_curve(curve, keep=chosen, max_points=200)
+    thin = thin_curve(curve, [tau for tau, _ in curve], keep=chosen)
     assert len(thin) <= 200
     assert {0.0, chosen, float(n - 1)} <= {tau for tau, _ in thin}
     assert thin == sorted(thin)
@@ -266,10 +268,7 @@ def test_answers_missing_from_the_passage_are_scored_and_reported() -> None:
     problem = make_problem(*rows)
     answers = problem.answer(make_model(problem), rows)
     assert ("loss" in answers[0], "loss" in answers[1]) == (True, False)
-    assert any(
-        "1 of 2 questions have an answer that is not in" in warning
-        for warning in problem.warnings(answers)
-    )
+    assert any(warning.startswith("1 of 2 questions") for warning in problem.warnings(answers))
 
 
 def test_a_decoder_is_refused() -> None:
@@ -344,7 +343,7 @@ def test_training_learns_to_find_answers_and_to_abstain(
     scores = {(row.of, row.metric): row.value for row in results.estimates if row.split == "test"}
     assert scores["model", "f1"] > scores["always no answer", "f1"] + 0.3
     assert scores["model", "f1_answerable"] > 0.6
-    assert any("was chosen on the 60 questions of dev" in remark for remark in results.remarks)
+    assert any("60 questions of dev" in remark for remark in results.remarks)
     verdicts = {row.split: row.verdict for row in results.comparisons}
     assert verdicts == {"dev": BaselineVerdict.TUNED, "test": "better than"}
     loaded = regard.load(run.folder)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -117,7 +118,7 @@ def test_truncated_tokens_are_counted(words: int, answer: int, context: int) -> 
 
 
 def test_a_context_too_short_for_a_question_is_refused() -> None:
-    with pytest.raises(UserError, match=r"model\.context = 5 is too short for a question"):
+    with pytest.raises(UserError, match=r"model\.context = 5 .* question.* task\.mask_tokens"):
         make_problem(context=5, mask_tokens=3)
 
 
@@ -175,7 +176,7 @@ def test_tune_answers_half_of_dev_and_state_restores_the_threshold() -> None:
     [remark] = problem.tune(model, records)
     answers = problem.answer(model, records)
     assert sum(answer["answered"] for answer in answers) == 3
-    assert "chosen on the 6 questions of dev to answer 50 % of them" in remark
+    assert re.search(r"6 questions of dev .* 50 %", remark)
     restored = problem.task.restore_problem(json.loads(json.dumps(problem.state())), problem.tools)
     assert restored.abstention == problem.abstention
     assert restored.answer(model, records) == answers
@@ -193,7 +194,7 @@ def test_unreachable_precision_leaves_every_question_unanswered() -> None:
     model = make_model(problem)
     records = [row(answer="nowhere"), row("Where was Bo born?", answer="nowhere")]
     [remark] = problem.tune(model, records)
-    assert remark.startswith("no threshold chosen on the 2 questions of dev")
+    assert re.match("no threshold .* 2 questions of dev", remark)
     assert not any(answer["answered"] for answer in problem.answer(model, records))
 
 
@@ -211,7 +212,7 @@ def test_answers_about_unseen_subjects_are_guesses(
     answers = problem.answer(make_model(problem), records)
     assert [answer.get("seen") for answer in answers] == [True, False, None]
     assert [answer.get("guess") for answer in answers] == [None, True, None]
-    assert "task.subject does not match 1 of 3 questions" in problem.warnings(answers)[-1]
+    assert "does not match 1 of 3 questions" in problem.warnings(answers)[-1]
     counts = {each.name: each.n for each in score(problem.metric, answers[:2], split="dev")}
     assert (counts["exact_match_seen"], counts["exact_match_unseen"]) == (1, 1)
 

@@ -257,9 +257,8 @@ def test_without_a_collection_the_documents_of_the_rows_are_searched():
 
 def test_warning_where_all_queries_find_one_document():
     problem = Retrieval().restore_problem({}, Tools(Word().train(iter(["x"])), 8, "encoder"))
-    assert problem.warnings([{"predicted": "x"}] * 5) == (
-        "all 5 queries find the same document first",
-    )
+    [warning] = problem.warnings([{"predicted": "x"}] * 5)
+    assert warning.startswith("all 5 queries find the same document")
     assert not problem.warnings([{"predicted": "x"}, {"predicted": "y"}])
 
 

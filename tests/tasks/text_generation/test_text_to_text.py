@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from itertools import product
 from random import Random
 
@@ -204,7 +205,7 @@ def test_generation_is_batched_and_answers_keep_the_order_of_rows(tokenizer, mon
 
 
 def test_a_context_too_short_for_a_source_is_refused(tokenizer):
-    with pytest.raises(UserError, match=r"model\.context = 4 is too short for a source"):
+    with pytest.raises(UserError, match=r"model\.context = 4 .* source"):
         make_problem(tokenizer, Decoder(**SMALL, context=4), Translation(max_new_tokens=9))
 
 
@@ -282,10 +283,9 @@ def test_warnings_report_repeated_unfinished_and_empty_answers(tokenizer):
     healthy = result_rows([f"answer {n}" for n in range(12)])
     assert problem.warnings(healthy) == ()
     [repeated] = problem.warnings(result_rows(["a man ."] * 9))
-    assert repeated.startswith("'a man .' is the answer to 9 of 9 sources")
-    assert problem.warnings(result_rows(["x", "y"], stopped=False))[0] == (
-        "2 of 2 answers did not end within 8 tokens"
-    )
+    assert re.match(r"'a man \.' .* 9 of 9", repeated)
+    unfinished = problem.warnings(result_rows(["x", "y"], stopped=False))[0]
+    assert re.fullmatch("2 of 2 answers .* 8 tokens", unfinished)
     empty = result_rows([""] * 30)
     assert any("30 of 30 samples are empty" in sentence for sentence in problem.warnings(empty))
 

@@ -189,7 +189,7 @@ def test_a_malformed_image_in_test_is_refused_before_training(home, tmp_path):
 
 
 def test_mismatched_sizes_are_refused():
-    with pytest.raises(UserError, match="patch_side = 3 does not divide image_side = 4"):
+    with pytest.raises(UserError, match=r"patch_side = 3 .* image_side = 4"):
         Recipe.from_table(
             {
                 "name": "x",

@@ -15,11 +15,12 @@ Shapes: i query, j key, t positions. Masks: True = may attend.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from regard.audits.findings import Leak
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
 from regard.audits.forward.modes import CACHE, EVALUATION, PADDED, PERTURBED, TRAINING, WEIGHTS
 from regard.audits.forward.precision import why_incomparable
@@ -54,21 +55,6 @@ SWEEP_LENGTH = 4
 SWEEP_BUDGET = 4e10
 MAX_COUPLED_TRIALS = 40
 "Rows that influence each other have to run one at a time."
-
-
-@dataclass(frozen=True)
-class Leak:
-    """An output at `query` that depends on the input at `key`, which the mask forbids."""
-
-    query: int
-    key: int
-    influence: float
-    "Relative to the RMS of the outputs or, for a gradient, to the query's largest allowed one."
-    how: str
-    """perturbation, truncation (the key is the first removed position) or gradient; `, in float32
-    only` where float64 does not show it"""
-    where: str
-    "Forward mode and length of the row."
 
 
 def find_leaks(

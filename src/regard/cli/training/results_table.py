@@ -12,13 +12,8 @@ from regard.cli.console import console
 from regard.cli.tables import INDENT, plain_table, print_indented
 from regard.cli.training.display import format_score
 from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
-from regard.runs.results import (
-    MODEL,
-    AuditRecord,
-    EvaluationRecord,
-    HealthRecord,
-    ScoreRecord,
-)
+from regard.runs.health_record import HealthRecord
+from regard.runs.results import MODEL, AuditRecord, EvaluationRecord, ScoreRecord
 
 MAX_UNUSED_SHOWN = 3
 MAX_OTHER_METRICS = 2

@@ -15,8 +15,7 @@ from regard.core.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from regard.audits.audit import Audit
-    from regard.audits.leaks.causality import Leak
-    from regard.audits.unused_parameters import UnusedParameter
+    from regard.audits.findings import Leak, UnusedParameter
 
 EXIT_CODES = {"clean": 0, "leak": 1, "cannot tell": 2}
 STYLES = {"clean": "bold green", "leak": "bold red", "cannot tell": "bold yellow"}

@@ -17,8 +17,8 @@ from typing import Any
 
 from regard.core.errors import UserError
 from regard.evaluation.metrics.metric import Metric, Row, build_metric
-from regard.runs.archive.read_run import read_run
 from regard.runs.items import read_items
+from regard.runs.results import read_results
 
 BOTH, ONLY_FIRST, ONLY_SECOND, NEITHER = "both", "only the first", "only the second", "neither"
 
@@ -109,7 +109,7 @@ def _shared_metric(runs: Sequence[Path], split: str) -> Metric:
     """The metric of the runs; an error if they were evaluated on different items."""
     documents, metrics = [], []
     for run in runs:
-        results = read_run(run).results
+        results = read_results(run / "results.json")
         if results is None:
             raise UserError(
                 f"{run} is not finished, so its items were not evaluated",

@@ -9,7 +9,7 @@ Shapes: t position.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -42,7 +42,7 @@ SourceModel: TypeAlias = EncoderDecoderModel | RecurrentModel
 def inspect_model(loaded: LoadedModel, text: str, *, target: str | None = None) -> Inspection:
     """Inspect a loaded model; `invalid` repeats what the audit of its run found."""
     inspection = inspect_text(loaded.model, loaded.tokenizer, text, target=target)
-    return replace(inspection, invalid=invalid_reasons(loaded.folder))
+    return inspection.model_copy(update={"invalid": invalid_reasons(loaded.folder)})
 
 
 def inspect_text(
@@ -79,7 +79,7 @@ def inspect_text(
         row=row,
         source=source,
         losses=token_losses,
-        maps=_maps(recorder, row, source),
+        attention=_maps(recorder, has_source=source is not None),
         remarks=(
             *prepared.remarks,
             *remarks,
@@ -236,19 +236,19 @@ def _check_finite(recorder: AttentionRecorder, losses: Sequence[TokenLoss]) -> N
         )
 
 
-def _maps(
-    recorder: AttentionRecorder, row: TokenRow, source: TokenRow | None
-) -> tuple[AttentionMap, ...]:
+def _maps(recorder: AttentionRecorder, *, has_source: bool) -> tuple[AttentionMap, ...]:
     maps = []
     for name, weights in recorder.weights.items():
-        queries, keys = row, row
-        if source is not None and name.startswith("encoder."):
-            queries, keys = source, source
-        elif source is not None and (
-            name == RECURRENT_ATTENTION or name.endswith(".cross_attention")
-        ):
-            keys = source
-        maps.append(AttentionMap(name, queries, keys, weights[0].double().cpu().numpy()))
+        of_encoder = has_source and name.startswith("encoder.")
+        across = name == RECURRENT_ATTENTION or name.endswith(".cross_attention")
+        maps.append(
+            AttentionMap(
+                name=name,
+                queries="source" if of_encoder else "row",
+                keys="source" if of_encoder or (has_source and across) else "row",
+                weights=weights[0].double().cpu().numpy(),
+            )
+        )
     return tuple(maps)
 
 

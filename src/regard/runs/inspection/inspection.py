@@ -7,19 +7,35 @@ function may be anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import PlainSerializer, PlainValidator, computed_field
+
+from regard.core.json_records import JsonRecord, record_table
 
 SCHEMA = 1
 DIGITS = 6
 "Decimals of weights and losses in JSON."
 
 Floats = NDArray[np.float64]
+Role = Literal["row", "source"]
+
+
+def _as_weights(values: Any) -> Floats:
+    return np.asarray(values, dtype=np.float64)
+
+
+def _rounded(weights: Floats) -> Any:
+    # + 0.0 turns the −0.0 that rounding can leave into 0.0.
+    return (weights.round(DIGITS) + 0.0).tolist()
+
+
+def _rounded_loss(loss: float) -> float:
+    return round(loss, DIGITS)
 
 
 @dataclass(frozen=True)
@@ -30,20 +46,18 @@ class TokenRow:
     tokens: tuple[str, ...]
     "As shown: a dot stands for a space."
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"ids": list(self.ids), "tokens": list(self.tokens)}
 
-
-@dataclass(frozen=True)
-class AttentionMap:
+class AttentionMap(JsonRecord):
     """The weights of one attention layer."""
 
     name: str
-    queries: TokenRow
-    keys: TokenRow
-    weights: Floats
+    queries: Role
+    "The row whose tokens they are."
+    keys: Role
+    weights: Annotated[Floats, PlainValidator(_as_weights), PlainSerializer(_rounded)]
     "(h,i,j): weight of each key for a query; zeros for a fully masked query."
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def layer(self) -> int:
         found = re.search(r"\bblock\.(\d+)\.", self.name)
@@ -69,12 +83,11 @@ class AttentionMap:
 @dataclass(frozen=True)
 class TokenLoss:
     token: str
-    loss: float
+    loss: Annotated[float, PlainSerializer(_rounded_loss)]
     "−log p(token), in nats"
 
 
-@dataclass(frozen=True)
-class Inspection:
+class Inspection(JsonRecord):
     """A text with the model's losses and attention weights."""
 
     text: str
@@ -83,7 +96,7 @@ class Inspection:
     source: TokenRow | None
     losses: tuple[TokenLoss, ...]
     "Of the predicted tokens, in order."
-    maps: tuple[AttentionMap, ...]
+    attention: tuple[AttentionMap, ...]
     remarks: tuple[str, ...] = ()
     invalid: tuple[str, ...] = ()
     "Why its losses mean nothing, by the audit of its run; empty if they do."
@@ -92,60 +105,11 @@ class Inspection:
     def mean_loss(self) -> float | None:
         return float(np.mean([token.loss for token in self.losses])) if self.losses else None
 
+    def tokens(self, role: Role) -> tuple[str, ...]:
+        row = self.source if role == "source" else self.row
+        assert row is not None
+        return row.tokens
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON; weights are rounded to 6 digits."""
-
-        def role(row: TokenRow) -> str:
-            return "source" if row is self.source else "row"
-
-        return {
-            "schema": SCHEMA,
-            "text": self.text,
-            "row": self.row.as_dict(),
-            "source": None if self.source is None else self.source.as_dict(),
-            "losses": [
-                {"token": one.token, "loss": round(one.loss, DIGITS)} for one in self.losses
-            ],
-            "attention": [
-                {
-                    "name": one.name,
-                    "layer": one.layer,
-                    "queries": role(one.queries),
-                    "keys": role(one.keys),
-                    # + 0.0 turns the −0.0 that rounding can leave into 0.0.
-                    "weights": (one.weights.round(DIGITS) + 0.0).tolist(),
-                }
-                for one in self.maps
-            ],
-            "remarks": list(self.remarks),
-            "invalid": list(self.invalid),
-        }
-
-    @classmethod
-    def from_dict(cls, table: Mapping[str, Any]) -> Inspection:
-        """The inverse of `as_dict`, up to rounding."""
-        rows = {
-            role: None
-            if (ids := table[role]) is None
-            else TokenRow(tuple(ids["ids"]), tuple(ids["tokens"]))
-            for role in ("row", "source")
-        }
-        row = rows["row"]
-        assert row is not None
-        return cls(
-            text=table["text"],
-            row=row,
-            source=rows["source"],
-            losses=tuple(TokenLoss(**one) for one in table["losses"]),
-            maps=tuple(
-                AttentionMap(
-                    one["name"],
-                    rows[one["queries"]] or row,
-                    rows[one["keys"]] or row,
-                    np.asarray(one["weights"], dtype=np.float64),
-                )
-                for one in table["attention"]
-            ),
-            remarks=tuple(table["remarks"]),
-            invalid=tuple(table["invalid"]),
-        )
+        return {"schema": SCHEMA, **record_table(self)}

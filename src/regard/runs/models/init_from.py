@@ -9,10 +9,10 @@ cache folder.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from regard.core.errors import UserError
 from regard.core.files import MANIFEST, sha256
@@ -27,12 +27,7 @@ from regard.models.families import Family
 from regard.models.model import Model
 from regard.objectives import Objective
 from regard.runs.models.base_model import import_command, imported_package, is_unimported
-from regard.runs.models.saved_model import (
-    architecture_of,
-    family_of,
-    load_saved_model,
-    objective_of,
-)
+from regard.runs.models.saved_model import architecture_of, load_saved_model, saved_settings
 from regard.runs.preparation.prepare import data_fingerprint
 from regard.runs.recipe import Recipe, check_family_supports
 from regard.runs.run import Run, check_intact, read_config
@@ -183,21 +178,27 @@ def _from_run(run: Run) -> InitialModel:
     check_same_code(files_used_by(recipe.to_table()), run.folder)
     settings = InheritedSettings(recipe.model, recipe.tokenizer, recipe.objective)
     identity = run.results().identity
-    return _open(str(run.folder), run.folder, folder, settings=settings, identity=identity)
+    return _open(str(run.folder), run.folder, folder, read_config(folder), settings, identity)
 
 
 def _from_model_folder(path: Path, *, name: str) -> InitialModel:
     folder = check_intact(path)
     config = read_config(folder)
     check_same_code(files_used_by(config), path)
-    settings = InheritedSettings(family_of(config), File(path=name), objective_of(config))
-    return _open(name, path, folder, settings=settings, identity=sha256(folder / MANIFEST))
+    saved = saved_settings(config)
+    settings = InheritedSettings(saved.model, File(path=name), saved.objective)
+    return _open(name, path, folder, config, settings, sha256(folder / MANIFEST))
 
 
 def _open(
-    name: str, path: Path, folder: Path, *, settings: InheritedSettings, identity: str
+    name: str,
+    path: Path,
+    folder: Path,
+    config: Mapping[str, Any],
+    settings: InheritedSettings,
+    identity: str,
 ) -> InitialModel:
-    tokenizer, config = Tokenizer.load(folder), read_config(folder)
+    tokenizer = Tokenizer.load(folder)
     check_same_tokenizer(config["tokenizer"], tokenizer, owner=f"model {path}")
     return InitialModel(
         name,

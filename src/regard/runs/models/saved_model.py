@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import SerializeAsAny
 
 from regard.adapters import ADAPTERS, Adapter
 from regard.adapters.full import Full
-from regard.core.catalog import Catalog
 from regard.core.errors import UserError
-from regard.core.settings import Settings, catalog_name, read_settings, settings_class
+from regard.core.settings import CatalogField, Settings, catalog_name, read_settings
 from regard.core.user_files import check_same_code, files_used_by, suggest_run_files
 from regard.data.tokenizers.tokenizer import Tokenizer, check_same_tokenizer
 from regard.models.families import FAMILIES, Family
@@ -28,6 +29,19 @@ from regard.runs.recipe import build_tools
 from regard.runs.run import read_config
 from regard.tasks import TASKS, Problem, Task
 from regard.training.checkpoint import WEIGHTS_FILE, load_weights
+
+
+class SavedSettings(Settings):
+    """The settings in config.json."""
+
+    model: Annotated[SerializeAsAny[Family], CatalogField(FAMILIES, selector="family")]
+    "Model family and sizes."
+    objective: Annotated[SerializeAsAny[Objective], CatalogField(OBJECTIVES)]
+    "Training objective on texts, of this model or of its initial model."
+    task: Annotated[SerializeAsAny[Task] | None, CatalogField(TASKS)] = None
+    "The task of its head."
+    adapt: Annotated[SerializeAsAny[Adapter], CatalogField(ADAPTERS)] = Full()
+    "How its base model was adapted, if it holds an adapter."
 
 
 @dataclass(frozen=True)
@@ -74,13 +88,10 @@ def load_saved_model(
     tokenizer = tokenizer or Tokenizer.load(folder)
     check_same_tokenizer(config["tokenizer"], tokenizer, owner=f"model {path}")
     with suggest_run_files(path):
-        family, objective = family_of(config), objective_of(config)
-        task = _read_part(TASKS, config["task"], key="task") if "task" in config else None
+        settings = saved_settings(config)
     check_same_code(files_used_by(config), path)
-    assert task is None or isinstance(task, Task)
-    adapter: Adapter = Full()
+    family, task, adapter = settings.model, settings.task, settings.adapt
     if "adapt" in config:
-        adapter = _read_adapter(config)
         base_folder = find_base(config["base"], owner=path, given=base)
         model = load_saved_model(base_folder, path=base_folder).plain_body()
     else:
@@ -102,7 +113,7 @@ def load_saved_model(
         tokenizer,
         family,
         int(config["vocabulary"]),
-        objective,
+        settings.objective,
         task,
         problem,
         adapter,
@@ -116,26 +127,6 @@ def architecture_of(config: Mapping[str, Any]) -> str | None:
     return None if name is None else str(name)
 
 
-def family_of(config: Mapping[str, Any]) -> Family:
-    family = _read_part(FAMILIES, config["model"], key="model", selector="family")
-    assert isinstance(family, Family)
-    return family
-
-
-def objective_of(config: Mapping[str, Any]) -> Objective:
-    objective = _read_part(OBJECTIVES, config["objective"], key="objective")
-    assert isinstance(objective, Objective)
-    return objective
-
-
-def _read_adapter(config: Mapping[str, Any]) -> Adapter:
-    adapter = _read_part(ADAPTERS, config["adapt"], key="adapt")
-    assert isinstance(adapter, Adapter)
-    return adapter
-
-
-def _read_part(
-    catalog: Catalog, table: dict[str, Any], *, key: str, selector: str = "kind"
-) -> Settings:
-    rest = dict(table)
-    return read_settings(settings_class(catalog, rest.pop(selector)), rest, key=key)
+def saved_settings(config: Mapping[str, Any]) -> SavedSettings:
+    table = {key: config[key] for key in SavedSettings.model_fields if key in config}
+    return read_settings(SavedSettings, table)

@@ -6,8 +6,8 @@ stands for it. Losses are kept per document, so that the bootstrap resamples who
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -17,13 +17,15 @@ from regard.data.corpus import SPLITS, Split
 from regard.data.token_cache import TokenCache
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.baselines.language_model import language_model_baselines
+from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.evaluation.metrics.perplexity import Losses, Perplexity
 from regard.evaluation.statistics.baseline_verdict import MIN_ITEMS, difference_verdict
 from regard.models.model import Model
 from regard.objectives import OBJECTIVES, Vocabulary
 from regard.objectives.causal import Causal
-from regard.runs.items import item_fingerprints
+from regard.runs.items import item_fingerprints, loss_rows
 from regard.runs.observer import Observer
+from regard.runs.preparation.prepared import SplitResults
 from regard.runs.recipe import Recipe
 from regard.runs.results import JUDGED_SPLITS, MODEL, ComparisonRecord, ScoreRecord
 from regard.training.document_losses import document_losses
@@ -44,18 +46,6 @@ class EvaluatedDocuments:
     documents: Sequence[np.ndarray]
     bytes: np.ndarray
     label: str
-
-
-@dataclass(frozen=True)
-class LanguageModelResults:
-    """Scores, and the tables they were computed from."""
-
-    estimates: list[ScoreRecord]
-    comparisons: list[ComparisonRecord]
-    remarks: list[str]
-    tables: Mapping[Split, Losses]
-    "The model's losses of each document."
-    fingerprints: dict[str, dict[str, str]]
 
 
 def choose_documents(
@@ -81,7 +71,7 @@ def evaluate_language_model(
     *,
     device: str,
     observer: Observer,
-) -> LanguageModelResults:
+) -> SplitResults:
     """Estimates of model and baselines on every split, and the paired differences."""
     # Documents are drawn by the seed of the data: every training seed is evaluated on the same.
     settings, seed = recipe.evaluate, recipe.data.split_seed
@@ -128,60 +118,50 @@ def evaluate_language_model(
             tables[split, baseline.label] = metrics[split].statistics(
                 baseline.nll[split], tokens=tables[split, MODEL].tokens, bytes=chosen[split].bytes
             )
-    if isinstance(recipe.objective, Causal):
-        results = _results(tables, metrics, unknown=_unknown_rates(cache))
-    else:
-        results = _partly_scored(_results(tables, metrics, unknown={}), objective)
-    fingerprints: dict[str, dict[str, str]] = {
-        split: item_fingerprints(split, objective, tokenizer.fingerprint, tables[split, MODEL])
-        for split in SPLITS
-    }
-    return replace(results, fingerprints=fingerprints)
-
-
-def _results(
-    tables: Tables, metrics: Mapping[Split, Perplexity], *, unknown: Mapping[Split, float]
-) -> LanguageModelResults:
-    """Scores of all tables; splits with too much `unknown` get no score per byte."""
     keys = sorted(tables, key=lambda key: SPLITS.index(key[0]))  # the model stays first in each
-    counts = {split: len(tables[split, MODEL]) for split in JUDGED_SPLITS}
-    return LanguageModelResults(
-        estimates=[
+    unknown = _unknown_rates(cache)
+    # Bytes do not count where only some tokens are predicted, or where text was lost to <unk>.
+    is_causal = isinstance(recipe.objective, Causal)
+    per_byte = [split for split in SPLITS if is_causal and split not in unknown]
+    return SplitResults(
+        estimates=tuple(
             ScoreRecord.of_estimate(estimate, split=split, of=of)
             for split, of in keys
             for estimate in metrics[split].score(tables[split, of]).values()
-            if split not in unknown or estimate.name not in PER_BYTE
-        ],
-        comparisons=[
+            if split in per_byte or estimate.name not in PER_BYTE
+        ),
+        comparisons=tuple(
             _comparison(metrics[split], tables, split, against=of)
             for split, of in keys
             if of != MODEL
-        ],
-        remarks=[
-            f"{split}: {n} documents are too few for a verdict; it takes {MIN_ITEMS}"
-            for split, n in counts.items()
-            if n < MIN_ITEMS
-        ]
-        + [
-            f"{split}: no score per byte, because {rate:.1%} of its tokens are <unk>: the text "
-            "behind them was never predicted, and the score would flatter"
-            for split, rate in unknown.items()
-        ],
-        tables={split: tables[split, MODEL] for split in SPLITS},
-        fingerprints={},
+        ),
+        remarks=(
+            *(() if is_causal else (_partly_scored_remark(objective),)),
+            *(
+                f"{split}: {n} documents are too few for a verdict; it takes {MIN_ITEMS}"
+                for split in JUDGED_SPLITS
+                if (n := len(tables[split, MODEL])) < MIN_ITEMS
+            ),
+            *(
+                f"{split}: no score per byte, because {rate:.1%} of its tokens are <unk>: the text "
+                "behind them was never predicted, and the score would flatter"
+                for split, rate in unknown.items()
+                if is_causal
+            ),
+        ),
+        items={split: loss_rows(tables[split, MODEL]) for split in SPLITS},
+        fingerprints={
+            split: item_fingerprints(split, objective, tokenizer.fingerprint, tables[split, MODEL])
+            for split in SPLITS
+        },
+        metric=DocumentMetric().settings(),
     )
 
 
-def _partly_scored(results: LanguageModelResults, objective: str) -> LanguageModelResults:
-    """If only some tokens are scored, drop the scores per byte and add a remark."""
-    remark = (
+def _partly_scored_remark(objective: str) -> str:
+    return (
         f"the objective {objective} predicts some tokens of each document: scores are over those "
         "alone, for model and baselines; the n-gram sees every token before them, and none after"
-    )
-    return replace(
-        results,
-        estimates=[row for row in results.estimates if row.metric not in PER_BYTE],
-        remarks=[remark, *results.remarks],
     )
 
 

@@ -17,9 +17,10 @@ from regard.data.statistics import CorpusStatistics
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.metric import Row
 from regard.models.model import Model
+from regard.runs.health_record import HealthRecord
 from regard.runs.observer import Observer
 from regard.runs.recipe import Recipe
-from regard.runs.results import ComparisonRecord, HealthRecord, SampleRecord, ScoreRecord
+from regard.runs.results import ComparisonRecord, SampleRecord, ScoreRecord
 from regard.training.batch_loader import Examples
 from regard.training.loop import EvalResult
 

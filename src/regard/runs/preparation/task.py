@@ -26,20 +26,12 @@ from regard.evaluation.statistics.baseline_verdict import (
 )
 from regard.models.model import Model
 from regard.models.task_models.task_model import TaskModel
+from regard.runs.health_record import HealthRecord, PredictionsRecord, TrainDevGapRecord
 from regard.runs.items import hash_facts
 from regard.runs.observer import Observer
 from regard.runs.preparation.prepared import PreparedData, SplitResults
 from regard.runs.recipe import Recipe
-from regard.runs.results import (
-    JUDGED_SPLITS,
-    MODEL,
-    ComparisonRecord,
-    HealthRecord,
-    PredictionsRecord,
-    SampleRecord,
-    ScoreRecord,
-    TrainDevGapRecord,
-)
+from regard.runs.results import JUDGED_SPLITS, MODEL, ComparisonRecord, SampleRecord, ScoreRecord
 from regard.tasks import Problem, Task, example_length, mean_loss
 from regard.training.loop import EvalResult
 

@@ -11,18 +11,18 @@ from regard.data.corpus import SPLITS, Split
 from regard.data.statistics import CorpusStatistics
 from regard.data.token_cache import TokenCache
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.evaluation.metrics.perplexity import MAX_NATS
 from regard.generation.decoding_setup import can_generate
 from regard.models.model import Model
 from regard.objectives import Vocabulary
 from regard.runs.health import model_health
-from regard.runs.items import loss_rows, loss_table
+from regard.runs.health_record import HealthRecord
+from regard.runs.items import loss_table
 from regard.runs.observer import Observer
 from regard.runs.preparation.evaluate_text import choose_documents, evaluate_language_model
 from regard.runs.preparation.prepared import PreparedData, SplitResults
 from regard.runs.recipe import Recipe
-from regard.runs.results import HealthRecord, SampleRecord
+from regard.runs.results import SampleRecord
 from regard.runs.samples import build_strategy, generate_texts
 from regard.training.batch_loader import Examples, ObjectiveExamples
 from regard.training.document_losses import document_losses
@@ -76,16 +76,8 @@ class PreparedText(PreparedData):
         return evaluations * self._positions("dev", recipe.train.evaluate_documents) + final
 
     def evaluate(self, model: Model, *, device: str, observer: Observer) -> SplitResults:
-        results = evaluate_language_model(
+        return evaluate_language_model(
             model, self.recipe, self.cache, self.tokenizer, device=device, observer=observer
-        )
-        return SplitResults(
-            tuple(results.estimates),
-            tuple(results.comparisons),
-            tuple(results.remarks),
-            items={split: loss_rows(table) for split, table in results.tables.items()},
-            fingerprints=results.fingerprints,
-            metric=DocumentMetric().settings(),
         )
 
     def health(self, model: Model, results: SplitResults) -> HealthRecord:

@@ -10,13 +10,12 @@ folders.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -25,6 +24,7 @@ from regard.core.files import write_text
 from regard.runs.lock import is_locked
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
+from regard.training.events import parse_events
 
 POLL_SECONDS = 0.1
 TAIL_BYTES = 4096
@@ -165,25 +165,12 @@ def _failure(one: RunningJob) -> str:
 
 def _progress(job: Job) -> str:
     """`step 120`, from the end of the run's events."""
-    file = Run(job.folder).events_file
-    for event in _last_events(file):
-        if event.get("event") == "step":
-            return f"step {event['step']}"
-    return ""
-
-
-def _last_events(file: Path) -> Iterator[dict[str, object]]:
     try:
-        with file.open("rb") as events:
+        with Run(job.folder).events_file.open("rb") as events:
             events.seek(0, os.SEEK_END)
             events.seek(max(0, events.tell() - TAIL_BYTES))
             lines = events.read().splitlines()
     except OSError:
-        return
-    for line in reversed(lines):
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict):
-            yield event
+        return ""
+    last = (event for event in parse_events(reversed(lines)) if event.get("event") == "step")
+    return next((f"step {event['step']}" for event in last), "")

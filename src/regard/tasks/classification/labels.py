@@ -5,15 +5,15 @@
 The labels are those of the training rows, in natural order. A label that occurs only in evaluated
 rows can never be predicted: it counts as an error and is reported. `LabelProblem` turns label
 probabilities into answers, also for the verbalizer (`verbalizer.py`); `ClassifierProblem` gets them
-from a classification head.
+from a classification head, on the input that its `ClassifierTask` builds of a row.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -34,25 +34,45 @@ from regard.models.task_models.task_model import SequenceClassifier
 from regard.tasks import (
     OnProgress,
     Problem,
+    Task,
     TaskState,
     Tools,
     check_family,
     ignore_progress,
     predict_examples,
+    sequence_example,
 )
 
 PoolingChoice = Literal["auto", "first", "mean", "last"]
-Baseline = tuple[str, Mapping[Split, list[Row]]]
 
 MAX_NAMED_LABELS = 5
 "Maximum labels that a remark names."
 
 
+class LabelTask(Task):
+    """Settings of tasks with one label a row."""
+
+    target_roles: ClassVar = ("label",)
+    score_names: ClassVar = ("accuracy", "macro_f1", "mcc")
+
+    def build_problem(self, train: Sequence[Record], tools: Tools) -> Problem:
+        return self.restore_problem({"labels": collect_labels(train)}, tools)
+
+
+class ClassifierTask(LabelTask):
+    """Settings of tasks with a classification head."""
+
+    @abstractmethod
+    def build_input(self, record: Record, tools: Tools) -> InputSequence:
+        """The model's input for a record."""
+
+
 class LabelProblem(Problem):
     """Predict the label of each row; subclasses compute the label probabilities."""
 
-    def __init__(self, tools: Tools, labels: Sequence[str]) -> None:
+    def __init__(self, task: LabelTask, tools: Tools, labels: Sequence[str]) -> None:
         super().__init__(tools)
+        self.task = task
         self.labels = tuple(labels)
         self.metric = ClassificationMetric(self.labels)
         self._index = {label: index for index, label in enumerate(self.labels)}
@@ -90,7 +110,7 @@ class LabelProblem(Problem):
 
     def baselines(
         self, train: Sequence[Record], evaluated: Mapping[Split, Sequence[Record]]
-    ) -> Iterator[Baseline]:
+    ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
         labels = [record_label(record) for record in train]
         yield (
             "majority class",
@@ -99,6 +119,18 @@ class LabelProblem(Problem):
                 for split, rows in evaluated.items()
             },
         )
+        classifier = self.fit_words([self._words(record) for record in train], labels)
+        yield (
+            classifier.label,
+            {
+                split: label_rows(rows, classifier.predict([self._words(row) for row in rows]))
+                for split, rows in evaluated.items()
+            },
+        )
+
+    def fit_words(self, rows: Sequence[TextOrPair], labels: Sequence[str]) -> TfidfClassifier[str]:
+        """The baseline that sees the words of a row alone."""
+        return TfidfClassifier(rows, labels)
 
     def answer_row(self, item: int, record: Record, logprobs: np.ndarray) -> Row:
         """The result row of a record, from the log-probability of each label."""
@@ -115,17 +147,21 @@ class LabelProblem(Problem):
                 row["loss"] = float(-logprobs[self._index[truth]])
         return row
 
+    def _words(self, record: Record) -> TextOrPair:
+        texts = self.task.input_texts(record)
+        return (texts[0], texts[1]) if len(texts) == 2 else " ".join(texts)
+
 
 class ClassifierProblem(LabelProblem):
     """Predict labels with a classification head on a pooled hidden state."""
 
-    def __init__(self, tools: Tools, labels: Sequence[str], *, pooling: PoolingChoice) -> None:
-        super().__init__(tools, labels)
-        self.pooling = pooling
+    task: ClassifierTask
 
-    @abstractmethod
-    def build_input(self, record: Record) -> InputSequence:
-        """The model's input for a record."""
+    def __init__(
+        self, task: ClassifierTask, tools: Tools, labels: Sequence[str], *, pooling: PoolingChoice
+    ) -> None:
+        super().__init__(task, tools, labels)
+        self.pooling = pooling
 
     def attach_head(self, model: Model, *, seed: int) -> Model:
         check_family(model, SequenceModel, 'Set model.family = "encoder" or "decoder".')
@@ -135,12 +171,8 @@ class ClassifierProblem(LabelProblem):
         return SequenceClassifier(model, head, seed=seed)
 
     def examples(self, record: Record) -> list[Example]:
-        sequence = self.build_input(record)
-        ids = np.asarray(sequence.ids, dtype=np.int64)
-        weights = np.zeros(len(ids), dtype=np.float32)
-        weights[0] = 1.0  # a row counts once, whatever its length
-        segments = np.asarray(sequence.segments, dtype=np.int64)
-        return [Example(ids, ids, weights, segments, labels=np.array([self.label_index(record)]))]
+        sequence = self.task.build_input(record, self.tools)
+        return [sequence_example(sequence, np.array([self.label_index(record)]))]
 
     def answer(
         self,
@@ -165,31 +197,12 @@ class ClassifierProblem(LabelProblem):
         ]
 
     def truncated_tokens(self, record: Record) -> int:
-        return self.build_input(record).truncated
+        return self.task.build_input(record, self.tools).truncated
 
     def _pooling(self) -> Pooling:
         if self.pooling != "auto":
             return self.pooling
         return "last" if self.tools.family == "decoder" else "first"
-
-
-def tfidf_baseline(
-    train: Sequence[Record],
-    evaluated: Mapping[Split, Sequence[Record]],
-    *,
-    words: Callable[[Record], TextOrPair],
-) -> Baseline:
-    """TF-IDF and logistic regression on the words of a row."""
-    classifier = TfidfClassifier(
-        [words(record) for record in train], [record_label(record) for record in train]
-    )
-    return (
-        classifier.label,
-        {
-            split: label_rows(rows, classifier.predict([words(record) for record in rows]))
-            for split, rows in evaluated.items()
-        },
-    )
 
 
 def label_rows(records: Sequence[Record], predicted: Sequence[str]) -> list[Row]:

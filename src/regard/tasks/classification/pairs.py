@@ -6,24 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from regard.data.corpus import Split
 from regard.data.record_corpus import Record
 from regard.data.special_tokens import InputSequence, sequence_pair, source_target_sequence
-from regard.tasks import TASKS, Task, TaskState, Tools
-from regard.tasks.classification.labels import (
-    Baseline,
-    ClassifierProblem,
-    PoolingChoice,
-    collect_labels,
-    tfidf_baseline,
-)
+from regard.tasks import TASKS, TaskState, Tools
+from regard.tasks.classification.labels import ClassifierProblem, ClassifierTask, PoolingChoice
 
 
 @TASKS.add("pairs", families=("encoder", "decoder"))
-class PairClassification(Task):
+class PairClassification(ClassifierTask):
     """Classify a pair of texts."""
 
     first: str = "first"
@@ -36,32 +28,16 @@ class PairClassification(Task):
     "Pooled position: first, last, or the mean of all; auto: an encoder's first, a decoder's last."
 
     column_roles: ClassVar = ("first", "second", "label")
-    target_roles: ClassVar = ("label",)
-    score_names: ClassVar = ("accuracy", "macro_f1", "mcc")
     role_types: ClassVar = {"second": "text"}
 
-    def build_problem(self, train: Sequence[Record], tools: Tools) -> PairProblem:
-        return PairProblem(self, tools, collect_labels(train))
-
-    def restore_problem(self, state: TaskState, tools: Tools) -> PairProblem:
-        return PairProblem(self, tools, state["labels"])
+    def restore_problem(self, state: TaskState, tools: Tools) -> ClassifierProblem:
+        return ClassifierProblem(self, tools, state["labels"], pooling=self.pooling)
 
     def texts(self, record: Record) -> list[str]:
         return [record["first"], record["second"]]
 
-
-class PairProblem(ClassifierProblem):
-    def __init__(self, task: PairClassification, tools: Tools, labels: Sequence[str]) -> None:
-        super().__init__(tools, labels, pooling=task.pooling)
-
-    def build_input(self, record: Record) -> InputSequence:
-        tokenizer = self.tools.tokenizer
-        build = source_target_sequence if self.tools.family == "decoder" else sequence_pair
-        first, second = (tokenizer.encode(record[role]) for role in ("first", "second"))
-        return build(first, second, roles=tokenizer, limit=self.tools.context)
-
-    def baselines(
-        self, train: Sequence[Record], evaluated: Mapping[Split, Sequence[Record]]
-    ) -> Iterator[Baseline]:
-        yield from super().baselines(train, evaluated)
-        yield tfidf_baseline(train, evaluated, words=lambda row: (row["first"], row["second"]))
+    def build_input(self, record: Record, tools: Tools) -> InputSequence:
+        tokenizer = tools.tokenizer
+        build = source_target_sequence if tools.family == "decoder" else sequence_pair
+        first, second = map(tokenizer.encode, self.texts(record))
+        return build(first, second, roles=tokenizer, limit=tools.context)

@@ -27,7 +27,6 @@ from scipy.special import log_softmax
 
 from regard.batch import Batch, Example
 from regard.core.errors import UserError
-from regard.data.corpus import Split
 from regard.data.record_corpus import ColumnType, Record
 from regard.evaluation.metrics.metric import Row
 from regard.models.architectures.language_model import LanguageModel
@@ -35,7 +34,7 @@ from regard.models.model import Model
 from regard.tasks import (
     TASKS,
     OnProgress,
-    Task,
+    Problem,
     TaskState,
     Tools,
     check_family,
@@ -43,12 +42,10 @@ from regard.tasks import (
     predict_examples,
 )
 from regard.tasks.classification.labels import (
-    Baseline,
     LabelProblem,
-    collect_labels,
+    LabelTask,
     natural_sort_key,
     record_label,
-    tfidf_baseline,
 )
 from regard.tasks.classification.template import FilledTemplate, Template
 
@@ -57,7 +54,7 @@ Scores = NDArray[np.float64]
 
 
 @TASKS.add("verbalizer", families=("decoder",))
-class Verbalizer(Task):
+class Verbalizer(LabelTask):
     """Classify a text by the probability of each label's words after a prompt (decoder)."""
 
     template: str = "{text}\nLabel:"
@@ -73,8 +70,6 @@ class Verbalizer(Task):
     "empty: subtract each label's score with empty columns (contextual calibration)."
 
     column_roles: ClassVar = ("label",)
-    target_roles: ClassVar = ("label",)
-    score_names: ClassVar = ("accuracy", "macro_f1", "mcc")
 
     @model_validator(mode="after")
     def _template_and_words_are_usable(self) -> Self:
@@ -108,9 +103,10 @@ class Verbalizer(Task):
     def column_settings(self) -> Mapping[str, str]:
         return {field: f"{{{field}}} in task.template" for field in self.fields}
 
-    def build_problem(self, train: Sequence[Record], tools: Tools) -> VerbalizerProblem:
-        labels = sorted(self.words, key=natural_sort_key) if self.words else collect_labels(train)
-        return VerbalizerProblem(self, tools, labels)
+    def build_problem(self, train: Sequence[Record], tools: Tools) -> Problem:
+        if not self.words:
+            return super().build_problem(train, tools)
+        return VerbalizerProblem(self, tools, sorted(self.words, key=natural_sort_key))
 
     def restore_problem(self, state: TaskState, tools: Tools) -> VerbalizerProblem:
         return VerbalizerProblem(self, tools, state["labels"])
@@ -154,9 +150,10 @@ class Branch:
 class VerbalizerProblem(LabelProblem):
     """Predict the label of each row by its words."""
 
+    task: Verbalizer
+
     def __init__(self, task: Verbalizer, tools: Tools, labels: Sequence[str]) -> None:
-        super().__init__(tools, labels)
-        self.task = task
+        super().__init__(task, tools, labels)
         self.template = Template(task.template)
         self.words = [tuple(tools.tokenizer.encode(task.label_words(label))) for label in labels]
         self._check_words()
@@ -195,18 +192,6 @@ class VerbalizerProblem(LabelProblem):
             self.answer_row(item, *pair)
             for item, pair in enumerate(zip(records, logprobs, strict=True))
         ]
-
-    def baselines(
-        self, train: Sequence[Record], evaluated: Mapping[Split, Sequence[Record]]
-    ) -> Iterator[Baseline]:
-        yield from super().baselines(train, evaluated)
-        if len(self.task.fields) == 2:
-            first, second = self.task.fields
-            yield tfidf_baseline(
-                train, evaluated, words=lambda record: (record[first], record[second])
-            )
-        else:
-            yield tfidf_baseline(train, evaluated, words=self.task.identity_text)
 
     def positions_to_answer(self, record: Record) -> int:
         prompt = len(self._build_prompt(record))

@@ -10,9 +10,9 @@ answer can be shown with the accuracy of dev answers of similar confidence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -35,7 +35,9 @@ from regard.evaluation.metrics.risk_coverage import (
 NEVER = 2.0
 "A threshold that no confidence reaches."
 CURVE_POINTS = 200
-"Maximum points of a stored risk-coverage curve."
+"Maximum points of a stored curve."
+
+Point = TypeVar("Point")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,20 +73,6 @@ class Abstention:
             f"{self.answered:,} answers are right ({accuracy}); it is frozen, so judge by test"
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        """The fields as JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Abstention:
-        """The inverse of `as_dict`."""
-        scalars = {key: value for key, value in values.items() if key not in ("curve", "bins")}
-        return cls(
-            **scalars,
-            curve=tuple(CoveragePoint(**point) for point in values["curve"]),
-            bins=tuple(ReliabilityBin(**fields) for fields in values["bins"]),
-        )
-
 
 def choose_threshold(
     rows: Sequence[Row], *, coverage: float, precision: float | None
@@ -105,7 +93,7 @@ def choose_threshold(
         answered=int(is_answered.sum()),
         right=int(judged.correct[is_answered].sum()),
         wanted=criterion,
-        curve=tuple(_thin(risk_coverage(judged), keep=threshold)),
+        curve=tuple(_thin_risk_coverage(judged, keep=threshold)),
         bins=tuple(reliability_bins(judged)),
     )
 
@@ -127,7 +115,7 @@ def risk_tables(
     ]
     if threshold is not None:
         estimates += filter(None, [selective_accuracy(judged, threshold, split=split)])
-    points = _thin(risk_coverage(judged), keep=threshold)
+    points = _thin_risk_coverage(judged, keep=threshold)
     return {
         "risk": [
             {("metric" if key == "name" else key): value for key, value in fields.items()}
@@ -142,10 +130,17 @@ def _contains(each: ReliabilityBin, confidence: float) -> bool:
     return each.low <= confidence < each.high or confidence == each.high == 1.0
 
 
-def _thin(points: Sequence[CoveragePoint], *, keep: float | None) -> list[CoveragePoint]:
+def _thin_risk_coverage(judged: JudgedAnswers, *, keep: float | None) -> list[CoveragePoint]:
+    points = risk_coverage(judged)
+    return thin_curve(points, [point.threshold for point in points], keep=keep)
+
+
+def thin_curve(
+    points: Sequence[Point], thresholds: Iterable[float], *, keep: float | None
+) -> list[Point]:
     """At most `CURVE_POINTS` points, with both ends and the one at the threshold `keep`."""
     if len(points) <= CURVE_POINTS:
         return list(points)
     indices = set(np.linspace(0, len(points) - 1, CURVE_POINTS - 1).round().astype(int).tolist())
-    indices |= {index for index, point in enumerate(points) if point.threshold == keep}
+    indices |= {index for index, threshold in enumerate(thresholds) if threshold == keep}
     return [points[index] for index in sorted(indices)]

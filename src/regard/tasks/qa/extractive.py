@@ -12,9 +12,9 @@ the window with the largest margin answers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import exp, isfinite
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -22,6 +22,7 @@ from pydantic import Field
 from regard.batch import Batch, Example
 from regard.core.errors import UserError
 from regard.data.corpus import Split
+from regard.data.record_corpus import Record
 from regard.evaluation.baselines.trivial import NO_ANSWER, always_no_answer
 from regard.evaluation.metrics.metric import Row
 from regard.evaluation.metrics.question_answering import (
@@ -45,17 +46,13 @@ from regard.tasks import (
     ignore_progress,
     predict_examples,
 )
+from regard.tasks.qa.abstention import thin_curve
 from regard.tasks.qa.passage_windows import TokenizedPassage, build_windows, max_question_tokens
 from regard.tasks.qa.question import read_question
 from regard.tasks.qa.question_windows import QuestionWindows, span_remarks
 
-if TYPE_CHECKING:
-    from regard.data.record_corpus import Record
-
 MAX_CACHED_PASSAGES = 1024
 "Tokenized passages in the cache: questions about one passage are usually adjacent rows."
-CURVE_POINTS = 200
-"Maximum points of the stored curve of F1 against τ."
 
 Point = tuple[float, float]
 "τ and F1."
@@ -132,7 +129,8 @@ class SpanProblem(Problem):
         "A span is the answer where its score is at least the null score plus this."
         self.curve = [(float(threshold), float(f1)) for threshold, f1 in curve]
         "F1 on dev against τ."
-        self._cached_passage = lru_cache(MAX_CACHED_PASSAGES)(self._tokenize_passage)
+        tokenize = partial(TokenizedPassage.from_text, tokenizer=tools.tokenizer)
+        self._cached_passage = lru_cache(MAX_CACHED_PASSAGES)(tokenize)
 
     def state(self) -> TaskState:
         return {"tau": self.tau, "curve": [list(point) for point in self.curve]}
@@ -214,7 +212,7 @@ class SpanProblem(Problem):
             [exact_match_and_f1(NO_ANSWER, row["truths"])[1] for row in rows],
         )
         self.tau = chosen.tau
-        self.curve = thin_curve(chosen.curve, keep=chosen.tau, max_points=CURVE_POINTS)
+        self.curve = thin_curve(chosen.curve, [tau for tau, _ in chosen.curve], keep=chosen.tau)
         remark = (
             f"τ = {chosen.tau:.4g} was chosen on the {len(rows):,} questions of dev, where it "
             f"gives F1 {100 * chosen.f1:.1f} %, and is frozen: judge by test"
@@ -285,18 +283,6 @@ class SpanProblem(Problem):
         if windows.is_trainable:
             row["loss"] = float(np.mean([candidate.loss for candidate in candidates]))
         return row
-
-    def _tokenize_passage(self, text: str) -> TokenizedPassage:
-        return TokenizedPassage.from_text(text, self.tools.tokenizer)
-
-
-def thin_curve(curve: Sequence[Point], *, keep: float, max_points: int) -> list[Point]:
-    """At most `max_points` points, with both ends and the one at τ = `keep`."""
-    if len(curve) <= max_points:
-        return list(curve)
-    indices = set(np.linspace(0, len(curve) - 1, max_points - 1).round().astype(int).tolist())
-    indices.add(next(index for index, point in enumerate(curve) if point[0] == keep))
-    return [curve[index] for index in sorted(indices)]
 
 
 def _truth_fields(truths: Sequence[str]) -> dict[str, Any]:

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regard.core.errors import UserError
+from regard.data.record_corpus import Record
 from regard.tasks.qa.passage_windows import Span
-
-if TYPE_CHECKING:
-    from regard.data.record_corpus import Record
-
-TRUE_WORDS = ("true", "yes", "1")
-"Values, lower-cased, that mark a question as impossible."
+from regard.tasks.qa.recall_records import YES
 
 
 @dataclass(frozen=True)
@@ -115,7 +111,7 @@ def _parse_start(record: Record, start: Any) -> int:
 
 def _is_impossible(record: Record) -> bool:
     marked = record.get("impossible", False)
-    return marked.strip().lower() in TRUE_WORDS if isinstance(marked, str) else bool(marked)
+    return marked.strip().lower() in YES if isinstance(marked, str) else bool(marked)
 
 
 def _text(record: Record, role: str) -> str:

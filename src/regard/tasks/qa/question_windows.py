@@ -14,6 +14,7 @@ import numpy as np
 
 from regard.batch import Example
 from regard.models.task_models.span_model import NULL_POSITION
+from regard.tasks import sequence_example
 from regard.tasks.qa.passage_windows import PassageWindow, Span, TokenizedPassage
 from regard.tasks.qa.question import Question
 
@@ -69,7 +70,10 @@ class QuestionWindows:
 
     def examples(self) -> list[Example]:
         """One example a window."""
-        return [_example(*pair) for pair in zip(self.windows, self.labels, strict=True)]
+        return [
+            sequence_example(window.sequence, np.asarray(label, dtype=np.int64))
+            for window, label in zip(self.windows, self.labels, strict=True)
+        ]
 
 
 def span_remarks(questions: Iterable[QuestionWindows], *, max_answer_tokens: int) -> list[str]:
@@ -94,11 +98,3 @@ def span_remarks(questions: Iterable[QuestionWindows], *, max_answer_tokens: int
         ),
     }
     return [f"{count:,} {what}" for what, count in counts.items() if count]
-
-
-def _example(window: PassageWindow, label: Span) -> Example:
-    ids = np.asarray(window.sequence.ids, dtype=np.int64)
-    weights = np.zeros(len(ids), dtype=np.float32)
-    weights[NULL_POSITION] = 1.0  # a row counts once, whatever its length
-    segments = np.asarray(window.sequence.segments, dtype=np.int64)
-    return Example(ids, ids, weights, segments, labels=np.asarray(label, dtype=np.int64))

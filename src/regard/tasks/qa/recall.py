@@ -17,13 +17,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from regard.batch import Example
 from regard.core.errors import UserError
+from regard.core.json_records import record_table, restore_record
 from regard.data.corpus import Data, Split
+from regard.data.record_corpus import Record
 from regard.evaluation.baselines.trivial import most_frequent_answer
 from regard.evaluation.health.predictions import prediction_health
 from regard.evaluation.metrics.metric import Row
@@ -41,9 +42,6 @@ from regard.tasks.text_generation.text_to_text import (
     TextToText,
     TextToTextProblem,
 )
-
-if TYPE_CHECKING:
-    from regard.data.record_corpus import Record
 
 Confidence = Literal["probability", "per-token", "agreement"]
 FIELDS: Mapping[Confidence, str] = {
@@ -123,7 +121,8 @@ class Recall(TextToText):
 
     def restore_problem(self, state: TaskState, tools: Tools) -> RecallProblem:
         values = state["abstention"]
-        return RecallProblem(self, tools, None if values is None else Abstention.from_dict(values))
+        abstention = None if values is None else restore_record(Abstention, values)
+        return RecallProblem(self, tools, abstention)
 
     def source_text(self, record: Record) -> str:
         return str(record["question"]).strip()
@@ -154,37 +153,23 @@ class RecallProblem(TextToTextProblem):
 
     task: Recall
     is_fast_to_answer = True
+    sides = "a question beside its answer"
+    lengths = "task.max_new_tokens or task.mask_tokens"
 
     def __init__(self, task: Recall, tools: Tools, abstention: Abstention | None = None) -> None:
+        self.separator = ("mask", task.mask_tokens)
         super().__init__(task, tools, RecallMetric())
         self.abstention = abstention
         "Chosen on dev; until then every question is answered."
         self._pretraining_text: PretrainingText | None = None
-        if self.is_single_row:
-            self.max_source_tokens -= task.mask_tokens - 1  # the base class counts one separator
-        if self.max_source_tokens < 1:
-            raise UserError(
-                f"model.context = {tools.context} is too short for a question beside its answer",
-                topic="recipe",
-                hint="Raise model.context, or lower task.max_new_tokens or task.mask_tokens.",
-            )
 
     def state(self) -> TaskState:
-        return {"abstention": None if self.abstention is None else self.abstention.as_dict()}
+        return {"abstention": None if self.abstention is None else record_table(self.abstention)}
 
-    def source_ids(self, record: Record) -> list[int]:
-        tokenizer = self.tools.tokenizer
-        kept = tokenizer.encode(self.task.source_text(record))[: self.max_source_tokens]
-        mask_tokens = (
-            [tokenizer.require("mask")] * self.task.mask_tokens if self.is_single_row else []
-        )
-        return [tokenizer.require("start"), *kept, *mask_tokens]
-
-    def examples(self, record: Record) -> list[Example]:
-        source = self.source_ids(record)
+    def target_texts(self, record: Record) -> list[str]:
         # With a leading space, as in the middle of a text: some tokenizers encode it as part of
         # the word, and pretraining predicts the word with it.
-        return [self._example(source, f" {text}") for text in self.task.reference_texts(record)]
+        return [f" {text}" for text in self.task.reference_texts(record)]
 
     def answer(
         self,
@@ -243,7 +228,6 @@ class RecallProblem(TextToTextProblem):
 
     def warnings(self, answers: Sequence[Row]) -> tuple[str, ...]:
         n = len(answers)
-        unfinished = sum(not row["stopped"] for row in answers)
         with_truth = [row for row in answers if "truths" in row]
         warnings = list(
             prediction_health(
@@ -252,10 +236,7 @@ class RecallProblem(TextToTextProblem):
             if with_truth
             else ()
         )
-        if unfinished:
-            warnings.append(
-                f"{unfinished:,} of {n:,} answers did not end within {self.max_new_tokens} tokens"
-            )
+        warnings += self._unfinished(answers)
         unmatched = sum("seen" not in row for row in answers)
         if self.task.seen_in is not None and unmatched:
             warnings.append(
@@ -267,13 +248,6 @@ class RecallProblem(TextToTextProblem):
     def tables(self, answers: Sequence[Row], *, split: str) -> Mapping[str, list[Row]]:
         threshold = None if self.abstention is None else self.abstention.threshold
         return risk_tables(answers, threshold=threshold, split=split)
-
-    def truncated_tokens(self, record: Record) -> int:
-        encode = self.tools.tokenizer.encode
-        question = len(encode(self.task.source_text(record))) - self.max_source_tokens
-        limit = self.tools.context - len(self.source_ids(record) if self.is_single_row else [0])
-        answers = (len(encode(f" {text}")) - limit for text in self.task.reference_texts(record))
-        return max(0, question) + sum(max(0, excess) for excess in answers)
 
     def pretraining_text(self) -> PretrainingText | None:
         """The pretraining text; None where the recipe names none, an error where it is missing."""

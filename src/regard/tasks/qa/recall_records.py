@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from regard.core.errors import UserError
-
-if TYPE_CHECKING:
-    from regard.data.record_corpus import Record
+from regard.data.record_corpus import Record
 
 YES = ("true", "yes", "1")
 NO = ("false", "no", "0")

@@ -14,7 +14,7 @@ import hashlib
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -22,6 +22,8 @@ from pydantic import Field, model_validator
 from regard.batch import Example
 from regard.core.errors import UserError
 from regard.data.corpus import SourceNames, Split
+from regard.data.record_corpus import Record
+from regard.data.sources import SourceIdentity
 from regard.evaluation.baselines.bm25 import BM25
 from regard.evaluation.metrics.metric import Metric, Row
 from regard.evaluation.metrics.ranking import RankingMetric, score_ranking
@@ -51,10 +53,6 @@ from regard.tasks.retrieval.collection import (
 from regard.tasks.retrieval.query_rows import graded_documents, join_rows
 from regard.tasks.retrieval.sentence_embeddings import embed_texts, encode_text, pair_example
 from regard.tasks.retrieval.vector_search import DEPTH, SearchResult, search
-
-if TYPE_CHECKING:
-    from regard.data.record_corpus import Record
-    from regard.data.sources import SourceIdentity
 
 MAX_SHOWN = 10
 "Maximum documents listed in a result row."
@@ -131,9 +129,6 @@ class Retrieval(Task):
             )
             yield from (identity for _, identity in collection.identities())
         yield from judgement_identities(self._judgement_files)
-
-    def build_problem(self, train: Sequence[Record], tools: Tools) -> RetrievalProblem:
-        return RetrievalProblem(self, tools)
 
     def restore_problem(self, state: TaskState, tools: Tools) -> RetrievalProblem:
         return RetrievalProblem(self, tools)

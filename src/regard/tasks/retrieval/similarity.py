@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from pydantic import model_validator
 from regard.batch import Example
 from regard.core.errors import UserError
 from regard.data.corpus import Split
+from regard.data.record_corpus import Record
 from regard.evaluation.baselines.tfidf_cosine import TfidfCosine
 from regard.evaluation.metrics.metric import Row
 from regard.evaluation.metrics.similarity import SimilarityMetric
@@ -39,9 +40,6 @@ from regard.tasks import (
     predict_examples,
 )
 from regard.tasks.retrieval.sentence_embeddings import encode_text, pair_example
-
-if TYPE_CHECKING:
-    from regard.data.record_corpus import Record
 
 MIN_SPREAD = 1e-3
 "Predicted scores within this fraction of the range have collapsed to one value."

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from regard.data.corpus import Split
+from regard.data.record_corpus import Record
 from regard.evaluation.baselines.trivial import lead_sentence
 from regard.evaluation.metrics.bleu_and_rouge import SummaryMetric, sentence_rows
 from regard.evaluation.metrics.metric import Row
@@ -16,9 +17,6 @@ from regard.tasks.text_generation.text_to_text import (
     TextToTextProblem,
     record_texts,
 )
-
-if TYPE_CHECKING:
-    from regard.data.record_corpus import Record
 
 
 @TASKS.add("summarisation", families=FAMILIES)
@@ -34,9 +32,6 @@ class Summarisation(TextToText):
     target_roles: ClassVar = ("summary",)
     score_names: ClassVar = SummaryMetric().score_names
     role_types: ClassVar = {"document": "texts", "summary": "texts"}
-
-    def build_problem(self, train: Sequence[Record], tools: Tools) -> SummaryProblem:
-        return SummaryProblem(self, tools, SummaryMetric())
 
     def restore_problem(self, state: TaskState, tools: Tools) -> SummaryProblem:
         return SummaryProblem(self, tools, SummaryMetric())

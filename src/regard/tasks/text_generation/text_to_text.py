@@ -15,7 +15,7 @@ import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from pydantic import Field
 
 from regard.batch import Example
 from regard.core.errors import UserError
+from regard.data.record_corpus import Record
 from regard.evaluation.health.samples import sample_health
 from regard.evaluation.metrics.metric import Metric, Row
 from regard.generation.decoding_setup import prepare_decoding, suppressed_ids
@@ -40,9 +41,6 @@ from regard.tasks import (
     example_length,
     ignore_progress,
 )
-
-if TYPE_CHECKING:
-    from regard.data.record_corpus import Record
 
 FAMILIES = ("encoder-decoder", "recurrent", "decoder")
 MAX_CACHED_POSITIONS = 16_384
@@ -84,6 +82,11 @@ class TextToTextProblem(Problem):
     """Generate a text from each row's source."""
 
     is_fast_to_answer = False
+    separator: tuple[str, int] = ("sep", 1)
+    "Role and number of the tokens between source and target in one row."
+    sides: ClassVar[str] = "a source beside its target"
+    lengths: ClassVar[str] = "task.max_new_tokens"
+    "Settings that leave less of the context to the source."
 
     def __init__(self, task: TextToText, tools: Tools, metric: Metric) -> None:
         super().__init__(tools)
@@ -94,12 +97,12 @@ class TextToTextProblem(Problem):
         self.max_new_tokens = min(task.max_new_tokens, limit)
         self.max_source_tokens = tools.context - 1
         if self.is_single_row:
-            self.max_source_tokens -= self.max_new_tokens + 1  # and [SEP]
+            self.max_source_tokens -= self.max_new_tokens + self.separator[1]
         if self.max_source_tokens < 1:
             raise UserError(
-                f"model.context = {tools.context} is too short for a source beside its target",
+                f"model.context = {tools.context} is too short for {self.sides}",
                 topic="recipe",
-                hint="Raise model.context, or lower task.max_new_tokens.",
+                hint=f"Raise model.context, or lower {self.lengths}.",
             )
 
     def attach_head(self, model: Model, *, seed: int) -> Model:
@@ -109,14 +112,19 @@ class TextToTextProblem(Problem):
 
     def examples(self, record: Record) -> list[Example]:
         source = self.source_ids(record)
-        return [self._example(source, text) for text in self.task.reference_texts(record)]
+        return [self._example(source, text) for text in self.target_texts(record)]
 
     def source_ids(self, record: Record) -> list[int]:
         """The tokens before the target: the encoder's input, or a decoder's prompt."""
         tokenizer = self.tools.tokenizer
         kept = tokenizer.encode(self.task.source_text(record))[: self.max_source_tokens]
-        separator = [tokenizer.require("sep")] if self.is_single_row else []
+        role, count = self.separator
+        separator = [tokenizer.require(role)] * count if self.is_single_row else []
         return [tokenizer.require("start"), *kept, *separator]
+
+    def target_texts(self, record: Record) -> list[str]:
+        """The targets of a row as they are tokenized."""
+        return self.task.reference_texts(record)
 
     def answer(
         self,
@@ -142,14 +150,9 @@ class TextToTextProblem(Problem):
         ]
 
     def warnings(self, answers: Sequence[Row]) -> tuple[str, ...]:
-        unfinished = sum(not row["stopped"] for row in answers)
-        length_warning = [
-            f"{unfinished:,} of {len(answers):,} answers did not end within "
-            f"{self.max_new_tokens} tokens"
-        ] * bool(unfinished)
         with_truth = [row for row in answers if "truths" in row]
         return (
-            *length_warning,
+            *self._unfinished(answers),
             *_repeated_answer(with_truth),
             *self._generation_health(with_truth[:MAX_HEALTH_TEXTS]),
         )
@@ -165,7 +168,7 @@ class TextToTextProblem(Problem):
     def truncated_tokens(self, record: Record) -> int:
         tokenizer, source = self.tools.tokenizer, self.task.source_text(record)
         max_target = self.tools.context - len(self._target_prefix(self.source_ids(record)))
-        texts = tokenizer.encode_many([source, *self.task.reference_texts(record)])
+        texts = tokenizer.encode_many([source, *self.target_texts(record)])
         limits = [self.max_source_tokens, *[max_target] * (len(texts) - 1)]
         return sum(max(0, len(ids) - limit) for ids, limit in zip(texts, limits, strict=True))
 
@@ -243,6 +246,13 @@ class TextToTextProblem(Problem):
             "source_words": len(source.split()),
         }
         return row | ({"truths": references} if references else {})
+
+    def _unfinished(self, answers: Sequence[Row]) -> tuple[str, ...]:
+        count = sum(not row["stopped"] for row in answers)
+        if not count:
+            return ()
+        limit = f"within {self.max_new_tokens} tokens"
+        return (f"{count:,} of {len(answers):,} answers did not end {limit}",)
 
     def _generation_health(self, answers: Sequence[Row]) -> tuple[str, ...]:
         """How generated texts differ from real ones, measured against the references."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pydantic import Field, field_validator
 
 from regard.data.corpus import Split
+from regard.data.record_corpus import Record
 from regard.evaluation.baselines.trivial import copy_source
 from regard.evaluation.metrics.bleu_and_rouge import TranslationMetric, sentence_rows
 from regard.evaluation.metrics.by_length import score_by_length
@@ -24,9 +25,6 @@ from regard.tasks.text_generation.text_to_text import (
     TextToTextProblem,
     record_texts,
 )
-
-if TYPE_CHECKING:
-    from regard.data.record_corpus import Record
 
 
 @TASKS.add("translation", families=FAMILIES)
@@ -51,9 +49,6 @@ class Translation(TextToText):
         if any(left >= right for left, right in pairwise(edges)):
             raise ValueError("give each length once, the shortest first")
         return edges
-
-    def build_problem(self, train: Sequence[Record], tools: Tools) -> TranslationProblem:
-        return TranslationProblem(self, tools, TranslationMetric())
 
     def restore_problem(self, state: TaskState, tools: Tools) -> TranslationProblem:
         return TranslationProblem(self, tools, TranslationMetric())

@@ -7,30 +7,21 @@ A question-only baseline shows what can be guessed without the image.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 from regard.batch import Example
-from regard.data.corpus import Split
 from regard.data.record_corpus import Record
-from regard.data.special_tokens import InputSequence
-from regard.evaluation.baselines.tfidf import question_only
-from regard.evaluation.metrics.metric import Row
+from regard.evaluation.baselines.tfidf import TextOrPair, TfidfClassifier, question_only
 from regard.models.model import Model
 from regard.tasks import TASKS, TaskState, Tools
-from regard.tasks.classification.labels import (
-    ClassifierProblem,
-    PoolingChoice,
-    collect_labels,
-    label_rows,
-    record_label,
-)
+from regard.tasks.classification.labels import ClassifierProblem, ClassifierTask, PoolingChoice
 from regard.tasks.vision.images import ImageTask
 
 
 @TASKS.add("digits", families=("encoder",))
-class Digits(ImageTask):
+class Digits(ImageTask, ClassifierTask):
     """Answer a question about an image."""
 
     label: str = "answer"
@@ -39,24 +30,17 @@ class Digits(ImageTask):
     "Pooled position: first, last, or the mean of all; auto: the first."
 
     column_roles: ClassVar = ("question", "image", "label")
-    target_roles: ClassVar = ("label",)
-    score_names: ClassVar = ("accuracy", "macro_f1", "mcc")
-
-    def build_problem(self, train: Sequence[Record], tools: Tools) -> DigitsProblem:
-        return DigitsProblem(self, tools, collect_labels(train))
 
     def restore_problem(self, state: TaskState, tools: Tools) -> DigitsProblem:
         return DigitsProblem(self, tools, state["labels"])
 
 
 class DigitsProblem(ClassifierProblem):
-    def __init__(self, task: Digits, tools: Tools, labels: Sequence[str]) -> None:
-        super().__init__(tools, labels, pooling=task.pooling)
-        self.task = task
-        self.metric = replace(self.metric, items="questions")
+    task: Digits
 
-    def build_input(self, record: Record) -> InputSequence:
-        return self.task.build_input(record, self.tools)
+    def __init__(self, task: Digits, tools: Tools, labels: Sequence[str]) -> None:
+        super().__init__(task, tools, labels, pooling=task.pooling)
+        self.metric = replace(self.metric, items="questions")
 
     def attach_head(self, model: Model, *, seed: int) -> Model:
         return super().attach_head(self.task.require_patch_encoder(model), seed=seed)
@@ -64,15 +48,5 @@ class DigitsProblem(ClassifierProblem):
     def examples(self, record: Record) -> list[Example]:
         return [self.task.add_image(example, record) for example in super().examples(record)]
 
-    def baselines(
-        self, train: Sequence[Record], evaluated: Mapping[Split, Sequence[Record]]
-    ) -> Iterator[tuple[str, Mapping[Split, list[Row]]]]:
-        yield from super().baselines(train, evaluated)
-        baseline = question_only([r["question"] for r in train], [record_label(r) for r in train])
-        yield (
-            baseline.label,
-            {
-                split: label_rows(rows, baseline.predict([r["question"] for r in rows]))
-                for split, rows in evaluated.items()
-            },
-        )
+    def fit_words(self, rows: Sequence[TextOrPair], labels: Sequence[str]) -> TfidfClassifier[str]:
+        return question_only([str(row) for row in rows], labels)

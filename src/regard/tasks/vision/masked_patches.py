@@ -59,9 +59,6 @@ class Patches(ImageTask):
     target_roles: ClassVar = ()
     score_names: ClassVar = (MEAN_SQUARED_ERROR,)
 
-    def build_problem(self, train: Sequence[Record], tools: Tools) -> PatchesProblem:
-        return PatchesProblem(self, tools)
-
     def restore_problem(self, state: TaskState, tools: Tools) -> PatchesProblem:
         return PatchesProblem(self, tools)
 
