@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from regard.cli.console import console
-from regard.cli.training.display import format_score
+from regard.progress.training_display import format_score
 
 if TYPE_CHECKING:
     from rich.table import Table
