@@ -20,7 +20,7 @@ def notebook(topic: str, lessons: Sequence[LessonInfo]) -> str:
     heading = f"# {topic[:1].upper()}{topic[1:]}\n\nLessons of regard: run each cell."
     cells = [
         _markdown_cell("topic", heading),
-        _code_cell("setup", "from regard.lessons import run_lesson"),
+        _code_cell("setup", "import regard"),
     ]
     for lesson in lessons:
         text = f"## {lesson.title}\n\n**{lesson.question}**\n\n{lesson.claim}"
@@ -39,7 +39,7 @@ def notebook(topic: str, lessons: Sequence[LessonInfo]) -> str:
 def _call(lesson: LessonInfo) -> str:
     """The call with all defaults written out, so that a learner sees what can be changed."""
     arguments = "".join(f", {one.name}={one.default!r}" for one in lesson.parameters)
-    return f'run_lesson("{lesson.name}"{arguments})'
+    return f'regard.lesson("{lesson.name}"{arguments})'
 
 
 def _markdown_cell(name: str, text: str) -> dict[str, Any]:

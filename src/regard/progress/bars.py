@@ -18,7 +18,8 @@ NOTEBOOK_WIDTH = 110
 "Characters of a line in a notebook."
 SECONDS_BETWEEN_UPDATES = 0.25
 "A notebook stores and sends every update."
-CELL = '<pre style="white-space: pre-wrap; line-height: 1.4; margin: 0">{}</pre>'
+STYLE = "white-space: pre-wrap; line-height: 1.4; margin: 0; font-family: monospace"
+CELL = f'<pre style="{STYLE}">{{}}</pre>'
 
 
 def default_console() -> Console | None:

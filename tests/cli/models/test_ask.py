@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -118,7 +119,7 @@ def test_answer_about_an_unseen_subject_is_a_guess(workspace: Workspace, thresho
     _, unseen = seen_and_unseen(workspace)
     assert answer(workspace, unseen)["guess"] is True
     printed = ask(workspace, unseen).stdout
-    assert "a guess: its pretraining text does not name" in printed
+    assert "a guess: " in printed
     assert "on dev says nothing about a guess" in printed
     assert answer(workspace, unseen)["reliability"] is None
     result = ask(workspace, unseen, "--learn", "guessed.tsv", typed="Ulm\n")
@@ -179,10 +180,7 @@ def test_missing_pretraining_text_is_reported(workspace: Workspace) -> None:
     lives.unlink()
     try:
         assert answer(workspace, BORN)["seen"] is None
-        assert (
-            "whether its pretraining text names the subject is unknown"
-            in ask(workspace, BORN).stdout
-        )
+        assert re.search(r"pretraining text .* unknown", ask(workspace, BORN).stdout)
     finally:
         lives.write_text(kept)
 
@@ -205,7 +203,8 @@ def test_run_of_another_task_is_refused(workspace: Workspace) -> None:
     workspace.run("train", "tiny.toml")
     result = workspace.invoke("ask", "runs/tiny", BORN)
     assert result.exit_code == 2
-    assert 'Give a run whose recipe has [task] kind = "recall"' in result.error
+    assert result.error.startswith("ask: runs/tiny ")
+    assert 'kind = "recall"' in result.error
 
 
 def test_the_real_threshold_decides(workspace: Workspace) -> None:

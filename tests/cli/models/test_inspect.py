@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -94,8 +95,9 @@ def test_model_folder_is_not_written_to(workspace: Workspace) -> None:
 
 def test_truncated_text_is_reported(workspace: Workspace) -> None:
     printed = workspace.run("inspect", "runs/tiny", "--text", TEXT * 5, "--out", "long.html")
-    assert "the context is 16: the first are kept" in printed
-    assert "the context is 16: the first are kept" in (workspace.folder / "long.html").read_text()
+    truncated = re.compile("context is 16: .* first .* kept")
+    assert truncated.search(printed)
+    assert truncated.search((workspace.folder / "long.html").read_text())
 
 
 @pytest.mark.parametrize(

@@ -67,15 +67,19 @@ def test_one_line_per_run(regard, three_runs):
     assert result.code == 0
     assert result.listed == ["stopped", "study/additive", "study/dot"]
     lines = result.out.splitlines()
-    assert re.fullmatch(
-        r"run +state +family +attention +parameters +steps +seed +on dev +audit +finished",
-        lines[0],
-    )
-    assert re.fullmatch(
-        r"study/dot +finished +decoder +dot +473,712 +500 +2 +perplexity 118.4 +clean "
-        r"+2026-11-15 21:56",
-        lines[3],
-    )
+    shown = dict(zip(*(re.split(r"  +", lines[n].strip()) for n in (0, 3)), strict=True))
+    assert shown == {
+        "run": "study/dot",
+        "state": "finished",
+        "family": "decoder",
+        "attention": "dot",
+        "parameters": "473,712",
+        "steps": "500",
+        "seed": "2",
+        "on dev": "perplexity 118.4",
+        "audit": "clean",
+        "finished": "2026-11-15 21:56",
+    }
     assert re.search(r"unfinished .* 120 of 500 ", lines[1])
     assert "size" not in result.out
     assert (Path("runs") / ".index.json").is_file() is False  # all runs are too new to be cached
@@ -192,7 +196,7 @@ def remaining_runs() -> set[str]:
 def test_delete_asks_for_confirmation(regard, three_runs):
     result = regard("--delete", "--state", "unfinished", answer="n\n")
     assert result.code == 1
-    assert "runs/stopped  unfinished at step 120 of 500, written to" in result.err
+    assert re.search("runs/stopped .*unfinished .* 120 of 500", result.err)
     assert "Delete 1 run?" in result.err
     assert "nothing was deleted" in result.err
     assert regard("--delete", "stopped", answer="").code == 1  # no terminal
@@ -261,9 +265,7 @@ def test_folder_with_user_files_is_not_deleted(regard, three_runs):
     (mine / "thesis.tex").write_text("years of work")
     result = regard("--delete", "mine", "stopped", "--yes")
     assert result.code == 2
-    assert (
-        "runs/mine: no training began there, and it contains other files (thesis.tex)" in result.err
-    )
+    assert re.search(r"runs/mine: .*\(thesis\.tex\)", result.err)
     assert remaining_runs() == {"mine", "stopped", "study/dot", "study/additive"}
 
 
@@ -291,7 +293,7 @@ def test_folder_replaced_by_a_symlink_is_not_deleted(regard, three_runs, tmp_pat
     monkeypatch.setattr(runs_command.typer, "confirm", swap)
     result = regard("--delete", "stopped")
     assert result.code == 2
-    assert "runs/stopped: it is not a run any more" in result.err
+    assert re.search("runs/stopped: .*not a run", result.err)
     assert Path("runs/stopped").is_symlink()
     assert (tmp_path / "far" / "recipe.toml").is_file()
 
@@ -307,12 +309,13 @@ def test_run_that_finishes_meanwhile_is_not_deleted(regard, three_runs, monkeypa
     monkeypatch.setattr(runs_command, "_in_state", finish_run)
     result = regard("--delete", "--state", "unfinished", "--yes")
     assert result.code == 2
-    assert "runs/stopped: it has changed since it was chosen; nothing was deleted" in result.err
+    assert re.search("runs/stopped: .*changed.*nothing was deleted", result.err)
+    assert Path("runs/stopped/recipe.toml").is_file()
 
 
 def test_undeletable_files_are_reported(regard, three_runs, monkeypatch):
     monkeypatch.setattr(deletion.shutil, "rmtree", lambda *args, **kwargs: None)
     result = regard("--delete", "stopped", "--yes")
     assert result.code == 2
-    assert "some of its files cannot be removed; they are in runs/.regard-deleted-" in result.err
+    assert re.search(r"cannot be removed.* runs/\.regard-deleted-", result.err)
     assert regard().listed == ["study/additive", "study/dot"]

@@ -1,6 +1,7 @@
 """`regard audit`: verdicts as exit codes, errors as sentences."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -87,7 +88,7 @@ def run(*args: str) -> tuple[int, str]:
 def test_clean_gives_exit_code_0(models: Path) -> None:
     code, output = run(f"{models}:clean")
     assert code == 0
-    assert "CLEAN  no output depends on an input that the mask causal forbids" in output
+    assert re.search(r"^ *CLEAN +.*mask causal", output, re.MULTILINE)
     assert "the model has no cache" in output
 
 
@@ -95,14 +96,16 @@ def test_leak_gives_exit_code_1_with_map_and_pairs(models: Path) -> None:
     code, output = run(f"{models}:leaking")
     assert code == 1
     assert "LEAK  sees the future: position " in output
-    assert "    · ■ · · · · · · · · · ·\n    · · ■ ·" in output
+    drawn = [line.split() for line in output.splitlines() if "■ row" not in line and "■" in line]
+    assert [row.index("■") for row in drawn[:2]] == [1, 2]
+    assert {len(row) for row in drawn} == {12}
     assert "leaking pairs in total" in output
 
 
 def test_nondeterministic_model_gives_exit_code_2(models: Path) -> None:
     code, output = run(f"{models}:random", "--vocabulary", "9")
     assert code == 2
-    assert "CANNOT TELL  evaluation mode, length 12: two identical seeded runs" in output
+    assert re.search("CANNOT TELL +evaluation mode, length 12: .*identical", output)
 
 
 def test_json_has_every_leak(models: Path) -> None:
@@ -176,7 +179,7 @@ def test_encoder_is_audited_with_its_own_mask_and_key_biases_are_listed_once(
     code, output = run(f"{models}:biased")
     assert code == 0
     assert "mask bidirectional (the model's own)" in output
-    assert output.count("softmax is invariant to a constant added to all scores of a query") == 1
+    assert output.count("softmax is invariant") == 1
     assert "3 key biases (" in output
     table = json.loads(run(f"{models}:biased", "--json")[1])
     assert sum(one["name"].endswith("key.bias") for one in table["unused_parameters"]) == 3
