@@ -83,10 +83,10 @@ def test_study_has_a_bar_for_each_training_and_a_line_for_each_finished_one(kern
     with study_display(default_console()) as observer:
         observer.on_job("started", job, "")
         observer.on_job("running", job, "step 20")
-        observer.on_job("failed", job, "out of memory")
+        observer.on_job("failed", job, "no memory")
     [versions] = kernel.outputs
     assert any("step 20" in html for html in versions)
-    assert "✗ dot · seed 0: out of memory" in versions[-1]
+    assert "✗ dot · seed 0: no memory" in versions[-1]
     assert "step 20" not in versions[-1]
 
 
