@@ -1,14 +1,20 @@
 """The Python API, with the names of the commands, on a tiny run (generated text)."""
 
+import contextlib
 import json
 import math
 import random
 
 import pytest
+import tomli_w
 import torch
+from tests.in_process_trainings import in_process_trainings as in_process_trainings
 
 import regard
+from regard import UserError
 from regard.attention.masks.mask import causal
+from regard.evaluation.formatting import number
+from regard.runs.observer import Observer
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +112,143 @@ def test_files_of_a_run_folder(run):
     events = [json.loads(line) for line in run.events_file.read_text().splitlines()]
     types = {event["event"] for event in events}
     assert {"forecast", "start", "step", "evaluation", "sample", "checkpoint", "finish"} <= types
+
+
+@pytest.fixture
+def study(run, tmp_path):
+    """A study of two variants that train for a moment; the second has a wider MLP."""
+    (tmp_path / "base.toml").write_text(run.recipe().to_toml())
+    table = {
+        "base": str(tmp_path / "base.toml"),
+        "name": "widths",
+        "seeds": [0, 1],
+        "variants": {"narrow": {"train.max_steps": 6}, "wide": {"train.max_steps": 7}},
+    }
+    file = tmp_path / "widths.toml"
+    file.write_text(tomli_w.dumps(table))
+    with contextlib.chdir(tmp_path):
+        yield file
+
+
+@pytest.mark.usefixtures("in_process_trainings")
+def test_compare_returns_verdicts_and_estimates_and_writes_the_report(study):
+    jobs = []
+    observer = Observer(on_job=lambda state, job, detail: jobs.append((state, job.title)))
+    outcome = regard.compare(study, jobs=1, only=["narrow"], observer=observer)
+    assert {title for state, title in jobs if state == "finished"} == {
+        "narrow · seed 0",
+        "narrow · seed 1",
+    }
+    assert all("not selected" in line for line in outcome.missing)
+    assert outcome.verdicts[0].value is None, "nothing to compare with yet"
+    outcome = regard.compare(study, jobs=1)
+    assert outcome.missing == []
+    [deciding] = [one for one in outcome.verdicts if one.score_key == outcome.decides]
+    assert (deciding.variant, deciding.reference, deciding.seeds) == ("wide", "narrow", 2)
+    rows = outcome.estimates()
+    assert {type(value) for row in rows for value in row.values()} <= {
+        *(str, int, float, bool, type(None))
+    }
+    assert len({tuple(row) for row in rows}) == 1, "every row has the same columns"
+    by_key = {(row["of"], row["split"], row["metric"]): row for row in rows}
+    wide = by_key["wide", "dev", "perplexity"]
+    assert wide["low"] <= wide["value"] <= wide["high"]
+    assert wide["seeds"] == 2
+    assert by_key["unigram", "dev", "perplexity"]["n"] == wide["n"]
+    narrow, wide_row = outcome.table()
+    assert (narrow["train.max_steps"], wide_row["train.max_steps"]) == (6, 7)
+    assert wide_row["dev.perplexity"] == wide["value"]
+    assert wide_row["audit"] == "clean"
+    page = outcome.folder / "report.html"
+    assert deciding.sentence.split(" by ")[0] in page.read_text()
+
+
+@pytest.mark.usefixtures("in_process_trainings")
+def test_folder_of_a_study_is_read_back_and_reported(study, run):
+    outcome = regard.compare(study, jobs=1, seeds=[3])
+    folder, page = outcome.folder, outcome.folder / "report.html"
+    page.unlink()
+    assert regard.compare(folder) == outcome
+    assert page.is_file()
+    page.unlink()
+    assert regard.report(folder) == page
+    assert "<title>widths" in page.read_text()
+    with pytest.raises(UserError, match="seeds"):
+        regard.compare(folder, seeds=[1])
+    elsewhere = folder / "pages" / "run.html"
+    assert regard.report(run.folder, out=elsewhere) == elsewhere
+    assert "<title>tiny" in elsewhere.read_text()
+    assert "regard-cell" in outcome._repr_html_()
+
+
+def test_validate_counts_what_training_will_cost(run):
+    events = []
+    checked = regard.validate(run.recipe(), observer=Observer(on_event=events.append))
+    trained = run.results()
+    assert checked.forecast.steps == trained.cost.steps == 30
+    assert checked.forecast.parameters == trained.cost.parameters
+    assert sum(one.value for one in checked.parameters) == checked.ledger.of
+    assert {name: one.documents for name, one in checked.splits.items()} == {
+        name: one.documents for name, one in trained.corpus.splits.items()
+    }
+    assert checked.vocabulary == trained.tokenizer.size
+    assert checked.padding_waste == trained.cost.padding_waste
+    assert (checked.advice, checked.trained_first) == ("", "")
+    assert checked.ledger.is_projected
+    assert list(checked.remarks) == [one.text for one in events if one.event == "remark"]
+
+
+def test_lesson_runs_with_its_parameters():
+    lesson = regard.lesson("average-of-two", beta=10)
+    assert lesson.passed
+    assert lesson.parameters["beta"] == 10
+    assert lesson.info.question in lesson._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: regard.compare("gone.toml"), "gone.toml"),
+        (lambda: regard.compare(".", seeds=[1]), "seeds"),
+        (lambda: regard.compare("."), "outcome.json"),
+        (lambda: regard.report("gone"), "gone"),
+        (lambda: regard.validate("gone.toml"), "gone.toml"),
+        (lambda: regard.lesson("average-of-tow"), "average-of-two"),
+        (lambda: regard.lesson("average-of-two", betta=1), "beta"),
+        (lambda: regard.lesson("average-of-two", beta=1000), "50"),
+    ],
+)
+def test_wrong_input_is_one_sentence(call, named, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=named) as refused:
+        call()
+    assert "\n" not in str(refused.value)
+
+
+def test_train_shows_progress_only_where_someone_watches(run, tmp_path, monkeypatch, capsys):
+    recipe = run.recipe()
+    regard.train(recipe, out=tmp_path / "redirected")
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    regard.evaluate(tmp_path / "redirected", observer=Observer())
+    assert capsys.readouterr() == ("", "")
+    regard.train(recipe, out=tmp_path / "watched")
+    shown = capsys.readouterr()
+    assert "dev perplexity" in shown.err
+    assert shown.out == ""
+
+
+def test_results_show_themselves_in_a_notebook(run):
+    results = run.results()
+    score = number(next(row.value for row in results.estimates if row.split == "dev"))
+    for shown in (run._repr_html_(), results._repr_html_()):
+        assert score in shown
+    ledger = regard.ledger(run.folder)
+    assert f"{ledger.total:,}" in ledger._repr_html_()
+    audit = regard.audit(run.folder)
+    assert audit.sentence().removeprefix("clean: ") in audit._repr_html_()
+    window = regard.mask.causal() & regard.mask.sliding_window(4)
+    assert window._repr_html_() == window.draw_svg(9)
+    packed = regard.mask.same_document(torch.tensor([[0, 0, 1, 1, 1]]))
+    assert packed._repr_html_() == packed.draw_svg(5)
+    assert regard.mask.same_document(torch.zeros(1, 501, dtype=torch.long))._repr_html_() is None

@@ -63,6 +63,7 @@ def test_no_submodule_shadows_a_public_name() -> None:
     [
         *((name, FunctionType) for name in ("attend", "audit", "evaluate", "inspect", "ledger")),
         *((name, FunctionType) for name in ("load", "predict", "report", "train")),
+        *((name, FunctionType) for name in ("compare", "lesson", "validate")),
         *((name, FunctionType) for name in ("import_model", "export_model")),
         *((name, type) for name in ("LoadedModel", "Recipe", "UserError")),
         ("mask", ModuleType),

@@ -13,19 +13,22 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from regard.api import (
         audit,
+        compare,
         evaluate,
         export_model,
         import_model,
         inspect,
         ledger,
+        lesson,
         load,
         predict,
+        report,
         train,
+        validate,
     )
     from regard.attention.attend import attend
     from regard.attention.masks import mask
     from regard.core.errors import UserError
-    from regard.reports.run_report import write_report as report
     from regard.runs.models.loaded_model import LoadedModel
     from regard.runs.recipe import Recipe
 
@@ -35,16 +38,19 @@ _HOMES = {
     "UserError": "regard.core.errors:UserError",
     "attend": "regard.attention.attend:attend",
     "audit": "regard.api:audit",
+    "compare": "regard.api:compare",
     "evaluate": "regard.api:evaluate",
     "export_model": "regard.api:export_model",
     "import_model": "regard.api:import_model",
     "inspect": "regard.api:inspect",
     "ledger": "regard.api:ledger",
+    "lesson": "regard.api:lesson",
     "load": "regard.api:load",
     "mask": "regard.attention.masks.mask",
     "predict": "regard.api:predict",
-    "report": "regard.reports.run_report:write_report",
+    "report": "regard.api:report",
     "train": "regard.api:train",
+    "validate": "regard.api:validate",
 }
 
 __all__ = [
@@ -54,16 +60,19 @@ __all__ = [
     "__version__",
     "attend",
     "audit",
+    "compare",
     "evaluate",
     "export_model",
     "import_model",
     "inspect",
     "ledger",
+    "lesson",
     "load",
     "mask",
     "predict",
     "report",
     "train",
+    "validate",
 ]
 
 

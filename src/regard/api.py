@@ -1,16 +1,21 @@
-"""The public functions: train, load, evaluate, predict, inspect, audit; the commands call them.
+"""The public functions, named as the commands: these parse arguments, call them, and print.
 
-run = regard.train("recipes/mini-gpt.toml")
+run = regard.train("recipes/mini-gpt.toml")             regard.report(run.folder)
 model = regard.load(run.folder)
-model.generate(["The list"])        model.loss(["One sentence."])
+model.generate(["The list"])                            model.loss(["One sentence."])
+outcome = regard.compare("recipes/masking.toml")        outcome.verdicts, outcome.estimates()
+
+A notebook shows results as their report does. Progress is shown in a notebook or a terminal unless
+an `observer` is given; `SILENT` shows none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -25,6 +30,7 @@ from regard.audits.audit import audit as audit_model
 from regard.audits.leaks.permission import Permission, build_permission
 from regard.core.catalog import Catalog
 from regard.core.errors import UserError
+from regard.core.html_display import HtmlDisplay
 from regard.core.ledger import Ledger
 from regard.core.user_files import UserFile, load_user_files
 from regard.data.builtin import BUILTIN
@@ -43,7 +49,7 @@ from regard.runs.inspection.inspection import Inspection
 from regard.runs.models.base_model import weights_fingerprint
 from regard.runs.models.export import export_saved_model
 from regard.runs.models.loaded_model import LoadedModel, load_model
-from regard.runs.observer import SILENT, Observer
+from regard.runs.observer import Observer
 from regard.runs.preparation.prepare import prepare
 from regard.runs.preparation.prepared import PreparedData
 from regard.runs.preparation.task import PreparedTask
@@ -51,7 +57,15 @@ from regard.runs.recipe import Recipe
 from regard.runs.results import EvaluationRecord, ResultsRecord
 from regard.runs.run import Run
 from regard.runs.train import run_experiment
+from regard.runs.validate import Validation, validate_recipe
 from regard.tasks import TASKS, OnProgress, ignore_progress
+from regard.training.interrupt import signals_as_interrupt
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from regard.lessons import LessonRun
+    from regard.studies.outcome import Outcome
 
 
 def train(
@@ -60,7 +74,7 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     user_files: Sequence[str | Path] = (),
-    observer: Observer = SILENT,
+    observer: Observer | None = None,
 ) -> Run:
     """Train a recipe, evaluate the model, and return the run (`runs/<name>` or `out`).
 
@@ -70,7 +84,88 @@ def train(
     if not isinstance(recipe, Recipe):
         recipe = Recipe.load(recipe)
     folder = Path(out) if out is not None else Path("runs") / recipe.name
-    return run_experiment(recipe, folder, resume=resume, observer=observer)
+    with _observed_training(observer) as on_training:
+        return run_experiment(recipe, folder, resume=resume, observer=on_training)
+
+
+def validate(
+    recipe: Recipe | str | Path,
+    *,
+    user_files: Sequence[str | Path] = (),
+    observer: Observer | None = None,
+) -> Validation:
+    """Check a recipe and predict its parameters, steps, time and memory, without training.
+
+    Tokenizes the text (cached for training) and times a few updates of a throw-away model.
+    """
+    load_parts(user_files)
+    if not isinstance(recipe, Recipe):
+        recipe = Recipe.load(recipe)
+    with _observed_training(observer) as on_training:
+        return validate_recipe(recipe, runs=Path("runs"), observer=on_training)
+
+
+def compare(
+    study: str | Path,
+    *,
+    out: str | Path | None = None,
+    seeds: Sequence[int] = (),
+    jobs: int = 0,
+    only: Sequence[str] = (),
+    user_files: Sequence[str | Path] = (),
+    observer: Observer | None = None,
+) -> Outcome:
+    """Train a study's variants with every seed, compare them, and write the report.
+
+    Finished runs are kept: calling it again resumes an interrupted study. `jobs` trainings run in
+    parallel, 0: one per CPU core; `seeds` override the study's; of variants that are not in `only`
+    no run is trained. The folder of a finished study is read back instead.
+    """
+    from regard.reports.study_report import write_comparison_report
+    from regard.studies.compare import compare as run_study
+    from regard.studies.outcome import read_outcome
+
+    load_parts(user_files)
+    if Path(study).is_dir():
+        if out is not None or seeds or only:
+            raise UserError(
+                "is the folder of a study, which is only read: it takes no out, seeds or only",
+                topic="study",
+                where=str(study),
+                hint="Give the study file (TOML) to train.",
+            )
+        outcome = read_outcome(Path(study))
+    else:
+        with signals_as_interrupt(), _observed_study(observer) as on_study:
+            outcome = run_study(
+                study,
+                out=out,
+                seeds=seeds,
+                jobs=jobs,
+                only=only,
+                user_files=user_files,
+                observer=on_study,
+            )
+    write_comparison_report(outcome.folder, outcome)
+    return outcome
+
+
+def report(
+    folder: str | Path, *, out: str | Path | None = None, user_files: Sequence[str | Path] = ()
+) -> Path:
+    """Write the HTML report of a run or a study to `out`, by default `folder`/report.html.
+
+    Without `out`, a study also gets its tables (Markdown, LaTeX) and charts (SVG, PNG).
+    """
+    from regard.reports.run_report import write_report
+    from regard.reports.study_report import write_comparison_report
+    from regard.studies.outcome import read_outcome
+
+    home, page = Path(folder), None if out is None else Path(out)
+    load_parts(user_files)
+    if (home / "study.toml").is_file():
+        return write_comparison_report(home, read_outcome(home), out=page)
+    return write_report(home, out=page)
 
 
 def load(
@@ -94,7 +189,7 @@ def evaluate(
     *,
     base: str | Path | None = None,
     user_files: Sequence[str | Path] = (),
-    observer: Observer = SILENT,
+    observer: Observer | None = None,
 ) -> EvaluationRecord:
     """Evaluate a finished run again, from its recipe: estimates, baselines and remarks."""
     run_folder = Run(Path(run))
@@ -105,18 +200,18 @@ def evaluate(
             topic="run",
             hint="Give the run folder it belongs to, such as runs/mini-gpt.",
         )
-    recipe = run_folder.recipe()
-    prepared = prepare(
-        recipe,
-        tokenizer=loaded.tokenizer,
-        task_state=loaded.problem.state() if loaded.problem else None,
-        observer=observer,
-    )
-    results = run_folder.results()
-    _check_same_text(run_folder, results, prepared)
-    if isinstance(prepared, PreparedTask) and loaded.problem is not None:
-        prepared.problem = loaded.problem  # keeps the thresholds chosen on dev
-    evaluated = prepared.evaluate(loaded.model, device="cpu", observer=observer)
+    with _observed_training(observer) as on_evaluation:
+        prepared = prepare(
+            run_folder.recipe(),
+            tokenizer=loaded.tokenizer,
+            task_state=loaded.problem.state() if loaded.problem else None,
+            observer=on_evaluation,
+        )
+        results = run_folder.results()
+        _check_same_text(run_folder, results, prepared)
+        if isinstance(prepared, PreparedTask) and loaded.problem is not None:
+            prepared.problem = loaded.problem  # keeps the thresholds chosen on dev
+        evaluated = prepared.evaluate(loaded.model, device="cpu", observer=on_evaluation)
     return EvaluationRecord(
         run=str(run),
         weights=weights_fingerprint(loaded.folder),
@@ -252,6 +347,16 @@ def audit(
     return audit_model(model, mask=permission, sample=sample, seed=seed, lengths=lengths)
 
 
+def lesson(name: str, /, **parameters: Any) -> LessonRun:
+    """Run a lesson: a claim about Transformers, checked by computing it.
+
+    `parameters` are those that the lesson declares, such as `seed`; defaults for the rest.
+    """
+    from regard.lessons import run_lesson
+
+    return run_lesson(name, **parameters)
+
+
 def _permission(mask: str | Tensor | Mask) -> Permission:
     """What a mask allows, as a function of the length."""
     if isinstance(mask, Tensor):
@@ -286,3 +391,39 @@ def catalogs() -> list[Catalog]:
         *(ADAPTERS, ATTENTION, MASKS, POSITIONS, FAMILIES, OBJECTIVES, TASKS, METRICS),
         *(TOKENIZERS, BUILTIN),
     ]
+
+
+Display = Callable[["Console | None"], AbstractContextManager[Observer]]
+
+
+def _observed_training(observer: Observer | None) -> AbstractContextManager[Observer]:
+    from regard.progress.training_display import training_display
+
+    return _observed(observer, training_display)
+
+
+def _observed_study(observer: Observer | None) -> AbstractContextManager[Observer]:
+    from regard.progress.study_display import study_display
+
+    return _observed(observer, study_display)
+
+
+@contextmanager
+def _observed(observer: Observer | None, display: Display) -> Iterator[Observer]:
+    """The given observer, or one that shows progress where someone watches."""
+    from regard.progress.bars import default_console
+
+    if observer is not None:
+        yield observer
+        return
+    with display(default_console()) as shown:
+        yield shown
+
+
+def _render_html(result: HtmlDisplay) -> str:
+    from regard.reports.fragments import to_html
+
+    return to_html(result)
+
+
+HtmlDisplay.render_html = _render_html

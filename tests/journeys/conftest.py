@@ -11,7 +11,7 @@ from tests.journeys.workspace import Workspace, generated_text
 def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Charts take most of a report's time, and most tests read its text. The report of the shared
     workspace and those of `test_first_run.py` have them."""
-    monkeypatch.setattr("regard.reports.run_report.draw_inline_charts", lambda draw, record: [])
+    monkeypatch.setattr("regard.reports.run_report.draw_inline_charts", lambda *_: [])
 
 
 @pytest.fixture

@@ -164,7 +164,7 @@ def test_one_sentence_names_the_location_and_the_fix(workspace: Workspace, case:
     assert "Traceback" not in result.stderr
     after = file_digests(workspace.folder)
     after = {name: digest for name, digest in after.items() if not name.startswith("cache/")}
-    assert after == before, "no file was changed and no run folder left behind"
+    assert after == before, "a file was changed or left"
 
 
 @pytest.mark.parametrize("case", TEXTS[:4], ids=lambda case: case.label)

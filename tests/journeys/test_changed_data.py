@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def test_resuming_with_reordered_text_is_refused(trained: Workspace) -> None:
     trained.write("generated.txt", "\n".join(reversed(text)) + "\n")
     result = trained.invoke("train", RUN, "--resume")
     assert result.exit_code == 2
-    assert "the text of runs/tiny has changed since it began" in result.error
+    assert re.search("text of runs/tiny has changed", result.error)
 
 
 def test_evaluating_on_changed_documents_is_refused(trained: Workspace) -> None:

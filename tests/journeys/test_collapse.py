@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ def test_collapsed_variant_is_reported_first_and_not_ranked(
     }
     workspace.write("study.toml", tomli_w.dumps(study))
     printed = workspace.run("compare", "study.toml")
-    assert printed.strip().startswith("COLLAPSED  wild predicts one class for every row with")
+    assert re.match("COLLAPSED +wild predicts one class", printed.strip())
     assert printed.index("COLLAPSED") < printed.index("VERDICT")
     runs = workspace.folder / "runs" / "study"
     outcome = json.loads((runs / "outcome.json").read_text())
@@ -76,9 +77,10 @@ def test_collapsed_variant_is_reported_first_and_not_ranked(
     [first, *_] = remarks(runs / "wild" / "seed-0")
     assert ": dev: all " in first
     assert "the majority class" in first or "one class" in first
-    assert first.endswith(
-        "Try: a lower train.lr (now 3), a higher train.warmup_ratio (now 0.05), more train.epochs"
-    )
+    advice = first.partition("Try: ")[2]
+    assert "lower train.lr (now 3)" in advice
+    assert "higher train.warmup_ratio (now 0.05)" in advice
+    assert "train.epochs" in advice
     assert not json.loads((runs / "slow" / "seed-0" / "results.json").read_text())["health"][
         "predictions"
     ]["collapsed"]

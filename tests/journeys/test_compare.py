@@ -5,51 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
 import time
-from pathlib import Path
-from types import SimpleNamespace
-from typing import IO, Any
+from typing import Any
 
 import pytest
 import tomli_w
+from tests.in_process_trainings import in_process_trainings as in_process_trainings
 from tests.journeys.workspace import Workspace, file_digests
-
-from regard import api
-from regard.core.errors import UserError
-from regard.reports import study_report
-from regard.runs.recipe import Recipe
 
 SHORT = {"train__max_steps": 12, "train__evaluate_every": 6, "train__checkpoint_every": 0}
 INHERITED = {"model": None, "tokenizer": None}
 "Left out of a recipe with an initial model."
-
-
-class InProcessTraining:
-    """Replaces Popen: trains in this process, which saves importing torch."""
-
-    def __init__(self, command: list[str], *, stdout: IO[bytes], **_: object) -> None:
-        self.returncode = 0
-        recipe, folder = command[command.index("train") + 1], command[command.index("--out") + 1]
-        try:
-            api.train(Recipe.load(recipe), out=Path(folder), resume=True)
-        except UserError as error:
-            stdout.write(f"{error}\n".encode())
-            stdout.flush()
-            self.returncode = 2
-
-    def poll(self) -> int:
-        return self.returncode
-
-
-@pytest.fixture
-def in_process_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No subprocesses and no charts; one test below has both."""
-    no_charts = dict.fromkeys(study_report.CHARTS, lambda *_, **__: None)
-    monkeypatch.setattr(study_report, "CHARTS", no_charts)
-    fake_subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": InProcessTraining})
-    monkeypatch.setattr("regard.studies.engines.local.subprocess", fake_subprocess)
-    monkeypatch.setattr("regard.studies.engines.local.POLL_SECONDS", 0.0)
 
 
 def write_study(workspace: Workspace, **table: Any) -> None:
@@ -142,7 +108,7 @@ def test_finished_runs_are_kept_and_missing_runs_reported(
     assert "the same command trains missing runs" in printed
     assert "schema 99 is unknown" in (runs / "report.html").read_text()
     assert after["verdicts"][0]["seeds"] == 1
-    assert "one seed does not show how much scores vary" in " ".join(after["verdicts"][0]["notes"])
+    assert "one seed does not show" in " ".join(after["verdicts"][0]["notes"])
     assert (damaged / "recipe.toml").read_text() == 'name = "hal'
 
 
@@ -155,7 +121,7 @@ def test_interrupted_study_resumes_its_trainings(workspace: Workspace) -> None:
     run = workspace.folder / "runs/study/a/seed-0"
     with workspace.spawn("compare", "study.toml") as process:
         while not any((run / "checkpoints").glob("step-*")):
-            assert process.poll() is None, "the study ended before its training had begun"
+            assert process.poll() is None, "the study ended before its training began"
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
         _, error = process.communicate(timeout=300)
@@ -181,7 +147,8 @@ def test_learning_rate_is_tuned_per_variant_over_the_same_trials(
     )
     workspace.run("compare", "study.toml", "--only", "dot")
     [missing] = read_outcome(workspace)["missing"]
-    assert missing.startswith("hard · seed 0: all its tuning trials failed (not selected")
+    assert missing.startswith("hard · seed 0: ")
+    assert "trials failed (not selected" in missing
     workspace.run("compare", "study.toml", "--only", "hard")
     assert read_outcome(workspace)["missing"] == [], "earlier trainings count"
     for variant in read_outcome(workspace)["variants"]:
@@ -213,9 +180,7 @@ def test_pretraining_is_shared_over_seeds_or_run_per_seed(workspace: Workspace) 
     workspace.run("compare", "per-seed.toml")
     assert file_digests(first) == digests, "seed 0 reuses the first pretraining"
     assert len(list(runs.glob("pretrain-*"))) == 2
-    assert any(
-        "each seed from a pretraining with that seed" in line for line in study_remarks(workspace)
-    )
+    assert any("each seed from a pretraining" in line for line in study_remarks(workspace))
 
 
 def study_remarks(workspace: Workspace) -> list[str]:

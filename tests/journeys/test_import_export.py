@@ -139,7 +139,7 @@ def test_adapter_and_run_folders_are_recognised(workspace: Workspace) -> None:
     workspace.run("export", "runs/lora", "--out", "exported")
     result = workspace.invoke("import", "exported/adapter", "--out", "new")
     assert result.exit_code == 2
-    assert "is an adapter (adapter_config.json) for the model exported" in result.error
+    assert "is an adapter (adapter_config.json)" in result.error
     assert "merge_and_unload" in result.error
     for folder in ("runs/lora", "runs/lora/final"):
         result = workspace.invoke("import", folder, "--out", "new")

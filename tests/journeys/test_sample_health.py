@@ -39,7 +39,7 @@ def test_report_shows_sample_health(trained: Workspace) -> None:
     trained.run("report", "runs/tiny")
     page = read_report(trained)
     assert "3-grams that repeat an earlier one" in page
-    assert "Judged on 40 texts of at most 60 tokens" in page
+    assert re.search("Judged on 40 texts .* 60 tokens", page)
     assert "nats a token" in page
     flagged = bool(read_results(trained)["health"]["samples"]["flags"])
     assert ("Good perplexity, bad samples" in page) == flagged
@@ -93,7 +93,7 @@ def test_report_says_that_an_encoder_cannot_generate(workspace: Workspace) -> No
     workspace.recipe(model__family="encoder", train__max_steps=5, train__evaluate_every=0)
     workspace.run("train", "tiny.toml")
     assert read_results(workspace)["health"]["samples"]["flags"] == []
-    assert "The model predicts masked tokens and cannot generate" in read_report(workspace)
+    assert re.search("predicts masked tokens .* cannot generate", read_report(workspace))
 
 
 @pytest.mark.parametrize("family", ["encoder-decoder", "recurrent"])

@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from regard.lessons import lessons_by_topic, run_lesson
+import regard
+from regard.lessons import lessons_by_topic
 from regard.lessons.notebooks import notebook
 
 
@@ -28,5 +29,5 @@ def test_notebook_of_a_topic_is_valid_nbformat(topic: str):
 def test_code_cells_run_lessons_with_their_defaults():
     document = json.loads(notebook("masks", lessons_by_topic()["masks"]))
     (cell,) = (cell for cell in document["cells"] if cell["id"] == "three-masks-run")
-    run = eval("".join(cell["source"]), {"run_lesson": run_lesson})
+    run = eval("".join(cell["source"]), {"regard": regard})
     assert (run.info.name, run.passed) == ("three-masks", True)

@@ -26,6 +26,7 @@ from regard.audits.unused_parameters import (
     find_unused_parameters,
     random_target_loss,
 )
+from regard.core.html_display import HtmlDisplay
 
 Verdict = Literal["clean", "leak", "cannot tell"]
 MaskOrigin = Literal["as given", "the model's own", "by default"]
@@ -33,7 +34,7 @@ MAX_KEYS_NAMED = 4
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(HtmlDisplay):
     """The result of an audit; `leaks` holds forbidden (query, key) influence only."""
 
     target: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from regard.core.html_display import HtmlDisplay
 from regard.core.parameter_count import ParameterCount
 
 
@@ -18,7 +19,7 @@ class TrainedTensor:
 
 
 @dataclass(frozen=True)
-class Ledger:
+class Ledger(HtmlDisplay):
     """The trained parameters of a model."""
 
     adapter: str

@@ -22,7 +22,7 @@ def notebook(topic: str, lessons: Sequence[LessonInfo]) -> str:
     heading = f"# {topic[:1].upper()}{topic[1:]}\n\nLessons of regard: run each cell."
     cells = [
         _cell("markdown", "topic", heading),
-        _cell("code", "setup", "from regard.lessons import run_lesson", **NOT_RUN),
+        _cell("code", "setup", "import regard", **NOT_RUN),
     ]
     for lesson in lessons:
         text = f"## {lesson.title}\n\n**{lesson.question}**\n\n{lesson.claim}"
@@ -41,7 +41,7 @@ def notebook(topic: str, lessons: Sequence[LessonInfo]) -> str:
 def _call(lesson: LessonInfo) -> str:
     """The call with all defaults written out, so that a learner sees what can be changed."""
     arguments = "".join(f", {one.name}={one.default!r}" for one in lesson.parameters)
-    return f'run_lesson("{lesson.name}"{arguments})'
+    return f'regard.lesson("{lesson.name}"{arguments})'
 
 
 def _cell(cell_type: str, name: str, text: str, **fields: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ and narrow.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -20,7 +20,7 @@ from regard.lessons.registry import lessons_by_topic
 from regard.lessons.run_lesson import LessonRun
 from regard.lessons.topics import TOPICS, Topic
 from regard.reports.charts.theme import Chart, Theme
-from regard.reports.run_report import InlineChart, draw_inline_charts
+from regard.reports.run_report import FRAGMENT_WIDTHS, WIDTHS, InlineChart, draw_inline_charts
 
 
 def lesson_html(run: LessonRun) -> str:
@@ -32,7 +32,7 @@ def lesson_html(run: LessonRun) -> str:
 def section_html(run: LessonRun) -> str:
     """A lesson as an HTML fragment with its own style, for a notebook."""
     fragment = _templates().get_template("section.html.j2")
-    return fragment.render(run=run, charts=inline_charts(run))
+    return fragment.render(run=run, charts=inline_charts(run, FRAGMENT_WIDTHS))
 
 
 def booklet_html(runs: Sequence[LessonRun]) -> str:
@@ -66,13 +66,11 @@ def group_by_topic(runs: Sequence[LessonRun]) -> dict[str, list[LessonRun]]:
     return {topic: topic_runs for topic, topic_runs in by_topic.items() if topic_runs}
 
 
-def inline_charts(run: LessonRun) -> list[InlineChart]:
+def inline_charts(run: LessonRun, widths: Mapping[str, int] = WIDTHS) -> list[InlineChart]:
     def draw(_: object, *, theme: Theme, width: int) -> Chart:
         return run.result.chart(theme=theme, width=width)
 
-    # `draw_inline_charts` derives SVG ids from the function's name, unique within a booklet.
-    draw.__name__ = run.info.name
-    return draw_inline_charts(draw, run)
+    return draw_inline_charts(draw, run, widths)
 
 
 def typeset(text: str) -> Markup:

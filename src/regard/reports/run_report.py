@@ -7,9 +7,10 @@ in addition, the page's content security policy forbids scripts and requests.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 from altair.utils.schemapi import debug_mode
@@ -33,8 +34,10 @@ from regard.runs.archive.read_run import read_run
 from regard.runs.archive.record import RunRecord
 from regard.runs.results import MODEL, ScoreRecord
 
-WIDE, NARROW = 860, 360
+WIDTHS = {"wide": 860, "narrow": 360}
 "Chart widths in pixels: for screen and print, and for phones."
+FRAGMENT_WIDTHS = {"wide": 860}
+"In a notebook: the chart shrinks with the cell."
 
 TASK_CHARTS: tuple[tuple[str, str, Callable[..., Chart | None]], ...] = (
     (
@@ -141,14 +144,15 @@ class InlineChart:
     svg: Markup
 
 
-def draw_inline_charts(draw: Callable[..., Chart | None], record: object) -> list[InlineChart]:
-    """One chart in light and dark, wide and narrow; an empty list if there is nothing to draw."""
-    sizes = {"wide": WIDE, "narrow": NARROW}
+def draw_inline_charts(
+    draw: Callable[..., Chart | None], record: object, widths: Mapping[str, int] = WIDTHS
+) -> list[InlineChart]:
+    """One chart in light and dark, in each width; an empty list if there is nothing to draw."""
     drawn: dict[tuple[str, str], str] = {}
     # Altair's schema validation takes as long as drawing; the tests validate every chart instead.
     with debug_mode(False):
         for theme in (LIGHT, DARK):
-            for name, width in sizes.items():
+            for name, width in widths.items():
                 svg = recolour_for_dark(drawn[LIGHT.name, name]) if theme is DARK else None
                 if svg is None:
                     chart = draw(record, theme=theme, width=width)
@@ -156,14 +160,13 @@ def draw_inline_charts(draw: Callable[..., Chart | None], record: object) -> lis
                         return []
                     svg = run_charts.to_svg(chart)
                 drawn[theme.name, name] = svg
-    return [
-        InlineChart(theme, name, _prepare_svg(svg, prefix=f"{draw.__name__}-{theme}-{name}"))
-        for (theme, name), svg in drawn.items()
-    ]
+    return [InlineChart(theme, name, _prepare_svg(svg)) for (theme, name), svg in drawn.items()]
 
 
-def _prepare_svg(svg: str, *, prefix: str) -> Markup:
-    """SVG for inlining into HTML: ids get a unique prefix, XML attributes go."""
+def _prepare_svg(svg: str) -> Markup:
+    """SVG for inlining into HTML: ids get a prefix that only equal pictures share, XML attributes
+    go."""
+    prefix = f"svg-{sha256(svg.encode()).hexdigest()[:12]}"
     svg = re.sub(r'\bid="(\w+)"', rf'id="{prefix}-\1"', svg)
     svg = re.sub(r"url\(#(\w+)\)", rf"url(#{prefix}-\1)", svg)
     svg = re.sub(r' xmlns(:xlink)?="[^"]*"| version="1.1"', "", svg)

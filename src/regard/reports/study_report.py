@@ -8,9 +8,10 @@ escapes all text from data and models, and the page's policy forbids scripts and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -35,7 +36,13 @@ from regard.reports.evidence import (
     shown_metrics,
 )
 from regard.reports.inspection_page import AttentionSection, attention_sections
-from regard.reports.run_report import InlineChart, draw_inline_charts, page_templates, write_page
+from regard.reports.run_report import (
+    WIDTHS,
+    InlineChart,
+    draw_inline_charts,
+    page_templates,
+    write_page,
+)
 from regard.runs.results import SampleRecord
 from regard.studies.inspections import ProbeInspection, read_inspections
 from regard.studies.outcome import Outcome, ProbeOutcome, VariantOutcome
@@ -92,31 +99,38 @@ class ProbeAttention:
 def comparison_html(evidence: Evidence, attention: Sequence[ProbeAttention]) -> str:
     """The page as HTML text."""
     outcome = evidence.outcome
-    metrics = shown_metrics(outcome)
     return (
         page_templates()
         .get_template("comparison.html.j2")
         .render(
-            evidence=evidence,
-            outcome=outcome,
+            results_values(evidence),
             format_setting=format_setting,
-            study_text=study_text,
-            verdicts=study_text.verdicts_by_score(outcome),
-            leaks={one.name: _leak_map(recorded_leaks(evidence, one)) for one in outcome.variants},
-            tables=[
-                (metric, score_keys(outcome, metric), study_text.baseline_rows(evidence, metric))
-                for metric in metrics
-            ],
             costs=tables.cost_table(outcome.variants),
-            drawn={name: _with_tooltips(draw, evidence) for name, draw in CHARTS.items()},
+            drawn={name: with_tooltips(draw, evidence) for name, draw in CHARTS.items()},
             probes=_side_by_side(outcome.variants, "probes", "text"),
             samples=_side_by_side(outcome.variants, "samples", "prompt")[:MAX_PROMPTS],
             attention=_group_by_text(attention),
             settings=differing_settings(outcome),
-            better_side=study_charts.better_side(outcome),
             cost=_study_cost(outcome),
         )
     )
+
+
+def results_values(evidence: Evidence) -> dict[str, Any]:
+    """What templates show of a study's verdicts and scores."""
+    outcome = evidence.outcome
+    return {
+        "evidence": evidence,
+        "outcome": outcome,
+        "study_text": study_text,
+        "verdicts": study_text.verdicts_by_score(outcome),
+        "leaks": {one.name: leak_map(recorded_leaks(evidence, one)) for one in outcome.variants},
+        "tables": [
+            (metric, score_keys(outcome, metric), study_text.baseline_rows(evidence, metric))
+            for metric in shown_metrics(outcome)
+        ],
+        "better_side": study_charts.better_side(outcome),
+    }
 
 
 def _study_cost(outcome: Outcome) -> dict[str, str]:
@@ -130,8 +144,10 @@ def _study_cost(outcome: Outcome) -> dict[str, str]:
     }
 
 
-def _with_tooltips(draw: Callable[..., Chart | None], evidence: Evidence) -> list[InlineChart]:
-    drawn = draw_inline_charts(draw, evidence)
+def with_tooltips(
+    draw: Callable[..., Chart | None], evidence: Evidence, widths: Mapping[str, int] = WIDTHS
+) -> list[InlineChart]:
+    drawn = draw_inline_charts(draw, evidence, widths)
     return [replace(one, svg=labels_to_tooltips(one.svg)) for one in drawn]
 
 
@@ -174,7 +190,7 @@ def _section_width(section: AttentionSection, width: int) -> int:
     return min(width, max(LEGEND_WIDTH, heads * (MAX_MAP_SIZE + 12)))
 
 
-def _leak_map(leaks: Sequence[Leak], theme: Theme = PAGE) -> Markup | None:
+def leak_map(leaks: Sequence[Leak], theme: Theme = PAGE) -> Markup | None:
     """Influence of each key on each query, relative to the largest."""
     if not leaks:
         return None

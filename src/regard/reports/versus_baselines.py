@@ -20,7 +20,7 @@ from regard.evaluation.formatting import (
     with_interval,
 )
 from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
-from regard.runs.results import MODEL, ComparisonRecord, ResultsRecord, ScoreRecord
+from regard.runs.results import MODEL, ComparisonRecord, EvaluationRecord, ScoreRecord
 
 NOT_COMPARED = "not compared with"
 
@@ -84,7 +84,7 @@ class Headline:
         return f"{capitalise('; '.join(clauses))}."
 
 
-def headlines(results: ResultsRecord, *, metric: str = "") -> list[Headline]:
+def headlines(results: EvaluationRecord, *, metric: str = "") -> list[Headline]:
     """One for each split the model was evaluated on: test, then dev, then others.
 
     The training set is a headline only if there is no other split.
@@ -113,7 +113,9 @@ def relative(ours: float, theirs: float) -> str:
     return f"{shown} % {'higher' if ratio > 1 else 'lower'}"
 
 
-def _versus_each_baseline(model: ScoreRecord, results: ResultsRecord) -> tuple[VersusBaseline, ...]:
+def _versus_each_baseline(
+    model: ScoreRecord, results: EvaluationRecord
+) -> tuple[VersusBaseline, ...]:
     key = (model.split, model.metric)
     comparisons = {c.against: c for c in results.comparisons if (c.split, c.metric) == key}
     return tuple(

@@ -1,21 +1,49 @@
-"""Observer: receives the events and the progress of an experiment."""
+"""Observer: receives the events and the progress of an experiment or a study."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
 
+from regard.runs.recipe import Recipe
 from regard.training.events import OnEvent, ignore_event
+
+JobState = Literal["started", "running", "finished", "failed"]
+
+
+class ObservedJob(Protocol):
+    """One training of a study."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def recipe(self) -> Recipe: ...
+
+    @property
+    def folder(self) -> Path: ...
+
+
+OnJob = Callable[[JobState, ObservedJob, str], None]
+"(state, job, detail: `step 120`, or why it failed)"
+
+
+def ignore_job(state: JobState, job: ObservedJob, detail: str) -> None:
+    """Does nothing."""
 
 
 @dataclass(frozen=True)
 class Observer:
-    """Callbacks of an experiment; the command line draws progress bars with them."""
+    """Callbacks of an experiment or a study; progress bars are drawn with them."""
 
     on_event: OnEvent = ignore_event
     "Gets every event of the run, as written to events.jsonl."
     on_progress: Callable[[str, int, int | None], None] = lambda stage, done, total: None
     "Gets long work outside the training steps: stage, how much is done, of how much (or None)."
+    on_job: OnJob = ignore_job
+    "Gets the trainings of a study, which run in processes of their own."
 
     def progress(self, stage: str) -> Callable[[int, int | None], None]:
         def on_progress(done: int, total: int | None = None) -> None:

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from regard.audits.findings import Finding, Leak, UnusedParameter
 from regard.core.errors import UserError
+from regard.core.html_display import HtmlDisplay
 from regard.core.json_records import JsonRecord, read_record, write_record
 from regard.core.ledger import Ledger
 from regard.data.splits import Split
@@ -118,7 +119,7 @@ class SampleRecord(JsonRecord):
     text: str
 
 
-class AuditRecord(JsonRecord):
+class AuditRecord(JsonRecord, HtmlDisplay):
     """All of audit.json: the audit before training."""
 
     target: str = ""
@@ -172,7 +173,7 @@ class AuditEvent(Event):
     audit: AuditRecord
 
 
-class EvaluationRecord(JsonRecord):
+class EvaluationRecord(JsonRecord, HtmlDisplay):
     """Scores of a trained model and its baselines."""
 
     run: str
@@ -190,6 +191,15 @@ class EvaluationRecord(JsonRecord):
     def main(self) -> str:
         """Name of the score that the run is judged by: the model's first."""
         return next((row.metric for row in self.estimates if row.of == MODEL), "perplexity")
+
+    @property
+    def samples_belie_perplexity(self) -> bool:
+        """Whether the model beats the unigram baseline, and yet its samples are flagged."""
+        beats_unigram = any(
+            row.against.startswith("unigram") and row.verdict is BaselineVerdict.BETTER
+            for row in self.comparisons
+        )
+        return beats_unigram and self.health is not None and bool(self.health.flags)
 
     @model_validator(mode="after")
     def _check_comparisons(self) -> Self:
@@ -226,15 +236,6 @@ class ResultsRecord(EvaluationRecord):
     "None if the run has none."
     samples: tuple[SampleRecord, ...] = ()
     environment: Mapping[str, str | int | float | None] = Field(default_factory=dict)
-
-    @property
-    def samples_belie_perplexity(self) -> bool:
-        """Whether the model beats the unigram baseline, and yet its samples are flagged."""
-        beats_unigram = any(
-            row.against.startswith("unigram") and row.verdict is BaselineVerdict.BETTER
-            for row in self.comparisons
-        )
-        return beats_unigram and self.health is not None and bool(self.health.flags)
 
 
 def write_results(file: Path, results: ResultsRecord) -> None:

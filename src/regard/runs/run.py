@@ -15,6 +15,7 @@ from typing import Any
 
 from regard.core.errors import UserError
 from regard.core.files import atomic_folder, find_damage, read_json, write_text
+from regard.core.html_display import HtmlDisplay
 from regard.core.user_files import check_same_code, copy_to_run, files_used_by
 from regard.runs.recipe import Recipe
 from regard.runs.results import ResultsRecord, read_results
@@ -22,7 +23,7 @@ from regard.training.checkpoint import CONFIG_SCHEMA, latest_intact_checkpoint
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(HtmlDisplay):
     """Paths of a run folder."""
 
     folder: Path

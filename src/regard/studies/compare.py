@@ -24,12 +24,12 @@ from regard.core.files import write_text
 from regard.core.settings import read_settings, to_table
 from regard.core.toml import flatten, read_toml
 from regard.evaluation.metrics.metric import is_lower_better
-from regard.runs.observer import SILENT, Observer
+from regard.runs.observer import SILENT, Observer, OnJob
 from regard.runs.results import MODEL
 from regard.runs.run import Run
 from regard.studies.collect import collect_outcome
 from regard.studies.completed_runs import read_completed_run
-from regard.studies.engines.local import Job, JobResult, OnJob, run_jobs
+from regard.studies.engines.local import Job, JobResult, run_jobs
 from regard.studies.initial_models import initial_model_remarks, prepare_initial_models
 from regard.studies.inspections import store_inspections
 from regard.studies.outcome import Outcome, TrialOutcome, VariantOutcome, write_outcome
@@ -48,16 +48,16 @@ def compare(
     seeds: Sequence[int] = (),
     jobs: int = 0,
     only: Sequence[str] = (),
-    user_files: Sequence[Path] = (),
-    on_job: OnJob = lambda what, job, word: None,
+    user_files: Sequence[str | Path] = (),
     observer: Observer = SILENT,
-) -> tuple[Path, Outcome]:
-    """Run a study file; its folder and outcome. `jobs` runs in parallel; 0: one per CPU core."""
+) -> Outcome:
+    """Run a study file. `jobs` runs in parallel; 0: one per CPU core."""
     loaded = LoadedStudy.load(path, seeds=tuple(seeds))
     _check_only(loaded, only)
     home = Path(out) if out is not None else Path("runs") / loaded.study.name
     _open(home, loaded)
-    pool = _Pool(home, jobs or os.cpu_count() or 1, tuple(only), tuple(user_files), on_job)
+    files = tuple(map(Path, user_files))
+    pool = _Pool(home, jobs or os.cpu_count() or 1, tuple(only), files, observer.on_job)
     initial_models = prepare_initial_models(loaded, home=home, run_jobs=pool.train)
     planned = plan(home, loaded, initial_models, observer=observer)
     variants = [
@@ -77,12 +77,12 @@ def compare(
     ]
     results = pool.run([job for job in trainings if job.variant not in untuned])
     results += [JobResult(job, untuned[job.variant]) for job in trainings if job.variant in untuned]
-    command = _command(path, out, loaded.study.seeds, user_files)
+    command = _command(path, out, loaded.study.seeds, files)
     outcome = collect_outcome(loaded, results, variants, home=home, command=command)
     outcome.remarks += initial_model_remarks(initial_models, loaded)
     score_probes(outcome, loaded.study.probes, home=home)
     store_inspections(outcome, loaded.study.probes, home=home)
-    return home, write_outcome(home, outcome)
+    return write_outcome(home, outcome)
 
 
 @dataclass(frozen=True)

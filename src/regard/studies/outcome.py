@@ -6,9 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from regard.core.errors import UserError
+from regard.core.html_display import HtmlDisplay
 from regard.core.json_records import read_record, record_table, write_record
 from regard.runs.health_record import HealthRecord
 from regard.runs.results import AuditRecord, SampleRecord, ScoreRecord
@@ -117,7 +120,7 @@ class VerdictOutcome:
 
 
 @dataclass
-class Outcome:
+class Outcome(HtmlDisplay):
     """A study's result."""
 
     name: str
@@ -143,6 +146,8 @@ class Outcome:
     "Reproduces the study."
     collapsed: list[str] = field(default_factory=list)
     "Variants that predict one class for every row, and are therefore not ranked."
+    folder: Annotated[Path, Field(exclude=True)] = Path()
+    "The study's folder; not stored in it."
 
     def __post_init__(self) -> None:
         names = [variant.name for variant in self.variants]
@@ -157,6 +162,57 @@ class Outcome:
     def variant(self, name: str) -> VariantOutcome:
         return next(variant for variant in self.variants if variant.name == name)
 
+    def check_some_run_is_finished(self) -> None:
+        if all(run.reason for variant in self.variants for run in variant.runs):
+            raise UserError(
+                f"no run of {self.folder} is finished: {self.missing[0]}", topic="study"
+            )
+
+    def estimates(self) -> list[dict[str, Any]]:
+        """Every score as a flat row: of each variant over its seeds, then of each baseline."""
+        rows = [
+            _estimate_row(variant.name, key, estimate)
+            | {"seeds": len(estimate.per_seed), "is_valid": variant.is_valid}
+            for variant in self.variants
+            for key, estimate in variant.estimates.items()
+        ]
+        return rows + [
+            _estimate_row(score.of, f"{score.split}.{score.metric}", score)
+            | {"seeds": None, "is_valid": True}
+            for score in self.baselines
+        ]
+
+    def table(self) -> list[dict[str, Any]]:
+        """A flat row for each variant: its changes, size, cost, audit, and scores as columns."""
+        return [
+            {
+                "variant": variant.name,
+                **variant.changes,
+                **variant.chosen,
+                "parameters": variant.parameters,
+                "trained": variant.parameters if variant.trained is None else variant.trained,
+                "steps": variant.steps,
+                "tokens": variant.tokens,
+                "seconds": variant.seconds,
+                "tokens_per_second": variant.tokens_per_second,
+                "audit": variant.audit.verdict if variant.audit else None,
+                "is_ranked": variant.is_ranked,
+                **{key: estimate.value for key, estimate in variant.estimates.items()},
+            }
+            for variant in self.variants
+        ]
+
+
+def _estimate_row(of: str, score_key: str, estimate: SeedSpread | ScoreRecord) -> dict[str, Any]:
+    split, _, metric = score_key.partition(".")
+    fields = ("value", "low", "high", "n", "items")
+    return {
+        "of": of,
+        "split": split,
+        "metric": metric,
+        **{name: getattr(estimate, name) for name in fields},
+    }
+
 
 def read_outcome(home: Path) -> Outcome:
     """Read outcome.json of the study folder `home`."""
@@ -169,7 +225,9 @@ def read_outcome(home: Path) -> Outcome:
             hint="`regard compare STUDY` writes it at the end, and resumes an interrupted study.",
         )
     hint = "Run the study again: finished runs are kept, and the file is rewritten."
-    return read_record(file, Outcome, schema=OUTCOME_SCHEMA, topic="study", hint=hint)
+    outcome = read_record(file, Outcome, schema=OUTCOME_SCHEMA, topic="study", hint=hint)
+    outcome.folder = home
+    return outcome
 
 
 def write_outcome(home: Path, outcome: Outcome) -> Outcome:

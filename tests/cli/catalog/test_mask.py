@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from regard.attention.masks.drawing import LEGEND
 from regard.cli import app, console
 
 TOKENS = "Jill Birt [MASK] outdoor activities He was [MASK] hiking"
@@ -27,30 +28,29 @@ def regard(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
 
 def test_prefix_mask_with_labels(monkeypatch, capsys):
     assert regard(monkeypatch, "prefix", "--prefix", "5", "--labels", TOKENS) == 0
-    assert capsys.readouterr().out == (
-        "prefix · row = query, column = key, filled = may attend\n"
-        "              0 1 2 3 4 5 6 7 8\n"
-        "0 Jill        ■ ■ ■ ■ ■ · · · ·\n"
-        "1 Birt        ■ ■ ■ ■ ■ · · · ·\n"
-        "2 [MASK]      ■ ■ ■ ■ ■ · · · ·\n"
-        "3 outdoor     ■ ■ ■ ■ ■ · · · ·\n"
-        "4 activities  ■ ■ ■ ■ ■ · · · ·\n"
-        "5 He          ■ ■ ■ ■ ■ ■ · · ·\n"
-        "6 was         ■ ■ ■ ■ ■ ■ ■ · ·\n"
-        "7 [MASK]      ■ ■ ■ ■ ■ ■ ■ ■ ·\n"
-        "8 hiking      ■ ■ ■ ■ ■ ■ ■ ■ ■\n"
-    )
+    title, numbers, *rows = capsys.readouterr().out.splitlines()
+    assert title == f"prefix · {LEGEND}"
+    assert numbers.split() == [str(key) for key in range(9)]
+    for query, (label, row) in enumerate(zip(TOKENS.split(), rows, strict=True)):
+        allowed = max(5, query + 1)
+        assert row.split() == [str(query), label, *"■" * allowed, *"·" * (9 - allowed)]
+    assert len({row.index("■") for row in rows}) == 1, "columns are aligned"
+
+
+def drawn_rows(capsys) -> list[str]:
+    """The rows below the title, without the spaces between cells."""
+    return [row.replace(" ", "") for row in capsys.readouterr().out.splitlines()[1:]]
 
 
 def test_composed_mask(monkeypatch, capsys):
     assert regard(monkeypatch, "causal & ~sliding-window:2 | same-block:2", "--length", "4") == 0
-    assert capsys.readouterr().out.split("\n", 1)[1] == "■ ■ · ·\n■ ■ · ·\n■ · ■ ■\n■ ■ ■ ■\n"
+    assert drawn_rows(capsys) == ["■■··", "■■··", "■·■■", "■■■■"]
 
 
 def test_options_set_the_numbers(monkeypatch, capsys):
     args = ("sliding-window | same-block", "--window", "1", "--block", "2", "--length", "3")
     assert regard(monkeypatch, *args) == 0
-    assert capsys.readouterr().out.split("\n", 1)[1] == "■ ■ ·\n■ ■ ·\n· · ■\n"
+    assert drawn_rows(capsys) == ["■■·", "■■·", "··■"]
 
 
 def test_svg_file(monkeypatch, capsys, tmp_path: Path):

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 ALLOWED, FORBIDDEN = "■", "·"
 LEGEND = "row = query, column = key, filled = may attend"
+DEFAULT_LENGTH = 9
+"Positions that are drawn of a mask for any length."
+MAX_LENGTH = 500
 MAX_LABEL_LENGTH = 24
 MAX_SPACED_COLUMNS = 40
 "Up to this many columns, cells in the terminal have a space between them."

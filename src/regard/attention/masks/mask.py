@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.masks.drawing import draw_svg, draw_text
+from regard.attention.masks.drawing import DEFAULT_LENGTH, MAX_LENGTH, draw_svg, draw_text
 from regard.attention.masks.structure import NO_STRUCTURE, UNBOUNDED, Band, MaskStructure
 from regard.attention.masks.tables import Table, check_integer
 from regard.core.catalog import Catalog
@@ -195,6 +195,13 @@ class Mask:
     ) -> str:
         """The mask as a self-contained SVG."""
         return draw_svg(self, queries, keys, labels)
+
+    def _repr_html_(self) -> str | None:
+        """The drawing, for notebooks: as long as its tables, or of a few positions."""
+        lengths = {table.positions for table in self.tables if table.positions}
+        if len(lengths) > 1 or max(lengths, default=0) > MAX_LENGTH:
+            return None
+        return self.draw_svg(max(lengths, default=DEFAULT_LENGTH))
 
 
 @MASKS.add("causal", needs="nothing")

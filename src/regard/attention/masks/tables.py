@@ -56,6 +56,12 @@ class Table:
             )
         return cls(name, tensor)
 
+    @property
+    def positions(self) -> int | None:
+        """It covers, virtual tokens included; None where it has one value per row."""
+        size = self.values.shape
+        return size[1] + self.virtual_tokens if len(size) == 2 else None
+
     def at(self, b: Tensor, position: Tensor | None = None) -> Tensor:
         """The values of rows b, at `position` where there is one for each."""
         size = self.values.shape
@@ -68,11 +74,11 @@ class Table:
         return self.values[b] if position is None else self.values[b, position]
 
     def check_fits(self, *, rows: int, positions: int) -> None:
-        size = self.values.shape
-        if size[0] not in (1, rows):
-            raise self._size_error("rows", has=size[0], needs=rows)
-        if len(size) == 2 and size[1] + self.virtual_tokens != positions:
-            raise self._size_error("positions", has=size[1] + self.virtual_tokens, needs=positions)
+        covered = len(self.values)
+        if covered not in (1, rows):
+            raise self._size_error("rows", has=covered, needs=rows)
+        if self.positions is not None and self.positions != positions:
+            raise self._size_error("positions", has=self.positions, needs=positions)
 
     def _size_error(self, axis: str, *, has: int, needs: int) -> UserError:
         whole = "the batch" if axis == "rows" else "the row"

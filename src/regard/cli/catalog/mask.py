@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
+from regard.attention.masks.drawing import DEFAULT_LENGTH, MAX_LENGTH
 from regard.cli.console import console
 from regard.core.errors import UserError
 
-DEFAULT_LENGTH = 9
-MAX_LENGTH = 500
 DEFAULT_NUMBERS = {"prefix": 5, "sliding-window": 4, "same-block": 4}
 "For names without a number."
 OPTIONS = {"prefix": "--prefix", "sliding-window": "--window", "same-block": "--block"}

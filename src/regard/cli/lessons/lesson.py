@@ -52,13 +52,13 @@ def lesson(
         return
     if topic is not None:
         raise UserError("--topic only applies to `all`", topic="lesson")
-    from regard.lessons import run_lesson
+    from regard import api
     from regard.lessons.page import lesson_html
     from regard.reports.run_report import write_page
 
     if out is not None and out.is_dir():  # fail before the lesson trains for a minute
         raise UserError("is a folder", topic="lesson", where=str(out), hint="Name a file.")
-    run = run_lesson(name, **_parse_settings(settings or []))
+    run = api.lesson(name, **_parse_settings(settings or []))
     page = out or (None if as_json else FOLDER / f"{name}.html")
     if page is not None:
         write_page(page, lesson_html(run))
@@ -141,7 +141,7 @@ def _run_all(
 ) -> None:
     from rich.text import Text
 
-    from regard.lessons import run_lesson
+    from regard import api
     from regard.lessons.booklet import write_booklet
 
     if settings:
@@ -153,7 +153,7 @@ def _run_all(
     runs: list[LessonRun] = []
     out = side_console() if as_json else console()
     for info in selected:
-        run = run_lesson(info.name)
+        run = api.lesson(info.name)
         runs.append(run)
         passed = sum(check.passed for check in run.result.checks)
         mark = Text("✓ ", style="green") if run.passed else Text("✗ ", style="red")

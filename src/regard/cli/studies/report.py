@@ -24,15 +24,7 @@ def report(
 
     The report is one self-contained file. Without --out, a study also gets its tables (Markdown,
     LaTeX) and charts (SVG, PNG)."""
-    if (folder / "study.toml").is_file():
-        from regard import api
-        from regard.reports.study_report import write_comparison_report
-        from regard.studies.outcome import read_outcome
+    from regard import api
 
-        api.load_parts(user_files or ())
-        page = write_comparison_report(folder, read_outcome(folder), out=out)
-    else:
-        from regard.reports.run_report import write_report
-
-        page = write_report(folder, out=out)
+    page = api.report(folder, out=out, user_files=user_files or ())
     console().print(str(page), markup=False, soft_wrap=True)

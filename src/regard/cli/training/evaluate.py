@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.console import AsJson, Base, UserFiles, print_json
-from regard.cli.training.display import training_display
+from regard.cli.console import AsJson, Base, UserFiles, print_json, side_console
 
 
 def evaluate(
@@ -25,8 +24,9 @@ def evaluate(
     from regard.cli.training.results_table import print_results
     from regard.core.files import write_json
     from regard.core.json_records import record_table
+    from regard.progress.training_display import training_display
 
-    with training_display() as observer:
+    with training_display(side_console()) as observer:
         results = api.evaluate(run, base=base, user_files=user_files or (), observer=observer)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from regard.cli.console import console
 from regard.cli.tables import INDENT, plain_table, print_indented
-from regard.cli.training.display import format_score
 from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
+from regard.progress.training_display import format_score
 from regard.runs.health_record import HealthRecord
 from regard.runs.results import MODEL, AuditRecord, EvaluationRecord, ScoreRecord
 

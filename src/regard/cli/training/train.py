@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.console import AsJson, UserFiles, console, print_json
-from regard.cli.training.display import training_display
+from regard.cli.console import AsJson, UserFiles, console, print_json, side_console
 
 RecipeFile = Annotated[Path, typer.Argument(metavar="RECIPE", help="Recipe (TOML) or run folder.")]
 Overrides = Annotated[
@@ -32,7 +31,7 @@ def train(
     from regard import api
     from regard.cli.training.results_table import print_results
     from regard.core.json_records import record_table
-    from regard.reports.run_report import write_report
+    from regard.progress.training_display import training_display
     from regard.runs.recipe import Recipe
     from regard.training.interrupt import TrainingInterrupt
 
@@ -40,7 +39,7 @@ def train(
     loaded = Recipe.load(recipe, overrides=overrides or ())
     folder = out or (recipe if recipe.is_dir() else Path("runs") / loaded.name)
     try:
-        with training_display() as observer:
+        with training_display(side_console()) as observer:
             run = api.train(loaded, out=folder, resume=resume, observer=observer)
     except (TrainingInterrupt, KeyboardInterrupt) as stopped:
         message = str(stopped) or "stopped"
@@ -49,7 +48,7 @@ def train(
         command = resumed if folder.is_dir() else "the same command"
         print(f"\n{message}. Resume with: {command}", file=sys.stderr)
         raise typer.Exit(130) from None
-    report, results = write_report(run.folder), run.results()
+    report, results = api.report(run.folder), run.results()
     if as_json:
         table = record_table(results) | {"run": str(run.folder), "report": str(report)}
         print_json(table)

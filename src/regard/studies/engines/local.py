@@ -15,13 +15,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from regard.core.files import write_text
 from regard.runs.lock import is_locked
+from regard.runs.observer import OnJob, ignore_job
 from regard.runs.recipe import Recipe
 from regard.runs.run import Run
 from regard.training.events import parse_events
@@ -61,17 +62,13 @@ class RunningJob:
     log: IO[bytes]
 
 
-OnJob = Callable[[str, Job, str], None]
-"(state: started, running, finished or failed; the job; a detail)"
-
-
 def run_jobs(
     jobs: Sequence[Job],
     *,
     max_parallel: int,
     recipes: Path,
     user_files: Sequence[Path] = (),
-    on_job: OnJob = lambda state, job, detail: None,
+    on_job: OnJob = ignore_job,
 ) -> list[JobResult]:
     """Run the jobs that are not finished; their recipes and logs go to the folder `recipes`."""
     results = {job.folder: JobResult(job) for job in jobs if Run(job.folder).is_finished}

@@ -4,32 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from regard.cli.console import side_console
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-    from regard.runs.observer import Observer
-    from regard.training.events import EvaluationEvent, Event, StepEvent
-    from regard.training.forecast import Forecast
+from regard.evaluation.formatting import quantity
+from regard.progress.bars import progress_bars
+from regard.runs.observer import SILENT, Observer
+from regard.runs.results import AuditEvent
+from regard.training import events
+from regard.training.events import EvaluationEvent, Event, StepEvent
+from regard.training.forecast import Forecast, ForecastEvent
 
 
 @contextmanager
-def training_display() -> Iterator[Observer]:
-    """An observer that prints to standard error: bars in a terminal, lines otherwise."""
-    from regard.runs.observer import Observer
-
-    display = Display()
+def training_display(console: Console | None) -> Iterator[Observer]:
+    """An observer that prints to the console: bars in a terminal or a notebook, lines elsewhere;
+    silent without a console."""
+    if console is None:
+        yield SILENT
+        return
+    display = TrainingDisplay(console)
     with display.bars:
         yield Observer(on_event=display.on_event, on_progress=display.on_progress)
 
 
-class Display:
-    def __init__(self) -> None:
-        self.console = side_console()
-        self.bars = _bars()
+class TrainingDisplay:
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.bars = progress_bars(
+            TextColumn("  {task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.completed:,.0f}"),
+            TextColumn("{task.fields[status]}"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+        )
         self.stages: dict[str, TaskID] = {}
         self.training: TaskID | None = None
         self.status = {"loss": "", "dev": "", "speed": ""}
@@ -43,10 +53,6 @@ class Display:
         self.bars.update(self.stages[stage], completed=done, total=total)
 
     def on_event(self, event: Event) -> None:
-        from regard.runs.results import AuditEvent
-        from regard.training import events
-        from regard.training.forecast import ForecastEvent
-
         match event:
             case ForecastEvent():
                 self.console.print(f"  {forecast_sentence(event.forecast)}", markup=False)
@@ -88,8 +94,6 @@ class Display:
         self._update(event.step)
 
     def _evaluation(self, event: EvaluationEvent) -> None:
-        from regard.evaluation.formatting import quantity
-
         self.status["dev"] = "dev " + ", ".join(
             f"{name.replace('_', ' ')} {format_score(value)}"
             for name, value in event.scores.items()
@@ -131,17 +135,3 @@ def duration(seconds: float) -> str:
     if minutes < 90:
         return f"{minutes} min {rest:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def _bars() -> Progress:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    return Progress(
-        TextColumn("  {task.description}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.completed:,.0f}"),
-        TextColumn("{task.fields[status]}"),
-        TimeRemainingColumn(compact=True),
-        console=side_console(),
-        transient=True,
-    )

@@ -1,0 +1,78 @@
+"""Where progress is shown: a terminal, a notebook, or nowhere.
+
+In a notebook, rich's live display needs ipywidgets; here bars and lines are one HTML output of the
+cell, which is replaced while the cell runs.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress, ProgressColumn, TaskID
+
+NOTEBOOK_WIDTH = 110
+"Characters of a line in a notebook."
+SECONDS_BETWEEN_UPDATES = 0.25
+"A notebook stores and sends every update."
+STYLE = "white-space: pre-wrap; line-height: 1.4; margin: 0; font-family: monospace"
+CELL = f'<pre style="{STYLE}">{{}}</pre>'
+
+
+def default_console() -> Console | None:
+    """Notebook or terminal on standard error; None if nobody is watching."""
+    console = Console(stderr=True, highlight=False)
+    if console.is_jupyter:
+        return recording_console()
+    return console if sys.stderr.isatty() else None
+
+
+def recording_console() -> Console:
+    """Prints nowhere, but can be exported as HTML."""
+    return Console(
+        file=io.StringIO(), record=True, force_jupyter=False, highlight=False, width=NOTEBOOK_WIDTH
+    )
+
+
+def progress_bars(*columns: ProgressColumn, console: Console) -> Progress:
+    """Bars below the lines that are printed to the console meanwhile; they vanish at the end."""
+    bars = NotebookBars if console.record else Progress
+    return bars(*columns, console=console, transient=True)
+
+
+class NotebookBars(Progress):
+    """The recorded lines of a console and the bars, as one output of a notebook cell."""
+
+    def start(self) -> None:
+        from IPython.display import display
+
+        self._handle = display(self._html(), display_id=True)
+        self._updated = time.monotonic()
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        super().update(task_id, **changes)
+        if time.monotonic() >= self._updated + SECONDS_BETWEEN_UPDATES:
+            self._show()
+
+    def stop(self) -> None:
+        for task in self.task_ids:
+            super().update(task, visible=False)
+        self._show()
+
+    def _show(self) -> None:
+        self._updated = time.monotonic()
+        self._handle.update(self._html())
+
+    def _html(self) -> Any:
+        from IPython.display import HTML
+
+        below = recording_console()
+        below.print(self.get_renderable())
+        parts = (
+            console.export_html(inline_styles=True, code_format="{code}", clear=False)
+            for console in (self.console, below)
+        )
+        return HTML(CELL.format("".join(parts).rstrip()))

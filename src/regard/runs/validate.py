@@ -1,0 +1,92 @@
+"""Validate a recipe: resolve it, prepare its data, count parameters, and forecast its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from regard.core.ledger import Ledger
+from regard.core.parameter_count import ParameterCount
+from regard.core.settings import catalog_name
+from regard.data.statistics import SplitStatistics
+from regard.models.families import FAMILIES
+from regard.runs.experiment import build_experiment, forecast_experiment
+from regard.runs.models.init_from import preview_initial_model
+from regard.runs.observer import Observer
+from regard.runs.recipe import Recipe
+from regard.tasks import TASKS
+from regard.tasks.advice import advise
+from regard.training.events import Event, RemarkEvent
+from regard.training.forecast import Forecast
+
+
+@dataclass(frozen=True)
+class Validation:
+    """A recipe that can be trained, and what its training will cost."""
+
+    recipe: Recipe
+    "Resolved, with what it takes from its initial model."
+    splits: Mapping[str, SplitStatistics]
+    parameters: tuple[ParameterCount, ...]
+    "By module, as formulas; their sum is the model's."
+    vocabulary: int
+    "Rows of the token embedding."
+    ledger: Ledger
+    "What the adapter trains of it."
+    forecast: Forecast
+    padding_waste: float
+    remarks: tuple[str, ...]
+    "Of preparing the data."
+    advice: str
+    "The recommended family for the task, if the recipe has another; else empty."
+    trained_first: str
+    "The recipe of the initial model, if it has not been trained yet; its cost is not counted."
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "recipe": self.recipe.to_table(),
+            **self.forecast.as_dict(),
+            "waste": self.padding_waste,
+            "parameters_by_module": [asdict(term) for term in self.parameters],
+        }
+
+
+def validate_recipe(recipe: Recipe, *, runs: Path, observer: Observer) -> Validation:
+    """Tokenizes the text (cached for training) and times a few updates of a throw-away model."""
+    remarks: list[str] = []
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, RemarkEvent):
+            remarks.append(event.text)
+        observer.on_event(event)
+
+    previewed, initial_model = preview_initial_model(recipe, runs=runs)
+    experiment = build_experiment(
+        previewed, initial_model=initial_model, observer=replace(observer, on_event=on_event)
+    )
+    resolved = experiment.recipe
+    return Validation(
+        recipe=resolved,
+        splits=experiment.prepared.statistics.splits,
+        parameters=tuple(resolved.model.count_parameters(experiment.vocabulary)),
+        vocabulary=experiment.vocabulary,
+        ledger=replace(experiment.ledger(), is_projected=True),
+        forecast=forecast_experiment(experiment),
+        padding_waste=experiment.loader.padding_waste(),
+        remarks=tuple(remarks),
+        advice=_advice(resolved),
+        trained_first=recipe.init_from or "" if initial_model is None else "",
+    )
+
+
+def _advice(recipe: Recipe) -> str:
+    """The recommended family for the task, if the recipe has another."""
+    if recipe.task is None:
+        return ""
+    kind = catalog_name(recipe.task, TASKS)
+    advice = advise(kind)
+    if catalog_name(recipe.model, FAMILIES) == advice.family:
+        return ""
+    return f"task.kind = {kind!r} is {advice}"
