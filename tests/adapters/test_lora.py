@@ -21,8 +21,7 @@ from tests.adapters.small_models import (
 from torch import nn
 
 from regard.adapters.ledger import ledger, trained_tensors
-from regard.adapters.linear_layers import linear_layers, linear_shapes
-from regard.adapters.lora import Lora, LoraLinear, match_targets
+from regard.adapters.lora import Lora, LoraLinear, linear_layers, match_targets
 from regard.attention.kinds import ATTENTION
 from regard.core.errors import UserError
 from regard.core.settings import read_settings
@@ -204,7 +203,7 @@ def test_lora_adapts_the_attention_of_a_recurrent_model():
 def test_linear_shapes_equal_the_layers_of_the_model(name, table, attention):
     family = family_of(name, **table, attention=attention)
     built = linear_layers(family.build(vocabulary=VOCABULARY, seed=0))
-    shapes = {path: tuple(shape) for path, shape in linear_shapes(family).items()}
+    shapes = {path: tuple(shape) for path, shape in family.linear_layers().items()}
     assert shapes == {path: (one.in_features, one.out_features) for path, one in built.items()}
 
 
@@ -212,7 +211,7 @@ def test_linear_shapes_equal_the_layers_of_the_model(name, table, attention):
 def test_shared_projections_have_fewer_linear_layers(projections):
     family = family_of("decoder", projections=projections)
     assert (
-        linear_shapes(family).keys()
+        family.linear_layers().keys()
         == linear_layers(body("decoder", projections=projections)).keys()
     )
 

@@ -20,9 +20,7 @@ from regard.evaluation.health.samples import sample_health
 from regard.evaluation.metrics.perplexity import Losses
 from regard.generation.decoding_setup import bind_sources, suppressed_ids
 from regard.generation.generate import Decodable, Sampling, generate
-from regard.models.architectures.language_model import LanguageModel
-from regard.models.architectures.seq2seq_model import Seq2SeqModel
-from regard.models.model import Model
+from regard.models.model import Model, decodes_rows, decodes_source
 from regard.runs.preparation.evaluate_text import choose_documents
 from regard.runs.recipe import Recipe
 from regard.runs.results import HealthRecord, SampleHealthRecord, TrainDevGapRecord
@@ -65,10 +63,10 @@ def _samples(
     )
     start = tokenizer.require("start")
     decoder: Decodable[Any]
-    if isinstance(model, LanguageModel):
+    if decodes_rows(model):
         decoder, count, after = model, SAMPLES, "no prompt"
         references = _beginnings(dev.documents)
-    elif isinstance(model, Seq2SeqModel):
+    elif decodes_source(model):
         halves = _halves(dev.documents, context=model.context)
         if not halves:
             return _unjudged(TOO_SHORT)

@@ -13,7 +13,6 @@ from regard.data.token_cache import TokenCache
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.evaluation.metrics.perplexity import MAX_NATS
-from regard.generation.decoding_setup import can_generate
 from regard.models.model import Model
 from regard.objectives import Vocabulary
 from regard.runs.health import model_health
@@ -93,7 +92,7 @@ class PreparedText(PreparedData):
         return model_health(model, self.recipe, self.cache, self.tokenizer, tables=tables)
 
     def samples(self, model: Model) -> tuple[SampleRecord, ...]:
-        if not can_generate(model):
+        if not model.generates:
             return ()
         settings = self.recipe.samples
         texts = generate_texts(

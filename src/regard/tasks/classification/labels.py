@@ -27,11 +27,11 @@ from regard.evaluation.baselines.trivial import majority_label
 from regard.evaluation.health.predictions import collapse_warning, prediction_health
 from regard.evaluation.metrics.classification import ClassificationMetric
 from regard.evaluation.metrics.metric import Row
-from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.heads.task_heads import ClassificationHead, Pooling
-from regard.models.model import Model
+from regard.models.model import TokenModel
 from regard.models.task_models.task_model import SequenceClassifier
 from regard.tasks import (
+    AnyModel,
     OnProgress,
     Problem,
     TaskState,
@@ -48,7 +48,7 @@ MAX_NAMED_LABELS = 5
 "Maximum labels that a remark names."
 
 
-class LabelProblem(Problem):
+class LabelProblem(Problem[AnyModel]):
     """Predict the label of each row; subclasses compute the label probabilities."""
 
     def __init__(self, tools: Tools, labels: Sequence[str]) -> None:
@@ -116,7 +116,7 @@ class LabelProblem(Problem):
         return row
 
 
-class ClassifierProblem(LabelProblem):
+class ClassifierProblem(LabelProblem[SequenceClassifier]):
     """Predict labels with a classification head on a pooled hidden state."""
 
     def __init__(self, tools: Tools, labels: Sequence[str], *, pooling: PoolingChoice) -> None:
@@ -127,9 +127,9 @@ class ClassifierProblem(LabelProblem):
     def build_input(self, record: Record) -> InputSequence:
         """The model's input for a record."""
 
-    def attach_head(self, model: Model, *, seed: int) -> Model:
-        check_family(model, SequenceModel, 'Set model.family = "encoder" or "decoder".')
-        assert isinstance(model, SequenceModel)
+    def attach_head(self, model: TokenModel, *, seed: int) -> SequenceClassifier:
+        hint = 'Set model.family = "encoder" or "decoder".'
+        check_family(model, hint, fits=model.reads == "row")
         width = model.head.width
         head = ClassificationHead(width, labels=len(self.labels), pooling=self._pooling())
         return SequenceClassifier(model, head, seed=seed)
@@ -144,13 +144,12 @@ class ClassifierProblem(LabelProblem):
 
     def answer(
         self,
-        model: Model,
+        model: SequenceClassifier,
         records: Sequence[Record],
         *,
         device: str = "cpu",
         on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
-        assert isinstance(model, SequenceClassifier)
         examples = [example for record in records for example in self.examples(record)]
         logprobs = predict_examples(
             examples,

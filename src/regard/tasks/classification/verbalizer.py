@@ -30,8 +30,8 @@ from regard.core.errors import UserError
 from regard.data.corpus import Split
 from regard.data.record_corpus import ColumnType, Record
 from regard.evaluation.metrics.metric import Row
-from regard.models.architectures.language_model import LanguageModel
-from regard.models.model import Model
+from regard.models.inputs import ModelInputs
+from regard.models.model import TokenModel
 from regard.tasks import (
     TASKS,
     OnProgress,
@@ -151,7 +151,7 @@ class Branch:
     "The last token of each label's words."
 
 
-class VerbalizerProblem(LabelProblem):
+class VerbalizerProblem(LabelProblem[TokenModel]):
     """Predict the label of each row by its words."""
 
     def __init__(self, task: Verbalizer, tools: Tools, labels: Sequence[str]) -> None:
@@ -168,8 +168,9 @@ class VerbalizerProblem(LabelProblem):
             tools.context - len(self.start_ids) - max(map(len, self.words)) + 1
         )
 
-    def attach_head(self, model: Model, *, seed: int) -> Model:
-        check_family(model, LanguageModel, 'Set model.family = "decoder".')
+    def attach_head(self, model: TokenModel, *, seed: int) -> TokenModel:
+        fits = model.generates and model.reads == "row"
+        check_family(model, 'Set model.family = "decoder".', fits=fits)
         return model
 
     def examples(self, record: Record) -> list[Example]:
@@ -177,13 +178,12 @@ class VerbalizerProblem(LabelProblem):
 
     def answer(
         self,
-        model: Model,
+        model: TokenModel,
         records: Sequence[Record],
         *,
         device: str = "cpu",
         on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
-        assert isinstance(model, LanguageModel)
         prompts = [self._build_prompt(record) for record in records]
         if self.task.calibrate == "empty":
             prompts.append(self._build_prompt(Record(dict.fromkeys(self.task.fields, ""))))
@@ -217,7 +217,7 @@ class VerbalizerProblem(LabelProblem):
 
     def _scores(
         self,
-        model: LanguageModel,
+        model: TokenModel,
         prompts: Sequence[list[int]],
         *,
         device: str,
@@ -244,11 +244,11 @@ class VerbalizerProblem(LabelProblem):
         return scores / lengths if self.task.per_token else scores
 
     @torch.inference_mode()
-    def _branch_scores(self, model: LanguageModel, batch: Batch) -> Iterator[Scores]:
+    def _branch_scores(self, model: TokenModel, batch: Batch) -> Iterator[Scores]:
         """For each row the scores of its branch's labels; the head is applied only at the few
         positions of the words."""
         is_word = batch.weights > 0
-        x = model.hidden_states(model.embed_batch(batch))
+        x = model.hidden_states(ModelInputs.of_batch(batch))
         logprobs = model.head(x[is_word]).double().log_softmax(dim=-1)
         target_logprobs = logprobs.gather(1, batch.targets[is_word][:, None]).squeeze(1)
         lengths = is_word.sum(dim=1).tolist()

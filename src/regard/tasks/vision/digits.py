@@ -17,7 +17,8 @@ from regard.data.record_corpus import Record
 from regard.data.special_tokens import InputSequence
 from regard.evaluation.baselines.tfidf import question_only
 from regard.evaluation.metrics.metric import Row
-from regard.models.model import Model
+from regard.models.model import TokenModel
+from regard.models.task_models.task_model import SequenceClassifier
 from regard.tasks import TASKS, TaskState, Tools
 from regard.tasks.classification.labels import (
     ClassifierProblem,
@@ -58,8 +59,9 @@ class DigitsProblem(ClassifierProblem):
     def build_input(self, record: Record) -> InputSequence:
         return self.task.build_input(record, self.tools)
 
-    def attach_head(self, model: Model, *, seed: int) -> Model:
-        return super().attach_head(self.task.require_patch_encoder(model), seed=seed)
+    def attach_head(self, model: TokenModel, *, seed: int) -> SequenceClassifier:
+        self.task.check_patches(model)
+        return super().attach_head(model, seed=seed)
 
     def examples(self, record: Record) -> list[Example]:
         return [self.task.add_image(example, record) for example in super().examples(record)]

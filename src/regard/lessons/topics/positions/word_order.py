@@ -21,6 +21,7 @@ from regard.lessons.registry import lesson
 from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder
+from regard.models.inputs import ModelInputs
 
 MAN_FIRST = ["the", "man", "chased", "the", "dog", "."]
 DOG_FIRST = ["the", "dog", "chased", "the", "man", "."]
@@ -134,7 +135,7 @@ def _draw_biases(model: SequenceModel, *, seed: int) -> None:
 @torch.no_grad()
 def _difference(model: SequenceModel) -> float:
     """Distance between the hidden states of the two sentences at the final full stop."""
-    states = model.hidden_states(model.embed(torch.tensor([_ids(MAN_FIRST), _ids(DOG_FIRST)])))
+    states = model.hidden_states(ModelInputs(torch.tensor([_ids(MAN_FIRST), _ids(DOG_FIRST)])))
     return float((states[0, -1] - states[1, -1]).norm())
 
 
@@ -145,8 +146,8 @@ def _permutation_change(model: SequenceModel, length: int, *, seed: int) -> tupl
     ids = torch.randint(len(WORDS), (length,), generator=generator)
     order = torch.randperm(length, generator=generator)
     before, after = (
-        model.hidden_states(model.embed(ids[None]))[0],
-        model.hidden_states(model.embed(ids[order][None]))[0],
+        model.hidden_states(ModelInputs(ids[None]))[0],
+        model.hidden_states(ModelInputs(ids[order][None]))[0],
     )
     token_change = float((before[order] - after).abs().max())
     return float((before.mean(dim=0) - after.mean(dim=0)).abs().max()), token_change
@@ -162,7 +163,7 @@ def word_order_exercise(seed: int) -> ExerciseSheet:
     model = _encoder(NoPositions(), layers=2, seed=0)
     with torch.no_grad():
         means = model.hidden_states(
-            model.embed(torch.tensor([_ids(words) for words in sentences]))
+            ModelInputs(torch.tensor([_ids(words) for words in sentences]))
         ).mean(dim=1)
     indistinguishable = torch.cdist(means, means) < 1e-9
 

@@ -24,6 +24,7 @@ from regard.lessons.lesson_charts import bar_chart
 from regard.lessons.parameters import Range, Seed
 from regard.lessons.registry import lesson
 from regard.models.families.encoder import Encoder
+from regard.models.model import token_losses
 from regard.objectives import Vocabulary
 from regard.objectives.masked import Masked
 
@@ -178,7 +179,7 @@ def _loss_checks(shown: Example, tokenizer: Tokenizer, *, seed: int) -> list[Che
     selected_labels = replace(shown, targets=np.where(selected, other, shown.targets))
     batch = collate([shown], pad_id=tokenizer.padding_id, rows=[0])
     with torch.no_grad():
-        losses = model.losses(batch)[0].numpy()
+        losses = token_losses(model, batch)[0].numpy()
     return [
         near(
             "loss = sum over selected positions",
