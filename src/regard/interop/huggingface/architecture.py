@@ -126,7 +126,7 @@ class Architecture(ABC):
 
     @abstractmethod
     def unsupported_settings(self, family: Transformer) -> list[str]:
-        """The family's settings that this architecture cannot express, as `key = value`."""
+        """The settings of its family that this architecture cannot express, as `key = value`."""
 
     @abstractmethod
     def config(self, family: Transformer, *, vocabulary: int) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class Bert(Architecture):
         }
 
     def tensor_map(self, family: Transformer) -> dict[str, TensorMapping]:
-        assert isinstance(family, Encoder)
+        family = _as_encoder(family)
         modules = {"embedding.norm": TensorMapping("embeddings.LayerNorm")}
         for layer in range(family.layers):
             for ours, theirs in BLOCK.items():
@@ -125,7 +125,7 @@ class Bert(Architecture):
         return tables | per_parameter(modules, suffixes=("weight", "bias"))
 
     def aliases(self, family: Transformer) -> dict[str, str]:
-        assert isinstance(family, Encoder)
+        family = _as_encoder(family)
         if not family.head_transform:
             return {}
         if family.tied:
@@ -136,8 +136,7 @@ class Bert(Architecture):
         return {self.head_bias: f"{self.head_linear}.bias"}
 
     def unsupported_settings(self, family: Transformer) -> list[str]:
-        if not isinstance(family, Encoder):
-            return [f'family = "{type(family).__name__.lower()}"']
+        family = _as_encoder(family)
         expected = {
             **COMMON_SETTINGS,
             "positions": Learned(),
@@ -161,7 +160,7 @@ class Bert(Architecture):
         return unsupported
 
     def config(self, family: Transformer, *, vocabulary: int) -> dict[str, Any]:
-        assert isinstance(family, Encoder)
+        family = _as_encoder(family)
         return {
             "architectures": [self.class_names[family.head_transform]],
             "model_type": self.name,
@@ -181,7 +180,7 @@ class Bert(Architecture):
         }
 
     def export_remarks(self, family: Transformer) -> list[str]:
-        assert isinstance(family, Encoder)
+        family = _as_encoder(family)
         if not family.boundary:
             return []
         return ["BERT has no span boundary head (boundary): it is left out"]
@@ -212,3 +211,8 @@ class Bert(Architecture):
             allowed=(False,),
             reason="regard imports it without cross-attention",
         )
+
+
+def _as_encoder(family: Transformer) -> Encoder:
+    assert isinstance(family, Encoder)  # as declared by `Bert.family`
+    return family

@@ -22,7 +22,6 @@ from regard.interop.huggingface.architecture import (
     transformers_activation,
 )
 from regard.interop.huggingface.config_keys import ConfigKeys
-from regard.models.families.decoder import Decoder
 from regard.models.families.transformer import Transformer
 
 BLOCK = {
@@ -104,8 +103,6 @@ class Gpt2(Architecture):
         return {"lm_head.weight": "wte.weight"} if family.tied else {}
 
     def unsupported_settings(self, family: Transformer) -> list[str]:
-        if not isinstance(family, Decoder):
-            return [f'family = "{type(family).__name__.lower()}"']
         expected = {
             **COMMON_SETTINGS,
             "positions": Learned(),

@@ -20,7 +20,6 @@ from regard.interop.huggingface.architecture import (
     per_parameter,
 )
 from regard.interop.huggingface.config_keys import ConfigKeys
-from regard.models.families.decoder import Decoder
 from regard.models.families.transformer import Transformer
 from regard.nn.mlp import ActivationName
 
@@ -104,8 +103,6 @@ class Llama(Architecture):
         return {"lm_head.weight": "embed_tokens.weight"} if family.tied else {}
 
     def unsupported_settings(self, family: Transformer) -> list[str]:
-        if not isinstance(family, Decoder):
-            return [f'family = "{type(family).__name__.lower()}"']
         expected = {
             **COMMON_SETTINGS,
             "norm": "rms",
