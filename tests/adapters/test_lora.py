@@ -146,7 +146,7 @@ def test_an_unmatched_target_is_an_error_that_lists_the_layers(target):
 
 
 def test_an_empty_list_of_targets_is_refused():
-    with pytest.raises(UserError, match=r"targets = \[\] is not allowed: give a list that is not"):
+    with pytest.raises(UserError, match=r"targets = \[\] is not allowed"):
         read_settings(Lora, {"targets": []}, key="adapt")
 
 
@@ -169,7 +169,7 @@ def test_layers_outside_the_backbone_are_no_targets():
     assert all(name.startswith("stack.") for name in linear_layers(model))
     with pytest.raises(UserError, match=r"is named 'head\.transform\.linear'"):
         Lora(targets=("head.transform.linear",)).apply(classifier("encoder", **table), seed=0)
-    with pytest.raises(UserError, match="no linear layer of this model is named 'tokens'"):
+    with pytest.raises(UserError, match="is named 'tokens'"):
         Lora(targets=("tokens",)).apply(model, seed=0)
     with pytest.raises(UserError, match=r"is named 'pooler\.\*'"):
         Lora(targets=("pooler.*",)).apply(classifier("encoder", **LIKE_BERT), seed=0)

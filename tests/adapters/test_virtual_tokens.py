@@ -305,7 +305,7 @@ def test_a_row_beyond_the_context_is_refused(adapter):
     model = adapted(adapter)
     assert model.context == 20
     assert model.logits(ModelInputs(ids_of(1, 20))).shape[1] == 20
-    with pytest.raises(UserError, match="a row of 21 tokens after 4 virtual tokens"):
+    with pytest.raises(UserError, match=r"21 tokens after 4 virtual .* = 24"):
         model.logits(ModelInputs(ids_of(1, 21)))
     seq2seq = adapted(adapter, "encoder-decoder")
     batch = batch_of()

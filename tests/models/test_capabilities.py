@@ -25,7 +25,10 @@ ALLOWED = {
     ("interop/export_model.py", "Transformer"): "narrows the family that an architecture names",
     ("interop/import_model.py", "Transformer"): "narrows settings that were just read",
     ("interop/huggingface/architectures/bert.py", "Encoder"): "narrows to BERT's own family",
-    ("runs/models/adapter_files.py", "Encoder"): "a setting of encoders that changes what peft gets",
+    (
+        "runs/models/adapter_files.py",
+        "Encoder",
+    ): "across_documents is an encoder's setting",
     ("runs/models/model_subject.py", "Model"): "separates regard's models from foreign ones",
     ("runs/models/saved_model.py", "Family"): "narrows settings that were just read",
     ("runs/recipe.py", "Family"): "reads a value of any type before it is validated",
