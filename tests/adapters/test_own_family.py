@@ -64,12 +64,6 @@ class OneBlock(VirtualTokens, TokenModel):
     def stacks(self):
         return {"trunk": self.trunk}
 
-    def forward(self, batch):
-        x = self.hidden_states(ModelInputs.of_batch(batch))
-        return {
-            "token": self.head.loss_term(x, targets=batch.targets, weights=batch.weights),
-        }
-
     def hidden_states(self, inputs, *, cache=None, recorder=None):
         count, before = inputs.ids.shape[1], 0 if cache is None else cache.length
         length = count + before - (self.virtual_prefix.length if before else 0)

@@ -7,16 +7,25 @@ start from the start token. Shapes: b rows, s source position.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
+from regard.attention.cache import ModelCache
 from regard.batch import pad
 from regard.core.errors import UserError
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.generation.decoding_window import Decodable, model_device
-from regard.models.architectures.source_bound_decoder import SourceBoundDecoder
-from regard.models.model import Model, SourceDecoder, decodes_rows, decodes_source
+from regard.models.architectures.source_bound_decoder import (
+    SourceBoundDecoder,
+    SourceDecoder,
+    decodes_source,
+)
+from regard.models.model import Model
+
+
+def decodes_rows(model: Model) -> TypeGuard[Decodable[ModelCache]]:
+    return model.generates and model.body.reads == "row"
 
 
 def prepare_decoding(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Protocol, TypeGuard
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -36,7 +36,7 @@ class Model(nn.Module, ABC):
     visibility: str = "causal"
     "The mask, by name, that says which positions an output may depend on: causal, bidirectional."
     generates: ClassVar[bool] = False
-    "Whether it decodes autoregressively: `RowDecoder`, or `SourceDecoder` if it reads a source."
+    "Whether it decodes, by `new_cache` and `step`, or by `encode` and `logits` from a source."
     embeds_texts: ClassVar[bool] = False
     "Whether its `encode` gives a sentence embedding for each row of a batch."
     saves_adapter_only: bool = False
@@ -107,6 +107,16 @@ class TokenModel(Model):
         """Whether it has attention, whose weights a recorder collects."""
         return True
 
+    def forward(self, batch: Batch) -> dict[str, LossTerm]:
+        """Each token is predicted, from those before it."""
+        term = self.head.loss_term(
+            self.hidden_states(ModelInputs.of_batch(batch)),
+            targets=batch.targets,
+            weights=batch.weights,
+            smoothing=batch.smoothing if self.training else 0.0,
+        )
+        return {"token": term}
+
     @abstractmethod
     def hidden_states(
         self,
@@ -133,34 +143,6 @@ class TokenModel(Model):
         """(b,t,w) -> (b,t,…): all that is computed of the hidden state at each position."""
         y: Tensor = self.head(x)
         return y
-
-
-class RowDecoder(Protocol):
-    """A model that continues rows, one decode step at a time."""
-
-    @property
-    def context(self) -> int: ...
-    def new_cache(self, rows: int) -> ModelCache: ...
-    def step(
-        self, ids: Tensor, *, valid: Tensor | None, positions: Tensor, cache: ModelCache
-    ) -> Tensor: ...
-
-
-class SourceDecoder(Protocol):
-    """A model that decodes a target from a source sequence."""
-
-    context: int
-
-    def encode(self, source: Tensor, valid: Tensor) -> ModelCache: ...
-    def logits(self, inputs: ModelInputs, *, cache: ModelCache | None = None) -> Tensor: ...
-
-
-def decodes_rows(model: Model) -> TypeGuard[RowDecoder]:
-    return model.generates and model.body.reads == "row"
-
-
-def decodes_source(model: Model) -> TypeGuard[SourceDecoder]:
-    return model.generates and model.body.reads == "source and target"
 
 
 def token_losses(

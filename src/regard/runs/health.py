@@ -18,9 +18,10 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.health.overfitting import document_loss_gap
 from regard.evaluation.health.samples import sample_health
 from regard.evaluation.metrics.perplexity import Losses
-from regard.generation.decoding_setup import bind_sources, suppressed_ids
+from regard.generation.decoding_setup import bind_sources, decodes_rows, suppressed_ids
 from regard.generation.generate import Decodable, Sampling, generate
-from regard.models.model import Model, decodes_rows, decodes_source
+from regard.models.architectures.source_bound_decoder import decodes_source
+from regard.models.model import Model
 from regard.runs.preparation.evaluate_text import choose_documents
 from regard.runs.recipe import Recipe
 from regard.runs.results import HealthRecord, SampleHealthRecord, TrainDevGapRecord

@@ -15,25 +15,14 @@ from regard.attention.cache import ModelCache
 from regard.attention.decode_step import DecodeMask, DecodeStep
 from regard.attention.masks.mask import Mask, causal, padding
 from regard.attention.token_positions import TokenPositions
-from regard.batch import Batch
 from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.blocks.token_history import new_token_history
 from regard.models.inputs import ModelInputs, causal_rows
-from regard.models.loss import LossTerm
 
 
 class LanguageModel(SequenceModel):
     entry_points: ClassVar[tuple[str, ...]] = ("hidden_states", "logits", "step")
     generates: ClassVar = True
-
-    def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        term = self.head.loss_term(
-            self.hidden_states(ModelInputs.of_batch(batch)),
-            targets=batch.targets,
-            weights=batch.weights,
-            smoothing=batch.smoothing if self.training else 0.0,
-        )
-        return {"token": term}
 
     def own_positions_and_mask(
         self, valid: Tensor | None, *, length: int, device: torch.device

@@ -12,10 +12,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from regard.attention.cache import ModelCache
-from regard.batch import Batch
 from regard.core.errors import UserError
 from regard.models.inputs import ModelInputs
-from regard.models.loss import LossTerm
 from regard.models.model import TokenModel
 
 
@@ -27,15 +25,6 @@ class Seq2SeqModel(TokenModel):
     @abstractmethod
     def encode(self, source: Tensor, valid: Tensor) -> ModelCache:
         """Encode the source (b,s): the decoder's cache, with the encoder's output as its memory."""
-
-    def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        term = self.head.loss_term(
-            self.hidden_states(ModelInputs.of_batch(batch)),
-            targets=batch.targets,
-            weights=batch.weights,
-            smoothing=batch.smoothing if self.training else 0.0,
-        )
-        return {"token": term}
 
 
 def source_of(inputs: ModelInputs) -> tuple[Tensor, Tensor]:

@@ -5,11 +5,26 @@ Shapes: b rows, s source position, i new tokens, v vocabulary.
 
 from __future__ import annotations
 
+from typing import Protocol, TypeGuard
+
 from torch import Tensor, nn
 
 from regard.attention.cache import ModelCache
 from regard.models.inputs import ModelInputs
-from regard.models.model import SourceDecoder
+from regard.models.model import Model
+
+
+class SourceDecoder(Protocol):
+    """A model that decodes a target from a source sequence."""
+
+    context: int
+
+    def encode(self, source: Tensor, valid: Tensor) -> ModelCache: ...
+    def logits(self, inputs: ModelInputs, *, cache: ModelCache | None = None) -> Tensor: ...
+
+
+def decodes_source(model: Model) -> TypeGuard[SourceDecoder]:
+    return model.generates and model.body.reads == "source and target"
 
 
 class SourceBoundDecoder(nn.Module):

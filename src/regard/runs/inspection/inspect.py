@@ -19,9 +19,13 @@ from regard.batch import Example, Ints, collate
 from regard.core.errors import UserError
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.generation.generate import Greedy, generate
-from regard.models.architectures.source_bound_decoder import SourceBoundDecoder
+from regard.models.architectures.source_bound_decoder import (
+    SourceBoundDecoder,
+    SourceDecoder,
+    decodes_source,
+)
 from regard.models.blocks.attention_recorder import AttentionRecorder
-from regard.models.model import Model, SourceDecoder, decodes_source, token_losses
+from regard.models.model import Model, token_losses
 from regard.objectives import Vocabulary
 from regard.runs.inspection.inspection import AttentionMap, Inspection, TokenLoss, TokenRow
 from regard.runs.models.loaded_model import LoadedModel

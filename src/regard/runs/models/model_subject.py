@@ -17,9 +17,11 @@ from torch import Tensor
 from regard.attention.cache import ModelCache
 from regard.attention.token_positions import TokenPositions
 from regard.audits.subject import Subject
+from regard.generation.decoding_setup import decodes_rows
+from regard.models.architectures.source_bound_decoder import decodes_source
 from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.inputs import ModelInputs
-from regard.models.model import Model, TokenModel, decodes_rows, decodes_source
+from regard.models.model import Model, TokenModel
 from regard.models.task_models.patch_model import PATCH
 
 SOURCE_LENGTH = 7
@@ -57,7 +59,7 @@ def model_subject(model: Model) -> Subject:
         subject = replace(subject, name=f"{subject.name}, words and patches")
     if body.attends:
         subject = replace(subject, run_with_weights=_run_with_weights(inputs))
-    if decodes_rows(body) or decodes_source(body):
+    if body.generates:
         subject = replace(subject, run_cached=_run_cached(inputs))
     if model.task_head is None:
         return subject
