@@ -20,7 +20,6 @@ import typer.testing
 from torch import nn
 
 from regard.models.model import Model
-from regard.models.task_models.task_model import TaskModel
 from regard.runs import train
 
 AuditFunction = Callable[..., dict[str, Any]]
@@ -48,7 +47,7 @@ def _cached(audit: AuditFunction) -> AuditFunction:
     audits: dict[Hashable, dict[str, Any]] = {}
 
     def cached_audit(model: Model, family: Any, loader: Any) -> dict[str, Any]:
-        if isinstance(model, TaskModel):  # its audit depends on the training rows too
+        if model.task_head is not None:  # its audit depends on the training rows too
             return audit(model, family, loader)
         key = (repr(family), model.visibility, *map(type, model.modules()), _digest(model))
         if key not in audits:

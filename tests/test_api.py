@@ -14,6 +14,7 @@ import regard
 from regard import UserError
 from regard.attention.masks.mask import causal
 from regard.evaluation.formatting import number
+from regard.models.inputs import ModelInputs
 from regard.runs.observer import Observer
 
 
@@ -66,7 +67,7 @@ def test_loss_is_the_mean_cross_entropy_per_token(run):
     [loss] = loaded.loss([text])
     ids = [loaded.tokenizer.start, *loaded.tokenizer.encode(text), loaded.tokenizer.stop]
     with torch.no_grad():
-        logits = loaded.model.logits(torch.tensor([ids[:-1]]))
+        logits = loaded.model.logits(ModelInputs(torch.tensor([ids[:-1]])))
     expected = torch.nn.functional.cross_entropy(logits[0], torch.tensor(ids[1:]))
     assert math.isclose(loss, float(expected), rel_tol=1e-5)
 

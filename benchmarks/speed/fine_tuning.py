@@ -33,6 +33,7 @@ from benchmarks.speed.worker_process import WorkerProcess, interleaved_process_t
 
 from regard.batch import Batch, collate
 from regard.core.errors import UserError
+from regard.models.inputs import ModelInputs
 from regard.runs.experiment import Experiment, build_experiment
 from regard.runs.models.init_from import find_initial_model
 from regard.runs.observer import SILENT
@@ -129,7 +130,7 @@ def check_same_weights(experiment: Experiment, peer: PeerModel, batch: Batch) ->
     """Raise unless hidden states agree on real rows: both sides have the same weights."""
     with torch.no_grad():
         body = experiment.model.eval().body
-        ours = body.hidden_states(body.embed(batch.ids, valid=batch.valid))  # type: ignore[union-attr,operator]
+        ours = body.hidden_states(ModelInputs(batch.ids, valid=batch.valid))  # type: ignore[union-attr,operator]
         peer.eval()
         theirs = peer.body(input_ids=batch.ids, attention_mask=batch.valid.long()).last_hidden_state
     difference = float((ours - theirs)[batch.valid].abs().max())

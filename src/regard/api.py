@@ -49,6 +49,7 @@ from regard.runs.inspection.inspection import Inspection
 from regard.runs.models.base_model import weights_fingerprint
 from regard.runs.models.export import export_saved_model
 from regard.runs.models.loaded_model import LoadedModel, load_model
+from regard.runs.models.model_subject import auditable
 from regard.runs.observer import Observer
 from regard.runs.preparation.prepare import prepare
 from regard.runs.preparation.prepared import PreparedData
@@ -344,6 +345,7 @@ def audit(
     if isinstance(model, LoadedModel):
         model = model.model
     permission = None if mask is None else _permission(mask)
+    model = auditable(model)
     return audit_model(model, mask=permission, sample=sample, seed=seed, lengths=lengths)
 
 

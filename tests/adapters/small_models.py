@@ -10,6 +10,7 @@ from regard.core.settings import read_settings
 from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.families import FAMILIES, Family
 from regard.models.heads.task_heads import ClassificationHead, Pooling
+from regard.models.inputs import ModelInputs
 from regard.models.model import Model
 from regard.models.task_models.task_model import SequenceClassifier
 
@@ -81,10 +82,12 @@ def outputs(model: Model, batch: Batch | None = None) -> Tensor:
     if isinstance(model, SequenceClassifier):
         return model.logits(batch)
     if isinstance(model, SequenceModel):
-        return model.logits(batch.ids, valid=batch.valid)
+        return model.logits(ModelInputs(batch.ids, valid=batch.valid))
     assert batch.source is not None
     assert batch.source_valid is not None
-    return model.logits(batch.ids, source=batch.source, source_valid=batch.source_valid)
+    return model.logits(
+        ModelInputs(batch.ids, source=batch.source, source_valid=batch.source_valid)
+    )
 
 
 def perturbed(model: Model, *, seed: int = 3) -> Model:

@@ -170,10 +170,10 @@ def test_formula_and_tensors_that_differ_are_an_error():
     model = classifier()
     adapter = Lora(rank=4)
     adapter.apply(model, seed=0)
-    with pytest.raises(UserError, match=r"trains 546 parameters by its tensors and 290 by"):
+    with pytest.raises(UserError, match=r"546 .* tensors and 290 "):
         ledger(model, Lora(rank=2), family_of("encoder"), vocabulary=VOCABULARY)
     model.body.stack.norm.requires_grad_(True)
-    with pytest.raises(UserError, match=r"578 parameters by its tensors and 546 by its formula"):
+    with pytest.raises(UserError, match=r"578 .* tensors and 546 .* formula"):
         ledger(model, adapter, family_of("encoder"), vocabulary=VOCABULARY)
 
 

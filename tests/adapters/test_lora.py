@@ -21,8 +21,7 @@ from tests.adapters.small_models import (
 from torch import nn
 
 from regard.adapters.ledger import ledger, trained_tensors
-from regard.adapters.linear_layers import linear_layers, linear_shapes
-from regard.adapters.lora import Lora, LoraLinear, match_targets
+from regard.adapters.lora import Lora, LoraLinear, linear_layers, match_targets
 from regard.attention.kinds import ATTENTION
 from regard.core.errors import UserError
 from regard.core.settings import read_settings
@@ -147,7 +146,7 @@ def test_an_unmatched_target_is_an_error_that_lists_the_layers(target):
 
 
 def test_an_empty_list_of_targets_is_refused():
-    with pytest.raises(UserError, match=r"targets = \[\] is not allowed: give a list that is not"):
+    with pytest.raises(UserError, match=r"targets = \[\] is not allowed"):
         read_settings(Lora, {"targets": []}, key="adapt")
 
 
@@ -170,7 +169,7 @@ def test_layers_outside_the_backbone_are_no_targets():
     assert all(name.startswith("stack.") for name in linear_layers(model))
     with pytest.raises(UserError, match=r"is named 'head\.transform\.linear'"):
         Lora(targets=("head.transform.linear",)).apply(classifier("encoder", **table), seed=0)
-    with pytest.raises(UserError, match="no linear layer of this model is named 'tokens'"):
+    with pytest.raises(UserError, match="is named 'tokens'"):
         Lora(targets=("tokens",)).apply(model, seed=0)
     with pytest.raises(UserError, match=r"is named 'pooler\.\*'"):
         Lora(targets=("pooler.*",)).apply(classifier("encoder", **LIKE_BERT), seed=0)
@@ -204,7 +203,7 @@ def test_lora_adapts_the_attention_of_a_recurrent_model():
 def test_linear_shapes_equal_the_layers_of_the_model(name, table, attention):
     family = family_of(name, **table, attention=attention)
     built = linear_layers(family.build(vocabulary=VOCABULARY, seed=0))
-    shapes = {path: tuple(shape) for path, shape in linear_shapes(family).items()}
+    shapes = {path: tuple(shape) for path, shape in family.linear_layers().items()}
     assert shapes == {path: (one.in_features, one.out_features) for path, one in built.items()}
 
 
@@ -212,7 +211,7 @@ def test_linear_shapes_equal_the_layers_of_the_model(name, table, attention):
 def test_shared_projections_have_fewer_linear_layers(projections):
     family = family_of("decoder", projections=projections)
     assert (
-        linear_shapes(family).keys()
+        family.linear_layers().keys()
         == linear_layers(body("decoder", projections=projections)).keys()
     )
 

@@ -23,16 +23,19 @@ from tests.adapters.small_models import (
 from regard.adapters.prefix_tuning import PrefixTuning
 from regard.adapters.prompt_tuning import PromptTuning
 from regard.attention.kinds import ATTENTION
+from regard.attention.masks.mask import bidirectional, causal
 from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.positions import POSITIONS
+from regard.attention.token_positions import TokenPositions
 from regard.audits.audit import audit
 from regard.core.errors import UserError
 from regard.generation.generate import BeamSearch, Greedy, generate
 from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.blocks.virtual_tokens import masked_virtual_tokens
-from regard.models.task_models.patch_model import mixed_batch
-from regard.models.task_models.task_model import TaskModel
+from regard.models.inputs import ModelInputs
+from regard.models.model import token_losses
+from regard.runs.models.model_subject import mixed_inputs, model_subject
 
 KEYLESS = ("linear", "synthesizer-dense", "synthesizer-random")
 LENGTH = 4
@@ -66,8 +69,8 @@ def test_a_prompt_equals_extra_tokens_of_the_vocabulary():
         plain.embedding.tokens = torch.nn.Embedding.from_pretrained(extended)
         ids = ids_of()
         new = torch.arange(VOCABULARY, VOCABULARY + LENGTH).expand(len(ids), -1)
-        expected = plain.hidden_states(plain.embed(torch.cat((new, ids), dim=1)))[:, LENGTH:]
-        assert torch.allclose(model.hidden_states(model.embed(ids)), expected, atol=1e-12), (
+        expected = plain.hidden_states(ModelInputs(torch.cat((new, ids), dim=1)))[:, LENGTH:]
+        assert torch.allclose(model.hidden_states(ModelInputs(ids)), expected, atol=1e-12), (
             name,
             table,
         )
@@ -98,10 +101,9 @@ def test_a_prefix_equals_concatenated_keys_and_values(positions, grouped):
         allowed = torch.ones(5, LENGTH + 5).tril(LENGTH).bool()
         heads.append(scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1) @ values)
     expected = attention.out(torch.cat(heads, dim=-1))
-    positions = model.virtual_prefix.positions(model.positions_and_mask(ids_of(1, 5), None)[0])
-    out = attention(
-        x, mask=model.positions_and_mask(ids_of(1, 5), None)[1], positions=positions
-    ).out[0]
+    positions = model.virtual_prefix.positions(TokenPositions.of_row(5))
+    mask = causal() if model.visibility == "causal" else bidirectional()
+    out = attention(x, mask=mask, positions=positions).out[0]
     assert torch.allclose(out, expected, atol=1e-12)
 
 
@@ -132,19 +134,20 @@ def test_cached_equals_uncached_with_left_or_right_padding(adapter, positions, t
     model = adapted(adapter, positions=positions, **table)
     ids, gaps = ids_of(3, 9), (0, 2, 5)
     valid = torch.arange(9) >= torch.tensor(gaps)[:, None]
-    batched = model.logits(ids, valid=valid)
+    batched = model.logits(ModelInputs(ids, valid=valid))
     cache, pieces = model.new_cache(3), []
     for begin, end in ((0, 6), (6, 7), (7, 9)):
-        piece = model.cached_hidden_states(ids[:, begin:end], valid=valid[:, :end], cache=cache)
-        pieces.append(model.head(piece))
+        pieces.append(model.logits(ModelInputs(ids[:, begin:end], valid[:, :end]), cache=cache))
     cached = torch.cat(pieces, dim=1)
     assert torch.allclose(cached[valid], batched[valid], atol=1e-12)
     for row, gap in enumerate(gaps):
-        alone = model.logits(ids[row : row + 1, gap:])[0]
+        alone = model.logits(ModelInputs(ids[row : row + 1, gap:]))[0]
         assert torch.allclose(batched[row, gap:], alone, atol=1e-12)
         right = torch.cat((ids[row : row + 1, gap:], ids[row : row + 1, :gap]), dim=1)
         seen = torch.arange(9)[None] < 9 - gap
-        assert torch.allclose(model.logits(right, valid=seen)[0, : 9 - gap], alone, atol=1e-12)
+        assert torch.allclose(
+            model.logits(ModelInputs(right, valid=seen))[0, : 9 - gap], alone, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("attention", KEYLESS)
@@ -153,11 +156,11 @@ def test_a_prompt_is_cached_by_kinds_without_keys(attention):
     valid = torch.ones_like(ids, dtype=torch.bool)
     cache = model.new_cache(3)
     pieces = [
-        model.cached_hidden_states(ids[:, begin:end], valid=valid[:, :end], cache=cache)
+        model.hidden_states(ModelInputs(ids[:, begin:end], valid[:, :end]), cache=cache)
         for begin, end in ((0, 4), (4, 5), (5, 9))
     ]
     assert torch.allclose(
-        torch.cat(pieces, dim=1), model.hidden_states(model.embed(ids)), atol=1e-12
+        torch.cat(pieces, dim=1), model.hidden_states(ModelInputs(ids)), atol=1e-12
     )
 
 
@@ -166,12 +169,12 @@ def test_padding_of_an_encoder_has_no_influence(adapter):
     model = adapted(adapter, "encoder")
     ids, lengths = ids_of(), (9, 5, 2)
     valid = torch.arange(9) < torch.tensor(lengths)[:, None]
-    batched = model.logits(ids, valid=valid)
-    flipped = model.logits(ids.flip(1), valid=valid.flip(1))
+    batched = model.logits(ModelInputs(ids, valid=valid))
+    flipped = model.logits(ModelInputs(ids.flip(1), valid=valid.flip(1)))
     for row, length in enumerate(lengths):
-        alone = model.logits(ids[row : row + 1, :length])[0]
+        alone = model.logits(ModelInputs(ids[row : row + 1, :length]))[0]
         assert torch.allclose(batched[row, :length], alone, atol=1e-12)
-        backwards = model.logits(ids[row : row + 1, :length].flip(1))[0]
+        backwards = model.logits(ModelInputs(ids[row : row + 1, :length].flip(1)))[0]
         assert torch.allclose(flipped[row, 9 - length :], backwards, atol=1e-12)
 
 
@@ -181,9 +184,9 @@ def test_packed_documents_stay_apart_and_attend_to_virtual_tokens(adapter, name)
     model = adapted(adapter, name, across_documents=False, positions="none")
     ids = ids_of(1, 9)
     batch = replace(batch_of(1), ids=ids, segments=torch.tensor([[0] * 4 + [1] * 5]))
-    together = model.hidden_states(model.embed_batch(batch))[0]
-    assert torch.allclose(together[:4], model.hidden_states(model.embed(ids[:, :4]))[0], atol=1e-12)
-    assert torch.allclose(together[4:], model.hidden_states(model.embed(ids[:, 4:]))[0], atol=1e-12)
+    together = model.hidden_states(ModelInputs.of_batch(batch))[0]
+    assert torch.allclose(together[:4], model.hidden_states(ModelInputs(ids[:, :4]))[0], atol=1e-12)
+    assert torch.allclose(together[4:], model.hidden_states(ModelInputs(ids[:, 4:]))[0], atol=1e-12)
 
 
 @BOTH_ADAPTERS
@@ -195,8 +198,8 @@ def test_groups_stay_apart_and_attend_to_virtual_tokens(adapter, by):
     batch = replace(batch, modalities=batch.segments)
     other = replace(batch, ids=torch.cat((batch.ids[:, :4], ids_of(1, 5, seed=9)), dim=1))
     states, changed = (
-        model.hidden_states(model.embed_batch(batch)),
-        model.hidden_states(model.embed_batch(other)),
+        model.hidden_states(ModelInputs.of_batch(batch)),
+        model.hidden_states(ModelInputs.of_batch(other)),
     )
     assert torch.equal(states[:, :4], changed[:, :4])
     new = [one for one in model.parameters() if one.requires_grad]
@@ -210,18 +213,18 @@ def test_groups_stay_apart_and_attend_to_virtual_tokens(adapter, by):
 def test_cached_encoder_decoder_equals_the_full_forward(adapter):
     model, batch = adapted(adapter, "encoder-decoder", positions="learned"), batch_of()
     expected = outputs(model, batch)
-    cache = model.new_cache_for(batch.source, batch.source_valid)
+    cache = model.encode(batch.source, batch.source_valid)
     pieces = [
-        model.step(batch.ids[:, begin:end], valid=batch.valid[:, :end], cache=cache)
+        model.logits(ModelInputs(batch.ids[:, begin:end], batch.valid[:, :end]), cache=cache)
         for begin, end in ((0, 4), (4, 5), (5, 9))
     ]
     assert torch.allclose(torch.cat(pieces, dim=1), expected, atol=1e-12)
     cache.reorder(torch.tensor([2, 0]))
     short = batch.ids[[2, 0]]
-    more = model.step(short[:, :1], valid=torch.ones(2, 10, dtype=torch.bool), cache=cache)
+    more = model.logits(ModelInputs(short[:, :1], torch.ones(2, 10, dtype=torch.bool)), cache=cache)
     longer = torch.cat((short, short[:, :1]), dim=1)
     expected = model.logits(
-        longer, source=batch.source[[2, 0]], source_valid=batch.source_valid[[2, 0]]
+        ModelInputs(longer, source=batch.source[[2, 0]], source_valid=batch.source_valid[[2, 0]])
     )
     assert torch.allclose(more[:, 0], expected[:, -1], atol=1e-12)
 
@@ -230,7 +233,9 @@ def test_source_padding_has_no_influence():
     for adapter in (PromptTuning(length=LENGTH), PrefixTuning(length=LENGTH)):
         model, batch = adapted(adapter, "encoder-decoder"), batch_of()
         alone = model.logits(
-            batch.ids[2:], source=batch.source[2:, :5], source_valid=batch.source_valid[2:, :5]
+            ModelInputs(
+                batch.ids[2:], source=batch.source[2:, :5], source_valid=batch.source_valid[2:, :5]
+            )
         )
         assert torch.allclose(outputs(model, batch)[2:], alone, atol=1e-12)
 
@@ -244,7 +249,7 @@ def test_generated_logprobs_equal_those_of_whole_rows(adapter, table):
         generated = generate(model, prompts, strategy=strategy, max_new_tokens=6, stop=None, pad=0)
         for prompt, one in zip(prompts, generated, strict=True):
             row = torch.tensor([[*prompt, *one.ids]])
-            logprobs = model.logits(row).log_softmax(dim=-1)[0, len(prompt) - 1 : -1]
+            logprobs = model.logits(ModelInputs(row)).log_softmax(dim=-1)[0, len(prompt) - 1 : -1]
             expected = logprobs.gather(1, row[0, len(prompt) :, None]).sum()
             assert expected.item() == pytest.approx(one.logprob, abs=1e-9)
             if isinstance(strategy, Greedy):
@@ -256,7 +261,7 @@ def test_generated_logprobs_equal_those_of_whole_rows(adapter, table):
 def test_recorded_weights_are_those_between_tokens(adapter, name):
     model, batch = adapted(adapter, name), replace(batch_of(), labels=None)
     recorder = AttentionRecorder()
-    model.losses(batch, recorder=recorder)
+    token_losses(model, batch, recorder=recorder)
     assert recorder.weights
     for path, weights in recorder.weights.items():
         queries = 7 if path.startswith("encoder.") else 9
@@ -275,16 +280,16 @@ def test_patches_keep_their_positions_after_virtual_tokens(adapter):
     table = {"patch_dim": 3, "positions": "learned"}
     model, plain = adapted(adapter, "encoder", **table), body("encoder", **table).double()
     ids = ids_of()
-    expected = plain.mixed_logits(ids)
-    assert not torch.allclose(model.mixed_logits(ids), expected, atol=1e-3)
+    inputs = mixed_inputs(ids, None, patch_dim=3)
+    expected = plain.logits(inputs)
+    assert not torch.allclose(model.logits(inputs), expected, atol=1e-3)
     with masked_virtual_tokens(model):
-        assert torch.allclose(model.mixed_logits(ids), expected, atol=1e-12)
+        assert torch.allclose(model.logits(inputs), expected, atol=1e-12)
     position_ids = []
     model.embedding.positions.register_forward_hook(
         lambda _, inputs, __: position_ids.append(inputs[0])
     )
-    batch = mixed_batch(ids, None, patch_dim=3)
-    model.hidden_states(model.embed_batch(batch, mask=model.positions_and_mask(ids, None)[1]))
+    model.hidden_states(inputs)
     assert position_ids[0][0].tolist() == [4, 5, 6, 7, 8, 20, 21, 22, 23]
 
 
@@ -292,7 +297,6 @@ def test_patches_keep_their_positions_after_virtual_tokens(adapter):
 def test_a_task_head_gets_tokens_alone(adapter):
     model = classifier(**LIKE_BERT)
     adapter.apply(model, seed=0)
-    assert isinstance(model, TaskModel)
     assert model.hidden_states(batch_of()).shape == (3, 9, 16)
 
 
@@ -300,14 +304,16 @@ def test_a_task_head_gets_tokens_alone(adapter):
 def test_a_row_beyond_the_context_is_refused(adapter):
     model = adapted(adapter)
     assert model.context == 20
-    assert model.logits(ids_of(1, 20)).shape[1] == 20
-    with pytest.raises(UserError, match="a row of 21 tokens after 4 virtual tokens"):
-        model.logits(ids_of(1, 21))
+    assert model.logits(ModelInputs(ids_of(1, 20))).shape[1] == 20
+    with pytest.raises(UserError, match=r"21 tokens after 4 virtual .* = 24"):
+        model.logits(ModelInputs(ids_of(1, 21)))
     seq2seq = adapted(adapter, "encoder-decoder")
     batch = batch_of()
     long = ids_of(3, 21)
     with pytest.raises(UserError, match="at most 20 tokens"):
-        seq2seq.logits(batch.ids, source=long, source_valid=torch.ones_like(long).bool())
+        seq2seq.logits(
+            ModelInputs(batch.ids, source=long, source_valid=torch.ones_like(long).bool())
+        )
 
 
 @BOTH_ADAPTERS
@@ -317,7 +323,7 @@ def test_a_row_beyond_the_context_is_refused(adapter):
 def test_virtual_tokens_pass_the_audit(adapter, name):
     model = body(name, context=11)  # the longest rows of the audit leave context for them
     adapter.apply(model, seed=0)
-    result = audit(model, mask=model.visibility)
+    result = audit(model_subject(model))
     assert not result.leaks
     assert not result.findings
 
@@ -344,7 +350,9 @@ def test_a_prefix_is_initialised_from_keys_and_values_of_tokens():
     handle.remove()
     ids = ids_of()
     with_tokens = torch.cat((tokens[0].expand(3, -1), ids), dim=1)
-    assert torch.allclose(model.logits(ids), plain.logits(with_tokens)[:, 5:], atol=1e-12)
+    assert torch.allclose(
+        model.logits(ModelInputs(ids)), plain.logits(ModelInputs(with_tokens))[:, 5:], atol=1e-12
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -361,8 +369,8 @@ def test_for_any_length_and_padding_a_row_equals_itself_alone(virtual, gaps, kin
     model = adapted(adapter, attention=kind)
     ids = ids_of(len(gaps), 7)
     valid = torch.arange(7) >= torch.tensor(gaps)[:, None]
-    batched = model.logits(ids, valid=valid)
+    batched = model.logits(ModelInputs(ids, valid=valid))
     assert isinstance(model, SequenceModel)
     for row, gap in enumerate(gaps):
-        alone = model.logits(ids[row : row + 1, gap:])[0]
+        alone = model.logits(ModelInputs(ids[row : row + 1, gap:]))[0]
         assert torch.allclose(batched[row, gap:], alone, atol=1e-10)

@@ -104,7 +104,9 @@ def test_decoder_of_an_encoder_decoder_is_audited() -> None:
     report = audit(t5(), lengths=[7, 9])
     assert report.verdict == "clean"
     assert any(note.startswith("with the KV cache, length 9") for note in report.checked)
-    assert "evaluation mode, length 7: gradients of 6 positions" in report.checked
+    gradients = next(note for note in report.checked if "gradients of" in note)
+    assert gradients.startswith("evaluation mode, length 7")
+    assert "6 positions" in gradients
     leaking = t5()
     decoder = leaking.decoder
     plain = decoder.forward
@@ -244,9 +246,8 @@ def test_invalid_targets_and_samples_raise(
 
 def test_clean_audit_as_sentence_and_json() -> None:
     report = audit(full_subject(ToyTransformer(Components(max_length=12))))
-    assert report.sentence() == (
-        "clean: no output depends on an input that the mask causal forbids"
-    )
+    assert report.sentence().startswith("clean: ")
+    assert "mask causal" in report.sentence()
     fields = json.loads(json.dumps(record_table(AuditRecord.of_audit(report))))
     assert fields["verdict"] == "clean"
     assert (fields["leaks"], fields["leak_count"]) == ([], 0)
@@ -260,15 +261,14 @@ def test_mask_that_grows_with_depth_is_not_claimed() -> None:
 
     report = audit(ToyTransformer(Components(max_length=12)), mask=last_three)
     assert report.is_clean
-    assert (
-        "through any number of layers; what a single layer attends to was not" in report.sentence()
-    )
+    assert "what a single layer attends to was not" in report.sentence()
 
     def near(t: int) -> Tensor:
         return torch.ones(t, t).tril(2).triu(-2).bool()
 
     report = audit(ToyTransformer(Components(max_length=12)), mask=near)
-    assert report.sentence().startswith("cannot tell: through several layers the mask near lets")
+    assert report.sentence().startswith("cannot tell: through several layers")
+    assert "the mask near" in report.sentence()
 
 
 def test_default_mask_is_the_models_own() -> None:
@@ -297,15 +297,14 @@ def test_system_exit_in_the_model_raises() -> None:
     def leave(ids: Tensor) -> Tensor:
         raise SystemExit(3)
 
-    with pytest.raises(UserError, match="did not run on the sample: SystemExit: 3"):
+    with pytest.raises(UserError, match="sample: SystemExit: 3"):
         audit(leave, sample=torch.ones(1, 5).long())
 
 
 def test_leak_as_sentence_and_json() -> None:
     report = audit(LEAKS["one pair"]())
-    assert report.sentence().startswith(
-        "sees the future: position 3 reacts to token 9 (largest influence 0."
-    )
+    assert report.sentence().startswith("sees the future: position 3 reacts to token 9")
+    assert "influence 0." in report.sentence()
     fields = json.loads(json.dumps(record_table(AuditRecord.of_audit(report))))
     assert fields["leak_count"] == 1
     assert (fields["leaks"][0]["query"], fields["leaks"][0]["key"]) == (3, 9)

@@ -22,6 +22,7 @@ from regard.core.settings import read_settings, settings_class, to_table
 from regard.interop.export_model import export_model
 from regard.interop.import_model import import_model
 from regard.models.families import FAMILIES
+from regard.models.inputs import ModelInputs
 
 TOLERANCE = 1e-5
 SIZE = {"context": 20, "layers": 2, "heads": 4, "width": 16, "mlp_width": 24}
@@ -80,10 +81,10 @@ def test_transformers_loads_it_with_equal_outputs(name, tmp_path):
         theirs, info = kind.from_pretrained(tmp_path / "out", output_loading_info=True)
         assert not info["missing_keys"]
         logits = theirs.eval()(input_ids=ids, attention_mask=valid.long()).logits
-        assert (ours.logits(ids, valid=valid) - logits)[valid].abs().max() < TOLERANCE
+        assert (ours.logits(ModelInputs(ids, valid=valid)) - logits)[valid].abs().max() < TOLERANCE
     body = transformers.AutoModel.from_pretrained(tmp_path / "out").eval()
     outputs = body(input_ids=ids, attention_mask=valid.long())
-    found = ours.hidden_states(ours.embed(ids, valid=valid))
+    found = ours.hidden_states(ModelInputs(ids, valid=valid))
     assert (found - outputs.last_hidden_state)[valid].abs().max() < TOLERANCE
     if ours.pooler is not None if family_name == "encoder" else False:
         assert (ours.pooler(found[:, 0]) - outputs.pooler_output).abs().max() < TOLERANCE

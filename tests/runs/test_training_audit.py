@@ -11,6 +11,7 @@ from torch import nn
 from regard.adapters.full import Full
 from regard.audits.audit import audit
 from regard.batch import Example
+from regard.runs.models.model_subject import model_subject
 from regard.runs.results import AuditRecord
 from regard.runs.training_audit import audit_before_training
 from regard.training.batch_loader import BatchLoader
@@ -66,7 +67,7 @@ def test_parameters_that_the_head_does_not_use_are_named():
 
 
 def test_without_rows_of_the_task_unused_parameters_are_unchecked():
-    result = audit(classifier(layers=1, context=11))
+    result = audit(model_subject(classifier(layers=1, context=11)))
     assert not result.unused_parameters
     assert not any("gradient of every trained parameter" in one for one in result.checked)
     assert any("unused parameters: below a task head" in one for one in result.unchecked)

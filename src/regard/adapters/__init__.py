@@ -15,9 +15,7 @@ from regard.core.errors import UserError
 from regard.core.parameter_count import ParameterCount
 from regard.core.settings import Settings, catalog_name
 from regard.models.families import Family
-from regard.models.families.transformer import Transformer
-from regard.models.model import Model
-from regard.models.task_models.task_model import TaskModel
+from regard.models.model import Model, TokenModel
 
 ADAPTERS = Catalog("adapter", home="regard.adapters")
 
@@ -47,19 +45,18 @@ class Adapter(Settings, ABC):
         """Freeze the model, insert the new parameters, make only the adapted ones trainable."""
         refuse_adapted(model)
         model.requires_grad_(False)
-        body = get_body(model)
-        self.adapt(body, seed=seed)
-        body.context -= self.virtual_tokens
-        if isinstance(model, TaskModel):
-            model.context = body.context
-            model.head.requires_grad_(True)
+        self.adapt(model.body, seed=seed)
+        model.body.context -= self.virtual_tokens
+        model.context = model.body.context
+        if model.task_head is not None:
+            model.task_head.requires_grad_(True)
         for name, parameter in model.named_parameters():  # a tied table goes by its first name
             if name.startswith(model.unused_parameters):
                 parameter.requires_grad_(False)
         model.saves_adapter_only = self.saves_adapter_only
 
     @abstractmethod
-    def adapt(self, body: Model, *, seed: int) -> None:
+    def adapt(self, body: TokenModel, *, seed: int) -> None:
         """Insert parameters into the frozen body and unfreeze what is trained."""
 
     @abstractmethod
@@ -70,11 +67,6 @@ class Adapter(Settings, ABC):
     def merge(self, model: Model) -> None:
         """Merge the new parameters into the weights; nothing to do for an adapter that trains the
         weights themselves, an error for one whose parameters cannot be merged."""
-
-
-def get_body(model: Model) -> Model:
-    """The model without its task head."""
-    return model.body if isinstance(model, TaskModel) else model
 
 
 def used_family(model: Model, family: Family) -> Family:
@@ -98,13 +90,6 @@ def refuse_adapted(model: Model) -> None:
         )
 
 
-def require_transformer(family: Family, adapter: Adapter) -> Transformer:
-    """The family as a Transformer; an error if it has no blocks."""
-    if not isinstance(family, Transformer):
-        raise no_blocks_error(adapter)
-    return family
-
-
 def no_blocks_error(adapter: Adapter) -> UserError:
     kind = catalog_name(adapter, ADAPTERS)
     return UserError(
@@ -113,22 +98,3 @@ def no_blocks_error(adapter: Adapter) -> UserError:
         topic="adapt",
         hint='Adapt it by "full", "bias" or "lora".',
     )
-
-
-def check_virtual_length(length: int, model: Model, adapter: Adapter) -> None:
-    """Refuse virtual tokens that leave no context for a row's tokens."""
-    if length > model.context - 2:
-        kind = catalog_name(adapter, ADAPTERS)
-        raise UserError(
-            f"a {kind} of {length} virtual tokens leaves {max(0, model.context - length)} of "
-            f"model.context = {model.context} for the text",
-            topic="adapt",
-            where="adapt.length",
-            hint=f"Give at most {model.context - 2}; a few dozen are usual.",
-        )
-
-
-def size_symbol(size: int, family: Transformer) -> str:
-    """A size as formulas write it: w width, f MLP width, or the number itself."""
-    symbols = {family.width: "w", family.resolved_mlp_width: "f"}
-    return symbols.get(size, str(size))

@@ -7,7 +7,7 @@ from typing import ClassVar
 from regard.adapters import ADAPTERS, Adapter
 from regard.core.parameter_count import ParameterCount
 from regard.models.families import Family
-from regard.models.model import Model
+from regard.models.model import TokenModel
 
 
 @ADAPTERS.add("full", trains="every parameter that a loss depends on")
@@ -16,7 +16,7 @@ class Full(Adapter):
 
     saves_adapter_only: ClassVar[bool] = False
 
-    def adapt(self, body: Model, *, seed: int) -> None:
+    def adapt(self, body: TokenModel, *, seed: int) -> None:
         body.requires_grad_(True)
 
     def count_parameters(self, family: Family, *, vocabulary: int) -> list[ParameterCount]:

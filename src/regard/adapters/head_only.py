@@ -6,8 +6,7 @@ from regard.adapters import ADAPTERS, Adapter
 from regard.core.errors import UserError
 from regard.core.parameter_count import ParameterCount
 from regard.models.families import Family
-from regard.models.model import Model
-from regard.models.task_models.task_model import TaskModel
+from regard.models.model import Model, TokenModel
 
 
 @ADAPTERS.add("head", trains="the head of the task")
@@ -15,7 +14,7 @@ class HeadOnly(Adapter):
     """Train the head of the task and nothing below it: w·c + c parameters for c labels."""
 
     def apply(self, model: Model, *, seed: int) -> None:
-        head = model.head if isinstance(model, TaskModel) else None
+        head = model.task_head
         if head is None or not any(True for _ in head.parameters()):
             problem = "this model has no task head" if head is None else "its head has none"
             raise UserError(
@@ -25,7 +24,7 @@ class HeadOnly(Adapter):
             )
         super().apply(model, seed=seed)
 
-    def adapt(self, body: Model, *, seed: int) -> None:
+    def adapt(self, body: TokenModel, *, seed: int) -> None:
         """Nothing to do: the body stays frozen."""
 
     def count_parameters(self, family: Family, *, vocabulary: int) -> list[ParameterCount]:

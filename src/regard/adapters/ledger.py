@@ -20,7 +20,6 @@ from regard.core.parameter_count import ParameterCount, total_parameters
 from regard.core.settings import catalog_name
 from regard.models.families import Family
 from regard.models.model import Model
-from regard.models.task_models.task_model import TaskModel
 
 
 @runtime_checkable
@@ -45,7 +44,7 @@ def ledger(
         for name, tensor in trained_tensors(model).items()
     )
     terms = list(adapter.count_parameters(used_family(model, family), vocabulary=vocabulary))
-    head = model.head if isinstance(model, TaskModel) else None
+    head = model.task_head
     if head is not None and any(parameter.requires_grad for parameter in head.parameters()):
         terms += _count_head(head) if head_counts is None else head_counts
     total = sum(row.count for row in rows)

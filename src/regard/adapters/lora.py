@@ -17,14 +17,13 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.adapters import ADAPTERS, Adapter, get_body, size_symbol
-from regard.adapters.linear_layers import LinearShape, linear_layers, linear_shapes
+from regard.adapters import ADAPTERS, OUTSIDE_BACKBONE, Adapter
 from regard.core.errors import UserError
 from regard.core.parameter_count import ParameterCount
 from regard.models.families import Family
-from regard.models.families.transformer import Transformer
+from regard.models.families.attention_shape import LinearShape
 from regard.models.init_weights import named_generator
-from regard.models.model import Model
+from regard.models.model import Model, TokenModel
 from regard.nn.dropout import dropout
 from regard.nn.linear import Linear
 
@@ -44,7 +43,7 @@ class Lora(Adapter):
     targets: tuple[str, ...] = Field(default=("query", "value"), min_length=1)
     "Linear layers by the end of their names, with * and ?: query, cross_attention.*, blocks.5.*"
 
-    def adapt(self, body: Model, *, seed: int) -> None:
+    def adapt(self, body: TokenModel, *, seed: int) -> None:
         layers = linear_layers(body)
         shapes = {
             name: LinearShape(layer.in_features, layer.out_features)
@@ -58,7 +57,7 @@ class Lora(Adapter):
             _replace_layer(body, name, layer)
 
     def count_parameters(self, family: Family, *, vocabulary: int) -> list[ParameterCount]:
-        shapes = linear_shapes(family)
+        shapes = family.linear_layers()
         layers: dict[tuple[str, LinearShape], int] = {}
         for name in self._target_layers(shapes):
             key = (_without_block_number(name), shapes[name])
@@ -66,15 +65,15 @@ class Lora(Adapter):
         return [
             ParameterCount(
                 f"LoRA beside {name}",
-                f"{self.rank}·({_symbol(shape.in_features, family)} + "
-                f"{_symbol(shape.out_features, family)})",
+                f"{self.rank}·({family.size_symbol(shape.in_features)} + "
+                f"{family.size_symbol(shape.out_features)})",
                 self.rank * (shape.in_features + shape.out_features),
             ).times(count, "layers")
             for (name, shape), count in layers.items()
         ]
 
     def merge(self, model: Model) -> None:
-        body = get_body(model)
+        body = model.body
         for name, module in list(body.named_modules()):
             if isinstance(module, LoraLinear):
                 _replace_layer(body, name, module.merge())
@@ -133,6 +132,16 @@ class LoraLinear(Linear):
         return plain.train(self.training)
 
 
+def linear_layers(body: nn.Module) -> dict[str, nn.Linear]:
+    """The linear layers of a model by name, without those outside the backbone: the output layer
+    with its transform, the pooler, the boundary network."""
+    return {
+        name: module
+        for name, module in body.named_modules()
+        if isinstance(module, nn.Linear) and not name.startswith(OUTSIDE_BACKBONE)
+    }
+
+
 def match_targets(targets: Iterable[str], names: Iterable[str]) -> list[str]:
     """The names that the targets match, in their order; a target without a match is an error."""
     names = list(names)
@@ -187,7 +196,3 @@ def _without_block_number(name: str) -> str:
     index = parts.index("blocks")
     side = [] if parts[:index] == ["stack"] else parts[:index]
     return ".".join([*side, *parts[index + 2 :]])
-
-
-def _symbol(size: int, family: Family) -> str:
-    return size_symbol(size, family) if isinstance(family, Transformer) else str(size)

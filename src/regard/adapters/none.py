@@ -5,7 +5,7 @@ from __future__ import annotations
 from regard.adapters import ADAPTERS, Adapter, refuse_adapted
 from regard.core.parameter_count import ParameterCount
 from regard.models.families import Family
-from regard.models.model import Model
+from regard.models.model import Model, TokenModel
 
 
 @ADAPTERS.add("none", trains="nothing")
@@ -17,7 +17,7 @@ class NoTraining(Adapter):
         model.requires_grad_(False)
         model.saves_adapter_only = self.saves_adapter_only
 
-    def adapt(self, body: Model, *, seed: int) -> None:
+    def adapt(self, body: TokenModel, *, seed: int) -> None:
         """Nothing to do."""
 
     def count_parameters(self, family: Family, *, vocabulary: int) -> list[ParameterCount]:

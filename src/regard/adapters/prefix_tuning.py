@@ -17,54 +17,34 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from regard.adapters import (
-    ADAPTERS,
-    Adapter,
-    check_virtual_length,
-    no_blocks_error,
-    require_transformer,
-    size_symbol,
-)
-from regard.adapters.prompt_tuning import VirtualTokenInit, draw_token_ids, not_mergeable_error
+from regard.adapters import ADAPTERS, no_blocks_error
+from regard.adapters.virtual_tokens import VirtualTokenAdapter, VirtualTokenInit, draw_token_ids
 from regard.attention.function import AttentionFunction, RecurrentAttentionFunction
-from regard.attention.kinds import ATTENTION, AttentionKind
 from regard.attention.mixer import Mixer
 from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
 from regard.core.parameter_count import ParameterCount
-from regard.core.settings import catalog_name
-from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
-from regard.models.architectures.sequence_model import SequenceModel
+from regard.models.blocks.virtual_tokens import VirtualTokens
 from regard.models.families import Family
-from regard.models.families.encoder_decoder import EncoderDecoder
-from regard.models.families.transformer import Transformer
+from regard.models.families.attention_shape import AttentionShape
 from regard.models.init_weights import INIT_STD, named_generator
-from regard.models.model import Model
+from regard.models.inputs import ModelInputs
+from regard.models.model import TokenModel
 
 
 @ADAPTERS.add("prefix", trains="keys and values in every attention")
-class PrefixTuning(Adapter):
+class PrefixTuning(VirtualTokenAdapter):
     """Train a prefix: keys and values of virtual tokens in every attention."""
 
     new_parameters: ClassVar = ("prefix",)
 
-    length: int = Field(default=20, ge=1)
-    "Number of virtual tokens; they reduce the context for tokens."
     init: VirtualTokenInit = "tokens"
     "Initial values: the model's keys and values of tokens drawn by seed, or small random ones."
 
-    @property
-    def virtual_tokens(self) -> int:
-        return self.length
-
-    def adapt(self, body: Model, *, seed: int) -> None:
-        if not isinstance(body, SequenceModel | EncoderDecoderModel):
-            raise no_blocks_error(self)
-        check_virtual_length(self.length, body, self)
+    def insert(self, body: TokenModel, holder: VirtualTokens, *, seed: int) -> None:
         attentions = dict(_attentions(body))
         initial = (
             self._init_from_tokens(body, attentions, seed=seed)
@@ -73,26 +53,24 @@ class PrefixTuning(Adapter):
         )
         for name, attention in attentions.items():
             attention.prefix = nn.Parameter(initial[name].to(attention.query.weight))
-        body.prefix_length = self.length
+        holder.prefix_length = self.length
 
     def count_parameters(self, family: Family, *, vocabulary: int) -> list[ParameterCount]:
-        transformer = require_transformer(family, self)
-        _refuse_keyless(transformer, transformer.attention)
-        head_width = transformer.head_shape(0).width
-        kv_width = (transformer.key_value_heads or transformer.heads) * head_width
-        prefix = ParameterCount(
-            "prefix",
-            f"2·{self.length}·{size_symbol(kv_width, transformer)}",
-            2 * self.length * kv_width,
-        ).times(transformer.layers, "layers")
-        if not isinstance(transformer, EncoderDecoder):
-            return [prefix]
-        _refuse_keyless(transformer, transformer.cross_attention)
-        cross = ParameterCount("cross-attention prefix", prefix.formula, prefix.value)
-        return [prefix.on("encoder"), prefix.on("decoder"), cross.on("decoder")]
-
-    def merge(self, model: Model) -> None:
-        raise not_mergeable_error("prefix")
+        stacks = family.stacks()
+        if not stacks:
+            raise no_blocks_error(self)
+        counts = []
+        for stack, blocks in stacks.items():
+            for name, attention in blocks[0].items():
+                _refuse_keyless(attention)
+                width = attention.key_value_width
+                prefix = ParameterCount(
+                    "prefix" if name == "attention" else f"{name.replace('_', '-')} prefix",
+                    f"2·{self.length}·{family.size_symbol(width)}",
+                    2 * self.length * width,
+                ).times(len(blocks), "layers")
+                counts.append(prefix if len(stacks) == 1 else prefix.on(stack))
+        return counts
 
     def _init_random(
         self, attentions: dict[str, MultiHeadAttention], *, seed: int
@@ -111,26 +89,24 @@ class PrefixTuning(Adapter):
     @torch.no_grad()
     def _init_from_tokens(
         self,
-        body: SequenceModel | EncoderDecoderModel,
+        body: TokenModel,
         attentions: dict[str, MultiHeadAttention],
         *,
         seed: int,
     ) -> dict[str, Tensor]:
         """Each attention's keys and values of a row of drawn tokens, not rotated."""
-        table = body.embedding.tokens.weight
+        table = body.get_parameter(f"{body.token_table}.weight")
         ids = draw_token_ids(len(table), self.length, named_generator(seed, "prefix"))
         row = ids.to(table.device)[None]
         with _captured_keys_values(attentions) as captured, _evaluation_mode(body):
-            if isinstance(body, EncoderDecoderModel):
-                source_valid = torch.ones_like(row, dtype=torch.bool)
-                body.hidden_states(row, source=row, source_valid=source_valid)
-            else:
-                _, mask = body.positions_and_mask(row, None)
-                zeros = torch.zeros_like(row)
-                positions = TokenPositions.of_row(
-                    self.length, device=row.device, segments=zeros, modalities=zeros
-                )
-                body.hidden_states(body.embed_at(row, positions, mask=mask))
+            zeros = torch.zeros_like(row)
+            positions = TokenPositions.of_row(
+                self.length, device=row.device, segments=zeros, modalities=zeros
+            )
+            every = torch.ones_like(row, dtype=torch.bool)
+            body.hidden_states(
+                ModelInputs(row, every, positions, segments=zeros, source=row, source_valid=every)
+            )
         return captured
 
 
@@ -181,11 +157,10 @@ def _evaluation_mode(body: nn.Module) -> Iterator[None]:
         body.train(was_training)
 
 
-def _refuse_keyless(family: Transformer, kind: AttentionKind) -> None:
-    with torch.device("meta"):  # builds without allocating
-        built = kind.build(family.head_shape(0))
+def _refuse_keyless(attention: AttentionShape) -> None:
+    built = attention.build_function()
     if not isinstance(built, AttentionFunction) or isinstance(built, RecurrentAttentionFunction):
-        raise _keyless_error(catalog_name(kind, ATTENTION))
+        raise _keyless_error(attention.kind_name)
 
 
 def _keyless_error(name: str) -> UserError:

@@ -9,53 +9,32 @@ stands before the source. Shapes: p virtual tokens, w width of a token embedding
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from regard.adapters import (
-    ADAPTERS,
-    Adapter,
-    check_virtual_length,
-    no_blocks_error,
-    require_transformer,
-    size_symbol,
-)
-from regard.core.errors import UserError
+from regard.adapters import ADAPTERS, no_blocks_error
+from regard.adapters.virtual_tokens import VirtualTokenAdapter, VirtualTokenInit, draw_token_ids
 from regard.core.parameter_count import ParameterCount
-from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
-from regard.models.architectures.sequence_model import SequenceModel
-from regard.models.blocks.embedding import token_width
+from regard.models.blocks.virtual_tokens import VirtualTokens
 from regard.models.families import Family
 from regard.models.init_weights import named_generator
-from regard.models.model import Model
-
-VirtualTokenInit = Literal["tokens", "random"]
+from regard.models.model import TokenModel
 
 
 @ADAPTERS.add("prompt", trains="a soft prompt before every row")
-class PromptTuning(Adapter):
+class PromptTuning(VirtualTokenAdapter):
     """Train a soft prompt: embeddings of virtual tokens before every row."""
 
     new_parameters: ClassVar = ("prompt",)
 
-    length: int = Field(default=20, ge=1)
-    "Number of virtual tokens; they reduce the context for tokens."
     init: VirtualTokenInit = "tokens"
     "Initial values: embeddings of tokens drawn by seed, or random with the std of the token table."
 
-    @property
-    def virtual_tokens(self) -> int:
-        return self.length
-
-    def adapt(self, body: Model, *, seed: int) -> None:
-        if not isinstance(body, SequenceModel | EncoderDecoderModel):
-            raise no_blocks_error(self)
-        check_virtual_length(self.length, body, self)
-        table = body.embedding.tokens.weight
-        body.prompt = nn.Parameter(self._init_prompt(table, seed=seed))
+    def insert(self, body: TokenModel, holder: VirtualTokens, *, seed: int) -> None:
+        table = body.get_parameter(f"{body.token_table}.weight")
+        holder.prompt = nn.Parameter(self._init_prompt(table, seed=seed))
 
     def _init_prompt(self, table: Tensor, *, seed: int) -> Tensor:
         """(p,w), with the dtype and device of the token table."""
@@ -67,25 +46,8 @@ class PromptTuning(Adapter):
         return draw.to(table) * table.detach().std()
 
     def count_parameters(self, family: Family, *, vocabulary: int) -> list[ParameterCount]:
-        transformer = require_transformer(family, self)
-        width = token_width(transformer.width, transformer.positions)
-        formula = f"{self.length}·{size_symbol(width, transformer)}"
+        if not family.stacks():
+            raise no_blocks_error(self)
+        width = family.token_width
+        formula = f"{self.length}·{family.size_symbol(width)}"
         return [ParameterCount("prompt", formula, self.length * width)]
-
-    def merge(self, model: Model) -> None:
-        raise not_mergeable_error("prompt")
-
-
-def draw_token_ids(vocabulary: int, count: int, generator: torch.Generator) -> Tensor:
-    """(count): distinct token ids, as far as the vocabulary has enough."""
-    rounds = -(-count // vocabulary)
-    permutations = [torch.randperm(vocabulary, generator=generator) for _ in range(rounds)]
-    return torch.cat(permutations)[:count]
-
-
-def not_mergeable_error(kind: str) -> UserError:
-    return UserError(
-        f"a {kind} is no change of the model's weights: there is nothing to merge it into",
-        topic="adapt",
-        hint="Keep it beside its base model, or adapt by LoRA, which can be merged.",
-    )

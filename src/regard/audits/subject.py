@@ -42,6 +42,8 @@ class Subject:
     embedding: str = ""
     "Dotted name of the submodule that returns the token embeddings (b,t,w), for gradients."
     accepts_padding_mask: bool = False
+    visibility: str | None = None
+    "The mask, by name, that the model declares."
     run_cached: RunCached | None = None
     "(module, ids, cuts) -> outputs of all positions; runs the chunks between cuts with a KV cache."
     run_with_weights: RunWithWeights | None = None

@@ -7,51 +7,54 @@ start from the start token. Shapes: b rows, s source position.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
+from regard.attention.cache import ModelCache
 from regard.batch import pad
 from regard.core.errors import UserError
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.generation.decoding_window import Decodable
-from regard.models.architectures.language_model import LanguageModel
-from regard.models.architectures.seq2seq_model import Seq2SeqModel
+from regard.generation.decoding_window import Decodable, model_device
+from regard.models.architectures.source_bound_decoder import (
+    SourceBoundDecoder,
+    SourceDecoder,
+    decodes_source,
+)
 from regard.models.model import Model
 
 
-def can_generate(model: Model) -> bool:
-    """Whether the model decodes autoregressively; a bidirectional encoder does not."""
-    return isinstance(model, LanguageModel | Seq2SeqModel)
+def decodes_rows(model: Model) -> TypeGuard[Decodable[ModelCache]]:
+    return model.generates and model.body.reads == "row"
 
 
 def prepare_decoding(
     model: Model, rows: Sequence[list[int]], tokenizer: Tokenizer
 ) -> tuple[Decodable[Any], list[list[int]]]:
     """The model to decode with, and the tokens that each generated row starts from."""
-    if isinstance(model, LanguageModel):
+    if decodes_rows(model):
         return model, list(rows)
-    if not isinstance(model, Seq2SeqModel):
+    if not decodes_source(model):
         raise UserError(
             "this model predicts masked tokens and cannot generate text",
             topic="generate",
             hint='Train a family that generates: "decoder", "encoder-decoder" or "recurrent".',
         )
     if not rows:
-        return model.bind_source(torch.empty(0, 1), torch.empty(0, 1)), []
+        return SourceBoundDecoder(model, torch.empty(0, 1), torch.empty(0, 1)), []
     return bind_sources(model, rows, tokenizer), [[tokenizer.require("start")] for _ in rows]
 
 
 def bind_sources(
-    model: Seq2SeqModel, sources: Sequence[list[int]], tokenizer: Tokenizer
+    model: SourceDecoder, sources: Sequence[list[int]], tokenizer: Tokenizer
 ) -> Decodable[Any]:
     """The model bound to these source sequences; one that is too long keeps its end."""
-    device = next(model.parameters()).device
+    device = model_device(model)
     kept = [ids[-model.context :] for ids in sources]
     source = torch.from_numpy(pad(kept, tokenizer.padding_id)).to(device)
     lengths = torch.tensor([len(ids) for ids in kept], device=device)
     valid = torch.arange(source.shape[1], device=device) < lengths[:, None]
-    return model.bind_source(source, valid)
+    return SourceBoundDecoder(model, source, valid)
 
 
 def suppressed_ids(tokenizer: Tokenizer) -> tuple[int, ...]:

@@ -70,7 +70,7 @@ def ask(
     question = question.strip()
     if not question:
         raise UserError("the question is empty", topic="ask", hint="Ask something.")
-    [row] = problem.predict(model, [Record({"question": question})])
+    [row] = problem.predict(model.body, [Record({"question": question})])
     subject = subject or problem.task.find_subject(question)
     seen = _seen(problem, subject)
     doubt = _doubt(row, subject=subject, seen=seen)

@@ -18,10 +18,9 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.health.overfitting import LossGap, LossLevel
 from regard.evaluation.health.samples import sample_health
 from regard.evaluation.metrics.perplexity import Losses
-from regard.generation.decoding_setup import bind_sources, suppressed_ids
+from regard.generation.decoding_setup import bind_sources, decodes_rows, suppressed_ids
 from regard.generation.generate import Decodable, Sampling, generate
-from regard.models.architectures.language_model import LanguageModel
-from regard.models.architectures.seq2seq_model import Seq2SeqModel
+from regard.models.architectures.source_bound_decoder import decodes_source
 from regard.models.model import Model
 from regard.runs.health_record import HealthRecord, SampleHealthRecord, TrainDevGapRecord
 from regard.runs.preparation.evaluate_text import choose_documents
@@ -68,10 +67,10 @@ def _samples(
     )
     start = tokenizer.require("start")
     decoder: Decodable[Any]
-    if isinstance(model, LanguageModel):
+    if decodes_rows(model):
         decoder, count, after = model, SAMPLES, "no prompt"
         references = _beginnings(dev.documents)
-    elif isinstance(model, Seq2SeqModel):
+    elif decodes_source(model):
         halves = _halves(dev.documents, context=model.context)
         if not halves:
             return _unjudged(TOO_SHORT)

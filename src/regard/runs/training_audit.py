@@ -20,10 +20,9 @@ from regard.audits.unused_parameters import BATCH_SIZE, DATA_SEEDS, LossFunction
 from regard.batch import Batch
 from regard.core.errors import UserError
 from regard.core.settings import catalog_name
-from regard.models.architectures.sequence_model import SequenceModel, audit_document_ids
 from regard.models.families import Family
 from regard.models.model import Model
-from regard.models.task_models.task_model import TaskModel
+from regard.runs.models.model_subject import document_ids, model_subject, packed_subject
 from regard.runs.results import AuditRecord, read_audit
 from regard.runs.run import Run
 from regard.training.batch_loader import BatchLoader
@@ -61,11 +60,12 @@ def audit_before_training(model: Model, family: Family, loader: BatchLoader) -> 
 def _audit_as_trained(model: Model, loader: BatchLoader) -> Audit:
     """Audit rows of one text and, if packed documents are kept apart, rows of several. With a task
     head, unused parameters are found by its loss on training rows."""
-    loss_fn = _loss_on(_small_batches(loader)) if isinstance(model, TaskModel) else None
-    whole = audit(model, mask=model.visibility, loss_fn=loss_fn)
-    if not isinstance(model, SequenceModel) or model.across_documents or whole.verdict != "clean":
+    loss_fn = _loss_on(_small_batches(loader)) if model.task_head is not None else None
+    whole = audit(model_subject(model), mask=model.visibility, loss_fn=loss_fn)
+    is_packed = model.task_head is None and model.body.keeps_documents_apart
+    if not is_packed or whole.verdict != "clean":
         return whole
-    packed = audit(model.packed_audit_subject(), mask=_packed_mask(model.visibility))
+    packed = audit(packed_subject(model.body), mask=_packed_mask(model.visibility))
     if packed.verdict != "clean":
         return packed
     checked = tuple(f"documents kept apart: {check}" for check in packed.checked)
@@ -96,7 +96,7 @@ def _packed_mask(visibility: str) -> Callable[[int], Tensor]:
 
     def allowed(length: int) -> Tensor:
         mask = causal() if visibility == "causal" else bidirectional()
-        table = (mask & same_document(audit_document_ids(length)[None])).dense(length, length)
+        table = (mask & same_document(document_ids(length)[None])).dense(length, length)
         return table[0, 0]
 
     return allowed

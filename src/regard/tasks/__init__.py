@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from regard.data.sources import SourceIdentity
 from regard.data.special_tokens import InputSequence
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.metric import Metric, Row
-from regard.models.model import Model
+from regard.models.model import Model, TokenModel
 
 TASKS = Catalog("task", home="regard.tasks")
 
@@ -39,6 +39,8 @@ MAX_BATCH_POSITIONS = 4096
 
 OnProgress = Callable[[int, int | None], None]
 Prediction = TypeVar("Prediction")
+AnyModel = TypeVar("AnyModel", bound=Model)
+"The model that a problem's head makes."
 TaskState = Mapping[str, Any]
 "State derived from rows besides the weights (labels, thresholds), as JSON; saved with the model."
 
@@ -108,12 +110,12 @@ class Task(Settings, ABC):
         joined; by default one row is one item."""
         return list(rows)
 
-    def build_problem(self, train: Sequence[Record], tools: Tools) -> Problem:
+    def build_problem(self, train: Sequence[Record], tools: Tools) -> Problem[Any]:
         """The problem, with its state derived from training rows; by default there is none."""
         return self.restore_problem({}, tools)
 
     @abstractmethod
-    def restore_problem(self, state: TaskState, tools: Tools) -> Problem:
+    def restore_problem(self, state: TaskState, tools: Tools) -> Problem[Any]:
         """The problem, with the state saved with a model."""
 
     @abstractmethod
@@ -132,7 +134,7 @@ class Task(Settings, ABC):
         return self.texts(record)
 
 
-class Problem(ABC):
+class Problem(ABC, Generic[AnyModel]):
     """A task with a tokenizer and the state derived from its training rows."""
 
     metric: Metric
@@ -157,9 +159,14 @@ class Problem(ABC):
         return example
 
     @abstractmethod
+    def attach_head(self, model: TokenModel, *, seed: int) -> AnyModel:
+        """The model with this problem's head, or unchanged; refused where its capabilities do not
+        fit."""
+
+    @abstractmethod
     def answer(
         self,
-        model: Model,
+        model: AnyModel,
         records: Sequence[Record],
         *,
         device: str = "cpu",
@@ -169,7 +176,7 @@ class Problem(ABC):
         confidence, and the fields that the metric needs."""
 
     def answer_in_training(
-        self, model: Model, records: Sequence[Record], *, device: str = "cpu"
+        self, model: AnyModel, records: Sequence[Record], *, device: str = "cpu"
     ) -> list[Row]:
         """Answers for an evaluation during training, as cheap as the metric allows."""
         return self.answer(model, records, device=device)
@@ -184,11 +191,7 @@ class Problem(ABC):
         """What users should know about the training rows before training."""
         return []
 
-    def attach_head(self, model: Model, *, seed: int) -> Model:
-        """The model with this problem's head; by default unchanged."""
-        return model
-
-    def tune(self, model: Model, dev: Sequence[Record], *, device: str = "cpu") -> list[str]:
+    def tune(self, model: AnyModel, dev: Sequence[Record], *, device: str = "cpu") -> list[str]:
         """Choose thresholds on dev after training; returns remarks. By default nothing."""
         return []
 
@@ -267,9 +270,9 @@ def mean_loss(model: Model, examples: Sequence[Example], *, pad: int, device: st
     return total / max(weight, 1e-9)
 
 
-def check_family(model: Model, allowed: type[Model] | tuple[type[Model], ...], hint: str) -> None:
+def check_family(model: TokenModel, hint: str, *, fits: bool) -> None:
     """Refuse a model of a family that the task does not support."""
-    if not isinstance(model, allowed):
+    if not fits:
         raise UserError(
             f"this task cannot be put on a {type(model).__name__}", topic="recipe", hint=hint
         )

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from regard.batch import Batch, Ints, collate
+from regard.batch import Ints, collate
 from regard.data.batching import sorted_batches
+from regard.models.model import Model, token_losses
 from regard.objectives import Objective, ScoredExample, Vocabulary
 
 MAX_BATCH_POSITIONS = 2048
 "Positions of an evaluation batch: their logits over the vocabulary stay below 100 MB."
 
 OnProgress = Callable[[int, int | None], None]
-
-
-class Scorer(Protocol):
-    """A model that returns the loss at each position of a batch."""
-
-    context: int
-
-    def losses(self, batch: Batch) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -42,7 +33,7 @@ class DocumentLosses:
 
 @torch.inference_mode()
 def document_losses(
-    model: Scorer,
+    model: Model,
     documents: Sequence[Ints],
     objective: Objective,
     *,
@@ -73,7 +64,7 @@ def document_losses(
         batch = collate(
             [rows[index][1].example for index in chosen], pad_id=pad, rows=chosen.tolist()
         ).to(device)
-        weighted = model.losses(batch).double() * batch.weights
+        weighted = token_losses(model, batch).double() * batch.weights
         np.add.at(
             losses,
             [rows[index][0] for index in chosen],

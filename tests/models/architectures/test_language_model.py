@@ -7,6 +7,8 @@ from regard.batch import Example, collate
 from regard.core.errors import UserError
 from regard.core.settings import read_settings
 from regard.models.families.decoder import Decoder
+from regard.models.inputs import ModelInputs
+from regard.models.model import token_losses
 
 VOCABULARY = 31
 
@@ -39,16 +41,16 @@ def ids(rows: int, positions: int, seed: int = 0) -> torch.Tensor:
 def test_logits_are_causal(settings):
     model = build(**settings)
     tokens = ids(1, 10)
-    before = model.logits(tokens)[:, :6]
+    before = model.logits(ModelInputs(tokens))[:, :6]
     tokens[:, 6:] = (tokens[:, 6:] + 1) % VOCABULARY
-    assert torch.equal(model.logits(tokens)[:, :6], before)
+    assert torch.equal(model.logits(ModelInputs(tokens))[:, :6], before)
 
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
 def test_cached_steps_equal_the_full_forward(settings):
     model = build(**settings)
     tokens = ids(2, 9)
-    full = model.logits(tokens)
+    full = model.logits(ModelInputs(tokens))
     cache = model.new_cache(2)
     for first, last in [(0, 4), (4, 5), (5, 9)]:
         logits = model.step(
@@ -68,7 +70,7 @@ def test_left_padding_changes_nothing(settings):
     valid = torch.tensor([[False] * 3 + [True] * 5])
     positions = torch.tensor([[0, 0, 0, 0, 1, 2, 3, 4]])
     logits = model.step(padded, valid=valid, positions=positions, cache=model.new_cache(1))
-    assert torch.allclose(logits, model.logits(tokens)[:, -1], atol=1e-12)
+    assert torch.allclose(logits, model.logits(ModelInputs(tokens))[:, -1], atol=1e-12)
 
 
 def test_right_padding_changes_nothing():
@@ -80,7 +82,9 @@ def test_right_padding_changes_nothing():
 
     together = collate([example(long), example(short)], pad_id=0, rows=(0, 1))
     alone = collate([example(short)], pad_id=0, rows=(1,))
-    assert torch.allclose(model.losses(together)[1, :4], model.losses(alone)[0], atol=1e-12)
+    assert torch.allclose(
+        token_losses(model, together)[1, :4], token_losses(model, alone)[0], atol=1e-12
+    )
     whole = model(together)["token"]
     assert float(whole.weight) == 12
     terms = [model(micro_batch)["token"] for micro_batch in together.micro_batches(2)]
@@ -93,7 +97,7 @@ def test_across_documents_decides_whether_packed_documents_interact():
 
     def losses(row, **settings):
         example = Example(row[:-1], row[1:], torch.ones(8).numpy(), segments[:-1])
-        return build(**settings).losses(collate([example], pad_id=0, rows=(0,)))[0]
+        return token_losses(build(**settings), collate([example], pad_id=0, rows=(0,)))[0]
 
     other = row.copy()
     other[1] = (other[1] + 1) % VOCABULARY

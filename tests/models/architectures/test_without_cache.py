@@ -4,6 +4,7 @@ import torch
 
 from regard.generation.generate import Greedy, generate
 from regard.models.families.decoder import Decoder
+from regard.models.inputs import ModelInputs
 
 
 def test_generation_without_a_cache_equals_cached_generation():
@@ -30,4 +31,4 @@ def test_token_history_follows_a_reordered_beam():
     cache.reorder(torch.tensor([1, 0]))
     assert cache.length == 2
     last = model.step(ids.flip(0)[:, 2:], valid=valid, positions=ids, cache=cache)
-    assert torch.allclose(last, model.logits(ids.flip(0))[:, -1])
+    assert torch.allclose(last, model.logits(ModelInputs(ids.flip(0)))[:, -1])

@@ -12,6 +12,8 @@ from regard.batch import Batch
 from regard.core.settings import read_settings
 from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.families import FAMILIES
+from regard.models.inputs import ModelInputs
+from regard.models.model import token_losses
 
 ROWS, LENGTH, SOURCE_LENGTH = 2, 9, 7
 NAMES = {
@@ -57,10 +59,10 @@ def batch() -> Batch:
 def test_every_kind_records_its_weights_in_every_family(family, kind):
     model = build(family, attention=kind)
     recorder, rows = AttentionRecorder(), batch()
-    losses = model.losses(rows, recorder=recorder)
+    losses = token_losses(model, rows, recorder=recorder)
     assert list(recorder.weights) == NAMES[family]
     assert recorder.missing == []
-    assert torch.allclose(losses, model.losses(rows), atol=1e-10)
+    assert torch.allclose(losses, token_losses(model, rows), atol=1e-10)
     for name, weights in recorder.weights.items():
         queries = SOURCE_LENGTH if name.startswith("encoder.") else LENGTH
         keys = SOURCE_LENGTH if name.endswith("cross_attention") else queries
@@ -78,7 +80,7 @@ def test_every_kind_records_its_weights_in_every_family(family, kind):
 
 def test_soft_masking_records_its_leak():
     recorder = AttentionRecorder()
-    build("decoder", attention="soft-masked").losses(batch(), recorder=recorder)
+    token_losses(build("decoder", attention="soft-masked"), batch(), recorder=recorder)
     assert recorder.weights["block.0.attention"].triu(1).max() > 0
 
 
@@ -86,7 +88,7 @@ def test_soft_masking_records_its_leak():
 def test_grouped_heads_record_weights_for_each_query_head(attention):
     recorder = AttentionRecorder()
     model = build("decoder", attention=attention, key_value_heads=1)
-    model.losses(batch(), recorder=recorder)
+    token_losses(model, batch(), recorder=recorder)
     first, second = recorder.weights["block.0.attention"][0]
     assert not torch.equal(first, second)
 
@@ -95,8 +97,8 @@ def test_grouped_heads_record_weights_for_each_query_head(attention):
 def test_the_recurrent_model_has_one_attention(attention):
     recorder, rows = AttentionRecorder(), batch()
     model = build("recurrent", attention=attention)
-    losses = model.losses(rows, recorder=recorder)
-    assert torch.allclose(losses, model.losses(rows), atol=1e-10)
+    losses = token_losses(model, rows, recorder=recorder)
+    assert torch.allclose(losses, token_losses(model, rows), atol=1e-10)
     assert {name: tuple(w.shape) for name, w in recorder.weights.items()} == {
         "attention": (ROWS, 1, LENGTH, SOURCE_LENGTH)
     }
@@ -105,7 +107,7 @@ def test_the_recurrent_model_has_one_attention(attention):
 
 def test_a_recurrent_model_without_attention_records_nothing():
     recorder = AttentionRecorder()
-    build("recurrent").losses(batch(), recorder=recorder)
+    token_losses(build("recurrent"), batch(), recorder=recorder)
     assert recorder.weights == {}
     assert recorder.missing == []
 
@@ -113,9 +115,9 @@ def test_a_recurrent_model_without_attention_records_nothing():
 def test_logits_and_losses_record_the_same():
     rows, model = batch(), build("encoder-decoder")
     by_losses, by_logits = AttentionRecorder(), AttentionRecorder()
-    model.losses(rows, recorder=by_losses)
+    token_losses(model, rows, recorder=by_losses)
     sources = {"source": rows.source, "source_valid": rows.source_valid}
-    model.logits(rows.ids, **sources, recorder=by_logits)
+    model.logits(ModelInputs(rows.ids, **sources), recorder=by_logits)
     assert list(by_losses.weights) == list(by_logits.weights)
     for name in by_losses.weights:
         assert torch.equal(by_losses.weights[name], by_logits.weights[name])

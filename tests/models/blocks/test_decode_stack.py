@@ -9,6 +9,7 @@ from regard.adapters.prompt_tuning import PromptTuning
 from regard.attention.kinds import ATTENTION
 from regard.attention.positions import POSITIONS
 from regard.core.settings import read_settings
+from regard.models.architectures.source_bound_decoder import SourceBoundDecoder
 from regard.models.blocks.decode_stack import PACK_AT_STEP, DecodeStack
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder_decoder import EncoderDecoder
@@ -117,7 +118,7 @@ def test_seq2seq_decoding_equals_the_forward_pass(cross_attention):
     family = read_settings(EncoderDecoder, table)
     model = family.build(vocabulary=VOCABULARY, seed=1).double().eval()
     source, lengths = random_ids(3, 5, seed=4), torch.tensor([[5], [2], [4]])
-    decoder = model.bind_source(source, torch.arange(5) < lengths)
+    decoder = SourceBoundDecoder(model, source, torch.arange(5) < lengths)
     orders = [(5, [0, 0, 2]), (6, [0, 1, 2]), (7, [2, 1])]
     without, with_stack = check_same(
         decoder, random_ids(3, 9), torch.tensor([0, 1, 2]), orders=orders

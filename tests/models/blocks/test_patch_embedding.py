@@ -15,12 +15,14 @@ from regard.core.parameter_count import total_parameters
 from regard.core.settings import read_settings
 from regard.models.blocks.patch_embedding import patchify, unpatchify
 from regard.models.families.encoder import Encoder
+from regard.models.inputs import ModelInputs
 from regard.models.task_models.patch_model import (
     MaskedPatchModel,
     PatchEncoder,
     PatchHead,
     patch_positions,
 )
+from regard.runs.models.model_subject import model_subject
 
 CLS, SEP, PAD, VOCABULARY = 4, 5, 0, 30
 PATCHES, PATCH_DIM, CONTEXT = 4, 4, 12
@@ -93,7 +95,8 @@ def test_patches_replace_the_ids_at_their_positions() -> None:
     other.ids[:, 3:] = 9
     model = patch_encoder()
     assert torch.equal(
-        model.hidden_states(model.embed_batch(one)), model.hidden_states(model.embed_batch(other))
+        model.hidden_states(ModelInputs.of_batch(one)),
+        model.hidden_states(ModelInputs.of_batch(other)),
     )
 
 
@@ -101,8 +104,8 @@ def test_a_row_has_the_same_hidden_states_alone_and_in_a_batch() -> None:
     rows = (example([7], random_patches(0)), example([7, 8, 9], random_patches(1)))
     model = patch_encoder()
     together, alone = (
-        model.hidden_states(model.embed_batch(batch_of(*rows))),
-        model.hidden_states(model.embed_batch(batch_of(rows[0]))),
+        model.hidden_states(ModelInputs.of_batch(batch_of(*rows))),
+        model.hidden_states(ModelInputs.of_batch(batch_of(rows[0]))),
     )
     assert torch.allclose(together[0, :7], alone[0], atol=1e-6)
 
@@ -118,7 +121,7 @@ def test_a_row_has_the_same_hidden_states_alone_and_in_a_batch() -> None:
 def test_words_attend_to_patches_where_modalities_mix(kind: object, mixes: bool) -> None:
     model = patch_encoder(attention=kind)
     first, second = (
-        model.hidden_states(model.embed_batch(batch_of(example([7, 8], random_patches(seed)))))
+        model.hidden_states(ModelInputs.of_batch(batch_of(example([7, 8], random_patches(seed)))))
         for seed in (0, 1)
     )
     assert torch.equal(first[0, :4], second[0, :4]) is not mixes
@@ -127,7 +130,7 @@ def test_words_attend_to_patches_where_modalities_mix(kind: object, mixes: bool)
 
 @pytest.mark.parametrize("kind", [Dot(), Group(by="modality", fusion_every=2)])
 def test_the_audit_covers_words_and_patches(kind: object) -> None:
-    result = audit(patch_encoder(attention=kind))
+    result = audit(model_subject(patch_encoder(attention=kind)))
     assert result.verdict == "clean"
     assert not result.findings
     assert "words and patches" in result.target

@@ -16,6 +16,8 @@ from regard.core.parameter_count import total_parameters
 from regard.core.settings import read_settings
 from regard.data.chunks import Document
 from regard.models.families import FAMILIES, Family
+from regard.models.inputs import ModelInputs
+from regard.models.model import token_losses
 from regard.objectives import OBJECTIVES, Vocabulary
 
 VOCABULARY = Vocabulary(size=40, start=2, stop=3, mask=6, specials=frozenset({0, 2, 3, 4, 5, 6}))
@@ -82,7 +84,7 @@ def check(family: str, kind: str, combinations) -> None:
         (term.sum / term.weight).backward()
         gradients = [parameter.grad for parameter in model.parameters()]
         assert all(gradient is None or gradient.isfinite().all() for gradient in gradients)
-        assert torch.isfinite(model.eval().losses(batch)).all(), settings
+        assert torch.isfinite(token_losses(model.eval(), batch)).all(), settings
     assert accepted
 
 
@@ -110,12 +112,12 @@ def test_the_output_bias_is_part_of_the_loss():
     batch = batch_for("encoder")
     with torch.no_grad():
         model.head.tokens.bias.normal_(generator=torch.Generator().manual_seed(0))
-    logits = model.logits(batch.ids, valid=batch.valid)
+    logits = model.logits(ModelInputs(batch.ids, valid=batch.valid))
     expected = torch.nn.functional.cross_entropy(
         logits.flatten(0, 1), batch.targets.flatten(), reduction="none"
     )
     valid = batch.valid.flatten()
-    assert torch.allclose(model.losses(batch).flatten()[valid], expected[valid])
+    assert torch.allclose(token_losses(model, batch).flatten()[valid], expected[valid])
     term = model(batch)["token"]
     assert torch.allclose(term.sum, (expected * batch.weights.flatten()).sum())
 
@@ -141,18 +143,19 @@ def test_without_attention_the_recurrent_decoder_has_only_the_last_state():
     attentive = settings_of("recurrent", attention="additive").build(vocabulary=40, seed=0).double()
     without = settings_of("recurrent").build(vocabulary=40, seed=0).double()
     for model, attends in ((attentive, True), (without, False)):
-        memory, last = model.encode(batch.source, batch.source_valid)
-        states, _ = model.decoder(model.tokens(batch.ids), last)
-        plain = model._attend(states, memory, batch.source_valid)
-        other = model._attend(states, memory + 1.0, batch.source_valid)
-        assert torch.equal(plain, other) is not attends
+        outputs = []
+        for offset in (0.0, 1.0):
+            cache = model.encode(batch.source, batch.source_valid)
+            cache.memory = cache.memory + offset
+            outputs.append(model.logits(ModelInputs(batch.ids, batch.valid), cache=cache))
+        assert torch.equal(*outputs) is not attends
 
 
 @pytest.mark.parametrize("family", FAMILIES.names())
 def test_padding_has_no_influence(family):
     model = settings_of(family).build(vocabulary=40, seed=0).double().eval()
     together = batch_for(family)
-    losses = model.losses(together)
+    losses = token_losses(model, together)
     for row in range(3):
         [alone] = together._slice(slice(row, row + 1)).micro_batches(1)
         length = int(alone.valid.sum())
@@ -165,7 +168,7 @@ def test_padding_has_no_influence(family):
             changes["source"] = alone.source[:, :positions]
             changes["source_valid"] = alone.source_valid[:, :positions]
         cut = type(alone)(**{**vars(alone), **changes})
-        assert torch.allclose(model.losses(cut)[0], losses[row, :length], atol=1e-12)
+        assert torch.allclose(token_losses(model, cut)[0], losses[row, :length], atol=1e-12)
 
 
 @pytest.mark.parametrize("family", ["encoder-decoder", "recurrent"])
@@ -179,17 +182,17 @@ def test_cached_seq2seq_decoding_equals_the_full_forward(family, attention):
     ids = torch.randint(7, 40, (2, 6), generator=generator)
     source = torch.randint(7, 40, (2, 5), generator=generator)
     valid = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    full = model.logits(ids, source=source, source_valid=valid)
-    cache = model.new_cache_for(source, valid)
+    full = model.logits(ModelInputs(ids, source=source, source_valid=valid))
+    cache = model.encode(source, valid)
     ones = torch.ones(2, 6, dtype=torch.bool)
     pieces = [
-        model.step(ids[:, begin:end], valid=ones[:, :end], cache=cache)
+        model.logits(ModelInputs(ids[:, begin:end], ones[:, :end]), cache=cache)
         for begin, end in ((0, 1), (1, 4), (4, 6))
     ]
     assert torch.allclose(torch.cat(pieces, dim=1), full, atol=1e-12)
     cache.reorder(torch.tensor([1, 0]))
     cache.clear()
-    again = model.step(ids.flip(0), valid=ones, cache=cache)
+    again = model.logits(ModelInputs(ids.flip(0), ones), cache=cache)
     assert torch.allclose(again, full.flip(0), atol=1e-12)
 
 

@@ -13,6 +13,7 @@ from regard.models.heads.span_boundary import (
     SpanBoundary,
     span_boundary_parameters,
 )
+from regard.models.inputs import ModelInputs
 from regard.ops.cross_entropy import reference_losses
 
 ROWS = (
@@ -50,7 +51,7 @@ def test_parameter_count_equals_the_formula():
 def test_loss_term_predicts_masked_tokens_from_their_span_boundaries():
     encoder = model(boundary=True)
     terms = encoder(batch())
-    x = encoder.hidden_states(encoder.embed_batch(batch()))[0]
+    x = encoder.hidden_states(ModelInputs.of_batch(batch()))[0]
     y = encoder.boundary(x[[1, 1]], x[[4, 4]], torch.tensor([0, 1]))
     table = encoder.head.tokens.weight
     assert torch.allclose(
@@ -67,7 +68,7 @@ def test_other_parameters_and_logits_are_unchanged():
     shared = dict(with_boundary.named_parameters())
     assert all(torch.equal(value, shared[name]) for name, value in plain.named_parameters())
     ids = batch().ids
-    assert torch.equal(plain.logits(ids), with_boundary.logits(ids))
+    assert torch.equal(plain.logits(ModelInputs(ids)), with_boundary.logits(ModelInputs(ids)))
 
 
 def test_positions_beyond_the_last_share_its_embedding():

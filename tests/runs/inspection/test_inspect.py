@@ -20,6 +20,7 @@ from regard.data.tokenizers.unigram import Unigram
 from regard.data.tokenizers.word import Word
 from regard.data.tokenizers.wordpiece import WordPiece
 from regard.models.families import FAMILIES
+from regard.models.inputs import ModelInputs
 from regard.objectives import Vocabulary
 from regard.objectives.causal import Causal
 from regard.runs.inspection.inspect import inspect_text
@@ -69,7 +70,7 @@ def test_an_encoder_predicts_each_token_masked_alone(tokenizer):
     assert any("masked alone" in remark for remark in found.remarks)
     ids = torch.tensor([found.row.ids])
     ids[0, 2] = tokenizer.require("mask")
-    logprobs = torch.log_softmax(model.logits(ids)[0, 2], dim=-1)
+    logprobs = torch.log_softmax(model.logits(ModelInputs(ids))[0, 2], dim=-1)
     assert found.losses[1].loss == pytest.approx(-logprobs[found.row.ids[2]].item(), abs=1e-5)
 
 

@@ -13,6 +13,7 @@ from regard.data.record_corpus import Record
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word import Word
 from regard.models.families.decoder import Decoder
+from regard.models.inputs import ModelInputs
 from regard.runs.recipe import Recipe
 from regard.tasks import Tools
 from regard.tasks.classification.verbalizer import Verbalizer
@@ -75,7 +76,9 @@ def reference_scores(problem, model, text):
     prompt = [tokenizer.start, *tokenizer.encode(text)]
     for label in problem.labels:
         words = tokenizer.encode(problem.task.label_words(label))
-        logprobs = model.logits(torch.tensor([prompt + words]))[0].double().log_softmax(-1)
+        logprobs = (
+            model.logits(ModelInputs(torch.tensor([prompt + words])))[0].double().log_softmax(-1)
+        )
         word_logprobs = [float(logprobs[len(prompt) - 1 + i, word]) for i, word in enumerate(words)]
         scores.append(sum(word_logprobs) / (len(words) if problem.task.per_token else 1))
     return np.array(scores)

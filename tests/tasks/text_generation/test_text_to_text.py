@@ -23,6 +23,8 @@ from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder
 from regard.models.families.encoder_decoder import EncoderDecoder
 from regard.models.families.recurrent import Recurrent
+from regard.models.inputs import ModelInputs
+from regard.models.model import token_losses
 from regard.runs.recipe import Recipe, build_tools
 from regard.tasks import mean_loss
 from regard.tasks.text_generation.summarisation import Summarisation
@@ -121,7 +123,7 @@ def test_label_smoothing_changes_the_training_loss_only(tokenizer):
         model = family.build(vocabulary=tokenizer.size, seed=0)
         examples = problem.examples(translation_record("one two three"))
         batch = collate(examples, pad_id=0, rows=[0])
-        loss = (model.losses(batch) * batch.weights).sum().item()
+        loss = (token_losses(model, batch) * batch.weights).sum().item()
         assert model.eval()(batch)["token"].sum.item() == pytest.approx(loss, rel=1e-6)
         assert model.train()(batch)["token"].sum.item() != pytest.approx(loss, rel=1e-6)
 
@@ -135,10 +137,12 @@ def reference_greedy(model, problem, tokenizer, record, max_new_tokens):
     total = 0.0
     for _ in range(max_new_tokens):
         if problem.is_single_row:
-            logits = model.logits(torch.cat((source, torch.tensor([generated]).long()), dim=1))
+            logits = model.logits(
+                ModelInputs(torch.cat((source, torch.tensor([generated]).long()), dim=1))
+            )
         else:
             ids, valid = torch.tensor([[start, *generated]]), torch.ones_like(source).bool()
-            logits = model.logits(ids, source=source, source_valid=valid)
+            logits = model.logits(ModelInputs(ids, source=source, source_valid=valid))
         last = logits[0, -1].double()
         last[suppressed] = -math.inf
         logprob, token = last.log_softmax(dim=0).max(dim=0)

@@ -78,8 +78,9 @@ def _sample(model: Any, vocabulary: int, length: int) -> Any:
     import torch
 
     from regard.audits.build_subject import known_vocabulary
+    from regard.runs.models.model_subject import auditable
 
-    known = known_vocabulary(model)
+    known = known_vocabulary(auditable(model))
     if vocabulary == 1 or known not in (0, vocabulary):
         what = "nothing can be exchanged" if vocabulary == 1 else f"the model has {known} ids"
         raise UserError(

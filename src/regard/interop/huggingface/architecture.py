@@ -144,7 +144,7 @@ class Architecture(ABC):
         """For each limited setting the values that this architecture can express."""
 
     def unsupported_settings(self, family: Transformer) -> list[str]:
-        """The family's settings that this architecture cannot express, as `key = value`."""
+        """The settings of its family that this architecture cannot express, as `key = value`."""
         supported = COMMON_SETTINGS | self.supported_settings(family)
         found = {key: getattr(family, key) for key in supported}
         return [

@@ -7,23 +7,20 @@ Shapes: b batch, t position, n masked tokens, w model width, v vocabulary. Masks
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
-from regard.attention.masks.mask import Mask, bidirectional, padding
+from regard.attention.masks.mask import Mask
 from regard.attention.token_positions import TokenPositions
-from regard.audits.subject import Subject
 from regard.batch import Batch
 from regard.core.errors import UserError
 from regard.models.architectures.sequence_model import SequenceModel
-from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.blocks.embedding import Embedding
 from regard.models.blocks.stack import Stack
 from regard.models.heads.language_model_head import LanguageModelHead
 from regard.models.heads.span_boundary import SpanBoundary
 from regard.models.heads.task_heads import Pooler
+from regard.models.inputs import ModelInputs, bidirectional_rows
 from regard.models.loss import LossTerm
 
 
@@ -52,7 +49,7 @@ class EncoderModel(SequenceModel):
         self.boundary = boundary
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        x = self.hidden_states(self.embed_batch(batch))
+        x = self.hidden_states(ModelInputs.of_batch(batch))
         masked = batch.weights > 0  # logits are computed at the few masked positions alone
         terms = {
             "token": self.head.loss_term(
@@ -63,31 +60,19 @@ class EncoderModel(SequenceModel):
             terms["boundary"] = self._boundary_loss_term(x, batch, batch.labels)
         return terms
 
-    def positions_and_mask(self, ids: Tensor, valid: Tensor | None) -> tuple[TokenPositions, Mask]:
-        if valid is None or bool(valid.all()):
-            return TokenPositions.of_row(ids.shape[1], device=ids.device), bidirectional()
-        return TokenPositions.of_padded(valid), padding(valid)
+    def own_positions_and_mask(
+        self, valid: Tensor | None, *, length: int, device: torch.device
+    ) -> tuple[TokenPositions, Mask]:
+        return bidirectional_rows(valid, length=length, device=device)
 
-    def audit_subject(self) -> Subject:
-        subject = super().audit_subject()
+    def position_outputs(self, x: Tensor) -> Tensor:
+        """With a boundary network (b,t,w) -> (b,t,v+w): its output too, with each position as both
+        ends of a span."""
+        y = super().position_outputs(x)
         if self.boundary is None:
-            return subject
-        return replace(
-            subject,
-            run=lambda model, ids, valid: model.logits_and_boundary_states(ids, valid=valid),
-            run_with_weights=lambda model, ids: model.logits_and_boundary_states(
-                ids, recorder=AttentionRecorder()
-            ),
-        )
-
-    def logits_and_boundary_states(
-        self, ids: Tensor, *, valid: Tensor | None = None, recorder: AttentionRecorder | None = None
-    ) -> Tensor:
-        """(b,t) -> (b,t,v+w): the logits, and the boundary network's output with each position as
-        both ends of a span, so that an audit covers everything that is trained."""
-        assert self.boundary is not None
-        x = self.hidden_states(self.embed(ids, valid=valid), recorder=recorder)
-        return torch.cat((self.head(x), self.boundary(x, x, torch.zeros_like(ids))), dim=-1)
+            return y
+        offsets = torch.zeros(x.shape[:-1], dtype=torch.int64, device=x.device)
+        return torch.cat((y, self.boundary(x, x, offsets)), dim=-1)
 
     def _boundary_loss_term(self, x: Tensor, batch: Batch, labels: Tensor) -> LossTerm:
         """`labels` (b,3n) hold position, left and right boundary of each masked token in turn, −1

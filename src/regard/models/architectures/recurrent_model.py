@@ -11,6 +11,8 @@ position, w model width, v vocabulary. `valid`: True = a token.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -18,16 +20,17 @@ from regard.attention.cache import BlockCache, ModelCache, RecurrentState
 from regard.attention.masks.mask import cross
 from regard.attention.mixer import Mixer
 from regard.attention.token_positions import TokenPositions
-from regard.audits.subject import Subject
-from regard.models.architectures.seq2seq_model import Seq2SeqModel
-from regard.models.architectures.source_bound_decoder import seq2seq_audit_subject
+from regard.models.architectures.seq2seq_model import Seq2SeqModel, memory_of, source_of
 from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.heads.language_model_head import LanguageModelHead
+from regard.models.inputs import ModelInputs
 from regard.nn.dropout import Dropout
 from regard.nn.linear import Linear
 
 
 class RecurrentModel(Seq2SeqModel):
+    token_table: ClassVar = "tokens"
+
     def __init__(
         self,
         vocabulary: int,
@@ -57,19 +60,34 @@ class RecurrentModel(Seq2SeqModel):
             if isinstance(module, nn.Linear | nn.Embedding):
                 module.init_std = module.weight.shape[1] ** -0.5
 
+    @property
+    def attends(self) -> bool:
+        return self.attention is not None
+
     def hidden_states(
         self,
-        ids: Tensor,
+        inputs: ModelInputs,
         *,
-        source: Tensor,
-        source_valid: Tensor,
+        cache: ModelCache | None = None,
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        memory, last = self.encode(source, source_valid)
-        states, _ = self.decoder(self.dropout(self.tokens(ids)), last)
+        if cache is not None:
+            memory, source_valid = memory_of(cache)
+            states = self._decode(self.tokens(inputs.ids), inputs.valid, _decoder_state(cache))
+        else:
+            source, source_valid = source_of(inputs)
+            memory, last = self._encode(source, source_valid)
+            states, _ = self.decoder(self.dropout(self.tokens(inputs.ids)), last)
         return self._attend(states, memory, source_valid, recorder=recorder)
 
-    def encode(self, source: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+    def encode(self, source: Tensor, valid: Tensor) -> ModelCache:
+        cache = ModelCache([BlockCache(_DecoderState())])
+        cache.memory, last = self._encode(source, valid)
+        cache.memory_valid = valid
+        _decoder_state(cache).set_initial(last.transpose(0, 1))
+        return cache
+
+    def _encode(self, source: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
         """(b,s) -> (b,s,w) and the state after each row's last token, (layers,b,w)."""
         lengths = valid.sum(dim=1).cpu()
         packed = nn.utils.rnn.pack_padded_sequence(
@@ -84,44 +102,22 @@ class RecurrentModel(Seq2SeqModel):
         )
         return memory, last
 
-    def new_cache_for(self, source: Tensor, valid: Tensor) -> ModelCache:
-        cache = ModelCache([BlockCache(_DecoderState())])
-        cache.memory, last = self.encode(source, valid)
-        cache.memory_valid = valid
-        decoder_state = cache.blocks[0].self_attention
-        assert isinstance(decoder_state, _DecoderState)
-        decoder_state.set_initial(last.transpose(0, 1))
-        return cache
-
-    def step(self, ids: Tensor, *, valid: Tensor, cache: ModelCache) -> Tensor:
-        decoder_state = cache.blocks[0].self_attention
-        assert isinstance(decoder_state, _DecoderState)
-        assert cache.memory is not None
-        assert cache.memory_valid is not None
-        x = self.tokens(ids)
-        new_valid = valid[:, valid.shape[1] - ids.shape[1] :]
-        state = decoder_state.state[0].transpose(0, 1).contiguous()
-        if bool(new_valid.all()):
+    def _decode(self, x: Tensor, valid: Tensor | None, past: _DecoderState) -> Tensor:
+        """(b,i,w) -> (b,i,w): the GRU's states at new tokens, after the past ones."""
+        count = x.shape[1]
+        state = past.state[0].transpose(0, 1).contiguous()
+        if valid is None or bool(valid[:, -count:].all()):
+            states: Tensor
             states, state = self.decoder(x, state)
         else:  # padding on the left of a row leaves its state unchanged
-            outputs = []
-            for t in range(ids.shape[1]):
+            outputs: list[Tensor] = []
+            for t, is_token in enumerate(valid[:, -count:].unbind(dim=1)):
                 output, new_state = self.decoder(x[:, t : t + 1], state)
-                state = torch.where(new_valid[None, :, t, None], new_state, state)
+                state = torch.where(is_token[None, :, None], new_state, state)
                 outputs.append(output)
             states = torch.cat(outputs, dim=1)
-        decoder_state.update([state.transpose(0, 1)], positions=ids.shape[1])
-        y: Tensor = self.head(self._attend(states, cache.memory, cache.memory_valid))
-        return y
-
-    def audit_subject(self) -> Subject:
-        return seq2seq_audit_subject(
-            self,
-            name="recurrent",
-            vocabulary=self.tokens.num_embeddings,
-            embedding="tokens",
-            weights=None if self.attention is None else {"recorder": AttentionRecorder},
-        )
+        past.update([state.transpose(0, 1)], positions=count)
+        return states
 
     def _attend(
         self,
@@ -165,3 +161,9 @@ class _DecoderState(RecurrentState):
     def clear(self) -> None:
         self.length = 0
         self.state = (self._initial,)
+
+
+def _decoder_state(cache: ModelCache) -> _DecoderState:
+    state = cache.blocks[0].self_attention
+    assert isinstance(state, _DecoderState)
+    return state

@@ -7,83 +7,39 @@ a token.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TypedDict
+from typing import ClassVar
 
 from torch import Tensor
 
 from regard.attention.cache import ModelCache
-from regard.batch import Batch
 from regard.core.errors import UserError
-from regard.models.architectures.source_bound_decoder import SourceBoundDecoder
-from regard.models.blocks.attention_recorder import AttentionRecorder
-from regard.models.heads.language_model_head import LanguageModelHead
-from regard.models.loss import LossTerm
-from regard.models.model import Model
+from regard.models.inputs import ModelInputs
+from regard.models.model import TokenModel
 
 
-class Seq2SeqModel(Model):
-    head: LanguageModelHead
-
-    @abstractmethod
-    def hidden_states(
-        self,
-        ids: Tensor,
-        *,
-        source: Tensor,
-        source_valid: Tensor,
-        recorder: AttentionRecorder | None = None,
-    ) -> Tensor:
-        """(b,t), (b,s) -> (b,t,w): the decoder's hidden state at each target position."""
+class Seq2SeqModel(TokenModel):
+    entry_points: ClassVar[tuple[str, ...]] = ("hidden_states", "logits", "encode")
+    reads: ClassVar = "source and target"
+    generates: ClassVar = True
 
     @abstractmethod
-    def new_cache_for(self, source: Tensor, valid: Tensor) -> ModelCache:
-        """Encode the source (b,s) and allocate the decoder's cache."""
-
-    @abstractmethod
-    def step(self, ids: Tensor, *, valid: Tensor, cache: ModelCache) -> Tensor:
-        """Decode new target tokens (b,i) after those in the cache; logits at each, (b,i,v)."""
-
-    def forward(self, batch: Batch) -> dict[str, LossTerm]:
-        term = self.head.loss_term(
-            self.hidden_states(batch.ids, **_source_arguments(batch)),
-            targets=batch.targets,
-            weights=batch.weights,
-            smoothing=batch.smoothing if self.training else 0.0,
-        )
-        return {"token": term}
-
-    def losses(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
-        x = self.hidden_states(batch.ids, **_source_arguments(batch), recorder=recorder)
-        return self.head.losses(x, targets=batch.targets)
-
-    def logits(
-        self,
-        ids: Tensor,
-        *,
-        source: Tensor,
-        source_valid: Tensor,
-        recorder: AttentionRecorder | None = None,
-    ) -> Tensor:
-        """(b,t) -> (b,t,v)"""
-        x = self.hidden_states(ids, source=source, source_valid=source_valid, recorder=recorder)
-        y: Tensor = self.head(x)
-        return y
-
-    def bind_source(self, source: Tensor, valid: Tensor) -> SourceBoundDecoder:
-        """This model as a decoder for these source sequences, (b,s), padded on the right."""
-        return SourceBoundDecoder(self, source, valid)
+    def encode(self, source: Tensor, valid: Tensor) -> ModelCache:
+        """Encode the source (b,s): the decoder's cache, with the encoder's output as its memory."""
 
 
-class _SourceArguments(TypedDict):
-    source: Tensor
-    source_valid: Tensor
-
-
-def _source_arguments(batch: Batch) -> _SourceArguments:
-    if batch.source is None or batch.source_valid is None:
+def source_of(inputs: ModelInputs) -> tuple[Tensor, Tensor]:
+    """The source (b,s) and where it holds tokens."""
+    if inputs.source is None or inputs.source_valid is None:
         raise UserError(
             "this model decodes from a source sequence, and the objective gives none",
             topic="objective",
             hint='Set objective = "prefix".',
         )
-    return {"source": batch.source, "source_valid": batch.source_valid}
+    return inputs.source, inputs.source_valid
+
+
+def memory_of(cache: ModelCache) -> tuple[Tensor, Tensor]:
+    """The encoder's output (b,j,w) and where the source holds tokens."""
+    assert cache.memory is not None
+    assert cache.memory_valid is not None
+    return cache.memory, cache.memory_valid

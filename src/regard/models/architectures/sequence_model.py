@@ -3,13 +3,14 @@
 They differ in which positions a token may attend to. Packed rows hold several documents, which
 attend to each other or are kept apart. An adapter may put virtual tokens before every row
 (`virtual_tokens.py`).
-Shapes: b batch, t position, w model width, v vocabulary. Masks: True = may attend.
+Shapes: b batch, t position, p virtual tokens, w model width. Masks: True = may attend.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,32 +18,22 @@ from torch import Tensor
 from regard.attention.cache import ModelCache
 from regard.attention.masks.mask import Mask, same_document
 from regard.attention.token_positions import TokenPositions
-from regard.audits.subject import Subject
-from regard.batch import Batch
 from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.blocks.embedding import Embedding
 from regard.models.blocks.stack import Stack
+from regard.models.blocks.token_history import extend_token_history
 from regard.models.blocks.virtual_tokens import VirtualTokens, check_positions, crop_to_tokens
 from regard.models.heads.language_model_head import LanguageModelHead
 from regard.models.heads.task_heads import Pooler
-from regard.models.model import Model
-
-AUDIT_DOCUMENT_LENGTH = 3
-"Length of each document in the packed rows of an audit."
+from regard.models.inputs import ModelInputs
+from regard.models.model import TokenModel
 
 
-class EmbeddedTokens(NamedTuple):
-    """What the stack takes: embedded tokens, where they stand and what they may attend to."""
+class SequenceModel(VirtualTokens, TokenModel):
+    entry_points: ClassVar[tuple[str, ...]] = ("hidden_states", "logits")
+    cacheable = True
+    "False if its attention cannot be cached: then each decode step recomputes the whole row."
 
-    x: Tensor
-    "(b,t,w): tokens alone."
-    positions: TokenPositions
-    "Virtual tokens included."
-    mask: Mask
-    "Between tokens alone."
-
-
-class SequenceModel(VirtualTokens, Model):
     def __init__(
         self,
         embedding: Embedding,
@@ -60,80 +51,30 @@ class SequenceModel(VirtualTokens, Model):
         self.context = context
         self.across_documents = across_documents
         self.pooler = pooler
-        self.register_parameter("prompt", None)
 
     @property
     def unused_parameters(self) -> tuple[str, ...]:
         return ("pooler.",)  # only the head of a task uses it
 
-    @abstractmethod
-    def positions_and_mask(self, ids: Tensor, valid: Tensor | None) -> tuple[TokenPositions, Mask]:
-        """Token positions and attention mask of rows (b,t); `valid` (b,t) is True at tokens."""
+    @property
+    def stacks(self) -> Mapping[str, Stack]:
+        return {"stack": self.stack}
 
-    def losses(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
-        x = self.hidden_states(self.embed_batch(batch), recorder=recorder)
-        return self.head.losses(x, targets=batch.targets)
-
-    def logits(
-        self, ids: Tensor, *, valid: Tensor | None = None, recorder: AttentionRecorder | None = None
-    ) -> Tensor:
-        """(b,t) -> (b,t,v); `valid` (b,t) is True at tokens; a recorder collects the attention
-        weights."""
-        x = self.hidden_states(self.embed(ids, valid=valid), recorder=recorder)
-        y: Tensor = self.head(x)
-        return y
-
-    def embed(self, ids: Tensor, *, valid: Tensor | None = None) -> EmbeddedTokens:
-        """Rows of tokens (b,t) under the model's own mask; `valid` (b,t) is True at tokens."""
-        positions, mask = self.positions_and_mask(ids, valid)
-        return self.embed_at(ids, positions, mask=mask)
-
-    def embed_batch(
-        self, batch: Batch, *, mask: Mask | None = None, segments: Tensor | None = None
-    ) -> EmbeddedTokens:
-        """The rows of a batch. Without a mask of the caller, documents of a packed row are kept
-        apart unless `across_documents`; `segments` (b,t) select the segment embeddings, if the
-        model has any."""
-        positions = TokenPositions.of_row(
-            batch.ids.shape[1],
-            device=batch.ids.device,
-            segments=batch.segments,
-            modalities=batch.modalities,
-        )
-        mask = self.batch_mask(batch) if mask is None else mask
-        return self.embed_at(batch.ids, positions, mask=mask, segments=segments)
-
-    def batch_mask(self, batch: Batch) -> Mask:
-        """The attention mask of a training batch."""
-        _, mask = self.positions_and_mask(batch.ids, batch.valid)
-        if batch.segments is not None and not self.across_documents:
-            return mask & same_document(batch.segments)
-        return mask
-
-    def embed_at(
-        self,
-        ids: Tensor,
-        positions: TokenPositions,
-        *,
-        mask: Mask,
-        segments: Tensor | None = None,
-    ) -> EmbeddedTokens:
-        """Tokens (b,t) at the last of these positions, under this mask."""
-        positions = self.virtual_prefix.positions(positions)
-        check_positions(positions, self.embedding, max_positions=self.max_positions)
-        x = self.embedding(ids, positions.last(ids.shape[1]), segments)
-        return EmbeddedTokens(x, positions, mask)
+    @property
+    def keeps_documents_apart(self) -> bool:
+        return not self.across_documents
 
     def hidden_states(
         self,
-        embedded: EmbeddedTokens,
+        inputs: ModelInputs,
         *,
         cache: ModelCache | None = None,
         recorder: AttentionRecorder | None = None,
     ) -> Tensor:
-        """(b,t,w): the last hidden states, which heads take as input: the embedded tokens through
-        the stack, after the virtual tokens."""
-        x, positions, mask = embedded
+        new_tokens = inputs.ids.shape[1]
+        if cache is not None and not self.cacheable:
+            inputs, cache = inputs._replace(ids=extend_token_history(cache, inputs.ids)), None
+        x, positions, mask = self._embed(inputs, cache)
         tokens = x.shape[1]
         if cache is None or not cache.length:
             x = self.prepend_prompt(x, self.embedding, positions)
@@ -141,7 +82,42 @@ class SequenceModel(VirtualTokens, Model):
         y: Tensor = self.stack(x, mask=mask, positions=positions, cache=cache, recorder=recorder)
         if recorder is not None and positions.virtual_tokens:
             crop_to_tokens(recorder, side="", queries=tokens, keys={"attention": tokens})
-        return y[:, -tokens:]
+        return y[:, -new_tokens:]
+
+    @abstractmethod
+    def own_positions_and_mask(
+        self, valid: Tensor | None, *, length: int, device: torch.device
+    ) -> tuple[TokenPositions, Mask]:
+        """Positions and mask of rows of this length, cached tokens included."""
+
+    def _embed(
+        self, inputs: ModelInputs, cache: ModelCache | None
+    ) -> tuple[Tensor, TokenPositions, Mask]:
+        """Embedded tokens (b,t,w), their positions with virtual tokens, the mask without."""
+        positions, mask = self._positions_and_mask(inputs, cache)
+        positions = self.virtual_prefix.positions(positions)
+        check_positions(positions, self.embedding, max_positions=self.max_positions)
+        x = self.embedding(inputs.ids, positions.last(inputs.ids.shape[1]), inputs.segments)
+        return x, positions, mask
+
+    def _positions_and_mask(
+        self, inputs: ModelInputs, cache: ModelCache | None
+    ) -> tuple[TokenPositions, Mask]:
+        """Positions and mask of tokens alone: the caller's, else the model's own."""
+        if inputs.positions is not None and inputs.mask is not None:
+            return inputs.positions, inputs.mask
+        length, device = inputs.ids.shape[1], inputs.ids.device
+        if cache is not None:
+            length += cache.length - (self.virtual_prefix.length if cache.length else 0)
+        own, mask = self.own_positions_and_mask(inputs.valid, length=length, device=device)
+        positions = own if inputs.positions is None else inputs.positions
+        if inputs.mask is not None:
+            return positions, inputs.mask
+        packed = inputs.segments is None and positions.segments is not None
+        if packed and not self.across_documents:
+            assert positions.segments is not None
+            return positions, mask & same_document(positions.segments)
+        return positions, mask
 
     def _mask_with_virtual_tokens(self, mask: Mask, positions: TokenPositions) -> Mask:
         ids = positions.ids
@@ -152,49 +128,3 @@ class SequenceModel(VirtualTokens, Model):
         virtual = positions.virtual_tokens
         alone = Mask(lambda b, h, i, j: (i >= virtual) | (j < virtual), "virtual tokens alone")
         return whole & alone
-
-    def audit_subject(self) -> Subject:
-        return Subject(
-            type(self).__name__,
-            lambda model, ids, valid: model.logits(ids, valid=valid),
-            module=self,
-            vocabulary=self.embedding.tokens.num_embeddings,
-            max_length=self.context,
-            embedding="embedding.tokens",
-            accepts_padding_mask=True,
-            run_with_weights=lambda model, ids: model.logits(ids, recorder=AttentionRecorder()),
-        )
-
-    def packed_audit_subject(self) -> Subject:
-        """The model over packed rows, whose documents are those of `audit_document_ids`."""
-
-        def run(model: SequenceModel, ids: Tensor, valid: Tensor | None) -> Tensor:
-            segments = audit_document_ids(ids.shape[1]).to(ids.device).expand(len(ids), -1)
-            x = model.hidden_states(model.embed_batch(_packed_batch(ids, segments)))
-            y: Tensor = model.head(x)
-            return y
-
-        return Subject(
-            f"{type(self).__name__}, documents kept apart",
-            run,
-            module=self,
-            vocabulary=self.embedding.tokens.num_embeddings,
-            max_length=self.context,
-            embedding="embedding.tokens",
-        )
-
-
-def audit_document_ids(length: int) -> Tensor:
-    """(t): the document of each position in a packed row of an audit."""
-    return torch.arange(length) // AUDIT_DOCUMENT_LENGTH
-
-
-def _packed_batch(ids: Tensor, segments: Tensor) -> Batch:
-    return Batch(
-        ids=ids,
-        targets=ids,
-        weights=torch.ones_like(ids, dtype=torch.float32),
-        valid=torch.ones_like(ids, dtype=torch.bool),
-        segments=segments,
-        rows=tuple(range(len(ids))),
-    )

@@ -58,6 +58,14 @@ class VirtualTokens(nn.Module):
     masks_virtual_tokens: bool = False
     "Whether the virtual tokens are masked."
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_parameter("prompt", None)
+
+    @property
+    def virtual_tokens(self) -> VirtualTokens:
+        return self
+
     def virtual_prefix_of_length(self, length: int) -> VirtualPrefix:
         return VirtualPrefix(length, 0 if self.masks_virtual_tokens else length)
 

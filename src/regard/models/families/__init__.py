@@ -1,15 +1,21 @@
-"""Model families, one file each: settings that build a model and count its parameters."""
+"""Model families, one file each: settings that build a model and count its parameters.
+
+What adapters count by formula they ask of the family: its attentions, linear layers and biases. A
+family in a user's own file that describes these can be adapted as the built-in ones are.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
 from regard.core.catalog import Catalog
 from regard.core.parameter_count import ParameterCount
 from regard.core.settings import Settings
-from regard.models.model import Model
+from regard.models.families.attention_shape import AttentionShape, LinearShape
+from regard.models.model import TokenModel
 
 FAMILIES = Catalog("family", home="regard.models.families")
 
@@ -21,8 +27,34 @@ class Family(Settings, ABC):
     "Context length: the maximum sequence length in tokens."
 
     @abstractmethod
-    def build(self, *, vocabulary: int, seed: int) -> Model: ...
+    def build(self, *, vocabulary: int, seed: int) -> TokenModel: ...
 
     @abstractmethod
     def count_parameters(self, vocabulary: int) -> list[ParameterCount]:
         """Parameters of each module by formula; their sum equals the count of the built model."""
+
+    @property
+    def token_width(self) -> int:
+        """Width of a token embedding; of a family with stacks."""
+        raise NotImplementedError
+
+    def stacks(self) -> Mapping[str, Sequence[Mapping[str, AttentionShape]]]:
+        """The attentions of each Transformer block, by name, in each stack by name; the last stack
+        is below the head. Empty for a family without blocks."""
+        return {}
+
+    def linear_layers(self) -> dict[str, LinearShape]:
+        """The linear layers below the head by module name, as LoRA can target them."""
+        return {}
+
+    def count_biases(self) -> list[ParameterCount]:
+        """The biases below the head."""
+        return []
+
+    def count_top_layers(self, layers: int) -> list[ParameterCount]:
+        """The last blocks and the final norm of the last stack; of a family with stacks."""
+        raise NotImplementedError
+
+    def size_symbol(self, size: int) -> str:
+        """A size as formulas write it: a letter, or the number itself."""
+        return str(size)

@@ -10,9 +10,10 @@ from regard.attention.kinds import ATTENTION
 from regard.core.parameter_count import ParameterCount
 from regard.core.settings import catalog_name
 from regard.models.architectures.encoder_model import EncoderModel
-from regard.models.blocks.embedding import Embedding, token_width
+from regard.models.blocks.embedding import Embedding
 from regard.models.blocks.patch_embedding import patch_embedding_parameters
 from regard.models.families import FAMILIES
+from regard.models.families.attention_shape import LinearShape
 from regard.models.families.transformer import Transformer
 from regard.models.heads.language_model_head import HeadTransform
 from regard.models.heads.span_boundary import SpanBoundary, span_boundary_parameters
@@ -88,10 +89,24 @@ class Encoder(Transformer):
             *self._count_encoder_parameters(vocabulary),
         ]
 
+    def linear_layers(self) -> dict[str, LinearShape]:
+        layers = super().linear_layers()
+        if self.patch_dim:
+            layers["patches.values"] = LinearShape(self.patch_dim, self.token_width)
+        return layers
+
+    def count_biases(self) -> list[ParameterCount]:
+        counts = []
+        if self.embedding_norm and self.norms_have_biases:
+            counts.append(ParameterCount("embedding norm", "w", self.width))
+        if self.patch_dim:
+            symbol = self.size_symbol(self.token_width)
+            counts.append(ParameterCount("patch embedding", symbol, self.token_width))
+        return counts + super().count_biases()
+
     def _count_encoder_parameters(self, vocabulary: int) -> list[ParameterCount]:
         w = self.width
-        letters, size = ("2w", 2 * w) if self.norm == "layer" and self.biases else ("w", w)
-        embedding_width = token_width(w, self.positions)
+        letters, size = ("2w", 2 * w) if self.norms_have_biases else ("w", w)
         counts = {
             "segments": ParameterCount(
                 "segment embedding", f"{self.segments}·w", self.segments * w
@@ -102,6 +117,6 @@ class Encoder(Transformer):
             ),
             "pooler": ParameterCount("pooler", "w·w + w", w * w + w),
             "boundary": span_boundary_parameters(w),
-            "patch_dim": patch_embedding_parameters(self.patch_dim, embedding_width),
+            "patch_dim": patch_embedding_parameters(self.patch_dim, self.token_width),
         }
         return [count for setting, count in counts.items() if getattr(self, setting)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Self
 
 from pydantic import SerializeAsAny, model_validator
@@ -12,6 +13,7 @@ from regard.core.parameter_count import ParameterCount
 from regard.core.settings import CatalogField, catalog_name
 from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
 from regard.models.families import FAMILIES
+from regard.models.families.attention_shape import AttentionShape
 from regard.models.families.transformer import Transformer
 
 
@@ -56,6 +58,19 @@ class EncoderDecoder(Transformer):
         )
         self.init_weights(model, seed=seed)
         return model
+
+    def stacks(self) -> Mapping[str, Sequence[Mapping[str, AttentionShape]]]:
+        kinds = {"attention": self.attention}
+        with_memory = kinds | {"cross_attention": self.cross_attention}
+        return {
+            "encoder": self._attention_shapes(kinds),
+            "decoder": self._attention_shapes(with_memory),
+        }
+
+    def count_top_layers(self, layers: int) -> list[ParameterCount]:
+        top = self.model_copy(update={"layers": layers})
+        counts = top.count_stack_parameters(cross_attention=self.cross_attention)
+        return [count.on("decoder") for count in counts]
 
     def count_parameters(self, vocabulary: int) -> list[ParameterCount]:
         decoder = self.count_stack_parameters(cross_attention=self.cross_attention)

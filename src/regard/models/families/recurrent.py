@@ -13,6 +13,7 @@ from regard.core.parameter_count import ParameterCount
 from regard.core.settings import CatalogField, catalog_name
 from regard.models.architectures.recurrent_model import RecurrentModel
 from regard.models.families import FAMILIES, Family
+from regard.models.families.attention_shape import AttentionShape, LinearShape
 from regard.models.init_weights import init_weights
 
 
@@ -72,6 +73,28 @@ class Recurrent(Family):
             if self.tied
             else ParameterCount("output layer", "v·w", vocabulary * w)
         )
+        return counts
+
+    def linear_layers(self) -> dict[str, LinearShape]:
+        if self.attention is None:
+            return {}
+        w = self.width
+        layers = AttentionShape(self.attention, self._shape, w).linear_layers()
+        return {
+            **{f"attention.{name}": shape for name, shape in layers.items()},
+            "join": LinearShape(2 * w, w),
+        }
+
+    def count_biases(self) -> list[ParameterCount]:
+        w = self.width
+        gru = ParameterCount("GRU", "6·w", 6 * w).times(self.layers, "layers")
+        counts = [gru.on("encoder"), gru.on("decoder")]
+        if self.attention is not None:
+            attention = AttentionShape(self.attention, self._shape, w)
+            projections = 4 * w if attention.has_projections() else 0
+            counts.append(ParameterCount("attention", "4·w", projections))
+            counts += attention.count_own_biases("attention")
+            counts.append(ParameterCount("join", "w", w))
         return counts
 
     @property

@@ -6,7 +6,7 @@ choice of settings here, not another model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Self
 
@@ -26,6 +26,7 @@ from regard.models.blocks.block import Block
 from regard.models.blocks.embedding import Embedding, position_width, token_width
 from regard.models.blocks.stack import Stack
 from regard.models.families import Family
+from regard.models.families.attention_shape import AttentionShape, LinearShape
 from regard.models.heads.language_model_head import LanguageModelHead
 from regard.models.init_weights import INIT_STD, init_weights
 from regard.nn.mlp import ActivationName, build_mlp
@@ -153,6 +154,54 @@ class Transformer(Family):
             biases=self.biases,
         )
 
+    @property
+    def token_width(self) -> int:
+        return token_width(self.width, self.positions)
+
+    def stacks(self) -> Mapping[str, Sequence[Mapping[str, AttentionShape]]]:
+        return {"stack": self._attention_shapes({"attention": self.attention})}
+
+    def _attention_shapes(
+        self, kinds: Mapping[str, AttentionKind]
+    ) -> list[dict[str, AttentionShape]]:
+        """The attentions of each block of a stack."""
+        shapes = [self.head_shape(layer) for layer in range(self.layers)]
+        kv_heads = self.key_value_heads or self.heads
+        return [
+            {
+                name: AttentionShape(kind, shape, kv_heads * shape.width, self.projections)
+                for name, kind in kinds.items()
+            }
+            for shape in shapes
+        ]
+
+    def linear_layers(self) -> dict[str, LinearShape]:
+        return {
+            f"{stack}.blocks.{layer}.{name}": shape
+            for stack, blocks in self.stacks().items()
+            for layer, attentions in enumerate(blocks)
+            for name, shape in self._linear_layers_of_block(attentions).items()
+        }
+
+    def _linear_layers_of_block(
+        self, attentions: Mapping[str, AttentionShape]
+    ) -> dict[str, LinearShape]:
+        w, f = self.width, self.resolved_mlp_width
+        gate = {"mlp.gate_proj": LinearShape(w, f)} if self.activation == "swiglu" else {}
+        return {
+            **{
+                f"{name}.{layer}": shape
+                for name, attention in attentions.items()
+                for layer, shape in attention.linear_layers().items()
+            },
+            **gate,
+            "mlp.up_proj": LinearShape(w, f),
+            "mlp.down_proj": LinearShape(f, w),
+        }
+
+    def size_symbol(self, size: int) -> str:
+        return {self.width: "w", self.resolved_mlp_width: "f"}.get(size, str(size))
+
     def init_weights(self, model: nn.Module, *, seed: int) -> None:
         init_weights(model, seed=seed, layers=self.layers, std=self.init_std)
 
@@ -245,11 +294,59 @@ class Transformer(Family):
             count_cross = partial(self._count_attention, cross_attention, "cross attention")
             counts += self._over_layers(count_cross)
         counts.append(self._count_mlp().times(self.layers, "layers"))
-        final_norm = 1 if self.norm_placement == "pre" else 0
-        letters, size = ("2w", 2) if self.norm == "layer" and self.biases else ("w", 1)
-        count = (attentions + 1) * self.layers + final_norm
+        letters, size = ("2w", 2) if self.norms_have_biases else ("w", 1)
+        count = self._count_norms(attentions)
         counts.append(ParameterCount("norms", f"{count} × {letters}", count * size * self.width))
         return counts
+
+    def count_top_layers(self, layers: int) -> list[ParameterCount]:
+        return self.model_copy(update={"layers": layers}).count_stack_parameters()
+
+    def count_biases(self) -> list[ParameterCount]:
+        stacks = self.stacks()
+        return [
+            count if len(stacks) == 1 else count.on(name)
+            for name, blocks in stacks.items()
+            for count in self._count_stack_biases(blocks[0])
+        ]
+
+    @property
+    def norms_have_biases(self) -> bool:
+        return self.norm == "layer" and self.biases
+
+    def _count_stack_biases(self, attentions: Mapping[str, AttentionShape]) -> list[ParameterCount]:
+        counts = [
+            count.times(self.layers, "layers")
+            for name, attention in attentions.items()
+            for count in self._count_attention_biases(attention, name.replace("_", " "))
+        ]
+        if self.biases:
+            hidden_layers = 2 if self.activation == "swiglu" else 1
+            hidden_formula = "2f" if hidden_layers == 2 else "f"
+            value = hidden_layers * self.resolved_mlp_width + self.width
+            mlp = ParameterCount("feed-forward", f"{hidden_formula} + w", value)
+            counts.append(mlp.times(self.layers, "layers"))
+        if self.norms_have_biases:
+            norms = self._count_norms(len(attentions))
+            counts.append(ParameterCount("norms", f"{norms} × w", norms * self.width))
+        return counts
+
+    def _count_attention_biases(self, attention: AttentionShape, name: str) -> list[ParameterCount]:
+        """Query and output projections have w, those of keys and values their width."""
+        own = attention.count_own_biases(name)
+        if not self.biases or not attention.has_projections():
+            return own
+        kv_width = attention.key_value_width
+        kv_projections = {"separate": 2, "shared-qk": 1, "shared-qkv": 0}[self.projections]
+        formula = "2·w"
+        if kv_projections:
+            formula += f" + {kv_projections}·{self.size_symbol(kv_width)}"
+        value = 2 * self.width + kv_projections * kv_width
+        return [ParameterCount(name, formula, value), *own]
+
+    def _count_norms(self, attentions: int) -> int:
+        """Norms of a stack: one for each attention and MLP, and the final one of pre-norm."""
+        return (attentions + 1) * self.layers + (self.norm_placement == "pre")
 
     def _over_layers(
         self, count_layer: Callable[[HeadShape], list[ParameterCount]]

@@ -13,20 +13,19 @@ width, v vocabulary. `valid`: True = a token or a patch. Masks: True = may atten
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from regard.attention.cache import ModelCache
 from regard.attention.masks.mask import Mask
 from regard.attention.token_positions import TokenPositions
-from regard.audits.subject import Subject
 from regard.batch import Batch
 from regard.core.parameter_count import ParameterCount, linear_parameters
 from regard.models.architectures.encoder_model import EncoderModel
-from regard.models.architectures.sequence_model import EmbeddedTokens
-from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.blocks.patch_embedding import PatchEmbedding
+from regard.models.inputs import ModelInputs
 from regard.models.loss import LossTerm
 from regard.models.task_models.task_model import TaskModel
 from regard.nn.linear import Linear
@@ -52,51 +51,27 @@ class PatchEncoder(EncoderModel):
         width = encoder.embedding.tokens.embedding_dim
         self.patches = PatchEmbedding(patch_dim, width=width)
 
-    def embed_batch(
-        self, batch: Batch, *, mask: Mask | None = None, segments: Tensor | None = None
-    ) -> EmbeddedTokens:
-        if batch.patches is None or batch.modalities is None:
-            return super().embed_batch(batch, mask=mask, segments=segments)
-        is_patch = batch.modalities == PATCH
-        tokens = TokenPositions(
-            patch_positions(is_patch, batch.valid, context=self.max_positions),
-            batch.segments,
-            batch.modalities,
-        )
+    def _embed(
+        self, inputs: ModelInputs, cache: ModelCache | None
+    ) -> tuple[Tensor, TokenPositions, Mask]:
+        tokens, mask = self._positions_and_mask(inputs, cache)
+        if inputs.patches is None or tokens.modalities is None:
+            return super()._embed(inputs, cache)
+        is_patch = tokens.modalities == PATCH
+        valid = torch.ones_like(is_patch) if inputs.valid is None else inputs.valid
+        position_ids = patch_positions(is_patch, valid, context=self.max_positions)
         # Patches are at the end of the context, whatever virtual tokens precede the words.
-        positions = self.virtual_prefix.positions(tokens, fixed=is_patch)
-        words = self.embedding.tokens(batch.ids)
-        patches = self.patches(batch.patches).to(words.dtype)
+        positions = self.virtual_prefix.positions(
+            TokenPositions(position_ids, tokens.segments, tokens.modalities), fixed=is_patch
+        )
+        words = self.embedding.tokens(inputs.ids)
+        patches = self.patches(inputs.patches).to(words.dtype)
         x = self.embedding.combine_positions(
             words.masked_scatter(is_patch[..., None], patches),
             positions.last(words.shape[1]),
-            segments,
+            inputs.segments,
         )
-        return EmbeddedTokens(x, positions, self.batch_mask(batch) if mask is None else mask)
-
-    def audit_subject(self) -> Subject:
-        """Over rows whose first half are words and whose second half are patches."""
-        return replace(
-            super().audit_subject(),
-            name=f"{type(self).__name__}, words and patches",
-            run=lambda model, ids, valid: model.mixed_logits(ids, valid=valid),
-            run_with_weights=lambda model, ids: model.mixed_logits(
-                ids, recorder=AttentionRecorder()
-            ),
-        )
-
-    def mixed_logits(
-        self, ids: Tensor, *, valid: Tensor | None = None, recorder: AttentionRecorder | None = None
-    ) -> Tensor:
-        """(b,t) -> (b,t,v), with a boundary network (b,t,v+w): outputs at every position of rows
-        whose second half of ids stands for patches; all rows have the same number of tokens."""
-        batch = mixed_batch(ids, valid, patch_dim=self.patch_dim)
-        _, mask = self.positions_and_mask(ids, valid)
-        x = self.hidden_states(self.embed_batch(batch, mask=mask), recorder=recorder)
-        y: Tensor = self.head(x)
-        if self.boundary is None:
-            return y
-        return torch.cat((y, self.boundary(x, x, torch.zeros_like(ids))), dim=-1)
+        return x, positions, mask
 
 
 class PatchHead(nn.Module):
@@ -117,6 +92,8 @@ class PatchHead(nn.Module):
 
 class MaskedPatchModel(TaskModel[PatchHead]):
     """Predicts masked patches: those with a positive loss weight; `labels` hold their values."""
+
+    entry_points: ClassVar[tuple[str, ...]] = ("hidden_states", "predict_patches")
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         assert batch.labels is not None
@@ -140,22 +117,3 @@ def patch_positions(is_patch: Tensor, valid: Tensor, *, context: int) -> Tensor:
     words = (valid.cumsum(dim=1) - 1).clamp(min=0)
     before_end = is_patch.sum(dim=1, keepdim=True) - is_patch.cumsum(dim=1)
     return torch.where(is_patch, context - 1 - before_end, words)
-
-
-def mixed_batch(ids: Tensor, valid: Tensor | None, *, patch_dim: int) -> Batch:
-    """Rows for an audit: ids of the second half become patches, different ids different patches."""
-    valid = torch.ones_like(ids, dtype=torch.bool) if valid is None else valid
-    count = valid.sum(dim=1, keepdim=True)
-    is_patch = valid & (valid.cumsum(dim=1) > (count + 1) // 2)
-    frequencies = torch.arange(1, patch_dim + 1, device=ids.device)
-    values = 0.5 + 0.5 * (ids[is_patch][:, None] * frequencies).double().cos()
-    return Batch(
-        ids=ids,
-        targets=ids,
-        weights=valid.float(),
-        valid=valid,
-        segments=None,
-        rows=tuple(range(len(ids))),
-        modalities=is_patch.long() * PATCH,
-        patches=values.view(len(ids), -1, patch_dim),
-    )

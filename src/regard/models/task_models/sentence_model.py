@@ -17,6 +17,7 @@ encodes both. Shapes: b batch, t position, w model width. `valid`: True = a toke
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar, TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -24,14 +25,17 @@ from torch import Tensor
 
 from regard.batch import Batch
 from regard.core.errors import UserError
-from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.heads.task_heads import PooledHead, SentenceHead
 from regard.models.loss import LossTerm
+from regard.models.model import Model, TokenModel
 from regard.models.task_models.task_model import TaskModel
 
 
 class SentenceModel(TaskModel[PooledHead]):
     """A sentence embedding for each text."""
+
+    entry_points: ClassVar[tuple[str, ...]] = ("hidden_states", "encode", "encode_pairs")
+    embeds_texts: ClassVar = True
 
     def encode(self, batch: Batch) -> Tensor:
         """(b,w): the embeddings of the first texts."""
@@ -44,6 +48,10 @@ class SentenceModel(TaskModel[PooledHead]):
         assert batch.source_valid is not None
         second = replace(batch, ids=batch.source, valid=batch.source_valid, segments=None)
         return self.encode(batch), self.encode(second)
+
+
+def gives_sentence_embeddings(model: Model) -> TypeGuard[SentenceModel]:
+    return model.embeds_texts
 
 
 class SentenceEncoder(SentenceModel):
@@ -61,7 +69,7 @@ class ContrastiveModel(SentenceModel):
     """Trained on pairs with in-batch negatives; labels (b,2) number the query and the document."""
 
     def __init__(
-        self, body: SequenceModel, head: SentenceHead, *, temperature: float, seed: int
+        self, body: TokenModel, head: SentenceHead, *, temperature: float, seed: int
     ) -> None:
         super().__init__(body, head, seed=seed)
         self.temperature = temperature
@@ -78,18 +86,15 @@ class ContrastiveModel(SentenceModel):
 class SimilarityModel(SentenceModel):
     """Trained on rated similarity; labels (b,1) hold the rating, from 0 to 1."""
 
-    def __init__(self, body: SequenceModel, head: SentenceHead, *, seed: int) -> None:
-        super().__init__(body, head, seed=seed)
-
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         assert batch.labels is not None
-        losses = (self.cosines(batch) - batch.labels[:, 0]) ** 2
+        losses = (cosines(*self.encode_pairs(batch)) - batch.labels[:, 0]) ** 2
         return {"similarity": LossTerm(losses.sum(), batch.weights.sum())}
 
-    def cosines(self, batch: Batch) -> Tensor:
-        """(b): cosine similarity of the two texts of each pair."""
-        first, second = self.encode_pairs(batch)
-        return (first * second).sum(dim=1)
+
+def cosines(first: Tensor, second: Tensor) -> Tensor:
+    """(b,w), (b,w) of norm 1 -> (b): the cosine similarity of each pair."""
+    return (first * second).sum(dim=1)
 
 
 def contrastive_losses(scores: Tensor, labels: Tensor) -> Tensor:

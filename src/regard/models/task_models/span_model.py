@@ -10,7 +10,7 @@ Shapes: b batch, t position. Masks and `valid`: True = may attend, a token.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -41,6 +41,8 @@ class SpanPredictions(NamedTuple):
 
 class SpanModel(TaskModel[SpanHead]):
     """Start and end of the answer in each row."""
+
+    entry_points: ClassVar[tuple[str, ...]] = ("hidden_states", "logits", "predict")
 
     def forward(self, batch: Batch) -> dict[str, LossTerm]:
         losses = span_losses(self.logits(batch), _labels(batch))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -20,11 +19,13 @@ from regard.batch import Example, Ints, collate
 from regard.core.errors import UserError
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.generation.generate import Greedy, generate
-from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
-from regard.models.architectures.encoder_model import EncoderModel
-from regard.models.architectures.recurrent_model import RecurrentModel
+from regard.models.architectures.source_bound_decoder import (
+    SourceBoundDecoder,
+    SourceDecoder,
+    decodes_source,
+)
 from regard.models.blocks.attention_recorder import AttentionRecorder
-from regard.models.model import Model
+from regard.models.model import Model, token_losses
 from regard.objectives import Vocabulary
 from regard.runs.inspection.inspection import AttentionMap, Inspection, TokenLoss, TokenRow
 from regard.runs.models.loaded_model import LoadedModel
@@ -35,8 +36,6 @@ MAX_NEW_TOKENS = 60
 BATCH_POSITIONS = 2048
 RECURRENT_ATTENTION = "attention"
 "Name of a recurrent model's only attention, from target to source."
-
-SourceModel: TypeAlias = EncoderDecoderModel | RecurrentModel
 
 
 def inspect_model(loaded: LoadedModel, text: str, *, target: str | None = None) -> Inspection:
@@ -51,7 +50,7 @@ def inspect_text(
     """Run `text` through the model and record all attention weights; `target` is for seq2seq."""
     model.eval()
     ids = _encode(tokenizer, text, "text")
-    if isinstance(model, SourceModel):
+    if decodes_source(model):
         target_ids = None if target is None else _encode(tokenizer, target, "target")
         prepared = _with_source(model, tokenizer, ids, target_ids)
     elif target is not None:
@@ -68,7 +67,7 @@ def inspect_text(
     row, source = _row(tokenizer, example.inputs), None
     if example.source is not None:
         source = _row(tokenizer, example.source)
-    if isinstance(model, EncoderModel):
+    if model.visibility == "bidirectional":
         token_losses, remarks = _masked_losses(model, tokenizer, row)
     else:
         tokens = _token_texts(tokenizer, example.targets)
@@ -111,7 +110,7 @@ def _encode(tokenizer: Tokenizer, text: str, what: str) -> list[int]:
 def _single_row(model: Model, tokenizer: Tokenizer, ids: list[int]) -> _PreparedExample:
     """The text as one row: a decoder predicts each next token, an encoder sees all of it."""
     row = [tokenizer.require("start"), *ids, tokenizer.require("stop")]
-    shift = 0 if isinstance(model, EncoderModel) else 1
+    shift = 0 if model.visibility == "bidirectional" else 1
     inputs, targets = row[: len(row) - shift], row[shift:]
     remarks = _truncation_remark("row", len(inputs), model.context, "first")
     example = _example(inputs[: model.context], targets[: model.context])
@@ -119,7 +118,7 @@ def _single_row(model: Model, tokenizer: Tokenizer, ids: list[int]) -> _Prepared
 
 
 def _with_source(
-    model: SourceModel,
+    model: SourceDecoder,
     tokenizer: Tokenizer,
     ids: list[int],
     target_ids: list[int] | None,
@@ -138,12 +137,12 @@ def _with_source(
     return _PreparedExample(example, tuple(remarks))
 
 
-def _generate_target(model: SourceModel, tokenizer: Tokenizer, source: list[int]) -> list[int]:
+def _generate_target(model: SourceDecoder, tokenizer: Tokenizer, source: list[int]) -> list[int]:
     """The tokens that the model generates, with the stop token if it ends with one."""
     stop = tokenizer.require("stop")
     source_ids = torch.tensor([source])
     [generated] = generate(
-        model.bind_source(source_ids, torch.ones_like(source_ids, dtype=torch.bool)),
+        SourceBoundDecoder(model, source_ids, torch.ones_like(source_ids, dtype=torch.bool)),
         [[tokenizer.require("start")]],
         strategy=Greedy(),
         max_new_tokens=min(MAX_NEW_TOKENS, model.context),
@@ -179,7 +178,7 @@ def _losses(
 ) -> Tensor:
     """The loss at each position, (t)."""
     batch = collate([example], pad_id=tokenizer.padding_id, rows=[0])
-    return model.losses(batch, recorder=recorder)[0]
+    return token_losses(model, batch, recorder=recorder)[0]
 
 
 @torch.inference_mode()
@@ -202,7 +201,7 @@ def _masked_losses(
             pad_id=tokenizer.padding_id,
             rows=chosen,
         )
-        losses = model.losses(batch)[torch.arange(len(chosen)), torch.tensor(chosen)]
+        losses = token_losses(model, batch)[torch.arange(len(chosen)), torch.tensor(chosen)]
         found += [TokenLoss(row.tokens[p], x) for p, x in zip(chosen, losses.tolist(), strict=True)]
     return tuple(found), ["for its loss each token is masked alone and predicted from all others"]
 

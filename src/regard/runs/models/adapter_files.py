@@ -24,7 +24,6 @@ from regard.interop.peft import PEFT_KINDS, from_peft, to_peft
 from regard.models.families import Family
 from regard.models.families.encoder import Encoder
 from regard.models.model import Model
-from regard.models.task_models.task_model import TaskModel
 from regard.training.checkpoint import (
     ADAPTER_FILE,
     load_tensors,
@@ -106,7 +105,7 @@ def load_adapter(
         _, tensors = from_peft(
             config, tensors, family=settings, architecture=source, modules=modules
         )
-    if isinstance(model, TaskModel):
+    if model.task_head is not None:
         tensors = {f"body.{name}": tensor for name, tensor in tensors.items()}
         if (folder / HEAD_FILE).is_file():
             tensors |= {f"head.{n}": t for n, t in read_tensors(folder / HEAD_FILE).items()}
@@ -132,7 +131,7 @@ def _split_head(
     model: Model, tensors: Mapping[str, Tensor]
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Tensors of the body and of the head, each by its name there."""
-    if not isinstance(model, TaskModel):
+    if model.task_head is None:
         return dict(tensors), {}
     body = {n.removeprefix("body."): t for n, t in tensors.items() if n.startswith("body.")}
     head = {n.removeprefix("head."): t for n, t in tensors.items() if n.startswith("head.")}

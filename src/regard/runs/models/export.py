@@ -14,7 +14,6 @@ from regard.core.errors import UserError
 from regard.core.files import atomic_folder
 from regard.interop.export_model import ExportReport, export_model
 from regard.interop.peft import PEFT_KINDS
-from regard.models.task_models.task_model import TaskModel
 from regard.runs.models.adapter_files import trained_body_tensors, write_adapter
 from regard.runs.models.base_model import find_base
 from regard.runs.models.saved_model import SavedModel, architecture_of, load_saved_model
@@ -56,6 +55,6 @@ def export_saved_model(
                 base=str(out),
                 architecture=architecture,
             )
-    if isinstance(saved.model, TaskModel):
+    if saved.model.task_head is not None:
         remarks.append(HEAD_NOT_EXPORTED)
     return replace(report, remarks=remarks)

@@ -24,7 +24,7 @@ from regard.data.tokenizers.file import File
 from regard.data.tokenizers.tokenizer import Tokenizer, check_same_tokenizer
 from regard.interop.packages import PIP_PREFIX
 from regard.models.families import Family
-from regard.models.model import Model
+from regard.models.model import TokenModel
 from regard.objectives import Objective
 from regard.runs.models.base_model import import_command, imported_package, is_unimported
 from regard.runs.models.saved_model import architecture_of, load_saved_model, saved_settings
@@ -165,7 +165,7 @@ def run_identity(recipe: Recipe, *, source: str, initial_model: InitialModel | N
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
 
-def load_body(initial_model: InitialModel) -> Model:
+def load_body(initial_model: InitialModel) -> TokenModel:
     """The initial model without a task head."""
     return load_saved_model(
         initial_model.folder, path=initial_model.path, tokenizer=initial_model.tokenizer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,6 @@ from regard.core.errors import UserError
 from regard.core.files import MANIFEST
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.generation.generate import Sampling, Strategy
-from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.heads.task_heads import PooledHead, SentenceHead
 from regard.models.model import Model
 from regard.models.task_models.sentence_model import SentenceEncoder
@@ -52,7 +52,7 @@ class LoadedModel:
         return self.saved.task
 
     @property
-    def problem(self) -> Problem | None:
+    def problem(self) -> Problem[Any] | None:
         """Its task with the state derived from the training rows, if it has one."""
         return self.saved.problem
 
@@ -80,14 +80,14 @@ class LoadedModel:
         if self.problem is not None:
             return embed_texts(self.model, texts, self.problem.tools)
         imported = self.saved.config.get("imported", {})
-        if imported.get("pooling") is None or not isinstance(self.model, SequenceModel):
+        if imported.get("pooling") is None:
             raise UserError(
                 f"{self.folder} was trained on texts and has no sentence embeddings",
                 topic="encode",
                 hint='Train one with task.kind = "retrieval" or "similarity".',
             )
         head = SentenceHead if imported["normalise"] else PooledHead
-        model = SentenceEncoder(self.model, head(pooling=imported["pooling"]), seed=0).eval()
+        model = SentenceEncoder(self.model.body, head(pooling=imported["pooling"]), seed=0).eval()
         tools = build_tools(None, self.saved.family, self.tokenizer)
         max_length = min(tools.context, imported.get("max_tokens") or tools.context)
         return embed_texts(model, texts, replace(tools, context=max_length))

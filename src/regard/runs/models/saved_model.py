@@ -20,8 +20,7 @@ from regard.core.settings import CatalogField, Settings, catalog_name, read_sett
 from regard.core.user_files import check_same_code, files_used_by, suggest_run_files
 from regard.data.tokenizers.tokenizer import Tokenizer, check_same_tokenizer
 from regard.models.families import FAMILIES, Family
-from regard.models.model import Model
-from regard.models.task_models.task_model import TaskModel
+from regard.models.model import Model, TokenModel
 from regard.objectives import OBJECTIVES, Objective
 from regard.runs.models.adapter_files import load_adapter
 from regard.runs.models.base_model import find_base
@@ -56,17 +55,17 @@ class SavedModel:
     objective: Objective
     "Training objective on texts, of this model or of its initial model."
     task: Task | None
-    problem: Problem | None
+    problem: Problem[Any] | None
     "Its task with the state derived from the training rows."
     adapter: Adapter
     config: Mapping[str, Any]
 
     @property
-    def body(self) -> Model:
+    def body(self) -> TokenModel:
         """The model without the head of its task."""
-        return self.model.body if isinstance(self.model, TaskModel) else self.model
+        return self.model.body
 
-    def plain_body(self) -> Model:
+    def plain_body(self) -> TokenModel:
         """The body as its family builds it, with the adapter merged into the weights."""
         if self.adapter.virtual_tokens:
             kind = catalog_name(self.adapter, ADAPTERS)
@@ -93,14 +92,15 @@ def load_saved_model(
     family, task, adapter = settings.model, settings.task, settings.adapt
     if "adapt" in config:
         base_folder = find_base(config["base"], owner=path, given=base)
-        model = load_saved_model(base_folder, path=base_folder).plain_body()
+        body = load_saved_model(base_folder, path=base_folder).plain_body()
     else:
-        model = family.build(vocabulary=config["vocabulary"], seed=0)
+        body = family.build(vocabulary=config["vocabulary"], seed=0)
     problem = None
+    model: Model = body
     if task is not None:
         tools = build_tools(task, family, tokenizer, virtual_tokens=adapter.virtual_tokens)
         problem = task.restore_problem(config["task_state"], tools)
-        model = problem.attach_head(model, seed=0)
+        model = problem.attach_head(body, seed=0)
     adapter.apply(model, seed=0)
     if adapter.saves_adapter_only and not (folder / WEIGHTS_FILE).is_file():
         load_adapter(

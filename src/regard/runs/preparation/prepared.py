@@ -16,7 +16,7 @@ from regard.data.corpus import Split
 from regard.data.statistics import CorpusStatistics
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.metric import Row
-from regard.models.model import Model
+from regard.models.model import Model, TokenModel
 from regard.runs.health_record import HealthRecord
 from regard.runs.observer import Observer
 from regard.runs.recipe import Recipe
@@ -83,7 +83,7 @@ class PreparedData(ABC):
         """What users have to know of the training split before training starts."""
         return []
 
-    def attach_head(self, model: Model, *, seed: int) -> Model:
+    def attach_head(self, model: TokenModel, *, seed: int) -> Model:
         """The model with the head it needs; by default unchanged."""
         return model
 

@@ -24,8 +24,7 @@ from regard.evaluation.statistics.baseline_verdict import (
     BaselineVerdict,
     difference_verdict,
 )
-from regard.models.model import Model
-from regard.models.task_models.task_model import TaskModel
+from regard.models.model import Model, TokenModel
 from regard.runs.health_record import HealthRecord, PredictionsRecord, TrainDevGapRecord
 from regard.runs.items import hash_facts
 from regard.runs.observer import Observer
@@ -42,7 +41,7 @@ SHOWN_ANSWERS = 3
 class TaskExamples:
     """Examples built once; the problem may add random draws in each epoch."""
 
-    def __init__(self, examples: Sequence[Example], problem: Problem) -> None:
+    def __init__(self, examples: Sequence[Example], problem: Problem[Any]) -> None:
         self._examples = examples
         self._problem = problem
         self.lengths: Ints = np.array([example_length(one) for one in examples], dtype=np.int64)
@@ -60,7 +59,7 @@ class PreparedTask(PreparedData):
         recipe: Recipe,
         tokenizer: Tokenizer,
         records: Mapping[Split, Sequence[Record]],
-        problem: Problem,
+        problem: Problem[Any],
         *,
         source: str,
         statistics: CorpusStatistics,
@@ -78,8 +77,9 @@ class PreparedTask(PreparedData):
     def remarks(self) -> list[str]:
         return list(self._training_remarks)
 
-    def attach_head(self, model: Model, *, seed: int) -> Model:
-        return self.problem.attach_head(model, seed=seed)
+    def attach_head(self, model: TokenModel, *, seed: int) -> Model:
+        with_head: Model = self.problem.attach_head(model, seed=seed)
+        return with_head
 
     def task_state(self) -> Mapping[str, Any]:
         return self.problem.state()
@@ -261,7 +261,7 @@ def _remedies(recipe: Recipe, model: Model) -> list[str]:
     ]
     if recipe.init_from is None:
         return [*remedies, "more train.epochs"]
-    head_first = isinstance(model, TaskModel) and catalog_name(recipe.adapt, ADAPTERS) != "head"
+    head_first = model.task_head is not None and catalog_name(recipe.adapt, ADAPTERS) != "head"
     return [*remedies, *['adapt.kind = "head" first'] * head_first]
 
 

@@ -12,7 +12,6 @@ from regard.data.statistics import CorpusStatistics
 from regard.data.token_cache import TokenCache
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.perplexity import MAX_NATS
-from regard.generation.decoding_setup import can_generate
 from regard.models.model import Model
 from regard.objectives import Vocabulary
 from regard.runs.health import model_health
@@ -85,7 +84,7 @@ class PreparedText(PreparedData):
         return model_health(model, self.recipe, self.cache, self.tokenizer, tables=tables)
 
     def samples(self, model: Model) -> tuple[SampleRecord, ...]:
-        if not can_generate(model):
+        if not model.generates:
             return ()
         settings = self.recipe.samples
         texts = generate_texts(

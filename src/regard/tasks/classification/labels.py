@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -27,11 +27,11 @@ from regard.evaluation.baselines.trivial import majority_label
 from regard.evaluation.health.predictions import collapse_warning, prediction_health
 from regard.evaluation.metrics.classification import ClassificationMetric
 from regard.evaluation.metrics.metric import Row
-from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.heads.task_heads import ClassificationHead, Pooling
-from regard.models.model import Model
+from regard.models.model import TokenModel
 from regard.models.task_models.task_model import SequenceClassifier
 from regard.tasks import (
+    AnyModel,
     OnProgress,
     Problem,
     Task,
@@ -55,7 +55,7 @@ class LabelTask(Task):
     target_roles: ClassVar = ("label",)
     score_names: ClassVar = ("accuracy", "macro_f1", "mcc")
 
-    def build_problem(self, train: Sequence[Record], tools: Tools) -> Problem:
+    def build_problem(self, train: Sequence[Record], tools: Tools) -> Problem[Any]:
         return self.restore_problem({"labels": collect_labels(train)}, tools)
 
 
@@ -67,7 +67,7 @@ class ClassifierTask(LabelTask):
         """The model's input for a record."""
 
 
-class LabelProblem(Problem):
+class LabelProblem(Problem[AnyModel]):
     """Predict the label of each row; subclasses compute the label probabilities."""
 
     def __init__(self, task: LabelTask, tools: Tools, labels: Sequence[str]) -> None:
@@ -152,7 +152,7 @@ class LabelProblem(Problem):
         return (texts[0], texts[1]) if len(texts) == 2 else " ".join(texts)
 
 
-class ClassifierProblem(LabelProblem):
+class ClassifierProblem(LabelProblem[SequenceClassifier]):
     """Predict labels with a classification head on a pooled hidden state."""
 
     task: ClassifierTask
@@ -163,9 +163,9 @@ class ClassifierProblem(LabelProblem):
         super().__init__(task, tools, labels)
         self.pooling = pooling
 
-    def attach_head(self, model: Model, *, seed: int) -> Model:
-        check_family(model, SequenceModel, 'Set model.family = "encoder" or "decoder".')
-        assert isinstance(model, SequenceModel)
+    def attach_head(self, model: TokenModel, *, seed: int) -> SequenceClassifier:
+        hint = 'Set model.family = "encoder" or "decoder".'
+        check_family(model, hint, fits=model.reads == "row")
         width = model.head.width
         head = ClassificationHead(width, labels=len(self.labels), pooling=self._pooling())
         return SequenceClassifier(model, head, seed=seed)
@@ -176,13 +176,12 @@ class ClassifierProblem(LabelProblem):
 
     def answer(
         self,
-        model: Model,
+        model: SequenceClassifier,
         records: Sequence[Record],
         *,
         device: str = "cpu",
         on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
-        assert isinstance(model, SequenceClassifier)
         examples = [example for record in records for example in self.examples(record)]
         logprobs = predict_examples(
             examples,

@@ -29,8 +29,8 @@ from regard.batch import Batch, Example
 from regard.core.errors import UserError
 from regard.data.record_corpus import ColumnType, Record
 from regard.evaluation.metrics.metric import Row
-from regard.models.architectures.language_model import LanguageModel
-from regard.models.model import Model
+from regard.models.inputs import ModelInputs
+from regard.models.model import TokenModel
 from regard.tasks import (
     TASKS,
     OnProgress,
@@ -103,7 +103,7 @@ class Verbalizer(LabelTask):
     def column_settings(self) -> Mapping[str, str]:
         return {field: f"{{{field}}} in task.template" for field in self.fields}
 
-    def build_problem(self, train: Sequence[Record], tools: Tools) -> Problem:
+    def build_problem(self, train: Sequence[Record], tools: Tools) -> Problem[Any]:
         if not self.words:
             return super().build_problem(train, tools)
         return VerbalizerProblem(self, tools, sorted(self.words, key=natural_sort_key))
@@ -147,7 +147,7 @@ class Branch:
     "The last token of each label's words."
 
 
-class VerbalizerProblem(LabelProblem):
+class VerbalizerProblem(LabelProblem[TokenModel]):
     """Predict the label of each row by its words."""
 
     task: Verbalizer
@@ -165,8 +165,9 @@ class VerbalizerProblem(LabelProblem):
             tools.context - len(self.start_ids) - max(map(len, self.words)) + 1
         )
 
-    def attach_head(self, model: Model, *, seed: int) -> Model:
-        check_family(model, LanguageModel, 'Set model.family = "decoder".')
+    def attach_head(self, model: TokenModel, *, seed: int) -> TokenModel:
+        fits = model.generates and model.reads == "row"
+        check_family(model, 'Set model.family = "decoder".', fits=fits)
         return model
 
     def examples(self, record: Record) -> list[Example]:
@@ -174,13 +175,12 @@ class VerbalizerProblem(LabelProblem):
 
     def answer(
         self,
-        model: Model,
+        model: TokenModel,
         records: Sequence[Record],
         *,
         device: str = "cpu",
         on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
-        assert isinstance(model, LanguageModel)
         prompts = [self._build_prompt(record) for record in records]
         if self.task.calibrate == "empty":
             prompts.append(self._build_prompt(Record(dict.fromkeys(self.task.fields, ""))))
@@ -202,7 +202,7 @@ class VerbalizerProblem(LabelProblem):
 
     def _scores(
         self,
-        model: LanguageModel,
+        model: TokenModel,
         prompts: Sequence[list[int]],
         *,
         device: str,
@@ -229,11 +229,11 @@ class VerbalizerProblem(LabelProblem):
         return scores / lengths if self.task.per_token else scores
 
     @torch.inference_mode()
-    def _branch_scores(self, model: LanguageModel, batch: Batch) -> Iterator[Scores]:
+    def _branch_scores(self, model: TokenModel, batch: Batch) -> Iterator[Scores]:
         """For each row the scores of its branch's labels; the head is applied only at the few
         positions of the words."""
         is_word = batch.weights > 0
-        x = model.hidden_states(model.embed_batch(batch))
+        x = model.hidden_states(ModelInputs.of_batch(batch))
         logprobs = model.head(x[is_word]).double().log_softmax(dim=-1)
         target_logprobs = logprobs.gather(1, batch.targets[is_word][:, None]).squeeze(1)
         lengths = is_word.sum(dim=1).tolist()

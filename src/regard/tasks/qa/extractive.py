@@ -31,9 +31,8 @@ from regard.evaluation.metrics.question_answering import (
     exact_match_and_f1,
     should_answer,
 )
-from regard.models.architectures.encoder_model import EncoderModel
 from regard.models.heads.task_heads import SpanHead
-from regard.models.model import Model
+from regard.models.model import TokenModel
 from regard.models.task_models.span_model import SpanModel
 from regard.tasks import (
     TASKS,
@@ -114,7 +113,7 @@ class Candidate(NamedTuple):
         return self.score - self.null_score
 
 
-class SpanProblem(Problem):
+class SpanProblem(Problem[SpanModel]):
     """Answer each question from its passage."""
 
     is_tuned_on_dev = True
@@ -150,9 +149,9 @@ class SpanProblem(Problem):
             map(self.question_windows, train), max_answer_tokens=self.task.max_answer_tokens
         )
 
-    def attach_head(self, model: Model, *, seed: int) -> Model:
-        check_family(model, EncoderModel, 'Set model.family = "encoder".')
-        assert isinstance(model, EncoderModel)
+    def attach_head(self, model: TokenModel, *, seed: int) -> SpanModel:
+        fits = model.visibility == "bidirectional"
+        check_family(model, 'Set model.family = "encoder".', fits=fits)
         return SpanModel(model, SpanHead(model.head.width), seed=seed)
 
     def question_windows(self, record: Record) -> QuestionWindows:
@@ -176,13 +175,12 @@ class SpanProblem(Problem):
 
     def answer(
         self,
-        model: Model,
+        model: SpanModel,
         records: Sequence[Record],
         *,
         device: str = "cpu",
         on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
-        assert isinstance(model, SpanModel)
         questions = [self.question_windows(record) for record in records]
         examples = [example for question in questions for example in question.examples()]
 
@@ -203,7 +201,7 @@ class SpanProblem(Problem):
             for item, question in enumerate(questions)
         ]
 
-    def tune(self, model: Model, dev: Sequence[Record], *, device: str = "cpu") -> list[str]:
+    def tune(self, model: SpanModel, dev: Sequence[Record], *, device: str = "cpu") -> list[str]:
         rows = [row for row in self.answer(model, dev, device=device) if "best_score" in row]
         chosen = best_threshold(
             [row["null_score"] for row in rows],

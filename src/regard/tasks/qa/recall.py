@@ -30,7 +30,7 @@ from regard.evaluation.health.predictions import prediction_health
 from regard.evaluation.metrics.metric import Row
 from regard.evaluation.metrics.recall import RecallMetric
 from regard.generation.generate import GeneratedTokens
-from regard.models.model import Model
+from regard.models.model import TokenModel
 from regard.tasks import TASKS, OnProgress, TaskState, Tools, ignore_progress
 from regard.tasks.qa.abstention import Abstention, choose_threshold, risk_tables
 from regard.tasks.qa.agreement import AnswerSampling, agreement
@@ -173,7 +173,7 @@ class RecallProblem(TextToTextProblem):
 
     def answer(
         self,
-        model: Model,
+        model: TokenModel,
         records: Sequence[Record],
         *,
         device: str = "cpu",
@@ -186,13 +186,13 @@ class RecallProblem(TextToTextProblem):
         ]
 
     def answer_in_training(
-        self, model: Model, records: Sequence[Record], *, device: str = "cpu"
+        self, model: TokenModel, records: Sequence[Record], *, device: str = "cpu"
     ) -> list[Row]:
         return super().answer(model, records, device=device)
 
     def predict(
         self,
-        model: Model,
+        model: TokenModel,
         records: Sequence[Record],
         *,
         device: str = "cpu",
@@ -210,7 +210,7 @@ class RecallProblem(TextToTextProblem):
             predictions.append(full | {"confidence": confidence, "answered": answered})
         return predictions
 
-    def tune(self, model: Model, dev: Sequence[Record], *, device: str = "cpu") -> list[str]:
+    def tune(self, model: TokenModel, dev: Sequence[Record], *, device: str = "cpu") -> list[str]:
         rows = [row for row in self.predict(model, dev, device=device) if "truths" in row]
         self.abstention = choose_threshold(
             rows, coverage=self.task.coverage, precision=self.task.precision
@@ -281,7 +281,7 @@ class RecallProblem(TextToTextProblem):
         return row | ({"truths": truths} if truths else {})
 
     def _agreement(
-        self, model: Model, records: Sequence[Record], answers: Sequence[str]
+        self, model: TokenModel, records: Sequence[Record], answers: Sequence[str]
     ) -> list[float | None]:
         if not self.task.samples:
             return [None] * len(records)

@@ -27,9 +27,8 @@ from regard.data.sources import SourceIdentity
 from regard.evaluation.baselines.bm25 import BM25
 from regard.evaluation.metrics.metric import Metric, Row
 from regard.evaluation.metrics.ranking import RankingMetric, score_ranking
-from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.heads.task_heads import Pooling, SentenceHead
-from regard.models.model import Model
+from regard.models.model import TokenModel
 from regard.models.task_models.sentence_model import ContrastiveModel
 from regard.ops.knn import Floats
 from regard.tasks import (
@@ -187,7 +186,7 @@ class Retrieval(Task):
         return self.documents.ids[index]
 
 
-class RetrievalProblem(Problem):
+class RetrievalProblem(Problem[ContrastiveModel]):
     def __init__(self, task: Retrieval, tools: Tools) -> None:
         super().__init__(tools)
         self.task = task
@@ -214,9 +213,9 @@ class RetrievalProblem(Problem):
             remark += f"; {missing:,} judged ones are not among them and cannot be found"
         return [remark]
 
-    def attach_head(self, model: Model, *, seed: int) -> Model:
-        check_family(model, SequenceModel, 'Set model.family = "encoder" or "decoder".')
-        assert isinstance(model, SequenceModel)
+    def attach_head(self, model: TokenModel, *, seed: int) -> ContrastiveModel:
+        hint = 'Set model.family = "encoder" or "decoder".'
+        check_family(model, hint, fits=model.reads == "row")
         head = SentenceHead(pooling=self.task.pooling)
         return ContrastiveModel(model, head, temperature=self.task.temperature, seed=seed)
 
@@ -232,7 +231,7 @@ class RetrievalProblem(Problem):
 
     def answer(
         self,
-        model: Model,
+        model: ContrastiveModel,
         records: Sequence[Record],
         *,
         device: str = "cpu",

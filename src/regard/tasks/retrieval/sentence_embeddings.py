@@ -18,7 +18,7 @@ from regard.batch import Example
 from regard.core.errors import UserError
 from regard.data.special_tokens import InputSequence, delimited_sequence, single_sequence
 from regard.models.model import Model
-from regard.models.task_models.sentence_model import SentenceModel
+from regard.models.task_models.sentence_model import gives_sentence_embeddings
 from regard.tasks import OnProgress, Tools, example_batches, ignore_progress
 
 MAX_TEXTS_IN_MEMORY = 4096
@@ -57,7 +57,7 @@ def embed_texts(
     on_progress: OnProgress = ignore_progress,
 ) -> NDArray[np.float32]:
     """(n,w): one embedding a text, in order; normalised if the model's head normalises."""
-    if not isinstance(model, SentenceModel):
+    if not gives_sentence_embeddings(model):
         raise UserError(
             "this model gives no sentence embeddings",
             topic="model",

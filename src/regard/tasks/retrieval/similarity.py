@@ -24,10 +24,9 @@ from regard.data.record_corpus import Record
 from regard.evaluation.baselines.tfidf_cosine import TfidfCosine
 from regard.evaluation.metrics.metric import Row
 from regard.evaluation.metrics.similarity import SimilarityMetric
-from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.heads.task_heads import Pooling, SentenceHead
-from regard.models.model import Model
-from regard.models.task_models.sentence_model import SimilarityModel
+from regard.models.model import TokenModel
+from regard.models.task_models.sentence_model import SimilarityModel, cosines
 from regard.tasks import (
     TASKS,
     OnProgress,
@@ -113,15 +112,15 @@ class Similarity(Task):
         return score
 
 
-class SimilarityProblem(Problem):
+class SimilarityProblem(Problem[SimilarityModel]):
     def __init__(self, task: Similarity, tools: Tools) -> None:
         super().__init__(tools)
         self.task = task
         self.metric = SimilarityMetric()
 
-    def attach_head(self, model: Model, *, seed: int) -> Model:
-        check_family(model, SequenceModel, 'Set model.family = "encoder" or "decoder".')
-        assert isinstance(model, SequenceModel)
+    def attach_head(self, model: TokenModel, *, seed: int) -> SimilarityModel:
+        hint = 'Set model.family = "encoder" or "decoder".'
+        check_family(model, hint, fits=model.reads == "row")
         return SimilarityModel(model, SentenceHead(pooling=self.task.pooling), seed=seed)
 
     def examples(self, record: Record) -> list[Example]:
@@ -134,22 +133,21 @@ class SimilarityProblem(Problem):
     @torch.inference_mode()
     def answer(
         self,
-        model: Model,
+        model: SimilarityModel,
         records: Sequence[Record],
         *,
         device: str = "cpu",
         on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
-        assert isinstance(model, SimilarityModel)
         examples = [example for record in records for example in self.examples(record)]
-        cosines = predict_examples(
+        predicted = predict_examples(
             examples,
-            lambda batch: model.cosines(batch).double().cpu().numpy(),
+            lambda batch: cosines(*model.encode_pairs(batch)).double().cpu().numpy(),
             pad=self.tools.tokenizer.padding_id,
             device=device,
             on_progress=on_progress,
         )
-        return self._rows(records, np.array(cosines))
+        return self._rows(records, np.array(predicted))
 
     def baselines(
         self, train: Sequence[Record], evaluated: Mapping[Split, Sequence[Record]]

@@ -28,9 +28,7 @@ from regard.evaluation.health.samples import sample_health
 from regard.evaluation.metrics.metric import Metric, Row
 from regard.generation.decoding_setup import prepare_decoding, suppressed_ids
 from regard.generation.generate import BeamSearch, GeneratedTokens, Greedy, Strategy, generate
-from regard.models.architectures.language_model import LanguageModel
-from regard.models.architectures.seq2seq_model import Seq2SeqModel
-from regard.models.model import Model
+from regard.models.model import TokenModel, token_losses
 from regard.tasks import (
     OnProgress,
     Problem,
@@ -78,7 +76,7 @@ class TextToText(Task):
         return [self.source_text(record)]
 
 
-class TextToTextProblem(Problem):
+class TextToTextProblem(Problem[TokenModel]):
     """Generate a text from each row's source."""
 
     is_fast_to_answer = False
@@ -105,9 +103,9 @@ class TextToTextProblem(Problem):
                 hint=f"Raise model.context, or lower {self.lengths}.",
             )
 
-    def attach_head(self, model: Model, *, seed: int) -> Model:
+    def attach_head(self, model: TokenModel, *, seed: int) -> TokenModel:
         hint = f"Set model.family to {' or '.join(FAMILIES)}."
-        check_family(model, (Seq2SeqModel, LanguageModel), hint)
+        check_family(model, hint, fits=model.generates)
         return model
 
     def examples(self, record: Record) -> list[Example]:
@@ -128,7 +126,7 @@ class TextToTextProblem(Problem):
 
     def answer(
         self,
-        model: Model,
+        model: TokenModel,
         records: Sequence[Record],
         *,
         device: str = "cpu",
@@ -193,7 +191,7 @@ class TextToTextProblem(Problem):
         """The tokens of a row before its target."""
         return source if self.is_single_row else [self.tools.tokenizer.require("start")]
 
-    def _generate(self, model: Model, sources: Sequence[list[int]]) -> list[GeneratedTokens]:
+    def _generate(self, model: TokenModel, sources: Sequence[list[int]]) -> list[GeneratedTokens]:
         tokenizer = self.tools.tokenizer
         decoder, prompts = prepare_decoding(model, sources, tokenizer)
         return generate(
@@ -214,7 +212,7 @@ class TextToTextProblem(Problem):
 
     @torch.inference_mode()
     def _losses(
-        self, model: Model, records: Sequence[Record], *, device: str
+        self, model: TokenModel, records: Sequence[Record], *, device: str
     ) -> dict[int, dict[str, float]]:
         """Mean loss a token over the references of each record that has any, by item."""
         example_items, examples = [], []
@@ -225,7 +223,7 @@ class TextToTextProblem(Problem):
         sums = np.zeros((2, len(records)))
         pad = self.tools.tokenizer.padding_id
         for indices, batch in example_batches(examples, pad=pad, device=device) if examples else ():
-            losses = model.losses(batch).double() * batch.weights
+            losses = token_losses(model, batch).double() * batch.weights
             row_sums = torch.stack((losses.sum(dim=1), batch.weights.double().sum(dim=1)))
             np.add.at(sums.T, [example_items[index] for index in indices], row_sums.T.cpu().numpy())
         return {

@@ -14,7 +14,8 @@ from typing import ClassVar
 from regard.batch import Example
 from regard.data.record_corpus import Record
 from regard.evaluation.baselines.tfidf import TextOrPair, TfidfClassifier, question_only
-from regard.models.model import Model
+from regard.models.model import TokenModel
+from regard.models.task_models.task_model import SequenceClassifier
 from regard.tasks import TASKS, TaskState, Tools
 from regard.tasks.classification.labels import ClassifierProblem, ClassifierTask, PoolingChoice
 from regard.tasks.vision.images import ImageTask
@@ -42,8 +43,9 @@ class DigitsProblem(ClassifierProblem):
         super().__init__(task, tools, labels, pooling=task.pooling)
         self.metric = replace(self.metric, items="questions")
 
-    def attach_head(self, model: Model, *, seed: int) -> Model:
-        return super().attach_head(self.task.require_patch_encoder(model), seed=seed)
+    def attach_head(self, model: TokenModel, *, seed: int) -> SequenceClassifier:
+        self.task.check_patches(model)
+        return super().attach_head(model, seed=seed)
 
     def examples(self, record: Record) -> list[Example]:
         return [self.task.add_image(example, record) for example in super().examples(record)]

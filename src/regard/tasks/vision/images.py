@@ -21,8 +21,8 @@ from regard.core.errors import UserError
 from regard.data.record_corpus import Record
 from regard.data.special_tokens import InputSequence, single_sequence
 from regard.models.blocks.patch_embedding import PatchArray, patchify
-from regard.models.model import Model
-from regard.models.task_models.patch_model import PATCH, PatchEncoder
+from regard.models.model import TokenModel
+from regard.models.task_models.patch_model import PATCH
 from regard.tasks import Task, Tools
 
 
@@ -102,17 +102,16 @@ class ImageTask(Task):
         """An example with the patches of the row's image."""
         return replace(example, modalities=example.segments, patches=self.extract_patches(record))
 
-    def require_patch_encoder(self, model: Model) -> PatchEncoder:
-        """The model; refused where it does not embed patches of this size."""
+    def check_patches(self, model: TokenModel) -> None:
+        """Refuse a model that does not embed patches of this size."""
         values = self.patch_side**2
-        if not isinstance(model, PatchEncoder) or model.patch_dim != values:
+        if model.patch_dim != values:
             raise UserError(
                 f"this task's patches hold {values} values, and the model takes "
-                + (f"{model.patch_dim}" if isinstance(model, PatchEncoder) else "only words"),
+                + (f"{model.patch_dim}" if model.patch_dim else "only words"),
                 topic="recipe",
                 hint=f'Set model.family = "encoder" and model.patch_dim = {values}.',
             )
-        return model
 
     def _max_text_tokens(self, context: int) -> int:
         """Positions left for text."""

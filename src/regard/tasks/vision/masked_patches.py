@@ -24,7 +24,7 @@ from regard.data.record_corpus import Record
 from regard.evaluation.metrics.metric import Row
 from regard.evaluation.metrics.pixels import MEAN_SQUARED_ERROR, PixelMetric
 from regard.models.blocks.patch_embedding import PatchArray
-from regard.models.model import Model
+from regard.models.model import TokenModel
 from regard.models.task_models.patch_model import PATCH, MaskedPatchModel, PatchHead
 from regard.objectives.masked_patches import (
     choose_patches,
@@ -63,16 +63,16 @@ class Patches(ImageTask):
         return PatchesProblem(self, tools)
 
 
-class PatchesProblem(Problem):
+class PatchesProblem(Problem[MaskedPatchModel]):
     def __init__(self, task: Patches, tools: Tools) -> None:
         super().__init__(tools)
         self.task = task
         self.metric = PixelMetric()
 
-    def attach_head(self, model: Model, *, seed: int) -> Model:
-        encoder = self.task.require_patch_encoder(model)
-        head = PatchHead(encoder.head.width, patch_dim=encoder.patch_dim)
-        return MaskedPatchModel(encoder, head, seed=seed)
+    def attach_head(self, model: TokenModel, *, seed: int) -> MaskedPatchModel:
+        self.task.check_patches(model)
+        head = PatchHead(model.head.width, patch_dim=model.patch_dim)
+        return MaskedPatchModel(model, head, seed=seed)
 
     def examples(self, record: Record) -> list[Example]:
         """The row with its evaluation mask."""
@@ -90,13 +90,12 @@ class PatchesProblem(Problem):
 
     def answer(
         self,
-        model: Model,
+        model: MaskedPatchModel,
         records: Sequence[Record],
         *,
         device: str = "cpu",
         on_progress: OnProgress = ignore_progress,
     ) -> list[Row]:
-        assert isinstance(model, MaskedPatchModel)
         examples = [example for record in records for example in self.examples(record)]
         with torch.inference_mode():
             predictions = predict_examples(

@@ -97,7 +97,7 @@ class Bert(Architecture):
         }
 
     def tensor_map(self, family: Transformer) -> dict[str, TensorMapping]:
-        assert isinstance(family, Encoder)
+        family = _as_encoder(family)
         modules = {
             "embedding.norm": TensorMapping("embeddings.LayerNorm"),
             **self.in_every_block(family, BLOCK),
@@ -122,7 +122,7 @@ class Bert(Architecture):
         return tables | per_parameter(modules, suffixes=("weight", "bias"))
 
     def aliases(self, family: Transformer) -> dict[str, str]:
-        assert isinstance(family, Encoder)
+        family = _as_encoder(family)
         if not family.head_transform:
             return {}
         if family.tied:
@@ -145,7 +145,7 @@ class Bert(Architecture):
         }
 
     def unsupported_settings(self, family: Transformer) -> list[str]:
-        assert isinstance(family, Encoder)
+        family = _as_encoder(family)
         unsupported = super().unsupported_settings(family)
         gated = family.activation not in ACTIVATIONS.values()
         fits = self._transform_activation_fits(family.activation)
@@ -158,7 +158,7 @@ class Bert(Architecture):
         return unsupported
 
     def config(self, family: Transformer, *, vocabulary: int) -> dict[str, Any]:
-        assert isinstance(family, Encoder)
+        family = _as_encoder(family)
         return {
             "architectures": [self.class_names[family.head_transform]],
             "model_type": self.name,
@@ -178,7 +178,7 @@ class Bert(Architecture):
         }
 
     def export_remarks(self, family: Transformer) -> list[str]:
-        assert isinstance(family, Encoder)
+        family = _as_encoder(family)
         if not family.boundary:
             return []
         return ["BERT has no span boundary head (boundary): it is left out"]
@@ -209,3 +209,8 @@ class Bert(Architecture):
             allowed=(False,),
             reason="regard imports it without cross-attention",
         )
+
+
+def _as_encoder(family: Transformer) -> Encoder:
+    assert isinstance(family, Encoder)  # as declared by `Bert.family`
+    return family

@@ -38,6 +38,7 @@ from regard.lessons.topics.cost.operation_counts import (
     min_seconds,
 )
 from regard.models.families.encoder_decoder import EncoderDecoder
+from regard.models.inputs import ModelInputs
 
 
 class ModelSizes(NamedTuple):
@@ -179,7 +180,8 @@ def _model_operations(sizes: ModelSizes) -> OperationCounts:
     model = _family(sizes).build(vocabulary=3, seed=0)
     source, target = (torch.zeros(1, n, dtype=torch.long) for n in sizes[:2])
     valid = torch.ones_like(source, dtype=torch.bool)
-    return count_operations(partial(model.hidden_states, target, source=source, source_valid=valid))
+    inputs = ModelInputs(target, source=source, source_valid=valid)
+    return count_operations(partial(model.hidden_states, inputs))
 
 
 def _block_operations(sizes: ModelSizes) -> OperationCounts:

@@ -43,7 +43,6 @@ from regard.lessons import (
     near,
 )
 from regard.models.architectures.sequence_model import SequenceModel
-from regard.models.blocks.attention_recorder import AttentionRecorder
 from regard.models.families.encoder import Encoder
 from regard.models.heads.task_heads import SpanHead, SpanLogits
 from regard.models.task_models.span_model import SpanModel, best_spans
@@ -172,7 +171,7 @@ class SyntheticSpanModel(SpanModel):
 
     given: Tensor
 
-    def hidden_states(self, batch: Batch, *, recorder: AttentionRecorder | None = None) -> Tensor:
+    def hidden_states(self, batch: Batch) -> Tensor:
         return self.given
 
 

@@ -28,6 +28,7 @@ from regard.lessons import (
 )
 from regard.models.architectures.encoder_model import EncoderModel
 from regard.models.families.encoder import Encoder
+from regard.models.inputs import ModelInputs
 
 TEXT = ["Jill", "Birt", "likes", "outdoor", "activities", ".", "He", "was", "often", "hiking"]
 VOCABULARY = ["[MASK]", *dict.fromkeys(TEXT)]
@@ -100,7 +101,9 @@ def _train(variant: str, *, masked: int, seed: int) -> tuple[list[float], float,
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     losses, differences = [], []
     for step in range(STEPS + 1):
-        row = model.embed_at(ids[None], TokenPositions(positions[None]), mask=bidirectional())
+        row = ModelInputs(
+            ids[None], positions=TokenPositions(positions[None]), mask=bidirectional()
+        )
         x = model.hidden_states(row)[0, selected]
         loss = model.head.losses(x, targets=targets[selected]).mean()
         losses.append(float(loss.detach()))

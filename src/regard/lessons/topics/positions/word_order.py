@@ -33,6 +33,7 @@ from regard.lessons import (
 from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder
+from regard.models.inputs import ModelInputs
 
 MAN_FIRST = ["the", "man", "chased", "the", "dog", "."]
 DOG_FIRST = ["the", "dog", "chased", "the", "man", "."]
@@ -134,7 +135,7 @@ def _build(
 @torch.no_grad()
 def _difference(model: SequenceModel) -> float:
     """Distance between the hidden states of the two sentences at the final full stop."""
-    states = model.hidden_states(model.embed(torch.tensor([_ids(MAN_FIRST), _ids(DOG_FIRST)])))
+    states = model.hidden_states(ModelInputs(torch.tensor([_ids(MAN_FIRST), _ids(DOG_FIRST)])))
     return float((states[0, -1] - states[1, -1]).norm())
 
 
@@ -144,7 +145,7 @@ def _permutation_change(model: SequenceModel, length: int, *, seed: int) -> tupl
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(len(WORDS), (length,), generator=generator)
     order = torch.randperm(length, generator=generator)
-    before, after = (model.hidden_states(model.embed(each[None]))[0] for each in (ids, ids[order]))
+    before, after = (model.hidden_states(ModelInputs(each[None]))[0] for each in (ids, ids[order]))
     mean_change = max_difference(before.mean(dim=0), after.mean(dim=0))
     return mean_change, max_difference(before[order], after)
 
@@ -159,7 +160,7 @@ def word_order_exercise(seed: int) -> ExerciseSheet:
     model = _build(Encoder, NoPositions(), layers=2, seed=0)
     with torch.no_grad():
         means = model.hidden_states(
-            model.embed(torch.tensor([_ids(words) for words in sentences]))
+            ModelInputs(torch.tensor([_ids(words) for words in sentences]))
         ).mean(dim=1)
     indistinguishable = torch.cdist(means, means) < 1e-9
 

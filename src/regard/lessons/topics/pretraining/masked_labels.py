@@ -34,6 +34,7 @@ from regard.lessons import (
     near,
 )
 from regard.models.families.encoder import Encoder
+from regard.models.model import token_losses
 from regard.objectives import Vocabulary
 from regard.objectives.masked import Masked
 
@@ -180,7 +181,7 @@ def _loss_checks(shown: Example, tokenizer: Tokenizer, *, seed: int) -> list[Che
     other = (shown.targets + 1) % tokenizer.size
     other_labels = replace(shown, targets=np.where(selected, shown.targets, other))
     selected_labels = replace(shown, targets=np.where(selected, other, shown.targets))
-    losses = model.losses(batch_of(shown))[0].detach().numpy()
+    losses = token_losses(model, batch_of(shown))[0].detach().numpy()
     return [
         near(
             "loss = sum over selected positions",

@@ -18,7 +18,7 @@ from regard.batch import Batch
 from regard.generation.generate import Greedy, generate
 from regard.lessons import Lesson, LessonTable, Range, Seed, above, below, lesson, line_chart
 from regard.models.architectures.seq2seq_model import Seq2SeqModel
-from regard.models.families import Family
+from regard.models.architectures.source_bound_decoder import SourceBoundDecoder
 from regard.models.families.encoder_decoder import EncoderDecoder
 from regard.models.families.recurrent import Recurrent
 
@@ -54,7 +54,7 @@ def bottleneck(
     state, and a Transformer relies on attention alone. All three are trained on the same sentences
     in the same order and decode greedily, conditioned on their own errors.
     """
-    families: dict[str, Family] = {
+    families: dict[str, EncoderDecoder | Recurrent] = {
         "GRU": Recurrent(width=width, context=max_length + 2),
         "GRU with attention": Recurrent(width=width, context=max_length + 2, attention=Dot()),
         "Transformer": EncoderDecoder(
@@ -114,10 +114,11 @@ def bottleneck(
     )
 
 
-def _train(family: Family, *, max_length: int, steps: int, seed: int) -> Seq2SeqModel:
+def _train(
+    family: EncoderDecoder | Recurrent, *, max_length: int, steps: int, seed: int
+) -> Seq2SeqModel:
     """Train on batches of new sentences, one length per batch."""
     model = family.build(vocabulary=VOCABULARY + 2, seed=seed)
-    assert isinstance(model, Seq2SeqModel)
     optimizer = torch.optim.Adam(model.parameters(), lr=LR)
     generator = torch.Generator().manual_seed(seed)
     for step in range(1, steps + 1):
@@ -158,7 +159,7 @@ def _accuracy(model: Seq2SeqModel, length: int, *, seed: int) -> float:
     generator = torch.Generator().manual_seed(1000 * seed + length)
     sentences = _draw_sentences(TEST_SENTENCES, length, generator)
     generated = generate(
-        model.bind_source(sentences, torch.ones_like(sentences, dtype=torch.bool)),
+        SourceBoundDecoder(model, sentences, torch.ones_like(sentences, dtype=torch.bool)),
         [[START]] * TEST_SENTENCES,
         strategy=Greedy(),
         max_new_tokens=length + 1,

@@ -31,11 +31,11 @@ from regard.lessons import (
     line_chart,
 )
 from regard.lessons.unscaled_attention import subscripted
-from regard.models.architectures.sequence_model import SequenceModel
 from regard.models.families.decoder import Decoder
 from regard.models.families.encoder import Encoder
 from regard.models.families.encoder_decoder import EncoderDecoder
 from regard.models.families.transformer import Transformer
+from regard.models.inputs import ModelInputs
 from regard.tasks.advice import RECOMMENDED, advise
 
 VOCABULARY = 12
@@ -126,9 +126,8 @@ def _counts_at(influence: dict[str, Tensor], position: int) -> list[int]:
 
 
 def _sequence_outputs(family: Transformer, seed: int) -> Outputs:
-    model = family.build(vocabulary=VOCABULARY, seed=seed)
-    assert isinstance(model, SequenceModel)
-    return model.double().eval().logits
+    model = family.build(vocabulary=VOCABULARY, seed=seed).double().eval()
+    return lambda ids: model.logits(ModelInputs(ids))
 
 
 def _encoder_decoder_outputs(source: int, n: int, seed: int) -> Outputs:
@@ -139,8 +138,10 @@ def _encoder_decoder_outputs(source: int, n: int, seed: int) -> Outputs:
     def outputs(ids: Tensor) -> Tensor:
         source_ids, target_ids = ids[:, :source], ids[:, source:]
         valid = torch.ones_like(source_ids, dtype=torch.bool)
-        decoded = model.hidden_states(target_ids, source=source_ids, source_valid=valid)
-        return torch.cat((model.encode(source_ids, valid), decoded), dim=1)
+        memory = model.encode(source_ids, valid).memory
+        assert memory is not None
+        inputs = ModelInputs(target_ids, source=source_ids, source_valid=valid)
+        return torch.cat((memory, model.hidden_states(inputs)), dim=1)
 
     return outputs
 
