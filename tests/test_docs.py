@@ -53,13 +53,16 @@ def test_architecture_page_lists_the_packages_from_top_to_bottom():
 
 def test_files_and_names_on_the_architecture_page_exist():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    references = re.findall(r"`([\w/]+\.py)(?::(\w+))?`", text)
+    references = re.findall(r"`([\w/]+\.py)(?::([\w.]+))?`", text)
     assert len(references) > 30
     for file, name in references:
         home = ROOT if file.startswith(("benchmarks/", "tests/")) else ROOT / "src" / "regard"
         source = (home / file).read_text(encoding="utf-8")
-        if name:
-            assert re.search(rf"^(class|def) {name}\b", source, flags=re.MULTILINE), (file, name)
+        owner, _, method = name.partition(".")
+        if owner:
+            assert re.search(rf"^(class|def) {owner}\b", source, flags=re.MULTILINE), (file, name)
+        if method:
+            assert re.search(rf"^    def {method}\b", source, flags=re.MULTILINE), (file, name)
 
 
 def test_recipes_and_packages_named_in_the_documentation_exist():
