@@ -32,6 +32,7 @@ from regard.core.catalog import Catalog
 from regard.core.errors import UserError
 from regard.core.html_display import HtmlDisplay
 from regard.core.ledger import Ledger
+from regard.core.progress import OnProgress, no_progress
 from regard.core.user_files import UserFile, load_user_files
 from regard.data.builtin import BUILTIN
 from regard.data.corpus import Data, open_corpus
@@ -59,7 +60,7 @@ from regard.runs.results import EvaluationRecord, ResultsRecord
 from regard.runs.run import Run
 from regard.runs.train import run_experiment
 from regard.runs.validate import Validation, validate_recipe
-from regard.tasks import TASKS, OnProgress, ignore_progress
+from regard.tasks import TASKS
 from regard.training.interrupt import signals_as_interrupt
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ def predict(
     *,
     header: bool = True,
     user_files: Sequence[str | Path] = (),
-    on_progress: OnProgress = ignore_progress,
+    on_progress: OnProgress = no_progress,
 ) -> list[dict[str, Any]]:
     """Predictions of a task's model for every row of a file, with confidences.
 

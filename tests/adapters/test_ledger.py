@@ -18,7 +18,7 @@ from regard.adapters.prefix_tuning import PrefixTuning
 from regard.adapters.prompt_tuning import PromptTuning
 from regard.adapters.top_layers import TopLayers
 from regard.core.errors import UserError
-from regard.core.parameter_count import ParameterCount, total_parameters
+from regard.core.ledger import ParameterCount, total_parameters
 from regard.models.heads.task_heads import (
     ClassificationHead,
     Pooling,

@@ -18,7 +18,7 @@ from regard.attention.multi_head import build_mixer
 from regard.attention.positions.learned import Learned
 from regard.audits.audit import audit
 from regard.core.errors import UserError
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.generation.decoding_setup import prepare_decoding
 from regard.generation.generate import Greedy, generate
 from regard.models.blocks.block import Block
@@ -164,7 +164,7 @@ def test_it_generates_and_is_inspected_and_audited():
         assert logits[0, len(prompt) - 1 : -1].argmax(dim=-1).tolist() == list(one.ids)
     inspection = inspect_text(model, words, "London")
     assert len(inspection.losses) == len(inspection.row.tokens)
-    assert len(inspection.maps) == 1
+    assert len(inspection.attention) == 1
     result = audit(model_subject(model), lengths=[5])
     assert (result.verdict, result.mask_from) == ("clean", "the model's own")
 

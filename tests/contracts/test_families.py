@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load, save
 from tests.adapters.small_models import VOCABULARY, body, family_of, outputs
 
-from regard.core.parameter_count import total_parameters
+from regard.core.ledger import total_parameters
 from regard.core.setting_docs import setting_docs
 from regard.core.settings import read_settings, to_table
 from regard.models.families import FAMILIES

@@ -11,7 +11,7 @@ from regard.lessons.exercise import build_sheet
 @pytest.fixture(autouse=True)
 def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Charts take most of a page's time, and these tests read its text."""
-    monkeypatch.setattr("regard.lessons.page.draw_inline_charts", lambda draw, ran: [])
+    monkeypatch.setattr("regard.lessons.page.draw_inline_charts", lambda *_: [])
 
 
 def correct_query(seed: int) -> list[float]:

@@ -30,7 +30,6 @@ ALLOWED = {
         "Encoder",
     ): "across_documents is an encoder's setting",
     ("runs/models/model_subject.py", "Model"): "separates regard's models from foreign ones",
-    ("runs/models/saved_model.py", "Family"): "narrows settings that were just read",
     ("runs/recipe.py", "Family"): "reads a value of any type before it is validated",
 }
 

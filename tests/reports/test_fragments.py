@@ -10,11 +10,11 @@ from tests.reports.synthetic_study import LEAK, outcome_with, write_runs
 from tests.synthetic_run import HOSTILE, MakeRun
 
 from regard import api
+from regard.audits.findings import Leak
 from regard.core.html_display import HtmlDisplay
-from regard.core.ledger import Ledger, TrainedTensor
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import Ledger, ParameterCount, TrainedTensor
 from regard.reports.versus_baselines import headlines
-from regard.runs.results import AuditRecord, LeakRecord
+from regard.runs.results import AuditRecord
 from regard.runs.run import Run
 from regard.studies.outcome import read_outcome
 
@@ -108,7 +108,10 @@ def test_outcome_without_its_runs_still_has_its_verdicts(tmp_path: Path) -> None
 
 
 def test_audit_shows_its_sentence_and_where_it_leaks() -> None:
-    leaks = tuple(LeakRecord(query=1, key=key, influence=0.5, where="length 4") for key in (2, 3))
+    leaks = tuple(
+        Leak(query=1, key=key, influence=0.5, how="perturbation", where="length 4")
+        for key in (2, 3)
+    )
     audit = AuditRecord(
         target=HOSTILE,
         verdict="leak",

@@ -59,7 +59,7 @@ class Page(HTMLParser):
 @pytest.fixture
 def without_charts(monkeypatch):
     """For tests of text: drawing takes most of the time of a report."""
-    monkeypatch.setattr(run_report, "draw_inline_charts", lambda draw, record: [])
+    monkeypatch.setattr(run_report, "draw_inline_charts", lambda *_: [])
 
 
 def page_of(folder) -> Page:

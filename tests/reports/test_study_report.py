@@ -68,8 +68,8 @@ class Page(HTMLParser):
 @pytest.fixture
 def without_charts(monkeypatch):
     """For tests of text: drawing takes most of the time."""
-    monkeypatch.setattr(study_report, "draw_inline_charts", lambda draw, evidence: [])
-    monkeypatch.setattr(run_report, "draw_inline_charts", lambda draw, record: [])
+    monkeypatch.setattr(study_report, "draw_inline_charts", lambda *_: [])
+    monkeypatch.setattr(run_report, "draw_inline_charts", lambda *_: [])
     monkeypatch.setattr(study_report, "_write_charts", lambda *arguments: None)
 
 

@@ -4,7 +4,7 @@ import pytest
 import tomli_w
 from tests.journeys.workspace import TINY, generated_text, with_settings
 
-from regard.core.parameter_count import total_parameters
+from regard.core.ledger import total_parameters
 from regard.ops.cpu import library
 from regard.runs.observer import SILENT
 from regard.studies.budget import allocate_budgets

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from regard.core.catalog import Catalog
 from regard.core.errors import UserError
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.core.settings import Settings, catalog_name
 from regard.models.families import Family
 from regard.models.model import Model, TokenModel

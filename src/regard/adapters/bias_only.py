@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from regard.adapters import ADAPTERS, OUTSIDE_BACKBONE, Adapter
 from regard.core.errors import UserError
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.models.families import Family
 from regard.models.families.attention_shape import is_bias
 from regard.models.model import TokenModel

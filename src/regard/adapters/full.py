@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from regard.adapters import ADAPTERS, Adapter
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.models.families import Family
 from regard.models.model import TokenModel
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from regard.adapters import ADAPTERS, Adapter
 from regard.core.errors import UserError
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.models.families import Family
 from regard.models.model import Model, TokenModel
 

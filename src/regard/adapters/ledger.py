@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from regard.adapters import ADAPTERS, Adapter, used_family
 from regard.core.errors import UserError
-from regard.core.ledger import Ledger, TrainedTensor
-from regard.core.parameter_count import ParameterCount, total_parameters
+from regard.core.ledger import Ledger, ParameterCount, TrainedTensor, total_parameters
 from regard.core.settings import catalog_name
 from regard.models.families import Family
 from regard.models.model import Model

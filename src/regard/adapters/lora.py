@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.adapters import ADAPTERS, OUTSIDE_BACKBONE, Adapter
 from regard.core.errors import UserError
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.models.families import Family
 from regard.models.families.attention_shape import LinearShape
 from regard.models.init_weights import named_generator

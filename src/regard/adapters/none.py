@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regard.adapters import ADAPTERS, Adapter, refuse_adapted
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.models.families import Family
 from regard.models.model import Model, TokenModel
 

@@ -26,7 +26,7 @@ from regard.attention.mixer import Mixer
 from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.models.blocks.virtual_tokens import VirtualTokens
 from regard.models.families import Family
 from regard.models.families.attention_shape import AttentionShape

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.adapters import ADAPTERS, no_blocks_error
 from regard.adapters.virtual_tokens import VirtualTokenAdapter, VirtualTokenInit, draw_token_ids
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.models.blocks.virtual_tokens import VirtualTokens
 from regard.models.families import Family
 from regard.models.init_weights import named_generator

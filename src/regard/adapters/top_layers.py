@@ -9,7 +9,7 @@ from pydantic import Field
 
 from regard.adapters import ADAPTERS, Adapter, no_blocks_error
 from regard.core.errors import UserError
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.models.families import Family
 from regard.models.model import TokenModel
 

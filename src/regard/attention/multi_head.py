@@ -30,7 +30,7 @@ from regard.attention.mixer import Mixer
 from regard.attention.positions import RelativePosition
 from regard.attention.token_positions import TokenPositions
 from regard.core.errors import UserError
-from regard.core.parameter_count import ParameterCount, linear_parameters
+from regard.core.ledger import ParameterCount, linear_parameters
 from regard.core.settings import catalog_name
 from regard.nn.linear import Linear
 

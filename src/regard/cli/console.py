@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from regard.core.progress import OnProgress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +32,6 @@ Base = Annotated[
     typer.Option(help="Folder of the adapter's base model, if it has moved."),
 ]
 PIPE_WIDTH = 120
-OnProgress = Callable[[int, int | None], None]
 
 
 @cache

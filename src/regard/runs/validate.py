@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.core.ledger import Ledger
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import Ledger, ParameterCount
 from regard.core.settings import catalog_name
 from regard.data.statistics import SplitStatistics
 from regard.models.families import FAMILIES

@@ -18,7 +18,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.core.errors import UserError
-from regard.core.parameter_count import total_parameters
+from regard.core.ledger import total_parameters
 from regard.core.settings import read_settings, to_table
 from regard.models.families import Family
 from regard.runs.experiment import Experiment, build_experiment

@@ -22,6 +22,7 @@ from pydantic import Field
 from regard.batch import Batch, Example, collate
 from regard.core.catalog import Catalog
 from regard.core.errors import UserError
+from regard.core.progress import OnProgress, no_progress
 from regard.core.settings import Settings
 from regard.data.batching import sorted_batches
 from regard.data.corpus import Split
@@ -37,16 +38,11 @@ TASKS = Catalog("task", home="regard.tasks")
 MAX_BATCH_POSITIONS = 4096
 "Positions of a batch while a model answers."
 
-OnProgress = Callable[[int, int | None], None]
 Prediction = TypeVar("Prediction")
 AnyModel = TypeVar("AnyModel", bound=Model)
 "The model that a problem's head makes."
 TaskState = Mapping[str, Any]
 "State derived from rows besides the weights (labels, thresholds), as JSON; saved with the model."
-
-
-def ignore_progress(done: int, total: int | None) -> None:
-    """An `OnProgress` that does nothing."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +166,7 @@ class Problem(ABC, Generic[AnyModel]):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = ignore_progress,
+        on_progress: OnProgress = no_progress,
     ) -> list[Row]:
         """One result row for each record: the truth (where the record has it), the prediction, its
         confidence, and the fields that the metric needs."""

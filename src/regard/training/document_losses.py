@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from regard.batch import Ints, collate
+from regard.core.progress import OnProgress, no_progress
 from regard.data.batching import sorted_batches
 from regard.models.model import Model, token_losses
 from regard.objectives import Objective, ScoredExample, Vocabulary
 
 MAX_BATCH_POSITIONS = 2048
 "Positions of an evaluation batch: their logits over the vocabulary stay below 100 MB."
-
-OnProgress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def document_losses(
     pad: int,
     seed: int = 0,
     device: str = "cpu",
-    on_progress: OnProgress = lambda done, total: None,
+    on_progress: OnProgress = no_progress,
 ) -> DocumentLosses:
     """Score documents (ids without <start>, <stop>); random draws of the objective are a function
     of the seed and the document's index, so two models of one objective score the same tokens."""

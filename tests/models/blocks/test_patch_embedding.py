@@ -11,7 +11,7 @@ from regard.attention.kinds.group import Group
 from regard.audits.audit import audit
 from regard.batch import Batch, Example, collate
 from regard.core.errors import UserError
-from regard.core.parameter_count import total_parameters
+from regard.core.ledger import total_parameters
 from regard.core.settings import read_settings
 from regard.models.blocks.patch_embedding import patchify, unpatchify
 from regard.models.families.encoder import Encoder

@@ -12,7 +12,7 @@ from regard.attention.kinds import ATTENTION
 from regard.attention.positions import POSITIONS
 from regard.batch import collate
 from regard.core.errors import UserError
-from regard.core.parameter_count import total_parameters
+from regard.core.ledger import total_parameters
 from regard.core.settings import read_settings
 from regard.data.chunks import Document
 from regard.models.families import FAMILIES, Family

@@ -6,7 +6,7 @@ import torch
 
 from regard.batch import Example, collate
 from regard.core.errors import UserError
-from regard.core.parameter_count import total_parameters
+from regard.core.ledger import total_parameters
 from regard.models.families.encoder import Encoder
 from regard.models.heads.span_boundary import (
     MAX_SPAN_POSITIONS,

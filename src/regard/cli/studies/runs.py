@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.console import AsJson, OnProgress, print_json, progress_bar
+from regard.cli.console import AsJson, print_json, progress_bar
 from regard.core.errors import UserError, did_you_mean
+from regard.core.progress import OnProgress
 
 if TYPE_CHECKING:
     from regard.runs.archive.index import ListedRun
@@ -80,9 +81,9 @@ def _list_runs(root: Path) -> list[ListedRun]:
     with ExitStack() as bars:
         bar: OnProgress | None = None
 
-        def on_progress(done: int, total: int) -> None:
+        def on_progress(done: int, total: int | None) -> None:
             nonlocal bar
-            if bar is None and total >= MIN_RUNS_FOR_BAR:
+            if bar is None and (total or 0) >= MIN_RUNS_FOR_BAR:
                 bar = bars.enter_context(progress_bar("reading runs"))
             if bar is not None:
                 bar(done, total)

@@ -59,7 +59,7 @@ def _print_parameters(validation: Validation) -> None:
     from rich.padding import Padding
     from rich.table import Table
 
-    from regard.core.parameter_count import total_parameters
+    from regard.core.ledger import total_parameters
 
     terms = validation.parameters
     table = Table(box=None, padding=(0, 2, 0, 0), show_footer=True)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.evaluation.baselines.ngrams import Ids, KneserNey, OnProgress
+from regard.core.progress import OnProgress
+from regard.evaluation.baselines.ngrams import Ids, KneserNey
 
 
 @dataclass(frozen=True)

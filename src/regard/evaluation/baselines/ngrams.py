@@ -19,7 +19,7 @@ of the next lower order. Counting is then sorting, and lookup is binary search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -27,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.core.errors import UserError
+from regard.core.progress import OnProgress
 
 Ids: TypeAlias = NDArray[Any]
 Keys: TypeAlias = NDArray[np.int64]
-OnProgress: TypeAlias = Callable[[int, int | None], None]
 
 TOKENS_AT_ONCE = 500_000
 "Approximate predicted tokens per chunk."

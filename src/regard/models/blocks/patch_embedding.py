@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.core.parameter_count import ParameterCount, linear_parameters
+from regard.core.ledger import ParameterCount, linear_parameters
 from regard.nn.linear import Linear
 
 PatchArray = NDArray[np.float32]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from regard.core.catalog import Catalog
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.core.settings import Settings
 from regard.models.families.attention_shape import AttentionShape, LinearShape
 from regard.models.model import TokenModel

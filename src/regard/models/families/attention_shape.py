@@ -10,7 +10,7 @@ from torch import nn
 from regard.attention.function import AttentionFunction, HeadShape
 from regard.attention.kinds import ATTENTION, AttentionKind, Projections
 from regard.attention.mixer import Mixer
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.core.settings import catalog_name
 
 

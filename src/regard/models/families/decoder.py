@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import model_validator
 
 from regard.attention.kinds import ATTENTION
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.core.settings import catalog_name
 from regard.models.architectures.language_model import LanguageModel
 from regard.models.families import FAMILIES

@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from regard.attention.kinds import ATTENTION
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.core.settings import catalog_name
 from regard.models.architectures.encoder_model import EncoderModel
 from regard.models.blocks.embedding import Embedding

@@ -9,7 +9,7 @@ from pydantic import SerializeAsAny, model_validator
 
 from regard.attention.kinds import ATTENTION, AttentionKind
 from regard.attention.kinds.dot import Dot
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.core.settings import CatalogField, catalog_name
 from regard.models.architectures.encoder_decoder_model import EncoderDecoderModel
 from regard.models.families import FAMILIES

@@ -9,7 +9,7 @@ from pydantic import Field, SerializeAsAny, model_validator
 from regard.attention.function import HeadShape
 from regard.attention.kinds import ATTENTION, AttentionKind
 from regard.attention.multi_head import build_mixer, count_mixer
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.core.settings import CatalogField, catalog_name
 from regard.models.architectures.recurrent_model import RecurrentModel
 from regard.models.families import FAMILIES, Family

@@ -20,7 +20,7 @@ from regard.attention.mixer import Mixer
 from regard.attention.multi_head import build_mixer, count_mixer
 from regard.attention.positions import POSITIONS, AbsolutePositionKind, PositionKind
 from regard.attention.positions.learned import Learned
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.core.settings import CatalogField, catalog_name, settings_class
 from regard.models.blocks.block import Block
 from regard.models.blocks.embedding import Embedding, position_width, token_width

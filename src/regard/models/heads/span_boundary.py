@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.core.parameter_count import ParameterCount
+from regard.core.ledger import ParameterCount
 from regard.nn.linear import Linear
 
 MAX_SPAN_POSITIONS = 32

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.core.parameter_count import ParameterCount, linear_parameters
+from regard.core.ledger import ParameterCount, linear_parameters
 from regard.nn.linear import Linear
 
 Pooling = Literal["first", "mean", "last"]

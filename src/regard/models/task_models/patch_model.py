@@ -22,7 +22,7 @@ from regard.attention.cache import ModelCache
 from regard.attention.masks.mask import Mask
 from regard.attention.token_positions import TokenPositions
 from regard.batch import Batch
-from regard.core.parameter_count import ParameterCount, linear_parameters
+from regard.core.ledger import ParameterCount, linear_parameters
 from regard.models.architectures.encoder_model import EncoderModel
 from regard.models.blocks.patch_embedding import PatchEmbedding
 from regard.models.inputs import ModelInputs

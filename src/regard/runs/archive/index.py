@@ -13,7 +13,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 from regard.core.errors import UserError
 from regard.core.files import write_text
 from regard.core.printable import printable
+from regard.core.progress import OnProgress, no_progress
 from regard.core.toml import flatten, read_toml
 from regard.runs.archive.read_run import read_run
 from regard.runs.archive.record import RunRecord
@@ -45,7 +46,6 @@ INVALID = "INVALID"
 Facts: TypeAlias = dict[str, Any]
 Stamp: TypeAlias = list[list[int] | None]
 "Modification time (ns) and size of each file in STAMPED; None if it does not exist."
-OnProgress: TypeAlias = Callable[[int, int], None]
 
 
 class RunState(StrEnum):
@@ -71,11 +71,7 @@ class ListedRun:
         return RunState(self.facts["state"])
 
 
-def ignore(done: int, total: int) -> None:
-    """An `OnProgress` that does nothing."""
-
-
-def list_runs(root: Path, *, on_progress: OnProgress = ignore) -> list[ListedRun]:
+def list_runs(root: Path, *, on_progress: OnProgress = no_progress) -> list[ListedRun]:
     """Every run below `root`, by name; `on_progress` counts the folders that must be read."""
     now = time.time_ns()
     stamps = dict(find_runs(root))

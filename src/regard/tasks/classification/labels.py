@@ -19,6 +19,7 @@ import numpy as np
 
 from regard.batch import Example
 from regard.core.errors import UserError
+from regard.core.progress import OnProgress, no_progress
 from regard.data.corpus import Split
 from regard.data.record_corpus import Record
 from regard.data.special_tokens import InputSequence
@@ -32,13 +33,11 @@ from regard.models.model import TokenModel
 from regard.models.task_models.task_model import SequenceClassifier
 from regard.tasks import (
     AnyModel,
-    OnProgress,
     Problem,
     Task,
     TaskState,
     Tools,
     check_family,
-    ignore_progress,
     predict_examples,
     sequence_example,
 )
@@ -180,7 +179,7 @@ class ClassifierProblem(LabelProblem[SequenceClassifier]):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = ignore_progress,
+        on_progress: OnProgress = no_progress,
     ) -> list[Row]:
         examples = [example for record in records for example in self.examples(record)]
         logprobs = predict_examples(

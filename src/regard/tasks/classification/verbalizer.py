@@ -27,20 +27,12 @@ from scipy.special import log_softmax
 
 from regard.batch import Batch, Example
 from regard.core.errors import UserError
+from regard.core.progress import OnProgress, no_progress
 from regard.data.record_corpus import ColumnType, Record
 from regard.evaluation.metrics.metric import Row
 from regard.models.inputs import ModelInputs
 from regard.models.model import TokenModel
-from regard.tasks import (
-    TASKS,
-    OnProgress,
-    Problem,
-    TaskState,
-    Tools,
-    check_family,
-    ignore_progress,
-    predict_examples,
-)
+from regard.tasks import TASKS, Problem, TaskState, Tools, check_family, predict_examples
 from regard.tasks.classification.labels import (
     LabelProblem,
     LabelTask,
@@ -179,7 +171,7 @@ class VerbalizerProblem(LabelProblem[TokenModel]):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = ignore_progress,
+        on_progress: OnProgress = no_progress,
     ) -> list[Row]:
         prompts = [self._build_prompt(record) for record in records]
         if self.task.calibrate == "empty":

@@ -21,6 +21,7 @@ from pydantic import Field
 
 from regard.batch import Batch, Example
 from regard.core.errors import UserError
+from regard.core.progress import OnProgress, no_progress
 from regard.data.corpus import Split
 from regard.data.record_corpus import Record
 from regard.evaluation.baselines.trivial import NO_ANSWER, always_no_answer
@@ -34,17 +35,7 @@ from regard.evaluation.metrics.question_answering import (
 from regard.models.heads.task_heads import SpanHead
 from regard.models.model import TokenModel
 from regard.models.task_models.span_model import SpanModel
-from regard.tasks import (
-    TASKS,
-    OnProgress,
-    Problem,
-    Task,
-    TaskState,
-    Tools,
-    check_family,
-    ignore_progress,
-    predict_examples,
-)
+from regard.tasks import TASKS, Problem, Task, TaskState, Tools, check_family, predict_examples
 from regard.tasks.qa.abstention import thin_curve
 from regard.tasks.qa.passage_windows import TokenizedPassage, build_windows, max_question_tokens
 from regard.tasks.qa.question import read_question
@@ -179,7 +170,7 @@ class SpanProblem(Problem[SpanModel]):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = ignore_progress,
+        on_progress: OnProgress = no_progress,
     ) -> list[Row]:
         questions = [self.question_windows(record) for record in records]
         examples = [example for question in questions for example in question.examples()]

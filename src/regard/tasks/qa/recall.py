@@ -23,6 +23,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from regard.core.errors import UserError
 from regard.core.json_records import record_table, restore_record
+from regard.core.progress import OnProgress, no_progress
 from regard.data.corpus import Data, Split
 from regard.data.record_corpus import Record
 from regard.evaluation.baselines.trivial import most_frequent_answer
@@ -31,7 +32,7 @@ from regard.evaluation.metrics.metric import Row
 from regard.evaluation.metrics.recall import RecallMetric
 from regard.generation.generate import GeneratedTokens
 from regard.models.model import TokenModel
-from regard.tasks import TASKS, OnProgress, TaskState, Tools, ignore_progress
+from regard.tasks import TASKS, TaskState, Tools
 from regard.tasks.qa.abstention import Abstention, choose_threshold, risk_tables
 from regard.tasks.qa.agreement import AnswerSampling, agreement
 from regard.tasks.qa.recall_records import record_answers, seen_in_record
@@ -177,7 +178,7 @@ class RecallProblem(TextToTextProblem):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = ignore_progress,
+        on_progress: OnProgress = no_progress,
     ) -> list[Row]:
         rows = self.predict(model, records, device=device, on_progress=on_progress)
         pairs = zip(rows, self.subjects_seen(records), strict=True)
@@ -196,7 +197,7 @@ class RecallProblem(TextToTextProblem):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = ignore_progress,
+        on_progress: OnProgress = no_progress,
     ) -> list[Row]:
         """Answers with confidence and abstention; `seen` and `guess` are left to `answer`."""
         rows = super().answer(model, records, device=device, on_progress=on_progress)

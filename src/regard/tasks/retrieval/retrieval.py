@@ -21,6 +21,7 @@ from pydantic import Field, model_validator
 
 from regard.batch import Example
 from regard.core.errors import UserError
+from regard.core.progress import OnProgress, no_progress
 from regard.data.corpus import SourceNames, Split
 from regard.data.record_corpus import Record
 from regard.data.sources import SourceIdentity
@@ -31,16 +32,7 @@ from regard.models.heads.task_heads import Pooling, SentenceHead
 from regard.models.model import TokenModel
 from regard.models.task_models.sentence_model import ContrastiveModel
 from regard.ops.knn import Floats
-from regard.tasks import (
-    TASKS,
-    OnProgress,
-    Problem,
-    Task,
-    TaskState,
-    Tools,
-    check_family,
-    ignore_progress,
-)
+from regard.tasks import TASKS, Problem, Task, TaskState, Tools, check_family
 from regard.tasks.retrieval.collection import (
     Collection,
     Grades,
@@ -235,7 +227,7 @@ class RetrievalProblem(Problem[ContrastiveModel]):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = ignore_progress,
+        on_progress: OnProgress = no_progress,
     ) -> list[Row]:
         grades = [self.task.relevance_grades(record) for record in records]
         collection = self._search_collection(grades)

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from regard.batch import Example
 from regard.core.errors import UserError
+from regard.core.progress import OnProgress, no_progress
 from regard.data.special_tokens import InputSequence, delimited_sequence, single_sequence
 from regard.models.model import Model
 from regard.models.task_models.sentence_model import gives_sentence_embeddings
-from regard.tasks import OnProgress, Tools, example_batches, ignore_progress
+from regard.tasks import Tools, example_batches
 
 MAX_TEXTS_IN_MEMORY = 4096
 "Texts encoded as examples at a time: examples take far more memory than embeddings."
@@ -54,7 +55,7 @@ def embed_texts(
     tools: Tools,
     *,
     device: str = "cpu",
-    on_progress: OnProgress = ignore_progress,
+    on_progress: OnProgress = no_progress,
 ) -> NDArray[np.float32]:
     """(n,w): one embedding a text, in order; normalised if the model's head normalises."""
     if not gives_sentence_embeddings(model):

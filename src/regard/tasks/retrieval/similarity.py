@@ -19,6 +19,7 @@ from pydantic import model_validator
 
 from regard.batch import Example
 from regard.core.errors import UserError
+from regard.core.progress import OnProgress, no_progress
 from regard.data.corpus import Split
 from regard.data.record_corpus import Record
 from regard.evaluation.baselines.tfidf_cosine import TfidfCosine
@@ -27,17 +28,7 @@ from regard.evaluation.metrics.similarity import SimilarityMetric
 from regard.models.heads.task_heads import Pooling, SentenceHead
 from regard.models.model import TokenModel
 from regard.models.task_models.sentence_model import SimilarityModel, cosines
-from regard.tasks import (
-    TASKS,
-    OnProgress,
-    Problem,
-    Task,
-    TaskState,
-    Tools,
-    check_family,
-    ignore_progress,
-    predict_examples,
-)
+from regard.tasks import TASKS, Problem, Task, TaskState, Tools, check_family, predict_examples
 from regard.tasks.retrieval.sentence_embeddings import encode_text, pair_example
 
 MIN_SPREAD = 1e-3
@@ -137,7 +128,7 @@ class SimilarityProblem(Problem[SimilarityModel]):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = ignore_progress,
+        on_progress: OnProgress = no_progress,
     ) -> list[Row]:
         examples = [example for record in records for example in self.examples(record)]
         predicted = predict_examples(

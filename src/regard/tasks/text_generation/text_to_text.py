@@ -23,22 +23,14 @@ from pydantic import Field
 
 from regard.batch import Example
 from regard.core.errors import UserError
+from regard.core.progress import OnProgress, no_progress
 from regard.data.record_corpus import Record
 from regard.evaluation.health.samples import sample_health
 from regard.evaluation.metrics.metric import Metric, Row
 from regard.generation.decoding_setup import prepare_decoding, suppressed_ids
 from regard.generation.generate import BeamSearch, GeneratedTokens, Greedy, Strategy, generate
 from regard.models.model import TokenModel, token_losses
-from regard.tasks import (
-    OnProgress,
-    Problem,
-    Task,
-    Tools,
-    check_family,
-    example_batches,
-    example_length,
-    ignore_progress,
-)
+from regard.tasks import Problem, Task, Tools, check_family, example_batches, example_length
 
 FAMILIES = ("encoder-decoder", "recurrent", "decoder")
 MAX_CACHED_POSITIONS = 16_384
@@ -130,7 +122,7 @@ class TextToTextProblem(Problem[TokenModel]):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = ignore_progress,
+        on_progress: OnProgress = no_progress,
     ) -> list[Row]:
         sources = [self.source_ids(record) for record in records]
         order = sorted(range(len(sources)), key=lambda index: -len(sources[index]))

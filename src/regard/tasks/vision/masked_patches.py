@@ -19,6 +19,7 @@ import torch
 from pydantic import Field
 
 from regard.batch import Example, Ints
+from regard.core.progress import OnProgress, no_progress
 from regard.data.corpus import Split
 from regard.data.record_corpus import Record
 from regard.evaluation.metrics.metric import Row
@@ -32,15 +33,7 @@ from regard.objectives.masked_patches import (
     masked_indices,
     restore_patches,
 )
-from regard.tasks import (
-    TASKS,
-    OnProgress,
-    Problem,
-    TaskState,
-    Tools,
-    ignore_progress,
-    predict_examples,
-)
+from regard.tasks import TASKS, Problem, TaskState, Tools, predict_examples
 from regard.tasks.vision.images import ImageTask
 
 DECIMALS = 4
@@ -94,7 +87,7 @@ class PatchesProblem(Problem[MaskedPatchModel]):
         records: Sequence[Record],
         *,
         device: str = "cpu",
-        on_progress: OnProgress = ignore_progress,
+        on_progress: OnProgress = no_progress,
     ) -> list[Row]:
         examples = [example for record in records for example in self.examples(record)]
         with torch.inference_mode():

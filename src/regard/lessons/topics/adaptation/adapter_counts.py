@@ -20,8 +20,7 @@ from regard.adapters.ledger import ledger
 from regard.adapters.lora import Lora
 from regard.adapters.prefix_tuning import PrefixTuning
 from regard.adapters.prompt_tuning import PromptTuning
-from regard.core.ledger import Ledger
-from regard.core.parameter_count import total_parameters
+from regard.core.ledger import Ledger, total_parameters
 from regard.core.settings import catalog_name
 from regard.lessons import (
     Answer,

@@ -16,7 +16,7 @@ from regard.attention.positions import POSITIONS, PositionKind
 from regard.attention.positions.learned import Learned
 from regard.attention.positions.none import NoPositions
 from regard.attention.positions.relative import Relative
-from regard.core.parameter_count import ParameterCount, total_parameters
+from regard.core.ledger import ParameterCount, total_parameters
 from regard.core.settings import catalog_name
 from regard.lessons import (
     Answer,
@@ -102,7 +102,7 @@ def position_counts(
         ],
         see_also=[
             "attention/positions/relative.py",
-            "core/parameter_count.py",
+            "core/ledger.py",
             "recipes/positions.toml",
         ],
     )
