@@ -337,6 +337,33 @@ def builtin_sets() -> Iterator[None]:
         BUILTIN.remove(name)
 
 
+def test_set_of_the_users_is_read_again_at_each_pass_and_checked() -> None:
+    passes = []
+
+    def mine() -> Iterator[object]:
+        passes.append(len(passes))
+        yield {"text": "a"}
+        yield "b"
+
+    BUILTIN.names()
+    BUILTIN.add("mine", generated=False)(mine)
+    try:
+        corpus = open_corpus(Data(corpus="mine"))
+        for _ in range(2):
+            with pytest.raises(
+                UserError, match=r"mine \(.*test_record_corpus.py.* a str, not a dict"
+            ):
+                list(corpus.texts("train"))
+        assert len(passes) >= 2
+    finally:
+        BUILTIN.remove("mine")
+
+
+def test_set_declares_only_what_is_known() -> None:
+    with pytest.raises(UserError, match="'mine': unknown property column — did you mean columns"):
+        BUILTIN.add("mine", generated=True, column=("text",))
+
+
 @pytest.mark.usefixtures("builtin_sets")
 def test_builtin_set_with_predefined_splits(tmp_path: Path) -> None:
     columns = {"text": "text", "label": "label"}

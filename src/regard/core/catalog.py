@@ -15,12 +15,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.core.errors import UserError, did_you_mean
+from regard.core.errors import UserError, closest, did_you_mean
 
 Part = TypeVar("Part", bound=Callable[..., Any])
 
@@ -56,16 +56,25 @@ class Entry:
 class Catalog:
     """A registry of parts by name; `regard.api.catalogs()` lists every catalogue."""
 
-    def __init__(self, name: str, *, home: str) -> None:
+    def __init__(self, name: str, *, home: str, properties: Collection[str] = ()) -> None:
         self.name = name
         "What its parts are: `attention`, `tokenizer`, …"
         self.home = home
         "The package whose modules register the parts."
+        self.properties = properties
+        "What a part may declare; anything if empty."
         self._entries: dict[str, Entry] = {}
         self._home_is_loaded = False
 
     def add(self, name: str, **properties: Any) -> Callable[[Part], Part]:
         """Decorator: register a part under `name`."""
+        for unknown in properties.keys() - set(self.properties or properties):
+            raise UserError(
+                f"unknown property {unknown}{closest(unknown, list(self.properties))}",
+                topic="catalog",
+                where=f"{self.name} {name!r}",
+                hint=f"A {self.name} may declare {', '.join(self.properties)}.",
+            )
 
         def register(part: Part) -> Part:
             if name in self._entries:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from regard.core.catalog import Entry
 from regard.core.errors import UserError, closest
-from regard.data.builtin import BUILTIN, cached_rows, content_identity
+from regard.data.builtin import BUILTIN, content_identity, read_rows
 from regard.data.readers.compression import read_error
 from regard.data.readers.formats import is_known_format, read_records
 from regard.data.readers.parallel_text import parallel_files, read_parallel
@@ -126,7 +126,7 @@ class BuiltinSource(Source):
 
     @property
     def predefined_splits(self) -> frozenset[str]:
-        return frozenset(row["split"] for row in cached_rows(self.entry.part) if "split" in row)
+        return frozenset(row["split"] for row in read_rows(self.entry) if "split" in row)
 
     def records(self, dropped: DropCounts) -> Iterator[Record]:
         reader = RecordReader(self.name, self.options, dropped)
@@ -142,7 +142,7 @@ class BuiltinSource(Source):
                 group=None if row.get("group") is None else str(row["group"]),
                 split=row.get("split"),
             )
-            for number, row in enumerate(cached_rows(self.entry.part), start=1)
+            for number, row in enumerate(read_rows(self.entry), start=1)
         )
         return reader.records(rows)
 

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from regard.core.catalog import Entry
-from regard.data.builtin import BUILTIN, cached_rows, content_identity
+from regard.data.builtin import BUILTIN, content_identity, read_rows
 from regard.data.builtin.generated import assign_splits, word_list
 from regard.data.corpus import Data, open_corpus
 
@@ -24,7 +24,7 @@ IDENTITIES = (
 
 
 def rows(name: str) -> list[dict]:
-    return list(cached_rows(BUILTIN.get(name).part))
+    return list(read_rows(BUILTIN.get(name)))
 
 
 def test_specified_sets_exist() -> None:

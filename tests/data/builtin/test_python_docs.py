@@ -9,7 +9,7 @@ from collections import defaultdict
 
 import pytest
 
-from regard.data.builtin import BUILTIN, cached_rows, content_identity
+from regard.data.builtin import BUILTIN, content_identity, read_rows
 from regard.data.builtin.python_docs import python_docs, tidy
 from regard.data.corpus import SPLITS, Data, open_corpus
 
@@ -20,7 +20,7 @@ def test_registered_as_real_text() -> None:
 
 
 def test_size_and_no_duplicates() -> None:
-    texts = [document["text"] for document in cached_rows(python_docs)]
+    texts = [document["text"] for document in read_rows(BUILTIN.get("python-docs"))]
     assert 200_000 < sum(len(text.split()) for text in texts) < 600_000
     assert len(set(texts)) == len(texts)
     assert all("\n\n" not in text and text == text.rstrip() for text in texts)
@@ -28,7 +28,7 @@ def test_size_and_no_duplicates() -> None:
 
 def test_documents_are_grouped_by_topic_module_and_class() -> None:
     groups = defaultdict(list)
-    for document in cached_rows(python_docs):
+    for document in read_rows(BUILTIN.get("python-docs")):
         groups[document["group"]].append(document["text"])
     assert any("debugging assertions" in text for text in groups["topic assert"])
     assert any("JSON" in text for text in groups["json"])
@@ -38,7 +38,9 @@ def test_documents_are_grouped_by_topic_module_and_class() -> None:
 
 
 def test_groups_never_straddle_splits() -> None:
-    owner = {document["text"]: document["group"] for document in cached_rows(python_docs)}
+    owner = {
+        document["text"]: document["group"] for document in read_rows(BUILTIN.get("python-docs"))
+    }
     corpus = open_corpus(Data(corpus="python-docs"))
     groups = {split: {owner[text] for text in corpus.texts(split)} for split in SPLITS}
     assert not groups["train"] & groups["dev"]

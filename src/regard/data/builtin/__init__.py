@@ -14,21 +14,42 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from regard.core.catalog import Catalog, Entry
+from regard.core.errors import UserError
 
-BUILTIN = Catalog("corpus", home="regard.data.builtin")
+BUILTIN = Catalog(
+    "corpus", home="regard.data.builtin", properties=("generated", "columns", "files")
+)
 
 Row = dict[str, Any]
 "One record: its columns and, if the set defines them, `split` and `group`."
 
 
+def read_rows(entry: Entry) -> Iterable[Row]:
+    """The rows of a set. Those of regard's own are held in memory: every pass needs them, and they
+    are few. One in the user's own file may be of any size, so each pass calls its function."""
+    if entry.part.__module__.startswith(f"{__name__}."):
+        return _cached_rows(entry.part)
+    return map(partial(_check_row, entry), entry.part())
+
+
 @cache
-def cached_rows(part: Callable[[], Iterable[Row]]) -> tuple[Row, ...]:
-    """The rows of a set, held in memory: every pass needs them, and built-in sets are small."""
+def _cached_rows(part: Callable[[], Iterable[Row]]) -> tuple[Row, ...]:
     return tuple(part())
+
+
+def _check_row(entry: Entry, row: object) -> Row:
+    if isinstance(row, dict):
+        return row
+    raise UserError(
+        f"yields a {type(row).__name__}, not a dict",
+        topic="data",
+        where=f"{entry.name} ({entry.source})",
+        hint='Yield a dict for each row, such as {"text": "…"}.',
+    )
 
 
 def content_identity(entry: Entry) -> tuple[int, str]:
@@ -46,5 +67,4 @@ def _pieces(entry: Entry) -> Iterator[bytes]:
     seed or random generator never passes for the old set."""
     if "files" in entry.properties:
         return (file.read_bytes() for file in entry.properties["files"]())
-    rows = cached_rows(entry.part)
-    return (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
+    return (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in read_rows(entry))
