@@ -425,3 +425,27 @@ def test_predefined_splits_cannot_be_given_again(tmp_path: Path) -> None:
 def test_record_is_a_dict_with_a_location() -> None:
     record = Record({"a": 1}, at="x.csv, row 2")
     assert (record, record["a"], record.at, record.split) == ({"a": 1}, 1, "x.csv, row 2", None)
+
+
+@pytest.mark.parametrize(
+    ("row", "facts"),
+    [
+        ({"text": "a", "split": "valid"}, "split 'valid'.*train, dev, test"),
+        ({"body": "a"}, "no text, but body.*columns="),
+        ({"text": "a", "weight": object()}, "JSON.*object.*files="),
+    ],
+)
+def test_row_of_the_users_is_refused(row: dict[str, Any], facts: str) -> None:
+    BUILTIN.names()
+    BUILTIN.add("mine", generated=False)(lambda: iter([row]))
+    try:
+        corpus = open_corpus(Data(corpus="mine"))
+        with pytest.raises(UserError, match=facts):
+            list(corpus.identities())
+    finally:
+        BUILTIN.remove("mine")
+
+
+def test_set_has_to_say_whether_it_is_generated() -> None:
+    with pytest.raises(UserError, match="corpus 'mine': generated is missing"):
+        BUILTIN.add("mine")

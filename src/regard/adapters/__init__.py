@@ -93,8 +93,7 @@ def refuse_adapted(model: Model) -> None:
 def no_blocks_error(adapter: Adapter) -> UserError:
     kind = catalog_name(adapter, ADAPTERS)
     return UserError(
-        f"adapt.kind = {kind!r} works on the blocks of a Transformer, and a recurrent model has "
-        "none",
+        f"adapt.kind = {kind!r} works on the blocks of a Transformer, and this model has none",
         topic="adapt",
         hint='Adapt it by "full", "bias" or "lora".',
     )

@@ -58,6 +58,13 @@ class Lora(Adapter):
 
     def count_parameters(self, family: Family, *, vocabulary: int) -> list[ParameterCount]:
         shapes = family.linear_layers()
+        if not shapes:
+            raise UserError(
+                f"{type(family).__name__} lists no linear layers, by which LoRA counts its "
+                "parameters",
+                topic="adapt",
+                hint='Define linear_layers in the family, or adapt it by "full".',
+            )
         layers: dict[tuple[str, LinearShape], int] = {}
         for name in self._target_layers(shapes):
             key = (_without_block_number(name), shapes[name])

@@ -56,25 +56,28 @@ class Entry:
 class Catalog:
     """A registry of parts by name; `regard.api.catalogs()` lists every catalogue."""
 
-    def __init__(self, name: str, *, home: str, properties: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        home: str,
+        required: Collection[str] = (),
+        optional: Collection[str] | None = None,
+    ) -> None:
         self.name = name
         "What its parts are: `attention`, `tokenizer`, …"
         self.home = home
         "The package whose modules register the parts."
-        self.properties = properties
-        "What a part may declare; anything if empty."
+        self.required = required
+        "Properties that every part declares."
+        self.optional = optional
+        "Those that it may declare; None: any."
         self._entries: dict[str, Entry] = {}
         self._home_is_loaded = False
 
     def add(self, name: str, **properties: Any) -> Callable[[Part], Part]:
         """Decorator: register a part under `name`."""
-        for unknown in properties.keys() - set(self.properties or properties):
-            raise UserError(
-                f"unknown property {unknown}{closest(unknown, list(self.properties))}",
-                topic="catalog",
-                where=f"{self.name} {name!r}",
-                hint=f"A {self.name} may declare {', '.join(self.properties)}.",
-            )
+        self._check_properties(name, properties)
 
         def register(part: Part) -> Part:
             if name in self._entries:
@@ -89,6 +92,25 @@ class Catalog:
             return part
 
         return register
+
+    def _check_properties(self, name: str, properties: Mapping[str, Any]) -> None:
+        where = f"{self.name} {name!r}"
+        missing = [key for key in self.required if key not in properties]
+        if missing:
+            raise UserError(
+                f"{missing[0]} is missing",
+                topic="catalog",
+                where=where,
+                hint=f"Every {self.name} declares {' and '.join(self.required)}.",
+            )
+        known = {*self.required, *(self.optional or properties)}
+        for unknown in sorted(properties.keys() - known):
+            raise UserError(
+                f"unknown property {unknown}{closest(unknown, sorted(known))}",
+                topic="catalog",
+                where=where,
+                hint=f"Known are {', '.join(sorted(known))}.",
+            )
 
     def remove(self, name: str) -> None:
         """Unregister a part, which frees its name."""

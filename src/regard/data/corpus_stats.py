@@ -8,7 +8,6 @@ hashes of dev and test are held in memory; train is streamed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -89,8 +88,11 @@ def split_statistics(
 
 
 def _count_unique(tokens: NDArray[Any]) -> int:
-    chunks = (tokens[at : at + CHUNK_TOKENS] for at in range(0, len(tokens), CHUNK_TOKENS))
-    return len(reduce(np.union1d, chunks, tokens[:0]))
+    chunks = [tokens[at : at + CHUNK_TOKENS] for at in range(0, len(tokens), CHUNK_TOKENS)]
+    seen = np.zeros(max((int(chunk.max()) for chunk in chunks), default=-1) + 1, dtype=bool)
+    for chunk in chunks:
+        seen[chunk] = True
+    return int(np.count_nonzero(seen))
 
 
 def histogram_edges(lengths: NDArray[np.int64]) -> list[int]:

@@ -12,6 +12,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -124,7 +125,7 @@ class BuiltinSource(Source):
     def keys(self) -> Sequence[str]:
         return [f"built in: {self.name}"]
 
-    @property
+    @cached_property
     def predefined_splits(self) -> frozenset[str]:
         return frozenset(row["split"] for row in read_rows(self.entry) if "split" in row)
 

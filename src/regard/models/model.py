@@ -83,8 +83,13 @@ class TokenModel(Model):
     @property
     def vocabulary(self) -> int:
         """Number of token ids."""
-        table = self.get_submodule(self.token_table)
-        assert isinstance(table, nn.Embedding)
+        table = dict(self.named_modules()).get(self.token_table)
+        if not isinstance(table, nn.Embedding):
+            raise UserError(
+                f"{type(self).__name__}.token_table = {self.token_table!r} names no nn.Embedding",
+                topic="model",
+                hint="Give the dotted name of its token embedding.",
+            )
         return table.num_embeddings
 
     @property

@@ -9,6 +9,7 @@ from regard import __version__
 from regard.adapters.ledger import ledger
 from regard.core.ledger import Ledger
 from regard.evaluation.baselines.ngrams import check_keys_fit
+from regard.models.families import build_model
 from regard.models.model import Model
 from regard.runs.models.base_model import base_entry
 from regard.runs.models.init_from import InitialModel, inherit_settings, load_body
@@ -86,7 +87,7 @@ def build_experiment(
     machine = choose_machine(recipe.train.device, threads=recipe.train.threads)
     seed = recipe.train.seed
     if initial_model is None:
-        body = recipe.model.build(vocabulary=prepared.tokenizer.size, seed=seed)
+        body = build_model(recipe.model, vocabulary=prepared.tokenizer.size, seed=seed)
     else:
         body = load_body(initial_model)
     model = prepared.attach_head(body, seed=seed)

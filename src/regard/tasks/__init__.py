@@ -33,7 +33,7 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.metric import Metric, Row
 from regard.models.model import Model, TokenModel
 
-TASKS = Catalog("task", home="regard.tasks")
+TASKS = Catalog("task", home="regard.tasks", required=("families",))
 
 MAX_BATCH_POSITIONS = 4096
 "Positions of a batch while a model answers."

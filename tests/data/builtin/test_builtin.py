@@ -81,11 +81,11 @@ def test_records_of_a_corpus_are_copies() -> None:
 
 def test_identity_depends_on_the_rows() -> None:
     def identity(value: int) -> tuple[int, str]:
-        return content_identity(Entry("corpus", "x", lambda: [{"a": value}]))
+        return content_identity(Entry("corpus", "x", lambda: [{"text": value}]))
 
     assert identity(1) == identity(1)
     assert identity(1)[1] != identity(2)[1]
-    assert identity(1)[0] == len('{"a": 1}\n')
+    assert identity(1)[0] == len('{"text": 1}\n')
 
 
 def test_split_sizes_must_cover_every_item() -> None:

@@ -5,8 +5,9 @@
 
 `generated` marks synthetic text; every report mentions it. A row is a dict with `columns` as keys
 and, if the set defines them, `split` ("train", "dev" or "test") and `group` (rows of one group stay
-in the same split). A set without `columns` is plain text: its rows have `text`. `files` returns the
-files that a set is read from, its own source file included: they identify it, else its rows do.
+in the same split). A set without `columns` is plain text: its rows have `text`. `files` are the
+files that a set is read from, its own source file included, or a function that returns them: they
+identify it, else its rows do, which then hold only what JSON has.
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from regard.core.catalog import Catalog, Entry
 from regard.core.errors import UserError
 
 BUILTIN = Catalog(
-    "corpus", home="regard.data.builtin", properties=("generated", "columns", "files")
+    "corpus",
+    home="regard.data.builtin",
+    required=("generated",),
+    optional=("columns", "files"),
 )
+SPLITS = ("train", "dev", "test")
 
 Row = dict[str, Any]
 "One record: its columns and, if the set defines them, `split` and `group`."
@@ -42,14 +48,18 @@ def _cached_rows(part: Callable[[], Iterable[Row]]) -> tuple[Row, ...]:
 
 
 def _check_row(entry: Entry, row: object) -> Row:
-    if isinstance(row, dict):
-        return row
-    raise UserError(
-        f"yields a {type(row).__name__}, not a dict",
-        topic="data",
-        where=f"{entry.name} ({entry.source})",
-        hint='Yield a dict for each row, such as {"text": "…"}.',
-    )
+    def error(what: str, hint: str) -> UserError:
+        return UserError(what, topic="data", where=f"{entry.name} ({entry.source})", hint=hint)
+
+    if not isinstance(row, dict):
+        what = f"yields a {type(row).__name__}, not a dict"
+        raise error(what, 'Yield a dict for each row, such as {"text": "…"}.')
+    if row.get("split", "train") not in SPLITS:
+        raise error(f"a row has split {row['split']!r}", f"Write {', '.join(SPLITS)}, or no split.")
+    if "columns" not in entry.properties and "text" not in row:
+        what = f"a row has no text, but {', '.join(map(str, row)) or 'nothing'}"
+        raise error(what, 'Yield {"text": "…"}, or declare columns=("…", …).')
+    return row
 
 
 def content_identity(entry: Entry) -> tuple[int, str]:
@@ -66,5 +76,18 @@ def _pieces(entry: Entry) -> Iterator[bytes]:
     """A generated set is a function of its code and a seed: with its rows, a changed template,
     seed or random generator never passes for the old set."""
     if "files" in entry.properties:
-        return (file.read_bytes() for file in entry.properties["files"]())
-    return (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in read_rows(entry))
+        files = entry.properties["files"]
+        return (Path(file).read_bytes() for file in (files() if callable(files) else files))
+    return (_encode(entry, row) for row in read_rows(entry))
+
+
+def _encode(entry: Entry, row: Row) -> bytes:
+    try:
+        return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+    except (TypeError, ValueError) as problem:
+        raise UserError(
+            f"a row cannot be written as JSON ({problem}), so it does not identify the set",
+            topic="data",
+            where=f"{entry.name} ({entry.source})",
+            hint="Yield str, int, float, bool, list and dict, or declare files=[…].",
+        ) from None

@@ -80,8 +80,12 @@ def _by_role(found: dict[str, Any], reader: RecordReader, *, at: str) -> Mapping
     return {role: found.get(column.name) for role, column in columns.items()}
 
 
-def _has_lone_surrogate(values: Mapping[str, Any]) -> bool:
-    return LONE_SURROGATE.search(json.dumps(values, ensure_ascii=False)) is not None
+def _has_lone_surrogate(value: Any) -> bool:
+    if isinstance(value, str):
+        return LONE_SURROGATE.search(value) is not None
+    if isinstance(value, Mapping):
+        return any(map(_has_lone_surrogate, value.values()))
+    return isinstance(value, list) and any(map(_has_lone_surrogate, value))
 
 
 def read_parquet(path: Path, reader: RecordReader) -> Iterator[Record]:

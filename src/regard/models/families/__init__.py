@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from regard.core.catalog import Catalog
+from regard.core.errors import UserError
 from regard.core.ledger import ParameterCount
 from regard.core.settings import Settings
 from regard.models.families.attention_shape import AttentionShape, LinearShape
 from regard.models.model import TokenModel
 
-FAMILIES = Catalog("family", home="regard.models.families")
+FAMILIES = Catalog("family", home="regard.models.families", required=("predicts", "objectives"))
 
 
 class Family(Settings, ABC):
@@ -35,8 +36,8 @@ class Family(Settings, ABC):
 
     @property
     def token_width(self) -> int:
-        """Width of a token embedding; of a family with stacks."""
-        raise NotImplementedError
+        """Width of a token embedding, by which a prompt is counted."""
+        raise self._not_declared("token_width", "prompt")
 
     def stacks(self) -> Mapping[str, Sequence[Mapping[str, AttentionShape]]]:
         """The attentions of each Transformer block, by name, in each stack by name; the last stack
@@ -52,9 +53,30 @@ class Family(Settings, ABC):
         return []
 
     def count_top_layers(self, layers: int) -> list[ParameterCount]:
-        """The last blocks and the final norm of the last stack; of a family with stacks."""
-        raise NotImplementedError
+        """The last blocks and the final norm of the last stack."""
+        raise self._not_declared("count_top_layers", "top")
+
+    def _not_declared(self, name: str, adapter: str) -> UserError:
+        return UserError(
+            f"{type(self).__name__} does not declare {name}, by which adapt.kind = {adapter!r} "
+            "counts its parameters",
+            topic="adapt",
+            hint=f"Define {name} in the family, or choose another adapter.",
+        )
 
     def size_symbol(self, size: int) -> str:
         """A size as formulas write it: a letter, or the number itself."""
         return str(size)
+
+
+def build_model(family: Family, *, vocabulary: int, seed: int) -> TokenModel:
+    """The family's model, which has to be a `TokenModel`: a family may be in a user's own file."""
+    model: object = family.build(vocabulary=vocabulary, seed=seed)
+    if not isinstance(model, TokenModel):
+        raise UserError(
+            f"{type(family).__name__} builds a {type(model).__name__}, not a TokenModel",
+            topic="model",
+            where="model.family",
+            hint="Derive the model from regard.models.model.TokenModel.",
+        )
+    return model

@@ -185,7 +185,7 @@ def _from_model_folder(path: Path, *, name: str) -> InitialModel:
     folder = check_intact(path)
     config = read_config(folder)
     check_same_code(files_used_by(config), path)
-    saved = saved_settings(config)
+    saved = saved_settings(config, folder)
     settings = InheritedSettings(saved.model, File(path=name), saved.objective)
     return _open(name, path, folder, config, settings, sha256(folder / MANIFEST))
 

@@ -19,7 +19,7 @@ from regard.core.errors import UserError
 from regard.core.settings import CatalogField, Settings, catalog_name, read_settings
 from regard.core.user_files import check_same_code, files_used_by, suggest_run_files
 from regard.data.tokenizers.tokenizer import Tokenizer, check_same_tokenizer
-from regard.models.families import FAMILIES, Family
+from regard.models.families import FAMILIES, Family, build_model
 from regard.models.model import Model, TokenModel
 from regard.objectives import OBJECTIVES, Objective
 from regard.runs.models.adapter_files import load_adapter
@@ -87,14 +87,14 @@ def load_saved_model(
     tokenizer = tokenizer or Tokenizer.load(folder)
     check_same_tokenizer(config["tokenizer"], tokenizer, owner=f"model {path}")
     with suggest_run_files(path):
-        settings = saved_settings(config)
+        settings = saved_settings(config, folder)
     check_same_code(files_used_by(config), path)
     family, task, adapter = settings.model, settings.task, settings.adapt
     if "adapt" in config:
         base_folder = find_base(config["base"], owner=path, given=base)
         body = load_saved_model(base_folder, path=base_folder).plain_body()
     else:
-        body = family.build(vocabulary=config["vocabulary"], seed=0)
+        body = build_model(family, vocabulary=config["vocabulary"], seed=0)
     problem = None
     model: Model = body
     if task is not None:
@@ -127,6 +127,7 @@ def architecture_of(config: Mapping[str, Any]) -> str | None:
     return None if name is None else str(name)
 
 
-def saved_settings(config: Mapping[str, Any]) -> SavedSettings:
+def saved_settings(config: Mapping[str, Any], folder: Path) -> SavedSettings:
+    """The settings in a folder's config.json, which errors name."""
     table = {key: config[key] for key in SavedSettings.model_fields if key in config}
-    return read_settings(SavedSettings, table)
+    return read_settings(SavedSettings, table, locate=lambda key: str(folder / "config.json"))
