@@ -63,6 +63,24 @@ class SkewedFast(DotProduct):
         return fast._replace(out=fast.out * (1 + 1e-4))
 
 
+class SkewedAtTimes(DotProduct):
+    """As a race or an uninitialised buffer: one call in four."""
+
+    calls = 0
+
+    def fast(self, inputs: AttentionInputs) -> AttentionOutput:
+        SkewedAtTimes.calls += 1
+        fast = super().fast(inputs)
+        return fast._replace(out=fast.out * (1 + 5e-4 * (SkewedAtTimes.calls % 4 == 0)))
+
+
+class SkewedOnSomeInputs(DotProduct):
+    def fast(self, inputs: AttentionInputs) -> AttentionOutput:
+        fast = super().fast(inputs)
+        is_affected = int(inputs.q.detach().abs().sum()) % 3 == 0
+        return fast._replace(out=fast.out * (1 + 5e-4 * is_affected))
+
+
 class WrongBackward(Explicit):
     class Doubled(torch.autograd.Function):
         @staticmethod
@@ -201,6 +219,8 @@ class RaisesError(Explicit):
     ("function", "contract", "says"),
     [
         (SkewedFast, "fast-path", "differ by 0.0001"),
+        (SkewedAtTimes, "fast-path", "differ by"),
+        (SkewedOnSomeInputs, "fast-path", "differ by"),
         (WrongBackward, "gradcheck", "numerical"),
         (SpreadEmptyRows, "empty-rows", "a query with no allowed key gets"),
         (LateMask, "forbidden-keys", "differ by"),

@@ -140,7 +140,8 @@ class ModelCache:
         return self.blocks[0].self_attention.length
 
     def reorder(self, rows: Tensor) -> None:
-        if self.memory is not None and self.memory_valid is not None:
+        if self.memory is not None:
+            assert self.memory_valid is not None
             shared = self._rows_of_memory(rows, count=len(self.memory))
             self.memory, self.memory_valid = self.memory[shared], self.memory_valid[shared]
             for block in self.blocks:

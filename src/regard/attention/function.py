@@ -73,8 +73,8 @@ class AttentionOutput(NamedTuple):
     "The path taken: explicit, fused-causal, kernel, …"
 
 
-class AttentionFunction(nn.Module):
-    """Scaled dot products, a masked softmax, a weighted sum of values; kinds override what differs.
+class AttentionFunction(nn.Module, ABC):
+    """Scores, a masked softmax, a weighted sum of values; kinds override what differs.
 
     `scores` depends on queries and keys alone, never on their positions. So attention can be
     computed on a piece of the row at a time; whatever depends on positions is a mask, a bias or a
@@ -86,9 +86,9 @@ class AttentionFunction(nn.Module):
     ignores_masked_keys = True
     "Whether masked keys could be left out without changing the output; false for broken kinds."
 
+    @abstractmethod
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         """(b,h,i,d), (b,h,j,d) -> (b,h,i,j)"""
-        return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
 
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
         return masked_softmax(scores, allowed)
@@ -106,7 +106,14 @@ class AttentionFunction(nn.Module):
         return None
 
 
-class RecurrentAttentionFunction(AttentionFunction, ABC):
+class ScaledDotScores(AttentionFunction):
+    """q · k / √d: the scores that several kinds share."""
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+
+
+class RecurrentAttentionFunction(AttentionFunction):
     """Attention whose past fits into a state of fixed size: decoding needs no KV cache."""
 
     @abstractmethod

@@ -82,7 +82,7 @@ class _WeightedCrossEntropy(Function):
     ) -> Tensor:
         weights = weights.to(table.dtype)
         needs = ctx.needs_input_grad[:2]
-        by_kernel = kernel_pass(x, table, weights, needs) if supports(x, table) else None
+        by_kernel = kernel_pass(x, table, weights, needs) if supports(x, table, weights) else None
         lse, d_x, d_table = by_kernel or _chunked_pass(x, table, weights, needs)
         target_rows = table[targets]
         if smoothing:
@@ -116,10 +116,10 @@ class LogitsPass(NamedTuple):
     "(v,w), likewise"
 
 
-def supports(x: Tensor, table: Tensor) -> bool:
-    """Whether the kernel takes (n,w) and (v,w); shapes are checked here, not in C."""
+def supports(x: Tensor, table: Tensor, weights: Tensor) -> bool:
+    """Whether the kernel takes (n,w), (v,w) and (n); shapes are checked here, not in C."""
     n, w = x.shape
-    fits = w == table.shape[1] and library.fills_vectors(w)
+    fits = w == table.shape[1] and weights.shape == (n,) and library.fills_vectors(w)
     return n >= MIN_ROWS and fits and library.supports(x, table)
 
 

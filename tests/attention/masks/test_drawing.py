@@ -8,8 +8,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.attention.masks.drawing import LEGEND, draw_svg, draw_text
-from regard.attention.masks.mask import Mask, causal, cross, prefix, sliding_window
+from regard.attention.masks.drawing import (
+    DEFAULT_LENGTH,
+    LEGEND,
+    MAX_LENGTH,
+    draw_svg,
+    draw_text,
+)
+from regard.attention.masks.mask import Mask, causal, cross, padding, prefix, sliding_window
 from regard.core.errors import UserError
 
 TOKENS = ["Jill", "Birt", "[MASK]", "outdoor", "activities", "He", "was", "[MASK]", "hiking"]
@@ -125,3 +131,13 @@ def test_invalid_sizes_are_refused(draw):
         draw(causal(), 3, labels=["a", "b"])
     with pytest.raises(UserError, match="0 queries over 0 keys"):
         draw(causal(), 0)
+
+
+def test_a_notebook_draws_a_mask_at_a_length_that_fits_it() -> None:
+    valid = torch.ones(1, 4, dtype=torch.bool)
+    table = torch.ones(4, 4, dtype=torch.bool)
+    assert (causal() & padding(valid))._repr_html_() == (causal() & padding(valid)).draw_svg(4)
+    assert causal()._repr_html_() == causal().draw_svg(DEFAULT_LENGTH)
+    assert Mask(lambda b, h, i, j: table[i, j], "a table of one's own")._repr_html_() is None
+    assert padding(valid[:, :0])._repr_html_() is None
+    assert padding(torch.ones(1, MAX_LENGTH + 1, dtype=torch.bool))._repr_html_() is None

@@ -48,7 +48,7 @@ def reference(x, table, targets, weights, smoothing=0.0):
 )
 def test_kernel_equals_reference(positions, vectors, vocabulary, smoothing, seed):
     inputs = random_inputs(positions, vectors * library.LIBRARY.lanes, vocabulary, seed=seed)
-    assert supports(inputs[0], inputs[1])
+    assert supports(inputs[0], inputs[1], inputs[3])
     results = loss_and_gradients(*inputs, smoothing), reference(*inputs, smoothing)
     for actual, expected in zip(*results, strict=True):
         assert (actual - expected).abs().max() <= 1e-5 * max(expected.abs().max().item(), 1.0)
@@ -62,7 +62,7 @@ def test_large_vocabulary_and_several_chunks():
 
 def test_overflowing_denominators_fall_back_to_chunks():
     x, table, targets, weights = random_inputs(64, 16, 50, scale=200.0)
-    assert supports(x, table)
+    assert supports(x, table, weights)
     assert kernel_pass(x.detach(), table.detach(), weights, (True, True)) is None
     results = (f(x, table, targets, weights) for f in (loss_and_gradients, reference))
     for actual, expected in zip(*results, strict=True):
@@ -105,9 +105,10 @@ def test_bits_are_independent_of_the_thread_count():
 
 
 def test_unsupported_shapes_and_dtypes_are_left_to_torch():
-    assert not supports(torch.randn(40, 12), torch.randn(9, 12))
-    assert not supports(torch.randn(5, 16), torch.randn(9, 16))
-    assert not supports(torch.randn(40, 16), torch.randn(9, 8))
+    assert not supports(torch.randn(40, 12), torch.randn(9, 12), torch.ones(40))
+    assert not supports(torch.randn(5, 16), torch.randn(9, 16), torch.ones(5))
+    assert not supports(torch.randn(40, 16), torch.randn(9, 8), torch.ones(40))
+    assert not supports(torch.randn(40, 16), torch.randn(9, 16), torch.ones(39))
     assert not library.supports(torch.randn(3, dtype=torch.float64))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert not library.supports(torch.randn(3))

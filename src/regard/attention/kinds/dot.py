@@ -16,7 +16,13 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 
-from regard.attention.function import AttentionFunction, AttentionInputs, AttentionOutput, HeadShape
+from regard.attention.function import (
+    AttentionFunction,
+    AttentionInputs,
+    AttentionOutput,
+    HeadShape,
+    ScaledDotScores,
+)
 from regard.attention.kinds import AttentionKind, kind
 from regard.attention.paths import kernels
 from regard.attention.paths.dot_blocks import dot_blocks
@@ -37,7 +43,7 @@ class Dot(AttentionKind):
         return DotProduct()
 
 
-class DotProduct(AttentionFunction):
+class DotProduct(ScaledDotScores):
     def fast(self, inputs: AttentionInputs) -> AttentionOutput:
         q, k, v, mask, bias = inputs.q, inputs.k, inputs.v, inputs.mask, inputs.bias
         by_kernel = kernels.supports(inputs, q, k)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.attention.function import AttentionFunction, HeadShape
+from regard.attention.function import AttentionFunction, HeadShape, ScaledDotScores
 from regard.attention.kinds import AttentionKind, kind
 
 
@@ -25,7 +25,7 @@ class Hard(AttentionKind):
         return ArgmaxAttention()
 
 
-class ArgmaxAttention(AttentionFunction):
+class ArgmaxAttention(ScaledDotScores):
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:
         best = scores.masked_fill(~allowed, -torch.inf).argmax(dim=-1, keepdim=True)
         one_hot = torch.zeros_like(scores).scatter(-1, best, 1.0)

@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from regard.attention.function import AttentionFunction, HeadShape
+from regard.attention.function import AttentionFunction, HeadShape, ScaledDotScores
 from regard.attention.kinds import BrokenKind, kind
 
 
@@ -34,7 +34,7 @@ class SoftMasked(BrokenKind):
         return FinitePenalty(self.penalty)
 
 
-class FinitePenalty(AttentionFunction):
+class FinitePenalty(ScaledDotScores):
     ignores_masked_keys = False
 
     def __init__(self, penalty: float) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.attention.function import AttentionFunction, HeadShape
+from regard.attention.function import AttentionFunction, HeadShape, ScaledDotScores
 from regard.attention.kinds import BrokenKind, kind
 
 
@@ -31,7 +31,7 @@ class ZeroMasked(BrokenKind):
         return MaskAfterSoftmax()
 
 
-class MaskAfterSoftmax(AttentionFunction):
+class MaskAfterSoftmax(ScaledDotScores):
     ignores_masked_keys = False
 
     def normalise(self, scores: Tensor, allowed: Tensor) -> Tensor:

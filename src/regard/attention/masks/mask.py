@@ -24,6 +24,7 @@ from regard.attention.masks.drawing import DEFAULT_LENGTH, MAX_LENGTH, draw_svg,
 from regard.attention.masks.structure import NO_STRUCTURE, UNBOUNDED, Band, MaskStructure
 from regard.attention.masks.tables import Table, check_integer
 from regard.core.catalog import Catalog
+from regard.core.errors import UserError
 
 Predicate = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 MASKS = Catalog("mask", home="regard.attention.masks.mask")
@@ -197,11 +198,16 @@ class Mask:
         return draw_svg(self, queries, keys, labels)
 
     def _repr_html_(self) -> str | None:
-        """The drawing, for notebooks: as long as its tables, or of a few positions."""
-        lengths = {table.positions for table in self.tables if table.positions}
-        if len(lengths) > 1 or max(lengths, default=0) > MAX_LENGTH:
+        """The drawing, for notebooks: as long as its tables, or of a few positions; None if a
+        predicate of one's own cannot be drawn at that length."""
+        lengths = {table.positions for table in self.tables if table.positions is not None}
+        length = max(lengths, default=DEFAULT_LENGTH)
+        if len(lengths) > 1 or not 0 < length <= MAX_LENGTH:
             return None
-        return self.draw_svg(max(lengths, default=DEFAULT_LENGTH))
+        try:
+            return self.draw_svg(length)
+        except (IndexError, RuntimeError, UserError):
+            return None
 
 
 @MASKS.add("causal", needs="nothing")
