@@ -5,8 +5,8 @@ model = regard.load(run.folder)
 model.generate(["The list"])                            model.loss(["One sentence."])
 outcome = regard.compare("recipes/masking.toml")        outcome.verdicts, outcome.estimates()
 
-A notebook shows results as their report does. Progress is shown in a notebook or a terminal unless
-an `observer` is given; `SILENT` shows none.
+A notebook shows runs, studies, evaluations, audits, ledgers, lessons and masks as their pages do.
+Progress is shown in a notebook or a terminal unless an `observer` is given; `SILENT` shows none.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from regard.models.blocks.block import Block
 from regard.models.blocks.embedding import Embedding
 from regard.models.blocks.stack import Stack
 from regard.models.blocks.virtual_tokens import VirtualTokens
-from regard.models.families import Family
+from regard.models.families import Family, build_model
 from regard.models.families.attention_shape import AttentionShape, LinearShape
 from regard.models.heads.language_model_head import LanguageModelHead
 from regard.models.heads.task_heads import ClassificationHead
@@ -179,3 +179,43 @@ def test_a_task_head_stands_on_it():
     assert token_losses(model, batch_of()).shape == (3, 9)
     with pytest.raises(UserError, match="no token losses"):
         token_losses(classifier, batch_of())
+
+
+class BareFamily(OneBlockFamily):
+    """Declares nothing that adapters count by."""
+
+    token_width = Family.token_width
+    count_top_layers = Family.count_top_layers
+
+    def linear_layers(self):
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("adapter", "missing"),
+    [
+        (PromptTuning(), "token_width"),
+        (TopLayers(), "count_top_layers"),
+        (Lora(targets=["up_proj"]), "linear_layers"),
+    ],
+)
+def test_what_a_family_does_not_declare_is_named(adapter, missing):
+    with pytest.raises(UserError, match=missing):
+        adapter.count_parameters(BareFamily(), vocabulary=VOCABULARY)
+
+
+class PlainModuleFamily(OneBlockFamily):
+    def build(self, *, vocabulary, seed):
+        return nn.Linear(vocabulary, vocabulary)
+
+
+def test_a_family_has_to_build_a_token_model():
+    with pytest.raises(UserError, match="PlainModuleFamily builds a Linear, not a TokenModel"):
+        build_model(PlainModuleFamily(), vocabulary=VOCABULARY, seed=0)
+
+
+def test_a_token_table_that_does_not_exist_is_named():
+    model = OneBlock(VOCABULARY)
+    model.token_table = "embedding.tokens"
+    with pytest.raises(UserError, match=r"OneBlock\.token_table = 'embedding\.tokens'"):
+        model.vocabulary  # noqa: B018
