@@ -137,7 +137,7 @@ def study(run, tmp_path):
 def test_compare_returns_verdicts_and_estimates_and_writes_the_report(study):
     jobs = []
     observer = Observer(on_job=lambda state, job, detail: jobs.append((state, job.title)))
-    outcome = regard.compare(study, jobs=1, only=["narrow"], observer=observer)
+    outcome = regard.compare(study, jobs=1, only="narrow", observer=observer)
     assert {title for state, title in jobs if state == "finished"} == {
         "narrow · seed 0",
         "narrow · seed 1",
@@ -174,7 +174,7 @@ def test_folder_of_a_study_is_read_back_and_reported(study, run):
     assert regard.compare(folder) == outcome
     assert page.is_file()
     page.unlink()
-    assert regard.report(folder) == page
+    assert regard.report(outcome) == page
     assert "<title>widths" in page.read_text()
     with pytest.raises(UserError, match="seeds"):
         regard.compare(folder, seeds=[1])
