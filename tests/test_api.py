@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import random
+from pathlib import Path
 
 import pytest
 import tomli_w
@@ -16,6 +17,7 @@ from regard.attention.masks.mask import causal
 from regard.evaluation.formatting import number
 from regard.models.inputs import ModelInputs
 from regard.runs.observer import Observer
+from regard.runs.run import Run
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +137,7 @@ def study(run, tmp_path):
 def test_compare_returns_verdicts_and_estimates_and_writes_the_report(study):
     jobs = []
     observer = Observer(on_job=lambda state, job, detail: jobs.append((state, job.title)))
-    outcome = regard.compare(study, jobs=1, only=["narrow"], observer=observer)
+    outcome = regard.compare(study, jobs=1, only="narrow", observer=observer)
     assert {title for state, title in jobs if state == "finished"} == {
         "narrow · seed 0",
         "narrow · seed 1",
@@ -172,7 +174,7 @@ def test_folder_of_a_study_is_read_back_and_reported(study, run):
     assert regard.compare(folder) == outcome
     assert page.is_file()
     page.unlink()
-    assert regard.report(folder) == page
+    assert regard.report(outcome) == page
     assert "<title>widths" in page.read_text()
     with pytest.raises(UserError, match="seeds"):
         regard.compare(folder, seeds=[1])
@@ -217,6 +219,23 @@ def test_lesson_runs_with_its_parameters():
         (lambda: regard.lesson("average-of-tow"), "average-of-two"),
         (lambda: regard.lesson("average-of-two", betta=1), "beta"),
         (lambda: regard.lesson("average-of-two", beta=1000), "50"),
+        (lambda: regard.lesson(5), "name is of type int"),
+        (lambda: regard.train(5), "recipe is of type int"),
+        (lambda: regard.validate(None), "recipe is of type NoneType"),
+        (lambda: regard.report(5), "folder is of type int"),
+        (lambda: regard.report("."), "not a run"),
+        (lambda: regard.load(None), "folder is of type NoneType"),
+        (lambda: regard.compare("gone.toml", seeds=3), "seeds = 3"),
+        (lambda: regard.compare("gone.toml", seeds=["a"]), r"seeds = \['a'\]"),
+        (lambda: regard.compare("gone.toml", jobs=-1), "jobs = -1"),
+        (lambda: regard.compare("gone.toml", user_files="gone.py"), r"gone\.py does not exist"),
+        (lambda: regard.train("gone.toml", user_files=Path("gone.py")), r"gone\.py does not exist"),
+        (lambda: regard.train("gone.toml", user_files=5), "user_files is of type int"),
+        (lambda: regard.predict("run", ""), "file is ''"),
+        (lambda: regard.inspect("run", None), "text is of type NoneType"),
+        (lambda: regard.audit(torch.nn.Linear(2, 2), mask=5), "mask is of type int"),
+        (lambda: regard.import_model(5, "out"), "source is of type int"),
+        (lambda: regard.mask.causal().draw(100_000), "Give 1 to 500"),
     ],
 )
 def test_wrong_input_is_one_sentence(call, named, tmp_path, monkeypatch):
@@ -224,6 +243,67 @@ def test_wrong_input_is_one_sentence(call, named, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=named) as refused:
         call()
     assert "\n" not in str(refused.value)
+
+
+def test_lone_text_is_refused(run):
+    loaded = regard.load(run)
+    for function in (loaded.loss, loaded.generate, loaded.encode):
+        with pytest.raises(UserError, match="list of texts"):
+            function("the cat")
+
+
+def test_mask_composes_with_masks_only():
+    with pytest.raises(TypeError):
+        regard.mask.causal() & 5
+
+
+def test_run_and_model_are_accepted_for_a_folder(run, tmp_path):
+    model = regard.load(run)
+    assert regard.report(run, out=tmp_path / "page.html").is_file()
+    assert regard.ledger(model) == regard.ledger(run)
+    assert regard.audit(run).verdict == regard.audit(model).verdict
+    with pytest.raises(UserError, match="run is of type LoadedModel"):
+        regard.evaluate(model)
+
+
+@pytest.mark.usefixtures("in_process_trainings")
+def test_study_without_a_finished_run_is_an_error_with_a_report(study, monkeypatch):
+    def refuse(*_, **__):
+        raise UserError("no text")
+
+    monkeypatch.setattr("regard.api.train", refuse)
+    message = r"no run of runs.widths is finished: narrow · seed 0: no text.*report\.html"
+    with pytest.raises(UserError, match=message):
+        regard.compare(study, jobs=1)
+    assert Path("runs/widths/report.html").is_file()
+    with pytest.raises(UserError, match="is finished"):
+        regard.compare("runs/widths")
+    assert regard.report("runs/widths").is_file()
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: regard.compare("tiny.toml"), "is a recipe, not a study. regard train tiny.toml"),
+        (lambda: regard.compare("gone.toml"), "does not exist. Give a study"),
+        (lambda: regard.train("gone.toml"), "does not exist. Give a recipe"),
+        (lambda: regard.report("gone"), "it does not exist"),
+    ],
+)
+def test_other_file_than_expected_is_named(call, says, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("tiny.toml").write_text(run.recipe().to_toml())
+    with pytest.raises(UserError) as refused:
+        call()
+    assert says in str(refused.value)
+
+
+def test_notebook_shows_one_sentence_for_what_cannot_be_read(tmp_path):
+    gone = Run(tmp_path / "<gone>")
+    assert gone._repr_html_().startswith("<p>run: ")
+    assert "&lt;gone&gt;" in gone._repr_html_()
+    problem = UserError("wrong", topic="run", hint="Do it right.")
+    assert problem._render_traceback_() == ["run: wrong. Do it right."]
 
 
 def test_train_shows_progress_only_where_someone_watches(run, tmp_path, monkeypatch, capsys):

@@ -11,9 +11,10 @@ Progress is shown in a notebook or a terminal unless an `observer` is given; `SI
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,11 +72,11 @@ if TYPE_CHECKING:
 
 
 def train(
-    recipe: Recipe | str | Path,
+    recipe: Recipe | str | PathLike[str],
     *,
-    out: str | Path | None = None,
+    out: str | PathLike[str] | None = None,
     resume: bool = False,
-    user_files: Sequence[str | Path] = (),
+    user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     observer: Observer | None = None,
 ) -> Run:
     """Train a recipe, evaluate the model, and return the run (`runs/<name>` or `out`).
@@ -84,16 +85,16 @@ def train(
     """
     load_parts(user_files)
     if not isinstance(recipe, Recipe):
-        recipe = Recipe.load(recipe)
-    folder = Path(out) if out is not None else Path("runs") / recipe.name
+        recipe = Recipe.load(_path(recipe, "recipe"))
+    folder = Path("runs") / recipe.name if out is None else _path(out, "out")
     with _observed_training(observer) as on_training:
         return run_experiment(recipe, folder, resume=resume, observer=on_training)
 
 
 def validate(
-    recipe: Recipe | str | Path,
+    recipe: Recipe | str | PathLike[str],
     *,
-    user_files: Sequence[str | Path] = (),
+    user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     observer: Observer | None = None,
 ) -> Validation:
     """Check a recipe and predict its parameters, steps, time and memory, without training.
@@ -102,33 +103,42 @@ def validate(
     """
     load_parts(user_files)
     if not isinstance(recipe, Recipe):
-        recipe = Recipe.load(recipe)
+        recipe = Recipe.load(_path(recipe, "recipe"))
     with _observed_training(observer) as on_training:
         return validate_recipe(recipe, runs=Path("runs"), observer=on_training)
 
 
 def compare(
-    study: str | Path,
+    study: str | PathLike[str],
     *,
-    out: str | Path | None = None,
+    out: str | PathLike[str] | None = None,
     seeds: Sequence[int] = (),
     jobs: int = 0,
-    only: Sequence[str] = (),
-    user_files: Sequence[str | Path] = (),
+    only: str | Sequence[str] = (),
+    user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     observer: Observer | None = None,
 ) -> Outcome:
     """Train a study's variants with every seed, compare them, and write the report.
 
     Finished runs are kept: calling it again resumes an interrupted study. `jobs` trainings run in
     parallel, 0: one per CPU core; `seeds` override the study's; of variants that are not in `only`
-    no run is trained. The folder of a finished study is read back instead.
+    no run is trained. The folder of a finished study is read back instead. A study of which no run
+    is finished is an error, after its report is written.
     """
     from regard.reports.study_report import write_comparison_report
     from regard.studies.compare import compare as run_study
     from regard.studies.outcome import read_outcome
 
-    load_parts(user_files)
-    if Path(study).is_dir():
+    study = _path(study, "study")
+    out = None if out is None else _path(out, "out")
+    only = [only] if isinstance(only, str) else only
+    if not isinstance(jobs, int) or jobs < 0:
+        raise UserError(f"jobs = {jobs!r}: give how many run in parallel, 0: one per CPU core")
+    if not isinstance(seeds, Collection) or not all(isinstance(seed, int) for seed in seeds):
+        raise UserError(f"seeds = {seeds!r}: give a list of integers")
+    files = _files(user_files)
+    load_parts(files)
+    if study.is_dir():
         if out is not None or seeds or only:
             raise UserError(
                 "is the folder of a study, which is only read: it takes no out, seeds or only",
@@ -136,7 +146,7 @@ def compare(
                 where=str(study),
                 hint="Give the study file (TOML) to train.",
             )
-        outcome = read_outcome(Path(study))
+        outcome = read_outcome(study)
     else:
         with signals_as_interrupt(), _observed_study(observer) as on_study:
             outcome = run_study(
@@ -145,15 +155,19 @@ def compare(
                 seeds=seeds,
                 jobs=jobs,
                 only=only,
-                user_files=user_files,
+                user_files=files,
                 observer=on_study,
             )
     write_comparison_report(outcome.folder, outcome)
+    outcome.check_some_run_is_finished()
     return outcome
 
 
 def report(
-    folder: str | Path, *, out: str | Path | None = None, user_files: Sequence[str | Path] = ()
+    folder: str | PathLike[str],
+    *,
+    out: str | PathLike[str] | None = None,
+    user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
 ) -> Path:
     """Write the HTML report of a run or a study to `out`, by default `folder`/report.html.
 
@@ -163,7 +177,7 @@ def report(
     from regard.reports.study_report import write_comparison_report
     from regard.studies.outcome import read_outcome
 
-    home, page = Path(folder), None if out is None else Path(out)
+    home, page = _path(folder, "folder"), None if out is None else _path(out, "out")
     load_parts(user_files)
     if (home / "study.toml").is_file():
         return write_comparison_report(home, read_outcome(home), out=page)
@@ -171,11 +185,11 @@ def report(
 
 
 def load(
-    folder: str | Path,
+    folder: str | PathLike[str],
     *,
-    tokenizer: str | Path | None = None,
-    base: str | Path | None = None,
-    user_files: Sequence[str | Path] = (),
+    tokenizer: str | PathLike[str] | None = None,
+    base: str | PathLike[str] | None = None,
+    user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
 ) -> LoadedModel:
     """Load a model with its tokenizer from a run folder, a checkpoint, or a model folder.
 
@@ -183,22 +197,26 @@ def load(
     adapter's base model, if it was moved.
     """
     load_parts(user_files)
-    return load_model(Path(folder), tokenizer=tokenizer, base=None if base is None else Path(base))
+    return load_model(
+        _path(folder, "folder"),
+        tokenizer=None if tokenizer is None else _path(tokenizer, "tokenizer"),
+        base=None if base is None else _path(base, "base"),
+    )
 
 
 def evaluate(
-    run: str | Path,
+    run: str | PathLike[str],
     *,
-    base: str | Path | None = None,
-    user_files: Sequence[str | Path] = (),
+    base: str | PathLike[str] | None = None,
+    user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     observer: Observer | None = None,
 ) -> EvaluationRecord:
     """Evaluate a finished run again, from its recipe: estimates, baselines and remarks."""
-    run_folder = Run(Path(run))
+    run_folder = Run(_path(run, "run"))
     loaded = load(run, base=base, user_files=user_files)
     if not run_folder.recipe_file.is_file():
         raise UserError(
-            f"{run} is a model without its recipe, so its corpus is unknown",
+            f"{run_folder.folder} is a model without its recipe, so its corpus is unknown",
             topic="run",
             hint="Give the run folder it belongs to, such as runs/mini-gpt.",
         )
@@ -215,7 +233,7 @@ def evaluate(
             prepared.problem = loaded.problem  # keeps the thresholds chosen on dev
         evaluated = prepared.evaluate(loaded.model, device="cpu", observer=on_evaluation)
     return EvaluationRecord(
-        run=str(run),
+        run=str(run_folder.folder),
         weights=weights_fingerprint(loaded.folder),
         estimates=evaluated.estimates,
         comparisons=evaluated.comparisons,
@@ -226,11 +244,11 @@ def evaluate(
 
 
 def predict(
-    run: str | Path | LoadedModel,
-    file: str | Path,
+    run: str | PathLike[str] | LoadedModel,
+    file: str | PathLike[str],
     *,
     header: bool = True,
-    user_files: Sequence[str | Path] = (),
+    user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     on_progress: OnProgress = no_progress,
 ) -> list[dict[str, Any]]:
     """Predictions of a task's model for every row of a file, with confidences.
@@ -238,6 +256,7 @@ def predict(
     `at` is the row's location in the file, `record` the row with all its columns. `predicted` is
     None for a row without text.
     """
+    path = _path(file, "file")
     loaded = run if isinstance(run, LoadedModel) else load(run, user_files=user_files)
     if loaded.task is None or loaded.problem is None:
         raise UserError(
@@ -264,7 +283,7 @@ def predict(
             "at": row.at,
             "record": row,
         }
-        for number, row in enumerate(_with_all_columns(Path(file), rows, header=header))
+        for number, row in enumerate(_with_all_columns(path, rows, header=header))
     ]
 
 
@@ -276,49 +295,56 @@ def _with_all_columns(file: Path, rows: list[Record], *, header: bool) -> Iterab
 
 
 def ledger(
-    run: str | Path, *, base: str | Path | None = None, user_files: Sequence[str | Path] = ()
+    run: str | PathLike[str] | LoadedModel,
+    *,
+    base: str | PathLike[str] | None = None,
+    user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
 ) -> Ledger:
     """Every trained tensor of a run, and the closed formula of the parameter count.
 
     For an imported model: what full fine-tuning would train."""
-    saved = load(run, base=base, user_files=user_files).saved
+    loaded = run if isinstance(run, LoadedModel) else load(run, base=base, user_files=user_files)
+    saved = loaded.saved
     built = build_ledger(saved.model, saved.adapter, saved.family, vocabulary=saved.vocabulary)
     return replace(built, is_projected="imported" in saved.config)
 
 
-def import_model(source: str | Path, out: str | Path) -> ImportReport:
+def import_model(source: str | PathLike[str], out: str | PathLike[str]) -> ImportReport:
     """Import a Hugging Face folder, a GGUF file or `pip:NAME` as a model folder to start from."""
-    return import_checkpoint(str(source), Path(out))
+    named = source if isinstance(source, str) else str(_path(source, "source"))
+    return import_checkpoint(named, _path(out, "out"))
 
 
 def export_model(
-    run: str | Path,
-    out: str | Path,
+    run: str | PathLike[str],
+    out: str | PathLike[str],
     *,
     merge: bool = False,
-    base: str | Path | None = None,
-    user_files: Sequence[str | Path] = (),
+    base: str | PathLike[str] | None = None,
+    user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
 ) -> ExportReport:
     """Export a run or a model folder as a folder that transformers loads.
 
     An adapter is written to `out/adapter` in peft's format; with `merge` it is merged instead.
     """
-    base_path = None if base is None else Path(base)
-    saved = load(run, base=base_path, user_files=user_files).saved
-    return export_saved_model(saved, Path(out), path=Path(run), merge=merge, base=base_path)
+    path, target = _path(run, "run"), _path(out, "out")
+    base_path = None if base is None else _path(base, "base")
+    saved = load(path, base=base_path, user_files=user_files).saved
+    return export_saved_model(saved, target, path=path, merge=merge, base=base_path)
 
 
 def inspect(
-    run: str | Path | LoadedModel,
+    run: str | PathLike[str] | LoadedModel,
     text: str,
     *,
     target: str | None = None,
-    user_files: Sequence[str | Path] = (),
+    user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
 ) -> Inspection:
     """Attention weights of every layer and head on a text, and the loss of each token.
 
     A seq2seq model takes the text as its source and predicts `target`, or its own generation.
     """
+    _check_text(text, "text")
     loaded = run if isinstance(run, LoadedModel) else load(run, user_files=user_files)
     return inspect_model(loaded, text, target=target)
 
@@ -330,7 +356,7 @@ def audit(
     *,
     lengths: Sequence[int] | None = None,
     seed: int = 0,
-    user_files: Sequence[str | Path] = (),
+    user_files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
 ) -> Audit:
     """Whether a model sees what `mask` forbids, what else changes its outputs, unused parameters.
 
@@ -341,7 +367,7 @@ def audit(
     the vocabulary cannot be found. For a callable that hides its module only outputs are compared:
     not its training mode, cache, padding or parameters.
     """
-    if isinstance(model, str | Path):
+    if isinstance(model, str | PathLike):
         model = load(model, user_files=user_files)
     if isinstance(model, LoadedModel):
         model = model.model
@@ -357,6 +383,7 @@ def lesson(name: str, /, **parameters: Any) -> LessonRun:
     """
     from regard.lessons import run_lesson
 
+    _check_text(name, "name")
     return run_lesson(name, **parameters)
 
 
@@ -367,7 +394,21 @@ def _permission(mask: str | Tensor | Mask) -> Permission:
     if isinstance(mask, Mask):
         # Allowed for one row or head counts as allowed: the audit looks for what none may see.
         return Permission(mask.name, lambda t: mask.dense(t, t).flatten(0, 1).any(dim=0))
+    _check_text(mask, "mask")
     return Permission(mask, lambda t: parse_mask(mask, t).dense(t, t)[0, 0])
+
+
+def _path(value: object, what: str) -> Path:
+    """The path that an argument is, a `Run` or an `Outcome` included."""
+    if isinstance(value, str | PathLike) and str(value):
+        return Path(value)
+    given = repr(value) if isinstance(value, str) else f"of type {type(value).__name__}"
+    raise UserError(f"{what} is {given}: give a path")
+
+
+def _check_text(value: object, what: str) -> None:
+    if not isinstance(value, str):
+        raise UserError(f"{what} is of type {type(value).__name__}: give a text")
 
 
 def _check_same_text(run: Run, results: ResultsRecord, prepared: PreparedData) -> None:
@@ -383,9 +424,16 @@ def _check_same_text(run: Run, results: ResultsRecord, prepared: PreparedData) -
             )
 
 
-def load_parts(user_files: Iterable[str | Path]) -> list[UserFile]:
+def load_parts(user_files: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list[UserFile]:
     """Run the user's Python files, so that recipes can name their parts."""
-    return load_user_files(user_files, catalogs())
+    return load_user_files(_files(user_files), catalogs())
+
+
+def _files(user_files: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list[Path]:
+    """The paths; a lone one is a list of one."""
+    if isinstance(user_files, str) or not isinstance(user_files, Iterable):
+        user_files = [user_files]
+    return [_path(file, "user_files") for file in user_files]
 
 
 def catalogs() -> list[Catalog]:

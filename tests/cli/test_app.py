@@ -46,6 +46,17 @@ def test_python_dash_m_runs_the_command() -> None:
         assert f"\n  {command} " in result.stdout
 
 
+def test_output_that_the_terminal_cannot_encode_is_no_error() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "regard", "mask", "causal"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "?" in result.stdout
+
+
 def exit_code(problem: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
     """The exit code if a command raises `problem`."""
 

@@ -60,7 +60,7 @@ def test_unknown_name_suggests_a_close_one(shapes: Catalog) -> None:
 
 def test_names_are_unique(shapes: Catalog) -> None:
     shapes.names()
-    with pytest.raises(UserError, match=r"shape 'square': .*square\.py:4"):
+    with pytest.raises(UserError, match=r"shape 'square': the name is taken .*square\.py:4"):
         shapes.add("square")(lambda: None)
 
 

@@ -96,13 +96,13 @@ def test_no_bytecode_is_written_beside_the_file(colours: Catalog) -> None:
 def test_taken_name_error_locates_both_definitions(colours: Catalog) -> None:
     with pytest.raises(UserError) as caught:
         load_file(colours, "mine.py", PART.format(name="blue", summary="Mine."))
-    assert "mine.py, line 6: colour 'blue'" in str(caught.value)
+    assert "mine.py, line 6: colour 'blue': the name is taken" in str(caught.value)
     assert "blue.py:6" in str(caught.value)
 
 
 def test_two_files_cannot_register_the_same_name(colours: Catalog) -> None:
     load_file(colours, "mine.py", red())
-    with pytest.raises(UserError, match=r"other\.py, line 6: .*mine\.py:6"):
+    with pytest.raises(UserError, match=r"other\.py, line 6: .*the name is taken .*mine\.py:6"):
         load_file(colours, "other.py", red("Other."))
 
 

@@ -93,7 +93,7 @@ def test_packed_blocks_are_the_concatenated_documents(texts: list[list[int]], co
 
 
 def test_text_shorter_than_a_block_is_refused() -> None:
-    with pytest.raises(UserError, match=r"61 tokens .*model\.context = 100"):
+    with pytest.raises(UserError, match=r"61 tokens .*model\.context = 100\. .*model\.context"):
         PackedBlocks(FakeSplit([list(range(7, 66))]), context=100, start=START, stop=STOP)
 
 

@@ -148,7 +148,7 @@ def test_learning_rate_is_tuned_per_variant_over_the_same_trials(
     workspace.run("compare", "study.toml", "--only", "dot")
     [missing] = read_outcome(workspace)["missing"]
     assert missing.startswith("hard · seed 0: ")
-    assert "trials failed (not selected" in missing
+    assert "all its tuning trials failed (not selected" in missing
     workspace.run("compare", "study.toml", "--only", "hard")
     assert read_outcome(workspace)["missing"] == [], "earlier trainings count"
     for variant in read_outcome(workspace)["variants"]:
@@ -180,7 +180,9 @@ def test_pretraining_is_shared_over_seeds_or_run_per_seed(workspace: Workspace) 
     workspace.run("compare", "per-seed.toml")
     assert file_digests(first) == digests, "seed 0 reuses the first pretraining"
     assert len(list(runs.glob("pretrain-*"))) == 2
-    assert any("each seed from a pretraining" in line for line in study_remarks(workspace))
+    assert any(
+        "each seed from a pretraining with that seed" in line for line in study_remarks(workspace)
+    )
 
 
 def study_remarks(workspace: Workspace) -> list[str]:
@@ -215,7 +217,7 @@ def test_study_without_finished_trainings_may_be_edited(workspace: Workspace) ->
         (("compare", "gone.toml"), "gone.toml does not exist"),
         (("compare", "study.toml", "--seeds", "one"), "write 0,1,2 or 0-4"),
         (("compare", "study.toml", "--only", "dott"), "did you mean dot"),
-        (("compare", "tiny.toml"), "base is missing"),
+        (("compare", "tiny.toml"), "is a recipe, not a study"),
         (("sweep", "study.toml"), "neither [grid] nor [random]"),
     ],
 )

@@ -59,7 +59,7 @@ def test_notebook_has_one_output_of_lines_and_bars(kernel):
     [versions] = kernel.outputs
     assert any("training" in html and "loss 2.500" in html for html in versions)
     last = versions[-1]
-    assert "dev perplexity 7.4 (30 documents)" in last
+    assert "dev perplexity 7.400 (30 documents)" in last
     assert "training" not in last, "bars are gone at the end"
     assert "<script>" not in last
     assert "&lt;script&gt;" in last
@@ -68,10 +68,17 @@ def test_notebook_has_one_output_of_lines_and_bars(kernel):
 def test_updates_of_a_notebook_are_limited(kernel, monkeypatch):
     monkeypatch.setattr(bars, "SECONDS_BETWEEN_UPDATES", 3600.0)
     with training_display(default_console()) as observer:
+        observer.on_event(StartEvent(steps=500))
         for step in range(1, 500):
             observer.on_event(StepEvent(step=step, loss=1.0))
     [versions] = kernel.outputs
     assert len(versions) == 2
+
+
+def test_notebook_has_no_output_while_nothing_is_shown(kernel):
+    with training_display(default_console()):
+        pass
+    assert kernel.outputs == []
 
 
 def test_study_has_a_bar_for_each_training_and_a_line_for_each_finished_one(kernel):

@@ -67,6 +67,16 @@ def test_stored_inspection_equals_regard_inspect(home):
         assert np.abs(one.weights - other.weights).max() <= 5e-7
 
 
+def test_unreadable_inspection_is_shown_as_its_reason(home):
+    outcome = outcome_with(VariantOutcome("tiny", {}, runs=[RunOutcome(0, "tiny")]))
+    store_inspections(outcome, TEXTS, home=home)
+    (home / "inspections" / "tiny-probe0.json").write_text('{"schema": 1}')
+    damaged, intact = read_inspections(home, outcome)
+    assert (damaged.variant, damaged.inspection) == ("tiny", None)
+    assert "tiny-probe0.json: schema 1 is unknown" in damaged.reason
+    assert (intact.text, intact.reason) == (TEXTS[1], "")
+
+
 def test_study_without_probes_stores_nothing(home, tmp_path):
     outcome = outcome_with(VariantOutcome("tiny", {}, runs=[RunOutcome(0, "tiny")]))
     store_inspections(outcome, [], home=tmp_path)

@@ -6,6 +6,7 @@ Commands are thin wrappers over `regard.api`; heavy imports are inside their fun
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import tempfile
@@ -90,6 +91,8 @@ PATH_ERRORS = {
 
 def main() -> None:
     """Run one command; exit code 2: an error the user can fix, 130: Ctrl-C, 70: a bug."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # it may encode less than is printed, as ASCII
+        sys.stdout.reconfigure(errors="replace")
     try:
         app()
     except UserError as problem:

@@ -28,6 +28,10 @@ class UserError(Exception):
         stop = "" if sentence.endswith((".", "?", "!")) else "."
         return f"{sentence}{stop} {self.hint}"
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows instead of a traceback."""
+        return [str(self)]
+
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """` — did you mean X?` for the closest spelling, or the known names if none is close."""

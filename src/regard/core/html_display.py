@@ -7,7 +7,10 @@ renderer when it is imported; without it a notebook shows the text.
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 from typing import ClassVar
+
+from regard.core.errors import UserError
 
 
 class HtmlDisplay:
@@ -16,4 +19,9 @@ class HtmlDisplay:
     render_html: ClassVar[Callable[[HtmlDisplay], str] | None] = None
 
     def _repr_html_(self) -> str | None:
-        return None if HtmlDisplay.render_html is None else HtmlDisplay.render_html(self)
+        if HtmlDisplay.render_html is None:
+            return None
+        try:
+            return HtmlDisplay.render_html(self)
+        except UserError as problem:  # its folder was deleted or damaged since
+            return f"<p>{escape(str(problem))}</p>"

@@ -16,6 +16,9 @@ from typing import Any
 from regard.core.errors import UserError
 from regard.core.files import read_text
 
+RECIPE_HINT = "Give a recipe (TOML): `regard new YOUR_FILE` writes one; recipes/ has some that run."
+STUDY_HINT = "Give a study (TOML), such as recipes/masking.toml."
+
 
 @dataclass
 class TomlTable:
@@ -74,7 +77,7 @@ def read_toml(file: Path, *, topic: str) -> TomlTable:
             topic=topic,
             hint="Give a recipe (TOML), or a run folder such as runs/mini-gpt.",
         )
-    hint = "Give a recipe (TOML): `regard new YOUR_FILE` writes one; recipes/ has some that run."
+    hint = STUDY_HINT if topic == "study" else RECIPE_HINT
     text = read_text(file, topic=topic, hint=hint)
     try:
         return TomlTable(file, tomllib.loads(text), _key_lines(text))

@@ -7,6 +7,7 @@ cell, which is replaced while the cell runs.
 from __future__ import annotations
 
 import io
+import math
 import sys
 import time
 from typing import Any
@@ -47,10 +48,8 @@ class NotebookBars(Progress):
     """The recorded lines of a console and the bars, as one output of a notebook cell."""
 
     def start(self) -> None:
-        from IPython.display import display
-
-        self._handle = display(self._html(), display_id=True)
-        self._updated = time.monotonic()
+        self._handle: Any = None
+        self._updated = -math.inf
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
         super().update(task_id, **changes)
@@ -63,16 +62,21 @@ class NotebookBars(Progress):
         self._show()
 
     def _show(self) -> None:
+        from IPython.display import HTML, display
+
         self._updated = time.monotonic()
-        self._handle.update(self._html())
+        shown = self._shown()
+        html = HTML(CELL.format(shown))
+        if self._handle is not None:
+            self._handle.update(html)
+        elif shown:  # an empty output would stay in the cell
+            self._handle = display(html, display_id=True)
 
-    def _html(self) -> Any:
-        from IPython.display import HTML
-
+    def _shown(self) -> str:
         below = recording_console()
         below.print(self.get_renderable())
         parts = (
             console.export_html(inline_styles=True, code_format="{code}", clear=False)
             for console in (self.console, below)
         )
-        return HTML(CELL.format("".join(parts).rstrip()))
+        return "".join(parts).rstrip()

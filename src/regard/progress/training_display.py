@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
-from regard.evaluation.formatting import quantity
+from regard.evaluation.formatting import duration, number, quantity
 from regard.progress.bars import progress_bars
 from regard.runs.observer import SILENT, Observer
 from regard.runs.results import AuditEvent
@@ -95,8 +95,7 @@ class TrainingDisplay:
 
     def _evaluation(self, event: EvaluationEvent) -> None:
         self.status["dev"] = "dev " + ", ".join(
-            f"{name.replace('_', ' ')} {format_score(value)}"
-            for name, value in event.scores.items()
+            f"{name.replace('_', ' ')} {number(value)}" for name, value in event.scores.items()
         )
         self._update(event.step)
         self.console.print(
@@ -111,13 +110,8 @@ class TrainingDisplay:
             self.bars.update(self.training, completed=step, status=status)
 
 
-def format_score(value: float) -> str:
-    """Three decimals below 1, one above."""
-    return f"{value:.3f}" if abs(value) < 1 else f"{value:,.1f}"
-
-
 def forecast_sentence(forecast: Forecast) -> str:
-    """`800 steps · 2,600,000 tokens · about 130 s of training and 9 s of evaluation · …`"""
+    """`800 steps · 2,600,000 tokens · about 2 min 10 s of training and 9.0 s of evaluation · …`"""
     peak = forecast.memory_bytes
     memory = "" if peak is None else f"{peak / 1e9:.1f} GB · "
     return (
@@ -126,12 +120,3 @@ def forecast_sentence(forecast: Forecast) -> str:
         f"and {duration(forecast.evaluation_seconds)} of evaluation · "
         f"{memory}{forecast.parameters:,} parameters"
     )
-
-
-def duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 90:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"

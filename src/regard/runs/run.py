@@ -28,6 +28,9 @@ class Run(HtmlDisplay):
 
     folder: Path
 
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
     @property
     def recipe_file(self) -> Path:
         return self.folder / "recipe.toml"

@@ -44,17 +44,22 @@ def store_inspections(outcome: Outcome, texts: Sequence[str], *, home: Path) -> 
 
 def read_inspections(home: Path, outcome: Outcome) -> list[ProbeInspection]:
     """The stored inspections, probe by probe; control characters in texts are made visible."""
-    files = (
-        home / FOLDER / _file_name(variant.name, number)
+    return [
+        _read(file, variant, number)
         for number in range(MAX_PROBES)
         for variant in outcome.variants
-    )
-    hint = "Run the study again: finished runs are kept, and the file is rewritten."
-    return [
-        read_record(file, ProbeInspection, schema=SCHEMA, topic="study", hint=hint)
-        for file in files
-        if file.is_file()
+        if (file := home / FOLDER / _file_name(variant.name, number)).is_file()
     ]
+
+
+def _read(file: Path, variant: VariantOutcome, number: int) -> ProbeInspection:
+    """The inspection in a file, or why it cannot be read: the rest of the report does without."""
+    hint = "Run the study again: finished runs are kept, and the file is rewritten."
+    try:
+        return read_record(file, ProbeInspection, schema=SCHEMA, topic="study", hint=hint)
+    except UserError as problem:
+        text = variant.probes[number].text if number < len(variant.probes) else ""
+        return ProbeInspection(variant=variant.name, text=text, reason=str(problem))
 
 
 def _inspect(

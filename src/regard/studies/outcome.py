@@ -156,6 +156,9 @@ class Outcome(HtmlDisplay):
             if name not in names:
                 raise ValueError(f"{name} has a verdict but is no variant")
 
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
     def as_dict(self) -> dict[str, Any]:
         return record_table(self)
 
@@ -165,7 +168,9 @@ class Outcome(HtmlDisplay):
     def check_some_run_is_finished(self) -> None:
         if all(run.reason for variant in self.variants for run in variant.runs):
             raise UserError(
-                f"no run of {self.folder} is finished: {self.missing[0]}", topic="study"
+                f"no run of {self.folder} is finished: {self.missing[0]}",
+                topic="study",
+                hint=f"All reasons are in {self.folder / 'report.html'}.",
             )
 
     def estimates(self) -> list[dict[str, Any]]:

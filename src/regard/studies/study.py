@@ -109,6 +109,13 @@ class LoadedStudy:
         """Read a study file; `seeds` override those of the file."""
         file = Path(path)
         read = _read(file)
+        if "base" not in read.table and {"data", "model", "train"} & read.table.keys():
+            raise UserError(
+                "is a recipe, not a study",
+                topic="study",
+                where=str(file),
+                hint=f"regard train {file}",
+            )
         read.table.setdefault("name", file.stem)
         study = read_settings(Study, read.table, locate=read.locate)
         if seeds:

@@ -109,11 +109,11 @@ def draw_svg(
 
 def _table(mask: Mask, queries: int, keys: int | None) -> list[list[bool]]:
     keys = queries if keys is None else keys
-    if queries < 1 or keys < 1:
+    if not (1 <= queries <= MAX_LENGTH and 1 <= keys <= MAX_LENGTH):
         raise UserError(
             f"{queries} queries over {keys} keys cannot be drawn",
             topic="mask",
-            hint="Give 1 or more of both.",
+            hint=f"Give 1 to {MAX_LENGTH} of both.",
         )
     table: list[list[bool]] = mask.dense(queries, keys)[0, 0].tolist()
     return table

@@ -87,6 +87,8 @@ class Mask:
     "All tables that it looks values up in."
 
     def __and__(self, other: Mask) -> Mask:
+        if not isinstance(other, Mask):
+            return NotImplemented
         if self.is_everything:
             return other
         if other.is_everything or self is other:
@@ -100,6 +102,8 @@ class Mask:
         )
 
     def __or__(self, other: Mask) -> Mask:
+        if not isinstance(other, Mask):
+            return NotImplemented
         return Mask(
             lambda b, h, i, j: self.allowed(b, h, i, j) | other.allowed(b, h, i, j),
             f"({self.name} | {other.name})",

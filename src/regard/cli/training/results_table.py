@@ -10,8 +10,8 @@ from rich.text import Text
 
 from regard.cli.console import console
 from regard.cli.tables import INDENT, plain_table, print_indented
+from regard.evaluation.formatting import interval, number
 from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
-from regard.progress.training_display import format_score
 from regard.runs.health_record import HealthRecord
 from regard.runs.results import MODEL, AuditRecord, EvaluationRecord, ScoreRecord
 
@@ -62,7 +62,7 @@ def _table(results: EvaluationRecord, main: str, columns: list[str]) -> Table:
         [
             split if of == MODEL else "",
             of if of == MODEL else f"─ {of}",
-            format_score(row.value),
+            number(row.value),
             _interval(row),
             *(_value(by_key.get((split, of, name))) for name in columns),
             f"{row.n:,}",
@@ -95,7 +95,7 @@ def _print_subset_scores(rows: Sequence[ScoreRecord], main: str, others: list[st
     for name in others:
         if name in model and main in model and model[name].n != model[main].n:
             row = model[name]
-            text = f"{format_score(row.value)} {_interval(row)}, n = {row.n:,}"
+            text = f"{number(row.value)} {_interval(row)}, n = {row.n:,}"
             console().print(f"  {last}, {_label(name)}: {text}", markup=False, soft_wrap=True)
 
 
@@ -150,10 +150,10 @@ def _label(metric: str) -> str:
 
 
 def _value(row: ScoreRecord | None) -> str:
-    return "–" if row is None else f"{row.value:.3f}"
+    return number(None if row is None else row.value)
 
 
 def _interval(row: ScoreRecord) -> str:
     if row.low is None or row.high is None:
         return f"none: {row.no_interval}"
-    return f"[{format_score(row.low)}, {format_score(row.high)}]"
+    return interval(row.low, row.high, beside=row.value)

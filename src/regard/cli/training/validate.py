@@ -56,16 +56,14 @@ def validate(
 
 def _print_parameters(validation: Validation) -> None:
     """Parameters of each module with their formula, and the sum."""
-    from rich.padding import Padding
-    from rich.table import Table
-
+    from regard.cli.tables import plain_table, print_indented
     from regard.core.ledger import total_parameters
 
     terms = validation.parameters
-    table = Table(box=None, padding=(0, 2, 0, 0), show_footer=True)
+    table = plain_table(show_footer=True)
     table.add_column("parameters of", footer=f"total, with v = {validation.vocabulary:,} tokens")
     table.add_column("count", justify="right", footer=f"{total_parameters(terms):,}")
     table.add_column("formula")
     for term in terms:
         table.add_row(term.name, f"{term.value:,}", term.formula)
-    console().print(Padding(table, (0, 0, 0, 2)))
+    print_indented(table)

@@ -33,7 +33,9 @@ def read_run(folder: Path) -> RunRecord:
     """The run in `folder`, finished or not."""
     recipe, events = folder / "recipe.toml", folder / "events.jsonl"
     if not folder.is_dir() or not (recipe.is_file() or events.is_file()):
-        problem = "has neither recipe.toml nor events.jsonl" if folder.is_dir() else "is no folder"
+        problem = "has neither recipe.toml nor events.jsonl"
+        if not folder.is_dir():
+            problem = "is no folder" if folder.exists() else "does not exist"
         raise UserError(
             f"not a run: it {problem}",
             topic="run",

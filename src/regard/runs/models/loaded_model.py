@@ -65,6 +65,7 @@ class LoadedModel:
         seed: int = 0,
     ) -> list[str]:
         """Continue each text. The default strategy samples with temperature 0.8 and top-p 0.95."""
+        _check_list(texts)
         return generate_texts(
             self.model,
             self.tokenizer,
@@ -77,6 +78,7 @@ class LoadedModel:
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(b,w): an embedding of norm 1 for each text, so that dot products are cosines; an
         imported model truncates, pools and normalises as its checkpoint says."""
+        _check_list(texts)
         if self.problem is not None:
             return embed_texts(self.model, texts, self.problem.tools)
         imported = self.saved.config.get("imported", {})
@@ -94,6 +96,7 @@ class LoadedModel:
 
     def loss(self, texts: Sequence[str]) -> list[float]:
         """Mean loss of each text in nats, over the tokens that the objective scores."""
+        _check_list(texts)
         if not texts:
             return []
         losses = document_losses(
@@ -111,6 +114,12 @@ class LoadedModel:
                     hint="Give a text with at least one word.",
                 )
         return [float(value) for value in losses.losses / losses.tokens]
+
+
+def _check_list(texts: Sequence[str]) -> None:
+    """A lone text is a sequence too, of its letters."""
+    if isinstance(texts, str):
+        raise UserError("give a list of texts: [text]")
 
 
 def load_model(

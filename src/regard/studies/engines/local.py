@@ -79,7 +79,7 @@ def run_jobs(
     try:
         while waiting or running:
             for job in list(waiting):
-                if len(running) == max_parallel:
+                if len(running) >= max_parallel:
                     break
                 if is_locked(job.folder):
                     on_job("running", job, "in another process")
