@@ -17,7 +17,7 @@ from regard.evaluation import formatting
         (93.694, "93.69"),
         (118.44, "118.4"),
         (1234.5, "1,234"),
-        (0.82137, "0.8214"),
+        (0.82137, "0.821"),
         (-2.5, "−2.500"),
         (math.inf, "∞"),
         (math.nan, "not a number"),

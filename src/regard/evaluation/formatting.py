@@ -30,16 +30,17 @@ ABSENT = "–"
 
 
 def decimals_shown(value: float) -> int:
-    """Decimals that show four significant digits: 118.4, 4.732, 0.8214, 12,346."""
+    """Decimals that show four significant digits, of a fraction three: 118.4, 4.732, 0.821."""
     if not math.isfinite(value):
         return 1
     if value == 0:  # the bounds of its interval are not zero
         return 3
-    return min(6, max(0, 3 - math.floor(math.log10(abs(value)))))
+    digits = 4 if abs(value) >= 1 else 3
+    return min(6, max(0, digits - 1 - math.floor(math.log10(abs(value)))))
 
 
 def number(value: float | None, *, decimals: int | None = None, sign: str = "-") -> str:
-    """Four significant digits by default, all integer digits of larger values: 2.345, 1,235."""
+    """By default as `decimals_shown`, all integer digits of larger values: 2.345, 1,235, 0.821."""
     if value is None:
         return ABSENT
     if math.isnan(value):

@@ -164,9 +164,9 @@ def test_task_run_shows_its_main_metric_and_its_collapse(regard):
     write_run(Path("runs/answers"), estimates=[estimate])
     write_run(Path("runs/one-class"), estimates=[estimate], health=health)
     lines = regard().out.splitlines()
-    assert " exact match 0.5900 " in lines[1]
+    assert " exact match 0.590 " in lines[1]
     assert "COLLAPSED" not in lines[1]
-    assert " COLLAPSED exact match 0.5900 " in lines[2]
+    assert " COLLAPSED exact match 0.590 " in lines[2]
 
 
 @pytest.mark.parametrize(
