@@ -36,7 +36,7 @@ def prepare_decoding(
         return model, list(rows)
     if not decodes_source(model):
         raise UserError(
-            "this model does not generate text: it predicts masked tokens, or its class does not "
+            "this model cannot generate text: it predicts masked tokens, or its class does not "
             "declare `generates`",
             topic="generate",
             hint='Train a family that generates: "decoder", "encoder-decoder" or "recurrent".',

@@ -118,7 +118,7 @@ def test_unknown_events_are_ignored(make_run):
 def test_a_folder_without_a_run_is_an_error(tmp_path):
     with pytest.raises(UserError, match=r"not a run: .* recipe\.toml nor events\.jsonl"):
         read_run(tmp_path)
-    with pytest.raises(UserError, match=r"nowhere: not a run: .* no folder"):
+    with pytest.raises(UserError, match=r"nowhere: not a run: it does not exist"):
         read_run(tmp_path / "nowhere")
 
 
