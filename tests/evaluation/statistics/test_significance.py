@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.calibration import (
+from benchmarks.calibration.simulation import (
     Simulation,
-    bootstrap_se,
     detection_rate,
     familywise_detection_rate,
 )
+from benchmarks.calibration.standard_errors import bootstrap_se
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
