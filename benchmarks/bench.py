@@ -32,7 +32,7 @@ from benchmarks.speed import (
 from benchmarks.speed.data import MissingDataError
 from benchmarks.speed.timing import Row
 
-from regard.core import cpu
+from regard.core.process import cpu
 from regard.ops.cpu import library
 
 HERE = Path(__file__).parent

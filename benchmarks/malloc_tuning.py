@@ -2,9 +2,9 @@
 
     .venv-bench/bin/python -m benchmarks.malloc_tuning
 
-regard configures glibc to retain freed memory (`regard/core/malloc_tuning.py`), which environment
-variables can do for any program. Each peer runs its training step untuned and tuned, interleaved
-with regard.
+regard configures glibc to retain freed memory (`regard/core/process/malloc_tuning.py`), which
+environment variables can do for any program. Each peer runs its training step untuned and tuned,
+interleaved with regard.
 """
 
 from __future__ import annotations

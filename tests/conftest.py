@@ -47,7 +47,7 @@ def _unload_user_files() -> Iterator[None]:
 @pytest.fixture
 def bf16_matmul() -> None:
     """Skips where a bfloat16 matmul crashes the process, as it does on some CPUs."""
-    from regard.core.cpu import bf16_matmul_works
+    from regard.core.process.cpu import bf16_matmul_works
 
     if not bf16_matmul_works():
         pytest.skip("bfloat16 matmuls crash on this CPU (tried in a child process)")

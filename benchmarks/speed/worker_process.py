@@ -1,7 +1,8 @@
 """A contestant in a separate process that runs on request.
 
-Malloc settings hold for a whole process, and regard changes them (`regard/core/malloc_tuning.py`):
-in one process with regard, peers would get its tuning, which they do not have when run alone.
+Malloc settings hold for a whole process, and regard changes them
+(`regard/core/process/malloc_tuning.py`): in one process with regard, peers would get its tuning,
+which they do not have when run alone.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from regard.audits.forward.forward_mode import error_summary, restored_after, seeded
 from regard.audits.hugging_face import hugging_face_subject, is_hugging_face
 from regard.audits.subject import Subject, position_outputs
-from regard.core.cpu import bf16_matmul_works
 from regard.core.errors import UserError
+from regard.core.process.cpu import bf16_matmul_works
 
 TRIAL_LENGTHS = (12, 16, 8, 32, 64, 10, 100, 128, 4, 3, 2)
 UNKNOWN_VOCABULARY = 2

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UserError
-from regard.core.malloc_tuning import tune_malloc
+from regard.core.process.malloc_tuning import tune_malloc
 from regard.generation.beam_search import Beam, BeamSearch
 from regard.generation.decoding_window import AnyCache, Decodable, DecodingWindow
 from regard.generation.sampling import Greedy, Sampling

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from regard.core import cpu
+from regard.core.process import cpu
 from regard.nn.activations import IDENTITY, Activation
 from regard.nn.linear import is_plain_linear
 from regard.ops.cpu import decode, library

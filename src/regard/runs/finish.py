@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from regard.core.files import folder_with_manifest, write_text
-from regard.core.peak_memory import peak_memory_bytes
+from regard.core.process.peak_memory import peak_memory_bytes
 from regard.runs.experiment import Experiment
 from regard.runs.items import write_items
 from regard.runs.models.adapter_files import save_adapter

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 import torch
 
 from regard import __version__
-from regard.core.cpu import bf16_matmul_works, usable_cores
 from regard.core.errors import UserError
-from regard.core.malloc_tuning import tune_malloc
+from regard.core.process.cpu import bf16_matmul_works, usable_cores
+from regard.core.process.malloc_tuning import tune_malloc
 from regard.ops.cpu import library
 
 DEVICES = ("cpu", "cuda", "mps")

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from regard.batch import Batch
-from regard.core.peak_memory import peak_memory_bytes
+from regard.core.process.peak_memory import peak_memory_bytes
 from regard.training.device import Machine
 from regard.training.events import Event
 from regard.training.loop import update

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.core import cpu
+from regard.core.process import cpu
 from regard.ops.cpu import library
 
 

@@ -11,7 +11,7 @@ import torch
 from regard.attention.masks.mask import Grid, causal
 from regard.attention.paths.kernels import kernel_attention
 from regard.attention.paths.query_blocks import BlockedAttention
-from regard.core import cpu
+from regard.core.process import cpu
 from regard.ops.cpu import library
 
 SOURCES = Path(library.__file__).parent

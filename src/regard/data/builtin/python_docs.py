@@ -9,16 +9,15 @@ text varies with the Python version; its identity hashes every source file.
 from __future__ import annotations
 
 import ast
-import gc
 import re
 import sysconfig
 import textwrap
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from regard.core.errors import UserError
+from regard.core.process.garbage_collection import paused_collection
 from regard.data.builtin import BUILTIN, Row
 from regard.data.readers.lines import paragraphs
 
@@ -51,7 +50,7 @@ def files() -> list[Path]:
 def python_docs() -> Iterator[Row]:
     """The reference topics and standard-library docstrings of the running Python."""
     groups: dict[str, str] = {}
-    with _garbage_collection_paused():
+    with paused_collection():
         for group, docstring in _docstrings():
             for paragraph in paragraphs(docstring.expandtabs().splitlines()):
                 text = tidy(paragraph)
@@ -66,19 +65,6 @@ def python_docs() -> Iterator[Row]:
         )
     for text, group in groups.items():
         yield {"text": text, "group": group}
-
-
-@contextmanager
-def _garbage_collection_paused() -> Iterator[None]:
-    """Syntax trees have no cycles, but their many nodes trigger collections that take nearly as
-    long as parsing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def tidy(paragraph: str) -> str:

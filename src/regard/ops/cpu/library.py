@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from regard.core import cpu
+from regard.core.process import cpu
 
 VERSION = 4
 "Of the calling conventions; as in tiles.h. A library built for another version is not loaded."

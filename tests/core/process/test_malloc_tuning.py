@@ -14,7 +14,7 @@ MEGABYTE = 2**20
 PAGE_FAULTS = f"""
 import resource
 import numpy as np
-from regard.core.malloc_tuning import tune_malloc
+from regard.core.process.malloc_tuning import tune_malloc
 
 def page_faults(steps):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -33,7 +33,7 @@ TRANSPARENT_HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 HUGE_PAGE_KILOBYTES = f"""
 from pathlib import Path
 import numpy as np
-from regard.core.malloc_tuning import tune_malloc
+from regard.core.process.malloc_tuning import tune_malloc
 
 tune_malloc()
 blocks = [np.ones(24 * {MEGABYTE}, np.uint8) for _ in range(3)]

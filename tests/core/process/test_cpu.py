@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 import regard
-from regard.core import cpu
 from regard.core.errors import UserError
-from regard.core.peak_memory import peak_memory_bytes
+from regard.core.process import cpu
+from regard.core.process.peak_memory import peak_memory_bytes
 from regard.training import device
 from regard.training.device import choose_machine
 

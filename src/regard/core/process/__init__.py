@@ -1,0 +1,1 @@
+"""What regard asks of the computer and of its own process: cores, memory, collections."""
