@@ -1,0 +1,62 @@
+"""The words of a text, however it is typed.
+
+Texts that differ in case, Unicode form, punctuation or white space alone are normalised to the same
+words. An operator between digits stays, so that 12*3 and 12/3 are two texts, and so does an emoji.
+A text without any word is its own characters. Characters of scripts that put no spaces between
+words are words by themselves.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+OPERATOR_BETWEEN_DIGITS = re.compile(r"(?<=\d)\s*([-*/+<>=^%×÷−])\s*(?=\d)")
+KEPT_OPERATORS = {operator: f" {chr(0xE000 + i)} " for i, operator in enumerate("-*/+<>=^%×÷−")}
+"Stand-ins of private use, for the operators themselves are dropped as punctuation."
+APOSTROPHES = "'’ʼ`´"
+WITHOUT_SPACES = (
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Burmese
+    (0x1780, 0x17FF),  # Khmer
+    (0x3040, 0x30FF),  # Hiragana, Katakana
+    (0x3400, 0x4DBF),  # Han
+    (0x4E00, 0x9FFF),
+    (0x20000, 0x3FFFF),
+)
+
+
+def normalise(text: str) -> str:
+    """The words of a text, casefolded and without punctuation, one space between."""
+    text = OPERATOR_BETWEEN_DIGITS.sub(_stand_in, text)
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+        text = OPERATOR_BETWEEN_DIGITS.sub(_stand_in, text)
+    words = text.translate(_CHARACTERS).split()
+    return " ".join(words or text.casefold().split())
+
+
+def _stand_in(match: re.Match[str]) -> str:
+    return KEPT_OPERATORS[match[1]]
+
+
+class _Characters(dict[int, str]):
+    """What each character becomes; filled as characters are met."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = translated = _translate(chr(code))
+        return translated
+
+
+def _translate(character: str) -> str:
+    category = unicodedata.category(character)
+    if character in APOSTROPHES or category == "Cf":
+        return ""
+    if category[0] in "PZ" or category in ("Cc", "Sm", "Sc", "Sk"):
+        return " "
+    if any(first <= ord(character) <= last for first, last in WITHOUT_SPACES):
+        return f" {character} "
+    return character.lower() if character.isascii() else character
+
+
+_CHARACTERS = _Characters()

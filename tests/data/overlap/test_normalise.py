@@ -1,0 +1,51 @@
+"""Normalisation: what makes no difference between texts, and what does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.data.overlap.normalise import normalise
+
+PLAIN = "the cat's café is 30 well known to us"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The Cat's CAFÉ is 30 well known to us.",
+        "the, cat's, café, is, 30, well, known, to, us,",
+        "  the\tcat’s\u00a0cafe\u0301 is 30\nwell-known  to us",
+        "«the cat's café» (is $30) — well_known… to us!",
+        "ｔｈｅ cat's ca\u00adfé\u200b is ３０ well known to us",
+        "*the* `cats` café is #30 well~known to us",
+    ],
+)
+def test_the_same_words(text: str) -> None:
+    assert normalise(text) == normalise(PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("12*3", "12/3"),
+        ("12 - 3", "12 + 3"),
+        ("good 👍", "good 👎"),
+        ("(()())", "((()))"),
+        ("cote", "côte"),
+        ("ab", "a b"),
+        ("1.5", "15"),
+    ],
+)
+def test_other_words(first: str, second: str) -> None:
+    assert normalise(first) != normalise(second)
+
+
+def test_scripts_without_spaces_have_a_word_a_character() -> None:
+    assert normalise("今日は、東京です。").split() == list("今日は東京です")
+
+
+@given(st.text())
+def test_normalised_twice_is_normalised_once(text: str) -> None:
+    assert normalise(normalise(text)) == normalise(text)
