@@ -11,11 +11,18 @@ import re
 import time
 from pathlib import Path
 
-from benchmarks.calibration import equal_methods, power, several_methods, standard_errors
+from benchmarks.calibration import (
+    equal_methods,
+    peeking,
+    power,
+    several_methods,
+    standard_errors,
+)
 
 SECTIONS = {
     "equal_methods": equal_methods.section,
     "several_methods": several_methods.section,
+    "peeking": peeking.section,
     "standard_errors": standard_errors.section,
     "power": power.section,
 }

@@ -109,6 +109,9 @@ def test_finished_runs_are_kept_and_missing_runs_reported(
     assert "schema 99 is unknown" in (runs / "report.html").read_text()
     assert after["verdicts"][0]["seeds"] == 1
     assert "one seed does not show" in " ".join(after["verdicts"][0]["notes"])
+    looked_at = [look["verdicts"][0]["seeds"] for look in after["looks"]]
+    assert looked_at == [[0, 1, 2], [0]], "what was judged before is kept"
+    assert "judged before at 3 seeds" in printed
     assert (damaged / "recipe.toml").read_text() == 'name = "hal'
 
 

@@ -73,11 +73,7 @@ def no_verdict_reason(outcome: Outcome) -> str:
 
 def paired_seeds(outcome: Outcome, verdict: VerdictOutcome) -> Sequence[int | None]:
     """The seed of each per-seed difference; None where it cannot be determined."""
-    completed = {
-        name: [run.seed for run in outcome.variant(name).runs if not run.reason]
-        for name in (verdict.variant, verdict.reference)
-    }
-    shared = [seed for seed in completed[verdict.variant] if seed in completed[verdict.reference]]
+    shared = outcome.shared_seeds(verdict)
     if len(shared) == len(verdict.per_seed):
         return shared
     return [None] * len(verdict.per_seed)

@@ -24,6 +24,7 @@ from regard.core.files import write_text
 from regard.core.settings import read_settings, to_table
 from regard.core.toml import flatten, read_toml
 from regard.evaluation.metrics.metric import is_lower_better
+from regard.runs.finish import now
 from regard.runs.observer import SILENT, Observer, OnJob
 from regard.runs.results import MODEL
 from regard.runs.run import Run
@@ -32,7 +33,14 @@ from regard.studies.completed_runs import read_completed_run
 from regard.studies.engines.local import Job, JobResult, run_jobs
 from regard.studies.initial_models import initial_model_remarks, prepare_initial_models
 from regard.studies.inspections import store_inspections
-from regard.studies.outcome import Outcome, TrialOutcome, VariantOutcome, write_outcome
+from regard.studies.looks import UNREADABLE, add_look
+from regard.studies.outcome import (
+    Outcome,
+    TrialOutcome,
+    VariantOutcome,
+    read_outcome,
+    write_outcome,
+)
 from regard.studies.plan import PlannedVariant, plan
 from regard.studies.probes import score_probes
 from regard.studies.study import LoadedStudy, Study
@@ -80,6 +88,7 @@ def compare(
     command = _command(path, out, loaded.study.seeds, files)
     outcome = collect_outcome(loaded, results, variants, home=home, command=command)
     outcome.remarks += initial_model_remarks(initial_models, loaded)
+    _add_look(outcome, home)
     score_probes(outcome, loaded.study.probes, home=home)
     store_inspections(outcome, loaded.study.probes, home=home)
     return write_outcome(home, outcome)
@@ -169,6 +178,17 @@ def _tune(
         if scored:
             # Of equal scores the first trial is chosen.
             variant.chosen = best(scored, key=itemgetter(0))[1]
+
+
+def _add_look(outcome: Outcome, home: Path) -> None:
+    """Keep what the study was judged before, at fewer seeds."""
+    before = None
+    if (home / "outcome.json").exists():
+        try:
+            before = read_outcome(home)
+        except UserError as problem:  # damaged or of another schema: the verdicts are still made
+            outcome.remarks.append(f"{UNREADABLE} ({problem.what})")
+    add_look(outcome, before, date=now())
 
 
 def _trial(values: Mapping[str, Any], result: JobResult, score_key: str) -> TrialOutcome:

@@ -15,6 +15,7 @@ from regard.core.html_display import HtmlDisplay
 from regard.core.json_records import read_record, record_table, write_record
 from regard.runs.health_record import HealthRecord
 from regard.runs.results import AuditRecord, SampleRecord, ScoreRecord
+from regard.studies.looks import Look
 from regard.studies.seed_spread import SeedSpread
 
 OUTCOME_SCHEMA = 3
@@ -146,6 +147,8 @@ class Outcome(HtmlDisplay):
     "Reproduces the study."
     collapsed: list[str] = field(default_factory=list)
     "Variants that predict one class for every row, and are therefore not ranked."
+    looks: list[Look] = field(default_factory=list)
+    "What was judged at other seeds before, and last what is judged now."
     folder: Annotated[Path, Field(exclude=True)] = Path()
     "The study's folder; not stored in it."
 
@@ -164,6 +167,14 @@ class Outcome(HtmlDisplay):
 
     def variant(self, name: str) -> VariantOutcome:
         return next(variant for variant in self.variants if variant.name == name)
+
+    def shared_seeds(self, verdict: VerdictOutcome) -> tuple[int, ...]:
+        """Seeds with which both sides of a verdict have a run that is used."""
+        ours, theirs = (
+            [run.seed for run in self.variant(name).runs if not run.reason]
+            for name in (verdict.variant, verdict.reference)
+        )
+        return tuple(seed for seed in ours if seed in theirs)
 
     def check_some_run_is_finished(self) -> None:
         if all(run.reason for variant in self.variants for run in variant.runs):

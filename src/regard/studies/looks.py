@@ -1,0 +1,128 @@
+"""Looks: every time a study was judged at other seeds, kept with its verdicts in outcome.json.
+
+A study that is resumed with more seeds is judged again. What it said before belongs to its result:
+whoever stops adding seeds once a difference shows has looked several times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from regard.evaluation.formatting import join_words
+from regard.evaluation.statistics.looks import wrong_verdict_rate
+
+if TYPE_CHECKING:
+    from regard.studies.outcome import Outcome, VerdictOutcome
+
+UNKNOWN_DATE = ""
+UNREADABLE = (
+    "what this study was judged before is not known: its former outcome.json cannot be read"
+)
+
+
+@dataclass(frozen=True)
+class LookVerdict:
+    """What one look said of a variant against the reference."""
+
+    score_key: str
+    variant: str
+    reference: str
+    better: str
+    "The better variant; empty if they were not distinguishable."
+    seeds: tuple[int, ...]
+    "That both variants had finished."
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Look:
+    """The verdicts of a study at some seeds."""
+
+    date: str
+    "When it was first judged at these seeds; empty if its file did not say."
+    verdicts: tuple[LookVerdict, ...]
+
+    @property
+    def tests(self) -> frozenset[tuple[str, str, str, frozenset[int]]]:
+        """What was tested: the same tests at the same seeds are the same look."""
+        return frozenset(
+            (one.score_key, one.variant, one.reference, frozenset(one.seeds))
+            for one in self.verdicts
+        )
+
+
+def look_at(outcome: Outcome, *, date: str) -> Look:
+    """The verdicts of an outcome; those that compared nothing are none."""
+    return Look(
+        date,
+        tuple(
+            LookVerdict(
+                score_key=one.score_key,
+                variant=one.variant,
+                reference=one.reference,
+                better=one.better,
+                seeds=outcome.shared_seeds(one),
+                value=one.value,
+                low=one.low,
+                high=one.high,
+            )
+            for one in outcome.verdicts
+            if one.value is not None
+        ),
+    )
+
+
+def add_look(outcome: Outcome, before: Outcome | None, *, date: str) -> None:
+    """Append this look to those of the outcome `before`, and say them in the verdicts."""
+    look = look_at(outcome, date=date)
+    former = [] if before is None else before.looks or [look_at(before, date=UNKNOWN_DATE)]
+    again = next((one for one in former if one.tests == look.tests), None)
+    if again is not None:
+        look = replace(look, date=again.date)
+    others = [one for one in former if one.tests != look.tests and one.verdicts]
+    outcome.looks = [*others, *([look] if look.verdicts else [])]
+    outcome.verdicts = [
+        replace(one, notes=(*one.notes, *notes)) if (notes := _notes(outcome, one)) else one
+        for one in outcome.verdicts
+    ]
+
+
+def earlier_looks(outcome: Outcome, verdict: VerdictOutcome) -> list[tuple[Look, LookVerdict]]:
+    """What this comparison gave at other seeds, each set of seeds once, in order."""
+    key = (verdict.score_key, verdict.variant, verdict.reference)
+    now = frozenset(outcome.shared_seeds(verdict)) if verdict.value is not None else None
+    found = {
+        frozenset(one.seeds): (look, one)
+        for look in outcome.looks
+        for one in look.verdicts
+        if (one.score_key, one.variant, one.reference) == key
+    }
+    return [look for seeds, look in found.items() if seeds != now]
+
+
+def _notes(outcome: Outcome, verdict: VerdictOutcome) -> list[str]:
+    earlier = earlier_looks(outcome, verdict)
+    if not earlier:
+        return []
+    said = "; ".join(
+        " ".join(filter(None, (look.date[:10], _conclusion(one)))) for look, one in earlier
+    )
+    counts = join_words(str(len(one.seeds)) for _, one in earlier)
+    unit = "seed" if counts == "1" else "seeds"
+    before = f"judged before at {counts} {unit} ({said})"
+    looks = [one.seeds for _, one in earlier if len(one.seeds) > 1]
+    if verdict.value is not None and len(outcome.shared_seeds(verdict)) > 1:
+        looks.append(outcome.shared_seeds(verdict))
+    if len(looks) < 2:
+        return [before]
+    rate = 100 * wrong_verdict_rate(looks)
+    return [
+        f"{before}: a 5 % test looked at {len(looks)} times is wrong in {rate:.0f} % of null cases"
+    ]
+
+
+def _conclusion(look: LookVerdict) -> str:
+    return f"{look.better} better" if look.better else "not distinguishable"
