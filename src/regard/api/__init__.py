@@ -11,9 +11,9 @@ Progress is shown in a notebook or a terminal unless an `observer` is given; `SI
 
 from __future__ import annotations
 
-from regard.core.process.garbage_collection import paused_collection
+from regard.core.process.garbage_collection import uncollected_imports
 
-with paused_collection():
+with uncollected_imports():
     from regard.api.arguments import catalogs, load_parts
     from regard.api.experiments import compare, evaluate, report, train, validate
     from regard.api.lessons import lesson
