@@ -16,6 +16,7 @@ from regard.core.process.garbage_collection import uncollected_imports
 with uncollected_imports():
     from regard.api.arguments import catalogs, load_parts
     from regard.api.experiments import compare, evaluate, report, train, validate
+    from regard.api.judging import judge
     from regard.api.lessons import lesson
     from regard.api.models import (
         audit,
@@ -36,6 +37,7 @@ __all__ = [
     "export_model",
     "import_model",
     "inspect",
+    "judge",
     "ledger",
     "lesson",
     "load",

@@ -131,11 +131,11 @@ def report(
     """
     from regard.reports.run_report import write_report
     from regard.reports.study_report import write_comparison_report
-    from regard.studies.outcome import read_outcome
+    from regard.studies.outcome import OUTCOME_FILE, read_outcome
 
     home, page = as_path(folder, "folder"), None if out is None else as_path(out, "out")
     load_parts(user_files)
-    if (home / "study.toml").is_file():
+    if (home / "study.toml").is_file() or (home / OUTCOME_FILE).is_file():
         return write_comparison_report(home, read_outcome(home), out=page)
     return write_report(home, out=page)
 

@@ -29,6 +29,7 @@ from regard.cli.models.ledger import ledger
 from regard.cli.models.predict import predict
 from regard.cli.studies.compare import compare, sweep
 from regard.cli.studies.errors import errors
+from regard.cli.studies.judge import judge
 from regard.cli.studies.report import report
 from regard.cli.studies.runs import runs
 from regard.cli.training.evaluate import evaluate
@@ -53,6 +54,7 @@ for command in (
     train,
     compare,
     sweep,
+    judge,
     evaluate,
     predict,
     errors,

@@ -106,7 +106,7 @@ def read_evidence(home: Path, outcome: Outcome) -> Evidence:
     unreadable = []
     for variant in outcome.variants:
         for run in variant.runs:
-            if run.reason:
+            if run.reason or not run.folder:
                 continue
             try:
                 record = read_run(home / run.folder)

@@ -23,7 +23,7 @@ from regard.reports.study_text import (
     verdict_sentence,
     verdicts_by_score,
 )
-from regard.studies.outcome import VariantOutcome
+from regard.studies.outcome import Outcome, VariantOutcome
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -69,6 +69,11 @@ def results_table(evidence: Evidence) -> ResultsTable:
         )
         for variant in outcome.variants
     ]
+    if not outcome.is_trained:
+        return ResultsTable(
+            headings=("variant", *map(short_label, keys)),
+            rows=tuple((row[0], *row[2:-1]) for row in rows),
+        )
     baselines: dict[str, dict[str, str]] = {}
     for metric in metrics:
         for of, scores, _ in baseline_rows(evidence, metric):
@@ -162,13 +167,14 @@ def markdown(evidence: Evidence) -> str:
     ]
     deciding_split = outcome.decides.partition(".")[0]
     lines += _markdown_list(f"Comparison with baselines, on {deciding_split}", comparisons)
-    lines += ["## Cost", "", _markdown_table(cost_table(outcome.variants)), ""]
+    if outcome.is_trained:
+        lines += ["## Cost", "", _markdown_table(cost_table(outcome.variants)), ""]
     lines += ["## To reproduce", "", f"    {outcome.command}"]
     return "\n".join(lines) + "\n"
 
 
 def latex(evidence: Evidence) -> str:
-    """The content of tables.tex: two tables for booktabs."""
+    """The content of tables.tex: tables for booktabs."""
     outcome = evidence.outcome
     seeds = len(outcome.seeds)
     verdicts = "; ".join(
@@ -184,12 +190,14 @@ def latex(evidence: Evidence) -> str:
             f"% Made by: {_one_line(outcome.command)}",
             _latex_table(results_table(evidence), caption=caption, label="results"),
             "",
-            _latex_table(
-                cost_table(outcome.variants), caption=f"{outcome.name}: cost", label="cost"
-            ),
-            "",
+            *(_latex_costs(outcome) if outcome.is_trained else ()),
         )
     )
+
+
+def _latex_costs(outcome: Outcome) -> tuple[str, str]:
+    costs = cost_table(outcome.variants)
+    return _latex_table(costs, caption=f"{outcome.name}: cost", label="cost"), ""
 
 
 def _escape_markdown(text: str) -> str:

@@ -147,11 +147,16 @@ def _verdicts(
         not_compared.append(
             VerdictOutcome(score_key, name, reference, "not compared", (reason,), "")
         )
-    return [_verdict(score_key, difference) for difference in holm(differences)] + not_compared
+    lower_is_better = is_lower_better(score_name)
+    return [
+        verdict_outcome(score_key, difference, lower_is_better=lower_is_better)
+        for difference in holm(differences)
+    ] + not_compared
 
 
-def _verdict(score_key: str, difference: MethodDifference) -> VerdictOutcome:
-    lower_is_better = is_lower_better(score_key.partition(".")[2])
+def verdict_outcome(
+    score_key: str, difference: MethodDifference, *, lower_is_better: bool
+) -> VerdictOutcome:
     judged = verdict(difference, lower_is_better=lower_is_better)
     return VerdictOutcome(
         score_key,

@@ -13,11 +13,13 @@ from pydantic import Field
 from regard.core.errors import UserError
 from regard.core.html_display import HtmlDisplay
 from regard.core.json_records import read_record, record_table, write_record
+from regard.evaluation.metrics.metric import is_lower_better
 from regard.runs.health_record import HealthRecord
 from regard.runs.results import AuditRecord, SampleRecord, ScoreRecord
 from regard.studies.looks import Look
 from regard.studies.seed_spread import SeedSpread
 
+OUTCOME_FILE = "outcome.json"
 OUTCOME_SCHEMA = 3
 
 
@@ -27,7 +29,7 @@ class RunOutcome:
 
     seed: int
     folder: str
-    "Relative to the study's folder."
+    "Relative to the study's folder; empty for results that regard did not make."
     reason: str = ""
     "Why it is left out; empty if it is used."
 
@@ -120,6 +122,18 @@ class VerdictOutcome:
     scope: str = ""
 
 
+@dataclass(frozen=True)
+class ResultSource:
+    """Where the results of a variant come from, if regard did not make them."""
+
+    variant: str
+    file: str
+    "Empty for values given in Python."
+    format: str
+    rows: int
+    sha256: str = ""
+
+
 @dataclass
 class Outcome(HtmlDisplay):
     """A study's result."""
@@ -149,6 +163,10 @@ class Outcome(HtmlDisplay):
     "Variants that predict one class for every row, and are therefore not ranked."
     looks: list[Look] = field(default_factory=list)
     "What was judged at other seeds before, and last what is judged now."
+    sources: Sequence[ResultSource] = ()
+    "What was judged; empty for a study, whose runs regard trained."
+    lower_is_better: bool | None = None
+    "Of a deciding score that is not regard's own; None: as its metric declares."
     folder: Annotated[Path, Field(exclude=True)] = Path()
     "The study's folder; not stored in it."
 
@@ -158,6 +176,18 @@ class Outcome(HtmlDisplay):
         for name in (self.reference, *compared):
             if name not in names:
                 raise ValueError(f"{name} has a verdict but is no variant")
+
+    @property
+    def prefers_less(self) -> bool:
+        """Whether less of the deciding score is better."""
+        if self.lower_is_better is not None:
+            return self.lower_is_better
+        return is_lower_better(self.decides.partition(".")[2])
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether regard trained what is compared, and so knows its cost, audit and recipe."""
+        return not self.sources
 
     def __fspath__(self) -> str:
         return str(self.folder)
@@ -232,7 +262,7 @@ def _estimate_row(of: str, score_key: str, estimate: SeedSpread | ScoreRecord) -
 
 def read_outcome(home: Path) -> Outcome:
     """Read outcome.json of the study folder `home`."""
-    file = home / "outcome.json"
+    file = home / OUTCOME_FILE
     if not file.is_file():
         raise UserError(
             "not a finished study: it has no outcome.json",
@@ -248,5 +278,5 @@ def read_outcome(home: Path) -> Outcome:
 
 def write_outcome(home: Path, outcome: Outcome) -> Outcome:
     """Write outcome.json into the study folder `home`; the outcome as it will be read."""
-    write_record(home / "outcome.json", outcome, schema=OUTCOME_SCHEMA)
+    write_record(home / OUTCOME_FILE, outcome, schema=OUTCOME_SCHEMA)
     return read_outcome(home)

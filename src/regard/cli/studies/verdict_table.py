@@ -102,6 +102,14 @@ def _table(evidence: Evidence) -> Table:
     table = plain_table()
     names = [short_label(key) if key == outcome.decides else key.partition(".")[0] for key in keys]
     table.add_column("variant", max_width=MAX_NAME_WIDTH, overflow="fold")
+    if not outcome.is_trained:
+        for heading in names:
+            table.add_column(heading, justify="right", no_wrap=True)
+        for variant in outcome.variants:
+            table.add_row(
+                Text(variant.name), *(with_interval(variant.estimates.get(key)) for key in keys)
+            )
+        return table
     for heading in ("parameters", *names, *(("time", "tokens/s") if cost else ())):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("audit", overflow="fold", min_width=MAX_NAME_WIDTH)

@@ -16,6 +16,7 @@ import altair as alt
 import vl_convert
 
 from regard.data.statistics import LengthHistogram
+from regard.evaluation.metrics.metric import is_lower_better
 from regard.reports.charts import theme as chart_theme
 from regard.reports.charts.score_dots import Row, draw_scores, is_drawable, score_row
 from regard.reports.charts.theme import Chart, Theme
@@ -36,7 +37,13 @@ def interval_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | No
     if not rows:
         return None
     colours = theme.palette(dict.fromkeys(row["of"] for row in rows))
-    return draw_scores(rows, colours=colours, theme=theme, width=width)
+    return draw_scores(
+        rows,
+        lower_is_better=is_lower_better(rows[0]["metric"]),
+        colours=colours,
+        theme=theme,
+        width=width,
+    )
 
 
 def loss_chart(record: RunRecord, *, theme: Theme, width: int) -> Chart | None:

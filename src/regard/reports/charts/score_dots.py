@@ -42,14 +42,18 @@ def is_drawable(row: Row) -> bool:
     return all(math.isfinite(row[end]) and row[end] > bound for end in ENDS)
 
 
-def draw_scores(rows: Sequence[Row], *, colours: alt.Scale, theme: Theme, width: int) -> Chart:
+def draw_scores(
+    rows: Sequence[Row], *, lower_is_better: bool, colours: alt.Scale, theme: Theme, width: int
+) -> Chart:
     """Scores of one metric on one axis, a line for each owner and split."""
     names = chart_theme.name_width([row["of"] for row in rows], width=width)
     labels = chart_theme.label_width((row["label"] for row in rows), width=width - names)
-    scale, ticks = score_scale(rows, label_fraction=labels / (width - names))
+    scale, ticks = score_scale(
+        rows, label_fraction=labels / (width - names), is_logarithmic=lower_is_better
+    )
     axis = chart_theme.log_axis(ticks) if ticks else chart_theme.value_axis(width - names)
     metric = rows[0]["metric"]
-    title = f"{metric_label(metric)}, {better_side(metric)} is better"
+    title = f"{metric_label(metric)}, {better_side(lower_is_better=lower_is_better)} is better"
     base = alt.Chart(alt.NamedData("rows")).encode(
         **row_channels(rows, names), color=alt.Color("of:N", legend=None, scale=colours)
     )
@@ -96,11 +100,14 @@ def row_channels(rows: Sequence[Row], names: int) -> dict[str, Any]:
     }
 
 
-def score_scale(rows: Sequence[Row], *, label_fraction: float) -> tuple[alt.Scale, list[float]]:
-    """Logarithmic where scores differ by factors; `label_fraction` of the axis is for labels."""
+def score_scale(
+    rows: Sequence[Row], *, label_fraction: float, is_logarithmic: bool
+) -> tuple[alt.Scale, list[float]]:
+    """Logarithmic, if it may be, where scores differ by factors; `label_fraction` of the axis is
+    for labels."""
     low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
     before, after = 0.06, label_fraction / (1 - label_fraction)
-    if low > 0 and high > 3 * low and is_lower_better(rows[0]["metric"]):
+    if low > 0 and high > 3 * low and is_logarithmic:
         ratio = high / low
         domain = [low / ratio**before, high * ratio**after]
         return alt.Scale(type="log", domain=domain, nice=False), chart_theme.log_ticks(*domain)
@@ -109,9 +116,9 @@ def score_scale(rows: Sequence[Row], *, label_fraction: float) -> tuple[alt.Scal
     return alt.Scale(zero=False, domain=domain, nice=False), []
 
 
-def better_side(metric: str) -> str:
-    """The better side of an axis of the metric or of differences in it."""
-    return "left" if is_lower_better(metric) else "right"
+def better_side(*, lower_is_better: bool) -> str:
+    """The better side of an axis of a metric or of differences in it."""
+    return "left" if lower_is_better else "right"
 
 
 def with_data(chart: Chart, **datasets: Sequence[Row]) -> Chart:

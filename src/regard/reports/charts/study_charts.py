@@ -38,13 +38,11 @@ from regard.reports.charts.score_dots import (
 )
 from regard.reports.charts.task_charts import length_scores
 from regard.reports.charts.theme import Chart, Theme
-from regard.reports.evidence import Evidence
+from regard.reports.evidence import Evidence, score_keys
 from regard.reports.study_text import paired_seeds, short_label
 from regard.runs.results import ScoreRecord
 from regard.studies.outcome import Outcome, VerdictOutcome
 from regard.studies.seed_spread import SeedSpread
-
-DRAWN_SPLITS = ("dev", "test")
 
 
 def difference_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | None:
@@ -98,7 +96,13 @@ def score_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | None
     rows = _score_rows(evidence)
     if not rows:
         return None
-    return draw_scores(rows, colours=palette(evidence, theme), theme=theme, width=width)
+    return draw_scores(
+        rows,
+        lower_is_better=evidence.outcome.prefers_less,
+        colours=palette(evidence, theme),
+        theme=theme,
+        width=width,
+    )
 
 
 def length_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | None:
@@ -139,7 +143,7 @@ def length_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | Non
 
 def better_side(outcome: Outcome) -> str:
     """The better side of an axis of the deciding metric or of differences in it."""
-    return score_dots.better_side(outcome.decides.partition(".")[2])
+    return score_dots.better_side(lower_is_better=outcome.prefers_less)
 
 
 def labels_to_tooltips(svg: str) -> Markup:
@@ -216,17 +220,19 @@ def _seed_rows(evidence: Evidence, verdict: VerdictOutcome) -> list[Row]:
 
 def _score_rows(evidence: Evidence) -> list[Row]:
     metric = evidence.outcome.decides.partition(".")[2]
+    splits = [key.partition(".")[0] for key in score_keys(evidence.outcome, metric)]
+    drawn = [split for split in splits if split != "train"]
     rows = [
         _score_row(variant.name, split, metric, spread, quantity(len(spread.per_seed), "seeds"))
         for variant in evidence.valid_variants
         if variant.name not in evidence.other_tokenizers or metric != "perplexity"
-        for split in DRAWN_SPLITS
+        for split in drawn
         if (spread := variant.estimates.get(f"{split}.{metric}"))
     ]
     rows += [
         _score_row(score.of, score.split, metric, score, "baseline")
         for score in evidence.outcome.baselines
-        if score.metric == metric and score.split in DRAWN_SPLITS
+        if score.metric == metric and score.split in drawn
     ]
     return [row for row in rows if is_drawable(row)]
 

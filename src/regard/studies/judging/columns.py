@@ -1,0 +1,87 @@
+"""Which column is what: as the user says, or as columns are usually called, and then it is said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from regard.studies.judging.item_table import ItemTable, as_key, is_missing
+
+Role = Literal["id", "seed", "variant", "predicted", "truth"]
+USUAL_NAMES: dict[Role, tuple[str, ...]] = {
+    "id": (
+        *("id", "item", "item_id", "doc_id", "example_id", "sample_id", "question_id"),
+        *("qid", "uid", "guid", "idx", "index"),
+    ),
+    "seed": ("seed", "random_seed"),
+    "variant": ("variant", "model", "method", "system"),
+    "predicted": ("predicted", "prediction", "predictions", "pred", "preds"),
+    "truth": ("truth", "target", "gold", "label", "labels", "label_ids", "reference"),
+}
+SAME_DOCUMENT = "doc_hash"
+"What lm-evaluation-harness writes to tell one document from another."
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`--where filter=strict-match`: the rows to judge."""
+
+    column: str
+    value: str
+
+    def select(self, table: ItemTable) -> ItemTable:
+        values = [as_key(value) for value in table.column(self.column, option="--where")]
+        kept = [row for row, value in enumerate(values) if value == self.value]
+        if not kept:
+            found = list(dict.fromkeys(values))
+            shown = ", ".join(found[:5]) + (", …" if len(found) > 5 else "")
+            raise table.error(
+                f"no row has {self.column} = {self.value}", hint=f"There {self.column} is {shown}."
+            )
+        return table.select(kept)
+
+
+def find_column(tables: Sequence[ItemTable], role: Role, given: str | None) -> str | None:
+    """The column of a role: the given one, which must be there, or the first usual name that
+    every table has."""
+    if given is not None:
+        for table in tables:
+            table.column(given, option=f"--{role}")
+        return given
+    shared = set.intersection(*(set(table.columns) for table in tables))
+    by_lower_case = {name.lower(): name for name in sorted(shared, reverse=True)}
+    return next(
+        (by_lower_case[name] for name in USUAL_NAMES[role] if name in by_lower_case),
+        None,
+    )
+
+
+def keys(table: ItemTable, column: str, *, what: str) -> list[str]:
+    """A column's values as keys; a missing one is an error."""
+    values = table.columns[column]
+    for row, value in enumerate(values):
+        if is_missing(value):
+            raise table.error(
+                f"no {what}: {column} is empty",
+                row=row,
+                hint=f"Every row needs its {what}, or name another column with --{what}.",
+            )
+    return [as_key(value) for value in values]
+
+
+def separating_columns(table: ItemTable, rows: Sequence[int], used: set[str]) -> list[str]:
+    """Columns that tell rows of one item apart and have few values: what mixes several results
+    in one file."""
+    return [
+        name
+        for name, values in table.columns.items()
+        if name not in used
+        and all(isinstance(values[row], str | int) for row in rows)
+        and len({as_key(values[row]) for row in rows}) == len(rows)
+        and _has_few_values(values)
+    ][:3]
+
+
+def _has_few_values(values: Sequence[Any]) -> bool:
+    return len({as_key(value) for value in values}) <= max(2, len(values) // 4)

@@ -1,0 +1,297 @@
+"""The metric of foreign items: a column of scores, or one of regard's own metrics over columns.
+
+Whether more or less of it is better follows from its name, or the user says it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.core.errors import UserError, closest
+from regard.evaluation.metrics.classification import ClassificationMetric
+from regard.evaluation.metrics.document_losses import DocumentMetric
+from regard.evaluation.metrics.metric import Metric
+from regard.evaluation.statistics.seed_tables import ScoreFunction, Values, ratio
+from regard.studies.judging.columns import find_column
+from regard.studies.judging.item_table import ItemTable, as_key, is_missing
+
+Bounds = tuple[float, float]
+
+ALIASES = {"accuracy": ("acc", "correct", "is_correct"), "exact_match": ("em", "exact")}
+"Columns that hold a known metric under another name."
+LOSS_COLUMNS = {
+    "nats": ("nats", "nll", "neg_log_likelihood"),
+    "tokens": ("tokens", "n_tokens", "num_tokens"),
+    "bytes": ("bytes", "n_bytes", "num_bytes"),
+}
+"What perplexity is computed from."
+
+KNOWN = (*ClassificationMetric.score_names, *DocumentMetric.score_names, *ALIASES)
+"Metrics that need no column of their own."
+
+FRACTIONS = {
+    *("accuracy", "acc", "em", "exact", "match", "correct", "f1", "precision", "recall"),
+    *("pass", "passed", "solved", "resolved", "wins", "mrr", "ndcg"),
+}
+"Words in the name of a score between 0 and 1 of which more is better."
+HIGHER = FRACTIONS | {"bleu", "chrf", "rouge", "meteor", "comet", "mcc", "auc", "auroc", "reward"}
+WRONG_FRACTIONS = {"incorrect", "wrong", "failed", "brier"}
+NOT_NEGATIVE = {"perplexity", "ppl", "wer", "cer", "ter", "mse", "rmse", "mae", "error", "errors"}
+LOWER = WRONG_FRACTIONS | NOT_NEGATIVE | {"loss", "nll", "nats", "err", "bpb", "bits"}
+WORDS_OF_TRUTH = {"true": 1.0, "false": 0.0, "correct": 1.0, "incorrect": 0.0}
+"Texts that stand for a right or a wrong answer."
+
+
+@dataclass(frozen=True)
+class ItemMetric:
+    """How the rows of a table become statistics, and their sums a score."""
+
+    name: str
+    statistics: Callable[[ItemTable], Values]
+    "(c, n), for every row of a table."
+    score_function: ScoreFunction
+    lower_is_better: bool
+    bounds: Bounds
+    source: str
+    "What it is computed from, in words."
+    same: str | None = None
+    "The column that must be equal for an item in every table."
+
+
+def find_metric(
+    tables: Sequence[ItemTable],
+    name: str | None,
+    *,
+    lower_is_better: bool | None,
+    predicted: str | None = None,
+    truth: str | None = None,
+) -> ItemMetric:
+    """The metric of that name, or the only column that looks like one."""
+    name = name or _only_metric(tables)
+    known = _known_metric(tables, name, predicted=predicted, truth=truth)
+    columns = [name, *ALIASES.get(name, ())] if predicted is None else []
+    column = next((one for one in columns if _in_every(tables, one)), None)
+    if column is None and known is not None:
+        return known
+    if column is None:
+        raise _no_metric(tables, name)
+    lower = direction(name, lower_is_better)
+    low, high = bounds(name)
+    return ItemMetric(
+        name=name,
+        statistics=lambda table: _column_statistics(table, column, name, (low, high)),
+        score_function=ratio,
+        lower_is_better=lower,
+        bounds=(low, high),
+        source=f"the mean of column {column}",
+    )
+
+
+def direction(name: str, lower_is_better: bool | None) -> bool:
+    """Whether less is better: as the user says, else by the words of the name."""
+    if lower_is_better is not None:
+        return lower_is_better
+    words = _words(name)
+    lower, higher = bool(words & LOWER), bool(words & HIGHER)
+    if lower == higher:
+        raise UserError(
+            f"whether more or less {name} is better does not follow from its name",
+            topic="judge",
+            hint="Say --lower-is-better or --higher-is-better.",
+        )
+    return lower
+
+
+def bounds(name: str) -> Bounds:
+    """The smallest and the largest value that an item can have."""
+    words = _words(name)
+    if words & {"perplexity", "ppl"}:
+        return 1.0, math.inf
+    if words & NOT_NEGATIVE:
+        return 0.0, math.inf
+    if words & (FRACTIONS | WRONG_FRACTIONS):
+        return 0.0, 1.0
+    return -math.inf, math.inf
+
+
+def _words(name: str) -> set[str]:
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    # rouge1, rougeL, bleu4: the number is a variant of the metric. f1 keeps its own.
+    return {re.sub(r"^(rouge|bleu|chrf)\w*$", r"\1", word) for word in words}
+
+
+def _only_metric(tables: Sequence[ItemTable]) -> str:
+    found = [name for name in tables[0].columns if _is_metric(tables, name)]
+    if len(found) == 1:
+        return found[0]
+    shown = f"these could be it: {', '.join(found[:8])}" if found else "no column looks like it"
+    raise tables[0].error(
+        f"which metric decides is not said, and {shown}", hint="Name it with --metric."
+    )
+
+
+def _is_metric(tables: Sequence[ItemTable], name: str) -> bool:
+    return bool(_words(name) & (HIGHER | LOWER)) and all(
+        name in table.columns and _number(table.columns[name][0]) is not None for table in tables
+    )
+
+
+def _in_every(tables: Sequence[ItemTable], column: str) -> bool:
+    return all(column in table.columns for table in tables)
+
+
+def _no_metric(tables: Sequence[ItemTable], name: str) -> UserError:
+    lacking = [one for one in tables if not {name, *ALIASES.get(name, ())} & one.columns.keys()]
+    table = (lacking or list(tables))[0]
+    if name in KNOWN:
+        what = f"{name} is no column, and there are none to compute it from"
+        return table.no_column(name, option="--metric", what=what)
+    if guess := closest(name, [*table.columns, *KNOWN]):
+        return table.error(f"no column {name}{guess}", hint="Name the metric with --metric.")
+    return table.no_column(name, option="--metric")
+
+
+def _column_statistics(table: ItemTable, column: str, name: str, limits: Bounds) -> Values:
+    """(2, n): the values, and 1 for each."""
+    values = np.ones((2, len(table)))
+    low, high = limits
+    for row, value in enumerate(table.columns[column]):
+        number = _number(value)
+        if number is None:
+            raise _no_number(table, column, row)
+        if not low <= number <= high:
+            raise _out_of_range(table, column, row, number, limits)
+        values[0, row] = number
+    return values
+
+
+def _number(value: object) -> float | None:
+    """A finite number, or a right or wrong answer as 1 or 0; None for anything else."""
+    if isinstance(value, str):
+        if value.strip().lower() in WORDS_OF_TRUTH:
+            return WORDS_OF_TRUTH[value.strip().lower()]
+        try:
+            number = float(value)
+        except ValueError:
+            return None
+    elif isinstance(value, bool | int | float):
+        number = float(value)
+    else:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _no_number(table: ItemTable, column: str, row: int) -> UserError:
+    value = table.columns[column][row]
+    if is_missing(value):
+        hint = "A missing answer is a wrong one: give it its score, or drop the item in every file."
+        return table.error(f"{column} is empty", row=row, hint=hint)
+    shown = repr(value)
+    shown = shown if len(shown) <= 40 else f"{shown[:39]}…"
+    return table.error(
+        f"{column} is {shown}, not a finite number",
+        row=row,
+        hint="Name a column of numbers, or of true and false, with --metric.",
+    )
+
+
+def _out_of_range(
+    table: ItemTable, column: str, row: int, number: float, limits: Bounds
+) -> UserError:
+    low, high = limits
+    what = f"between {low:g} and {high:g}" if math.isfinite(high) else f"at least {low:g}"
+    percent = high == 1 and 1 < number <= 100
+    hint = "Divide by 100." if percent else "Correct the value, or name another column."
+    return table.error(f"{column} is {number:g}, and must be {what}", row=row, hint=hint)
+
+
+def _known_metric(
+    tables: Sequence[ItemTable], name: str, *, predicted: str | None, truth: str | None
+) -> ItemMetric | None:
+    """One of regard's metrics, if the tables have the columns that it is computed from."""
+    if name in ClassificationMetric.score_names:
+        return _classification(tables, name, predicted=predicted, truth=truth)
+    if name in DocumentMetric.score_names:
+        return _perplexity(tables, name)
+    return None
+
+
+def _classification(
+    tables: Sequence[ItemTable], name: str, *, predicted: str | None, truth: str | None
+) -> ItemMetric | None:
+    answer = find_column(tables, "predicted", predicted)
+    label = find_column(tables, "truth", truth)
+    if answer is None or label is None:
+        return None
+    labels = {
+        as_key(value)
+        for table in tables
+        for column in (answer, label)
+        for value in table.columns[column]
+    }
+    metric = ClassificationMetric(labels=tuple(sorted(labels)))
+
+    def rows(table: ItemTable) -> list[dict[str, str]]:
+        found = []
+        for row, values in enumerate(table.rows(answer, label)):
+            for column, value in zip((answer, label), values, strict=True):
+                if is_missing(value) or isinstance(value, list | dict):
+                    state = "empty" if is_missing(value) else "no label"
+                    hint = "Give every item one label, or name another column."
+                    raise table.error(f"{column} is {state}", row=row, hint=hint)
+            found.append(dict(zip(("predicted", "truth"), map(as_key, values), strict=True)))
+        return found
+
+    return _of_metric(metric, name, rows, source=f"{answer} and {label}", same=label)
+
+
+def _perplexity(tables: Sequence[ItemTable], name: str) -> ItemMetric | None:
+    columns = {
+        role: next((one for one in names if _in_every(tables, one)), None)
+        for role, names in LOSS_COLUMNS.items()
+    }
+    needed = ("nats", "bytes" if "byte" in name else "tokens")
+    if any(columns[role] is None for role in needed):
+        return None
+
+    def rows(table: ItemTable) -> list[dict[str, float]]:
+        found = [dict.fromkeys(LOSS_COLUMNS, 1.0) for _ in range(len(table))]
+        for role in needed:
+            column = str(columns[role])
+            for row, value in enumerate(table.columns[column]):
+                number = _number(value)
+                if number is None:
+                    raise _no_number(table, column, row)
+                least = 0.0 if role == "nats" else 1.0
+                if number < least:
+                    raise _out_of_range(table, column, row, number, (least, math.inf))
+                found[row][role] = number
+        return found
+
+    source = " and ".join(str(columns[role]) for role in needed)
+    return _of_metric(DocumentMetric(), name, rows, source=source, same=columns[needed[1]])
+
+
+def _of_metric(
+    metric: Metric,
+    name: str,
+    rows: Callable[[ItemTable], Sequence[Mapping[str, Any]]],
+    *,
+    source: str,
+    same: str | None,
+) -> ItemMetric:
+    return ItemMetric(
+        name=name,
+        statistics=lambda table: metric.statistics(rows(table)),
+        score_function=metric.score_function(name),
+        lower_is_better=not metric.higher_is_better(name),
+        bounds=metric.bounds(name),
+        source=source,
+        same=same,
+    )

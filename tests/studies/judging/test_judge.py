@@ -1,0 +1,211 @@
+"""Verdicts on tables of items: paired by item and seed, whatever the order and the spelling."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+import regard
+from regard import UserError
+from regard.evaluation.statistics.seed_tables import SeedTables, ratio
+from regard.evaluation.statistics.significance import holm, method_difference
+from regard.studies.judging.item_metric import bounds, direction
+
+
+def scores(*, seed: int, mean: float, n: int = 200) -> np.ndarray:
+    """Right or wrong answers whose difficulty is shared by all seeds."""
+    difficulty = np.random.default_rng(99).normal(size=n)
+    noise = np.random.default_rng(seed).normal(scale=0.6, size=n)
+    return (difficulty + noise < mean).astype(float)
+
+
+def columns(values: np.ndarray, **more: object) -> dict[str, object]:
+    return {"id": list(range(len(values))), "correct": values, **more}
+
+
+WEAK, STRONG = scores(seed=1, mean=0.0), scores(seed=2, mean=0.5)
+
+
+def test_one_seed_gives_the_paired_t_interval():
+    outcome = regard.judge({"weak": WEAK, "strong": STRONG}, metric="accuracy")
+    [verdict] = outcome.verdicts
+    oracle = ttest_rel(STRONG, WEAK)
+    interval = oracle.confidence_interval(0.95)
+    assert verdict.value == pytest.approx(STRONG.mean() - WEAK.mean())
+    assert (verdict.low, verdict.high) == pytest.approx((interval.low, interval.high))
+    assert (verdict.better == "strong") == (oracle.pvalue < 0.05)
+    assert verdict.n == 200
+    assert verdict.seeds == 1
+
+
+def test_seeds_and_several_variants_are_judged_as_in_a_study():
+    by_name = {
+        name: np.stack([scores(seed=10 * number + seed, mean=mean) for seed in range(4)])
+        for number, (name, mean) in enumerate({"a": 0.0, "b": 0.05, "c": 0.6}.items())
+    }
+    outcome = regard.judge(by_name, metric="accuracy")
+    tables = {
+        name: SeedTables(
+            variant=name,
+            seeds=(0, 1, 2, 3),
+            statistics=np.stack([values, np.ones_like(values)], axis=1),
+            splits=("test",) * 4,
+        )
+        for name, values in by_name.items()
+    }
+    expected = holm([method_difference(tables[name], tables["a"], ratio) for name in ("b", "c")])
+    for verdict, difference in zip(outcome.verdicts, expected, strict=True):
+        assert (verdict.value, verdict.low, verdict.high) == pytest.approx(
+            (difference.value, difference.low, difference.high)
+        )
+        assert verdict.per_seed == pytest.approx(difference.per_seed)
+    assert [verdict.better for verdict in outcome.verdicts] == ["", "c"]
+    assert outcome.seeds == (0, 1, 2, 3)
+
+
+def test_the_order_of_rows_and_the_spelling_of_ids_change_nothing():
+    shuffled = np.random.default_rng(0).permutation(200)
+    plain = regard.judge({"weak": columns(WEAK), "strong": columns(STRONG)}, metric="accuracy")
+    other = regard.judge(
+        {
+            "weak": columns(WEAK),
+            "strong": {"id": [f"{i}" for i in shuffled], "correct": STRONG[shuffled]},
+        },
+        metric="accuracy",
+    )
+    assert other.verdicts == plain.verdicts
+
+
+def test_predictions_and_truths_give_regards_own_metrics():
+    truth = np.random.default_rng(3).choice(["yes", "no", "maybe"], size=90)
+    noisy = {
+        name: np.where(np.random.default_rng(seed).random(90) < right, truth, "no")
+        for name, seed, right in (("weak", 1, 0.4), ("strong", 2, 0.9))
+    }
+    results = {name: {"predicted": one, "label": truth} for name, one in noisy.items()}
+    outcome = regard.judge(results, metric="macro_f1")
+    from sklearn.metrics import f1_score
+
+    for name, predicted in noisy.items():
+        expected = f1_score(truth, predicted, average="macro")
+        assert outcome.variant(name).estimates["test.macro_f1"].value == pytest.approx(expected)
+    accuracy = regard.judge(results, metric="accuracy")
+    assert accuracy.verdicts[0].value == pytest.approx(
+        (noisy["strong"] == truth).mean() - (noisy["weak"] == truth).mean()
+    )
+
+
+def test_perplexity_weighs_documents_by_their_tokens():
+    tokens = np.arange(5, 45)
+    results = {
+        name: {"nats": tokens * nats, "tokens": tokens} for name, nats in (("a", 2.0), ("b", 1.5))
+    }
+    outcome = regard.judge(results, metric="perplexity")
+    assert outcome.prefers_less
+    assert outcome.variant("b").estimates["test.perplexity"].value == pytest.approx(math.exp(1.5))
+    assert outcome.verdicts[0].better == "b"
+
+
+def test_a_frame_with_a_column_of_variants_is_split():
+    frame = {
+        "model": ["weak"] * 200 + ["strong"] * 200,
+        "id": [*range(200), *range(200)],
+        "correct": np.concatenate([WEAK, STRONG]),
+    }
+    outcome = regard.judge(frame, metric="correct", reference="strong")
+    assert [variant.name for variant in outcome.variants] == ["weak", "strong"]
+    assert (outcome.verdicts[0].variant, outcome.reference) == ("weak", "strong")
+
+
+def test_an_arrow_table_is_a_frame():
+    import pyarrow as pa
+
+    results = {
+        name: pa.table({"id": list(range(200)), "acc": one})
+        for name, one in (("a", WEAK), ("b", STRONG))
+    }
+    assert regard.judge(results, metric="accuracy").verdicts[0].better == "b"
+
+
+def test_less_is_better_turns_the_verdict():
+    results = {"high": WEAK + 1, "low": WEAK * 0.5}
+    assert regard.judge(results, metric="zork", lower_is_better=True).verdicts[0].better == "low"
+    assert regard.judge(results, metric="zork", lower_is_better=False).verdicts[0].better == "high"
+    with pytest.raises(UserError, match="zork"):
+        regard.judge(results, metric="zork")
+
+
+@pytest.mark.parametrize(
+    ("name", "lower"),
+    [
+        *((name, False) for name in ("exact_match,strict-match", "rougeL", "acc_norm", "f1")),
+        *((name, True) for name in ("eval_loss", "WER", "word_perplexity", "is_incorrect")),
+    ],
+)
+def test_the_name_of_a_metric_tells_its_direction(name, lower):
+    assert direction(name, None) is lower
+    assert direction(name, not lower) is not lower
+
+
+@pytest.mark.parametrize("name", ["score", "error_accuracy", "value"])
+def test_an_ambiguous_name_is_asked_about(name):
+    with pytest.raises(UserError, match=name):
+        direction(name, None)
+
+
+def test_bounds_follow_from_the_name():
+    assert bounds("acc_norm") == (0.0, 1.0)
+    assert bounds("wer") == (0.0, math.inf)
+    assert bounds("bleu") == (-math.inf, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("results", "facts"),
+    [
+        ({"a": columns(WEAK), "b": columns(WEAK[:-1])}, ("b", "199", "200")),
+        ({"a": WEAK, "b": WEAK * 3}, ("b, row", "3", "between 0 and 1")),
+        ({"a": WEAK, "b": WEAK * np.nan}, ("b, row 1",)),
+        ({"a": columns(WEAK), "b": {"id": [1, 1], "correct": [0, 1]}}, ("b, row 2", "item 1")),
+        ({"a": WEAK}, ("nothing to compare",)),
+        ({"a": WEAK, "b": {"id": [1, 2], "correct": [1]}}, ("b", "id has 2", "correct has 1")),
+        ({"a": WEAK, "b": "text"}, ("text",)),
+        ({"a": WEAK, "b": None}, ("b", "NoneType")),
+        ({"a": WEAK, "b": np.zeros((2, 2, 2))}, ("b", "ndarray")),
+    ],
+)
+def test_what_cannot_be_compared_is_one_sentence(results, facts):
+    with pytest.raises(UserError) as raised:
+        regard.judge(results, metric="accuracy")
+    assert all(fact in str(raised.value) for fact in facts), raised.value
+    assert "\n" not in str(raised.value)
+
+
+def test_other_truths_are_other_items():
+    one = columns(WEAK, truth=["x"] * 200)
+    other = columns(STRONG, truth=["x"] * 150 + ["y"] * 50)
+    with pytest.raises(UserError, match="150"):
+        regard.judge({"a": one, "b": other}, metric="accuracy")
+
+
+def test_seeds_are_paired_and_lone_ones_said():
+    def seeded(seeds):
+        values = [scores(seed=seed, mean=0.2) for seed in seeds]
+        return {
+            "id": list(range(200)) * len(seeds),
+            "seed": np.repeat(seeds, 200),
+            "correct": np.concatenate(values),
+        }
+
+    outcome = regard.judge({"a": seeded([1, 2, 3]), "b": seeded([3, 1, 7])}, metric="accuracy")
+    assert outcome.verdicts[0].seeds == 2
+    assert sum("no partner" in remark for remark in outcome.remarks) == 2
+    with pytest.raises(UserError, match="none in common"):
+        regard.judge({"a": seeded([1, 2]), "b": seeded([3, 4])}, metric="accuracy")
+
+
+def test_below_twenty_items_there_is_no_verdict():
+    outcome = regard.judge({"a": np.zeros(19), "b": np.ones(19)}, metric="accuracy")
+    assert outcome.verdicts[0].better == ""
+    outcome = regard.judge({"a": WEAK[:20] * 0, "b": 1 - WEAK[:20] * 0.5}, metric="accuracy")
+    assert outcome.verdicts[0].better == "b"
