@@ -11,7 +11,12 @@ from regard.data.overlap.normalise import normalise
 from regard.data.overlap.search import Overlap, find_overlaps
 from regard.data.overlap.similarity import text_similarity
 
-TEXT = st.lists(st.sampled_from(["on", "the", "mat", "a", "cat", "sat"]), max_size=14).map(" ".join)
+WORDS = st.sampled_from(["on", "the", "mat", "a", "cat", "sat"])
+TEXTS = st.lists(st.lists(WORDS, max_size=24).map(" ".join), min_size=1, max_size=4)
+EDITS = st.lists(
+    st.tuples(st.sampled_from(["change", "insert", "delete"]), st.integers(0, 99), WORDS),
+    max_size=6,
+)
 SENTENCE = "the old man walked slowly down to the harbour and looked out over the water"
 
 
@@ -24,9 +29,20 @@ def best_overlaps(train: list[str], items: list[str]) -> list[float | None]:
     return best
 
 
-@settings(max_examples=60)
-@given(st.lists(TEXT, max_size=12), st.lists(TEXT, max_size=12))
-def test_equals_a_comparison_of_all_pairs(train: list[str], items: list[str]) -> None:
+def edited(text: str, edits: list[tuple[str, int, str]]) -> str:
+    words = text.split()
+    for kind, place, word in edits:
+        at = place % (len(words) + 1)
+        words[at : at + (kind != "insert")] = [] if kind == "delete" else [word]
+    return " ".join(words)
+
+
+@settings(max_examples=150)
+@given(TEXTS, st.lists(EDITS, min_size=1, max_size=4))
+def test_equals_a_comparison_of_all_pairs(
+    items: list[str], edits: list[list[tuple[str, int, str]]]
+) -> None:
+    train = [edited(item, each) for item in items for each in edits]
     overlaps = find_overlaps(train, {"test": items})["test"]
     found = {each.item: each.similarity for each in overlaps}
     assert [found.get(item) for item in range(len(items))] == best_overlaps(train, items)
