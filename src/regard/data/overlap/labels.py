@@ -82,13 +82,13 @@ def _column_giveaway(
     name: str, values: Sequence[Any], labels: Sequence[str], seen: list[int], measured: list[int]
 ) -> Giveaway | None:
     """By the most frequent label of the same value; values that were not seen are wrong."""
-    frequent = most_frequent_label([str(values[row]) for row in seen], [labels[r] for r in seen])
+    frequent = majority_labels([str(values[row]) for row in seen], [labels[r] for r in seen])
     predicted = [frequent.get(str(values[row])) for row in measured]
     accuracy = _accuracy_if_decided(predicted, [labels[row] for row in measured])
     return Giveaway("column", name, {}, accuracy, len(measured)) if accuracy else None
 
 
-def most_frequent_label(values: Sequence[Hashable], labels: Sequence[str]) -> dict[Hashable, str]:
+def majority_labels(values: Sequence[Hashable], labels: Sequence[str]) -> dict[Hashable, str]:
     """The most frequent label of each value."""
     counts: dict[Hashable, Counter[str]] = defaultdict(Counter)
     for value, label in zip(values, labels, strict=True):

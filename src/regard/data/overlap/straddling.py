@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from regard.data.overlap.labels import MAX_LABELS, most_frequent_label
+from regard.data.overlap.labels import MAX_LABELS, majority_labels
 
 MIN_GROUPS = 10
 "With fewer groups no verdict over items is possible."
@@ -97,7 +97,7 @@ def straddling_columns(
         accuracy = majority = None
         if classes:
             trained = [classes[row] for row in rows[True]]
-            by_value = most_frequent_label([str(values[row]) for row in rows[True]], trained)
+            by_value = majority_labels([str(values[row]) for row in rows[True]], trained)
             frequent = Counter(trained).most_common(1)[0][0]
             value_right = [by_value[str(values[row])] == classes[row] for row in shared]
             majority_right = [frequent == classes[row] for row in shared]
