@@ -20,6 +20,7 @@ from pathlib import Path
 
 from regard.runs.archive.index import INDEX, find_runs, list_runs, read_facts
 from regard.runs.recipe import Recipe
+from regard.runs.results import RESULTS_SCHEMA
 
 STEPS = 500
 SPLITS = ("train", "dev", "test")
@@ -107,7 +108,7 @@ def results(generator: random.Random) -> dict[str, object]:
     ]
     sizes = {"documents": 904, "tokens": 40_000, "bytes": 150_000, "fingerprint": "3850d718"}
     return {
-        "schema": 2,
+        "schema": RESULTS_SCHEMA,
         "run": "generated",
         "finished": f"2026-11-{generator.randint(1, 28):02d}T21:56:41+00:00",
         "estimates": rows,

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from regard.runs.results import RESULTS_SCHEMA
+
 HOSTILE = (
     "<script>alert(1)</script></svg></pre></style><img src=x onerror=alert(2)> "
     "\"double\" 'single' &amp; {{ 7 * 7 }} {% raw %} 😀 مرحبا بالعالم \u202e reversed \x00\x1b[31m"
@@ -172,7 +174,7 @@ def results_table(
     *, model: float, kneser_ney: float, unigram: float, **changes: Any
 ) -> dict[str, Any]:
     return {
-        "schema": 2,
+        "schema": RESULTS_SCHEMA,
         "run": "mini-gpt",
         "finished": "2026-11-15T20:04:00Z",
         "estimates": all_estimates(model, kneser_ney=kneser_ney, unigram=unigram),

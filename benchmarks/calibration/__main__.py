@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.calibration import (
     equal_methods,
+    groups,
     peeking,
     power,
     several_methods,
@@ -21,6 +22,7 @@ from benchmarks.calibration import (
 
 SECTIONS = {
     "equal_methods": equal_methods.section,
+    "groups": groups.section,
     "several_methods": several_methods.section,
     "peeking": peeking.section,
     "standard_errors": standard_errors.section,

@@ -187,6 +187,22 @@ def test_duplicates_and_groups_never_straddle_splits(tmp_path: Path) -> None:
     assert list(lm.texts("dev")) == [row["text"] for row in by_film.rows("dev")]
 
 
+def test_records_know_their_group(tmp_path: Path) -> None:
+    name = write_table(tmp_path / "a.csv")
+    rows = open_rows({**COLUMNS, "film": "film"}, corpus=name, dev=0.3, test=0.3, group="film")
+    assert all(row.group == row["film"] for row in rows.all_records())
+    assert {row.group for row in open_rows(corpus=name).all_records()} == {None}
+
+
+def test_files_of_dev_and_test_give_groups_where_they_have_the_column(tmp_path: Path) -> None:
+    name, with_film = (write_table(tmp_path / file) for file in ("a.csv", "dev.csv"))
+    without = write_lines(tmp_path / "test.csv", "review,stars", "the end,5")
+    corpus = open_rows(corpus=name, dev=with_film, test=without, group="film")
+    assert {row.group for row in corpus.rows("dev")} == {f"film {i}" for i in range(20)}
+    assert [row.group for row in corpus.rows("test")] == [None]
+    assert all("data.group" not in row for row in corpus.all_records())
+
+
 def test_row_without_a_group_is_split_by_its_text(tmp_path: Path) -> None:
     rows = [f"review {i % 100},1," for i in range(200)]
     name = write_lines(tmp_path / "a.csv", "review,stars,film", *rows)
@@ -273,10 +289,6 @@ def test_dev_from_test(tmp_path: Path) -> None:
         (
             {"dev": {"a": ["x", "y"]}, "test": {"a": "y"}},
             "'y' is selected both for dev and for test",
-        ),
-        (
-            {"dev": "d.csv", "test": "t.csv", "group": "a"},
-            "group applies to fractions, and no split is",
         ),
     ],
 )

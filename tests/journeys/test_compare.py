@@ -90,7 +90,7 @@ def test_finished_runs_are_kept_and_missing_runs_reported(
     (runs / "narrow" / "seed-1" / "items" / "dev.jsonl").write_text("half a li")
     newer = (runs / "narrow" / "seed-2" / "results.json").read_text()
     (runs / "narrow" / "seed-2" / "results.json").write_text(
-        newer.replace('"schema": 2', '"schema": 99', 1)
+        newer.replace('"schema": 3', '"schema": 99', 1)
     )
     damaged = runs / "wide" / "seed-2"
     (damaged / "results.json").unlink()

@@ -33,7 +33,7 @@ def test_outcome_round_trip(tmp_path):
             r"audit\.verdict",
         ),
         (lambda table: table.update(schema=99), "schema 99"),
-        (lambda table: table.update(schema=1), "schema 1 .*reads schema 3"),
+        (lambda table: table.update(schema=1), "schema 1 .*reads schema 4"),
     ],
 )
 def test_damaged_outcome_is_refused(tmp_path, damage, message):

@@ -1,6 +1,6 @@
 """Records: what a run or a study writes to a JSON file, read back by the class that wrote it.
 
-    results.json   {"schema": 2, "run": "mini-gpt", "estimates": [{"split": "dev", …}, …], …}
+    results.json   {"schema": 3, "run": "mini-gpt", "estimates": [{"split": "dev", …}, …], …}
 
 Of a file that is damaged or of another schema the error names the key; texts are made printable.
 """

@@ -103,7 +103,9 @@ class Data(Settings):
     "Instead of data.dev: this fraction of the test split, or number of its rows, becomes dev."
 
     group: str | None = Field(default=None, min_length=1)
-    "A column whose values keep rows together, so that no article straddles splits."
+    """A column whose values make rows a group, such as the author or the article: a group never
+    straddles splits that are fractions, and scores vary over groups, not over rows. Files of dev
+    and test may lack it: their rows then stand alone."""
 
     split_seed: int = 0
     "Seed of the split, where dev or test is a fraction."
@@ -136,8 +138,6 @@ class Data(Settings):
             common = [value for value in dev.values if value in test.values]
             if dev.column == test.column and common:
                 raise ValueError(f"{common[0]!r} is selected both for dev and for test")
-        if self.group and not self.fractions and self.dev_from_test is None:
-            raise ValueError("group applies to fractions, and no split is a fraction; remove it")
         return self
 
     @property

@@ -34,7 +34,7 @@ __all__ = [
 
 SPLITS: tuple[Split, ...] = get_args(Split)
 SPLIT_COLUMNS = ("data.group", "data.dev", "data.test")
-"Columns read only to split by, under the settings that name them; removed from the records."
+"Columns read only for splits and groups, under the settings that name them; removed afterwards."
 MAX_SEEN_VALUES = 10_000
 "Values remembered for a did-you-mean."
 
@@ -63,10 +63,13 @@ class Splitter:
     seen_values: dict[Split, set[str]] = field(default_factory=dict)
 
     def columns(self, role: Split) -> dict[str, Column]:
-        """The columns to read from the files of a role for splitting alone."""
+        """The columns to read from the files of a role for splits and groups alone."""
         columns = {}
-        if self.group and (role == "train" or (role == "test" and self.dev_from_test is not None)):
-            columns["data.group"] = Column(self.group, "data.group", "split_key")
+        if self.group:
+            decides = role == "train" or (role == "test" and self.dev_from_test is not None)
+            columns["data.group"] = Column(
+                self.group, "data.group", "split_key", optional=not decides
+            )
         if role == "train":
             for split, by_value in self.by_value.items():
                 columns[f"data.{split}"] = Column(by_value.column, f"data.{split}", "split_key")
@@ -75,8 +78,10 @@ class Splitter:
     def split_of(self, record: Record, *, role: Split, predefined: frozenset[str]) -> Split | None:
         """The record's split; None if its source assigns it to another role.
 
-        `predefined` are the splits that the source defines itself. Removes `SPLIT_COLUMNS`.
+        `predefined` are the splits that the source defines itself. Removes `SPLIT_COLUMNS`, and
+        makes the value of `data.group` the record's group.
         """
+        record.group = self._group_value(record) or record.group
         if role != "train":
             split: Split | None = role if record.split in (None, role) else None
         elif record.split is not None and record.split != "train":
@@ -102,11 +107,13 @@ class Splitter:
 
     def group_key(self, record: Record) -> str:
         """Records with the same key always fall into the same split."""
+        return self._group_value(record) or record.group or self._text_key(record)
+
+    def _group_value(self, record: Record) -> str:
         value = as_text(record.get("data.group")) if self.group else ""
-        if value.strip():
-            return value
-        if record.group:
-            return record.group
+        return value if value.strip() else ""
+
+    def _text_key(self, record: Record) -> str:
         return "\0".join([as_text(record[role]) for role in self.texts if role in record])
 
     def check_values_seen(self, *, where: str) -> None:

@@ -96,6 +96,16 @@ def quantity(n: int, items: str) -> str:
     return f"{n:,} {items.removesuffix('s') if n == 1 else items}"
 
 
+def in_groups(groups: int | None) -> str:
+    """` in 30 groups`; empty where every item stands alone."""
+    return "" if groups is None else f" in {quantity(groups, 'groups')}"
+
+
+def sample_size(n: int, items: str, groups: int | None = None) -> str:
+    """`150 questions in 30 groups`, `904 documents`."""
+    return quantity(n, items) + in_groups(groups)
+
+
 def percent(value: float | None) -> str:
     """A fraction as `1.2 %`, with enough digits that a small one does not round to zero."""
     if value is None or math.isnan(value):

@@ -27,7 +27,7 @@ from regard.training.events import Event
 if TYPE_CHECKING:
     from regard.audits.audit import Audit
 
-RESULTS_SCHEMA = 2
+RESULTS_SCHEMA = 3
 "Of results.json."
 AUDIT_SCHEMA = 2
 "Of audit.json."
@@ -50,6 +50,8 @@ class EstimateRecord(JsonRecord):
     high: float | None = None
     n: int
     items: str = "documents"
+    groups: int | None = None
+    "Number of groups of items; None where every item stands alone."
     signature: str = ""
     no_interval: str = ""
     "Why there is no interval, if there is none."

@@ -170,6 +170,7 @@ def verdict_outcome(
         high=_finite(difference.high),
         per_seed=difference.per_seed,
         n=difference.n,
+        groups=difference.groups,
         seeds=difference.seeds,
         scope=judged.scope,
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from regard.core.errors import UserError
 from regard.data.splits import SPLITS
-from regard.evaluation.metrics.metric import Metric, build_metric
+from regard.evaluation.metrics.metric import Metric, Row, build_metric, row_groups
+from regard.evaluation.statistics.item_groups import GroupNumbers
 from regard.evaluation.statistics.seed_tables import SeedTables, Values
 from regard.runs.archive.read_run import read_run
 from regard.runs.archive.record import RunRecord
@@ -28,6 +29,8 @@ class CompletedRun:
     metric: Metric
     statistics: Mapping[str, Values]
     "(c, n): the per-item statistics of each split."
+    groups: Mapping[str, GroupNumbers | None] = field(default_factory=dict)
+    "The group of each item, by split."
 
     @property
     def collapsed(self) -> str:
@@ -50,17 +53,21 @@ def read_completed_run(result: JobResult) -> tuple[CompletedRun | None, str]:
         if record.results is None:
             return None, "it is not finished"
         metric = build_metric(record.results.metric)
+        items = {split: read_items(folder, split) for split in SPLITS}
         statistics: dict[str, Values] = {
-            split: _statistics(metric, folder, split) for split in SPLITS
+            split: _statistics(metric, items[split], folder, split) for split in SPLITS
         }
     except UserError as problem:  # damaged or of another schema: the other runs are still used
         return None, str(problem)
-    return CompletedRun(record, record.results, metric, statistics), ""
+    groups: dict[str, GroupNumbers | None] = {
+        split: row_groups(rows) for split, rows in items.items()
+    }
+    return CompletedRun(record, record.results, metric, statistics, groups), ""
 
 
-def _statistics(metric: Metric, folder: Path, split: str) -> Values:
+def _statistics(metric: Metric, rows: Sequence[Row], folder: Path, split: str) -> Values:
     try:
-        return metric.statistics(read_items(folder, split))
+        return metric.statistics(rows)
     except (KeyError, TypeError, ValueError) as problem:
         raise UserError(
             f"{folder}/items/{split}.jsonl is damaged ({problem})", topic="run"
@@ -90,4 +97,5 @@ def seed_tables(name: str, runs: Mapping[int, CompletedRun], score_key: str) -> 
             f"{split}:{run.results.items.get(split, {}).get(which, '')}" for run in runs.values()
         ),
         items=metric.items,
+        groups=next(iter(runs.values())).groups.get(split),
     )

@@ -20,7 +20,7 @@ from regard.studies.looks import Look
 from regard.studies.seed_spread import SeedSpread
 
 OUTCOME_FILE = "outcome.json"
-OUTCOME_SCHEMA = 3
+OUTCOME_SCHEMA = 4
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,8 @@ class VerdictOutcome:
     high: float | None = None
     per_seed: tuple[float, ...] = ()
     n: int = 0
+    groups: int | None = None
+    "Number of groups of items; None where every item stands alone."
     seeds: int = 0
     scope: str = ""
 
@@ -251,7 +253,7 @@ class Outcome(HtmlDisplay):
 
 def _estimate_row(of: str, score_key: str, estimate: SeedSpread | ScoreRecord) -> dict[str, Any]:
     split, _, metric = score_key.partition(".")
-    fields = ("value", "low", "high", "n", "items")
+    fields = ("value", "low", "high", "n", "items", "groups")
     return {
         "of": of,
         "split": split,

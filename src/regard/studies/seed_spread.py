@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from scipy.special import stdtrit
 
+from regard.evaluation.statistics.item_groups import count_groups, effective_groups
 from regard.evaluation.statistics.seed_tables import ScoreFunction, SeedTables
 
 LEVEL = 0.95
@@ -23,6 +24,8 @@ class SeedSpread:
     per_seed: tuple[float, ...]
     n: int
     items: str
+    groups: int | None = None
+    "Number of groups of items; None where every item stands alone."
 
 
 def seed_spread(
@@ -33,13 +36,24 @@ def seed_spread(
 ) -> SeedSpread:
     """Mean score and t-interval; `bounds` of the score clip the symmetric interval."""
     per_seed, leave_one_out = tables.leave_one_out(score_function)
-    seeds, n = len(per_seed), tables.statistics.shape[-1]
+    seeds, units = leave_one_out.shape
     value = float(per_seed.mean())
     low = high = None
-    if seeds > 1 and n > 1:
+    if seeds > 1 and units > 1:
         se_seeds = float(per_seed.std(ddof=1)) / math.sqrt(seeds)
-        # Jackknife over items.
-        se_items = math.sqrt((n - 1) * float(leave_one_out.mean(axis=0).var()))
-        half_width = float(stdtrit(seeds - 1, (1 + LEVEL) / 2)) * math.hypot(se_seeds, se_items)
+        # Jackknife over items, or over groups of items.
+        se_items = math.sqrt((units - 1) * float(leave_one_out.mean(axis=0).var()))
+        degrees_of_freedom = max(1, min(seeds, effective_groups(tables.groups) or units) - 1)
+        half_width = float(stdtrit(degrees_of_freedom, (1 + LEVEL) / 2)) * math.hypot(
+            se_seeds, se_items
+        )
         low, high = max(value - half_width, bounds[0]), min(value + half_width, bounds[1])
-    return SeedSpread(value, low, high, tuple(map(float, per_seed)), n, tables.items)
+    return SeedSpread(
+        value,
+        low,
+        high,
+        tuple(map(float, per_seed)),
+        tables.n,
+        tables.items,
+        count_groups(tables.groups),
+    )

@@ -9,6 +9,7 @@ becomes a `Problem`, which holds what was derived from those rows (the set of la
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from regard.data.corpus import Split
 from regard.data.record_corpus import ColumnType, Record
 from regard.data.sources import SourceIdentity
 from regard.data.special_tokens import InputSequence
+from regard.data.splits import as_text
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.metrics.metric import Metric, Row
 from regard.models.model import Model, TokenModel
@@ -37,6 +39,8 @@ TASKS = Catalog("task", home="regard.tasks", required=("families",))
 
 MAX_BATCH_POSITIONS = 4096
 "Positions of a batch while a model answers."
+MAX_GROUP_CHARACTERS = 60
+"Longer names of groups, such as whole passages, are replaced by a hash."
 
 Prediction = TypeVar("Prediction")
 AnyModel = TypeVar("AnyModel", bound=Model)
@@ -72,6 +76,9 @@ class Task(Settings, ABC):
     "Roles whose column a file may lack."
     role_types: ClassVar[Mapping[str, ColumnType]] = {}
     "Type of each role's values; by default the first holds text, the others any value."
+
+    group_role: ClassVar[str | None] = None
+    "The input that several rows share (a passage, an image): they are a group if data has none."
 
     score_names: ClassVar[tuple[str, ...]]
     "Names of the metric's scores, the main one first."
@@ -121,6 +128,16 @@ class Task(Settings, ABC):
     def identity_text(self, record: Record) -> str:
         """The row as one text, to find the same row in another split."""
         return " ".join(self.texts(record))
+
+    def group_of(self, record: Record) -> str | None:
+        """The group of a row: that of its data, else what it shares with others; None: it stands
+        alone."""
+        if record.group or self.group_role is None or self.group_role not in record:
+            return record.group
+        shared = as_text(record[self.group_role])
+        if len(shared) <= MAX_GROUP_CHARACTERS:
+            return shared
+        return hashlib.blake2b(shared.encode(), digest_size=8).hexdigest()
 
     def check(self, record: Record) -> None:
         """Refuse an unusable row; called on every split before training."""

@@ -112,7 +112,7 @@ class TestDifference:
         found = method_difference(a, replace(a, variant="b"), perplexity)
         assert (found.value, found.se, found.p) == (0, 0, 1)
         assert not found.distinguishable
-        assert (found.min_detectable, found.items_needed(1), found.seeds_needed(1)) == (0, 2, 2)
+        assert (found.min_detectable, found.units_needed(1), found.seeds_needed(1)) == (0, 2, 2)
 
     def test_two_seeds_suffice(self):
         found = method_difference(*study(seeds=2, n=3000, planted=3.0), ratio)
@@ -121,7 +121,7 @@ class TestDifference:
 
     def test_one_item_is_never_significant(self):
         found = method_difference(*study(n=1, planted=3.0), perplexity)
-        assert (found.p, found.seeds_needed(1), found.items_needed(1)) == (1, None, None)
+        assert (found.p, found.seeds_needed(1), found.units_needed(1)) == (1, None, None)
         assert not found.distinguishable
         assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["low"] is None
 
@@ -202,12 +202,12 @@ class TestPlanning:
         assert make_difference(se_persistent=0.5).seeds_needed(1.3) is None
         assert make_difference(se_persistent=0.5).seeds_needed(1.5) > 2
 
-    def test_items_needed(self):
+    def test_units_needed(self):
         found = make_difference(se_seeds=0.1, se_items=1.0, n=100)
-        needed = found.items_needed(10.0)
+        needed = found.units_needed(10.0)
         enough = replace(found, n=needed, se_items=math.sqrt(100 / needed))
         assert enough.min_detectable == pytest.approx(10.0, rel=0.01)
-        assert found.items_needed(1.0) is None
+        assert found.units_needed(1.0) is None
 
     def test_limiting_factor_has_the_larger_standard_error(self):
         assert make_difference(se_seeds=2.0, se_items=1.0).limiting_factor == "seeds"

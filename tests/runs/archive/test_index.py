@@ -27,6 +27,7 @@ from regard.runs.archive.index import (
     natural_sort_key,
     read_facts,
 )
+from regard.runs.results import RESULTS_SCHEMA
 
 
 def write_run(
@@ -47,7 +48,7 @@ def write_run(
         estimate = {"split": "dev", "metric": "perplexity", "value": perplexity, "n": 904}
         interval = {"low": perplexity - 5, "high": perplexity + 5}
         table = {
-            "schema": 2,
+            "schema": RESULTS_SCHEMA,
             "run": folder.name,
             "finished": "2026-11-15T21:56:41+00:00",
             "estimates": [{**estimate, **interval, "of": "model"}, {**estimate, "of": "unigram"}],
@@ -134,9 +135,9 @@ def test_links_are_not_followed(tmp_path):
         ("recipe.toml", b'name = "half', "a/recipe.toml: not valid TOML"),
         ("recipe.toml", b"\xff\xfe", "a/recipe.toml is not text in UTF-8"),
         ("recipe.toml", b"x = " + b"[" * 5000, "a"),
-        ("results.json", b'{"schema": 2, "run', "a/results.json: damaged, not JSON"),
+        ("results.json", b'{"schema": 3, "run', "a/results.json: damaged, not JSON"),
         ("results.json", b'{"schema": 7}', "a/results.json: schema 7 is unknown"),
-        ("results.json", b'{"schema": 2}', "a/results.json: damaged at run"),
+        ("results.json", b'{"schema": 3}', "a/results.json: damaged at run"),
         ("results.json", b"[]", "a/results.json: schema None is unknown"),
         ("results.json", b"[" * 100_000, "a"),
         ("results.json", b'{"schema": 1}', "a/results.json: schema 1 is unknown"),

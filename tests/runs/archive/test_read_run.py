@@ -125,12 +125,12 @@ def test_a_folder_without_a_run_is_an_error(tmp_path):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ('{"schema": 2, "run"', r"results\.json: damaged, not JSON .*Delete the file"),
+        ('{"schema": 3, "run"', r"results\.json: damaged, not JSON .*Delete the file"),
         ("\xff", r"damaged, not JSON"),
-        ('{"schema": 1}', r"schema 1 is unknown; this regard reads schema 2"),
-        ('{"schema": 7}', r"schema 7 is unknown; this regard reads schema 2"),
+        ('{"schema": 2}', r"schema 2 is unknown; this regard reads schema 3"),
+        ('{"schema": 7}', r"schema 7 is unknown; this regard reads schema 3"),
         ("[]", r"schema None is unknown"),
-        ('{"schema": 2, "run": "a"}', r"damaged at estimates: Field required"),
+        ('{"schema": 3, "run": "a"}', r"damaged at estimates: Field required"),
     ],
 )
 def test_unreadable_results_are_an_error(make_run, content, says):
@@ -149,7 +149,7 @@ def test_results_of_schema_1_are_refused_in_one_sentence(make_run):
         read_run(folder)
     said = str(refused.value)
     assert said.startswith(f"run: {folder}/figures.json: schema 1")
-    assert "results.json, schema 2" in said
+    assert "results.json, schema 3" in said
 
 
 def test_a_histogram_needs_one_more_edge_than_counts():

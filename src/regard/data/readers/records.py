@@ -38,7 +38,7 @@ class Record(dict[str, Any]):
         dict.__init__(self, values)
         self.at = at
         self.group = group
-        "Records of one group stay in the same split."
+        "Records of one group stay in the same split, and scores vary over groups."
         self.split = split
         "The split that its source assigns it to, if the source has predefined splits."
 

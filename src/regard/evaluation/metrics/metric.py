@@ -17,10 +17,14 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from regard.core.catalog import Catalog
 from regard.core.errors import UserError, did_you_mean
+from regard.evaluation.statistics.item_groups import GroupNumbers, group_numbers
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values, ratio
 
 Row: TypeAlias = Mapping[str, Any]
 "One item as stored in items/<split>.jsonl: plain JSON values."
+
+GROUP = "group"
+"The field that names an item's group: items of a group are not independent."
 
 METRICS = Catalog("metric", home="regard.evaluation.metrics")
 
@@ -157,6 +161,11 @@ def build_metric(settings: Mapping[str, Any]) -> Metric:
             topic="evaluation",
             hint="The file was written by another version of regard, or edited.",
         ) from error
+
+
+def row_groups(rows: Sequence[Row]) -> GroupNumbers | None:
+    """The group of each item; None where every item stands alone."""
+    return group_numbers([row.get(GROUP) for row in rows])
 
 
 def ratio_score(top: int, bottom: int) -> ScoreFunction:

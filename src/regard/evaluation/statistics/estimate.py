@@ -16,7 +16,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from regard.evaluation.formatting import quantity, with_interval
+from regard.evaluation.formatting import sample_size, with_interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,8 @@ class Estimate:
     n: int
     items: str
     "What n counts, in the plural: documents, questions, seeds."
+    groups: int | None = None
+    "Number of groups of items that were resampled whole; None where every item stands alone."
     signature: str
     no_interval: str = ""
     "Why there is no interval; empty where there is one."
@@ -79,7 +81,7 @@ class Estimate:
     def __str__(self) -> str:
         """`118.4 [113.9, 123.2], n = 2,104 documents`"""
         reason = f" (no interval: {self.no_interval})" if self.no_interval else ""
-        return f"{with_interval(self)}, n = {quantity(self.n, self.items)}{reason}"
+        return f"{with_interval(self)}, n = {sample_size(self.n, self.items, self.groups)}{reason}"
 
 
 def signature(name: str, /, **facts: object) -> str:

@@ -1,9 +1,10 @@
 """Per-item statistics of every seed of a method, and scores as functions of their sums.
 
 A score is a function of sums over items, as perplexity exp(ΣL / ΣT) is, so leaving one item out
-costs one subtraction. Two methods compare only on the same seeds and items.
+costs one subtraction. Items of a group are left out together. Two methods compare only on the same
+seeds, items and groups.
 
-Shapes: s seeds, c statistics, n items.
+Shapes: s seeds, c statistics, n items, u units: groups where items have them, else the items.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.core.errors import UserError
+from regard.evaluation.statistics.item_groups import GroupNumbers, sum_by_group
 
 Values: TypeAlias = NDArray[np.float64]
 
@@ -45,6 +47,8 @@ class SeedTables:
     "For each seed, name and fingerprint of the items it was evaluated on, as in dev:77abf00d."
     items: str = "documents"
     "What n counts, in the plural."
+    groups: GroupNumbers | None = None
+    "The group of each item, as `group_numbers` gives it; None where every item stands alone."
 
     def __post_init__(self) -> None:
         if self.statistics.ndim != 3 or 0 in self.statistics.shape:
@@ -53,6 +57,8 @@ class SeedTables:
             raise ValueError(
                 f"{len(self.statistics)} tables, {len(self.seeds)} seeds, {len(self.splits)} splits"
             )
+        if self.groups is not None and self.groups.shape != self.statistics.shape[-1:]:
+            raise ValueError(f"{self.groups.shape} groups of {self.statistics.shape[-1]} items")
         if len(set(self.seeds)) < len(self.seeds):
             raise self._error(
                 f"a seed occurs twice in {_join(self.seeds)}",
@@ -84,9 +90,13 @@ class SeedTables:
             splits=tuple(self.splits[index] for index in indices),
         )
 
+    @property
+    def n(self) -> int:
+        return int(self.statistics.shape[-1])
+
     def leave_one_out(self, score_function: ScoreFunction) -> tuple[Values, Values]:
-        """The score of each seed (s), and with each item left out (s, n)."""
-        statistics = np.moveaxis(self.statistics, 1, 0)
+        """The score of each seed (s), and with each unit left out (s, u)."""
+        statistics = np.moveaxis(sum_by_group(self.statistics, self.groups), 1, 0)
         sums = statistics.sum(axis=-1)
         # Overflow and division by zero are reported below.
         with np.errstate(all="ignore"):
@@ -96,7 +106,8 @@ class SeedTables:
             )
         if full.shape != sums.shape[1:]:
             raise ValueError(f"a score function of {sums.shape} sums gave {full.shape} scores")
-        for condition, scores in (("", full), (" with one item left out", left_out)):
+        unit = "item" if self.groups is None else "group"
+        for condition, scores in (("", full), (f" with one {unit} left out", left_out)):
             if scores is not None and not np.isfinite(scores).all():
                 bad = (~np.isfinite(scores)).reshape(len(scores), -1).any(1)
                 raise self._error(
@@ -124,6 +135,13 @@ def check_comparable(a: SeedTables, b: SeedTables) -> None:
             topic="comparison",
             where=between,
             hint="Scores on different items are not compared: evaluate both on one split.",
+        )
+    if not np.array_equal(a.groups, b.groups):  # type: ignore[arg-type]
+        raise UserError(
+            f"the {a.items} of {a.variant} are grouped otherwise than those of {b.variant}",
+            topic="comparison",
+            where=between,
+            hint="Evaluate both with the same data.group.",
         )
     if a.seeds != b.seeds:
         shared = [seed for seed in a.seeds if seed in b.seeds]

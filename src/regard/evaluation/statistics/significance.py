@@ -11,11 +11,15 @@ conservative where that over items does (the smaller of two degrees of freedom: 
 1966). With one seed only items vary, and the interval holds for these trained models, not for the
 methods.
 
+Items of a group (the questions about one passage) are not independent: where items have groups, the
+jackknife leaves out whole groups, and groups replace items in the degrees of freedom, min(S, G)−1,
+with G as `item_groups.py` counts groups of unequal size.
+
 The variance over items is a jackknife estimate (Tukey, 1958). For smooth functions of sums it
 agrees with the bootstrap (docs/studies/calibration.md), is deterministic, and does not depend on
 the order of the items.
 
-Shapes: s seeds, n items.
+Shapes: s seeds, u units: groups where items have them, else the items.
 """
 
 from __future__ import annotations
@@ -29,7 +33,8 @@ import numpy as np
 from scipy.special import nctdtrinc, stdtr, stdtrit
 
 from regard.core.errors import UserError
-from regard.evaluation.statistics.baseline_verdict import MIN_ITEMS
+from regard.evaluation.statistics.baseline_verdict import too_few_items
+from regard.evaluation.statistics.item_groups import count_groups, effective_groups
 from regard.evaluation.statistics.seed_tables import (
     ScoreFunction,
     SeedTables,
@@ -53,11 +58,15 @@ class MethodDifference:
     se_seeds: float | None
     "Standard error over seeds; None with one seed."
     se_items: float
-    "Standard error over items of the mean over seeds; infinite with one item."
+    "Standard error over units of the mean over seeds; infinite with one unit."
     se_persistent: float
     "Component of se_items that more seeds do not reduce: items that favour a method at any seed."
     n: int
     items: str = "documents"
+    groups: int | None = None
+    "Number of groups of items; None where every item stands alone."
+    effective_groups: float | None = None
+    "The number of equal groups that they are worth."
     level: float = 0.95
     "Confidence level of the interval; Holm's correction raises it."
     comparisons: int = 1
@@ -78,9 +87,14 @@ class MethodDifference:
         return math.hypot(self.se_seeds or 0.0, self.se_items)
 
     @property
-    def degrees_of_freedom(self) -> int:
-        """S−1, or n−1 where there are fewer items than seeds, or one seed only."""
-        return _degrees_of_freedom(self.seeds if self.seeds > 1 else self.n, self.n)
+    def units(self) -> float:
+        """Independent units of the sample: groups where items have them, else the items."""
+        return self.n if self.effective_groups is None else self.effective_groups
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """S−1, or units − 1 where there are fewer units than seeds, or one seed only."""
+        return _degrees_of_freedom(self.seeds if self.seeds > 1 else self.units, self.units)
 
     @property
     def low(self) -> float:
@@ -104,7 +118,8 @@ class MethodDifference:
     @property
     def distinguishable(self) -> bool:
         """Whether the interval excludes 0 and there are enough items for a verdict."""
-        return self.n >= MIN_ITEMS and (self.low > 0 or self.high < 0)
+        is_enough = not too_few_items(self.n, self.items, groups=self.groups)
+        return is_enough and (self.low > 0 or self.high < 0)
 
     @property
     def limiting_factor(self) -> str:
@@ -128,10 +143,10 @@ class MethodDifference:
 
         def is_detected(seeds: int) -> bool:
             se = math.sqrt(persistent + per_seed / seeds)
-            ratio = _detectable_ratio(_degrees_of_freedom(seeds, self.n), self.level)
+            ratio = _detectable_ratio(_degrees_of_freedom(seeds, self.units), self.level)
             return ratio * se <= abs(difference)
 
-        lowest_ratio = _detectable_ratio(_degrees_of_freedom(self.n, self.n), self.level)
+        lowest_ratio = _detectable_ratio(_degrees_of_freedom(self.units, self.units), self.level)
         if lowest_ratio * self.se_persistent >= abs(difference):
             return None
         enough = 2
@@ -145,14 +160,16 @@ class MethodDifference:
             too_few, enough = (too_few, middle) if is_detected(middle) else (middle, enough)
         return enough
 
-    def items_needed(self, difference: float) -> int | None:
-        """About how many items detect this difference with a power of 80 %, with the same seeds.
+    def units_needed(self, difference: float) -> int | None:
+        """About how many items (or groups) detect this difference with a power of 80 %, with the
+        same seeds.
 
         None where the variance over seeds rules it out, or where the number overflows.
         """
         se = difference / _detectable_ratio(self.degrees_of_freedom, self.level)
         variance = se**2 - (self.se_seeds or 0.0) ** 2
-        needed = self.n * self.se_items**2 / variance if variance > 0 else math.inf
+        present = self.n if self.groups is None else self.groups
+        needed = present * self.se_items**2 / variance if variance > 0 else math.inf
         return max(2, math.ceil(needed)) if math.isfinite(needed) else None
 
     def as_dict(self) -> dict[str, Any]:
@@ -187,14 +204,14 @@ def method_difference(
         method.leave_one_out(score_function) for method in (a, b)
     )
     per_seed, left_out = full_a - full_b, left_out_a - left_out_b
-    seeds, n = len(per_seed), a.statistics.shape[-1]
+    seeds, units = left_out.shape
     # Squares overflow where a training run nearly diverged: se is then infinite.
     with np.errstate(over="ignore", invalid="ignore"):
         of_mean = float(_jackknife_variance(left_out.mean(axis=0)))
         of_one_seed = float(_jackknife_variance(left_out).mean())
         se_seeds = float(per_seed.std(ddof=1) / math.sqrt(seeds)) if seeds > 1 else None
     # Item variance is persistent + v for one seed, and persistent + v / S for the mean over seeds.
-    has_both = seeds > 1 and n > 1
+    has_both = seeds > 1 and units > 1
     persistent = (seeds * of_mean - of_one_seed) / (seeds - 1) if has_both else of_mean
     return MethodDifference(
         a=a.variant,
@@ -204,8 +221,10 @@ def method_difference(
         se_seeds=se_seeds,
         se_items=math.sqrt(of_mean),
         se_persistent=math.sqrt(max(0.0, persistent)),
-        n=n,
+        n=a.n,
         items=a.items,
+        groups=count_groups(a.groups),
+        effective_groups=effective_groups(a.groups),
         level=level,
     )
 
@@ -246,18 +265,18 @@ def holm(differences: Sequence[MethodDifference]) -> list[MethodDifference]:
 
 
 def _jackknife_variance(left_out: Values) -> Values:
-    """(…, n) leave-one-out values to the variance of the estimate (…)."""
+    """(…, u) leave-one-out values to the variance of the estimate (…)."""
     n = left_out.shape[-1]
     if n < 2:
         return np.full(left_out.shape[:-1], math.inf)
     return np.asarray((n - 1) * left_out.var(axis=-1))
 
 
-def _degrees_of_freedom(seeds: int, n: int) -> int:
-    return max(1, min(seeds, n) - 1)
+def _degrees_of_freedom(seeds: float, units: float) -> float:
+    return max(1, min(seeds, units) - 1)
 
 
-def _detectable_ratio(degrees_of_freedom: int, level: float) -> float:
+def _detectable_ratio(degrees_of_freedom: float, level: float) -> float:
     """Minimum detectable difference with POWER, in standard errors."""
     return float(
         nctdtrinc(degrees_of_freedom, 1 - POWER, stdtrit(degrees_of_freedom, (1 + level) / 2))

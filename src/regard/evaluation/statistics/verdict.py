@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from regard.evaluation.formatting import decimals_shown, number, quantity
-from regard.evaluation.statistics.baseline_verdict import MIN_ITEMS
+from regard.evaluation.formatting import decimals_shown, in_groups, number, quantity
+from regard.evaluation.statistics.baseline_verdict import too_few_items
 from regard.evaluation.statistics.significance import MethodDifference
 
 NOT_DISTINGUISHABLE = "not distinguishable at this size"
@@ -40,7 +40,7 @@ class Verdict:
 
 def verdict(difference: MethodDifference, *, lower_is_better: bool) -> Verdict:
     """The verdict on a − b."""
-    counts = f"n = {difference.n:,}, seeds = {difference.seeds:,}"
+    counts = f"n = {difference.n:,}{in_groups(difference.groups)}, seeds = {difference.seeds:,}"
     signed = _with_interval(difference.value, difference.low, difference.high, sign="+")
     notes = [*_note_on_one_seed(difference), *_note_on_correction(difference)]
     if not difference.distinguishable:
@@ -88,11 +88,9 @@ def _note_on_correction(difference: MethodDifference) -> list[str]:
 
 
 def _notes_on_power(difference: MethodDifference) -> list[str]:
-    items = difference.items
-    if difference.n < MIN_ITEMS:
-        verb = "is" if difference.n == 1 else "are"
-        few = f"{quantity(difference.n, items)} {verb} too few"
-        return [f"{few} for a verdict; it takes {MIN_ITEMS}"]
+    if few := too_few_items(difference.n, difference.items, groups=difference.groups):
+        return [few]
+    units = difference.items if difference.groups is None else "groups"
     if difference.se == 0:
         return [f"{difference.a} and {difference.b} have exactly the same scores"]
     if not math.isfinite(difference.se):
@@ -106,10 +104,10 @@ def _notes_on_power(difference: MethodDifference) -> list[str]:
     size = float(f"{abs(difference.value):.2g}")
     observed = _two_digits(size)
     if difference.limiting_factor == "seeds":
-        needed, limit, other = difference.seeds_needed(size), "seeds", items
-        condition = f"on these {difference.n:,} {items}"
+        needed, limit, other = difference.seeds_needed(size), "seeds", units
+        condition = f"on these {quantity(difference.n, difference.items)}"
     else:
-        needed, limit, other = difference.items_needed(size), items, "seeds"
+        needed, limit, other = difference.units_needed(size), units, "seeds"
         condition = f"with {difference.seeds} seeds"
     if needed is None or (limit == "seeds" and needed > MAX_SEEDS_REPORTED):
         plan = f"no feasible number of {limit} would show a difference of {observed} {condition}"

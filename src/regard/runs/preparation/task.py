@@ -17,7 +17,7 @@ from regard.data.record_corpus import Record
 from regard.data.statistics import CorpusStatistics
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.health.overfitting import LossGap, LossLevel
-from regard.evaluation.metrics.metric import Row
+from regard.evaluation.metrics.metric import GROUP, Row
 from regard.evaluation.metrics.scoring import paired_difference, score
 from regard.evaluation.statistics.baseline_verdict import (
     MIN_ITEMS,
@@ -132,6 +132,12 @@ class PreparedTask(PreparedData):
         observer.on_progress("baselines", 0, None)
         judged = {split: chosen[split][0] for split in JUDGED_SPLITS}
         answers |= dict(self.problem.baselines(self.records["train"], judged))
+        answers = {
+            of: {
+                split: self._with_groups(rows, chosen[split][0]) for split, rows in by_split.items()
+            }
+            for of, by_split in answers.items()
+        }
         estimates = tuple(
             ScoreRecord.of_estimate(estimate, split=split, of=of)
             for split in SPLITS
@@ -195,6 +201,12 @@ class PreparedTask(PreparedData):
             return list(records), label
         indices = np.random.default_rng([seed, limit]).choice(len(records), limit, replace=False)
         return [records[int(i)] for i in np.sort(indices)], f"{label}:{limit}-drawn-seed{seed}"
+
+    def _with_groups(self, answers: Sequence[Row], records: Sequence[Record]) -> list[Row]:
+        return [
+            {**answer, GROUP: self.task.group_of(record)}
+            for answer, record in zip(answers, records, strict=True)
+        ]
 
     def _positions(self, split: Split, limit: int, cost: Callable[[Record], int]) -> int:
         """Positions of the chosen records, extrapolated from the first 50."""

@@ -72,6 +72,7 @@ class Extractive(Task):
 
     column_roles: ClassVar = ("context", "question", "answers")
     target_roles: ClassVar = ("answers",)
+    group_role: ClassVar = "context"
     score_names: ClassVar = AnswerMetric().score_names
     optional_roles: ClassVar = ("answer_starts", "impossible", "title")
 

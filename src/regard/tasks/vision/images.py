@@ -41,6 +41,7 @@ class ImageTask(Task):
     "The largest value of a pixel; values are divided by it."
 
     role_types: ClassVar = {"question": "text", "image": "value"}
+    group_role: ClassVar = "image"
 
     @model_validator(mode="after")
     def _patches_fit(self) -> Self:
