@@ -43,7 +43,7 @@ def train(
     if not isinstance(recipe, Recipe):
         recipe = Recipe.load(as_path(recipe, "recipe"))
     folder = Path("runs") / recipe.name if out is None else as_path(out, "out")
-    with observed_training(observer) as on_training:
+    with signals_as_interrupt(), observed_training(observer) as on_training:
         return run_experiment(recipe, folder, resume=resume, observer=on_training)
 
 

@@ -41,7 +41,7 @@ from regard.training.events import (
     StartEvent,
 )
 from regard.training.forecast import ForecastEvent
-from regard.training.interrupt import TrainingInterrupt, stop_on_ctrl_c
+from regard.training.interrupt import TrainingInterrupt, stop_on_signals
 from regard.training.loop import EvalResult, Hooks, fit
 from regard.training.optimizer import build_optimizer
 
@@ -81,7 +81,7 @@ def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, observer: Observe
             on_event(AuditEvent(audit=audit.without_leaks()))
             on_event(ForecastEvent(forecast=forecast))
         on_event(_start_event(experiment, state))
-        with stop_on_ctrl_c() as stop_requested:
+        with stop_on_signals() as stop_requested:
             hooks = _hooks(experiment, run, optimizer, on_event, stop_requested)
             fit_result = fit(
                 experiment.model,
@@ -92,9 +92,9 @@ def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, observer: Observe
                 machine=experiment.machine,
                 hooks=hooks,
             )
-            is_interrupted = fit_result.reason == "interrupted" or stop_requested()
-        if is_interrupted:
-            raise TrainingInterrupt(f"saved at step {fit_result.state.step:,}")
+        if stop_requested():
+            saved = f"saved at step {fit_result.state.step:,}"
+            raise TrainingInterrupt(saved, stop_requested.number)
         finish(experiment, run, fit_result, replace(observer, on_event=on_event))
     return run
 

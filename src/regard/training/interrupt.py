@@ -1,5 +1,8 @@
-"""Interrupts: Ctrl-C stops a training at the end of its step, after a checkpoint; pressed twice, at
-once. SIGTERM and SIGHUP stop a study like Ctrl-C."""
+"""Signals that stop: Ctrl-C, SIGTERM (docker stop, Slurm) and SIGHUP (a closed terminal).
+
+A training stops at the end of its step, after a checkpoint; upon a second signal at once. Whatever
+else runs stops at once. The exit code is that of a process which the signal killed: 130, 143, 129.
+"""
 
 from __future__ import annotations
 
@@ -9,48 +12,81 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+STOP_SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
+
+
+class SignalInterrupt(KeyboardInterrupt):
+    """A signal requested to stop at once."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
 
 class TrainingInterrupt(Exception):  # noqa: N818 — a request, not an error
-    """The user requested a stop; the state is saved."""
+    """A signal requested to stop; the state is saved."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.number = number
+
+
+def exit_code(stopped: BaseException | StopRequest) -> int:
+    """The exit code that tells which signal it was; Python's own interrupt is Ctrl-C's."""
+    return 128 + getattr(stopped, "number", signal.SIGINT)
+
+
+class StopRequest:
+    """Whether a signal has requested a stop, and which; a second one stops at once."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def __call__(self) -> bool:
+        return self.number > 0
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        if self.number:
+            raise SignalInterrupt(number)
+        self.number = number
 
 
 @contextmanager
-def stop_on_ctrl_c() -> Iterator[Callable[[], bool]]:
-    """Yields a function that returns whether Ctrl-C was pressed."""
-    stop_requested = False
-
-    def request_stop(signum: int, frame: FrameType | None) -> None:
-        nonlocal stop_requested
-        if stop_requested:
-            raise KeyboardInterrupt
-        stop_requested = True
-
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False  # only the main thread may set signal handlers
-        return
-    previous_handler = signal.signal(signal.SIGINT, request_stop)
-    try:
-        yield lambda: stop_requested
-    finally:
-        signal.signal(signal.SIGINT, previous_handler)
+def stop_on_signals() -> Iterator[StopRequest]:
+    """Signals stop whoever asks the request that is yielded."""
+    request = StopRequest()
+    with _handled(request.receive):
+        yield request
 
 
 @contextmanager
 def signals_as_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise KeyboardInterrupt."""
+    """Signals raise SignalInterrupt, which is a KeyboardInterrupt."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+        raise SignalInterrupt(number)
 
+    with _handled(stop):
+        yield
+
+
+@contextmanager
+def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return
-    known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    # Ignored signals stay ignored: under nohup a study outlives its terminal.
-    handled = [number for number in known if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, stop) for number in handled}
+    before = {number: signal.signal(number, handler) for number in STOP_SIGNALS if _counts(number)}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, previous in before.items():
+            if previous is not None:  # None: set by a library in C, which Python cannot restore
+                signal.signal(number, previous)
+
+
+def _counts(number: int) -> bool:
+    """Ignored signals stay ignored, as under nohup; but shells ignore Ctrl-C's in the background,
+    and a study interrupts its trainings by it."""
+    return number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN

@@ -68,7 +68,7 @@ class Hooks:
     samples: Callable[[], list[str]]
     save: Callable[[TrainingState], None]
     stop_requested: Callable[[], bool]
-    "Whether the user has pressed Ctrl-C."
+    "Whether a signal, such as Ctrl-C, has requested it."
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class FitResult:
 
     state: TrainingState
     reason: str
-    "finished, early (early stopping) or interrupted (by the user)"
+    "finished, early (early stopping) or interrupted (by a signal)"
 
 
 @dataclass
@@ -106,7 +106,7 @@ def fit(
     machine: Machine,
     hooks: Hooks,
 ) -> FitResult:
-    """Train from `state` to the last step, to early stopping, or until the user stops it."""
+    """Train from `state` to the last step, to early stopping, or until a signal stops it."""
     steps = loader.steps
     began = time.perf_counter() - state.seconds
     wait_before = state.data_wait_seconds

@@ -37,6 +37,7 @@ def compare(
     from regard import api
     from regard.cli.studies.verdict_table import print_outcome
     from regard.progress.study_display import study_display
+    from regard.training.interrupt import exit_code
 
     try:
         with study_display(side_console()) as observer:
@@ -49,9 +50,9 @@ def compare(
                 user_files=user_files or (),
                 observer=observer,
             )
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         print("\nstopped; every training is saved. Resume with the same command.", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise typer.Exit(exit_code(stopped)) from None
     report = outcome.folder / "report.html"
     if as_json:
         print_json(outcome.as_dict() | {"report": str(report)})

@@ -33,7 +33,7 @@ def train(
     from regard.core.json_records import record_table
     from regard.progress.training_display import training_display
     from regard.runs.recipe import Recipe
-    from regard.training.interrupt import TrainingInterrupt
+    from regard.training.interrupt import TrainingInterrupt, exit_code
 
     api.load_parts(user_files or ())
     loaded = Recipe.load(recipe, overrides=overrides or ())
@@ -47,7 +47,7 @@ def train(
         resumed = f"regard train {folder} --resume{files}"
         command = resumed if folder.is_dir() else "the same command"
         print(f"\n{message}. Resume with: {command}", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise typer.Exit(exit_code(stopped)) from None
     report, results = api.report(run.folder), run.results()
     if as_json:
         table = record_table(results) | {"run": str(run.folder), "report": str(report)}
