@@ -53,7 +53,7 @@ def test_planted_leak_is_found(name: str) -> None:
         ("mask dropped when weights are requested", "with attention weights requested"),
         ("mask lost in the cache", "with the KV cache"),
         ("padding mask instead of the causal one", "with padding"),
-        ("behind a zero-initialised gate", "with perturbed parameters"),
+        ("behind a zero-initialised gate", "structural mode"),
         ("batch statistics in training", "training mode"),
         ("only past a length", "evaluation mode, length 40"),
     ],

@@ -25,7 +25,7 @@ def load_state(folder: Path) -> object:
     ("file", "schema", "read"),
     [
         ("results.json", 3, lambda folder: Run(folder).results()),
-        ("audit.json", 2, lambda folder: read_audit(folder / "audit.json")),
+        ("audit.json", 3, lambda folder: read_audit(folder / "audit.json")),
         ("config.json", 3, read_config),
         ("state.json", 2, load_state),
     ],

@@ -158,8 +158,17 @@ def _leak_sentence(leaks: list[Leak], permission: Permission) -> str:
     named += ", …" if len(keys) > MAX_KEYS_NAMED else ""
     sees = "the future" if all(leak.key > leak.query for leak in leaks) else "what the mask forbids"
     tokens = f"token{'s' if len(keys) > 1 else ''} {named}"
+    position = f"position {largest.query} reacts to {tokens}"
+    found = f"(largest influence {largest.influence:.2g}, {largest.where}, by {largest.how})"
+    if largest.opens_with:
+        return f"sees {sees}, {_hidden_until(largest)}; then {position} {found}"
+    return f"sees {sees}: {position} {found}"
 
-    return (
-        f"sees {sees}: position {largest.query} reacts to {tokens} "
-        f"(largest influence {largest.influence:.2g}, {largest.where}, by {largest.how})"
-    )
+
+def _hidden_until(leak: Leak) -> str:
+    """`hidden at these weights: opens when blocks.0.gate trains`"""
+    several = len(leak.opens_with) > 1
+    verb = "train" if several else "trains"
+    if leak.opens_by == "no longer zero":
+        verb = f"{'are' if several else 'is'} no longer zero"
+    return f"hidden at these weights: opens when {' and '.join(leak.opens_with)} {verb}"

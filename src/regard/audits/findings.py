@@ -6,6 +6,7 @@ Free of torch, so that reports read them from audit.json.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,9 @@ class Leak:
     only` where float64 does not show it"""
     where: str
     "Forward mode and length of the row."
+    opens_with: tuple[str, ...] = ()
+    "What has to change first: parameters that train, or tensors that are zero; empty if nothing."
+    opens_by: Literal["", "training", "no longer zero"] = ""
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,10 @@ class Subject:
     "(module, ids) -> the same outputs, with attention weights requested."
     sample: Tensor | None = None
     "Inputs given by the user; their length is known to work."
+    special_ids: tuple[int, ...] = ()
+    "Ids with a meaning of their own: separators, padding, start and end of a text."
+    text: Tensor | None = None
+    "(t,): ids of real text."
 
     def __post_init__(self) -> None:
         if self.vocabulary < 2 and self.width < 1:

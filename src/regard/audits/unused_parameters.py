@@ -2,8 +2,8 @@
 
 A parameter is unused when its gradient is missing, is zero (in float64, up to rounding: the key
 bias shifts all scores of a query equally, and softmax is invariant to that), or is the same
-whatever the data. Initial values can be special, so each is tried again on copies with perturbed
-parameters (`forward/parameter_noise.py`) before it is reported.
+whatever the data. Initial values can be special, so each is tried again with structural values
+(`forward/structural.py`) before it is reported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from regard.audits.findings import UnusedParameter
 from regard.audits.forward.float64 import force_float64
 from regard.audits.forward.forward_mode import restored_after, seeded
-from regard.audits.forward.parameter_noise import perturb_parameters
+from regard.audits.forward.structural import Draw, Replacement, structural_values
 from regard.audits.subject import Subject, position_outputs
 
 LossFunction = Callable[[nn.Module, int], Tensor]
@@ -56,11 +56,11 @@ def find_unused_parameters(
     """
     trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
     why = dict.fromkeys(trained, "")
-    for noise_seed in (None, 0, 1):
-        copied = copy.deepcopy(module).double()
-        if noise_seed is not None:
-            perturb_parameters(copied, noise_seed)
-        gradients = [_gradients(copied, loss_fn, seed) for seed in data_seeds]
+    copied = copy.deepcopy(module).double()
+    for draw in (None, Draw.POSITIVE, Draw.MIXED):
+        values = Replacement({}) if draw is None else structural_values(module, draw)
+        with values.applied(copied):
+            gradients = [_gradients(copied, loss_fn, seed) for seed in data_seeds]
         why = {name: _why_unused(name, gradients) for name in why}
         why = {name: reason for name, reason in why.items() if reason}
         if not why:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 RESULTS_SCHEMA = 3
 "Of results.json."
-AUDIT_SCHEMA = 2
+AUDIT_SCHEMA = 3
 "Of audit.json."
 FORMER_RESULTS = "figures.json"
 "Name of results.json in schema 1."

@@ -27,7 +27,7 @@ from regard.runs.archive.index import (
     natural_sort_key,
     read_facts,
 )
-from regard.runs.results import RESULTS_SCHEMA
+from regard.runs.results import AUDIT_SCHEMA, RESULTS_SCHEMA
 
 
 def write_run(
@@ -99,7 +99,7 @@ def test_facts_of_a_finished_run_are_its_recipe_and_estimates(tmp_path):
 
 def test_facts_of_an_unfinished_run_are_its_progress(tmp_path):
     folder = write_run(tmp_path / "a", perplexity=None)
-    audit = {"schema": 2, "verdict": "leak", "sentence": "leak: 7 reacts to 8", "broken": []}
+    audit = {"schema": AUDIT_SCHEMA, "verdict": "leak", "sentence": "leak: 7 reacts to 8"}
     (folder / "audit.json").write_text(json.dumps(audit))
     (run,) = list_runs(tmp_path)
     assert run.state == RunState.UNFINISHED

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.audits.forward.float64 import UPCAST, force_float64
+from regard.audits.forward.structural import Replacement
 from regard.audits.subject import Subject, position_outputs
 from regard.core.errors import UserError
 
@@ -34,7 +35,7 @@ class ForwardError(Exception):
 class AuditedCopy:
     """A copy of the subject's module, and one more in float64 when it is first needed."""
 
-    def __init__(self, subject: Subject, modify: Callable[[nn.Module], None] | None = None) -> None:
+    def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self.copy_error = ""
         self.module = subject.module
@@ -44,10 +45,6 @@ class AuditedCopy:
             self.module = copy.deepcopy(self.module)
         except Exception as problem:  # a module may hold anything; then the original is used
             self.copy_error = error_summary(problem)
-            if modify is not None:
-                raise ForwardError(self.copy_error) from problem
-        if modify is not None:
-            modify(self.module)
 
     @cached_property
     def float64_module(self) -> nn.Module | None:
@@ -69,6 +66,8 @@ class ForwardMode:
     companion: Tensor | None = None
     "A second batch row (1,t), where rows of a batch influence each other and run one at a time."
     seed: int = 0
+    replacement: Replacement | None = None
+    "Values that parameters and buffers have during each pass."
 
     @property
     def subject(self) -> Subject:
@@ -92,14 +91,25 @@ class ForwardMode:
         rows = [self._pass(torch.cat([row[None], beside]))[:1].detach() for row in inputs]
         return torch.cat(rows)
 
-    def gradients(self, inputs: Tensor, queries: list[int], directions: Tensor) -> Tensor:
-        """|d(direction · output at i) / d(embedding j)|, (i,j), for one row (1,t).
+    def gradients(self, inputs: Tensor, coefficients: Tensor) -> Tensor:
+        """|d(Σᵢ coefficientᵢ · output at i) / d(embedding j)| of each row: (n,t), (n,t) -> (n,t).
 
-        directions (i,f) gives each query its own random projection; of each embedding's gradient
-        the largest absolute entry is taken.
+        One random projection of the output features serves all positions; of each embedding's
+        gradient the largest absolute entry is taken. One backward pass for all rows.
         """
-        if self.companion is not None:
-            inputs = torch.cat([inputs, self.companion[:, : inputs.shape[1]]])
+        if self.companion is None:
+            return self._gradients(inputs, coefficients)
+        beside = self.companion[:, : inputs.shape[1]]
+        silent = torch.zeros_like(coefficients[:1])
+        rows = zip(inputs, coefficients, strict=True)
+        return torch.cat(
+            [
+                self._gradients(torch.cat([row[None], beside]), torch.cat([own[None], silent]))[:1]
+                for row, own in rows
+            ]
+        )
+
+    def _gradients(self, inputs: Tensor, coefficients: Tensor) -> Tensor:
         leaves: list[Tensor] = []
         with self._state(graph=True) as module, _leaves(self.subject, module, leaves, self.float64):
             if not self.subject.embedding:
@@ -108,12 +118,10 @@ class ForwardMode:
             outputs = self._run(module, inputs)
             if not outputs.requires_grad or not leaves:
                 raise ForwardError("its outputs carry no gradient back to the token embeddings")
-            return torch.stack(
-                [
-                    _gradient_sizes(outputs[0, i], direction, leaves, length=inputs.shape[1])
-                    for i, direction in zip(queries, directions, strict=True)
-                ]
-            )
+            generator = torch.Generator().manual_seed(self.seed)
+            direction = torch.randn(outputs.shape[-1], generator=generator)
+            total = ((outputs @ direction.to(outputs)) * coefficients.to(outputs)).sum()
+            return _gradient_sizes(total, leaves, shape=tuple(inputs.shape[:2]))
 
     def _pass(self, inputs: Tensor) -> Tensor:
         # In training mode gradients are enabled, as in training: fused paths depend on it.
@@ -140,6 +148,7 @@ class ForwardMode:
             seeded(self.seed),
             restored_after(module, training=self.training),
             force_float64() if self.float64 else nullcontext(),
+            _replaced(module, self.replacement),
         ):
             yield module
 
@@ -212,28 +221,32 @@ def _leaves(
         handle.remove()
 
 
-def _gradient_sizes(
-    output: Tensor, direction: Tensor, leaves: list[Tensor], *, length: int
-) -> Tensor:
-    """Largest absolute entry of the gradient to each embedding of the first row, (t,).
+def _gradient_sizes(total: Tensor, leaves: list[Tensor], *, shape: tuple[int, ...]) -> Tensor:
+    """Largest absolute entry of the gradient to each embedding, (n,t).
 
     Not its norm: after a large negative mask value the squares would underflow to zero.
     """
-    gradients = torch.autograd.grad(
-        output @ direction.to(output), leaves, retain_graph=True, allow_unused=True
-    )
+    gradients = torch.autograd.grad(total, leaves, allow_unused=True)
     sizes = [
-        torch.zeros(leaf.shape[1])
+        torch.zeros(leaf.shape[:2]).double()
         if gradient is None
-        else gradient[0].abs().flatten(1).amax(dim=-1)
+        else gradient.abs().flatten(2).amax(dim=-1).double().cpu()
         for leaf, gradient in zip(leaves, gradients, strict=True)
     ]
     # A source sequence may use the same embedding; it has another length.
-    if whole := [size.double().cpu() for size in sizes if len(size) == length]:
+    if whole := [size for size in sizes if tuple(size.shape) == shape]:
         return torch.stack(whole).amax(dim=0)
-    if sum(len(size) for size in sizes) == length:  # chunks, as run with a KV cache
-        return torch.cat([size.double().cpu() for size in sizes])
+    if sum(size.shape[1] for size in sizes) == shape[1]:  # chunks, as run with a KV cache
+        return torch.cat(sizes, dim=1)
     raise ForwardError("gradients at its embedding cannot be assigned to positions")
+
+
+def _replaced(
+    module: nn.Module | None, replacement: Replacement | None
+) -> AbstractContextManager[None]:
+    if module is None or replacement is None:
+        return nullcontext()
+    return replacement.applied(module)
 
 
 def error_summary(problem: BaseException) -> str:

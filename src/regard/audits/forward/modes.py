@@ -1,19 +1,26 @@
 """The forward modes of a model, each of which can leak on its own.
 
 Eval and train mode; with attention weights requested, which often takes another code path; chunked
-with a KV cache; padded on either side; with perturbed parameters.
+with a KV cache; padded on either side; structural, with random values for all parameters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.audits.forward.forward_mode import AuditedCopy, Forward, ForwardError, ForwardMode
-from regard.audits.forward.parameter_noise import has_zero_parameters, perturb_parameters
+from regard.audits.forward.forward_mode import AuditedCopy, Forward, ForwardMode
+from regard.audits.forward.structural import (
+    Draw,
+    Replacement,
+    fixed_zeros,
+    structural_values,
+    values_for_zeros,
+)
 from regard.audits.notes import Notes
 from regard.audits.subject import Subject, position_outputs
 
@@ -23,7 +30,9 @@ WEIGHTS = "with attention weights requested"
 CACHE = "with the KV cache"
 PADDED = {"with padding on the right": (0, 3), "with padding on the left": (3, 0)}
 "Padding positions before and after the row."
-PERTURBED = "with perturbed parameters"
+STRUCTURAL = "structural mode"
+STRUCTURAL_TRAINING = "structural mode, training"
+WITHOUT_ZEROS = "structural mode, fixed zeros replaced"
 
 
 def forward_modes(subject: Subject, notes: Notes, *, seed: int = 0) -> dict[str, ForwardMode]:
@@ -50,13 +59,50 @@ def forward_modes(subject: Subject, notes: Notes, *, seed: int = 0) -> dict[str,
             modes[name] = ForwardMode(name, audited, forward, seed=seed)
     else:
         notes.add_unchecked("padding: the model takes no padding mask")
-    if subject.module is not None and has_zero_parameters(subject.module):
-        try:
-            perturbed = AuditedCopy(subject, perturb_parameters)
-            modes[PERTURBED] = ForwardMode(PERTURBED, perturbed, plain(subject), seed=seed)
-        except ForwardError as problem:
-            notes.add_unchecked(f"{PERTURBED}: {problem}")
     return modes
+
+
+def structural_modes(evaluation: ForwardMode) -> list[ForwardMode]:
+    """The model with random parameters, in evaluation and training mode and with all signs."""
+    module = evaluation.subject.module  # its copy has lost the gradient hooks
+    if module is None:
+        return []
+    drawn = [(draw, structural_values(module, draw)) for draw in Draw]
+    modes = [replace(evaluation, name=STRUCTURAL, replacement=values) for _, values in drawn]
+    return modes + [
+        replace(evaluation, name=STRUCTURAL_TRAINING, training=True, replacement=values)
+        for draw, values in drawn
+        if draw is not Draw.NEGATIVE
+    ]
+
+
+def modes_without_zeros(evaluation: ForwardMode, inputs: Tensor) -> list[ForwardMode]:
+    """As structural modes, with values for tensors that stay zero without being trained."""
+    module = evaluation.subject.module
+    if module is None:
+        return []
+    zeros = constant_zeros(evaluation, inputs)
+    modes = []
+    for draw in Draw if zeros else ():
+        values = structural_values(module, draw).values
+        both = Replacement(values | values_for_zeros(zeros, draw).values)
+        modes.append(replace(evaluation, name=WITHOUT_ZEROS, replacement=both))
+    return modes + [replace(mode, training=True) for mode in modes[:1]]
+
+
+def constant_zeros(mode: ForwardMode, inputs: Tensor) -> dict[str, Tensor]:
+    """Those of `fixed_zeros` that a forward pass leaves zero; a mask may be built when used."""
+    zeros: dict[str, Tensor] = {}
+
+    def forward(module: Any, inputs: Tensor) -> Any:
+        output = mode.forward(module, inputs)
+        zeros.update(fixed_zeros(module))
+        return output
+
+    before = fixed_zeros(mode.audited.module) if mode.audited.module is not None else {}
+    if before:
+        replace(mode, forward=forward).outputs(inputs)
+    return {name: zero for name, zero in zeros.items() if name in before}
 
 
 def plain(subject: Subject) -> Forward:

@@ -15,16 +15,16 @@ Shapes: i query, j key, t positions. Masks: True = may attend.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from regard.audits.findings import Leak
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
-from regard.audits.forward.modes import CACHE, EVALUATION, PADDED, PERTURBED, TRAINING, WEIGHTS
+from regard.audits.forward.modes import CACHE, EVALUATION, PADDED, TRAINING, WEIGHTS
 from regard.audits.forward.precision import why_incomparable
+from regard.audits.leaks.batch_coupling import isolate_rows
 from regard.audits.leaks.gradient import leaks_by_gradient
+from regard.audits.leaks.hidden import find_hidden_leaks
 from regard.audits.leaks.permission import Permission
 from regard.audits.leaks.perturbation import (
     InfluenceByMethod,
@@ -102,6 +102,9 @@ def find_leaks(
     if not found and not notes.doubts:
         for leak in _leaks_of_single_tokens(search, modes[EVALUATION]):
             found[0, leak.query, leak.key] = leak
+    if not found and not notes.doubts:
+        for leak in find_hidden_leaks(search, modes[EVALUATION], shortest):
+            found[shortest, leak.query, leak.key] = leak
     if not found and not any(_depends_on_input(search, modes[name], shortest) for name in modes):
         notes.add_doubt("the outputs do not depend on the inputs at all, so no leak can show")
     return list(found.values())
@@ -148,7 +151,7 @@ def leaks_at_length(search: LeakSearch, mode: ForwardMode, length: int) -> list[
     notes.add_checked(f"{where}: {trials.describe(reachable)}")
     if sum(map(len, found.values())) == int((~reachable).sum()):
         return _leaks(found, where)  # every forbidden pair leaks: nothing is left to find
-    if mode.name in (EVALUATION, TRAINING, WEIGHTS, PERTURBED):
+    if mode.name in (EVALUATION, TRAINING, WEIGHTS):
         found |= leaks_by_gradient(search, mode, base, reachable)
     if mode.name in (EVALUATION, TRAINING):
         truncation = leaks_by_truncation(search, mode, base)
@@ -173,14 +176,6 @@ def _leaks(found: InfluenceByMethod, where: str) -> list[Leak]:
         for (query, key), size in sorted(pairs.items()):
             leaks.setdefault((query, key), Leak(query, key, size, how, where))
     return list(leaks.values())
-
-
-def isolate_rows(mode: ForwardMode, base: Tensor, generator: torch.Generator) -> ForwardMode:
-    """The mode, or one that runs rows one at a time where batch rows influence each other."""
-    other = mode.subject.draw(2, base.shape[1], generator).to(base.dtype)
-    before = mode.outputs(torch.cat([base, other[:1]]))[:1]
-    after = mode.outputs(torch.cat([base, other[1:]]))[:1]
-    return replace(mode, companion=other[:1]) if bool((before != after).any()) else mode
 
 
 def _depends_on_input(search: LeakSearch, mode: ForwardMode, length: int) -> bool:

@@ -16,9 +16,8 @@ from regard.audits.forward.precision import recheck_in_float64
 from regard.audits.leaks.perturbation import InfluenceByMethod, PairInfluence
 from regard.audits.leaks.search import LeakSearch
 
-MAX_LENGTH_ALL_QUERIES = 12
-QUERIES = 6
-"Evenly spaced queries of longer rows; each costs a backward pass."
+MAX_QUERIES = 32
+"Evenly spaced queries of longer rows; all share one backward pass."
 ROWS = 2
 FLOAT64_FLOOR = 1e-11
 
@@ -32,8 +31,8 @@ def leaks_by_gradient(
         search.notes.add_unchecked("gradients: the embedding layer is not known")
         return {}
     queries = (~reachable).any(dim=1).nonzero().flatten()
-    if length > MAX_LENGTH_ALL_QUERIES:
-        queries = queries[torch.linspace(0, len(queries) - 1, QUERIES).round().long()]
+    if len(queries) > MAX_QUERIES:
+        queries = queries[torch.linspace(0, len(queries) - 1, MAX_QUERIES).round().long()]
     generator = search.generator(length)
     outputs = mode.outputs(base)
     # A float64 model has no higher precision to re-check in: rounding is cut off by a floor.
@@ -42,13 +41,11 @@ def leaks_by_gradient(
     how = "gradient"
     for number in range(ROWS):
         row = base if number == 0 else subject.draw_other(base, generator)
-        directions = torch.randn(len(queries), outputs.shape[-1], generator=generator)
         measure = partial(
-            _relative_gradients,
-            row=row,
-            queries=queries,
-            directions=directions,
-            reachable=reachable,
+            relative_gradients,
+            rows=row.expand(len(queries), *row.shape[1:]).contiguous(),
+            coefficients=torch.eye(length)[queries],
+            forbidden=~reachable[queries],
         )
         try:
             first = measure(mode)
@@ -69,14 +66,13 @@ def leaks_by_gradient(
     return {how: found}
 
 
-def _relative_gradients(
-    mode: ForwardMode, *, row: Tensor, queries: Tensor, directions: Tensor, reachable: Tensor
+def relative_gradients(
+    mode: ForwardMode, *, rows: Tensor, coefficients: Tensor, forbidden: Tensor
 ) -> Tensor:
-    """(i,j) at forbidden pairs, relative to the query's largest allowed one."""
-    sizes = mode.gradients(row, queries.tolist(), directions)
+    """(n,j) at forbidden keys, relative to the row's largest allowed one."""
+    sizes = mode.gradients(rows, coefficients)
     if not bool(torch.isfinite(sizes).all()):
         raise ForwardError("they are not finite")
-    allowed = reachable[queries]
-    largest = torch.where(allowed, sizes, 0.0).amax(dim=1, keepdim=True)
+    largest = torch.where(forbidden, 0.0, sizes).amax(dim=1, keepdim=True)
     largest = torch.where(largest > 0, largest, sizes.amax(dim=1, keepdim=True).clamp(min=1e-300))
-    return torch.where(allowed, 0.0, sizes / largest)
+    return torch.where(forbidden, sizes / largest, 0.0)

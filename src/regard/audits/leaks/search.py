@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard.audits.forward.forward_mode import ForwardError, ForwardMode
 from regard.audits.leaks.permission import Permission
+from regard.audits.leaks.rows import varied_rows
 from regard.audits.notes import Notes
 from regard.audits.subject import Subject
 from regard.core.errors import UserError
@@ -53,6 +54,12 @@ class LeakSearch:
         if sample is not None and sample.shape[1] == length:
             return sample[:1].to(self.subject.device)
         return self.subject.draw(1, length, self.generator(length))
+
+    def rows(self, length: int, *, count: int) -> Tensor:
+        """Rows of every kind for probes, `base` first."""
+        varied = varied_rows(self.subject, length, count - 1, self.generator(length))
+        base = self.base(length)
+        return torch.cat([base, varied.to(base)])
 
     def affordable_trials(self, length: int, *, budget: float = BUDGET) -> int:
         """Trials within the budget; each runs twice."""

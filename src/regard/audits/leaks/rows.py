@@ -1,0 +1,57 @@
+"""Rows that a probe is run on: random ones, runs, repeats, special ids, text.
+
+A leak can depend on what a row holds: on equal neighbours, on a separator, on ids that random
+draws seldom give.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.audits.subject import Subject
+
+PERIODS = (2, 1, 3, 4)
+"Of repeats; with period 1 a row holds one token alone."
+
+
+def varied_rows(subject: Subject, length: int, count: int, generator: torch.Generator) -> Tensor:
+    """(count,length) ids, or embeddings (count,length,w), from every kind of row in turn."""
+    kinds = [_random, _repeat, _random, _runs]
+    if subject.vocabulary:
+        kinds.insert(1, _special)
+        if subject.text is not None:
+            kinds.insert(2, _text)
+    rows = [kinds[n % len(kinds)](subject, length, n, generator) for n in range(count)]
+    return torch.cat(rows).to(subject.device)
+
+
+def _random(subject: Subject, length: int, n: int, generator: torch.Generator) -> Tensor:
+    return subject.draw(1, length, generator)
+
+
+def _repeat(subject: Subject, length: int, n: int, generator: torch.Generator) -> Tensor:
+    positions = torch.arange(length) % PERIODS[n % len(PERIODS)]
+    return subject.draw(1, length, generator)[:, positions]
+
+
+def _runs(subject: Subject, length: int, n: int, generator: torch.Generator) -> Tensor:
+    """Each position repeats the one before with probability 1/2."""
+    starts = torch.rand(length, generator=generator) < 0.5
+    starts[0] = True
+    return subject.draw(1, length, generator)[:, starts.long().cumsum(0) - 1]
+
+
+def _special(subject: Subject, length: int, n: int, generator: torch.Generator) -> Tensor:
+    """A random row with special ids at every third position, each in turn."""
+    row = subject.draw(1, length, generator)
+    ids = torch.tensor(subject.special_ids or (0, 1, subject.vocabulary - 1), device=row.device)
+    at = torch.arange(n % 3, length, 3)
+    row[0, at] = ids[(torch.arange(len(at)) + n) % len(ids)]
+    return row
+
+
+def _text(subject: Subject, length: int, n: int, generator: torch.Generator) -> Tensor:
+    assert subject.text is not None
+    start = int(torch.randint(len(subject.text), (1,), generator=generator))
+    return subject.text.roll(-start).repeat(-(-length // len(subject.text)))[None, :length]

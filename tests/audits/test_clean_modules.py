@@ -1,0 +1,12 @@
+"""Clean models stay clean whatever their values are replaced by."""
+
+import pytest
+from tests.audits.clean_modules import CLEAN
+
+from regard.audits.audit import audit
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_clean_module_has_no_leak(name: str) -> None:
+    report = audit(CLEAN[name]())
+    assert report.verdict == "clean", report.sentence()
