@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from regard import api
 from regard.cli.app import app
 from regard.core.errors import UserError
+from regard.runs.models.loaded_model import LoadedModel
 
 MODELS = '''
 import torch
@@ -225,10 +226,10 @@ def test_run_folder_is_loaded(
 
     loads: list[object] = []
 
-    def load(folder: object, *, base: object, user_files: object) -> api.LoadedModel:
+    def load(folder: object, *, base: object, user_files: object) -> LoadedModel:
         loads.append((folder, user_files))
         model = _call_factory(f"{models}:leaking")
-        return api.LoadedModel(SimpleNamespace(model=model), tmp_path)  # type: ignore[arg-type]
+        return LoadedModel(SimpleNamespace(model=model), tmp_path)  # type: ignore[arg-type]
 
     monkeypatch.setattr(api, "load", load)
     assert run("runs/some", "--with", "kind.py")[0] == 1
