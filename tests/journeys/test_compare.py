@@ -51,6 +51,7 @@ def test_verdicts_on_an_equal_a_worse_and_a_leaking_variant(
             "other": {"samples.max_new_tokens": 7},
             "untrained": {"train.lr": 1e-9},
             "cheat": {"model.attention.kind": "zero-masked"},
+            "wild": {"train.lr": 1e30},
         },
         probes=["the cat sees a bird."],
     )
@@ -67,8 +68,13 @@ def test_verdicts_on_an_equal_a_worse_and_a_leaking_variant(
     assert verdicts["untrained"]["low"] > 0
     assert verdicts["cheat"]["sentence"] == "not compared"
     assert outcome["unequal"] == []
-    assert all(len(variant["probes"]) == 1 for variant in outcome["variants"])
+    assert printed.index("DIVERGED  wild diverged in 3 of 3 seeds") < printed.index("VERDICT")
+    assert [one["diverged"] for one in outcome["divergences"]] == [{"diverged": 3, "seeds": 3}]
+    assert verdicts["wild"]["sentence"] == "not compared"
+    finished = [variant for variant in outcome["variants"] if not variant["diverged"]]
+    assert [len(variant["probes"]) for variant in finished] == [1, 1, 1, 1]
     page = (workspace.folder / "runs" / "study" / "report.html").read_text()
+    assert page.index("wild diverged in 3 of 3 seeds") < page.index("is better than untrained")
     assert page.index("sees the future") < page.index("is better than untrained")
     assert (workspace.folder / "runs" / "study" / "report.md").is_file()
     assert (workspace.folder / "runs" / "study" / "tables.tex").is_file()

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from tests.reports.synthetic_study import CLEAN, LEAK
 from tests.synthetic_run import results_table
+from tests.wording import says
 
 from regard.core.json_records import record_table
+from regard.evaluation.statistics.divergence import DivergenceCount
 from regard.studies.collect import collect_outcome
 from regard.studies.engines.local import Job, JobResult
 from regard.studies.outcome import VariantOutcome
@@ -144,6 +146,79 @@ def test_a_variant_that_predicts_one_class_is_not_ranked(folder, collapsed):
     verdict = deciding(outcome, "constant")
     assert (verdict.better, verdict.value) == ("", None)
     assert outcome.variant("dot").is_ranked
+
+
+NOT_FINITE = {"event": "divergence", "step": 12, "text": "the loss is not finite at step 12"}
+RISE = [{"event": "step", "step": n + 1, "loss": 9.0 if n < 3 else 4.0} for n in range(40)] + [
+    {"event": "step", "step": n + 1, "loss": 8.5} for n in range(40, 80)
+]
+
+
+def diverge(folder, variant, seed, *, finished):
+    """Make a run one that stopped at a loss that is not finite, or one whose loss rose."""
+    run = folder.home / variant / f"seed-{seed}"
+    events = RISE if finished else [NOT_FINITE]
+    (run / "events.jsonl").write_text("\n".join(map(json.dumps, events)) + "\n")
+    if not finished:
+        (run / "results.json").unlink()
+        index = next(n for n, one in enumerate(folder.results) if one.job.folder == run)
+        folder.results[index] = JobResult(folder.results[index].job, "train: the loss …")
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_diverged_runs_are_counted_and_no_mean_is_judged_over_the_others(folder, finished):
+    folder.add("dot")
+    folder.add("wild", better_by=4.0)
+    folder.add("lower-loss", better_by=4.0)
+    diverge(folder, "wild", 1, finished=finished)
+    outcome = folder.collect()
+    wild = outcome.variant("wild")
+    assert wild.is_valid
+    assert not wild.is_ranked
+    assert [bool(run.diverged) for run in wild.runs] == [False, True, False]
+    [sentence] = outcome.diverged
+    assert says(sentence, "wild diverged in 1 of 3 seeds", "seed 1: ")
+    assert outcome.missing == []
+    verdict = deciding(outcome, "wild")
+    assert (verdict.better, verdict.value) == ("", None)
+    [counted] = outcome.divergences
+    assert (counted.variant, counted.reference, counted.better) == ("wild", "dot", "")
+    assert (counted.diverged, counted.reference_diverged) == (
+        DivergenceCount(1, 3),
+        DivergenceCount(0, 3),
+    )
+    assert counted.p == 1
+    assert verdict.notes[-1] == counted.sentence
+    assert len(wild.estimates["dev.perplexity"].per_seed) == 2
+    assert deciding(outcome, "lower-loss").better == "lower-loss"
+
+
+def test_a_variant_that_always_diverges_differs_from_one_that_never_does(folder):
+    seeds = range(5)
+    folder.add("dot", seeds=seeds)
+    for name in ("wild", "mild"):
+        folder.add(name, seeds=seeds)
+    for seed in seeds:
+        diverge(folder, "wild", seed, finished=False)
+    diverge(folder, "mild", 0, finished=True)
+    outcome = folder.collect()
+    wild, mild = outcome.divergences
+    assert wild.better == "dot"
+    # Holm: twice the smaller p, 2 / 252.
+    assert wild.p == pytest.approx(4 / 252)
+    assert says(wild.sentence, "wild diverges more often than dot", "5 of 5", "0 of 5")
+    assert mild.better == ""
+    assert outcome.variant("wild").estimates == {}
+
+
+def test_where_the_reference_diverged_nothing_is_compared_with_it(folder):
+    folder.add("dot")
+    folder.add("lower-loss", better_by=4.0)
+    diverge(folder, "dot", 2, finished=True)
+    outcome = folder.collect()
+    verdict = deciding(outcome, "lower-loss")
+    assert (verdict.better, verdict.value) == ("", None)
+    assert "dot diverged in 1 of 3" in verdict.notes[0]
 
 
 def test_a_damaged_run_is_named_and_the_rest_is_compared(folder):

@@ -33,6 +33,10 @@ class UserError(Exception):
         return [str(self)]
 
 
+class DivergenceError(UserError):
+    """A training diverged: its loss is not finite, or too large for any score."""
+
+
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """` — did you mean X?` for the closest spelling, or the known names if none is close."""
     names = sorted(known)

@@ -174,6 +174,10 @@ def capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def p_value(p: float) -> str:
+    return "below 0.0001" if p < 0.0001 else f"{p:.2g}"
+
+
 def join_words(words: Iterable[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     *first, last = words

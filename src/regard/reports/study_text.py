@@ -80,9 +80,11 @@ def paired_seeds(outcome: Outcome, verdict: VerdictOutcome) -> Sequence[int | No
 
 
 def audit_label(variant: VariantOutcome) -> str:
-    """`clean`, `INVALID`, `COLLAPSED`, or the audit's own verdict."""
+    """`clean`, or why its scores are not ranked: `INVALID`, `COLLAPSED` or `DIVERGED`."""
+    if not variant.is_valid:
+        return "INVALID"
     if not variant.is_ranked:
-        return "COLLAPSED" if variant.is_valid else "INVALID"
+        return "COLLAPSED" if variant.collapsed else "DIVERGED"
     return variant.audit.verdict if variant.audit else "none"
 
 

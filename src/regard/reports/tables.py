@@ -1,7 +1,7 @@
 """A study's main results as Markdown for notes and as LaTeX (booktabs) for papers.
 
-User text is escaped for each. Scores of a variant that leaks, or predicts one class for every row,
-are struck through in Markdown and replaced by the reason in LaTeX.
+User text is escaped for each. Scores of a variant that leaks, predicts one class for every row, or
+diverged with a seed, are struck through in Markdown and replaced by the reason in LaTeX.
 """
 
 from __future__ import annotations
@@ -145,6 +145,7 @@ def markdown(evidence: Evidence) -> str:
     lines += [f"{study_size(outcome)}; {short_label(outcome.decides)} decides.", ""]
     lines += [f"**INVALID** {_escape_markdown(one)}\n" for one in outcome.invalid]
     lines += [f"**COLLAPSED** {_escape_markdown(one)}\n" for one in outcome.collapsed]
+    lines += [f"**DIVERGED** {_escape_markdown(one)}\n" for one in outcome.diverged]
     judged = verdicts_by_score(outcome)
     for score_key, verdicts in judged.items():
         lines += [f"## {long_label(score_key)}", ""]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from torch.optim import Optimizer
 
-from regard.core.errors import UserError
+from regard.core.errors import DivergenceError, UserError
 from regard.data.tokenizers.tokenizer import check_same_tokenizer
 from regard.runs.experiment import Experiment, build_experiment, forecast_experiment
 from regard.runs.finish import finish, now
@@ -33,6 +33,7 @@ from regard.training.checkpoint import (
 )
 from regard.training.device import choose_machine
 from regard.training.events import (
+    DivergenceEvent,
     Event,
     EventLog,
     OnEvent,
@@ -95,7 +96,11 @@ def _run_locked(recipe: Recipe, folder: Path, *, resume: bool, observer: Observe
         if stop_requested():
             saved = f"saved at step {fit_result.state.step:,}"
             raise TrainingInterrupt(saved, stop_requested.number)
-        finish(experiment, run, fit_result, replace(observer, on_event=on_event))
+        try:
+            finish(experiment, run, fit_result, replace(observer, on_event=on_event))
+        except DivergenceError as problem:  # the last update made the loss infinite
+            on_event(DivergenceEvent(step=fit_result.state.step, text=problem.what))
+            raise
     return run
 
 

@@ -1,9 +1,10 @@
 """Collect the outcome of a study from its run folders.
 
-A missing or damaged run is reported with its reason, and the rest is compared without it. Variants
-are compared on the seeds they share, paired by item. A variant that leaks is compared with nothing,
-and neither is one that predicts one class for every row: its scores are correct, but they only
-measure how frequent that class is.
+A missing or damaged run is reported with its reason, and the rest is compared without it. A run
+that diverged is a result: its variant is judged by how many did, and by no mean over the others.
+Variants are compared on the seeds they share, paired by item. A variant that leaks is compared with
+nothing, and neither is one that predicts one class for every row: its scores are correct, but they
+only measure how frequent that class is.
 """
 
 from __future__ import annotations
@@ -23,12 +24,24 @@ from regard.studies.completed_runs import (
     CompletedRun,
     CompletedRuns,
     describe_collapse,
+    describe_divergence,
     read_completed_run,
     seed_tables,
 )
+from regard.studies.divergence import (
+    compare_divergence,
+    count_diverged,
+    describe_divergences,
+)
 from regard.studies.engines.local import JobResult
 from regard.studies.equality import unequal_conditions
-from regard.studies.outcome import Outcome, RunOutcome, VariantOutcome, VerdictOutcome
+from regard.studies.outcome import (
+    DivergenceOutcome,
+    Outcome,
+    RunOutcome,
+    VariantOutcome,
+    VerdictOutcome,
+)
 from regard.studies.seed_spread import seed_spread
 from regard.studies.study import LoadedStudy
 
@@ -50,7 +63,11 @@ def collect_outcome(
         job = result.job
         run, reason = read_completed_run(result)
         folder = str(job.folder.relative_to(home))
-        by_name[job.variant].runs.append(RunOutcome(job.seed, folder, reason))
+        diverged = describe_divergence(result, run)
+        reason = reason or (f"it diverged: {diverged}" if diverged else "")
+        by_name[job.variant].runs.append(RunOutcome(job.seed, folder, reason, diverged))
+        if diverged:
+            continue
         if run is None:
             missing.append(f"{job.title}: {reason}")
         else:
@@ -58,6 +75,9 @@ def collect_outcome(
     for name, variant in by_name.items():
         _summarize(variant, completed[name])
     reference = loaded.reference.name
+    divergences = compare_divergence(
+        [(by_name[one.name], by_name[one.against]) for one in loaded.variants]
+    )
     return Outcome(
         name=study.name,
         question=study.question,
@@ -70,7 +90,7 @@ def collect_outcome(
         verdicts=[
             verdict_outcome
             for score_key in _compared_scores(study.decides)
-            for verdict_outcome in _verdicts(score_key, loaded, by_name, completed)
+            for verdict_outcome in _verdicts(score_key, loaded, by_name, completed, divergences)
         ],
         baselines=_baselines(completed[reference] or next(filter(None, completed.values()), {})),
         unequal=unequal_conditions(loaded, by_name, completed),
@@ -79,11 +99,15 @@ def collect_outcome(
         remarks=_remarks(loaded, by_name),
         command=command,
         collapsed=[_why_not_ranked(variant) for variant in variants if variant.collapsed],
+        diverged=[describe_divergences(variant) for variant in variants if variant.diverged],
+        divergences=divergences,
     )
 
 
 def _summarize(variant: VariantOutcome, runs: Mapping[int, CompletedRun]) -> None:
     """Fill in `variant` from its runs, by seed."""
+    count = count_diverged(variant)
+    variant.diverged = f"diverged in {count}" if count.diverged else ""
     if not runs:
         return
     results = [run.results for run in runs.values()]
@@ -122,6 +146,7 @@ def _verdicts(
     loaded: LoadedStudy,
     variants: Mapping[str, VariantOutcome],
     completed: CompletedRuns,
+    divergences: Sequence[DivergenceOutcome],
 ) -> list[VerdictOutcome]:
     """Each variant against its reference, p-values corrected together by Holm's method."""
     differences: list[MethodDifference] = []
@@ -144,9 +169,9 @@ def _verdicts(
                 continue
             except UserError as problem:
                 reason = str(problem)
-        not_compared.append(
-            VerdictOutcome(score_key, name, reference, "not compared", (reason,), "")
-        )
+        counted = [one.sentence for one in divergences if one.variant == name]
+        notes = (reason, *counted)
+        not_compared.append(VerdictOutcome(score_key, name, reference, "not compared", notes, ""))
     lower_is_better = is_lower_better(score_name)
     return [
         verdict_outcome(score_key, difference, lower_is_better=lower_is_better)
@@ -184,6 +209,8 @@ def _why_not_compared(
             return f"{variant.name} could see what it had to predict"
         if variant.collapsed:
             return f"{variant.name} predicts one class for every row"
+        if variant.diverged:
+            return f"{variant.name} {variant.diverged}, and no mean over the others is judged"
         if not completed[variant.name]:
             return f"{variant.name} has no finished run"
         if score_key not in variant.estimates:

@@ -10,6 +10,7 @@ import numpy as np
 
 from regard.core.errors import UserError
 from regard.data.splits import SPLITS
+from regard.evaluation.health.divergence import loss_rise
 from regard.evaluation.metrics.metric import Metric, Row, build_metric, row_groups
 from regard.evaluation.statistics.item_groups import GroupNumbers
 from regard.evaluation.statistics.seed_tables import SeedTables, Values
@@ -72,6 +73,17 @@ def _statistics(metric: Metric, rows: Sequence[Row], folder: Path, split: str) -
         raise UserError(
             f"{folder}/items/{split}.jsonl is damaged ({problem})", topic="run"
         ) from None
+
+
+def describe_divergence(result: JobResult, run: CompletedRun | None) -> str:
+    """How the training of a job diverged, in words; empty if it did not, or never began."""
+    if run is not None:
+        return loss_rise([step.loss for step in run.record.events.steps])
+    try:
+        divergence = read_run(result.job.folder).events.divergence
+    except UserError:  # no such run, or damaged
+        return ""
+    return divergence.text if divergence is not None else ""
 
 
 def describe_collapse(runs: Mapping[int, CompletedRun]) -> str:

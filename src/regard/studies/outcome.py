@@ -14,6 +14,7 @@ from regard.core.errors import UserError
 from regard.core.html_display import HtmlDisplay
 from regard.core.json_records import read_record, record_table, write_record
 from regard.evaluation.metrics.metric import is_lower_better
+from regard.evaluation.statistics.divergence import DivergenceCount
 from regard.runs.health_record import HealthRecord
 from regard.runs.results import AuditRecord, SampleRecord, ScoreRecord
 from regard.studies.looks import Look
@@ -32,6 +33,8 @@ class RunOutcome:
     "Relative to the study's folder; empty for results that regard did not make."
     reason: str = ""
     "Why it is left out; empty if it is used."
+    diverged: str = ""
+    "How its training diverged, in words; empty if it did not."
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ class VariantOutcome:
     audit: AuditRecord | None = None
     collapsed: str = ""
     "How it predicts one class for every row, with at least one seed; empty if it does not."
+    diverged: str = ""
+    "With how many seeds its training diverged; empty if with none."
     health: HealthRecord | None = None
     samples: Sequence[SampleRecord] = ()
     "Of the first seed."
@@ -97,7 +102,7 @@ class VariantOutcome:
     @property
     def is_ranked(self) -> bool:
         """Whether it may be called better or worse than another variant."""
-        return self.is_valid and not self.collapsed
+        return self.is_valid and not self.collapsed and not self.diverged
 
 
 @dataclass(frozen=True)
@@ -136,6 +141,21 @@ class ResultSource:
     sha256: str = ""
 
 
+@dataclass(frozen=True)
+class DivergenceOutcome:
+    """How often a variant and the reference diverged; a result of its own, beside no mean."""
+
+    variant: str
+    reference: str
+    diverged: DivergenceCount
+    reference_diverged: DivergenceCount
+    p: float
+    "Of Fisher's exact test, adjusted by Holm's method if several variants are compared."
+    sentence: str
+    better: str
+    "Which diverges less often; empty if they are not distinguishable."
+
+
 @dataclass
 class Outcome(HtmlDisplay):
     """A study's result."""
@@ -163,6 +183,10 @@ class Outcome(HtmlDisplay):
     "Reproduces the study."
     collapsed: list[str] = field(default_factory=list)
     "Variants that predict one class for every row, and are therefore not ranked."
+    diverged: list[str] = field(default_factory=list)
+    "Variants of which trainings diverged, and which therefore have no mean that is judged."
+    divergences: list[DivergenceOutcome] = field(default_factory=list)
+    "Of each variant against its reference, where either diverged."
     looks: list[Look] = field(default_factory=list)
     "What was judged at other seeds before, and last what is judged now."
     sources: Sequence[ResultSource] = ()
@@ -211,7 +235,7 @@ class Outcome(HtmlDisplay):
     def check_some_run_is_finished(self) -> None:
         if all(run.reason for variant in self.variants for run in variant.runs):
             raise UserError(
-                f"no run of {self.folder} is finished: {self.missing[0]}",
+                f"no run of {self.folder} is finished: {[*self.missing, *self.diverged][0]}",
                 topic="study",
                 hint=f"All reasons are in {self.folder / 'report.html'}.",
             )

@@ -80,6 +80,14 @@ class CheckpointEvent(Event):
     step: int
 
 
+class DivergenceEvent(Event):
+    """The training stopped here, for its loss is not finite or too large to score."""
+
+    event: Literal["divergence"] = "divergence"
+    step: int
+    text: str
+
+
 class FinishEvent(Event):
     event: Literal["finish"] = "finish"
     step: int
@@ -123,4 +131,5 @@ def parse_events(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
 def _is_kept(event: dict[str, Any], after_step: int) -> bool:
     """Whether an event of an earlier start stays when training resumes after a step."""
     step = event.get("step") or 0
-    return bool(after_step) and step <= after_step and event.get("event") != "finish"
+    ended = event.get("event") in ("finish", "divergence")
+    return bool(after_step) and step <= after_step and not ended

@@ -19,13 +19,14 @@ from torch import nn
 from torch.optim import Optimizer
 
 from regard.batch import Batch
-from regard.core.errors import UserError
+from regard.core.errors import DivergenceError
 from regard.models.init_weights import named_generator
 from regard.training.batch_loader import BatchLoader
 from regard.training.checkpoint import TrainingState
 from regard.training.device import Machine
 from regard.training.events import (
     CheckpointEvent,
+    DivergenceEvent,
     EvaluationEvent,
     OnEvent,
     RemarkEvent,
@@ -124,9 +125,13 @@ def fit(
             batch, cursor = next(batches)
             step = state.step + 1
             lr = learning_rate(step, steps=steps, settings=settings)
-            loss, gradient_norm = update(
-                model, optimizer, batch, step=step, lr=lr, settings=settings, machine=machine
-            )
+            try:
+                loss, gradient_norm = update(
+                    model, optimizer, batch, step=step, lr=lr, settings=settings, machine=machine
+                )
+            except DivergenceError as problem:
+                hooks.on_event(DivergenceEvent(step=step, text=problem.what))
+                raise
             weight = float(batch.weights.sum())
             window_loss += loss * weight
             window_weight += weight
@@ -232,7 +237,7 @@ def _out_of_patience(state: TrainingState, settings: Train) -> bool:
 def _check_finite(value: float, batch: Batch, *, step: int, lr: float) -> None:
     if not math.isfinite(value):
         rows = ", ".join(str(row) for row in batch.rows[:4])
-        raise UserError(
+        raise DivergenceError(
             f"the loss is not finite at step {step} (batch of {len(batch.rows)} rows: {rows} …, "
             f"lr {lr:.2g}); the weights were not updated",
             topic="train",

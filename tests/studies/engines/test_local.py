@@ -31,6 +31,23 @@ def test_finished_run_is_not_started(tmp_path):
     assert list(tmp_path.glob("*.log")) == []
 
 
+def test_run_that_diverged_is_not_trained_again(tmp_path):
+    folder = tmp_path / "a" / "seed-0"
+    folder.mkdir(parents=True)
+    events = ['{"event": "step", "step": 7}', '{"event": "divergence", "step": 8, "text": "inf"}']
+    (folder / "events.jsonl").write_text("\n".join(events) + "\n")
+    states = []
+    [result] = run_jobs(
+        [Job("a", 0, RECIPE, folder)],
+        max_parallel=1,
+        recipes=tmp_path,
+        on_job=lambda state, job, detail: states.append(state),
+    )
+    assert str(folder) in result.reason
+    assert states == ["failed"]
+    assert list(tmp_path.glob("*.log")) == []
+
+
 def test_run_locked_by_another_process_is_waited_for(tmp_path):
     folder = tmp_path / "a" / "seed-0"
     events = []

@@ -40,7 +40,9 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
         _say("INVALID", sentence, style="bold red")
     for sentence in outcome.collapsed:
         _say("COLLAPSED", sentence, style="bold red")
-    if outcome.invalid or outcome.collapsed:
+    for sentence in outcome.diverged:
+        _say("DIVERGED", sentence, style="bold red")
+    if outcome.invalid or outcome.collapsed or outcome.diverged:
         console().print()
     console().print(f"  {outcome.name} · {study_size(outcome)}\n", markup=False)
     for sentence in outcome.unequal:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.core.errors import UserError
+from regard.core.errors import DivergenceError, UserError
 from regard.evaluation.statistics.estimate import Estimate
 from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics
 
@@ -84,7 +84,7 @@ class Perplexity:
                 )
         if not np.isfinite(nats).all():
             bad = ~np.isfinite(nats)
-            raise self._error(
+            raise self._diverged(
                 f"the loss of {self._first_item(bad)} is {nats[bad][0]} "
                 f"({bad.sum():,} such in all)",
                 hint="No score is computed from them: look for a model that diverged, or that "
@@ -98,7 +98,7 @@ class Perplexity:
         for unit, size in {"token": table.tokens, "byte": table.bytes}.items():
             nats = table.nll.sum() / size.sum()
             if nats > MAX_NATS:
-                raise self._error(f"{nats:,.0f} nats a {unit} are too many for a perplexity")
+                raise self._diverged(f"{nats:,.0f} nats a {unit} are too many for a perplexity")
         values = _scores(table.statistics)
         intervals = self.bootstrap.intervals(table.statistics, _scores)
         return {
@@ -142,6 +142,9 @@ class Perplexity:
 
     def _first_item(self, selected: NDArray[np.bool_]) -> str:
         return f"{self.items.removesuffix('s')} {int(selected.argmax()) + 1:,}"
+
+    def _diverged(self, what: str, *, hint: str = "") -> DivergenceError:
+        return DivergenceError(what, topic="evaluation", where=self.split, hint=hint)
 
     def _error(self, what: str, *, hint: str = "") -> UserError:
         return UserError(what, topic="evaluation", where=self.split, hint=hint)

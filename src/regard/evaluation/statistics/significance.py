@@ -248,9 +248,7 @@ def holm(differences: Sequence[MethodDifference]) -> list[MethodDifference]:
     order = np.argsort(p)
     # Equal p are tested at one level, so that the order of the variants does not matter.
     smaller = np.searchsorted(p[order], p, side="left")
-    corrected = np.minimum(1.0, (count - smaller) * p)
-    adjusted = np.empty(count)
-    adjusted[order] = np.maximum.accumulate(corrected[order])
+    adjusted = holm_adjusted(p)
     accepted = (count - smaller) * p >= alpha
     steps = np.minimum(smaller, smaller[accepted].min()) if accepted.any() else smaller
     return [
@@ -262,6 +260,17 @@ def holm(differences: Sequence[MethodDifference]) -> list[MethodDifference]:
         )
         for difference, step, p_adjusted in zip(differences, steps, adjusted, strict=True)
     ]
+
+
+def holm_adjusted(p_values: Sequence[float] | Values) -> Values:
+    """Each p, adjusted for all of them being tested together (Holm, 1979)."""
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p)
+    smaller = np.searchsorted(p[order], p, side="left")
+    adjusted = np.empty(len(p))
+    corrected = np.minimum(1.0, (len(p) - smaller) * p)
+    adjusted[order] = np.maximum.accumulate(corrected[order])
+    return adjusted
 
 
 def _jackknife_variance(left_out: Values) -> Values:

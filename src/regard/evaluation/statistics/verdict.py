@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from regard.evaluation.formatting import decimals_shown, in_groups, number, quantity
+from regard.evaluation.formatting import decimals_shown, in_groups, number, p_value, quantity
 from regard.evaluation.statistics.baseline_verdict import too_few_items
 from regard.evaluation.statistics.significance import MethodDifference
 
@@ -83,7 +83,7 @@ def _note_on_correction(difference: MethodDifference) -> list[str]:
         return []
     return [
         f"one of {difference.comparisons} comparisons, corrected by Holm: "
-        f"p = {_p(difference.p_adjusted)}, interval at {100 * difference.level:.4g} %"
+        f"p = {p_value(difference.p_adjusted)}, interval at {100 * difference.level:.4g} %"
     ]
 
 
@@ -145,7 +145,3 @@ def _two_digits(value: float) -> str:
 def _about(count: int) -> str:
     """Two digits: 14, 240, 3,900."""
     return f"{int(float(f'{count:.2g}')):,}"
-
-
-def _p(value: float) -> str:
-    return "below 0.0001" if value < 0.0001 else f"{value:.2g}"

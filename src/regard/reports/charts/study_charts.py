@@ -39,7 +39,7 @@ from regard.reports.charts.score_dots import (
 from regard.reports.charts.task_charts import length_scores
 from regard.reports.charts.theme import Chart, Theme
 from regard.reports.evidence import Evidence, score_keys
-from regard.reports.study_text import paired_seeds, short_label
+from regard.reports.study_text import audit_label, paired_seeds, short_label
 from regard.runs.results import ScoreRecord
 from regard.studies.outcome import Outcome, VerdictOutcome
 from regard.studies.seed_spread import SeedSpread
@@ -156,11 +156,11 @@ def labels_to_tooltips(svg: str) -> Markup:
 
 
 def display_name(evidence: Evidence, variant: str) -> str:
-    """The variant's name, marked if it is invalid or collapsed."""
+    """The variant's name, marked if it is invalid, collapsed or diverged."""
     outcome = evidence.outcome.variant(variant)
     if outcome.is_ranked:
         return variant
-    return f"{variant} ({'collapsed' if outcome.is_valid else 'invalid'})"
+    return f"{variant} ({audit_label(outcome).lower()})"
 
 
 def palette(evidence: Evidence, theme: Theme, shown: Sequence[str] | None = None) -> alt.Scale:

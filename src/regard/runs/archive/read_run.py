@@ -20,6 +20,7 @@ from regard.core.printable import printable
 from regard.runs.archive.record import Events, RunRecord
 from regard.runs.results import read_results
 from regard.training.events import (
+    DivergenceEvent,
     EvaluationEvent,
     FinishEvent,
     ResumeEvent,
@@ -83,6 +84,8 @@ def _add(events: Events, table: dict[str, Any]) -> None:
         for series in _series(events):
             while series and series[-1].step > resumed_from:
                 series.pop()
+    elif kind == "divergence":
+        events.divergence = DivergenceEvent.model_validate(printable(table))
     elif kind == "finish":
         events.finished_at = FinishEvent.model_validate(table).step
 

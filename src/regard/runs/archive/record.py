@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard.runs.results import ResultsRecord
-from regard.training.events import EvaluationEvent, SamplesEvent, StartEvent, StepEvent
+from regard.training.events import (
+    DivergenceEvent,
+    EvaluationEvent,
+    SamplesEvent,
+    StartEvent,
+    StepEvent,
+)
 
 
 @dataclass
@@ -19,6 +25,8 @@ class Events:
     samples: list[SamplesEvent] = field(default_factory=list)
     resumed_from: list[int] = field(default_factory=list)
     finished_at: int | None = None
+    divergence: DivergenceEvent | None = None
+    "Where the training stopped because it diverged."
     unreadable_lines: int = 0
 
     @property

@@ -2,10 +2,10 @@
 
 Results of a single-threaded process do not depend on how many others run, and on few cores many
 small single-threaded trainings in parallel finish sooner than one after the other with all threads.
-Finished runs are skipped, interrupted ones resume from their last checkpoint, and a failed one does
-not stop the others. If the study's own process is killed, its trainings continue: each holds the
-lock of its run folder, and the resumed study waits for them instead of writing into the same
-folders.
+Finished runs are skipped, and so are those that diverged, as they would again. Interrupted ones
+resume from their last checkpoint, and a failed one does not stop the others. If the study's own
+process is killed, its trainings continue: each holds the lock of its run folder, and the resumed
+study waits for them instead of writing into the same folders.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from regard.core.files import write_text
 from regard.runs.lock import is_locked
@@ -70,10 +70,14 @@ def run_jobs(
     user_files: Sequence[Path] = (),
     on_job: OnJob = ignore_job,
 ) -> list[JobResult]:
-    """Run the jobs that are not finished; their recipes and logs go to the folder `recipes`."""
+    """Run the jobs that have not ended; their recipes and logs go to the folder `recipes`."""
     results = {job.folder: JobResult(job) for job in jobs if Run(job.folder).is_finished}
     for result in results.values():
         on_job("finished", result.job, "already finished")
+    for job in jobs:
+        if job.folder not in results and (reason := _divergence(job)):
+            results[job.folder] = JobResult(job, reason)
+            on_job("failed", job, reason)
     waiting = [job for job in jobs if job.folder not in results]
     running: list[RunningJob] = []
     try:
@@ -160,14 +164,27 @@ def _failure(one: RunningJob) -> str:
     return tail.rpartition("\n")[2].strip() or f"exit code {one.process.returncode}"
 
 
+def _divergence(job: Job) -> str:
+    """How the training of a job diverged, if that is how it ended."""
+    last = next(_last_events(job), {})
+    if last.get("event") != "divergence":
+        return ""
+    return f"{last.get('text')}; to train it again, delete {job.folder}"
+
+
 def _progress(job: Job) -> str:
     """`step 120`, from the end of the run's events."""
+    steps = (event for event in _last_events(job) if event.get("event") == "step")
+    return next((f"step {event['step']}" for event in steps), "")
+
+
+def _last_events(job: Job) -> Iterator[dict[str, Any]]:
+    """Events of a run, the last first."""
     try:
         with Run(job.folder).events_file.open("rb") as events:
             events.seek(0, os.SEEK_END)
             events.seek(max(0, events.tell() - TAIL_BYTES))
             lines = events.read().splitlines()
     except OSError:
-        return ""
-    last = (event for event in parse_events(reversed(lines)) if event.get("event") == "step")
-    return next((f"step {event['step']}" for event in last), "")
+        return iter(())
+    return parse_events(reversed(lines))
