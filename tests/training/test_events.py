@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
 
 from regard.runs.archive.read_run import read_run
+from regard.runs.recipe import Recipe
+from regard.studies.engines.local import Job, _progress
 from regard.training.events import (
     CheckpointEvent,
     EvaluationEvent,
@@ -79,3 +82,31 @@ def test_a_run_that_starts_again_drops_everything(tmp_path):
     write(file, *EVENTS)
     write(file, EVENTS[0], after_step=0)
     assert len(lines(file)) == 1
+
+
+def test_one_flipped_bit_costs_at_most_one_event(tmp_path):
+    """Whatever bit of the log is flipped: it is resumed, read, and followed by its study."""
+    file, generator = tmp_path / "events.jsonl", random.Random(0)
+    write(file, *EVENTS)
+    intact = file.read_bytes()
+    job = Job("a", 0, Recipe(), tmp_path)
+    for position in range(len(intact)):
+        damaged = bytearray(intact)
+        damaged[position] ^= 1 << generator.randrange(8)
+        file.write_bytes(damaged)
+        read_run(tmp_path)
+        _progress(job)
+        EventLog(file, after_step=4).close()
+        # A resume drops the finish, and a damaged newline joins two lines.
+        assert len(lines(file)) >= len(EVENTS) - 3
+
+
+@pytest.mark.parametrize("damage", [b'"evenu"', b'"Event"'])
+def test_an_event_without_its_kind_is_counted(tmp_path, damage):
+    file = tmp_path / "events.jsonl"
+    write(file, *EVENTS)
+    file.write_bytes(file.read_bytes().replace(b'"event"', damage, 1))
+    log = EventLog(file, after_step=4)
+    log.close()
+    assert log.damaged_lines == 1
+    assert lines(file) == [event.model_dump(mode="json") for event in EVENTS[1:-1]]

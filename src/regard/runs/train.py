@@ -167,6 +167,9 @@ def _event_log(
             for listener in listeners:
                 listener(event)
 
+        if log.damaged_lines:
+            dropped = f"{run.events_file}: damaged lines were dropped ({log.damaged_lines})"
+            on_event(RemarkEvent(step=state.step, text=dropped))
         yield on_event
 
 

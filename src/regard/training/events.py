@@ -3,7 +3,7 @@
     {"event": "step", "step": 20, "tokens": 64000, "seconds": 4.1, "loss": 5.2, "lr": 0.0005, …}
 
 A killed run may leave a truncated last line, which readers skip; a resumed run drops the events
-after its checkpoint, so that no step is logged twice.
+after its checkpoint, so that no step is logged twice, and damaged lines.
 """
 
 from __future__ import annotations
@@ -105,9 +105,13 @@ class EventLog:
     """Appends events to a file, each flushed at once, so that other processes can follow."""
 
     def __init__(self, file: Path, *, after_step: int) -> None:
+        self.damaged_lines = 0
+        "Lines of an earlier start that are dropped because they are no events."
         if file.is_file():
-            with file.open(encoding="utf-8", errors="replace") as lines:
-                kept = [event for event in parse_events(lines) if _is_kept(event, after_step)]
+            *complete, _cut_by_a_kill = file.read_bytes().split(b"\n")
+            events = list(parse_events(complete))
+            self.damaged_lines = len(complete) - len(events)
+            kept = [event for event in events if _is_kept(event, after_step)]
             write_text(file, "".join(json.dumps(event) + "\n" for event in kept))
         self._file = file.open("a", encoding="utf-8")
 
@@ -120,12 +124,13 @@ class EventLog:
 
 
 def parse_events(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
-    """Every line that is an object: a killed run leaves a truncated one."""
+    """Every line that is an event: a killed run leaves a truncated one, a bad disk damaged ones."""
+    kinds = {kind.model_fields["event"].default: kind for kind in Event.__subclasses__()}
     for line in lines:
-        with suppress(ValueError):
+        with suppress(ValueError, AttributeError, KeyError, TypeError):
             event = json.loads(line)
-            if isinstance(event, dict):
-                yield event
+            kinds[event.get("event")].model_validate(event)
+            yield event
 
 
 def _is_kept(event: dict[str, Any], after_step: int) -> bool:
