@@ -56,6 +56,38 @@ def test_weights_and_moments_round_trip(tmp_path, tied):
             assert torch.equal(moment, other_optimizer.state[loaded][key]), (name, key)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("where", ["weights", "moments"])
+def test_no_checkpoint_of_non_finite_numbers_is_written_or_resumed(
+    tmp_path, monkeypatch, value, where
+):
+    save(tmp_path, 3)
+    model, optimizer = train_one_step(0)
+    parameter = next(model.parameters())
+    spoiled = parameter if where == "weights" else optimizer.state[parameter]["exp_avg"]
+    with torch.no_grad():
+        spoiled.view(-1)[0] = value
+    state = TrainingState(step=6)
+    with pytest.raises(UserError, match="not finite after step 6"):
+        save_checkpoint(tmp_path, model, optimizer, state, tokenizer=TOKENIZER, config={})
+    assert [path.name for path in list_checkpoints(tmp_path)] == ["step-000003"]
+
+    monkeypatch.setattr("regard.training.checkpoint._find_non_finite", lambda *_: None)
+    save_checkpoint(tmp_path, model, optimizer, state, tokenizer=TOKENIZER, config={})
+    monkeypatch.undo()
+    latest, damages = latest_intact_checkpoint(tmp_path)
+    assert latest == tmp_path / "step-000003"
+    assert "step-000006" in damages[0]
+
+
+def test_a_buffer_may_hold_infinities(tmp_path):
+    model, optimizer = train_one_step(0)
+    model.register_buffer("mask", torch.tensor([0.0, float("-inf")]))
+    state = TrainingState(step=3)
+    path = save_checkpoint(tmp_path, model, optimizer, state, tokenizer=TOKENIZER, config={})
+    assert latest_intact_checkpoint(tmp_path) == (path, [])
+
+
 def test_only_safetensors_and_json_are_written(tmp_path):
     save(tmp_path, 3)
     names = {file.name for file in (tmp_path / "step-000003").iterdir()}

@@ -89,7 +89,7 @@ def test_one_flipped_bit_costs_at_most_one_event(tmp_path):
     file, generator = tmp_path / "events.jsonl", random.Random(0)
     write(file, *EVENTS)
     intact = file.read_bytes()
-    job = Job("a", 0, Recipe(), tmp_path)
+    job = Job("a", 0, Recipe(name="a", data={"corpus": "a.txt"}), tmp_path)
     for position in range(len(intact)):
         damaged = bytearray(intact)
         damaged[position] ^= 1 << generator.randrange(8)

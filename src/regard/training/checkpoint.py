@@ -110,9 +110,16 @@ def save_checkpoint(
     config: Mapping[str, Any],
 ) -> Path:
     path = folder / f"step-{state.step:06d}"
+    moments = _optimizer_tensors(model, optimizer)
+    if name := _find_non_finite(model_tensors(model), moments):
+        raise UserError(
+            f"{name} is not finite after step {state.step}, so no checkpoint is written",
+            topic="train",
+            hint="Lower train.lr or raise train.warmup_ratio; earlier checkpoints are intact.",
+        )
     with folder_with_manifest(path) as temporary:
         save_model(temporary, model, tokenizer, config)
-        write_tensors(_optimizer_tensors(model, optimizer), temporary / OPTIMIZER_FILE)
+        write_tensors(moments, temporary / OPTIMIZER_FILE)
         write_record(temporary / "state.json", state, schema=STATE_SCHEMA)
     return path
 
@@ -138,14 +145,31 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 
 def latest_intact_checkpoint(folder: Path) -> tuple[Path | None, list[str]]:
-    """The latest checkpoint that matches its manifest, and what is wrong with later ones."""
+    """The latest checkpoint that matches its manifest and whose numbers are finite, and what is
+    wrong with later ones."""
     damages: list[str] = []
     for path in reversed(list_checkpoints(folder)):
-        damage = find_damage(path)
+        damage = find_damage(path) or _find_non_finite_state(path)
         if damage is None:
             return path, damages
         damages.append(damage)
     return None, damages
+
+
+def _find_non_finite_state(path: Path) -> str | None:
+    weights, moments = (read_tensors(path / name) for name in (WEIGHTS_FILE, OPTIMIZER_FILE))
+    name = _find_non_finite(weights, moments)
+    return f"{path}: {name} is not finite" if name else None
+
+
+def _find_non_finite(weights: Mapping[str, Tensor], moments: Mapping[str, Tensor]) -> str | None:
+    """The first trained tensor, or moment of one, with a NaN or an infinity; a buffer may have."""
+    for key, moment in moments.items():
+        name = key.rpartition("|")[0]
+        for candidate, tensor in ((name, weights.get(name)), (key, moment)):
+            if tensor is not None and not tensor.isfinite().all():
+                return candidate
+    return None
 
 
 def prune_checkpoints(folder: Path, *, latest_step: int, keep: int, best_step: int) -> None:
