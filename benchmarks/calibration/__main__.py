@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.calibration import (
     equal_methods,
+    group_intervals,
     groups,
     peeking,
     power,
@@ -23,6 +24,7 @@ from benchmarks.calibration import (
 SECTIONS = {
     "equal_methods": equal_methods.section,
     "groups": groups.section,
+    "group_intervals": group_intervals.section,
     "several_methods": several_methods.section,
     "peeking": peeking.section,
     "standard_errors": standard_errors.section,

@@ -152,6 +152,44 @@ class TestEveryMetric:
 
     @settings(max_examples=15, deadline=None)
     @given(st.data())
+    def test_groups_of_one_item_change_nothing(self, name, data):
+        metric, rows = metric_of(name), data.draw(answered_rows(name))
+        alone = [{**row, "group": f"group {row['item']}"} for row in rows]
+        assert scores_of(metric, alone) == scores_of(metric, rows)
+
+    def test_copies_of_items_tell_nothing_new(self, name):
+        """Each item three times, as a group, has the interval of its items or a wider one."""
+        metric, sides = metric_of(name), METRICS.get(name).properties
+        cycle = [*sides["perfect"], *sides["bad"]]
+        once = numbered((cycle * 15)[:30])
+        copied = numbered({**row, "group": row["item"]} for row in once for _ in range(3))
+        for estimate, with_copies in zip(
+            scores_of(metric, once), scores_of(metric, copied), strict=True
+        ):
+            assert (with_copies.n, with_copies.groups) == (3 * estimate.n, estimate.n)
+            assert with_copies.value == pytest.approx(estimate.value, abs=0.02)
+            width = estimate.high - estimate.low
+            assert with_copies.high - with_copies.low >= 0.9 * width
+            naive = next(
+                one
+                for one in scores_of(metric, numbered([{**row, "group": None} for row in copied]))
+                if one.name == estimate.name
+            )
+            assert naive.high - naive.low < 0.8 * width or width == 0
+
+    def test_few_groups_give_no_verdict(self, name):
+        metric, sides = metric_of(name), METRICS.get(name).properties
+        main = metric.score_names[0]
+        ours, theirs = (
+            numbered({**row, "group": number % 9} for number, row in enumerate([*sides[side]] * 20))
+            for side in ("perfect", "bad")
+        )
+        found = paired_difference(metric, main, ours, theirs, split=SPLIT, bootstrap=FEW_RESAMPLES)
+        better = difference_verdict(found, higher_is_better=metric.higher_is_better(main))
+        assert (found.groups, better) == (9, "on too few items to compare with")
+
+    @settings(max_examples=15, deadline=None)
+    @given(st.data())
     def test_difference_of_a_model_with_itself_is_zero(self, name, data):
         metric, rows = metric_of(name), data.draw(answered_rows(name))
         for estimate in scores_of(metric, rows):

@@ -4,6 +4,7 @@ import pytest
 
 from regard.core.setting_docs import setting_docs
 from regard.core.settings import read_settings, to_table
+from regard.data.record_corpus import Record
 from regard.evaluation.metrics.metric import METRICS
 from regard.models.families import FAMILIES
 from regard.tasks import TASKS, Task
@@ -38,6 +39,20 @@ class TestEveryTask:
     def test_scores_are_those_of_a_metric(self, name):
         scores = TASKS.get(name).part.score_names
         assert any(scores == metric.part.score_names for metric in METRICS)
+
+    def test_group_is_that_of_the_data_or_a_shared_input(self, name):
+        task = TASKS.get(name).part()
+        row = dict.fromkeys((*task.columns(), *task.input_columns()), "a value")
+        assert task.group_of(Record(row, group="author 1")) == "author 1"
+        assert task.group_of(Record({}, group=None)) is None
+        if task.group_role is None:
+            assert task.group_of(Record(row)) is None
+            return
+        assert task.group_role in task.input_columns()
+        long, other = (Record({**row, task.group_role: text * 40}) for text in ("long", "other"))
+        assert task.group_of(Record(row)) == "a value"
+        assert task.group_of(long) == task.group_of(Record(long)) != task.group_of(other)
+        assert len(task.group_of(long)) < 40
 
     def test_settings_survive_a_recipe(self, name):
         task = TASKS.get(name).part()

@@ -4,6 +4,7 @@
     <folder>/<split>/tokens.bin         uint16 or uint32 by vocabulary, documents concatenated
     <folder>/<split>/offsets.bin        int64, documents + 1: document i is tokens[o[i]:o[i+1]]
     <folder>/<split>/bytes.bin          uint32, UTF-8 bytes of each document, for bits per byte
+    <folder>/<split>/groups.bin         uint64, hash of each document's group, 0 if it has none
 
 The bytes of a truncated document are those that its remaining tokens decode to, at most its own:
 exact for byte-level tokenizers that cut between characters, an estimate where decoding changes
@@ -34,6 +35,7 @@ from regard.core.progress import OnProgress, no_progress
 from regard.core.settings import to_table
 from regard.data.corpus import SPLITS, Corpus, Split
 from regard.data.grouping import grouped_by_size
+from regard.data.record_corpus import Record
 from regard.data.token_cache_writer import SplitWriter
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
     TokenizerLike = Tokenizer | WhitespaceTokenizer
 
-SCHEMA = 3
+SCHEMA = 4
 CHUNK_CHARACTERS = 1 << 21
 "Characters of text that are tokenized at once."
 ABANDONED_SECONDS = 24 * 3600
@@ -111,16 +113,19 @@ def build_cache(
             for writer in writers.values():
                 stack.enter_context(writer)
             done = 0
-            texts = corpus.texts_with_split()
-            for chunk in grouped_by_size(texts, _characters, total=CHUNK_CHARACTERS):
-                encoded = tokenizer.encode_many([text for _, text in chunk])
-                for (split, text), ids in zip(chunk, encoded, strict=True):
+            records = corpus.stream()
+            for chunk in grouped_by_size(records, _characters, total=CHUNK_CHARACTERS):
+                encoded = tokenizer.encode_many([record["text"] for _, record in chunk])
+                for (split, record), ids in zip(chunk, encoded, strict=True):
                     kept = ids if max_tokens is None else ids[:max_tokens]
-                    raw = text.encode()
+                    raw = record["text"].encode()
                     size = len(raw)
                     if len(kept) < len(ids):
                         size = min(size, len(tokenizer.decode(kept).encode()))
-                    writers[split].add(raw, kept, size=size, truncated=len(ids) - len(kept))
+                    truncated = len(ids) - len(kept)
+                    writers[split].add(
+                        raw, kept, size=size, truncated=truncated, group=record.group
+                    )
                 done += len(chunk)
                 on_progress(done, None)
         splits = {split: writer.summary() for split, writer in writers.items()}
@@ -198,6 +203,11 @@ class CachedSplit:
         "UTF-8 bytes of each document."
         return _memory_map(self.folder / "bytes.bin", np.dtype(np.uint32))
 
+    @cached_property
+    def groups(self) -> NDArray[np.uint64]:
+        "Hash of each document's group; `NO_GROUP` where it stands alone."
+        return _memory_map(self.folder / "groups.bin", np.dtype(np.uint64))
+
     @property
     def lengths(self) -> NDArray[np.int64]:
         "Tokens of each document."
@@ -231,13 +241,24 @@ def _memory_map(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.memmap(path, dtype, mode="r")
 
 
-def _characters(document: tuple[Split, str]) -> int:
-    return len(document[1])
+def _characters(document: tuple[Split, Record]) -> int:
+    return len(document[1]["text"])
 
 
 def _check_files(split: CachedSplit) -> None:
-    arrays = {"tokens": split.tokens, "offsets": split.offsets, "bytes": split.bytes}
-    lengths = {"tokens": split.meta["tokens"], "offsets": len(split) + 1, "bytes": len(split)}
+    arrays = {
+        "tokens": split.tokens,
+        "offsets": split.offsets,
+        "bytes": split.bytes,
+        "groups": split.groups,
+    }
+    documents = len(split)
+    lengths = {
+        "tokens": split.meta["tokens"],
+        "offsets": documents + 1,
+        "bytes": documents,
+        "groups": documents,
+    }
     for name, array in arrays.items():
         if len(array) != lengths[name]:
             raise ValueError(f"{name}.bin holds {len(array):,} of {lengths[name]:,}")

@@ -14,12 +14,19 @@ import numpy as np
 
 from regard.core.files import sha256
 
+NO_GROUP = 0
+"In groups.bin: a document that stands alone."
 BUFFER_TOKENS = 1 << 18
 "Tokens buffered before a write."
 
 
+def group_hash(group: str) -> int:
+    """64 bits that stand for a group of documents; names of any length would fill memory."""
+    return max(1, int.from_bytes(hashlib.blake2b(group.encode(), digest_size=8).digest(), "big"))
+
+
 class SplitWriter:
-    """Appends documents to tokens.bin, offsets.bin and bytes.bin; a context manager."""
+    """Appends documents to tokens.bin, offsets.bin, bytes.bin and groups.bin; a context manager."""
 
     def __init__(self, folder: Path, *, vocabulary: int, unk: int | None) -> None:
         folder.mkdir()
@@ -32,13 +39,22 @@ class SplitWriter:
         self._stack = ExitStack()
         self._files: dict[str, BinaryIO] = {
             name: self._stack.enter_context((folder / f"{name}.bin").open("wb"))
-            for name in ("tokens", "offsets", "bytes")
+            for name in ("tokens", "offsets", "bytes", "groups")
         }
         self._ids: list[int] = []
         self._ends: list[int] = [0]
         self._sizes: list[int] = []
+        self._groups: list[int] = []
 
-    def add(self, raw: bytes, ids: Sequence[int], *, size: int, truncated: int) -> None:
+    def add(
+        self,
+        raw: bytes,
+        ids: Sequence[int],
+        *,
+        size: int,
+        truncated: int,
+        group: str | None = None,
+    ) -> None:
         """One document: `raw` in UTF-8, `size` its bytes after truncation, `truncated` tokens."""
         if not ids:
             self.without_tokens += 1
@@ -52,6 +68,7 @@ class SplitWriter:
         self._ids.extend(ids)
         self._ends.append(self.tokens)
         self._sizes.append(size)
+        self._groups.append(NO_GROUP if group is None else group_hash(group))
         if len(self._ids) >= BUFFER_TOKENS:
             self._flush()
 
@@ -88,4 +105,5 @@ class SplitWriter:
         self._files["tokens"].write(ids.tobytes())
         self._files["offsets"].write(np.array(self._ends, dtype=np.int64).tobytes())
         self._files["bytes"].write(np.array(self._sizes, dtype=np.uint32).tobytes())
-        self._ids, self._ends, self._sizes = [], [], []
+        self._files["groups"].write(np.array(self._groups, dtype=np.uint64).tobytes())
+        self._ids, self._ends, self._sizes, self._groups = [], [], [], []

@@ -1,6 +1,6 @@
 """Per-item results of a run, one JSON object a line, so that scores can be checked and compared.
 
-    items/dev.jsonl    {"item": 17, "nats": 83.2, "tokens": 21, "bytes": 96}
+    items/dev.jsonl    {"item": 17, "nats": 83.2, "tokens": 21, "bytes": 96, "group": null}
 
 Two runs are compared item by item only if they were evaluated on the same items, which the
 fingerprints in results.json show.
@@ -19,7 +19,7 @@ import numpy as np
 from regard.core.errors import UserError
 from regard.core.files import write_text
 from regard.data.corpus import Split
-from regard.evaluation.metrics.metric import Row
+from regard.evaluation.metrics.metric import GROUP, Row, row_groups
 from regard.evaluation.metrics.perplexity import Losses
 
 
@@ -53,12 +53,12 @@ def _damaged(file: Path, problem: Exception) -> UserError:
     return UserError(f"{file} is damaged ({problem})", topic="run")
 
 
-def loss_rows(table: Losses) -> list[Row]:
-    """One row per document from a language model's losses."""
+def loss_rows(table: Losses, groups: Sequence[str | None]) -> list[Row]:
+    """One row per document from a language model's losses, with the name of its group."""
     columns = zip(table.nll.tolist(), table.tokens.tolist(), table.bytes.tolist(), strict=True)
     return [
-        {"item": number, "nats": nats, "tokens": tokens, "bytes": size}
-        for number, (nats, tokens, size) in enumerate(columns)
+        {"item": number, "nats": nats, "tokens": tokens, "bytes": size, GROUP: group}
+        for number, ((nats, tokens, size), group) in enumerate(zip(columns, groups, strict=True))
     ]
 
 
@@ -67,7 +67,13 @@ def loss_table(rows: Sequence[Row]) -> Losses:
     nats = np.array([row["nats"] for row in rows], dtype=np.float64)
     tokens = np.array([row["tokens"] for row in rows], dtype=np.int64)
     size = np.array([row["bytes"] for row in rows], dtype=np.int64)
-    return Losses(nll=nats, tokens=tokens, bytes=size, loss=nats / np.maximum(tokens, 1))
+    return Losses(
+        nll=nats,
+        tokens=tokens,
+        bytes=size,
+        loss=nats / np.maximum(tokens, 1),
+        groups=row_groups(rows),
+    )
 
 
 def item_fingerprints(split: str, objective: str, tokenizer: str, table: Losses) -> dict[str, str]:

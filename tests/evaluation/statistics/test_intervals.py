@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
+from benchmarks.calibration.group_intervals import interval_coverage
+from benchmarks.calibration.groups import GroupedSimulation
 from scipy import stats
 
 from regard.core.errors import UserError
 from regard.evaluation.statistics import intervals
-from regard.evaluation.statistics.intervals import Bootstrap, wilson
+from regard.evaluation.statistics.intervals import Bootstrap, wilson, wilson_by_group
 
 
 def ratio(table):
@@ -105,6 +107,48 @@ def test_wilson_by_hand():
     assert wilson(0, 10) == (pytest.approx(0, abs=1e-12), pytest.approx(z2 / (10 + z2)))
     low, high = wilson(5, 10)
     assert low + high == pytest.approx(1)
+
+
+class TestGroups:
+    def test_wilson_of_items_that_stand_alone(self):
+        is_success = np.arange(30) < 21
+        assert wilson_by_group(is_success, None) == wilson(21, 30)
+
+    def test_wilson_of_groups_that_are_right_or_wrong_as_a_whole(self):
+        """Five items a group say as much as one: the interval is that of the groups, by t."""
+        groups = np.repeat(np.arange(40), 5)
+        low, high = wilson_by_group(groups < 20, groups)
+        expected_low, expected_high = wilson(20, 40)
+        assert (low, high) == (
+            pytest.approx(expected_low, abs=0.01),
+            pytest.approx(expected_high, abs=0.01),
+        )
+
+    def test_wilson_counts_no_more_items_than_there_are(self):
+        """Items that differ within groups as much as possible are worth no more than their n."""
+        groups = np.repeat(np.arange(30), 4)
+        low, high = wilson_by_group(np.tile([True, False], 60), groups)
+        assert high - low >= wilson(60, 120)[1] - wilson(60, 120)[0]
+
+    def test_all_right_is_as_uncertain_as_its_groups(self):
+        groups = np.repeat(np.arange(20), 50)
+        low, high = wilson_by_group(np.ones(1000, dtype=bool), groups)
+        assert (low, high) == (pytest.approx(wilson(20, 20)[0], abs=0.03), pytest.approx(1))
+
+    def test_few_groups_have_no_bootstrap_interval(self):
+        few, enough = np.random.default_rng(0).normal(size=(1, 9)), np.arange(10.0)[None]
+        assert Bootstrap().intervals(few, mean, effective_groups=9.0) == [None]
+        assert Bootstrap().intervals(enough, mean, effective_groups=10.0) != [None]
+
+    @pytest.mark.parametrize("correlation", [0.2, 0.8])
+    @pytest.mark.parametrize("accuracy", [0.7, 0.95])
+    def test_intervals_over_groups_cover(self, correlation, accuracy):
+        coverage = interval_coverage(
+            GroupedSimulation(seeds=1, size=20, correlation=correlation, accuracy=accuracy),
+            studies=200,
+        )
+        assert min(coverage.right_or_wrong, coverage.graded) >= 0.93 - 0.035  # two standard errors
+        assert coverage.as_independent < 0.9
 
 
 def test_wilson_narrows_with_n():

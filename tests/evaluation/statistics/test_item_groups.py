@@ -10,8 +10,9 @@ from scipy import stats
 from tests.wording import says
 
 from regard.core.errors import UserError
-from regard.evaluation.statistics.baseline_verdict import MIN_GROUPS, too_few_items
+from regard.evaluation.statistics.baseline_verdict import too_few_items
 from regard.evaluation.statistics.item_groups import (
+    MIN_GROUPS,
     count_groups,
     effective_groups,
     group_numbers,

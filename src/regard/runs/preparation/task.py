@@ -17,13 +17,14 @@ from regard.data.record_corpus import Record
 from regard.data.statistics import CorpusStatistics
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.evaluation.health.overfitting import LossGap, LossLevel
-from regard.evaluation.metrics.metric import GROUP, Row
+from regard.evaluation.metrics.metric import GROUP, Row, row_groups
 from regard.evaluation.metrics.scoring import paired_difference, score
 from regard.evaluation.statistics.baseline_verdict import (
-    MIN_ITEMS,
     BaselineVerdict,
     difference_verdict,
+    too_few_items,
 )
+from regard.evaluation.statistics.item_groups import count_groups
 from regard.models.model import Model, TokenModel
 from regard.runs.health_record import HealthRecord, PredictionsRecord, TrainDevGapRecord
 from regard.runs.items import hash_facts
@@ -253,10 +254,15 @@ class PreparedTask(PreparedData):
                     f"{self.problem.tools.context} tokens, and lose {sum(lost):,} tokens"
                 )
         return remarks + [
-            f"{split}: {len(answers[split])} {self._items} are too few for a verdict; it takes "
-            f"{MIN_ITEMS}"
+            f"{split}: {few}"
             for split in JUDGED_SPLITS
-            if len(answers[split]) < MIN_ITEMS
+            if (
+                few := too_few_items(
+                    len(answers[split]),
+                    self._items,
+                    groups=count_groups(row_groups(answers[split])),
+                )
+            )
         ]
 
     def _fingerprints(self, records: Sequence[Record]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from regard.evaluation.metrics.metric import Row
+from regard.evaluation.metrics.metric import Row, row_groups
 from regard.evaluation.metrics.question_answering import exact_match_and_f1
 from regard.evaluation.metrics.risk_coverage import (
     CoveragePoint,
@@ -101,7 +101,8 @@ def choose_threshold(
 def judge(rows: Sequence[Row]) -> JudgedAnswers:
     """Confidence of each answer, and whether it matches a truth exactly."""
     correct = [exact_match_and_f1(row["predicted"], row["truths"])[0] == 1.0 for row in rows]
-    return rank_by_confidence([row["confidence"] for row in rows], correct)
+    confidence = [row["confidence"] for row in rows]
+    return rank_by_confidence(confidence, correct, groups=row_groups(rows))
 
 
 def risk_tables(

@@ -28,7 +28,7 @@ from regard.data.corpus import Data, Split
 from regard.data.record_corpus import Record
 from regard.evaluation.baselines.trivial import most_frequent_answer
 from regard.evaluation.health.predictions import prediction_health
-from regard.evaluation.metrics.metric import Row
+from regard.evaluation.metrics.metric import GROUP, Row
 from regard.evaluation.metrics.recall import RecallMetric
 from regard.generation.generate import GeneratedTokens
 from regard.models.model import TokenModel
@@ -212,7 +212,11 @@ class RecallProblem(TextToTextProblem):
         return predictions
 
     def tune(self, model: TokenModel, dev: Sequence[Record], *, device: str = "cpu") -> list[str]:
-        rows = [row for row in self.predict(model, dev, device=device) if "truths" in row]
+        rows = [
+            {**row, GROUP: self.task.group_of(record)}
+            for row, record in zip(self.predict(model, dev, device=device), dev, strict=True)
+            if "truths" in row
+        ]
         self.abstention = choose_threshold(
             rows, coverage=self.task.coverage, precision=self.task.precision
         )
