@@ -101,7 +101,10 @@ def test_finished_runs_are_kept_and_missing_runs_reported(
     damaged = runs / "wide" / "seed-2"
     (damaged / "results.json").unlink()
     (damaged / "recipe.toml").write_text('name = "hal')
-    printed = workspace.run("compare", "study.toml")
+    result = workspace.invoke("compare", "study.toml")
+    assert result.exit_code == 3
+    printed = result.stdout
+    assert printed.split()[:2] == ["INCOMPLETE", "3"]
     assert [file_digests(run) for run in untouched] == digests
     assert (runs / "wide" / "seed-1" / "results.json").is_file(), "trained again"
     after = read_outcome(workspace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -223,6 +223,11 @@ class Outcome(HtmlDisplay):
 
     def variant(self, name: str) -> VariantOutcome:
         return next(variant for variant in self.variants if variant.name == name)
+
+    def lacks_runs(self, only: Collection[str] = ()) -> bool:
+        """Whether a run is missing of any variant, or of those in `only`."""
+        variants = [one for one in self.variants if not only or one.name in only]
+        return any(run.reason and not run.diverged for one in variants for run in one.runs)
 
     def shared_seeds(self, verdict: VerdictOutcome) -> tuple[int, ...]:
         """Seeds with which both sides of a verdict have a run that is used."""

@@ -21,6 +21,9 @@ Jobs = Annotated[
 ]
 Only = Annotated[list[str] | None, typer.Option(help="Train only this variant; repeatable.")]
 
+SOME_RUN_IS_MISSING = 3
+"Exit code: the study is judged without the runs that failed."
+
 
 def compare(
     study: StudyFile,
@@ -33,7 +36,8 @@ def compare(
 ) -> None:
     """Train a study's variants with every seed and compare them.
 
-    Finished runs are kept: the same command resumes an interrupted study."""
+    Finished runs are kept: the same command resumes an interrupted study. Exit code 3: runs are
+    missing, and the verdicts are without them."""
     from regard import api
     from regard.cli.studies.verdict_table import print_outcome
     from regard.progress.study_display import study_display
@@ -58,6 +62,8 @@ def compare(
         print_json(outcome.as_dict() | {"report": str(report)})
     else:
         print_outcome(outcome, report)
+    if outcome.lacks_runs(only or ()):
+        raise typer.Exit(SOME_RUN_IS_MISSING)
 
 
 def sweep(

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from regard.cli.console import console
 from regard.cli.tables import plain_table, print_indented
-from regard.evaluation.formatting import count, duration, with_interval
+from regard.evaluation.formatting import count, duration, quantity, with_interval
 from regard.reports.evidence import Evidence, read_evidence, score_keys
 from regard.reports.study_text import (
     audit_label,
@@ -36,6 +36,9 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
     """Print what the report at `report` says first."""
     evidence = read_evidence(report.parent, outcome)
     console().print()
+    if outcome.missing:
+        left_out = quantity(len(outcome.missing), "runs")
+        _say("INCOMPLETE", f"{left_out} missing, as said below", style="bold red")
     for sentence in outcome.invalid:
         _say("INVALID", sentence, style="bold red")
     for sentence in outcome.collapsed:
