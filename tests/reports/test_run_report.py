@@ -152,6 +152,19 @@ def test_each_baseline_has_its_paired_difference(make_run):
 
 
 @pytest.mark.usefixtures("without_charts")
+def test_groups_stand_wherever_n_does(make_run):
+    folder = make_run()
+    file = folder / "results.json"
+    results = json.loads(file.read_text())
+    for row in (*results["estimates"], *results["comparisons"]):
+        row["groups"] = 64
+    file.write_text(json.dumps(results))
+    words = page_of(folder).words
+    assert re.findall(r"2,087 documents(?! in 64 groups| occur)", words) == []
+    assert words.count("2,087 documents in 64 groups") >= 4
+
+
+@pytest.mark.usefixtures("without_charts")
 def test_headline_works_with_unknown_split_names(make_run):
     folder = make_run()
     text = (folder / "results.json").read_text()

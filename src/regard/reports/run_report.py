@@ -116,11 +116,13 @@ class ScoreTable:
     @property
     def shared_n(self) -> str | None:
         """`2,104 documents` if all scores of the table have the same n."""
-        sizes = {(score.n, score.items) for _, cells in self.rows for score in cells if score}
-        if len(sizes) != 1:
-            return None
-        n, items = sizes.pop()
-        return formatting.quantity(n, items)
+        sizes = {
+            formatting.sample_size(score.n, score.items, score.groups)
+            for _, cells in self.rows
+            for score in cells
+            if score
+        }
+        return sizes.pop() if len(sizes) == 1 else None
 
 
 def score_tables(scores: Sequence[ScoreRecord]) -> list[ScoreTable]:
@@ -189,6 +191,7 @@ def page_templates() -> Environment:
         formatting.interval,
         formatting.count,
         formatting.quantity,
+        formatting.sample_size,
         formatting.percent,
         formatting.duration,
         formatting.memory_size,

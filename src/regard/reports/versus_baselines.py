@@ -16,7 +16,7 @@ from regard.evaluation.formatting import (
     join_words,
     number,
     order_splits,
-    quantity,
+    sample_size,
     with_interval,
 )
 from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
@@ -58,7 +58,8 @@ class VersusBaseline:
         # As many decimals as the larger score has, so that readers can check the subtraction.
         decimals = decimals_shown(max(self.model.value, self.baseline.value))
         text = difference(comparison.value, comparison.low, comparison.high, decimals=decimals)
-        text += f", paired on the same {quantity(comparison.n, comparison.items)}"
+        size = sample_size(comparison.n, comparison.items, comparison.groups)
+        text += f", paired on the same {size}"
         return f"{text}; no interval: {comparison.no_interval}" if comparison.no_interval else text
 
 

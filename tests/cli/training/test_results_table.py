@@ -13,7 +13,7 @@ from regard.runs.results import ComparisonRecord, EvaluationRecord, ScoreRecord
 BASELINE = "BM25 (k1 = 1.2, b = 0.75, plain words)"
 
 
-def estimate(of: str, metric: str, value: float) -> ScoreRecord:
+def estimate(of: str, metric: str, value: float, groups: int | None = None) -> ScoreRecord:
     return ScoreRecord(
         split="test",
         of=of,
@@ -23,6 +23,7 @@ def estimate(of: str, metric: str, value: float) -> ScoreRecord:
         high=value + 0.041,
         n=157,
         items="queries",
+        groups=groups,
     )
 
 
@@ -56,3 +57,15 @@ def test_names_wrap_before_numbers_are_truncated(monkeypatch, width):
     assert ("recall at 100" in printed) is (width == 120)
     assert "…" not in printed
     assert all(len(line) <= width for line in printed.splitlines() if "trained model" not in line)
+
+
+def test_groups_stand_beside_n(monkeypatch):
+    output = io.StringIO()
+    console = Console(file=output, width=90, highlight=False)
+    for module in (results_table, tables):
+        monkeypatch.setattr(module, "console", lambda: console)
+    rows = [estimate("model", "mrr", 0.5, groups=31), estimate("model", "hits", 0.5, groups=1)]
+    results_table.print_results(EvaluationRecord(run="a", estimates=rows), title="a")
+    printed = output.getvalue()
+    assert "157 in 31 groups" in printed
+    assert "groups of queries" in printed

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from regard.cli.console import console
 from regard.cli.tables import INDENT, plain_table, print_indented
-from regard.evaluation.formatting import interval, number
+from regard.evaluation.formatting import in_groups, interval, number
 from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.runs.health_record import HealthRecord
 from regard.runs.results import MODEL, AuditRecord, EvaluationRecord, ScoreRecord
@@ -42,8 +42,10 @@ def print_results(results: EvaluationRecord, *, title: str) -> None:
     _print_audit(results.audit)
     print_indented(table)
     items = next((row.items for row in results.estimates), "items")
+    is_grouped = any(row.groups is not None for row in results.estimates)
+    unit = f"groups of {items}" if is_grouped else items
     console().print(
-        f"  n counts {items}; verdicts test paired differences over the same {items}, for this "
+        f"  n counts {items}; verdicts test paired differences over the same {unit}, for this "
         "trained model",
         style="dim",
         soft_wrap=True,
@@ -65,7 +67,7 @@ def _table(results: EvaluationRecord, main: str, columns: list[str]) -> Table:
             number(row.value),
             _interval(row),
             *(_value(by_key.get((split, of, name))) for name in columns),
-            f"{row.n:,}",
+            f"{row.n:,}{in_groups(row.groups)}",
             SHORT_VERDICTS[verdicts[split, of]] if (split, of) in verdicts else "",
         ]
         for (split, of, metric), row in by_key.items()
@@ -95,7 +97,7 @@ def _print_subset_scores(rows: Sequence[ScoreRecord], main: str, others: list[st
     for name in others:
         if name in model and main in model and model[name].n != model[main].n:
             row = model[name]
-            text = f"{number(row.value)} {_interval(row)}, n = {row.n:,}"
+            text = f"{number(row.value)} {_interval(row)}, n = {row.n:,}{in_groups(row.groups)}"
             console().print(f"  {last}, {_label(name)}: {text}", markup=False, soft_wrap=True)
 
 

@@ -21,6 +21,7 @@ from regard.evaluation.formatting import (
     metric_label,
     number,
     quantity,
+    sample_size,
     split_label,
     with_interval,
 )
@@ -116,7 +117,7 @@ def length_chart(evidence: Evidence, *, theme: Theme, width: int) -> Chart | Non
             **{end: row["value"] if row[end] is None else row[end] for end in ENDS},
             "tooltip": f"{variant.name}, seed {seed}, {row['words']}: {number(row['value'])} "
             f"{interval(row['low'], row['high'], beside=row['value'])}, "
-            f"n = {quantity(row['n'], row['items'])}",
+            f"n = {sample_size(row['n'], row['items'], row.get('groups'))}",
         }
         for variant in evidence.valid_variants
         for seed, record in evidence.records[variant.name].items()
@@ -240,6 +241,6 @@ def _score_rows(evidence: Evidence) -> list[Row]:
 def _score_row(of: str, split: str, metric: str, score: SeedSpread | ScoreRecord, note: str) -> Row:
     tooltip = (
         f"{of}, {split_label(split)}: {with_interval(score)}, "
-        f"n = {quantity(score.n, score.items)}, {note}"
+        f"n = {sample_size(score.n, score.items, score.groups)}, {note}"
     )
     return score_row(of, split, metric, score) | {"tooltip": tooltip}
