@@ -13,7 +13,6 @@ from regard.evaluation.statistics.intervals import Bootstrap, wilson, wilson_by_
 from regard.evaluation.statistics.item_groups import (
     GroupNumbers,
     effective_groups,
-    group_numbers,
     sum_by_group,
 )
 
@@ -50,7 +49,7 @@ def interval_coverage(simulation: GroupedSimulation, *, studies: int) -> Coverag
     covered = np.zeros(3)
     for _ in range(studies):
         drawn = simulation.draw_groups(generator)
-        groups = group_numbers(drawn.tolist())
+        groups = None if len(drawn) == simulation.groups else drawn
         [graded] = replace(simulation, is_right_or_wrong=False).draw_scores(generator, drawn)
         [is_right] = replace(simulation, is_right_or_wrong=True).draw_scores(generator, drawn) > 0
         intervals = (

@@ -5,7 +5,7 @@
 
 `generated` marks synthetic text; every report mentions it. A row is a dict with `columns` as keys
 and, if the set defines them, `split` ("train", "dev" or "test") and `group` (rows of one group stay
-in the same split). A set without `columns` is plain text: its rows have `text`. `files` are the
+in the same split, and scores vary over groups). A set without `columns` is plain text: its rows have `text`. `files` are the
 files that a set is read from, its own source file included, or a function that returns them: they
 identify it, else its rows do, which then hold only what JSON has.
 """
