@@ -82,28 +82,33 @@ class _Search:
         }
         self.similarity = np.zeros(len(self.numbers))
         self.row = np.full(len(self.numbers), -1)
-        self.vocabulary: dict[str, int] = {}
-        words = [text.split() for text in self.numbers]
-        for each in words:
-            for word in each:
-                self.vocabulary.setdefault(word, len(self.vocabulary) + 1)
+        # 0 in an empty text, which is in no index.
+        self.word_counts = np.array([text.count(" ") + bool(text) for text in self.numbers])
         texts = list(self.numbers)
-        short = [i for i, each in enumerate(words) if 0 < len(each) < MAX_WORDS_BY_CHARACTERS]
+        short = np.flatnonzero(
+            (self.word_counts > 0) & (self.word_counts < MAX_WORDS_BY_CHARACTERS)
+        )
         self.by_characters = (
             _PartIndex.of(short, characters([texts[i] for i in short]), gram=2, bits=128)
-            if short
+            if len(short)
             else None
         )
+        self.vocabulary: dict[str, int] = {}
         self.by_words = []
         for low, high, bits in ((MIN_WORDS, LONG, 128), (LONG, MAX_WORDS, 1024)):
-            some = [i for i, each in enumerate(words) if low <= len(each) < high]
-            if some:
-                encoded = self._encode([words[i] for i in some])
-                self.by_words.append(_PartIndex.of(some, encoded, gram=1, bits=bits))
-        self.word_counts = np.array([len(each) for each in words])
+            some = np.flatnonzero((self.word_counts >= low) & (self.word_counts < high))
+            if len(some):
+                # Words of one text at a time: the strings of all would take gigabytes.
+                words = (word for i in some for word in texts[i].split())
+                ids = np.fromiter(map(self._learn, words), np.uint64)
+                items = Sequences.of(ids, self.word_counts[some])
+                self.by_words.append(_PartIndex.of(some, items, gram=1, bits=bits))
 
     def _number(self, text: str) -> int:
         return self.numbers.setdefault(text, len(self.numbers))
+
+    def _learn(self, word: str) -> int:
+        return self.vocabulary.setdefault(word, len(self.vocabulary) + 1)
 
     def _encode(self, texts: Sequence[Sequence[str]]) -> Sequences:
         """Ids of words; 0 is a word that no held-out text has."""
@@ -176,8 +181,8 @@ class _PartIndex:
     segments: SegmentIndex
 
     @staticmethod
-    def of(numbers: list[int], items: Sequences, *, gram: int, bits: int) -> _PartIndex:
-        return _PartIndex(np.array(numbers), SegmentIndex(items, gram=gram, signature_bits=bits))
+    def of(numbers: Ints, items: Sequences, *, gram: int, bits: int) -> _PartIndex:
+        return _PartIndex(numbers, SegmentIndex(items, gram=gram, signature_bits=bits))
 
 
 def characters(texts: Sequence[str]) -> Sequences:

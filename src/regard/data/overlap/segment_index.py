@@ -25,6 +25,8 @@ MAX_LOOKED_UP = 512
 MAX_CONFIRMED = 16
 "Of these, how many have their edit distance computed: first those without a near row so far."
 TABLE_BITS = 22
+BUILT_AT_ONCE = 1 << 16
+"Sequences whose segments are made at once, so that little stands beside the index."
 
 
 class SegmentIndex:
@@ -32,26 +34,36 @@ class SegmentIndex:
         """`gram`: tokens that a bit of the signature stands for."""
         self.items, self.gram, self.signature_bits = items, gram, signature_bits
         self.shortest, self.longest = int(items.lengths.min()), int(items.lengths.max())
-        mixed = mix(items.ids)
-        self.signatures = self._sign(items, mixed)
-        count = items.lengths // 4 + 1
-        item, segment = owners(count)
-        lengths = items.lengths[item]
-        start = segment * lengths // count[item]
-        size = (segment + 1) * lengths // count[item] - start
-        keys = np.empty(len(item), np.uint64)
-        self.sizes = np.unique(size)
-        for n in self.sizes:
-            chosen = size == n
-            hashes = gram_hashes(mixed, int(n))
-            keys[chosen] = hashes[items.starts[item[chosen]] + start[chosen]]
+        self.sizes: set[int] = set()
+        parts = [self._segments(items, first) for first in range(0, len(items), BUILT_AT_ONCE)]
+        keys, item, position, self.signatures = (
+            np.concatenate(part) for part in zip(*parts, strict=True)
+        )
+        del parts
         order = np.argsort(keys, kind="stable")
+        self.item, self.position = item[order], position[order]
         self.keys, self.first, self.counts = np.unique(
             keys[order], return_index=True, return_counts=True
         )
-        self.item, self.position = item[order], start[order]
         self.known = np.zeros(1 << TABLE_BITS, bool)
         self.known[_slot(self.keys)] = True
+
+    def _segments(self, items: Sequences, first: int) -> tuple[Ids, Ints, Ints, Ids]:
+        """Keys of the segments of some items, their items and positions; signatures."""
+        some = items.part(first, first + BUILT_AT_ONCE)
+        mixed = mix(some.ids)
+        count = some.lengths // 4 + 1
+        item, segment = owners(count)
+        lengths = some.lengths[item]
+        start = segment * lengths // count[item]
+        size = (segment + 1) * lengths // count[item] - start
+        keys = np.empty(len(item), np.uint64)
+        for n in np.unique(size).tolist():
+            self.sizes.add(n)
+            chosen = size == n
+            hashes = gram_hashes(mixed, n)
+            keys[chosen] = hashes[some.starts[item[chosen]] + start[chosen]]
+        return keys, item + first, start, self._sign(some, mixed)
 
     def candidates(self, rows: Sequences, similarity: NDArray[np.float64]) -> tuple[Ints, Ints]:
         """Pairs (row, item) that may be near, and nearer than the item's `similarity` so far."""
@@ -80,7 +92,7 @@ class SegmentIndex:
         left = np.where(fitting, rows.lengths, 0)[owner] - position  # tokens to the row's end
         found_at, found_key = [], []
         for n in self.sizes:
-            hashes = gram_hashes(mixed, int(n))
+            hashes = gram_hashes(mixed, n)
             at = np.flatnonzero(self.known[_slot(hashes)] & (left[: len(hashes)] >= n))
             key = np.searchsorted(self.keys, hashes[at])
             key[key == len(self.keys)] = 0

@@ -23,12 +23,16 @@ class Sequences:
     starts: Ints
 
     @staticmethod
-    def of(ids: Ids, lengths: Sequence[int]) -> Sequences:
+    def of(ids: Ids, lengths: Sequence[int] | Ints) -> Sequences:
         counts = np.array(lengths, np.int64)
         return Sequences(ids, counts, np.cumsum(counts) - counts)
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    def part(self, first: int, end: int) -> Sequences:
+        lengths, start = self.lengths[first:end], self.starts[first]
+        return Sequences.of(self.ids[start : start + lengths.sum()], lengths)
 
     def padded(self, which: Ints, *, width: int, padding: int, left: int = 0) -> Ids:
         """A matrix of some of the sequences, each after `left` paddings."""
