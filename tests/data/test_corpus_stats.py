@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,13 +19,10 @@ from regard.data.corpus_stats import (
     CorpusStatistics,
     corpus_statistics,
     histogram_edges,
-    measure_overlap,
-    ngram_hashes,
 )
+from regard.data.statistics import SplitOverlap
 from regard.data.token_cache import build_cache
 from regard.data.tokenizers.whitespace import WhitespaceTokenizer
-
-SENTENCE = "one two three four five six seven eight"
 
 
 def write_splits(folder: Path, **texts: list[str]) -> Data:
@@ -35,8 +31,8 @@ def write_splits(folder: Path, **texts: list[str]) -> Data:
 
 
 def compute_statistics(data: Data, folder: Path) -> CorpusStatistics:
-    corpus = open_corpus(data)
-    return corpus_statistics(build_cache(corpus, WhitespaceTokenizer(), folder / "cache"), corpus)
+    cache = build_cache(open_corpus(data), WhitespaceTokenizer(), folder / "cache")
+    return corpus_statistics(cache, {"dev": SplitOverlap(1), "test": SplitOverlap(1)})
 
 
 def test_counts(tmp_path: Path) -> None:
@@ -67,48 +63,7 @@ def test_keys_of_the_statistics(tmp_path: Path) -> None:
     assert {"mean_length", "median_length", "max_length", "histogram"} <= set(
         table["splits"]["dev"]
     )
-    assert {"documents", "ngrams", "n"} <= set(table["overlap"]["test"])
-
-
-def test_overlap_ignores_case_and_spacing_and_counts_ngrams_within_documents(
-    tmp_path: Path,
-) -> None:
-    data = write_splits(
-        tmp_path,
-        train=[SENTENCE, f"zero {SENTENCE} nine", "short one"],
-        dev=[
-            SENTENCE.upper().replace(" ", "   "),
-            "not there at all, whatever it is, no",
-            "Short  one",
-        ],
-        test=["one two three four", "five six seven eight"],
-    )
-    overlap = measure_overlap(open_corpus(data).texts)
-    assert (overlap["dev"].documents, overlap["dev"].documents_counted) == (pytest.approx(2 / 3), 3)
-    assert (overlap["dev"].ngrams, overlap["dev"].ngrams_counted) == (0.5, 2)
-    # no 8-gram spans two documents
-    assert (overlap["test"].documents, overlap["test"].ngrams_counted) == (0.0, 0)
-
-
-@given(
-    st.lists(st.lists(st.sampled_from("ab"), max_size=6), max_size=5),
-    st.lists(st.lists(st.sampled_from("ab"), max_size=6), max_size=5),
-    st.integers(1, 4),
-)
-def test_ngram_hashes_agree_with_the_sets_of_ngrams(
-    left: list[list[str]], right: list[list[str]], n: int
-) -> None:
-    def ngrams(documents: list[list[str]]) -> list[Any]:
-        return [tuple(d[i : i + n]) for d in documents for i in range(len(d) - n + 1)]
-
-    def hashed(documents: list[list[str]]) -> list[int]:
-        words = np.array([hash(w) for d in documents for w in d], dtype=np.int64)
-        counts = np.array([len(d) for d in documents], dtype=np.int64)
-        return ngram_hashes(words.view(np.uint64), counts, n=n).tolist()
-
-    hashes = dict(zip(ngrams(left) + ngrams(right), hashed(left) + hashed(right), strict=True))
-    assert len(set(hashes.values())) == len(hashes)
-    assert hashed(left) == [hashes[gram] for gram in ngrams(left)]
+    assert {"items", "exact", "near"} <= set(table["overlap"]["test"])
 
 
 @given(st.lists(st.integers(1, 10**7), min_size=1))
@@ -140,7 +95,7 @@ def test_command_prints_a_table_and_a_histogram(tmp_path: Path) -> None:
     )
     result = run(str(path), "--text", "body")
     assert "words, no tokenizer given" in result
-    assert "word 8-grams in train" in result
+    assert "in train word for word" in result
     assert "█" in result
 
 

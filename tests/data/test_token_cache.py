@@ -218,7 +218,10 @@ def test_documents_without_tokens_are_dropped_and_counted(corpus: Corpus, tmp_pa
     cache = build_cache(corpus, OnlyZero(), tmp_path / "cache", required=())
     split, texts = cache.split("train"), list(corpus.texts("train"))
     assert len(split) == sum("0" in text for text in texts)
-    assert split.meta["without_tokens"] == len(texts) - len(split)
+    assert split.texts == len(texts)
+    documents = [index for index, text in enumerate(texts) if "0" in text]
+    assert [split.document_of_text(index) for index in documents] == list(range(len(split)))
+    assert {split.document_of_text(text) for text in split.meta["without_tokens"]} == {None}
     assert (split.lengths > 0).all()
 
 

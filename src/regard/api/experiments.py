@@ -173,6 +173,7 @@ def evaluate(
         weights=weights_fingerprint(loaded.folder),
         estimates=evaluated.estimates,
         comparisons=evaluated.comparisons,
+        contamination=evaluated.contamination,
         audit=results.audit,
         health=results.health,
         remarks=results.remarks,

@@ -107,6 +107,9 @@ class Data(Settings):
     straddles splits that are fractions, and scores vary over groups, not over rows. Files of dev
     and test may lack it: their rows then stand alone."""
 
+    drop_overlap: bool = False
+    "Leave out of training the rows that dev or test hold too, word for word or nearly so."
+
     split_seed: int = 0
     "Seed of the split, where dev or test is a fraction."
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,8 @@ class Corpus:
     "The columns that are read, by role."
     dropped: DropCounts = field(default_factory=DropCounts)
     "Rows dropped in the last pass, by file."
+    dropped_training_rows: frozenset[int] = frozenset()
+    "Indices of the records of train that are left out."
 
     @property
     def name(self) -> str:
@@ -108,11 +110,6 @@ class Corpus:
         return [record for _, record in self._records_with_split]
 
     @cached_property
-    def fingerprints(self) -> dict[Split, str]:
-        """SHA-256 of each split's rows, in order: equal fingerprints mean the same items."""
-        return {split: _fingerprint(rows) for split, rows in self._rows.items()}
-
-    @cached_property
     def _records_with_split(self) -> list[tuple[Split, Record]]:
         return list(self.stream())
 
@@ -129,9 +126,11 @@ class Corpus:
 
     def stream_role(self, role: Split) -> Iterator[tuple[Split, Record]]:
         """The records from the sources of one role, each with its split."""
-        splitter = self._splitter(role)
+        splitter, training_rows = self._splitter(role), count()
         for record, predefined in self._records(role):
             split = splitter.split_of(record, role=role, predefined=predefined)
+            if split == "train" and next(training_rows) in self.dropped_training_rows:
+                continue
             if split is not None:
                 yield split, record
         if role == "train":
@@ -252,7 +251,8 @@ def _first(
             yield record
 
 
-def _fingerprint(rows: Sequence[Record]) -> str:
+def fingerprint_rows(rows: Sequence[Record]) -> str:
+    """SHA-256 of rows, in order: equal fingerprints mean the same items."""
     digest = hashlib.sha256()
     for row in rows:
         line = json.dumps(row, sort_keys=True, ensure_ascii=False)

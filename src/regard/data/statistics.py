@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+MIN_CONTAMINATION = 0.01
+"Fraction of a split's items that overlap with training from which on scores leave them out."
+
 
 @dataclass(frozen=True)
 class LengthHistogram:
@@ -36,14 +39,30 @@ class SplitStatistics:
 
 @dataclass(frozen=True)
 class SplitOverlap:
-    """Fractions of one split that are in train too, and the numbers they are fractions of."""
+    """How many items of a split stand in training too, and whether their labels agree there."""
 
-    documents: float
-    ngrams: float
-    n: int
-    "Words in an n-gram."
-    documents_counted: int
-    ngrams_counted: int
+    items: int
+    "Of the split."
+    exact: int = 0
+    "Stand in training word for word."
+    near: int = 0
+    "Stand in training with small changes."
+    agree: int | None = None
+    "Overlapping items whose row in training has the same label; None where there are no labels."
+    flipped: int | None = None
+    "Those whose row in training has another label."
+
+    alike: int = 0
+    "Items near to a row in training by wording alone; their labels agree no more than by chance."
+
+    @property
+    def overlapping(self) -> int:
+        return self.exact + self.near
+
+    @property
+    def is_contaminated(self) -> bool:
+        """Whether so many items overlap that scores have to leave them out."""
+        return self.overlapping > 0 and self.overlapping >= MIN_CONTAMINATION * self.items
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ import os
 import shutil
 import tempfile
 import time
+from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -207,6 +208,17 @@ class CachedSplit:
     def groups(self) -> NDArray[np.uint64]:
         "Hash of each document's group; `NO_GROUP` where it stands alone."
         return _memory_map(self.folder / "groups.bin", np.dtype(np.uint64))
+
+    @property
+    def texts(self) -> int:
+        "Number of texts: the documents, and the texts without a token."
+        return len(self) + len(self.meta["without_tokens"])
+
+    def document_of_text(self, text: int) -> int | None:
+        """Index of the document that a text became; None if it has no token."""
+        skipped = self.meta["without_tokens"]
+        before = bisect_left(skipped, text)
+        return None if text in skipped[before : before + 1] else text - before
 
     @property
     def lengths(self) -> NDArray[np.int64]:

@@ -34,7 +34,9 @@ class SplitWriter:
         self.dtype = np.uint16 if vocabulary <= 1 << 16 else np.uint32
         self.unk = unk
         self.documents = self.tokens = self.bytes = 0
-        self.unknown = self.truncated = self.without_tokens = 0
+        self.unknown = self.truncated = 0
+        self.without_tokens: list[int] = []
+        "Indices of the texts that are no document, because they have no token."
         self._digest = hashlib.sha256()
         self._stack = ExitStack()
         self._files: dict[str, BinaryIO] = {
@@ -57,7 +59,7 @@ class SplitWriter:
     ) -> None:
         """One document: `raw` in UTF-8, `size` its bytes after truncation, `truncated` tokens."""
         if not ids:
-            self.without_tokens += 1
+            self.without_tokens.append(self.documents + len(self.without_tokens))
             return
         # The length prefix distinguishes ("ab", "c") from ("a", "bc").
         self._digest.update(len(raw).to_bytes(8, "big") + raw)

@@ -24,6 +24,7 @@ DROP_REASONS = {
     "empty": "empty rows",
     "bad": "bad rows",
     "without_tokens": "documents without a token",
+    "overlapping": "training rows that dev or test hold",
 }
 
 ABSENT = "–"

@@ -11,10 +11,11 @@ from regard.evaluation.formatting import (
     metric_label,
     quantity,
     split_label,
+    with_interval,
 )
 from regard.reports.evidence import Evidence, versus_baseline
 from regard.runs.results import ScoreRecord
-from regard.studies.outcome import Outcome, VariantOutcome, VerdictOutcome
+from regard.studies.outcome import Outcome, StudyContamination, VariantOutcome, VerdictOutcome
 
 WITHOUT_WINNER = ("not distinguishable", "not compared")
 ONE_SEED = (
@@ -105,3 +106,10 @@ def baseline_rows(evidence: Evidence, metric: str) -> list[tuple[str, dict[str, 
         verdict = versus_baseline(evidence, deciding) if deciding else ""
         rows.append((of, by_key, verdict))
     return rows
+
+
+def all_items_sentence(contamination: StudyContamination, outcome: Outcome) -> str:
+    """`test, all 150 rows: accuracy of small 0.767 [0.693, 0.827]; large 0.812 [0.741, 0.867]`"""
+    metric = metric_label(outcome.decides.partition(".")[2])
+    scores = [f"{name} {with_interval(spread)}" for name, spread in contamination.estimates.items()]
+    return f"{contamination.overlap.all_items}: {metric} of {'; '.join(scores)}"

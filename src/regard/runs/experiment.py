@@ -14,7 +14,8 @@ from regard.models.model import Model
 from regard.runs.models.base_model import base_entry
 from regard.runs.models.init_from import InitialModel, inherit_settings, load_body
 from regard.runs.observer import Observer
-from regard.runs.preparation.prepare import dropped_remark, prepare
+from regard.runs.preparation.data_remarks import data_remarks
+from regard.runs.preparation.prepare import prepare
 from regard.runs.preparation.prepared import PreparedData
 from regard.runs.recipe import Recipe
 from regard.training.batch_loader import BatchLoader
@@ -80,9 +81,8 @@ def build_experiment(
     tokenizer = initial_model.tokenizer if initial_model else None
     prepared = prepare(recipe, tokenizer=tokenizer, observer=observer)
     import_remarks = initial_model.remarks if initial_model else ()
-    for text in (*import_remarks, dropped_remark(prepared.statistics), *prepared.remarks()):
-        if text:
-            observer.on_event(RemarkEvent(text=text))
+    for text in (*import_remarks, *data_remarks(prepared.statistics), *prepared.remarks()):
+        observer.on_event(RemarkEvent(text=text))
     check_keys_fit(recipe.evaluate.ngram, prepared.tokenizer.size)  # now, not after the training
     machine = choose_machine(recipe.train.device, threads=recipe.train.threads)
     seed = recipe.train.seed

@@ -65,6 +65,7 @@ def finish(experiment: Experiment, run: Run, fit_result: FitResult, observer: Ob
             weights=weights_fingerprint(run.final),
             estimates=results.estimates,
             comparisons=results.comparisons,
+            contamination=results.contamination,
             tables=results.tables,
             metric=results.metric,
             items=results.fingerprints,

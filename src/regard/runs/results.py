@@ -19,7 +19,8 @@ from regard.core.json_records import JsonRecord, read_record, write_record
 from regard.core.ledger import Ledger
 from regard.data.splits import Split
 from regard.data.statistics import CorpusStatistics
-from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
+from regard.evaluation.formatting import metric_label, with_interval
+from regard.evaluation.statistics.baseline_verdict import MIN_ITEMS, BaselineVerdict
 from regard.evaluation.statistics.estimate import Estimate
 from regard.runs.health_record import HealthRecord
 from regard.training.events import Event
@@ -175,6 +176,59 @@ class AuditEvent(Event):
     audit: AuditRecord
 
 
+class ContaminationRecord(JsonRecord):
+    """Evaluated items of a split that stand in training; its scores are over the others."""
+
+    split: str
+    unit: str
+    "What is counted, in the plural: rows, documents."
+    n: int
+    overlapping: int
+    exact: int
+    "Those that stand in training word for word."
+    agree: int | None = None
+    "Overlapping items whose label agrees with training; None where there are no labels."
+    flipped: int | None = None
+    "Overlapping items that have another label in training."
+    estimates: tuple[ScoreRecord, ...] = ()
+    "Of model and baselines over all items, the overlapping ones included."
+
+    @property
+    def clean(self) -> int:
+        return self.n - self.overlapping
+
+    @property
+    def sentence(self) -> str:
+        """`93 of 150 test rows stand in training (41 word for word)`"""
+        return (
+            f"{self.overlapping:,} of {self.n:,} {self.split} {self.unit} stand in training "
+            f"({self.exact:,} word for word)"
+        )
+
+    @property
+    def consequence(self) -> str:
+        """What the labels say, and which items the scores are over."""
+        clean = f"the {self.clean:,} clean {self.unit}"
+        scored = f"scores are over {clean}" if self.clean else "none is clean, so there is no score"
+        if 0 < self.clean < MIN_ITEMS:
+            scored += f", too few for a verdict: it takes {MIN_ITEMS}"
+        if self.agree is None or self.flipped is None:
+            return scored
+        labels = f"{self.agree:,} with the label they have there, {self.flipped:,} with another"
+        return f"{labels}; {scored}"
+
+    def all_items_sentence(self, metric: str) -> str:
+        """`test, all 150 rows: accuracy of model 0.767 [0.693, 0.827]; majority class 0.540 …`"""
+        scores = [
+            f"{row.of} {with_interval(row)}" for row in self.estimates if row.metric == metric
+        ]
+        return f"{self.all_items}: {metric_label(metric)} of {'; '.join(scores)}"
+
+    @property
+    def all_items(self) -> str:
+        return f"{self.split}, all {self.n:,} {self.unit}"
+
+
 class EvaluationRecord(JsonRecord, HtmlDisplay):
     """Scores of a trained model and its baselines."""
 
@@ -188,6 +242,8 @@ class EvaluationRecord(JsonRecord, HtmlDisplay):
     health: HealthRecord | None = None
     "None if it was not judged."
     remarks: tuple[str, ...] = ()
+    contamination: tuple[ContaminationRecord, ...] = ()
+    "Of the splits whose scores leave out overlapping items."
 
     @property
     def main(self) -> str:

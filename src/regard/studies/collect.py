@@ -17,6 +17,7 @@ from statistics import fmean
 from regard.core.errors import UserError
 from regard.evaluation.health.overfitting import FitVerdict
 from regard.evaluation.metrics.metric import is_lower_better
+from regard.evaluation.statistics.baseline_verdict import MIN_ITEMS
 from regard.evaluation.statistics.significance import MethodDifference, holm, method_difference
 from regard.evaluation.statistics.verdict import verdict
 from regard.runs.results import MODEL, ScoreRecord
@@ -28,6 +29,7 @@ from regard.studies.completed_runs import (
     read_completed_run,
     seed_tables,
 )
+from regard.studies.contamination import leave_out_overlap
 from regard.studies.divergence import (
     compare_divergence,
     count_diverged,
@@ -39,6 +41,7 @@ from regard.studies.outcome import (
     DivergenceOutcome,
     Outcome,
     RunOutcome,
+    StudyContamination,
     VariantOutcome,
     VerdictOutcome,
 )
@@ -72,6 +75,7 @@ def collect_outcome(
             missing.append(f"{job.title}: {reason}")
         else:
             completed[job.variant][job.seed] = run
+    completed, contamination = leave_out_overlap(completed, study.decides.partition(".")[2])
     for name, variant in by_name.items():
         _summarize(variant, completed[name])
     reference = loaded.reference.name
@@ -90,7 +94,9 @@ def collect_outcome(
         verdicts=[
             verdict_outcome
             for score_key in _compared_scores(study.decides)
-            for verdict_outcome in _verdicts(score_key, loaded, by_name, completed, divergences)
+            for verdict_outcome in _verdicts(
+                score_key, loaded, by_name, completed, divergences, contamination
+            )
         ],
         baselines=_baselines(completed[reference] or next(filter(None, completed.values()), {})),
         unequal=unequal_conditions(loaded, by_name, completed),
@@ -101,6 +107,7 @@ def collect_outcome(
         collapsed=[_why_not_ranked(variant) for variant in variants if variant.collapsed],
         diverged=[describe_divergences(variant) for variant in variants if variant.diverged],
         divergences=divergences,
+        contamination=contamination,
     )
 
 
@@ -131,7 +138,12 @@ def _summarize(variant: VariantOutcome, runs: Mapping[int, CompletedRun]) -> Non
     variant.samples = first.samples
     variant.recipe = next(iter(runs.values())).record.recipe
     metric = next(iter(runs.values())).metric
-    scores = {(row.split, row.metric) for row in first.estimates if row.of == MODEL}
+    statistics = next(iter(runs.values())).statistics
+    scores = {
+        (row.split, row.metric)
+        for row in first.estimates
+        if row.of == MODEL and statistics[row.split].shape[-1]
+    }
     for split, name in sorted(scores):
         score_key = f"{split}.{name}"
         variant.estimates[score_key] = seed_spread(
@@ -147,6 +159,7 @@ def _verdicts(
     variants: Mapping[str, VariantOutcome],
     completed: CompletedRuns,
     divergences: Sequence[DivergenceOutcome],
+    contamination: Sequence[StudyContamination],
 ) -> list[VerdictOutcome]:
     """Each variant against its reference, p-values corrected together by Holm's method."""
     differences: list[MethodDifference] = []
@@ -155,7 +168,9 @@ def _verdicts(
     for name, reference in ((variant.name, variant.against) for variant in loaded.variants):
         if name == reference:
             continue
-        reason = _why_not_compared(score_key, variants[name], variants[reference], completed)
+        reason = _why_not_compared(
+            score_key, variants[name], variants[reference], completed, contamination
+        )
         if not reason:
             shared = [seed for seed in completed[name] if seed in completed[reference]]
             try:
@@ -202,8 +217,16 @@ def verdict_outcome(
 
 
 def _why_not_compared(
-    score_key: str, a: VariantOutcome, b: VariantOutcome, completed: CompletedRuns
+    score_key: str,
+    a: VariantOutcome,
+    b: VariantOutcome,
+    completed: CompletedRuns,
+    contamination: Sequence[StudyContamination],
 ) -> str:
+    split = score_key.partition(".")[0]
+    for one in contamination:
+        if one.overlap.split == split and one.overlap.clean < MIN_ITEMS:
+            return f"{one.overlap.clean} clean {split} {one.overlap.unit} are too few for a verdict"
     for variant in (a, b):
         if not variant.is_valid:
             return f"{variant.name} could see what it had to predict"

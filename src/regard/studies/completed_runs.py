@@ -32,6 +32,8 @@ class CompletedRun:
     "(c, n): the per-item statistics of each split."
     groups: Mapping[str, GroupNumbers | None] = field(default_factory=dict)
     "The group of each item, by split."
+    overlap: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    "How each item stands in training, by split: `exact`, `near` or None."
 
     @property
     def collapsed(self) -> str:
@@ -63,7 +65,10 @@ def read_completed_run(result: JobResult) -> tuple[CompletedRun | None, str]:
     groups: dict[str, GroupNumbers | None] = {
         split: row_groups(rows) for split, rows in items.items()
     }
-    return CompletedRun(record, record.results, metric, statistics, groups), ""
+    overlap: dict[str, list[str | None]] = {
+        split: [row.get("overlap") for row in rows] for split, rows in items.items()
+    }
+    return CompletedRun(record, record.results, metric, statistics, groups, overlap), ""
 
 
 def _statistics(metric: Metric, rows: Sequence[Row], folder: Path, split: str) -> Values:

@@ -16,7 +16,7 @@ from regard.core.json_records import read_record, record_table, write_record
 from regard.evaluation.metrics.metric import is_lower_better
 from regard.evaluation.statistics.divergence import DivergenceCount
 from regard.runs.health_record import HealthRecord
-from regard.runs.results import AuditRecord, SampleRecord, ScoreRecord
+from regard.runs.results import AuditRecord, ContaminationRecord, SampleRecord, ScoreRecord
 from regard.studies.looks import Look
 from regard.studies.seed_spread import SeedSpread
 
@@ -156,6 +156,16 @@ class DivergenceOutcome:
     "Which diverges less often; empty if they are not distinguishable."
 
 
+@dataclass(frozen=True)
+class StudyContamination:
+    """The overlap of one split, and what the scores would be with all of its items."""
+
+    overlap: ContaminationRecord
+    "Of items that overlap in any run."
+    estimates: Mapping[str, SeedSpread] = field(default_factory=dict)
+    "By variant: the deciding metric over all items."
+
+
 @dataclass
 class Outcome(HtmlDisplay):
     """A study's result."""
@@ -187,6 +197,8 @@ class Outcome(HtmlDisplay):
     "Variants of which trainings diverged, and which therefore have no mean that is judged."
     divergences: list[DivergenceOutcome] = field(default_factory=list)
     "Of each variant against its reference, where either diverged."
+    contamination: list[StudyContamination] = field(default_factory=list)
+    "Splits with items that stand in training; the scores leave these items out."
     looks: list[Look] = field(default_factory=list)
     "What was judged at other seeds before, and last what is judged now."
     sources: Sequence[ResultSource] = ()

@@ -27,6 +27,7 @@ from regard.core.progress import OnProgress, no_progress
 from regard.core.settings import Settings
 from regard.data.batching import sorted_batches
 from regard.data.corpus import Split
+from regard.data.overlap.similarity import MIN_SIMILARITY, text_similarity
 from regard.data.record_corpus import ColumnType, Record
 from regard.data.sources import SourceIdentity
 from regard.data.special_tokens import InputSequence
@@ -83,6 +84,9 @@ class Task(Settings, ABC):
     score_names: ClassVar[tuple[str, ...]]
     "Names of the metric's scores, the main one first."
 
+    is_same_when_near: ClassVar[bool] = True
+    "Whether a row with a word or two changed is the same item: not where one word is all."
+
     def columns(self) -> dict[str, str]:
         """The user's column for each role."""
         return {role: getattr(self, role) for role in self.column_roles + self.optional_roles}
@@ -123,11 +127,23 @@ class Task(Settings, ABC):
 
     @abstractmethod
     def texts(self, record: Record) -> list[str]:
-        """The texts of a row: a tokenizer is trained on them and overlap is searched in them."""
+        """The texts of a row; a tokenizer is trained on them."""
 
     def identity_text(self, record: Record) -> str:
-        """The row as one text, to find the same row in another split."""
-        return " ".join(self.texts(record))
+        """The input of a row as one text, to find the same row in another split."""
+        return " ".join(self.input_texts(record))
+
+    def is_near(self, row: Record, other: Record) -> bool:
+        """Whether two rows whose joined inputs are near are near in each of their inputs."""
+        pairs = zip(self.input_texts(row), self.input_texts(other), strict=True)
+        return self.is_same_when_near and all(
+            text_similarity(*pair) >= MIN_SIMILARITY for pair in pairs
+        )
+
+    def target_text(self, record: Record) -> str | None:
+        """The true answer of a row as one text, to compare it with that of another row."""
+        targets = [as_text(record[role]) for role in self.target_roles if role in record]
+        return "\0".join(targets) if targets else None
 
     def group_of(self, record: Record) -> str | None:
         """The group of a row: that of its data, else what it shares with others; None: it stands

@@ -58,6 +58,8 @@ def stats(
     from regard.core.settings import read_settings
     from regard.data.corpus import Data, open_corpus
     from regard.data.corpus_stats import corpus_statistics
+    from regard.data.splits import SPLITS
+    from regard.runs.preparation.overlap import SplitItems, count_overlap, find_overlap
 
     table = {
         "corpus": sources,
@@ -68,9 +70,14 @@ def stats(
         "skip_bad_rows": skip_bad_rows,
     }
     corpus = open_corpus(read_settings(Data, table, key="data"))
-    with progress_bar("reading") as on_progress, TemporaryDirectory() as folder:
-        cache = _count(corpus, tokenizer, folder=folder, on_progress=on_progress)
-        statistics = corpus_statistics(cache, corpus)
+    with TemporaryDirectory() as folder:
+        with progress_bar("reading") as on_progress:
+            cache = _count(corpus, tokenizer, folder=folder, on_progress=on_progress)
+        with progress_bar("searching overlap") as on_progress:
+            items = SplitItems(corpus.texts)
+            overlap = find_overlap(items, on_progress=on_progress)
+        texts = {split: cache.split(split).texts for split in SPLITS}
+        statistics = corpus_statistics(cache, count_overlap(overlap, items, texts))
     unit_counted = "tokens" if tokenizer else "words"
     if as_json:
         print_json({**statistics.as_dict(), "counted_in": unit_counted})
@@ -112,16 +119,12 @@ def _print_statistics(statistics: CorpusStatistics, corpus: Corpus, *, counted: 
         table.add_column(split, justify="right")
     for label, cell in _rows(counted).items():
         table.add_row(label, *(cell(split) for split in statistics.splits.values()))
-    overlap = statistics.overlap
-    n = overlap["dev"].n
-    for label, key in (("documents in train", "documents"), (f"word {n}-grams in train", "ngrams")):
-        rates = [
-            f"{getattr(overlap[split], key):.2%}"
-            if split in overlap and getattr(overlap[split], f"{key}_counted")
-            else "–"
-            for split in statistics.splits
+    for label, key in (("in train word for word", "exact"), ("in train nearly so", "near")):
+        counts = [
+            f"{getattr(overlap, key):,}" if overlap and overlap.items else "–"
+            for overlap in map(statistics.overlap.get, statistics.splits)
         ]
-        table.add_row(label, *rates)
+        table.add_row(label, *counts)
     out.print(table)
     _draw(_all_splits(statistics), f"{counted} per document", out)
 

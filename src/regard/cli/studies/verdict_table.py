@@ -12,6 +12,7 @@ from regard.cli.tables import plain_table, print_indented
 from regard.evaluation.formatting import count, duration, quantity, with_interval
 from regard.reports.evidence import Evidence, read_evidence, score_keys
 from regard.reports.study_text import (
+    all_items_sentence,
     audit_label,
     baseline_rows,
     nan_to_none,
@@ -36,6 +37,9 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
     """Print what the report at `report` says first."""
     evidence = read_evidence(report.parent, outcome)
     console().print()
+    for one in outcome.contamination:
+        _say("CONTAMINATED", one.overlap.sentence, style="bold red")
+        _say("", one.overlap.consequence, style="red")
     if outcome.missing:
         left_out = quantity(len(outcome.missing), "runs")
         _say("INCOMPLETE", f"{left_out} missing, as said below", style="bold red")
@@ -45,7 +49,7 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
         _say("COLLAPSED", sentence, style="bold red")
     for sentence in outcome.diverged:
         _say("DIVERGED", sentence, style="bold red")
-    if outcome.invalid or outcome.collapsed or outcome.diverged:
+    if outcome.contamination or outcome.invalid or outcome.collapsed or outcome.diverged:
         console().print()
     console().print(f"  {outcome.name} · {study_size(outcome)}\n", markup=False)
     for sentence in outcome.unequal:
@@ -66,6 +70,8 @@ def print_outcome(outcome: Outcome, report: Path) -> None:
         _say("", remark, style="dim")
     console().print()
     print_indented(_table(evidence))
+    for one in outcome.contamination:
+        _say("", all_items_sentence(one, outcome), style="dim")
     if evidence.sample_flags:
         console().print()
     predicts = any(variant.health and variant.health.predictions for variant in outcome.variants)

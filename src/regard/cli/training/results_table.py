@@ -13,7 +13,13 @@ from regard.cli.tables import INDENT, plain_table, print_indented
 from regard.evaluation.formatting import in_groups, interval, number
 from regard.evaluation.statistics.baseline_verdict import BaselineVerdict
 from regard.runs.health_record import HealthRecord
-from regard.runs.results import MODEL, AuditRecord, EvaluationRecord, ScoreRecord
+from regard.runs.results import (
+    MODEL,
+    AuditRecord,
+    ContaminationRecord,
+    EvaluationRecord,
+    ScoreRecord,
+)
 
 MAX_UNUSED_SHOWN = 3
 MAX_OTHER_METRICS = 2
@@ -38,7 +44,9 @@ def print_results(results: EvaluationRecord, *, title: str) -> None:
     width = console().width - INDENT
     while columns and Measurement.get(console(), console().options, table).minimum > width:
         table = _table(results, main, columns := columns[:-1])
-    console().print(f"\n  {title}", markup=False)
+    console().print()
+    print_contamination(results.contamination)
+    console().print(f"  {title}", markup=False)
     _print_audit(results.audit)
     print_indented(table)
     items = next((row.items for row in results.estimates), "items")
@@ -50,11 +58,25 @@ def print_results(results: EvaluationRecord, *, title: str) -> None:
         style="dim",
         soft_wrap=True,
     )
+    for one in results.contamination:
+        text = f"  {one.all_items_sentence(main)}"
+        console().print(text, style="dim", markup=False, soft_wrap=True)
     _print_subset_scores(results.estimates, main, others)
     _print_signature(results.estimates, main)
     _print_health(results.health)
     for remark in results.remarks:
         console().print(f"  {remark}", markup=False, soft_wrap=True)
+
+
+def print_contamination(contamination: Sequence[ContaminationRecord]) -> None:
+    """What stands in training, in red: it comes before every score."""
+    for one in contamination:
+        console().print(
+            f"  CONTAMINATED  {one.sentence}", style="bold red", markup=False, soft_wrap=True
+        )
+        console().print(f"  {one.consequence}", style="red", markup=False, soft_wrap=True)
+    if contamination:
+        console().print()
 
 
 def _table(results: EvaluationRecord, main: str, columns: list[str]) -> Table:

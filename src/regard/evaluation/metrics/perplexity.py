@@ -27,6 +27,7 @@ from regard.evaluation.statistics.item_groups import (
     GroupNumbers,
     count_groups,
     effective_groups,
+    group_numbers,
     sum_by_group,
 )
 
@@ -54,6 +55,16 @@ class Losses:
 
     def __len__(self) -> int:
         return len(self.nll)
+
+    def select(self, documents: NDArray[np.bool_]) -> Losses:
+        """The losses of some of the documents."""
+        return Losses(
+            nll=self.nll[documents],
+            tokens=self.tokens[documents],
+            bytes=self.bytes[documents],
+            loss=self.loss[documents],
+            groups=None if self.groups is None else group_numbers(self.groups[documents].tolist()),
+        )
 
     @property
     def statistics(self) -> ItemStatistics:

@@ -6,8 +6,8 @@ stands for it. Losses are kept per document, so that the bootstrap resamples who
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -27,6 +27,8 @@ from regard.objectives import OBJECTIVES, Vocabulary
 from regard.objectives.causal import Causal
 from regard.runs.items import item_fingerprints, loss_rows
 from regard.runs.observer import Observer
+from regard.runs.preparation.item_overlap import ItemOverlap
+from regard.runs.preparation.overlap import NO_OVERLAP, DataOverlap
 from regard.runs.preparation.prepared import SplitResults
 from regard.runs.recipe import Recipe
 from regard.runs.results import JUDGED_SPLITS, MODEL, ComparisonRecord, ScoreRecord
@@ -50,10 +52,16 @@ class EvaluatedDocuments:
     groups: Sequence[str | None]
     "The group of each document; None where it stands alone."
     label: str
+    overlap: ItemOverlap
+
+    @property
+    def scored_label(self) -> str:
+        """Which of them scores count."""
+        return self.overlap.label(self.label)
 
 
 def choose_documents(
-    cache: TokenCache, split: Split, *, limit: int, seed: int
+    cache: TokenCache, split: Split, *, limit: int, seed: int, overlap: DataOverlap = NO_OVERLAP
 ) -> EvaluatedDocuments:
     """All documents of a split, or `limit` of them drawn by seed; the label says which."""
     cached = cache.split(split)
@@ -68,7 +76,14 @@ def choose_documents(
         f"{group:016x}" if group != NO_GROUP else None
         for group in np.asarray(cached.groups)[indices].tolist()
     ]
-    return EvaluatedDocuments(documents, np.asarray(cached.bytes)[indices], groups, label)
+    kinds = {cached.document_of_text(text): kind for text, kind in overlap.kinds(split).items()}
+    return EvaluatedDocuments(
+        documents,
+        np.asarray(cached.bytes)[indices],
+        groups,
+        label,
+        ItemOverlap([kinds.get(int(index)) for index in indices]),
+    )
 
 
 def evaluate_language_model(
@@ -77,6 +92,7 @@ def evaluate_language_model(
     cache: TokenCache,
     tokenizer: Tokenizer,
     *,
+    overlap: DataOverlap,
     device: str,
     observer: Observer,
 ) -> SplitResults:
@@ -85,12 +101,14 @@ def evaluate_language_model(
     settings, seed = recipe.evaluate, recipe.data.split_seed
     objective = catalog_name(recipe.objective, OBJECTIVES)
     chosen = {
-        split: choose_documents(cache, split, limit=settings.documents, seed=seed)
+        split: choose_documents(cache, split, limit=settings.documents, seed=seed, overlap=overlap)
         for split in SPLITS
     }
     metrics = {
         split: Perplexity(
-            split=chosen[split].label, tokenizer=tokenizer.fingerprint[:8], objective=objective
+            split=chosen[split].scored_label,
+            tokenizer=tokenizer.fingerprint[:8],
+            objective=objective,
         )
         for split in SPLITS
     }
@@ -133,31 +151,34 @@ def evaluate_language_model(
                 bytes=chosen[split].bytes,
                 groups=groups[split],
             )
-    keys = sorted(tables, key=lambda key: SPLITS.index(key[0]))  # the model stays first in each
+    scored = {
+        (split, of): table.select(chosen[split].overlap.is_scored)
+        for (split, of), table in tables.items()
+        if chosen[split].overlap.is_scored.any()
+    }
     unknown = _unknown_rates(cache)
     # Bytes do not count where only some tokens are predicted, or where text was lost to <unk>.
     is_causal = isinstance(recipe.objective, Causal)
     per_byte = [split for split in SPLITS if is_causal and split not in unknown]
     return SplitResults(
-        estimates=tuple(
-            ScoreRecord.of_estimate(estimate, split=split, of=of)
-            for split, of in keys
-            for estimate in metrics[split].score(tables[split, of]).values()
-            if split in per_byte or estimate.name not in PER_BYTE
-        ),
+        estimates=tuple(_scores(metrics, scored, per_byte=per_byte)),
         comparisons=tuple(
-            _comparison(metrics[split], tables, split, against=of)
-            for split, of in keys
+            _comparison(metrics[split], scored, split, against=of)
+            for split, of in _in_order(scored)
             if of != MODEL
         ),
         remarks=(
             *(() if is_causal else (_partly_scored_remark(objective),)),
             *(
                 f"{split}: {few}"
-                for split in JUDGED_SPLITS
-                if (
+                for split, of in scored
+                if of == MODEL
+                and split in JUDGED_SPLITS
+                and (
                     few := too_few_items(
-                        len(tables[split, MODEL]), "documents", groups=count_groups(groups[split])
+                        len(scored[split, of]),
+                        "documents",
+                        groups=count_groups(scored[split, of].groups),
                     )
                 )
             ),
@@ -168,13 +189,52 @@ def evaluate_language_model(
                 if is_causal
             ),
         ),
-        items={split: loss_rows(tables[split, MODEL], chosen[split].groups) for split in SPLITS},
+        items={
+            split: [
+                {**row, "overlap": kind}
+                for row, kind in zip(
+                    loss_rows(tables[split, MODEL], chosen[split].groups),
+                    chosen[split].overlap.kinds,
+                    strict=True,
+                )
+            ]
+            for split in SPLITS
+        },
         fingerprints={
             split: item_fingerprints(split, objective, tokenizer.fingerprint, tables[split, MODEL])
             for split in SPLITS
         },
         metric=DocumentMetric().settings(),
+        contamination=tuple(
+            chosen[split].overlap.record(
+                split,
+                unit="documents",
+                estimates=_scores(
+                    {split: replace(metrics[split], split=chosen[split].label)},
+                    {key: table for key, table in tables.items() if key[0] == split},
+                    per_byte=per_byte,
+                ),
+            )
+            for split in JUDGED_SPLITS
+            if chosen[split].overlap.is_contaminated
+        ),
     )
+
+
+def _in_order(tables: Tables) -> list[tuple[Split, str]]:
+    """The keys by split; the model stays first in each."""
+    return sorted(tables, key=lambda key: SPLITS.index(key[0]))
+
+
+def _scores(
+    metrics: Mapping[Split, Perplexity], tables: Tables, *, per_byte: Collection[Split]
+) -> list[ScoreRecord]:
+    return [
+        ScoreRecord.of_estimate(estimate, split=split, of=of)
+        for split, of in _in_order(tables)
+        for estimate in metrics[split].score(tables[split, of]).values()
+        if split in per_byte or estimate.name not in PER_BYTE
+    ]
 
 
 def _partly_scored_remark(objective: str) -> str:

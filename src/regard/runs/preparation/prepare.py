@@ -20,6 +20,13 @@ from regard.data.statistics import CorpusStatistics
 from regard.data.token_cache import TokenCache, cache_home, load_or_build_cache
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.runs.observer import Observer
+from regard.runs.preparation.overlap import (
+    DataOverlap,
+    RowItems,
+    SplitItems,
+    count_overlap,
+    load_or_find_overlap,
+)
 from regard.runs.preparation.prepared import PreparedData
 from regard.runs.preparation.row_stats import task_statistics
 from regard.runs.preparation.task import PreparedTask
@@ -27,7 +34,7 @@ from regard.runs.preparation.text import PreparedText
 from regard.runs.recipe import FORMAT, Recipe, build_tools
 from regard.tasks import Task, TaskState
 
-STATISTICS_SCHEMA = 3
+STATISTICS_SCHEMA = 4
 
 
 def prepare(
@@ -43,16 +50,24 @@ def prepare(
     source = corpus_fingerprint(corpus, recipe.task)
     task = recipe.task
     if task is None:
+        items = SplitItems(corpus.texts)
+        overlap = load_or_find_overlap(recipe, items, source=source, observer=observer)
+        corpus.dropped_training_rows = frozenset(overlap.dropped)
         tokenizer = tokenizer or _load_or_train_tokenizer(
             recipe, corpus.texts("train"), source, observer
         )
         cache = load_or_build_cache(corpus, tokenizer, on_progress=observer.progress("tokenising"))
-        statistics = _load_or_compute_statistics(cache, corpus, observer)
-        return PreparedText(recipe, tokenizer, cache, source=source, statistics=statistics)
+        statistics = _load_or_compute_statistics(cache, items, overlap, observer)
+        return PreparedText(
+            recipe, tokenizer, cache, source=source, statistics=statistics, overlap=overlap
+        )
     observer.on_progress("reading rows", 0, None)
     records = {split: task.items(corpus.rows(split)) for split in SPLITS}
     for record in (record for split in SPLITS for record in records[split]):
         task.check(record)
+    rows = RowItems(task, records)
+    overlap = load_or_find_overlap(recipe, rows, source=source, observer=observer)
+    records["train"] = overlap.kept_rows(records["train"])
     texts = (text for record in records["train"] for text in task.texts(record))
     tokenizer = tokenizer or _load_or_train_tokenizer(recipe, texts, source, observer)
     tools = build_tools(
@@ -67,9 +82,16 @@ def prepare(
         if task_state is None
         else task.restore_problem(task_state, tools)
     )
-    observer.on_progress("computing overlap", 0, None)
-    statistics = task_statistics(corpus, records, task, tokenizer)
-    return PreparedTask(recipe, tokenizer, records, problem, source=source, statistics=statistics)
+    statistics = task_statistics(corpus, records, task, tokenizer, overlap)
+    return PreparedTask(
+        recipe,
+        tokenizer,
+        records,
+        problem,
+        source=source,
+        statistics=statistics,
+        overlap=overlap,
+    )
 
 
 def open_data(recipe: Recipe) -> Corpus:
@@ -99,18 +121,6 @@ def corpus_fingerprint(corpus: Corpus, task: Task | None) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def dropped_remark(statistics: CorpusStatistics) -> str:
-    """`data: left out 12 empty rows, 1 bad row`; empty if nothing was dropped."""
-    dropped = statistics.dropped
-    counts = {
-        "empty row": dropped["empty"],
-        "bad row": dropped["bad"],
-        "document without a token": dropped["without_tokens"],
-    }
-    reasons = [f"{n:,} {what}{'s' * (n != 1)}" for what, n in counts.items() if n]
-    return f"data: left out {', '.join(reasons)}" if reasons else ""
-
-
 def _load_or_train_tokenizer(
     recipe: Recipe, texts: Iterator[str], source: str, observer: Observer
 ) -> Tokenizer:
@@ -127,7 +137,7 @@ def _load_or_train_tokenizer(
 
 
 def _load_or_compute_statistics(
-    cache: TokenCache, corpus: Corpus, observer: Observer
+    cache: TokenCache, items: SplitItems, overlap: DataOverlap, observer: Observer
 ) -> CorpusStatistics:
     file = cache.folder / "statistics.json"
     # Missing, of another version, or damaged: computed again.
@@ -135,7 +145,9 @@ def _load_or_compute_statistics(
         return read_record(
             file, CorpusStatistics, schema=STATISTICS_SCHEMA, topic="data", hint="Delete it."
         )
-    observer.on_progress("computing overlap", 0, None)
-    statistics = corpus_statistics(cache, corpus)
+    observer.on_progress("computing statistics", 0, None)
+    texts = {split: cache.split(split).texts for split in SPLITS}
+    counts = count_overlap(overlap, items, texts)
+    statistics = corpus_statistics(cache, counts, overlapping=len(overlap.dropped))
     write_record(file, statistics, schema=STATISTICS_SCHEMA)
     return statistics

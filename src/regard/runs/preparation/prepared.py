@@ -19,8 +19,14 @@ from regard.evaluation.metrics.metric import Row
 from regard.models.model import Model, TokenModel
 from regard.runs.health_record import HealthRecord
 from regard.runs.observer import Observer
+from regard.runs.preparation.overlap import DataOverlap
 from regard.runs.recipe import Recipe
-from regard.runs.results import ComparisonRecord, SampleRecord, ScoreRecord
+from regard.runs.results import (
+    ComparisonRecord,
+    ContaminationRecord,
+    SampleRecord,
+    ScoreRecord,
+)
 from regard.training.batch_loader import Examples
 from regard.training.loop import EvalResult
 
@@ -41,19 +47,28 @@ class SplitResults:
     "Settings of the metric that turns items into estimates."
     tables: dict[str, list[Row]] = field(default_factory=dict)
     "Scores of subsets of the items, by length or type; each row names its split."
+    contamination: tuple[ContaminationRecord, ...] = ()
+    "Of the splits whose scores leave out items that stand in training."
 
 
 class PreparedData(ABC):
     """Everything that training and evaluation read."""
 
     def __init__(
-        self, recipe: Recipe, tokenizer: Tokenizer, *, source: str, statistics: CorpusStatistics
+        self,
+        recipe: Recipe,
+        tokenizer: Tokenizer,
+        *,
+        source: str,
+        statistics: CorpusStatistics,
+        overlap: DataOverlap,
     ) -> None:
         self.recipe = recipe
         self.tokenizer = tokenizer
         self.source = source
         "Hash of the source files."
         self.statistics = statistics
+        self.overlap = overlap
 
     @abstractmethod
     def examples(self) -> Examples:

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from regard.data.corpus import SPLITS, Corpus, Split
-from regard.data.corpus_stats import histogram_edges, measure_overlap, split_statistics
-from regard.data.record_corpus import Record
+from regard.data.corpus_stats import histogram_edges, split_statistics
+from regard.data.record_corpus import Record, fingerprint_rows
 from regard.data.statistics import CorpusStatistics
 from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.runs.preparation.overlap import DataOverlap, RowItems, count_overlap
 from regard.tasks import Task
 
 
@@ -19,13 +20,13 @@ def task_statistics(
     records: Mapping[Split, Sequence[Record]],
     task: Task,
     tokenizer: Tokenizer,
+    overlap: DataOverlap,
 ) -> CorpusStatistics:
-    """Sizes, lengths and unknown tokens of each split, and how much of dev and test is in train."""
+    """Sizes, lengths and unknown tokens of each split, and the overlap found in their rows."""
     texts = {split: [" ".join(task.texts(row)) for row in records[split]] for split in SPLITS}
     encoded = {split: tokenizer.encode_many(texts[split]) for split in SPLITS}
     lengths = {split: np.array([len(ids) for ids in encoded[split]]) for split in SPLITS}
     edges = histogram_edges(np.concatenate(list(lengths.values())))
-    identities = {split: [task.identity_text(row) for row in records[split]] for split in SPLITS}
     return CorpusStatistics(
         name=corpus.name,
         generated=corpus.generated,
@@ -36,13 +37,19 @@ def task_statistics(
                 bytes=sum(len(text.encode()) for text in texts[split]),
                 unique_tokens=len({token for ids in encoded[split] for token in ids}),
                 unknown=_count_unknown(encoded[split], tokenizer),
-                fingerprint=corpus.fingerprints[split],
+                fingerprint=fingerprint_rows(records[split]),
                 truncated_tokens=0,
             )
             for split in SPLITS
         },
-        overlap=measure_overlap(identities.__getitem__),
-        dropped={**corpus.dropped.as_dict(), "without_tokens": 0},
+        overlap=count_overlap(
+            overlap, RowItems(task, records), {split: len(records[split]) for split in SPLITS}
+        ),
+        dropped={
+            **corpus.dropped.as_dict(),
+            "without_tokens": 0,
+            "overlapping": len(overlap.dropped),
+        },
     )
 
 

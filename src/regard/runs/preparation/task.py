@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +30,8 @@ from regard.models.model import Model, TokenModel
 from regard.runs.health_record import HealthRecord, PredictionsRecord, TrainDevGapRecord
 from regard.runs.items import hash_facts
 from regard.runs.observer import Observer
+from regard.runs.preparation.item_overlap import ItemOverlap
+from regard.runs.preparation.overlap import DataOverlap
 from regard.runs.preparation.prepared import PreparedData, SplitResults
 from regard.runs.recipe import Recipe
 from regard.runs.results import JUDGED_SPLITS, MODEL, ComparisonRecord, SampleRecord, ScoreRecord
@@ -54,6 +57,26 @@ class TaskExamples:
         return self._problem.randomise(self._examples[row], generator)
 
 
+@dataclass(frozen=True)
+class ChosenRows:
+    """The rows of a split that are evaluated."""
+
+    records: list[Record]
+    overlap: ItemOverlap
+    label: str
+    "Which rows these are, for signatures."
+
+    @property
+    def scored_label(self) -> str:
+        """Which of them scores count."""
+        return self.overlap.label(self.label)
+
+    @property
+    def tuning_records(self) -> list[Record]:
+        """The clean rows to tune on; all of them if none is clean."""
+        return self.overlap.scored(self.records) or self.records
+
+
 class PreparedTask(PreparedData):
     def __init__(
         self,
@@ -64,8 +87,9 @@ class PreparedTask(PreparedData):
         *,
         source: str,
         statistics: CorpusStatistics,
+        overlap: DataOverlap,
     ) -> None:
-        super().__init__(recipe, tokenizer, source=source, statistics=statistics)
+        super().__init__(recipe, tokenizer, source=source, statistics=statistics, overlap=overlap)
         assert recipe.task is not None
         self.task: Task = recipe.task
         self.records = records
@@ -86,10 +110,11 @@ class PreparedTask(PreparedData):
         return self.problem.state()
 
     def tune(self, model: Model, *, device: str) -> list[str]:
-        return self.problem.tune(model, self.records["dev"], device=device)
+        dev = self._choose_rows("dev", len(self.records["dev"])).tuning_records
+        return self.problem.tune(model, dev, device=device)
 
     def evaluate_dev(self, model: Model, *, device: str) -> EvalResult:
-        dev, _ = self._choose_records("dev", self.recipe.train.evaluate_documents)
+        dev = self._choose_rows("dev", self.recipe.train.evaluate_documents).tuning_records
         examples = [example for record in dev for example in self.problem.examples(record)]
         pad = self.tokenizer.padding_id
         loss = mean_loss(model, examples, pad=pad, device=device)
@@ -116,51 +141,67 @@ class PreparedTask(PreparedData):
     def evaluate(self, model: Model, *, device: str, observer: Observer) -> SplitResults:
         metric = self.problem.metric
         chosen = {
-            split: self._choose_records(split, self.recipe.evaluate.documents) for split in SPLITS
+            split: self._choose_rows(split, self.recipe.evaluate.documents) for split in SPLITS
         }
-        labels = {split: label for split, (_, label) in chosen.items()}
+        labels = {split: rows.scored_label for split, rows in chosen.items()}
         answers: dict[str, Mapping[Split, list[Row]]] = {
             MODEL: {
                 split: self.problem.answer(
                     model,
-                    records,
+                    rows.records,
                     device=device,
                     on_progress=observer.progress(f"answering {split}"),
                 )
-                for split, (records, _) in chosen.items()
+                for split, rows in chosen.items()
             }
         }
         observer.on_progress("baselines", 0, None)
-        judged = {split: chosen[split][0] for split in JUDGED_SPLITS}
+        judged = {split: chosen[split].records for split in JUDGED_SPLITS}
         answers |= dict(self.problem.baselines(self.records["train"], judged))
         answers = {
             of: {
-                split: self._with_groups(rows, chosen[split][0]) for split, rows in by_split.items()
+                split: self._with_groups(rows, chosen[split].records)
+                for split, rows in by_split.items()
             }
             for of, by_split in answers.items()
         }
-        estimates = tuple(
-            ScoreRecord.of_estimate(estimate, split=split, of=of)
-            for split in SPLITS
+        scored = {
+            of: {split: chosen[split].overlap.scored(rows[split]) for split in rows}
             for of, rows in answers.items()
-            if split in rows
-            for estimate in score(metric, rows[split], split=labels[split])
-        )
+        }
         ours = answers[MODEL]
         return SplitResults(
-            estimates,
+            tuple(one for split in SPLITS for one in self._scores(scored, split, labels[split])),
             tuple(
-                self._comparison(split, of, ours[split], rows[split], label=labels[split])
+                self._comparison(split, of, scored[MODEL][split], rows[split], label=labels[split])
                 for split in JUDGED_SPLITS
-                for of, rows in answers.items()
-                if of != MODEL
+                for of, rows in scored.items()
+                if of != MODEL and rows[split]
             ),
-            tuple(self._evaluation_remarks(ours)),
-            items={split: _with_records(ours[split], chosen[split][0]) for split in SPLITS},
-            fingerprints={split: self._fingerprints(chosen[split][0]) for split in SPLITS},
+            tuple(self._evaluation_remarks(ours, scored[MODEL])),
+            items={split: _item_rows(ours[split], chosen[split]) for split in SPLITS},
+            fingerprints={split: self._fingerprints(chosen[split].records) for split in SPLITS},
             metric=metric.settings(),
-            tables=self._tables(ours, labels),
+            tables=self._tables(scored[MODEL], labels),
+            contamination=tuple(
+                chosen[split].overlap.record(
+                    split, unit="rows", estimates=self._scores(answers, split, chosen[split].label)
+                )
+                for split in JUDGED_SPLITS
+                if chosen[split].overlap.is_contaminated
+            ),
         )
+
+    def _scores(
+        self, answers: Mapping[str, Mapping[Split, list[Row]]], split: Split, label: str
+    ) -> list[ScoreRecord]:
+        """Of model and baselines on a split; none where no row is scored."""
+        return [
+            ScoreRecord.of_estimate(estimate, split=split, of=of)
+            for of, rows in answers.items()
+            if rows.get(split)
+            for estimate in score(self.problem.metric, rows[split], split=label)
+        ]
 
     def health(self, model: Model, results: SplitResults) -> HealthRecord:
         dev = list(results.items["dev"])
@@ -169,7 +210,10 @@ class PreparedTask(PreparedData):
             n=len(dev),
             collapsed=self.problem.collapse(dev),
         )
-        losses = {"train": _losses(results.items["train"]), "dev": _losses(dev)}
+        clean = [row for row in dev if row["overlap"] is None]
+        contaminated = any(one.split == "dev" for one in results.contamination)
+        scored = clean if contaminated else dev
+        losses = {"train": _losses(results.items["train"]), "dev": _losses(scored)}
         if not all(losses.values()):
             return HealthRecord(predictions=predictions)
         train_level, dev_level = map(LossLevel.of_rows, losses.values())
@@ -177,8 +221,8 @@ class PreparedTask(PreparedData):
         return HealthRecord(predictions=predictions, train_dev_gap=TrainDevGapRecord.of_gap(gap))
 
     def samples(self, model: Model) -> tuple[SampleRecord, ...]:
-        chosen, _ = self._choose_records("dev", self.recipe.evaluate.documents)
-        records = chosen[:SHOWN_ANSWERS]
+        chosen = self._choose_rows("dev", self.recipe.evaluate.documents)
+        records = chosen.records[:SHOWN_ANSWERS]
         device = str(next(model.parameters()).device)
         answers = self.problem.answer(model, records, device=device)
         return tuple(
@@ -194,14 +238,26 @@ class PreparedTask(PreparedData):
     def _items(self) -> str:
         return self.problem.metric.items
 
-    def _choose_records(self, split: Split, limit: int) -> tuple[list[Record], str]:
-        """The records of a split, or `limit` of them drawn by seed; the label says which."""
+    def _choose_rows(self, split: Split, limit: int) -> ChosenRows:
+        """The rows of a split, or `limit` of them drawn by seed; the label says which."""
         records, seed = self.records[split], self.recipe.data.split_seed
         label = f"{split}:{self.statistics.splits[split].fingerprint[:8]}"
-        if len(records) <= limit:
-            return list(records), label
-        indices = np.random.default_rng([seed, limit]).choice(len(records), limit, replace=False)
-        return [records[int(i)] for i in np.sort(indices)], f"{label}:{limit}-drawn-seed{seed}"
+        indices = np.arange(len(records))
+        if len(records) > limit:
+            generator = np.random.default_rng([seed, limit])
+            indices = np.sort(generator.choice(len(records), limit, replace=False))
+            label += f":{limit}-drawn-seed{seed}"
+        found = {one.item: one for one in self.overlap.found.get(split, ())}
+        overlaps = [found.get(int(index)) for index in indices]
+        same_label = [
+            target == self.task.target_text(self.records["train"][one.row])
+            for one in overlaps
+            if one is not None and (target := self.task.target_text(records[one.item])) is not None
+        ]
+        kinds = [None if one is None else one.kind for one in overlaps]
+        return ChosenRows(
+            [records[int(index)] for index in indices], ItemOverlap(kinds, same_label), label
+        )
 
     def _with_groups(self, answers: Sequence[Row], records: Sequence[Record]) -> list[Row]:
         return [
@@ -211,7 +267,7 @@ class PreparedTask(PreparedData):
 
     def _positions(self, split: Split, limit: int, cost: Callable[[Record], int]) -> int:
         """Positions of the chosen records, extrapolated from the first 50."""
-        records, _ = self._choose_records(split, limit)
+        records = self._choose_rows(split, limit).records
         first = records[:50]
         return round(sum(map(cost, first)) / max(len(first), 1) * len(records))
 
@@ -236,11 +292,15 @@ class PreparedTask(PreparedData):
     ) -> dict[str, list[Row]]:
         tables: dict[str, list[Row]] = {}
         for split in JUDGED_SPLITS:
+            if not answers[split]:
+                continue
             for name, rows in self.problem.tables(answers[split], split=labels[split]).items():
                 tables.setdefault(name, []).extend({"split": split, **row} for row in rows)
         return tables
 
-    def _evaluation_remarks(self, answers: Mapping[Split, Sequence[Row]]) -> list[str]:
+    def _evaluation_remarks(
+        self, answers: Mapping[Split, Sequence[Row]], scored: Mapping[Split, Sequence[Row]]
+    ) -> list[str]:
         remarks = self.remarks() + [
             f"{split}: {warning}"
             for split in JUDGED_SPLITS
@@ -258,9 +318,9 @@ class PreparedTask(PreparedData):
             for split in JUDGED_SPLITS
             if (
                 few := too_few_items(
-                    len(answers[split]),
+                    len(scored[split]),
                     self._items,
-                    groups=count_groups(row_groups(answers[split])),
+                    groups=count_groups(row_groups(scored[split])),
                 )
             )
         ]
@@ -283,9 +343,10 @@ def _remedies(recipe: Recipe, model: Model) -> list[str]:
     return [*remedies, *['adapt.kind = "head" first'] * head_first]
 
 
-def _with_records(answers: Sequence[Row], records: Sequence[Record]) -> list[Row]:
+def _item_rows(answers: Sequence[Row], chosen: ChosenRows) -> list[Row]:
     return [
-        {**answer, "record": dict(record)} for answer, record in zip(answers, records, strict=True)
+        {**answer, "record": dict(record), "overlap": kind}
+        for answer, record, kind in zip(answers, chosen.records, chosen.overlap.kinds, strict=True)
     ]
 
 

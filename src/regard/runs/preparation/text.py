@@ -19,6 +19,7 @@ from regard.runs.health_record import HealthRecord
 from regard.runs.items import loss_table
 from regard.runs.observer import Observer
 from regard.runs.preparation.evaluate_text import choose_documents, evaluate_language_model
+from regard.runs.preparation.overlap import DataOverlap
 from regard.runs.preparation.prepared import PreparedData, SplitResults
 from regard.runs.recipe import Recipe
 from regard.runs.results import SampleRecord
@@ -37,8 +38,9 @@ class PreparedText(PreparedData):
         *,
         source: str,
         statistics: CorpusStatistics,
+        overlap: DataOverlap,
     ) -> None:
-        super().__init__(recipe, tokenizer, source=source, statistics=statistics)
+        super().__init__(recipe, tokenizer, source=source, statistics=statistics, overlap=overlap)
         self.cache = cache
         self.vocabulary = Vocabulary.from_tokenizer(tokenizer)
 
@@ -55,11 +57,15 @@ class PreparedText(PreparedData):
     def evaluate_dev(self, model: Model, *, device: str) -> EvalResult:
         seed = self.recipe.data.split_seed
         dev = choose_documents(
-            self.cache, "dev", limit=self.recipe.train.evaluate_documents, seed=seed
+            self.cache,
+            "dev",
+            limit=self.recipe.train.evaluate_documents,
+            seed=seed,
+            overlap=self.overlap,
         )
         losses = document_losses(
             model,
-            dev.documents,
+            dev.overlap.scored(dev.documents) or dev.documents,
             self.recipe.objective,
             vocabulary=self.vocabulary,
             pad=self.tokenizer.padding_id,
@@ -76,11 +82,22 @@ class PreparedText(PreparedData):
 
     def evaluate(self, model: Model, *, device: str, observer: Observer) -> SplitResults:
         return evaluate_language_model(
-            model, self.recipe, self.cache, self.tokenizer, device=device, observer=observer
+            model,
+            self.recipe,
+            self.cache,
+            self.tokenizer,
+            overlap=self.overlap,
+            device=device,
+            observer=observer,
         )
 
     def health(self, model: Model, results: SplitResults) -> HealthRecord:
-        tables = {split: loss_table(results.items[split]) for split in SPLITS}
+        contaminated = {one.split for one in results.contamination if one.clean}
+        scored = {
+            split: [row for row in rows if split not in contaminated or row["overlap"] is None]
+            for split, rows in results.items.items()
+        }
+        tables = {split: loss_table(scored[split]) for split in SPLITS}
         return model_health(model, self.recipe, self.cache, self.tokenizer, tables=tables)
 
     def samples(self, model: Model) -> tuple[SampleRecord, ...]:
@@ -101,7 +118,13 @@ class PreparedText(PreparedData):
         )
 
     def _positions(self, split: Split, limit: int) -> int:
-        chosen = choose_documents(self.cache, split, limit=limit, seed=self.recipe.data.split_seed)
+        chosen = choose_documents(
+            self.cache,
+            split,
+            limit=limit,
+            seed=self.recipe.data.split_seed,
+            overlap=self.overlap,
+        )
         lengths = np.array([len(ids) for ids in chosen.documents])
         return self.recipe.objective.evaluation_positions(
             lengths, context=self.recipe.token_context

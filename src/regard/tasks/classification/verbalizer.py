@@ -110,9 +110,6 @@ class Verbalizer(LabelTask):
         words = self.label_words(record_label(record)) if "label" in record else ""
         return [Template(self.template).render(record) + words]
 
-    def identity_text(self, record: Record) -> str:
-        return " ".join(self.input_texts(record))
-
     def input_texts(self, record: Record) -> list[str]:
         return [record[field] for field in self.fields]
 

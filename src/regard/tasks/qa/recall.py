@@ -93,6 +93,7 @@ class Recall(TextToText):
     target_roles: ClassVar = ("answer",)
     score_names: ClassVar = RecallMetric().score_names
     optional_roles: ClassVar = ("seen",)
+    is_same_when_near: ClassVar = False  # another name is another question
 
     @field_validator("subject")
     @classmethod

@@ -42,6 +42,7 @@ class ImageTask(Task):
 
     role_types: ClassVar = {"question": "text", "image": "value"}
     group_role: ClassVar = "image"
+    is_same_when_near: ClassVar = False  # near is defined for words, not for pixels
 
     @model_validator(mode="after")
     def _patches_fit(self) -> Self:

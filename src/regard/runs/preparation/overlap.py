@@ -1,0 +1,188 @@
+"""Overlap of dev and test with training: searched once for the same data, and cached.
+
+With `data.drop_overlap` the rows of training that dev or test hold are left out, and the search is
+repeated until it finds nothing: what is said of the data holds for the data that is trained on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from regard.core.errors import UserError
+from regard.core.json_records import read_record, write_record
+from regard.core.progress import OnProgress, no_progress
+from regard.data.corpus import SPLITS, Split
+from regard.data.overlap.agreement import LabelAgreement, label_agreement
+from regard.data.overlap.search import Overlap, find_overlaps
+from regard.data.record_corpus import Record
+from regard.data.statistics import SplitOverlap
+from regard.data.token_cache import cache_home
+from regard.runs.observer import Observer
+from regard.runs.recipe import FORMAT, Recipe
+from regard.tasks import Task
+
+Row = TypeVar("Row")
+
+OVERLAP_SCHEMA = 1
+HELD_OUT: tuple[Split, ...] = SPLITS[1:]
+
+
+class SplitItems:
+    """The items of each split, as the search sees them: the texts of a corpus."""
+
+    def __init__(self, texts: Callable[[Split], Iterable[str]]) -> None:
+        self.texts = texts
+
+    def is_same(self, split: Split, found: Overlap) -> bool:
+        """Whether an item and the row that is near to it are the same item to the task."""
+        return True
+
+    def agreement(self, split: Split, found: Sequence[Overlap]) -> LabelAgreement:
+        """How the labels of items agree with those of their rows; without labels, there are no
+        pairs."""
+        return LabelAgreement(pairs=0, same=0, expected=0.0, deviation=0.0)
+
+
+class RowItems(SplitItems):
+    """The rows of a task."""
+
+    def __init__(self, task: Task, records: Mapping[Split, Sequence[Record]]) -> None:
+        super().__init__(lambda split: map(task.identity_text, records[split]))
+        self.task = task
+        self.records = records
+        self.targets = {
+            split: [task.target_text(record) for record in records[split]] for split in SPLITS
+        }
+
+    def is_same(self, split: Split, found: Overlap) -> bool:
+        item, row = self.records[split][found.item], self.records["train"][found.row]
+        return found.kind == "exact" or self.task.is_near(item, row)
+
+    def agreement(self, split: Split, found: Sequence[Overlap]) -> LabelAgreement:
+        labelled = [one for one in found if self.targets[split][one.item] is not None]
+        return label_agreement(labelled, self.targets[split], self.targets["train"])
+
+
+@dataclass(frozen=True)
+class DataOverlap:
+    """The items of dev and test that stand in training."""
+
+    found: Mapping[str, tuple[Overlap, ...]] = field(default_factory=dict)
+    "By split; of each item the most similar row of training."
+    dropped: tuple[int, ...] = ()
+    "Rows left out of training because dev or test hold them."
+    alike: Mapping[str, int] = field(default_factory=dict)
+    """By split, items near to a row of training in wording alone: their labels agree no more than
+    by chance, as where one template made all rows. They do not count."""
+
+    def kept_rows(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows of training that are not left out."""
+        dropped = set(self.dropped)
+        return [row for number, row in enumerate(rows) if number not in dropped]
+
+    def kinds(self, split: Split) -> dict[int, str]:
+        """`exact` or `near` by item."""
+        return {one.item: one.kind for one in self.found.get(split, ())}
+
+
+NO_OVERLAP = DataOverlap()
+
+
+def load_or_find_overlap(
+    recipe: Recipe, splits: SplitItems, *, source: str, observer: Observer
+) -> DataOverlap:
+    """The overlap in a recipe's data."""
+    table = recipe.to_table()
+    facts = [FORMAT, OVERLAP_SCHEMA, source, table["data"], table.get("task")]
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    file = cache_home() / "overlap" / f"{key[:32]}.json"
+    # Missing, of another version, or damaged: searched again.
+    with suppress(UserError):
+        return read_record(
+            file, DataOverlap, schema=OVERLAP_SCHEMA, topic="data", hint="Delete it."
+        )
+    overlap = find_overlap(
+        splits,
+        drop=recipe.data.drop_overlap,
+        on_progress=observer.progress("searching overlap"),
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_record(file, overlap, schema=OVERLAP_SCHEMA)
+    return overlap
+
+
+def find_overlap(
+    splits: SplitItems, *, drop: bool = False, on_progress: OnProgress = no_progress
+) -> DataOverlap:
+    """The overlap of dev and test with train; with `drop`, what is left once it is removed."""
+    held_out: dict[str, list[str]] = {split: list(splits.texts(split)) for split in HELD_OUT}
+    dropped: set[int] = set()
+    alike: dict[str, int] = {}
+    while True:
+        kept: list[int] = []
+        remaining = _remaining(splits.texts("train"), dropped, kept)
+        searched = find_overlaps(remaining, held_out, on_progress=on_progress)
+        found: dict[str, tuple[Overlap, ...]] = {}
+        for split in HELD_OUT:
+            moved = [replace(one, row=kept[one.row]) for one in searched[split]]
+            same = [one for one in moved if splits.is_same(split, one)]
+            near = [one for one in same if one.kind == "near"]
+            if split in alike or splits.agreement(split, near).at_chance:
+                alike.setdefault(split, len(near))
+                same = [one for one in same if one.kind == "exact"]
+            found[split] = tuple(same)
+        rows = {one.row for overlaps in found.values() for one in overlaps}
+        if not drop or not rows:
+            return DataOverlap(found, tuple(sorted(dropped)), alike)
+        if not dropped:
+            rows |= _rows_in_held_out(splits, alike=alike, on_progress=on_progress)
+        dropped |= rows
+
+
+def _rows_in_held_out(
+    splits: SplitItems, *, alike: Collection[str], on_progress: OnProgress
+) -> set[int]:
+    """Every row of training that dev or test holds: the same search, the other way round."""
+    train = {"train": list(splits.texts("train"))}
+    rows: set[int] = set()
+    for split in HELD_OUT:
+        found = find_overlaps(splits.texts(split), train, on_progress=on_progress)["train"]
+        pairs = [replace(one, item=one.row, row=one.item) for one in found]
+        rows |= {
+            one.row
+            for one in pairs
+            if splits.is_same(split, one) and (one.kind == "exact" or split not in alike)
+        }
+    return rows
+
+
+def _remaining(texts: Iterable[str], dropped: Collection[int], kept: list[int]) -> Iterator[str]:
+    """The texts that are not dropped; their indices are appended to `kept`."""
+    for row, text in enumerate(texts):
+        if row not in dropped:
+            kept.append(row)
+            yield text
+
+
+def count_overlap(
+    overlap: DataOverlap, splits: SplitItems, items: Mapping[Split, int]
+) -> dict[str, SplitOverlap]:
+    """The numbers of `overlap` for each split, which has this many items."""
+    counts: dict[str, SplitOverlap] = {}
+    for split in HELD_OUT:
+        found = overlap.found.get(split, ())
+        agreement = splits.agreement(split, found)
+        counts[split] = SplitOverlap(
+            items=items[split],
+            exact=sum(one.kind == "exact" for one in found),
+            near=sum(one.kind == "near" for one in found),
+            agree=agreement.same if agreement.pairs else None,
+            flipped=agreement.pairs - agreement.same if agreement.pairs else None,
+            alike=overlap.alike.get(split, 0),
+        )
+    return counts

@@ -1,0 +1,195 @@
+"""Train and test that overlap, typed as by somebody who does not know: labels are random, so every
+score above one half is memory."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from tests.in_process_trainings import in_process_trainings
+from tests.journeys.workspace import Workspace
+
+__all__ = ["in_process_trainings"]
+
+RECIPE: dict[str, Any] = {
+    "name": "stranger",
+    "data": {"corpus": "train.csv", "dev": "dev.csv", "test": "test.csv"},
+    "tokenizer": {"kind": "word"},
+    "model": {"family": "encoder", "layers": 1, "heads": 2, "width": 16, "context": 32},
+    "task": {"kind": "classification"},
+    "train": {
+        "max_steps": 40,
+        "batch_tokens": 640,
+        "lr": 1e-2,
+        "evaluate_every": 0,
+        "checkpoint_every": 0,
+        "threads": 1,
+    },
+}
+SYLLABLES = ["ba", "de", "fi", "go", "ku", "lam", "men", "nir", "pos", "rut"]
+Row = tuple[str, str]
+Edit = Callable[[str], str]
+
+
+def random_rows(count: int, *, words: int, seed: int) -> list[Row]:
+    generator = random.Random(seed)
+    return [
+        (
+            " ".join("".join(generator.choices(SYLLABLES, k=3)) for _ in range(words)),
+            generator.choice("01"),
+        )
+        for _ in range(count)
+    ]
+
+
+def write_rows(file: Path, rows: list[Row]) -> None:
+    file.write_text("text,label\n" + "".join(f'"{text}",{label}\n' for text, label in rows))
+
+
+def write_data(
+    workspace: Workspace,
+    *,
+    copied: int = 75,
+    fresh: int = 75,
+    words: int = 20,
+    edit: Edit = str,
+    flip: bool = False,
+) -> None:
+    """A test file with some rows of the training file, edited, and some of its own."""
+    train = random_rows(300, words=words, seed=0)
+    copies = [
+        (edit(text), str(1 - int(label)) if flip else label) for text, label in train[:copied]
+    ]
+    write_rows(workspace.folder / "train.csv", train)
+    write_rows(workspace.folder / "dev.csv", random_rows(30, words=words, seed=1))
+    write_rows(workspace.folder / "test.csv", copies + random_rows(fresh, words=words, seed=2))
+    workspace.write("stranger.toml", tomli_w.dumps(RECIPE))
+
+
+def change_a_word(text: str) -> str:
+    words = text.split()
+    return " ".join([*words[:3], "changed", *words[4:]])
+
+
+def add_commas(text: str) -> str:
+    return " ".join(f"{word}," for word in text.split())
+
+
+def lines(printed: str) -> list[str]:
+    return [line.strip() for line in printed.splitlines() if line.strip()]
+
+
+def results(workspace: Workspace, run: str = "stranger") -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(
+        (workspace.folder / "runs" / run / "results.json").read_text()
+    )
+    return table
+
+
+@pytest.mark.parametrize(
+    ("edit", "flip", "words", "exact"),
+    [
+        (str, False, 20, 75),
+        (change_a_word, False, 20, 0),
+        (str, True, 20, 75),
+        (lambda text: text[:-1], False, 5, 0),
+        (add_commas, False, 20, 75),
+    ],
+    ids=["copied", "one word changed", "labels flipped", "short rows", "commas"],
+)
+def test_overlap_leads_and_scores_rest_on_clean_rows(
+    workspace: Workspace, edit: Edit, flip: bool, words: int, exact: int
+) -> None:
+    write_data(workspace, edit=edit, flip=flip, words=words)
+    trained = workspace.invoke("train", "stranger.toml")
+    assert trained.exit_code == 0, trained.stderr
+    first = lines(trained.stdout)[0]
+    assert first == (f"CONTAMINATED  75 of 150 test rows stand in training ({exact} word for word)")
+    assert "data.drop_overlap" in trained.stderr
+    table = results(workspace)
+    [found] = table["contamination"]
+    assert (found["split"], found["n"], found["overlapping"]) == ("test", 150, 75)
+    assert (found["agree"], found["flipped"]) == ((0, 75) if flip else (75, 0))
+    ours = {row["of"]: row["n"] for row in table["estimates"] if row["split"] == "test"}
+    assert set(ours.values()) == {75}
+    assert len(ours) == 3
+    assert {row["n"] for row in found["estimates"]} == {150}
+    assert {row["n"] for row in table["comparisons"] if row["split"] == "test"} == {75}
+    items = [
+        json.loads(line)
+        for line in (workspace.folder / "runs/stranger/items/test.jsonl").read_text().splitlines()
+    ]
+    kind = "exact" if exact else "near"
+    assert [row["overlap"] for row in items] == [kind] * 75 + [None] * 75
+    page = (workspace.folder / "runs/stranger/report.html").read_text()
+    assert 0 < page.index("CONTAMINATED") < page.index('class="headline')
+    evaluated = workspace.invoke("evaluate", "runs/stranger")
+    assert lines(evaluated.stdout)[0] == first
+
+
+def test_no_verdict_where_every_row_overlaps(workspace: Workspace) -> None:
+    write_data(workspace, fresh=0)
+    trained = workspace.invoke("train", "stranger.toml")
+    assert trained.exit_code == 0, trained.stderr
+    assert lines(trained.stdout)[0].startswith("CONTAMINATED  75 of 75 test rows")
+    table = results(workspace)
+    assert not [row for row in table["estimates"] if row["split"] == "test"]
+    assert not [row for row in table["comparisons"] if row["split"] == "test"]
+
+
+def test_no_verdict_on_few_clean_rows(workspace: Workspace) -> None:
+    write_data(workspace, fresh=19)
+    assert workspace.invoke("train", "stranger.toml").exit_code == 0
+    verdicts = [row["verdict"] for row in results(workspace)["comparisons"] if row["n"] == 19]
+    assert verdicts == ["on too few items to compare with"] * 2
+
+
+def test_clean_data_is_silent(workspace: Workspace) -> None:
+    write_data(workspace, copied=0)
+    trained = workspace.invoke("train", "stranger.toml")
+    assert "CONTAMINATED" not in trained.stdout
+    assert "training" not in [line.split(":")[0] for line in lines(trained.stderr)]
+    assert "data:" not in trained.stderr
+    assert results(workspace)["contamination"] == []
+    assert "CONTAMINATED" not in (workspace.folder / "runs/stranger/report.html").read_text()
+
+
+def test_dropped_overlap_is_said_recorded_and_gone(workspace: Workspace) -> None:
+    write_data(workspace, edit=change_a_word)
+    recipe = {**RECIPE, "data": {**RECIPE["data"], "drop_overlap": True}}
+    workspace.write("stranger.toml", tomli_w.dumps(recipe))
+    trained = workspace.invoke("train", "stranger.toml")
+    assert trained.exit_code == 0, trained.stderr
+    assert "CONTAMINATED" not in trained.stdout
+    assert "left out 75 rows of training" in trained.stderr
+    corpus = results(workspace)["corpus"]
+    assert corpus["dropped"]["overlapping"] == 75
+    assert corpus["splits"]["train"]["documents"] == 225
+    assert corpus["overlap"]["test"]["near"] == 0
+
+
+@pytest.mark.usefixtures("in_process_trainings")
+def test_a_study_leads_with_it_and_compares_clean_rows(workspace: Workspace) -> None:
+    write_data(workspace)
+    study = {
+        "base": "stranger.toml",
+        "seeds": [0, 1],
+        "decides": "test.accuracy",
+        "variants": {"low": {}, "high": {"train.lr": 2e-2}},
+    }
+    workspace.write("study.toml", tomli_w.dumps(study))
+    compared = workspace.invoke("compare", "study.toml")
+    assert compared.exit_code == 0, compared.stderr
+    assert lines(compared.stdout)[0].split()[:4] == ["CONTAMINATED", "75", "of", "150"]
+    outcome = json.loads((workspace.folder / "runs/study/outcome.json").read_text())
+    [found] = outcome["contamination"]
+    assert found["overlap"]["overlapping"] == 75
+    assert {spread["n"] for spread in found["estimates"].values()} == {150}
+    assert {one["estimates"]["test.accuracy"]["n"] for one in outcome["variants"]} == {75}
+    page = (workspace.folder / "runs/study/report.html").read_text()
+    assert 0 < page.index("CONTAMINATED") < page.index('class="headline')
