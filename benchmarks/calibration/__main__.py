@@ -12,12 +12,14 @@ import time
 from pathlib import Path
 
 from benchmarks.calibration import (
+    divergence,
     equal_methods,
     group_intervals,
     groups,
     peeking,
     power,
     several_methods,
+    skew,
     standard_errors,
 )
 
@@ -27,6 +29,8 @@ SECTIONS = {
     "group_intervals": group_intervals.section,
     "several_methods": several_methods.section,
     "peeking": peeking.section,
+    "divergence": divergence.section,
+    "skew": skew.section,
     "standard_errors": standard_errors.section,
     "power": power.section,
 }

@@ -15,6 +15,10 @@ Items of a group (the questions about one passage) are not independent: where it
 jackknife leaves out whole groups, and groups replace items in the degrees of freedom, min(S, G)−1,
 with G as `item_groups.py` counts groups of unequal size.
 
+Where the differences of the seeds are strongly skewed, t alone decides nothing: it is tested at a
+fifth of the level, and with enough seeds for a sign-flip test the weaker of the two is the verdict
+(`skew.py`, `sign_flips.py`).
+
 The variance over items is a jackknife estimate (Tukey, 1958). For smooth functions of sums it
 agrees with the bootstrap (docs/studies/calibration.md), is deterministic, and does not depend on
 the order of the items.
@@ -27,6 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,7 +46,13 @@ from regard.evaluation.statistics.seed_tables import (
     Values,
     check_comparable,
 )
+from regard.evaluation.statistics.sign_flips import sign_flip_p, smallest_p
+from regard.evaluation.statistics.skew import is_strongly_skewed
 
+ALPHA = 0.05
+"Of all differences tested together: sign flips are used where they can be significant."
+SKEWED_FRACTION = 0.2
+"Of the level of t, for strongly skewed differences; found by simulation."
 POWER = 0.8
 "Power of the minimum detectable difference."
 
@@ -106,14 +117,36 @@ class MethodDifference:
 
     @property
     def _half_width(self) -> float:
-        return float(stdtrit(self.degrees_of_freedom, (1 + self.level) / 2)) * self.se
+        tail = (1 - self.level) * (SKEWED_FRACTION if self.is_skewed else 1.0)
+        half = float(stdtrit(self.degrees_of_freedom, 1 - tail / 2)) * self.se
+        is_refused = self.p_sign_flips is not None and self.p_sign_flips >= 1 - self.level
+        return max(half, abs(self.value)) if is_refused else half
 
     @property
     def p(self) -> float:
-        """Two-sided p of this difference alone."""
+        """Two-sided p of this difference alone; the weaker of two tests of skewed differences."""
         if self.se == 0:
             return float(self.value == 0)
-        return 2 * float(stdtr(self.degrees_of_freedom, -abs(self.value) / self.se))
+        p_t = 2 * float(stdtr(self.degrees_of_freedom, -abs(self.value) / self.se))
+        if not self.is_skewed:
+            return p_t
+        return max(min(1.0, p_t / SKEWED_FRACTION), self.p_sign_flips or 0.0)
+
+    @cached_property
+    def p_sign_flips(self) -> float | None:
+        """Two-sided p of a sign-flip test; None where it is not needed, or could not decide."""
+        can_decide = smallest_p(self.seeds) * self.comparisons < ALPHA
+        return sign_flip_p(self.per_seed) if self.is_skewed and can_decide else None
+
+    @cached_property
+    def is_skewed(self) -> bool:
+        """Whether the differences of the seeds are strongly skewed."""
+        return is_strongly_skewed(self.per_seed)
+
+    @property
+    def seeds_for_sign_flips(self) -> int:
+        """The fewest seeds with which a sign-flip test can be significant."""
+        return next(s for s in range(1, 64) if smallest_p(s) * self.comparisons < ALPHA)
 
     @property
     def distinguishable(self) -> bool:
@@ -175,7 +208,7 @@ class MethodDifference:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; None for what is not finite."""
         properties = (
-            *("seeds", "scope", "se", "low", "high", "p"),
+            *("seeds", "scope", "se", "low", "high", "p", "p_sign_flips", "is_skewed"),
             *("distinguishable", "limiting_factor", "min_detectable"),
         )
         plain = asdict(self) | {name: getattr(self, name) for name in properties}
@@ -244,6 +277,7 @@ def holm(differences: Sequence[MethodDifference]) -> list[MethodDifference]:
     if any(difference.comparisons > 1 for difference in differences):
         raise ValueError("these differences were corrected before")
     count, alpha = len(differences), 1 - differences[0].level
+    differences = [replace(difference, comparisons=count) for difference in differences]
     p = np.array([difference.p for difference in differences])
     order = np.argsort(p)
     # Equal p are tested at one level, so that the order of the variants does not matter.
@@ -255,7 +289,6 @@ def holm(differences: Sequence[MethodDifference]) -> list[MethodDifference]:
         replace(
             difference,
             level=1 - alpha / (count - int(step)),
-            comparisons=count,
             p_adjusted=float(p_adjusted),
         )
         for difference, step, p_adjusted in zip(differences, steps, adjusted, strict=True)

@@ -42,7 +42,11 @@ def verdict(difference: MethodDifference, *, lower_is_better: bool) -> Verdict:
     """The verdict on a − b."""
     counts = f"n = {difference.n:,}{in_groups(difference.groups)}, seeds = {difference.seeds:,}"
     signed = _with_interval(difference.value, difference.low, difference.high, sign="+")
-    notes = [*_note_on_one_seed(difference), *_note_on_correction(difference)]
+    notes = [
+        *_note_on_one_seed(difference),
+        *_note_on_skew(difference),
+        *_note_on_correction(difference),
+    ]
     if not difference.distinguishable:
         observed = f"{difference.a} − {difference.b}: {signed}, {counts}"
         return Verdict(
@@ -75,6 +79,20 @@ def _note_on_one_seed(difference: MethodDifference) -> list[str]:
     return [
         f"the interval covers {difference.scope}: one seed does not show how much scores vary "
         "from seed to seed; train at least 3, better 5"
+    ]
+
+
+def _note_on_skew(difference: MethodDifference) -> list[str]:
+    if not difference.is_skewed:
+        return []
+    skewed = "the differences of the seeds are strongly skewed: t is tested at a fifth of the level"
+    if difference.p_sign_flips is None:
+        needed = difference.seeds_for_sign_flips
+        return [
+            f"{skewed}; a sign-flip test needs {needed} seeds, and there are {difference.seeds}"
+        ]
+    return [
+        f"{skewed}, beside sign flips (p = {p_value(difference.p_sign_flips)}); the weaker decides"
     ]
 
 
